@@ -1,0 +1,57 @@
+# Development commands. `make` alone lists them. Needs only make and a Python of at least 3.11.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+TRACES ?= ../shared/traces/llama_cpp
+PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help run test check bench meta replay clean
+
+help:
+	@echo 'make run      set up and run the seed scenarios     make run'
+	@echo 'make test     run the test suite                    make test ARGS="tests/house -x"'
+	@echo 'make check    the tests, then ruff and mypy         make check'
+	@echo 'make bench    measure speed and memory              make bench'
+	@echo 'make meta     plant faults; each must be caught     make meta'
+	@echo 'make replay   replay recorded traces                make replay TRACES=../shared/traces/llama_cpp'
+	@echo 'make clean    remove the environment and caches     make clean'
+
+run: $(VENV)/.run
+	$(BIN)/cachesim run scenarios/llama_cpp/seed-*.toml
+
+test: $(VENV)/.dev
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: test
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.run
+	$(BIN)/python -m tests.bench
+
+meta: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/meta -m meta $(ARGS)
+
+replay: $(VENV)/.run
+	$(BIN)/cachesim replay $(TRACES)/*.json
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+
+# The stamps: the environment is made once, and brought up to date when pyproject.toml changes.
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo 'cachesim needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ...' >&2; exit 1; }
+	@echo 'creating $(VENV)' >&2
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.made pyproject.toml
+	@echo 'installing cachesim' >&2
+	@$(PIP) install -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.made pyproject.toml
+	@echo 'installing cachesim and the development tools' >&2
+	@$(PIP) install -e '.[dev]'
+	@touch $@ $(VENV)/.run

@@ -1,0 +1,7 @@
+"""``python -m cachesim`` is the same as the command ``cachesim``."""
+
+import sys
+
+from cachesim.cli import main
+
+sys.exit(main())

@@ -1,0 +1,102 @@
+"""The command ``cachesim``: which sub-command was asked for, and how does its end become an exit code?
+
+Nothing heavy is imported here; a command's module is imported only when that command is given.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from importlib import import_module
+from types import ModuleType
+from typing import NoReturn, Sequence
+
+from cachesim import __version__
+from cachesim.commands import exits
+from cachesim.errors import BadInput, nearest
+
+COMMANDS = {
+    "run": ("run", "run scenario files under one or more profiles"),
+    "try": ("try_line", "run requests written in one line"),
+    "why": ("why", "show the decisions behind one request of a scenario"),
+    "diff": ("diff", "compare two profiles on a scenario"),
+    "explain": ("explain", "explain a rule and name its source"),
+    "profiles": ("profiles", "list, show or compare rule sets"),
+    "replay": ("replay", "compare the simulator with recorded traces of real servers"),
+}
+"""Sub-command -> its module in cachesim.commands, and its line of help."""
+
+
+class Parser(ArgumentParser):
+    """An argument parser that raises instead of printing usage and ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(message, hint=f"see {self.prog} --help")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code. No exception leaves this function except SystemExit."""
+    try:
+        try:
+            return _run(list(sys.argv[1:] if argv is None else argv))
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more at its end; give it somewhere to write.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.BROKEN_PIPE
+    except KeyboardInterrupt:
+        return exits.INTERRUPTED
+    except BadInput as bad:
+        from cachesim.reports.errors import report_bad_input
+
+        report_bad_input(bad)
+        return exits.BAD_INPUT
+    except Exception as error:
+        from cachesim.reports.errors import report_crash
+
+        report_crash(error)
+        return exits.CRASH
+
+
+def _run(argv: list[str]) -> int:
+    chosen = argv[0] if argv and not argv[0].startswith("-") else None
+    if chosen is not None and chosen not in COMMANDS:
+        raise BadInput(f"unknown command {chosen!r}", hint=nearest(chosen, COMMANDS) or "see cachesim --help")
+    parser, command = _parsers(chosen)
+    args = _parse(command or parser, argv[1:] if command else argv)
+    if command is None or chosen is None:
+        raise BadInput("no command given", hint="see cachesim --help")
+    code: int = _module(chosen).run(args)
+    return code
+
+
+def _parsers(chosen: str | None) -> tuple[Parser, Parser | None]:
+    """The parser of the whole line, and that of the chosen command: only this one gets its arguments."""
+    parser = Parser(prog="cachesim", allow_abbrev=False,
+                    description="Reference simulator of cache semantics in LLM servers.")  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"cachesim {__version__}")
+    table = parser.add_subparsers(title="commands", metavar="COMMAND")
+    command = None
+    for name, (_, line) in COMMANDS.items():
+        one = table.add_parser(name, prog=f"cachesim {name}", help=line, description=line, allow_abbrev=False)
+        if name == chosen:
+            _module(name).add_arguments(one)
+            command = one
+    return parser, command
+
+
+def _parse(parser: Parser, argv: list[str]) -> Namespace:
+    """The arguments; an unknown one is an error that names the nearest option."""
+    args, extra = parser.parse_known_args(argv)
+    if extra:
+        word = extra[0].partition("=")[0]
+        known = sorted(name for name in parser._option_string_actions if name.startswith("--"))
+        kind = "option" if word.startswith("-") else "argument"
+        raise BadInput(f"unknown {kind} {word!r}", hint=nearest(word, known) or f"see {parser.prog} --help")
+    return args
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"cachesim.commands.{COMMANDS[name][0]}")

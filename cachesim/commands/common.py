@@ -1,0 +1,65 @@
+"""What do the commands share? Arguments they have in common, and the way from arguments to scenarios."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from cachesim.errors import Crash
+
+if TYPE_CHECKING:
+    from cachesim.scenarios.schema import Scenario
+
+
+def add_json(parser: ArgumentParser) -> None:
+    """The option that every command has."""
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def add_profiles(parser: ArgumentParser) -> None:
+    """``-p``, which may be repeated; ``args.profiles`` is empty where it is left out."""
+    parser.add_argument("-p", "--profile", dest="profiles", metavar="PROFILE", action="append", default=[],
+                        help="rule set to run under, may be repeated")  # fmt: skip
+
+
+def count(text: str) -> int:
+    """An argument that is an integer of at least 0."""
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise ArgumentTypeError(f"{text!r} is not a number")
+    return int(text)
+
+
+def known_profiles() -> frozenset[str]:
+    """Names of all profiles of all engines."""
+    from cachesim.engines.llama_cpp.profiles import PROFILES
+
+    return frozenset(PROFILES)
+
+
+def load_files(files: list[str]) -> list[Scenario]:
+    """The scenarios in these files and folders; empty if a folder has none. Raises BadInput."""
+    from cachesim.scenarios.load import find, load_all
+
+    return load_all(find(Path(file) for file in files), known_profiles())
+
+
+def load_one(file: str) -> Scenario:
+    """The scenario in one file. Raises BadInput."""
+    from cachesim.scenarios.load import load
+
+    return load(Path(file), known_profiles())
+
+
+def chosen_profiles(scenario: Scenario, asked: list[str]) -> tuple[str, ...]:
+    """The profiles asked for, checked; the scenario's own where none are."""
+    from cachesim.scenarios.options import check_profile
+
+    for name in asked:
+        check_profile(name, scenario.engine, known_profiles())
+    return tuple(dict.fromkeys(asked)) or scenario.profiles
+
+
+def unfinished(command: str) -> NoReturn:
+    """The end of a command whose body is still to be written. Not a result: exit code 70."""
+    raise Crash(f"`cachesim {command}` is not finished: its arguments are read and checked, nothing is run")

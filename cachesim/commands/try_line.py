@@ -1,0 +1,28 @@
+"""``cachesim try NOTATION``: what happens to these requests, written in one line?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from cachesim.commands.common import add_json, add_profiles, chosen_profiles, unfinished
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("notation", metavar="NOTATION", help="requests in one line, such as S40.A60/B80/S.C50")
+    parser.add_argument("--model", default="GGGA", help="layers such as GGGA, or a recorded model (default GGGA)")
+    add_profiles(parser)
+    parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
+                        help="server option, may be repeated")  # fmt: skip
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    from cachesim.scenarios.notation import from_line
+    from cachesim.scenarios.options import parse_settings
+    from cachesim.scenarios.schema import DEFAULT_PROFILE
+
+    profiles = tuple(args.profiles) or (DEFAULT_PROFILE,)
+    server = parse_settings(args.settings)
+    scenario = from_line(args.notation, model=args.model, profiles=profiles, server=server)
+    chosen_profiles(scenario, args.profiles)
+    unfinished("try")                        # from here: scenarios.runner.run_scenario, reports

@@ -1,0 +1,109 @@
+"""What every engine shares: the form of a decision, the registry of rules, a request and its answer.
+
+An engine is driven with ``Request`` objects and answers each with an ``Answer``. What it decides on the
+way it says as ``Decision``; the function that decided carries a stable id, a ``Source:`` line, and can be
+looked up by ``cachesim explain ID``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from cachesim.errors import Crash
+from cachesim.tokens import Tokens
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+RULES: dict[str, Callable[..., Any]] = {}
+"""Every rule of every engine that has been imported, by id."""
+
+
+class Decision(NamedTuple):
+    """The answer of one rule. ``because`` holds the numbers looked at; the sentence is made in reports/."""
+
+    rule: str
+    value: Any
+    because: Mapping[str, Any]
+
+
+def rule(rule_id: str) -> Callable[[F], F]:
+    """Register a pure function as the rule ``rule_id``; ``fn.rule`` holds the id afterwards.
+
+    Raises Crash if the id is taken or the function names no source.
+    """
+
+    def register(fn: F) -> F:
+        if rule_id in RULES:
+            raise Crash(f"rule id {rule_id} is used twice")
+        if "Source:" not in (fn.__doc__ or ""):
+            raise Crash(f"rule {rule_id} names no source")
+        RULES[rule_id] = fn
+        fn.rule = rule_id  # type: ignore[attr-defined]
+        return fn
+
+    return register
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One completion, as a client sends it.
+
+    ``forced`` holds the generated tokens (n_predict of them at most are taken, the last is never
+    evaluated); None lets the engine's sampler choose. ``user_starts`` are the indices in ``prompt`` at
+    which user messages begin, as the client's template marks them. ``byte_pos`` is the byte offset of the
+    last user message where a client of an old server sent one. ``None`` = the engine's default.
+    """
+
+    prompt: Tokens
+    n_predict: int = 1
+    forced: Tokens | None = None
+    cache_prompt: bool = True
+    id_slot: int = -1
+    user_starts: tuple[int, ...] = ()
+    byte_pos: int | None = None
+    n_keep: int = 0
+    n_discard: int = 0
+    n_cache_reuse: int | None = None
+    n_cmpl: int = 1
+
+
+class Output(NamedTuple):
+    """What the model said after one token: its position, its provenance, its logits (exact mode only)."""
+
+    pos: int
+    digest: int
+    logits: np.ndarray | None
+
+
+@dataclass(slots=True)
+class Answer:
+    """The reply to one request. Counts are tokens. ``slot_tokens`` is what the slot holds at the end;
+    ``outputs`` has one entry for each token after which the model was asked to speak."""
+
+    request: int
+    status: int = 200
+    error: str = ""
+    id_slot: int = -1
+    cache_n: int = 0
+    prompt_n: int = 0
+    predicted_n: int = 0
+    tokens_cached: int = 0
+    truncated: bool = False
+    stop_type: str = "none"
+    tokens: list[int] = field(default_factory=list)
+    slot_tokens: Tokens = ()
+    outputs: list[Output] = field(default_factory=list)
+    restored: bool = False          # some of cache_n came back from a checkpoint or a stored conversation
+    deciding: str = ""              # id of the rule that settled cache_n
+    died: bool = False              # the simulated process ended while this request was worked on
+
+
+class Engine(Protocol):
+    """What a runner may ask of a simulated server."""
+
+    def complete(self, request: Request) -> Answer:
+        """Work on one request until it is answered."""
+        ...

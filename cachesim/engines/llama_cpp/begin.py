@@ -1,0 +1,88 @@
+"""The start of a prompt: from what the slot holds and what is asked to the first token that is evaluated.
+
+Source: llama.cpp tools/server/server-context.cpp update_slots, state STARTED (3f545be); spec 3.9.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cachesim import events as ev
+from cachesim.engines.llama_cpp.rules.checkpoint_use import Need
+from cachesim.engines.llama_cpp.rules.facts import Ask, Resume
+from cachesim.engines.llama_cpp.slot import Slot, State, Task
+from cachesim.errors import Aborted
+from cachesim.tokens import common_prefix
+
+if TYPE_CHECKING:
+    from cachesim.engines.llama_cpp.server import Server
+
+
+def begin_prompt(srv: Server, slot: Slot, task: Task) -> bool:
+    """Settle n_past and cut the slot's tokens to it. False = the prompt is refused, the slot released."""
+    request, prompt = task.request, task.request.prompt
+    srv.emit(ev.NewPrompt(slot.id, task.id, srv.settings.n_ctx_slot, request.n_keep, len(prompt)))
+    slot.state = State.PROMPT
+    if len(prompt) >= srv.settings.n_ctx_slot:
+        text = (
+            f"request ({len(prompt)} tokens) exceeds the available context size "
+            f"({srv.settings.n_ctx_slot} tokens), try increasing it"
+        )
+        srv.fail(slot, 400, text)
+        return False
+    lcp = common_prefix(slot.tokens, list(prompt))
+    asked = srv.rules.n_past(lcp, request.cache_prompt)
+    n_past: int = srv.decide(asked, slot)
+    task.answer.deciding, task.answer.restored = asked.rule, slot.loaded
+    slot.reused = n_past
+    resume = _use_checkpoint(srv, slot, task, _ask(srv, slot, n_past, len(prompt)))
+    one = srv.rules.need_one(resume.n_past, len(prompt))
+    n_past = srv.decide(one, slot)
+    if n_past != resume.n_past:
+        srv.emit(ev.NeedOne(slot.id, task.id, resume.n_past, len(prompt)))
+    task.answer.cache_n = n_past
+    del slot.tokens[n_past:]
+    return True
+
+
+def _ask(srv: Server, slot: Slot, n_past: int, n_tokens: int) -> Ask:
+    pos_min = srv.memory.pos_min(slot.id)
+    if 0 < n_past <= len(slot.tokens) and pos_min < 0:
+        raise Aborted(f"pos_min == -1, but n_past > 0 - should not happen (slot {slot.id}, n_past {n_past})")
+    return Ask(n_past, n_past, len(slot.tokens), n_tokens, pos_min, srv.settings.n_swa, srv.settings.exact)
+
+
+def _use_checkpoint(srv: Server, slot: Slot, task: Task, ask: Ask) -> Resume:
+    """Go back to a checkpoint if the live memory does not serve, and erase those that no longer hold."""
+    resume = Resume(ask.pos_next, ask.n_past)
+    need: Need = srv.decide(srv.rules.ckpt_need(ask), slot)
+    if need.search:
+        resume = _search(srv, slot, task, ask, need.thold)
+    erase = srv.rules.ckpt_erase(slot.facts, ask, resume)
+    for lost in slot.drop(srv.decide(erase, slot)):
+        c = lost.facts
+        srv.emit(ev.CkptInvalidate(
+            slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, srv.settings.n_swa, resume.pos_next
+        ))
+    return resume
+
+
+def _search(srv: Server, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
+    pick = srv.rules.ckpt_pick(slot.facts, ask, thold)
+    found: int | None = srv.decide(pick, slot)
+    examined = slot.facts[found or 0 :]
+    for c in reversed(examined):
+        srv.emit(ev.CkptCheck(slot.id, task.id, c.pos_min, c.pos_max, thold))
+    if found is None:
+        reset = srv.rules.ckpt_reset(ask)
+        srv.emit(ev.FullReprocess(slot.id, task.id))
+        task.answer.deciding, task.answer.restored = reset.rule, False
+        nothing: Resume = srv.decide(reset, slot)
+        return nothing
+    ckpt = slot.checkpoints[found]
+    srv.memory.state_read(slot.id, ckpt.blob)
+    again: Resume = srv.decide(srv.rules.ckpt_restore(ckpt.facts, ask), slot)
+    c = ckpt.facts
+    srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, again.n_past, ev.mib(c.size)))
+    task.answer.deciding, task.answer.restored = pick.rule, True
+    return again

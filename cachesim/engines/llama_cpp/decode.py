@@ -1,0 +1,93 @@
+"""From a full batch to sampled tokens: views of n_batch, what happens when there is no room, who speaks.
+
+Source: llama.cpp tools/server/server-context.cpp decode, post_decode (3f545be); spec 3.11, 3.12.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cachesim import events as ev
+from cachesim.engines.base import Output
+from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
+from cachesim.engines.llama_cpp.memory.ubatch import Batch
+from cachesim.engines.llama_cpp.slot import Slot, State
+
+if TYPE_CHECKING:
+    from cachesim.engines.llama_cpp.server import Server
+
+FATAL = {NO_ROOM: "Context size has been exceeded.", BAD_BATCH: "Invalid input batch."}
+
+
+def decode(srv: Server, batch: Batch) -> None:
+    """Evaluate the batch view by view; after each view the slots whose token lies in it speak."""
+    n, off = srv.settings.n_batch, 0
+    while off < len(batch):
+        view = batch.view(off, n)
+        ret = srv.context.decode(view)
+        if ret == OK:
+            n = srv.settings.n_batch
+            post_decode(srv, off, len(view))
+            off += len(view)
+            continue
+        if ret == BAD_BATCH or n == 1:
+            give_up(srv, FATAL[ret], off, n, ret)
+            return
+        purged = purge_idle(srv)
+        n = srv.decide(srv.rules.decode_retry(purged, n), None)
+        srv.emit(ev.KvFull(n, ret))
+
+
+def purge_idle(srv: Server) -> bool:
+    """IDLE-PURGE: with a unified cache, the first idle slot that holds something is emptied, unsaved."""
+    if not srv.settings.unified:
+        return False
+    for slot in srv.slots:
+        if not slot.busy and slot.tokens:
+            srv.emit(ev.SlotPurge(slot.id, len(slot.tokens)))
+            srv.clear(slot)
+            return True
+    return False
+
+
+def give_up(srv: Server, text: str, off: int, n_batch: int, ret: int) -> None:
+    """Every busy slot gets the error, is released and emptied."""
+    srv.emit(ev.Error(f"{text} off = {off}, n_batch = {n_batch}, ret = {ret}"))
+    for slot in srv.slots:
+        if slot.busy:
+            srv.fail(slot, 500, text)
+            srv.clear(slot)
+    srv.emit(ev.Error(f"decode() failed: {text}"))
+
+
+def post_decode(srv: Server, off: int, n: int) -> None:
+    """Sampling and stop tests for the slots whose output token lies in the view."""
+    for slot in srv.slots:
+        if not slot.busy or not off <= slot.at < off + n:
+            continue
+        task = slot.task
+        assert task is not None
+        said = srv.context.spoken.get(slot.at - off)
+        if said is not None:
+            task.answer.outputs.append(Output(len(slot.tokens) - 1, said.digest, said.logits))
+        slot.at = -1
+        if slot.state is State.DONE_PROMPT:
+            slot.state = State.GENERATING
+        sample(srv, slot)
+
+
+def sample(srv: Server, slot: Slot) -> None:
+    """The next token, forced or from the sampler; the generation ends if the rule says so."""
+    task = slot.task
+    assert task is not None
+    slot.sampled = srv.sampler(slot.tokens, task.request, slot.n_gen)
+    slot.n_gen += 1
+    task.answer.tokens.append(slot.sampled)
+    ending = srv.rules.end(
+        slot.n_gen, task.request.n_predict, len(slot.tokens), srv.settings.n_ctx_slot, srv.settings.context_shift
+    )
+    stop, truncated = srv.decide(ending, slot)
+    slot.truncated = slot.truncated or truncated
+    if stop:
+        task.answer.stop_type = stop
+        srv.release(slot)

@@ -1,0 +1,68 @@
+"""Putting a stretch of prompt into the batch, and the checkpoint that is taken before it is evaluated.
+
+Source: llama.cpp tools/server/server-context.cpp update_slots, create_checkpoint (3f545be); spec 3.9 TRIM, 3.10.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cachesim import events as ev
+from cachesim.engines.llama_cpp.memory.ubatch import Batch
+from cachesim.engines.llama_cpp.rules.facts import Chunk, Ckpt
+from cachesim.engines.llama_cpp.slot import Checkpoint, Slot, State, Task
+from cachesim.errors import Aborted
+from cachesim.tokens import POS_INF
+
+if TYPE_CHECKING:
+    from cachesim.engines.llama_cpp.server import Server
+
+
+def add_prompt(srv: Server, slot: Slot, task: Task, batch: Batch) -> None:
+    """Trim the memory to the slot's tokens, then append the next chunk of the prompt to slot and batch."""
+    start, prompt = len(slot.tokens), task.request.prompt
+    trim(srv, slot, task, start)
+    on = srv.rules.ckpt_on(srv.settings.max_checkpoints, srv.settings.exact, srv.settings.n_swa)
+    chunk = Chunk(
+        start, len(prompt), srv.settings.n_batch - len(batch), srv.settings.n_batch, srv.settings.n_ubatch,
+        task.request.user_starts, srv.settings.min_step, srv.decide(on, slot), slot.reused,
+    )
+    stop: int = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot)
+    slot.tokens.extend(prompt[start:stop])
+    for pos in range(start, stop):
+        batch.add(prompt[pos], pos, slot.id, False)
+    task.answer.prompt_n += stop - start
+    if stop == len(prompt):
+        slot.state = State.DONE_PROMPT
+        batch.out[-1] = True
+        slot.at = len(batch) - 1
+    consider_checkpoint(srv, slot, task, chunk, stop)
+
+
+def trim(srv: Server, slot: Slot, task: Task, n_tokens: int) -> None:
+    """TRIM: everything behind the slot's tokens leaves the memory. A refusal ends the process."""
+    srv.emit(ev.Batch(slot.id, task.id, n_tokens, n_tokens))
+    if not srv.memory.seq_rm(slot.id, n_tokens, POS_INF):
+        raise Aborted(f"failed to remove sequence {slot.id} with p0={n_tokens}, p1=-1")
+
+
+def consider_checkpoint(srv: Server, slot: Slot, task: Task, chunk: Chunk, stop: int) -> None:
+    """CKPT-CREATE, CKPT-SPACING, CKPT-LIMIT: keep the state before the chunk, if the rules say so."""
+    pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
+    yes: bool = srv.decide(srv.rules.ckpt_create(chunk, stop, slot.facts, pos_min), slot)
+    srv.emit(ev.DoCkpt(slot.id, task.id, yes, pos_min, pos_max))
+    if not yes:
+        return
+    near = srv.decide(srv.rules.ckpt_spacing(slot.facts, task.id, srv.settings.min_step), slot)
+    for lost in slot.drop(near):
+        srv.emit(ev.CkptTooClose(slot.id, task.id, *lost.facts[1:3], lost.facts.n_tokens))
+    over = srv.decide(srv.rules.ckpt_limit(slot.facts, srv.settings.max_checkpoints), slot)
+    for lost in slot.drop(over):
+        srv.emit(ev.CkptEvict(slot.id, task.id, *lost.facts[1:3], lost.facts.n_tokens))
+    blob = srv.memory.state_write(slot.id, partial=True)
+    facts = Ckpt(chunk.start, pos_min, pos_max, task.id, blob.size + srv.rules.host_header)
+    slot.checkpoints.append(Checkpoint(facts, blob))
+    srv.emit(ev.CkptCreate(
+        slot.id, task.id, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max, chunk.start,
+        ev.mib(facts.size),
+    ))

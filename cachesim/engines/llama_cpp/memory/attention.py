@@ -1,0 +1,256 @@
+"""An attention cache: K/V rows in cells, one cell table per stream.
+
+base / swa   full attention layers / window layers (a ring that forgets)
+stream       an independent cell table: one for all sequences (unified) or one per sequence
+n_swa        window in positions, 0 = none
+
+Source: llama.cpp src/llama-kv-cache.cpp (3f545be); spec 2.3, 2.4.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Callable, Mapping, Sequence
+
+import numpy as np
+
+from cachesim.engines.llama_cpp.memory.cells import Cells, Masked, Saved
+from cachesim.engines.llama_cpp.memory.state import AttentionShape, AttentionState, KeepCells, StateReadError
+from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
+from cachesim.errors import Crash
+from cachesim.events import Event, RowsPurged
+from cachesim.model import Model, Rows
+from cachesim.tokens import POS_INF
+
+Emit = Callable[[Event], None]
+
+
+def masked_swa(n_swa: int, p0: np.ndarray, p1: int) -> np.ndarray:
+    """SWA-MASK, standard window: which keys p0 a query at p1 cannot see. It sees n_swa keys including itself."""
+    return p1 - p0 >= n_swa
+
+
+class AttentionCache:
+    """One attention cache for ``n_seq`` sequences: ``size`` cells in each of its streams."""
+
+    def __init__(
+        self, size: int, n_seq: int, unified: bool, n_swa: int, layers: Sequence[int], shape: AttentionShape,
+        model: Model | None, emit: Emit,
+    ) -> None:
+        self.size, self.n_seq, self.n_swa = size, n_seq, n_swa
+        self.n_stream = 1 if unified else n_seq
+        self.layers, self.shape, self.emit, self.model = tuple(layers), shape, emit, model
+        self.streams = [Cells(size, n_seq) for _ in range(self.n_stream)]
+        self.rows: list[dict[int, Rows]] = [
+            {layer: Rows(np.zeros(size, np.uint64), None, None) for layer in self.layers} if model else {}
+            for _ in range(self.n_stream)
+        ]
+
+    def stream(self, seq: int) -> int:
+        """Number of the sequence's stream."""
+        return 0 if self.n_stream == 1 else seq
+
+    def cells(self, seq: int) -> Cells:
+        """The cell table that holds the sequence."""
+        return self.streams[self.stream(seq)]
+
+    def pos_min(self, seq: int) -> int:
+        """Smallest position of the sequence, -1 if it is absent."""
+        return self.cells(seq).span(seq)[0]
+
+    def pos_max(self, seq: int) -> int:
+        """Largest position of the sequence, -1 if it is absent."""
+        return self.cells(seq).span(seq)[1]
+
+    def n_cells(self, seq: int) -> int:
+        """Number of cells that the sequence uses."""
+        return int(self.cells(seq).seqs[seq].sum())
+
+    # --- sequence operations: never refused ------------------------------------------------------------------
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for table in self.streams:
+            table.clear()
+
+    def seq_rm(self, seq: int, p0: int, p1: int) -> bool:
+        """KV-RM: drop positions p0 .. p1-1; seq < 0 = for everybody, in every stream. Always true."""
+        for table in self.streams if seq < 0 else [self.cells(seq)]:
+            table.remove(seq, p0, p1)
+        return True
+
+    def seq_cp(self, src: int, dst: int, p0: int = 0, p1: int = POS_INF) -> None:
+        """``dst`` shares the cells of ``src`` (one stream), or gets a copy of the whole stream (several)."""
+        if src == dst:
+            return
+        if self.n_stream == 1:
+            self.streams[0].share(src, dst, p0, p1)
+            return
+        if p0 > 0 or p1 != POS_INF:
+            raise Crash("between streams only a whole sequence can be copied")
+        mine, theirs = self.streams[dst], self.streams[src]
+        mine.clear()
+        cells = theirs.of(src)
+        mine.place(cells, theirs.pos[cells], dst)
+        mine.shift[cells] = theirs.shift[cells]
+        mine.has_shift, mine.head = theirs.has_shift, theirs.head
+        mine._span[dst] = None
+        for layer in self.rows[src]:
+            self.write(dst, layer, cells, _take(self.rows[src][layer], cells))
+
+    def seq_keep(self, seq: int) -> None:
+        """Only ``seq`` stays in its stream."""
+        self.cells(seq).keep(seq)
+
+    def seq_add(self, seq: int, p0: int, p1: int, delta: int) -> None:
+        """Move positions by delta; the rotation of K is done by the next decode (``apply_shift``)."""
+        self.cells(seq).move(seq, max(p0, 0), POS_INF if p1 < 0 else p1, delta)
+
+    def seq_div(self, seq: int, p0: int, p1: int, d: int) -> None:
+        """Divide positions by d."""
+        self.cells(seq).divide(seq, max(p0, 0), POS_INF if p1 < 0 else p1, d)
+
+    def apply_shift(self) -> bool:
+        """K-shift: rotate the K rows of moved cells to their new positions. True if there was anything to do."""
+        moved = False
+        for number, table in enumerate(self.streams):
+            if not table.has_shift:
+                continue
+            moved = True
+            cells = np.flatnonzero(table.shift)
+            for layer, rows in self.rows[number].items():
+                if self.model is None or not len(cells):
+                    continue
+                new = table.pos[cells]
+                self.write(number, layer, cells, self.model.shift_rows(_take(rows, cells), new - table.shift[cells], new))
+            table.shift[:] = 0
+            table.has_shift = False
+        return moved
+
+    # --- decoding ----------------------------------------------------------------------------------------------
+
+    def find(self, ubatch: Ubatch) -> list[np.ndarray] | None:
+        """KV-SLOT: the cells of every run of the ubatch, or None if one does not fit. Changes nothing."""
+        masked = self._masked()
+        if self.n_stream > 1:
+            found = [self.cells(run.seq).find(len(run.tokens), masked) for run in ubatch.runs]
+            return None if any(cells is None for cells in found) else [c for c in found if c is not None]
+        cells = self.streams[0].find(ubatch.n, masked)
+        if cells is None:
+            return None
+        if len(ubatch.runs) == 1:
+            return [cells]
+        cuts = np.cumsum([len(run.tokens) for run in ubatch.runs])[:-1]
+        return list(np.split(cells, cuts))
+
+    def _masked(self) -> Masked | None:
+        return None if self.n_swa == 0 else partial(masked_swa, self.n_swa)
+
+    def apply(self, ubatch: Ubatch, found: Sequence[np.ndarray], quiet: bool = False) -> None:
+        """KV-APPLY: the ubatch's positions go into the cells found for them."""
+        lost: dict[int, int] = {}
+        for run, cells in zip(ubatch.runs, found, strict=True):
+            pos = np.arange(run.pos0, run.pos0 + len(run.tokens))
+            for seq, last in self.cells(run.seq).place(cells, pos, run.seq).items():
+                lost[seq] = max(last, lost.get(seq, -1))
+        self._purge(lost, quiet)
+        for run, cells in zip(ubatch.runs, found, strict=True):
+            self.cells(run.seq).head = int(cells[-1]) + 1
+
+    def _purge(self, lost: Mapping[int, int], quiet: bool) -> None:
+        """What a sequence lost in its middle, it loses from its beginning up to there: pos_min .. pos_max
+        stays without gaps. ``lost``: largest position overwritten, per sequence."""
+        for seq, last in lost.items():
+            first = self.pos_min(seq)
+            if 0 <= first <= last:
+                if not quiet:
+                    self.emit(RowsPurged(seq, first, last))
+                self.seq_rm(seq, first, last + 1)
+
+    def prepare(self, ubatches: Sequence[Ubatch]) -> list[list[np.ndarray]] | None:
+        """KV-PREPARE: cells for every ubatch in turn, tried out and undone; None if one finds no room."""
+        saved: list[Saved] | None = None
+        out = []
+        for number, ubatch in enumerate(ubatches):
+            found = self.find(ubatch)
+            if found is None:
+                out = []
+                break
+            out.append(found)
+            if number + 1 < len(ubatches):
+                saved = saved or [table.save() for table in self.streams]
+                self.apply(ubatch, found, quiet=True)
+        for table, was in zip(self.streams, saved or (), strict=False):
+            table.restore(was)
+        return out or None
+
+    def write(self, number: int, layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
+        """Put rows into cells of a stream. The arrays of numbers are made when the first numbers arrive."""
+        mine = self.rows[number][layer]
+        mine.digest[cells] = rows.digest
+        if rows.k is None or rows.v is None:
+            return
+        if mine.k is None or mine.v is None:
+            k, v = (np.zeros((self.size, *x.shape[1:])) for x in (rows.k, rows.v))
+            mine = self.rows[number][layer] = Rows(mine.digest, k, v)
+        assert mine.k is not None and mine.v is not None
+        mine.k[cells] = rows.k
+        mine.v[cells] = rows.v
+
+    # --- saving and loading --------------------------------------------------------------------------------------
+
+    def saved_cells(self, seq: int, keep: KeepCells) -> np.ndarray:
+        """Indices of the cells that a saved state of the sequence contains."""
+        table = self.cells(seq)
+        cells = table.of(seq)
+        if self.n_swa and len(cells):
+            cells = cells[keep(table.pos[cells], table.span(seq)[1], self.n_swa)]
+        return cells
+
+    def state_size(self, seq: int, keep: KeepCells) -> int:
+        """Bytes that ``state_write`` would produce."""
+        return self.shape.size(len(self.saved_cells(seq, keep)), self.n_stream)
+
+    def state_write(self, seq: int, keep: KeepCells) -> AttentionState:
+        """KV-STATE: a copy of the sequence's cells."""
+        cells = self.saved_cells(seq, keep)
+        number = self.stream(seq)
+        rows = {layer: _take(rows, cells) for layer, rows in self.rows[number].items()}
+        return AttentionState(self.streams[number].pos[cells], rows)
+
+    def state_read(self, seq: int, state: AttentionState) -> None:
+        """Put a saved state back for ``seq``, wherever there is room; a state without cells changes nothing.
+
+        Raises StateReadError if there are too few cells; the sequence is empty then.
+        """
+        n = len(state.pos)
+        if not n:
+            return
+        self.seq_rm(seq, 0, POS_INF)
+        table = self.cells(seq)
+        cells = table.find(n, self._masked())
+        if cells is None:
+            raise StateReadError(f"state_read_meta: failed to find {n} available cells in kv cache")
+        self._purge(table.place(cells, state.pos, seq, ordered=False), quiet=False)
+        table.head = int(cells[-1]) + 1
+        for layer, rows in state.rows.items():
+            self.write(self.stream(seq), layer, cells, rows)
+
+    def check(self) -> None:
+        """Raise Crash unless every table is consistent and no window has a gap."""
+        for table in self.streams:
+            table.check()
+        if self.n_swa:
+            for seq in range(self.n_seq):
+                lo, hi = self.cells(seq).span(seq)
+                if lo >= 0 and hi - lo + 1 != self.n_cells(seq):
+                    raise Crash(f"window of sequence {seq}: {self.n_cells(seq)} cells for positions {lo} .. {hi}")
+
+
+def _take(rows: Rows, cells: np.ndarray | slice) -> Rows:
+    """A copy of the rows in the given cells."""
+    return Rows(
+        rows.digest[cells],
+        None if rows.k is None else rows.k[cells],
+        None if rows.v is None else rows.v[cells],
+    )

@@ -1,0 +1,82 @@
+"""llama_decode: what it refuses, in which order it works, what remains after it.
+
+Returns 0 on success, 1 if no room was found (nothing changed), -1 if the batch does not continue what the
+memory holds. The real function has further codes for failures that a simulator cannot have.
+
+Source: llama.cpp src/llama-context.cpp decode, src/llama-batch.cpp init (3f545be); spec 2.11.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cachesim.engines.llama_cpp.memory.attention import Emit
+from cachesim.engines.llama_cpp.memory.memory import Memory, Placed
+from cachesim.engines.llama_cpp.memory.ubatch import Batch, runs_of
+from cachesim.events import Error, Warn
+from cachesim.model import Model
+
+OK, NO_ROOM, BAD_BATCH = 0, 1, -1
+
+
+class Spoken(NamedTuple):
+    """What the model said after one token of the batch: final provenance, logits (None without arithmetic)."""
+
+    digest: int
+    logits: np.ndarray | None
+
+
+class Context:
+    """A memory, a model that fills it, and llama_decode between them. ``model`` None = positions only."""
+
+    def __init__(self, memory: Memory, model: Model | None, n_batch: int, n_ubatch: int, emit: Emit) -> None:
+        self.memory, self.model, self.emit = memory, model, emit
+        self.n_batch, self.n_ubatch = n_batch, n_ubatch
+        self.spoken: dict[int, Spoken] = {}
+
+    def decode(self, batch: Batch) -> int:
+        """Evaluate a batch. ``spoken`` then maps places in the batch to what the model said there."""
+        self.spoken = {}
+        if not self._continues(batch):
+            self.emit(Error("decode: failed to initialize batch"))
+            self.emit(Error("llama_decode: failed to decode, ret = -1"))
+            return BAD_BATCH
+        self.memory.init_update()
+        placed = self.memory.init_batch(batch, self.n_ubatch)
+        if placed is None:
+            self.emit(Warn(f"decode: failed to find a memory slot for batch of size {len(batch)}"))
+            return NO_ROOM
+        for piece in placed:
+            self._compute(batch, piece)
+        return OK
+
+    def _continues(self, batch: Batch) -> bool:
+        """Does every sequence go on right after what the memory holds? With 2-D positions gaps are let through."""
+        next_pos: dict[int, int] = {}
+        for start, stop in runs_of(batch):
+            seq = batch.seq[start]
+            known = seq in next_pos or self.memory.pos_max(seq) >= 0
+            want = next_pos.get(seq, self.memory.pos_max(seq) + 1)
+            have = batch.pos[start]
+            if known and have != want and not (self.memory.kind.mrope and have > want):
+                self.emit(Error(
+                    f"init: the tokens of sequence {seq} in the input batch have inconsistent sequence positions:"
+                ))
+                return False
+            next_pos[seq] = batch.pos[stop - 1] + 1
+        return True
+
+    def _compute(self, batch: Batch, placed: Placed) -> None:
+        store = self.memory.apply(placed)
+        if self.model is None:
+            return
+        hidden = self.model.forward(placed.ubatch.runs, store)
+        for run, at, said in zip(placed.ubatch.runs, placed.ubatch.at, hidden, strict=True):
+            asked = [k for k in range(len(run.tokens)) if batch.out[at + k]]
+            if not asked:
+                continue
+            logits = self.model.readout(said.x[asked]) if said.x is not None else None
+            for row, k in enumerate(asked):
+                self.spoken[at + k] = Spoken(int(said.digest[k]), None if logits is None else logits[row])

@@ -1,0 +1,101 @@
+"""Which memory does a model get, and how large are its declared shapes?
+
+A   attention                     base
+W   attention with windows        base + swa
+R   recurrent                     recr
+H   hybrid                        base + recr
+HW  hybrid with windows           base + swa + recr
+
+Source: llama.cpp src/llama-model.cpp create_memory (3f545be), spec 2.9; byte counts of the tiny models from the
+recorded traces' README, "Exact sizes". A model given by its notation has the row sizes of those models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cachesim.engines.llama_cpp.memory.state import AttentionShape, RecurrentShape
+from cachesim.errors import BadInput, nearest
+from cachesim.model import Spec, parse
+
+KV_ROW = 256                                                     # bytes of a K row plus a V row, F32
+STATE_ROW = {"G": 5632, "S": 18688, "C": 512, "H": 18688}        # bytes of conv and state of one layer
+
+
+@dataclass(frozen=True, slots=True)
+class ModelKind:
+    """A model as the memory sees it. ``mrope``: positions are 2-D, so they cannot be shifted."""
+
+    name: str
+    spec: Spec
+    mrope: bool = False
+
+    @property
+    def n_swa(self) -> int:
+        """Window of the window layers in positions, 0 = none."""
+        return max((layer.window for layer in self.spec.layers), default=0)
+
+    @property
+    def base(self) -> tuple[int, ...]:
+        """Layers whose rows lie in the full attention cache."""
+        return self._of("AH")
+
+    @property
+    def swa(self) -> tuple[int, ...]:
+        """Layers whose rows lie in the window cache."""
+        return self._of("W")
+
+    @property
+    def recr(self) -> tuple[int, ...]:
+        """Layers with a recurrent state."""
+        return self._of("GSCH")
+
+    @property
+    def kind(self) -> str:
+        """A, W, R, H or HW."""
+        if not self.recr:
+            return "W" if self.swa else "A"
+        if not (self.base or self.swa):
+            return "R"
+        return "HW" if self.swa else "H"
+
+    def _of(self, kinds: str) -> tuple[int, ...]:
+        return tuple(i for i, layer in enumerate(self.spec.layers) if layer.kind in kinds)
+
+    def base_shape(self) -> AttentionShape:
+        """Declared shape of the full attention cache."""
+        return AttentionShape(len(self.base), KV_ROW, self.mrope)
+
+    def swa_shape(self) -> AttentionShape:
+        """Declared shape of the window cache."""
+        return AttentionShape(len(self.swa), KV_ROW, self.mrope)
+
+    def recr_shape(self) -> RecurrentShape:
+        """Declared shape of the recurrent memory."""
+        return RecurrentShape(len(self.recr), sum(STATE_ROW[self.spec.layers[i].kind] for i in self.recr))
+
+
+RECORDED = {
+    "llama": ("AAAA", False),
+    "gemma3": ("W32 A W32 A", False),
+    "mamba2": ("SSSS", False),
+    "qwen35": ("GGGAGGGA", True),
+    "qwen35mtp": ("GGGAGGGA+M", True),
+    "lfm2": ("CCACAC", False),
+    "lfm2swa": ("C C W32 C W32 C", False),
+    "falconh1": ("HHH", False),
+    "granitehybrid": ("SSASSA", False),
+}
+"""The recorded tiny models: notation, and whether their positions are 2-D."""
+
+
+def model_kind(name: str) -> ModelKind:
+    """The model of a recorded name, or of a notation. Raises BadInput."""
+    if name in RECORDED:
+        notation, mrope = RECORDED[name]
+        return ModelKind(name, parse(notation), mrope)
+    try:
+        return ModelKind(name, parse(name))
+    except BadInput as error:
+        hint = nearest(name, RECORDED)
+        raise BadInput(error.cause, hint=hint or error.hint) from None

@@ -1,0 +1,278 @@
+"""The recurrent memory: one cell per sequence that remembers everything and can go back (almost) nowhere.
+
+cell     pos of the last token absorbed; which sequences share it; which row its state is read from
+tail     the cell that holds a sequence's state
+row      the state tensors of one cell, the states after its last token
+
+Source: llama.cpp src/llama-memory-recurrent.cpp (3f545be); spec 2.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Callable, Sequence
+
+from cachesim.engines.llama_cpp.memory.attention import Emit
+from cachesim.engines.llama_cpp.memory.state import RecurrentShape, RecurrentState, StateReadError
+from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
+from cachesim.errors import Crash
+from cachesim.events import Warn
+from cachesim.model import LayerState, Run
+from cachesim.tokens import POS_INF
+
+Refuses = Callable[[int, int, int], bool]
+"""(pos of the cell, p0, p1) -> may this cut not be made?"""
+
+Row = dict[int, LayerState | None]
+"""State of every recurrent layer; None or a missing layer = zeroed."""
+
+
+@dataclass(slots=True)
+class Cell:
+    """One cell. ``src`` is the row its state is read from, -1 = a zeroed state."""
+
+    pos: int = -1
+    src: int = -1
+    seqs: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Meta:
+    """Everything but the rows: what find_slot works on, and what it can try on a copy."""
+
+    cells: list[Cell]
+    tail: list[int]
+    head: int = 0
+    used: int = 0
+
+    def copy(self) -> Meta:
+        """An independent copy."""
+        return Meta([replace(c, seqs=set(c.seqs)) for c in self.cells], list(self.tail), self.head, self.used)
+
+
+class RecurrentCache:
+    """States of ``n_seq`` sequences in as many cells. ``refuses`` is the profile's rule RS-RM."""
+
+    def __init__(
+        self, n_seq: int, layers: Sequence[int], shape: RecurrentShape, refuses: Refuses, emit: Emit
+    ) -> None:
+        self.size = max(1, n_seq)
+        self.layers, self.shape, self.refuses, self.emit = tuple(layers), shape, refuses, emit
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.meta = Meta([Cell() for _ in range(self.size)], [-1] * self.size)
+        self.rows: list[Row] = [{} for _ in range(self.size)]
+
+    def cell(self, seq: int) -> Cell | None:
+        """The cell that holds the sequence, if any."""
+        tail = self.meta.tail[seq] if 0 <= seq < self.size else -1
+        return self.meta.cells[tail] if tail >= 0 else None
+
+    def pos_max(self, seq: int) -> int:
+        """Position of the last token absorbed, -1 if the sequence is absent. Equal to pos_min."""
+        cell = self.cell(seq)
+        return cell.pos if cell else -1
+
+    pos_min = pos_max
+
+    # --- sequence operations --------------------------------------------------------------------------------
+
+    def seq_rm(self, seq: int, p0: int, p1: int) -> bool:
+        """RS-RM: False = refused, nothing changed. A cut strictly inside the past is a no-op: the state keeps
+        remembering the removed tokens."""
+        p0, p1 = max(p0, 0), POS_INF if p1 < 0 else p1
+        if seq >= self.size:
+            return False
+        if seq < 0:
+            if p0 != p1 and not (p0 == 0 and p1 == POS_INF):
+                return False
+        else:
+            cell = self.cell(seq)
+            if cell and cell.pos >= 0:
+                if self.refuses(cell.pos, p0, p1):
+                    return False
+                if p0 <= cell.pos < p1:
+                    self.meta.tail[seq] = -1
+        self._erase(seq, p0, p1)
+        return True
+
+    def _erase(self, seq: int, p0: int, p1: int) -> None:
+        freed = self.size
+        for i, cell in enumerate(self.meta.cells):
+            if not p0 <= cell.pos < p1 or (seq >= 0 and seq not in cell.seqs):
+                continue
+            if seq < 0:
+                for s in cell.seqs:
+                    self.meta.tail[s] = -1
+                cell.seqs.clear()
+            else:
+                cell.seqs.discard(seq)
+            if not cell.seqs:
+                self.meta.used -= 1
+                cell.pos = cell.src = -1
+                freed = min(freed, i)
+        if freed < self.meta.head:
+            self.meta.head = freed
+
+    def seq_cp(self, src: int, dst: int) -> None:
+        """``dst`` leaves its own cell and joins the cell of ``src`` until one of them is written to."""
+        if src == dst or src >= self.size or dst >= self.size:
+            return
+        old = self.cell(dst)
+        if old is not None:
+            old.seqs.discard(dst)
+            self.meta.tail[dst] = -1
+            if not old.seqs:
+                old.pos = old.src = -1
+                self.meta.used -= 1
+        cell = self.cell(src)
+        if cell is not None:
+            cell.seqs.add(dst)
+            self.meta.tail[dst] = self.meta.tail[src]
+
+    def seq_keep(self, seq: int) -> None:
+        """Only ``seq`` stays."""
+        freed = self.size
+        for i, cell in enumerate(self.meta.cells):
+            if i != seq:
+                self.meta.tail[i] = -1
+            if seq in cell.seqs:
+                cell.seqs = {seq}
+            elif cell.seqs:
+                cell.seqs.clear()
+                cell.pos = cell.src = -1
+                self.meta.used -= 1
+                freed = min(freed, i)
+        if freed < self.meta.head:
+            self.meta.head = freed
+
+    def seq_add(self, seq: int, p0: int, p1: int, delta: int) -> None:
+        """Move the cell's position if it lies in the range; the state itself cannot be moved."""
+        cell = self.cell(seq)
+        if delta and cell and max(p0, 0) <= cell.pos < (POS_INF if p1 < 0 else p1):
+            cell.pos += delta
+
+    def seq_div(self, seq: int, p0: int, p1: int, d: int) -> None:
+        """Divide the cell's position if it lies in the range."""
+        cell = self.cell(seq)
+        if d != 1 and cell and max(p0, 0) <= cell.pos < (POS_INF if p1 < 0 else p1):
+            cell.pos //= d
+
+    # --- decoding ---------------------------------------------------------------------------------------------
+
+    def prepare(self, ubatches: Sequence[Ubatch]) -> bool:
+        """Would every ubatch in turn find a place? Tried on a copy."""
+        trial = self.meta.copy()
+        return all(self.find_slot(trial, ubatch) is not None for ubatch in ubatches)
+
+    def apply(self, ubatch: Ubatch) -> None:
+        """Give the ubatch its cells and bring their states to them."""
+        sources = self.find_slot(self.meta, ubatch)
+        if sources is None:
+            raise Crash("a prepared ubatch finds no recurrent cell")
+        rows = [{} if src < 0 else self.rows[src] for _, src in sources]
+        for (cell, _), row in zip(sources, rows, strict=True):
+            self.rows[cell] = dict(row)
+
+    def find_slot(self, meta: Meta, ubatch: Ubatch) -> list[tuple[int, int]] | None:
+        """RS-SLOT: give each sequence of the ubatch a cell of its own, contiguous and in order. Returns
+        (cell, row its state comes from; -1 = zeroed) for every cell of the stretch; None = no place."""
+        if meta.head > meta.used + 2 * len(ubatch.runs):
+            meta.head = 0
+        if any(not 0 <= run.seq < self.size for run in ubatch.runs):
+            return None
+        self._own_cells(meta, ubatch.runs)
+        tails = [meta.tail[run.seq] for run in ubatch.runs]
+        first, last = min(tails), max(tails)
+        for place, run in enumerate(ubatch.runs, start=first):
+            self._swap(meta, place, meta.tail[run.seq])
+        for place, run in enumerate(ubatch.runs, start=first):
+            self._advance(meta, place, run)
+        sources = []
+        for i in range(first, last + 1):
+            sources.append((i, meta.cells[i].src))
+            meta.cells[i].src = i
+        meta.head = first
+        meta.used = sum(1 for cell in meta.cells if cell.seqs)
+        return sources if last - first + 1 >= len(ubatch.runs) else None
+
+    def _own_cells(self, meta: Meta, runs: Sequence[Run]) -> None:
+        """A sequence that has no cell, or shares one, moves to the next empty cell (copy on write)."""
+        empty = self._next_empty(meta, meta.head)
+        for run in runs:
+            tail = meta.tail[run.seq]
+            if tail >= 0 and len(meta.cells[tail].seqs) == 1:
+                continue
+            cell = meta.cells[empty]
+            if cell.seqs:
+                raise Crash("no empty recurrent cell is left")
+            if tail >= 0:
+                shared = meta.cells[tail]
+                cell.pos, cell.src = shared.pos, shared.src
+                shared.seqs.discard(run.seq)
+            cell.seqs.add(run.seq)
+            meta.tail[run.seq] = empty
+            empty = self._next_empty(meta, empty)
+
+    def _next_empty(self, meta: Meta, start: int) -> int:
+        for i in range(self.size):
+            if not meta.cells[(start + i) % self.size].seqs:
+                return (start + i) % self.size
+        return start % self.size
+
+    def _swap(self, meta: Meta, a: int, b: int) -> None:
+        if a == b:
+            return
+        meta.cells[a], meta.cells[b] = meta.cells[b], meta.cells[a]
+        meta.tail[:] = [b if tail == a else a if tail == b else tail for tail in meta.tail]
+
+    def _advance(self, meta: Meta, place: int, run: Run) -> None:
+        cell = meta.cells[place]
+        last = run.pos0 + len(run.tokens) - 1
+        if cell.pos >= 0 and last != cell.pos + len(run.tokens):
+            self.emit(Warn(
+                f"find_slot: non-consecutive token position {last} after {cell.pos} for sequence {run.seq} "
+                f"with {len(run.tokens)} new tokens"
+            ))
+        cell.pos = last
+
+    # --- saving and loading --------------------------------------------------------------------------------------
+
+    def row(self, seq: int) -> Row:
+        """The states that the sequence continues from."""
+        cell = self.cell(seq)
+        return {} if cell is None or cell.src < 0 else self.rows[cell.src]
+
+    def state_size(self, seq: int) -> int:
+        """Bytes that ``state_write`` would produce."""
+        return self.shape.size(self.cell(seq) is not None)
+
+    def state_write(self, seq: int) -> RecurrentState:
+        """The sequence's state; states are immutable, so this is a reference."""
+        return RecurrentState(self.pos_max(seq), dict(self.row(seq)))
+
+    def state_read(self, seq: int, state: RecurrentState) -> None:
+        """Replace the sequence's state. Raises StateReadError if there is no cell for it."""
+        self.seq_rm(seq, 0, POS_INF)
+        if state.pos < 0:
+            return
+        sources = self.find_slot(self.meta, Ubatch((Run(seq, state.pos, [0]),), (0,), 1))
+        if sources is None:
+            raise StateReadError("state_read_meta: failed to find slot for recurrent state")
+        self.rows[self.meta.tail[seq]] = dict(state.rows)
+
+    def check(self) -> None:
+        """Raise Crash unless tails and cells agree."""
+        for seq, tail in enumerate(self.meta.tail):
+            if tail >= 0 and seq not in self.meta.cells[tail].seqs:
+                raise Crash(f"the tail of sequence {seq} is cell {tail}, which does not hold it")
+        for i, cell in enumerate(self.meta.cells):
+            if (cell.pos >= 0) != bool(cell.seqs):
+                raise Crash(f"recurrent cell {i} has position {cell.pos} and sequences {sorted(cell.seqs)}")
+            for seq in cell.seqs:
+                if self.meta.tail[seq] != i:
+                    raise Crash(f"recurrent cell {i} holds sequence {seq}, whose tail is {self.meta.tail[seq]}")
+        if self.meta.used != sum(1 for cell in self.meta.cells if cell.seqs):
+            raise Crash("recurrent cells in use are miscounted")

@@ -1,0 +1,78 @@
+"""What is a saved state made of, and how many bytes does the real engine need for it?
+
+A state blob is the copy of one sequence: a part for each attention cache and one for the recurrent cells.
+Sizes are computed from the declared shapes of the model, as the real file format adds them up; the arrays
+of the toy model behind them have their own, smaller, shapes.
+
+Source: llama.cpp src/llama-kv-cache.cpp state_write, src/llama-memory-recurrent.cpp state_write, src/llama-context.cpp
+(3f545be); spec 2.3 STATE-SIZE, checked against slot files and logged sizes of the recorded traces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable, Mapping, NamedTuple
+
+import numpy as np
+
+from cachesim.model import LayerState, Rows
+
+HOST_HEADER = 8        # bytes in front of a blob kept in host memory: a magic and the sequence id
+
+KeepCells = Callable[[np.ndarray, int, int], np.ndarray]
+"""(positions, pos_max, n_swa) -> which cells a saved state contains (a rule of the profile)."""
+
+
+class StateReadError(Exception):
+    """A saved state could not be put back; the caller sees 0 bytes read. ``text`` is what the library logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionShape:
+    """Declared shape of one attention cache: layers, bytes of one K row plus one V row, 2-D positions or not."""
+
+    layers: int
+    row_bytes: int
+    mrope: bool = False
+
+    def size(self, n: int, n_stream: int) -> int:
+        """Bytes of one sequence of n cells in a cache of n_stream streams."""
+        per_cell = 12 + (8 if self.mrope else 0) + self.layers * self.row_bytes
+        return 4 + 4 * n_stream + (8 + 24 * self.layers + n * per_cell if n else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentShape:
+    """Declared shape of the recurrent memory: layers (all of the model's that it lists), bytes of all rows of a cell."""
+
+    layers: int
+    row_bytes: int
+
+    def size(self, present: bool) -> int:
+        """Bytes of one sequence, with or without a cell."""
+        return 12 + 24 * self.layers + (8 + self.row_bytes if present else 0)
+
+
+class AttentionState(NamedTuple):
+    """Cells of one sequence by cell index: positions (n,), rows per layer ({} without a model)."""
+
+    pos: np.ndarray
+    rows: Mapping[int, Rows]
+
+
+class RecurrentState(NamedTuple):
+    """The one cell of a sequence, -1 if it had none, and the state of every recurrent layer."""
+
+    pos: int
+    rows: Mapping[int, LayerState | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A saved sequence. ``base``, ``swa`` and ``recr`` are None where the state does not contain the part;
+    ``size`` is in bytes, without the header of a blob in host memory."""
+
+    size: int
+    base: AttentionState | None = None
+    swa: AttentionState | None = None
+    recr: RecurrentState | None = None

@@ -1,0 +1,112 @@
+"""The server's start-up: from command-line flags to the numbers that stay fixed.
+
+Source: llama.cpp common/arg.cpp, src/llama-context.cpp, tools/server/server-context.cpp load_model (3f545be); spec 2.3,
+3.1, 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Mapping
+
+from cachesim.engines.llama_cpp.memory.kinds import ModelKind
+from cachesim.engines.llama_cpp.memory.memory import Sizes, pad
+from cachesim.errors import BadInput, nearest
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Flags by their long names. ``parallel`` -1 = four slots with a unified cache; ``cache_ram`` in MiB, -1 = no
+    byte limit, 0 = no prompt cache; ``kv_unified`` None = as ``parallel`` says, ``checkpoint_min_step``
+    None = the default of the version."""
+
+    ctx_size: int = 4096
+    batch_size: int = 2048
+    ubatch_size: int = 512
+    parallel: int = 1
+    kv_unified: bool | None = None
+    swa_full: bool = False
+    ctx_checkpoints: int = 32
+    checkpoint_min_step: int | None = None
+    cache_ram: int = 8192
+    slot_prompt_similarity: float = 0.1
+    cache_idle_slots: bool = True
+    cache_reuse: int = 0
+    context_shift: bool = False
+
+
+def options(flags: Mapping[str, Any]) -> Options:
+    """Options from names and values. Raises BadInput for an unknown name or a value of the wrong type."""
+    known = {f.name: getattr(Options(), f.name) for f in fields(Options)}
+    for name, value in flags.items():
+        if name not in known:
+            raise BadInput(f"unknown server flag '{name}'", hint=nearest(name, known))
+        want = {"kv_unified": bool, "checkpoint_min_step": int}.get(name) or type(known[name])
+        good = isinstance(value, want) and (want is bool or not isinstance(value, bool))
+        if not good and not (want is float and isinstance(value, int)):
+            raise BadInput(f"server flag '{name}' wants {want.__name__}, not {value!r}")
+    return Options(**flags)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What start-up makes of options and model. Contexts, batches and windows in tokens, limits in bytes and tokens."""
+
+    n_slots: int
+    unified: bool
+    n_ctx: int
+    n_ctx_slot: int
+    n_batch: int
+    n_ubatch: int
+    n_swa: int
+    exact: bool              # the probe at start-up: the memory cannot be cut at any position
+    sizes: Sizes
+    max_checkpoints: int
+    min_step: int
+    limit_size: int
+    limit_tokens: int
+    has_cache: bool
+    cache_idle_slots: bool
+    sps: float
+    n_cache_reuse: int
+    context_shift: bool
+
+
+def settings(opts: Options, kind: ModelKind, min_step: int) -> Settings:
+    """The numbers that hold as long as the server runs; ``min_step`` is the version's default. Raises BadInput for flags that it would not start with."""
+    for name, least in (("ctx_size", 1), ("batch_size", 1), ("ubatch_size", 1), ("checkpoint_min_step", 0)):
+        value = getattr(opts, name)
+        if value is not None and value < least:
+            raise BadInput(f"server flag '{name}' must be at least {least}, not {value}")
+    if opts.parallel == 0 or not -1 <= opts.parallel <= 64:
+        raise BadInput(f"server flag 'parallel' must be -1 or 1 to 64, not {opts.parallel}")
+    auto = opts.parallel == -1
+    n_slots = 4 if auto else opts.parallel
+    unified = auto if opts.kv_unified is None else opts.kv_unified
+    n_ctx_seq = pad(opts.ctx_size) if unified or n_slots == 1 else pad(pad(opts.ctx_size) // n_slots)
+    n_ctx = n_ctx_seq if unified else n_ctx_seq * n_slots
+    n_batch = min(opts.batch_size, n_ctx)
+    n_ubatch = min(n_batch, opts.ubatch_size)
+    swa_full = opts.swa_full and kind.n_swa > 0
+    return Settings(
+        n_slots=n_slots,
+        unified=unified,
+        n_ctx=n_ctx,
+        n_ctx_slot=n_ctx_seq,
+        n_batch=n_batch,
+        n_ubatch=n_ubatch,
+        n_swa=0 if swa_full else kind.n_swa,
+        exact=bool(kind.recr),
+        sizes=Sizes(n_slots, unified, n_ctx_seq, n_ubatch, swa_full),
+        max_checkpoints=opts.ctx_checkpoints,
+        min_step=min_step if opts.checkpoint_min_step is None else opts.checkpoint_min_step,
+        limit_size=max(0, opts.cache_ram) * MIB,
+        limit_tokens=n_ctx,
+        has_cache=opts.cache_ram != 0,
+        cache_idle_slots=opts.cache_idle_slots and opts.cache_ram != 0,
+        sps=opts.slot_prompt_similarity,
+        n_cache_reuse=opts.cache_reuse,
+        context_shift=opts.context_shift,
+    )

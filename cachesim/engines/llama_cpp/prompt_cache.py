@@ -1,0 +1,125 @@
+"""The prompt cache in host memory: ask the rules, act, tell.
+
+Source: llama.cpp tools/server/server-task.cpp server_prompt_cache, server-context.cpp prompt_save (3f545be); spec 3.5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Sequence
+
+from cachesim import events as ev
+from cachesim.engines.base import Decision
+from cachesim.engines.llama_cpp.memory.memory import Memory
+from cachesim.engines.llama_cpp.memory.state import Blob, StateReadError
+from cachesim.engines.llama_cpp.options import MIB
+from cachesim.engines.llama_cpp.profiles import Rules
+from cachesim.engines.llama_cpp.rules.prompt_cache import Admission, EntryFacts, Eviction, Limits, part
+from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
+from cachesim.tokens import common_prefix
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """A stored conversation. ``size`` in bytes: state and checkpoints, headers included."""
+
+    tokens: list[int]
+    checkpoints: tuple[Checkpoint, ...]
+    blob: Blob
+    size: int
+
+
+class PromptCache:
+    """Entries in order of insertion, oldest first."""
+
+    def __init__(self, rules: Rules, memory: Memory, limits: Limits, log: ev.Log) -> None:
+        self.rules, self.memory, self.limits, self.log = rules, memory, limits, log
+        self.entries: list[Entry] = []
+
+    def _say(self, decision: Decision, slot: Slot | None = None) -> None:
+        self.log.emit(ev.Decided(slot.id if slot else None, decision.rule, decision.value, decision.because))
+
+    def _facts(self, tokens: Sequence[int]) -> list[EntryFacts]:
+        return [EntryFacts(len(e.tokens), common_prefix(e.tokens, tokens), e.size) for e in self.entries]
+
+    def save(self, slot: Slot) -> bool:
+        """PC-SAVE: store what the slot holds. The slot keeps everything. False = nothing was stored."""
+        if not slot.tokens:
+            return False
+        state = self.memory.state_size(slot.id, partial=False) + self.rules.host_header
+        self.log.emit(ev.PcSave(len(slot.tokens), ev.mib(state), 0.0))
+        size = state + sum(c.facts.size for c in slot.checkpoints)
+        decision = self.rules.pc_alloc(self._facts(slot.tokens), len(slot.tokens), size, self.limits)
+        self._say(decision, slot)
+        plan: Admission = decision.value
+        if plan.verdict == "already":
+            self.log.emit(ev.PcAlready())
+        elif plan.verdict == "too_big":
+            self.log.emit(ev.PcTooBig(ev.mib(size), ev.mib(self.limits.size)))
+        if plan.verdict != "store":
+            return False
+        self._make_room(plan)
+        blob = self.memory.state_write(slot.id, partial=False)
+        self.entries.append(Entry(list(slot.tokens), tuple(slot.checkpoints), blob, size))
+        return True
+
+    def _make_room(self, plan: Admission) -> None:
+        for i in plan.obsolete:
+            self.log.emit(ev.PcObsolete(len(self.entries[i].tokens)))
+        self.entries = [e for i, e in enumerate(self.entries) if i not in plan.obsolete]
+        for _ in range(plan.evict):
+            self.log.emit(ev.PcEvict(ev.mib(self.entries.pop(0).size)))
+
+    def load(self, slot: Slot, prompt: list[int]) -> bool:
+        """PC-LOAD: put the best entry into the slot, if one is better than what the slot holds. True also when
+        none was; False = an entry was found and could not be restored (the caller clears the slot)."""
+        lcp = common_prefix(slot.tokens, prompt)
+        base = self.rules.pc_load([], len(slot.tokens), lcp, len(prompt))
+        self.log.emit(ev.PcSearch(ev.share(base.because["f_keep"]), ev.share(base.because["f_sim"])))
+        facts = self._facts(prompt)
+        for fact in facts:
+            self.log.emit(ev.PcCand(
+                fact.n_tokens, fact.lcp, ev.share(part(fact.lcp, fact.n_tokens)), ev.share(part(fact.lcp, len(prompt)))
+            ))
+        decision = self.rules.pc_load(facts, len(slot.tokens), lcp, len(prompt))
+        self._say(decision, slot)
+        if decision.value is None:
+            return True
+        self.log.emit(ev.PcLoad(ev.share(decision.because["f_keep"]), ev.share(decision.because["f_sim"])))
+        return self._restore(slot, decision.value)
+
+    def _restore(self, slot: Slot, index: int) -> bool:
+        entry = self.entries[index]
+        try:
+            self.memory.state_read(slot.id, entry.blob)
+        except StateReadError as error:
+            self.log.emit(ev.Error(str(error)))
+            self.log.emit(ev.Error("state_seq_set_data: error loading state: failed to restore kv cache"))
+            self.log.emit(ev.PcLoadFailed())
+            self.log.emit(ev.PcLoadFailed(slot.id))
+            return False
+        slot.tokens, slot.checkpoints = list(entry.tokens), list(entry.checkpoints)
+        slot.loaded = True
+        after = self.rules.pc_after_hit(index)
+        self._say(after, slot)
+        if after.value:
+            del self.entries[index]
+        return True
+
+    def update(self) -> None:
+        """PC-UPDATE: drop the oldest entries over the limits, then say what is left."""
+        sizes, lengths = [e.size for e in self.entries], [len(e.tokens) for e in self.entries]
+        decision = self.rules.pc_update(sizes, lengths, self.limits)
+        self._say(decision)
+        plan: Eviction = decision.value
+        for _ in range(plan.for_size):
+            self.log.emit(ev.PcEvict(ev.mib(self.entries.pop(0).size)))
+        for _ in range(plan.for_tokens):
+            gone = self.entries.pop(0)
+            self.log.emit(ev.PcEvictTokens(self.limits.tokens, plan.est, ev.mib(gone.size)))
+        total = sum(e.size for e in self.entries)
+        self.log.emit(ev.PcState(
+            len(self.entries), ev.mib(total), self.limits.size / MIB, self.limits.tokens, plan.est
+        ))
+        for e in self.entries:
+            self.log.emit(ev.PcEntry(len(e.tokens), len(e.checkpoints), ev.mib(e.size)))

@@ -1,0 +1,151 @@
+"""Where is a prompt cut into chunks, which chunk leaves a checkpoint, and which older one gives way?
+
+A checkpoint holds the state before its chunk is evaluated. CR = variants of making one, as in the history document.
+near   the chunk ends within n_ubatch tokens of the prompt's end
+Source: llama.cpp tools/server/server-context.cpp, update_slots and create_checkpoint; spec 3.10; history section 2.
+"""
+
+from __future__ import annotations
+
+from typing import Iterable, Sequence
+
+from cachesim.engines.base import Decision, rule
+from cachesim.engines.llama_cpp.rules.facts import Chunk, Ckpt
+
+TAIL = 4         # tokens before the prompt's end at which the last chunk begins
+
+
+@rule("LC-CKPT-ON.PROBE")
+def ckpt_on(limit: int, exact: bool, n_swa: int) -> Decision:
+    """Checkpoints are made if any are allowed and the memory cannot be cut anywhere: recurrent, or a window.
+    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #22114 (b8854)."""
+    return Decision("LC-CKPT-ON.PROBE", limit > 0 and (exact or n_swa > 0), {"max": limit, "exact": exact, "n_swa": n_swa})
+
+
+def _first(chunk: Chunk, breaks: Iterable[int]) -> int:
+    """The first break behind the chunk's start, at most where batch or prompt end."""
+    stop = min(chunk.n_tokens, chunk.start + chunk.room)
+    return min([stop, *(b for b in breaks if chunk.start < b < stop)])
+
+
+def _near_end(chunk: Chunk) -> tuple[int, int]:
+    """The two breaks before the end of the prompt."""
+    return (
+        chunk.n_tokens - min(chunk.n_batch, TAIL + chunk.n_ubatch),
+        chunk.n_tokens - min(chunk.n_batch, TAIL),
+    )
+
+
+def _useful_starts(chunk: Chunk, ckpts: Sequence[Ckpt]) -> list[int]:
+    """User starts at which a checkpoint could follow: the last one, or far enough from the last checkpoint."""
+    return [
+        u for u in chunk.starts
+        if u == chunk.starts[-1] or not ckpts or u > ckpts[-1].n_tokens + chunk.min_step
+    ]
+
+
+@rule("LC-CKPT-BREAK.CR10")
+def break_cr10(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
+    """The chunk ends at the two marks before the prompt's end and at every user message where a checkpoint could
+    follow. Value: the end.
+    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #25420 (b9936)."""
+    breaks = [*_near_end(chunk), *_useful_starts(chunk, ckpts)] if chunk.do else []
+    return Decision("LC-CKPT-BREAK.CR10", _first(chunk, breaks), {"start": chunk.start, "breaks": breaks})
+
+
+# [Gone in llama_cpp@user-turns]
+@rule("LC-CKPT-BREAK.CR7")
+def break_cr7(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
+    """The two marks before the end, and the last user message even where no checkpoint is ever made.
+    Source: llama.cpp tools/server/server-context.cpp update_slots (7c158fbb4), #22929 (b9310); history section 7, 3."""
+    breaks = [*(_near_end(chunk) if chunk.do else ()), *chunk.starts[-1:]]
+    return Decision("LC-CKPT-BREAK.CR7", _first(chunk, breaks), {"start": chunk.start, "breaks": breaks})
+
+
+# [New in llama_cpp@24035-v3]
+@rule("LC-CKPT-BREAK.V3")
+def break_v3(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
+    """As CR10, and at the end of the reusable prefix. Inferred: derived from the thread.
+    Source: ggml-org/llama.cpp#24035, third version; history section 5.4, item 4."""
+    breaks = [*_near_end(chunk), *_useful_starts(chunk, ckpts), chunk.reused] if chunk.do else []
+    return Decision("LC-CKPT-BREAK.V3", _first(chunk, breaks), {"start": chunk.start, "breaks": breaks})
+
+
+def _near(chunk: Chunk, stop: int) -> bool:
+    return chunk.n_tokens < stop + chunk.n_ubatch
+
+
+@rule("LC-CKPT-CREATE.CR10")
+def create_cr10(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int) -> Decision:
+    """Near the end always; at a user message if it is the last one or far enough from the last checkpoint.
+    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #25472 (b9978)."""
+    near = _near(chunk, stop)
+    yes = chunk.do and pos_min >= 0 and (near or chunk.start in _useful_starts(chunk, ckpts))
+    return Decision("LC-CKPT-CREATE.CR10", yes, {"start": chunk.start, "stop": stop, "near": near, "pos_min": pos_min})
+
+
+# [Gone in llama_cpp@user-turns]
+@rule("LC-CKPT-CREATE.CR7")
+def create_cr7(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int) -> Decision:
+    """Near the end; where the last user message is known only at it or, near the end, behind it; never within
+    min_step of the last checkpoint.
+    Source: llama.cpp tools/server/server-context.cpp update_slots (7c158fbb4), #22929 (b9310)."""
+    near = _near(chunk, stop)
+    user = chunk.starts[-1] if chunk.starts else 0
+    place = near if user <= 0 else chunk.start == user or (chunk.start > user and near)
+    far = not ckpts or chunk.start > ckpts[-1].n_tokens + chunk.min_step
+    yes = chunk.do and pos_min >= 0 and place and far
+    return Decision("LC-CKPT-CREATE.CR7", yes, {"start": chunk.start, "stop": stop, "near": near, "far": far, "user": user})
+
+
+# [New in llama_cpp@24035-v3]
+@rule("LC-CKPT-CREATE.V3")
+def create_v3(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int) -> Decision:
+    """As CR10, and at the end of the reusable prefix. Inferred: derived from the thread.
+    Source: ggml-org/llama.cpp#24035, third version; history section 5.4, item 4."""
+    usual = create_cr10(chunk, stop, ckpts, pos_min)
+    yes = usual.value or (chunk.do and pos_min >= 0 and chunk.start == chunk.reused)
+    return Decision("LC-CKPT-CREATE.V3", yes, {**usual.because, "reused": chunk.reused})
+
+
+@rule("LC-CKPT-SPACING.CR10")
+def space_older(ckpts: Sequence[Ckpt], id_task: int, min_step: int) -> Decision:
+    """Checkpoints of older tasks go if they lie within min_step of the one before them. Value: which.
+    Source: llama.cpp tools/server/server-context.cpp create_checkpoint (3f545be), since #25472 (b9978)."""
+    last, gone = -1, []
+    for i, c in enumerate(ckpts):
+        if c.id_task != id_task and last >= 0 and c.n_tokens <= last + min_step:
+            gone.append(i)
+        else:
+            last = c.n_tokens
+    return Decision("LC-CKPT-SPACING.CR10", tuple(gone), {"min_step": min_step, "id_task": id_task})
+
+
+# [Gone in llama_cpp@head]
+@rule("LC-CKPT-SPACING.NONE")
+def space_none(ckpts: Sequence[Ckpt], id_task: int, min_step: int) -> Decision:
+    """No checkpoint goes because another is near.
+    Source: llama.cpp tools/server/server-context.cpp create_checkpoint (7c158fbb4), before #25472."""
+    return Decision("LC-CKPT-SPACING.NONE", (), {})
+
+
+@rule("LC-CKPT-LIMIT.OLDEST")
+def limit_oldest(ckpts: Sequence[Ckpt], limit: int) -> Decision:
+    """The oldest go until one more fits. Value: which.
+    Source: llama.cpp tools/server/server-context.cpp create_checkpoint (3f545be)."""
+    return Decision("LC-CKPT-LIMIT.OLDEST", tuple(range(max(0, len(ckpts) - limit + 1))), {"max": limit})
+
+
+# [New in llama_cpp@24035-v3]
+@rule("LC-CKPT-LIMIT.DENSEST")
+def limit_densest(ckpts: Sequence[Ckpt], limit: int) -> Decision:
+    """The interior one with the closest neighbours goes; the first and the last stay. Inferred: derived from the
+    thread, ties to the older one.
+    Source: ggml-org/llama.cpp#24035, third version; history section 5.4, item 5."""
+    left = list(range(len(ckpts)))
+    gone = []
+    while len(left) >= limit:
+        inner = range(1, len(left) - 1)
+        k = min(inner, key=lambda i: ckpts[left[i + 1]].n_tokens - ckpts[left[i - 1]].n_tokens, default=0)
+        gone.append(left.pop(k))
+    return Decision("LC-CKPT-LIMIT.DENSEST", tuple(sorted(gone)), {"max": limit})

@@ -1,0 +1,149 @@
+"""Is the live memory enough for the new prompt, and if not, which checkpoint is?
+
+One function per variant, named as in the history document: TH (threshold), PK (pick), RE (resume), ER (erase).
+Source: llama.cpp tools/server/server-context.cpp, update_slots; spec 3.9; history section 2.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+from cachesim.engines.base import Decision, rule
+from cachesim.engines.llama_cpp.rules.facts import Ask, Ckpt, Resume
+
+
+class Need(NamedTuple):
+    """The threshold, and whether a checkpoint has to be searched."""
+
+    thold: int
+    search: bool
+
+
+def _need(rule_id: str, ask: Ask, back: int) -> Decision:
+    thold = max(0, ask.pos_next - ask.n_swa - back)
+    search = 0 < ask.n_past <= ask.held and ask.pos_min >= thold
+    return Decision(rule_id, Need(thold, search), {"thold": thold, **ask._asdict()})
+
+
+@rule("LC-CKPT-NEED.TH4")
+def need_th4(ask: Ask) -> Decision:
+    """The live memory must begin before pos_next minus the window; one earlier if nothing new follows.
+    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #24110 (b9509)."""
+    return _need("LC-CKPT-NEED.TH4", ask, 0 if ask.n_past < ask.n_tokens else 1)
+
+
+# [Gone in llama_cpp@base-24143]
+@rule("LC-CKPT-NEED.TH3")
+def need_th3(ask: Ask) -> Decision:
+    """Always one earlier, so that a recurrent state is searched for even when the prompt only goes on.
+    Source: llama.cpp tools/server/server-context.cpp update_slots (236531595), #23280 (b9231) to #24110."""
+    return _need("LC-CKPT-NEED.TH3", ask, 1)
+
+
+def _newest(ckpts: Sequence[Ckpt], fits: Sequence[bool]) -> int | None:
+    return max((i for i, ok in enumerate(fits) if ok), default=None)
+
+
+def _pick(rule_id: str, ckpts: Sequence[Ckpt], fits: Sequence[bool], ask: Ask, thold: int) -> Decision:
+    because = {"thold": thold, "pos_next": ask.pos_next, "n_past": ask.n_past, "had": [c.n_tokens for c in ckpts]}
+    return Decision(rule_id, _newest(ckpts, fits), because)
+
+
+@rule("LC-CKPT-PICK.PK3")
+def pick_pk3(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
+    """The newest that does not end beyond pos_next and begins before the threshold, or at 0.
+    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #24411 (b9593)."""
+    fits = [c.pos_max <= ask.pos_next and (c.pos_min < thold or c.pos_min == 0) for c in ckpts]
+    return _pick("LC-CKPT-PICK.PK3", ckpts, fits, ask, thold)
+
+
+# [Gone in llama_cpp@user-turns]
+@rule("LC-CKPT-PICK.PK2")
+def pick_pk2(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
+    """The newest that begins before the threshold, or at 0; where it ends is not asked.
+    Source: llama.cpp tools/server/server-context.cpp update_slots (236531595), #21510 (b8693) to #24411."""
+    fits = [c.pos_min < thold or c.pos_min == 0 for c in ckpts]
+    return _pick("LC-CKPT-PICK.PK2", ckpts, fits, ask, thold)
+
+
+# [New in llama_cpp@24035-v1]
+@rule("LC-CKPT-PICK.V1")
+def pick_v1(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
+    """Exact states: the newest whose end (pos_end, the first position it does not hold) lies within the reusable
+    prefix and leaves a token to evaluate; other memories as PK2. Inferred: derived from the pull request's text and log.
+    Source: ggml-org/llama.cpp#24035, first version (750c8d8); history section 5.2."""
+    if not ask.exact:
+        return pick_pk2(ckpts, ask, thold)._replace(rule="LC-CKPT-PICK.V1")
+    fits = [c.n_tokens <= ask.n_past and c.pos_max <= ask.pos_next and c.n_tokens < ask.n_tokens for c in ckpts]
+    return _pick("LC-CKPT-PICK.V1", ckpts, fits, ask, thold)
+
+
+# [New in llama_cpp@24035-v3]
+@rule("LC-CKPT-PICK.V3")
+def pick_v3(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
+    """Exact states: the longest contained in the reusable prefix that leaves a token to evaluate; other memories
+    as PK3. Inferred: derived from the thread.
+    Source: ggml-org/llama.cpp#24035, third version; history section 5.4."""
+    if not ask.exact:
+        return pick_pk3(ckpts, ask, thold)._replace(rule="LC-CKPT-PICK.V3")
+    limit = min(ask.n_past, ask.n_tokens - 1)
+    longest = max((c.n_tokens for c in ckpts if c.n_tokens <= limit), default=-1)
+    return _pick("LC-CKPT-PICK.V3", ckpts, [c.n_tokens == longest for c in ckpts], ask, thold)
+
+
+@rule("LC-CKPT-RESTORE.RE4")
+def resume_re4(ckpt: Ckpt, ask: Ask) -> Decision:
+    """Go on behind the checkpoint; where it holds a window, at its last token, which is evaluated again.
+    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #20279 (b8257)."""
+    pos_next = min(ask.pos_next, max(ckpt.pos_min + 1, ckpt.pos_max))
+    n_past = min(pos_next, ask.held, ckpt.n_tokens)
+    return Decision("LC-CKPT-RESTORE.RE4", Resume(pos_next, n_past), {"n_tokens": ckpt.n_tokens, "pos_max": ckpt.pos_max})
+
+
+# [New in llama_cpp@24035-v1]
+@rule("LC-CKPT-RESTORE.COUNT")
+def resume_count(ckpt: Ckpt, ask: Ask) -> Decision:
+    """Exact states: go on behind the checkpoint's tokens; other memories as RE4.
+    Source: ggml-org/llama.cpp#24035; history sections 5.2 and 5.4."""
+    if not ask.exact:
+        return resume_re4(ckpt, ask)._replace(rule="LC-CKPT-RESTORE.COUNT")
+    return Decision("LC-CKPT-RESTORE.COUNT", Resume(ckpt.n_tokens, ckpt.n_tokens), {"n_tokens": ckpt.n_tokens})
+
+
+@rule("LC-CKPT-RESET")
+def resume_nothing(ask: Ask) -> Decision:
+    """No checkpoint fits: everything is evaluated again.
+    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #16382 (b6685)."""
+    return Decision("LC-CKPT-RESET", Resume(0, 0), {"n_past": ask.n_past, "held": ask.held, "pos_min": ask.pos_min})
+
+
+@rule("LC-CKPT-ERASE.ER2")
+def erase_er2(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
+    """Those go that end beyond the position where evaluation goes on. One that ends exactly there stays, although
+    it holds the token that is about to be replaced (defect D1).
+    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #20671 (b8393)."""
+    gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max > resume.pos_next)
+    return Decision("LC-CKPT-ERASE.ER2", gone, {"pos_next": resume.pos_next})
+
+
+# [New in llama_cpp@24035-v1]
+@rule("LC-CKPT-ERASE.V1")
+def erase_v1(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
+    """Exact states: those go that hold more than the reusable prefix, or end beyond the position where evaluation
+    goes on; other memories as ER2. Inferred: from the pull request's log line.
+    Source: ggml-org/llama.cpp#24035, first version; history section 5.2."""
+    if not ask.exact:
+        return erase_er2(ckpts, ask, resume)._replace(rule="LC-CKPT-ERASE.V1")
+    gone = tuple(i for i, c in enumerate(ckpts) if c.n_tokens > ask.n_past or c.pos_max > resume.pos_next)
+    return Decision("LC-CKPT-ERASE.V1", gone, {"prefix_end": ask.n_past, "pos_next": resume.pos_next})
+
+
+# [New in llama_cpp@24035-v3]
+@rule("LC-CKPT-ERASE.V3")
+def erase_v3(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
+    """Exact states: only those go that hold more than the reusable prefix; other memories as ER2.
+    Source: ggml-org/llama.cpp#24035, third version; history section 5.4."""
+    if not ask.exact:
+        return erase_er2(ckpts, ask, resume)._replace(rule="LC-CKPT-ERASE.V3")
+    gone = tuple(i for i, c in enumerate(ckpts) if c.n_tokens > ask.n_past)
+    return Decision("LC-CKPT-ERASE.V3", gone, {"prefix_end": ask.n_past})

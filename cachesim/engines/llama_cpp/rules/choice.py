@@ -1,0 +1,125 @@
+"""Which slot does a new request get, and is the prompt cache asked on the way?
+
+Held: tokens in the slot (S).  Asked: tokens of the new prompt (P), T of them.
+f_sim = common prefix / T, f_keep = common prefix / held; both in single precision, as the server computes them.
+Source: llama.cpp tools/server/server-context.cpp, get_available_slot; spec 3.4 SLOT-SELECT, 3.6 IDLE-SAVE.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+import numpy as np
+
+from cachesim.engines.base import Decision, rule
+
+F32 = np.float32
+KEEP_HALF = 0.5          # a slot of which less than this would survive is saved before it is used
+
+
+class SlotFacts(NamedTuple):
+    """What slot choice looks at. ``t_last`` is the tick of the last release, -1 = never used."""
+
+    id: int
+    busy: bool
+    held: int
+    lcp: int
+    t_last: int
+
+
+class Choice(NamedTuple):
+    """The slot, how it was found ("id", "lcp", "lru"), the two shares, and whether the prompt cache is asked."""
+
+    slot: int
+    by: str
+    f_sim: float
+    f_keep: float
+    update: bool
+
+
+def similar(slots: Sequence[SlotFacts], asked: int, sps: float) -> tuple[SlotFacts | None, np.float32]:
+    """The idle slot with the largest f_sim above the threshold; of equals the lowest id."""
+    best, found = F32(0), None
+    for slot in slots:
+        if slot.busy or not slot.held:
+            continue
+        sim = F32(slot.lcp) / F32(asked)
+        if sim > best and sim > F32(sps):
+            best, found = sim, slot
+    return found, best
+
+
+def least_recent(slots: Sequence[SlotFacts]) -> SlotFacts | None:
+    """The idle slot released longest ago; of equals the highest id."""
+    found: SlotFacts | None = None
+    for slot in slots:
+        if not slot.busy and (found is None or slot.t_last <= found.t_last):
+            found = slot
+    return found
+
+
+def keep_share(best: np.float32, asked: int, held: int) -> np.float32:
+    """Share of the slot that survives; 0/0 of an empty slot is NaN, which is not below any threshold."""
+    return F32(best * F32(asked)) / F32(held) if held else F32("nan")
+
+
+def _by_content(slots: Sequence[SlotFacts], asked: int, sps: float) -> Choice | None:
+    """Similarity first, then least recently used."""
+    found, best = similar(slots, asked, sps) if sps else (None, F32(0))
+    if found is not None:
+        f_keep = keep_share(best, asked, found.held)
+        return Choice(found.id, "lcp", float(best), float(f_keep), bool(f_keep < F32(KEEP_HALF)))
+    oldest = least_recent(slots)
+    return None if oldest is None else Choice(oldest.id, "lru", 0.0, 0.0, True)
+
+
+@rule("LC-SLOT-SELECT.SL3")
+def slot_select_3(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
+    """A request that names its slot gets it, and asks the prompt cache unless enough of the slot survives.
+    An empty named slot divides zero by zero and never asks; a busy one is looked past, so it always asks.
+    Source: llama.cpp tools/server/server-context.cpp get_available_slot (3f545be), since #24755 (b9718)."""
+    because = {"asked": asked, "id_slot": id_slot, "sps": sps}
+    if id_slot < 0:
+        return Decision("LC-SLOT-SELECT.SL3", _by_content(slots, asked, sps), because)
+    named = slots[id_slot % len(slots)]
+    found, best = similar([named], asked, sps) if sps else (None, F32(0))
+    f_keep = keep_share(best, asked, named.held)
+    update = bool(sps) and bool(f_keep < F32(KEEP_HALF))
+    choice = Choice(named.id, "id", float(best), float(f_keep), update)
+    return Decision("LC-SLOT-SELECT.SL3", choice, because | {"held": named.held, "found": found is not None})
+
+
+# [Gone in llama_cpp@user-turns]
+@rule("LC-SLOT-SELECT.SL2")
+def slot_select_2(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
+    """A request that names its slot gets it without a look at similarity or at the prompt cache.
+    Source: llama.cpp tools/server/server-context.cpp (7c158fbb4), before #24755; history section 2, SLOT-SELECT."""
+    because = {"asked": asked, "id_slot": id_slot, "sps": sps}
+    if id_slot < 0:
+        return Decision("LC-SLOT-SELECT.SL2", _by_content(slots, asked, sps), because)
+    return Decision("LC-SLOT-SELECT.SL2", Choice(id_slot % len(slots), "name", 0.0, 0.0, False), because)
+
+
+class IdlePlan(NamedTuple):
+    """What happens to an idle slot after a launch: said in the log, saved, cleared before or after the update."""
+
+    say: bool
+    save: bool
+    clear: str          # "", "before" or "after" the update of the prompt cache
+
+
+@rule("LC-IDLE-SAVE.ALL")
+def idle_save_all(unified: bool, held: int) -> Decision:
+    """Every idle slot is saved; with a unified cache it is then cleared, saved or not.
+    Source: llama.cpp tools/server/server-context.cpp launch (3f545be), since #24190 (b9574)."""
+    plan = IdlePlan(True, True, "after" if unified else "")
+    return Decision("LC-IDLE-SAVE.ALL", plan, {"unified": unified, "held": held})
+
+
+# [Gone in llama_cpp@user-turns]
+@rule("LC-IDLE-SAVE.UNIFIED")
+def idle_save_unified(unified: bool, held: int) -> Decision:
+    """Only with a unified cache, only slots that hold something: saved, then cleared.
+    Source: llama.cpp tools/server/server-context.cpp (7c158fbb4), #20993 (b8658) to #24190; history section 7, 6."""
+    act = unified and held > 0
+    return Decision("LC-IDLE-SAVE.UNIFIED", IdlePlan(act, act, "before" if act else ""), {"unified": unified, "held": held})

@@ -1,0 +1,58 @@
+"""How much of a new prompt need not be evaluated, and what must be taken back?
+
+S, N   the slot's tokens and their number       P, T   the new prompt and its length
+Source: llama.cpp tools/server/server-context.cpp, update_slots (3f545be); spec 3.9 NPAST-LCP, NPAST-ONE.
+"""
+
+from __future__ import annotations
+
+from cachesim.engines.base import Decision, rule
+
+
+@rule("LC-NPAST-LCP")
+def n_past_lcp(lcp: int, cache_prompt: bool) -> Decision:
+    """The common prefix of slot and prompt, or nothing if the client asks for a fresh evaluation.
+    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be)."""
+    return Decision("LC-NPAST-LCP", lcp if cache_prompt else 0, {"lcp": lcp, "cache_prompt": cache_prompt})
+
+
+@rule("LC-NPAST-ONE")
+def need_one(n_past: int, n_tokens: int) -> Decision:
+    """At least one token is evaluated, so that there are logits: a prompt that is held whole gives one back.
+    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be)."""
+    whole = n_past == n_tokens and n_past > 0
+    return Decision("LC-NPAST-ONE", n_past - 1 if whole else n_past, {"n_past": n_past, "n_tokens": n_tokens})
+
+
+@rule("LC-CLEAR.BOTH")
+def clear_both(checkpoints: int) -> Decision:
+    """Emptying a slot forgets its checkpoints too. Value: do they go?
+    Source: llama.cpp tools/server/server-context.cpp slot.prompt_clear (3f545be), since #25649 (b10011)."""
+    return Decision("LC-CLEAR.BOTH", True, {"checkpoints": checkpoints})
+
+
+# [Gone in llama_cpp@head]
+@rule("LC-CLEAR.TOKENS")
+def clear_tokens(checkpoints: int) -> Decision:
+    """Emptying a slot keeps its checkpoints.
+    Source: llama.cpp tools/server/server-context.cpp (7c158fbb4), before #25649; history section 7, 9."""
+    return Decision("LC-CLEAR.TOKENS", False, {"checkpoints": checkpoints})
+
+
+@rule("LC-DECODE.RETRY")
+def next_attempt(purged: bool, n_batch: int) -> Decision:
+    """After a batch that found no room: the same size if an idle slot could be emptied, else half. Value 0 = give up.
+    Source: llama.cpp tools/server/server-context.cpp decode (3f545be); spec 3.11."""
+    value = n_batch if purged else n_batch // 2
+    return Decision("LC-DECODE.RETRY", value, {"purged": purged, "n_batch": n_batch})
+
+
+@rule("LC-END")
+def end_of_generation(n_gen: int, n_predict: int, n_slot: int, n_ctx: int, shift: bool) -> Decision:
+    """Does the generation end with this token? "limit" with a full context or a spent budget (a budget of 0
+    still yields one token), "" = it goes on. The value's second half: was the answer truncated?
+    Source: llama.cpp tools/server/server-context.cpp process_token (3f545be); spec 3.12."""
+    because = {"n_gen": n_gen, "n_predict": n_predict, "n_slot": n_slot, "n_ctx": n_ctx}
+    full = not shift and n_slot + 1 >= n_ctx
+    spent = n_predict != -1 and n_gen >= max(1, n_predict)
+    return Decision("LC-END", ("limit" if full or spent else "", full), because)

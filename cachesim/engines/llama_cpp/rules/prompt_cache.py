@@ -1,0 +1,157 @@
+"""Which conversations lie in host memory, which one comes back to a slot, and which one has to go?
+
+Entry: a saved conversation: its tokens, its state, its checkpoints; all bytes count.
+f_keep = common prefix / entry, f_sim = common prefix / new prompt, in single precision.
+Source: llama.cpp tools/server/server-task.cpp, server_prompt_cache (3f545be); spec 3.5.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+import numpy as np
+
+from cachesim.engines.base import Decision, rule
+
+F32 = np.float32
+MIN_KEEP = 0.25          # an entry of which less than this would survive is left alone
+
+
+def part(n: int, of: int) -> np.float32:
+    """n / of as the server computes it."""
+    return F32(n) / F32(of)
+
+
+class EntryFacts(NamedTuple):
+    """An entry as the rules see it: length, common prefix with what is asked (or saved), bytes."""
+
+    n_tokens: int
+    lcp: int
+    size: int
+
+
+class Limits(NamedTuple):
+    """Bytes and tokens of all entries together; 0 = no limit."""
+
+    size: int
+    tokens: int
+
+
+class Admission(NamedTuple):
+    """Answer to "may this be stored?": ``verdict`` is "store", "already" or "too_big"; ``obsolete`` are the
+    entries that the new one makes superfluous, ``evict`` how many of the oldest of the rest have to go."""
+
+    verdict: str
+    obsolete: tuple[int, ...] = ()
+    evict: int = 0
+
+
+def _held_already(entries: Sequence[EntryFacts], n_tokens: int) -> bool:
+    return any(entry.lcp == n_tokens for entry in entries)
+
+
+def _obsolete(entries: Sequence[EntryFacts]) -> tuple[int, ...]:
+    return tuple(i for i, entry in enumerate(entries) if entry.lcp == entry.n_tokens)
+
+
+@rule("LC-PC-ALLOC.PC6")
+def admit_strict(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits: Limits) -> Decision:
+    """Not stored if an entry begins with it or if it is larger than the limit; entries that are prefixes of it
+    go, then the oldest until it fits.
+    Source: llama.cpp tools/server/server-task.cpp server_prompt_cache::alloc (3f545be), since #25070 (b9908)."""
+    because = {"n_tokens": n_tokens, "size": size, "limit_size": limits.size, "entries": len(entries)}
+    if _held_already(entries, n_tokens):
+        return Decision("LC-PC-ALLOC.PC6", Admission("already"), because)
+    if limits.size and size > limits.size:
+        return Decision("LC-PC-ALLOC.PC6", Admission("too_big"), because)
+    obsolete = _obsolete(entries)
+    rest = [entry.size for i, entry in enumerate(entries) if i not in obsolete]
+    evict = 0
+    while limits.size and evict < len(rest) and sum(rest[evict:]) + size > limits.size:
+        evict += 1
+    return Decision("LC-PC-ALLOC.PC6", Admission("store", obsolete, evict), because)
+
+
+# [Gone in llama_cpp@head]
+@rule("LC-PC-ALLOC.PC5")
+def admit_any(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits: Limits) -> Decision:
+    """Not stored if an entry begins with it; entries that are prefixes of it go. Size is looked at later.
+    Source: llama.cpp tools/server/server-task.cpp (7c158fbb4), before #25070; history section 7, 5."""
+    because = {"n_tokens": n_tokens, "size": size, "entries": len(entries)}
+    if _held_already(entries, n_tokens):
+        return Decision("LC-PC-ALLOC.PC5", Admission("already"), because)
+    return Decision("LC-PC-ALLOC.PC5", Admission("store", _obsolete(entries)), because)
+
+
+@rule("LC-PC-LOAD.BOTH")
+def pick_entry(entries: Sequence[EntryFacts], held: int, lcp: int, asked: int) -> Decision:
+    """The entry that is better than the slot both in f_keep and in f_sim; each find raises both bars, so a
+    longer but relatively worse entry that comes later does not win.
+    Source: llama.cpp tools/server/server-task.cpp server_prompt_cache::load (3f545be)."""
+    keep = part(lcp, held) if held else F32(-1)
+    sim = part(lcp, asked)
+    found = None
+    for i, entry in enumerate(entries):
+        k, s = part(entry.lcp, entry.n_tokens), part(entry.lcp, asked)
+        if not k < F32(MIN_KEEP) and k > keep and s > sim:
+            keep, sim, found = k, s, i
+    return Decision("LC-PC-LOAD.BOTH", found, {"f_keep": float(keep), "f_sim": float(sim), "entries": len(entries)})
+
+
+@rule("LC-PC-LOAD.TAKE")
+def take_entry(entry: int) -> Decision:
+    """The entry moves into the slot: nothing of it stays in the cache. Value: does it go?
+    Source: llama.cpp tools/server/server-task.cpp server_prompt_cache::load (3f545be); #24143 is about this."""
+    return Decision("LC-PC-LOAD.TAKE", True, {"entry": entry})
+
+
+# [New in llama_cpp@pr24143-on-base]
+@rule("LC-PC-LOAD.CLONE")
+def clone_entry(entry: int) -> Decision:
+    """The slot gets a copy, the entry stays at its place in the list.
+    Source: ggml-org/llama.cpp#24143 (open); history section 6.2, PC-LOAD'."""
+    return Decision("LC-PC-LOAD.CLONE", False, {"entry": entry})
+
+
+class Eviction(NamedTuple):
+    """Oldest entries that go for bytes, then for tokens; ``est`` is the token limit that held."""
+
+    for_size: int
+    for_tokens: int
+    est: int
+
+
+def _token_limit(size: int, tokens: int, limits: Limits) -> int:
+    """The limit in tokens: at least ``limits.tokens``, more if the byte limit holds more tokens of this kind."""
+    if not limits.size:
+        return limits.tokens
+    per_token = max(F32(1), F32(size) / F32(max(1, tokens)))
+    return max(limits.tokens, int(F32(limits.size) / per_token))
+
+
+def _evict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits, spare: int) -> Eviction:
+    first = 0
+    while limits.size and len(sizes) - first > spare and sum(sizes[first:]) > limits.size:
+        first += 1
+    for_size = first
+    est = _token_limit(sum(sizes[first:]), sum(lengths[first:]), limits)
+    while limits.tokens and len(sizes) - first > spare and sum(lengths[first:]) > est:
+        first += 1
+    return Eviction(for_size, first - for_size, est)
+
+
+@rule("LC-PC-UPDATE.PC6")
+def evict_strict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
+    """The oldest go while the bytes, then the tokens, are over the limit; the last one may go too.
+    Source: llama.cpp tools/server/server-task.cpp server_prompt_cache::update (3f545be), since #25070 (b9908)."""
+    because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
+    return Decision("LC-PC-UPDATE.PC6", _evict(sizes, lengths, limits, spare=0), because)
+
+
+# [Gone in llama_cpp@head]
+@rule("LC-PC-UPDATE.PC5")
+def evict_spare_one(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
+    """The same, but one entry always stays.
+    Source: llama.cpp tools/server/server-task.cpp (7c158fbb4), before #25070; history section 7, 5."""
+    because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
+    return Decision("LC-PC-UPDATE.PC5", _evict(sizes, lengths, limits, spare=1), because)

@@ -1,0 +1,84 @@
+"""What the server believes about one conversation: the slot, its tokens, its checkpoints, its task.
+
+Nothing keeps these beliefs equal to what the memory holds, except the rules.
+Source: llama.cpp tools/server/server-context.cpp server_slot, server-task.h (3f545be); spec 3.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from cachesim.engines.base import Answer, Request
+from cachesim.engines.llama_cpp.memory.state import Blob
+from cachesim.engines.llama_cpp.rules.facts import Ckpt
+
+
+class State(Enum):
+    """Where a slot is in its work."""
+
+    IDLE = "idle"
+    STARTED = "started"
+    PROMPT = "processing prompt"
+    DONE_PROMPT = "prompt done"
+    GENERATING = "generating"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The facts of a checkpoint and the saved state behind it. Immutable, so a copy is a reference."""
+
+    facts: Ckpt
+    blob: Blob
+
+
+@dataclass(slots=True)
+class Task:
+    """A request on its way through the server. Ids count requests and update iterations alike."""
+
+    id: int
+    request: Request
+    answer: Answer
+
+
+@dataclass(slots=True)
+class Slot:
+    """One slot; its id is also its sequence in the memory. ``t_last`` is the tick of its last release, -1 = never.
+
+    ``reused`` is the common prefix that the present prompt began with, ``at`` the place in the batch of the token
+    after which the model shall speak (-1 = none).
+    """
+
+    id: int
+    state: State = State.IDLE
+    tokens: list[int] = field(default_factory=list)
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+    task: Task | None = None
+    t_last: int = -1
+    reused: int = 0
+    sampled: int = -1
+    n_gen: int = 0
+    at: int = -1
+    truncated: bool = False
+    loaded: bool = False         # a stored conversation was put into the slot for the present task
+
+    @property
+    def busy(self) -> bool:
+        """Is a task at work here?"""
+        return self.state is not State.IDLE
+
+    @property
+    def id_task(self) -> int | None:
+        """Id of the task, None when the slot has none."""
+        return self.task.id if self.task else None
+
+    @property
+    def facts(self) -> list[Ckpt]:
+        """The checkpoints as the rules see them, oldest first."""
+        return [c.facts for c in self.checkpoints]
+
+    def drop(self, gone: tuple[int, ...]) -> list[Checkpoint]:
+        """Remove the checkpoints with these indices; returns them."""
+        lost = [self.checkpoints[i] for i in gone]
+        self.checkpoints = [c for i, c in enumerate(self.checkpoints) if i not in gone]
+        return lost

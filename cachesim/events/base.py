@@ -1,0 +1,88 @@
+"""The form of an event, how it is written down, and the Log that events are appended to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Callable, ClassVar, Iterator, Mapping
+
+frozen = dataclass(frozen=True, slots=True)
+
+
+class Event:
+    """Base of all events. ``ev`` names the kind, ``logged`` says whether the real server prints it."""
+
+    __slots__ = ()
+    ev: ClassVar[str] = ""
+    logged: ClassVar[bool] = True
+
+    def record(self, one_slot: bool = False, tasks: Mapping[int, int] | None = None) -> dict[str, Any]:
+        """The event as a trace would hold it: ``slot`` only with several slots, ``task`` numbered within
+        the step and only where the step has several tasks."""
+        out: dict[str, Any] = {"ev": self.ev}
+        for name in _field_names(type(self)):
+            value = getattr(self, name)
+            if name == "slot":
+                if value is None or one_slot:
+                    continue
+            elif name == "task":
+                if tasks is None or value not in tasks:
+                    continue
+                value = tasks[value]
+            out[name] = value
+        return out
+
+
+_NAMES: dict[type, tuple[str, ...]] = {}
+
+
+def _field_names(kind: type) -> tuple[str, ...]:
+    names = _NAMES.get(kind)
+    if names is None:
+        names = _NAMES[kind] = tuple(f.name for f in fields(kind))
+    return names
+
+
+def mib(size: int) -> float:
+    """Bytes as a server prints them: MiB with three decimals."""
+    return round(size / 1048576.0, 3)
+
+
+def share(value: float) -> float:
+    """A similarity as a server prints it: three decimals."""
+    return round(float(value), 3)
+
+
+@frozen
+class SlotEvent(Event):
+    """An event of one slot. ``task`` is the id of the task the slot works on, None when it has none."""
+
+    slot: int | None
+    task: int | None
+
+
+class Log:
+    """Append-only list of events, cut into requests by ``mark``.
+
+    ``listener`` is told of every event as it happens (the judge's accounting); by default nobody listens.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.marks: list[int] = []
+        self.listener: Callable[[Event], None] | None = None
+
+    def emit(self, event: Event) -> None:
+        """Append one event and tell the listener, if there is one."""
+        self.events.append(event)
+        if self.listener is not None:
+            self.listener(event)
+
+    def mark(self) -> int:
+        """Start the next request; returns its number, from 0."""
+        self.marks.append(len(self.events))
+        return len(self.marks) - 1
+
+    def of(self, request: int) -> Iterator[Event]:
+        """The events of one request, in order."""
+        stop = self.marks[request + 1] if request + 1 < len(self.marks) else len(self.events)
+        return iter(self.events[self.marks[request] : stop])

@@ -1,0 +1,137 @@
+"""Events of one prompt, from its start to the release of the slot: checkpoints, batches, shortage of room."""
+
+from __future__ import annotations
+
+from cachesim.events.base import Event, SlotEvent, frozen
+
+
+@frozen
+class UserPos(Event):
+    ev = "user_pos"
+    byte_pos: int
+    media: int
+    n_before_user: int
+
+
+@frozen
+class Launch(SlotEvent):
+    ev = "launch"
+    is_child: int
+
+
+@frozen
+class NewPrompt(SlotEvent):
+    ev = "new_prompt"
+    n_ctx_slot: int
+    n_keep: int
+    n_tokens: int
+
+
+@frozen
+class CkptCheck(SlotEvent):
+    ev = "ckpt_check"
+    pos_min: int
+    pos_max: int
+    thold: int
+
+
+@frozen
+class CkptRestore(SlotEvent):
+    ev = "ckpt_restore"
+    pos_min: int
+    pos_max: int
+    n_tokens: int
+    n_past: int
+    mib: float
+
+
+@frozen
+class FullReprocess(SlotEvent):
+    ev = "full_reprocess"
+
+
+@frozen
+class CkptInvalidate(SlotEvent):
+    ev = "ckpt_invalidate"
+    pos_min: int
+    pos_max: int
+    n_tokens: int
+    n_swa: int
+    pos_next: int
+
+
+@frozen
+class NeedOne(SlotEvent):
+    ev = "need_one"
+    n_past: int
+    n_tokens: int
+
+
+
+
+@frozen
+class Batch(SlotEvent):
+    ev = "batch"
+    n_tokens: int
+    p0: int
+
+
+@frozen
+class DoCkpt(SlotEvent):
+    ev = "do_ckpt"
+    yes: bool
+    pos_min: int
+    pos_max: int
+
+
+@frozen
+class CkptTooClose(SlotEvent):
+    ev = "ckpt_too_close"
+    pos_min: int
+    pos_max: int
+    n_tokens: int
+
+
+@frozen
+class CkptEvict(SlotEvent):
+    ev = "ckpt_evict"
+    pos_min: int
+    pos_max: int
+    n_tokens: int
+
+
+@frozen
+class CkptCreate(SlotEvent):
+    ev = "ckpt_create"
+    n: int
+    max: int
+    pos_min: int
+    pos_max: int
+    n_tokens: int
+    mib: float
+
+
+@frozen
+class KvFull(Event):
+    ev = "kv_full"
+    n_batch: int
+    ret: int
+
+
+@frozen
+class Release(SlotEvent):
+    ev = "release"
+    n_tokens: int
+    truncated: int
+
+
+@frozen
+class Warn(Event):
+    ev = "warn"
+    text: str
+
+
+@frozen
+class Error(Event):
+    ev = "error"
+    text: str

@@ -1,0 +1,51 @@
+"""Events that no real server prints: decisions and memory operations, kept for the judge and for `why`."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from cachesim.events.base import Event, frozen
+
+
+@frozen
+class Decided(Event):
+    """A rule was asked and answered. ``rule`` is its id, ``because`` the numbers it looked at."""
+
+    ev = "decided"
+    logged = False
+    slot: int | None
+    rule: str
+    value: Any
+    because: Mapping[str, Any]
+
+
+@frozen
+class SeqRm(Event):
+    """Rows of a sequence were asked to go: positions p0 .. p1-1; ``ok`` False = refused, nothing changed."""
+
+    ev = "seq_rm"
+    logged = False
+    seq: int
+    p0: int
+    p1: int
+    ok: bool
+
+
+@frozen
+class RowsPurged(Event):
+    """A window buffer reused cells and dropped what lay before them: positions p0 .. p1 inclusive."""
+
+    ev = "rows_purged"
+    logged = False
+    seq: int
+    p0: int
+    p1: int
+
+
+@frozen
+class Aborted(Event):
+    """The simulated server process ended itself."""
+
+    ev = "aborted"
+    logged = False
+    text: str

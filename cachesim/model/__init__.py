@@ -1,0 +1,27 @@
+"""Exact arithmetic, layers, tiny models, provenance. Knows a ``Store`` protocol, no cache and no server.
+
+Glossary, for this folder:
+  n   rows or tokens of a whole sequence          t   tokens of one run
+  d   width of the model (32)                     k   taps of a short convolution (4; C: 3)
+  q, k, v  query, key, value of attention         g   queries that share a K/V head (GQA)
+  x   residual stream; in provenance its digest   u   x after RMSNorm
+  h   recurrent matrix                            grid  multiples of a power of two; values are held in its units
+"""
+
+from cachesim.model.forward import Model, make_model
+from cachesim.model.spec import Layer, Spec, parse
+from cachesim.model.store import Hidden, LayerState, Rows, Run, Store, same_state
+
+__all__ = [
+    "Hidden",
+    "Layer",
+    "LayerState",
+    "Model",
+    "Rows",
+    "Run",
+    "Spec",
+    "Store",
+    "make_model",
+    "parse",
+    "same_state",
+]

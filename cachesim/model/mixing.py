@@ -1,0 +1,96 @@
+"""How are digests mixed? The constants and the few uint64 operations that provenance is made of.
+
+All arithmetic is modulo 2**64. ``mix`` is the finaliser of splitmix64 (Steele, Lea, Flood 2014): every bit
+of the input reaches every bit of the output, so that sums of mixed values meet only by chance.
+Shared by the cached path (``digests.py``) and the whole-sequence path (``whole_digests.py``); nothing else is.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple, Sequence
+
+import numpy as np
+
+from cachesim.errors import BadInput
+from cachesim.model.store import Digests, Positions
+
+MASK = 2**64 - 1
+_S30, _S27, _S31 = (np.uint64(s) for s in (30, 27, 31))
+_C1, _C2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_GOLDEN = 0x9E3779B97F4A7C15
+
+STEP = np.uint64(0xD6E8FEB86659FD93)
+"""B of the rolling hash h_i = B*h_{i-1} + mix(c_i); odd, so that it has an inverse and forgets nothing."""
+TAPS = tuple(np.uint64(c) for c in (0xA24BAED4963EE407, 0x9FB21C651E98DF25, 0xC2B2AE3D27D4EB4F))
+"""Odd factors of the inputs 1, 2 and 3 tokens back in a short convolution; the newest has the factor 1."""
+
+
+class LayerKeys(NamedTuple):
+    """Constants that make the digests of one layer of one model its own."""
+
+    row: np.uint64            # of K/V rows
+    own: np.uint64            # odd factor of a token's own digest
+    out: np.uint64            # added to the output
+
+
+def mix(z: Digests) -> Digests:
+    """A new array with every element scrambled."""
+    z = z ^ (z >> _S30)
+    z *= _C1
+    z ^= z >> _S27
+    z *= _C2
+    z ^= z >> _S31
+    return z
+
+
+def mix_int(z: int) -> int:
+    """``mix`` of one Python integer."""
+    z &= MASK
+    z = ((z ^ (z >> 30)) * int(_C1)) & MASK
+    z = ((z ^ (z >> 27)) * int(_C2)) & MASK
+    return z ^ (z >> 31)
+
+
+def layer_keys(seed: int, layer: int) -> LayerKeys:
+    """The constants of a layer, from the seed of the model and the layer's index."""
+    base = mix_int(mix_int(seed + _GOLDEN) + (layer + 1) * _GOLDEN)
+    row, own, out = (mix_int(base + i * _GOLDEN) for i in (1, 2, 3))
+    return LayerKeys(np.uint64(row), np.uint64(own | 1), np.uint64(out))
+
+
+def token_digests(tokens: Sequence[int], seed: int) -> Digests:
+    """(n,) what enters the first layer: one digest for each token, whatever its position."""
+    try:
+        ids = np.array(tokens, dtype=np.uint64)
+    except (OverflowError, ValueError, TypeError):
+        raise BadInput("a token is an integer from 0 to 2**64 - 1") from None
+    return mix(ids * np.uint64(_GOLDEN) + np.uint64(mix_int(seed)))
+
+
+def place(positions: Positions) -> Digests:
+    """(n,) odd factors 2*pos + 1, by which a K/V row's digest is tied to its position."""
+    return (2 * positions + 1).astype(np.uint64)
+
+
+def inverse(odd: Digests) -> Digests:
+    """(n,) the numbers that give 1 when multiplied by odd ones, modulo 2**64 (Newton, bits double each time)."""
+    found = odd.copy()                          # right in the lowest 3 bits
+    for _ in range(5):
+        found *= np.uint64(2) - odd * found
+    return found
+
+
+def powers(n: int) -> tuple[Digests, Digests]:
+    """(n,) each: STEP**(i+1) and its inverse, for the closed form of the rolling hash."""
+    size = max(512, 1 << (n - 1).bit_length())
+    up, down = _powers(size)
+    return up[:n], down[:n]
+
+
+@lru_cache(maxsize=32)
+def _powers(size: int) -> tuple[Digests, Digests]:
+    up = np.cumprod(np.full(size, STEP), dtype=np.uint64)
+    down = inverse(up)
+    up.flags.writeable = down.flags.writeable = False
+    return up, down

@@ -1,0 +1,48 @@
+"""How is a key tied to its position? Rotary embedding (Su et al. 2021), by integer phases and our own tables.
+
+A phase is an integer in units of 2**-32 turn, so a position of any size, or a negative shift, has an exact
+phase. K is stored rotated; a K-shift rotates the stored K by the difference. Two rotations, each rounded to
+the grid, need not be bit-equal to one: a cold run of a shifted sequence has to shift as well.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from cachesim.model.store import Positions, Values
+from cachesim.model.tables import circle
+
+STEPS = np.array([683565276, 216162320, 68356528, 21616232, 6835653, 2161623, 683565, 216162])
+"""(8,) phase per position of each pair: 2**32 * 10000**(-i/8) / (2 pi), rounded."""
+
+_COARSE = circle(2048, Fraction(1, 2048))
+_FINE = circle(2048, Fraction(1, 2048**2))
+
+
+class Turn(NamedTuple):
+    """Cosine and sine by which each of n rows is rotated."""
+
+    cos: Values               # (n, 1, 8)
+    sin: Values               # (n, 1, 8)
+
+
+def turns(positions: Positions) -> Turn:
+    """The rotation for each position; negative ones turn back."""
+    phase = (positions[:, None, None] * STEPS) >> 10                    # (n, 1, 8) in units of 2**-22 turn
+    coarse, fine = (phase >> 11) & 2047, phase & 2047
+    c, s, cf, sf = _COARSE[0][coarse], _COARSE[1][coarse], _FINE[0][fine], _FINE[1][fine]
+    return Turn(c * cf - s * sf, s * cf + c * sf)
+
+
+def rotate(x: Values, turn: Turn, scale: float) -> Values:
+    """(n, heads, 16) with the pairs (i, i + 8) rotated, multiplied by ``scale``, and rounded to the grid."""
+    half = x.shape[-1] // 2
+    a, b = x[..., :half], x[..., half:]
+    out = np.empty_like(x)
+    out[..., :half] = a * turn.cos - b * turn.sin
+    out[..., half:] = b * turn.cos + a * turn.sin
+    out *= scale
+    return np.rint(out, out=out)

@@ -1,0 +1,114 @@
+"""Which layers does a model have? A model is written as a short string, and this file reads it.
+
+Letters (spaces are free): ``A`` attention, ``W8`` attention over a window of 8, ``G`` gated delta net,
+``S`` Mamba-2 SSM, ``C`` short convolution, ``H`` attention and SSM side by side; ``+M`` at the end: the
+model has an MTP head. Examples: ``GGGA``, ``W32 A W32 A``, ``C C W32 C W32 C``, ``GGGA+M``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cachesim.errors import BadInput, nearest
+
+KINDS = {
+    "A": "attention",
+    "W": "attention over a window",
+    "G": "gated delta net",
+    "S": "Mamba-2 SSM",
+    "C": "short convolution",
+    "H": "attention beside SSM",
+}
+MAX_LAYERS = 64
+MAX_WINDOW = 2**20
+CONV_TAPS = {"G": 4, "S": 4, "H": 4, "C": 3}
+"""Inputs that the short convolution of a layer reads, the newest included (k in the papers)."""
+
+_PIECE = re.compile(r"\s*(?:([A-Z])(\d*)|(\+M\s*$))")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer. ``window`` is the width of a W layer (a key is hidden iff query - key >= window), else 0."""
+
+    kind: str
+    window: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise BadInput(f"unknown kind of layer '{self.kind}'", hint=_hint(self.kind))
+        if self.kind == "W" and not 0 < self.window <= MAX_WINDOW:
+            raise BadInput(f"a W layer needs a window of 1 to {MAX_WINDOW}, not {self.window}", hint="for example W8")
+        if self.kind != "W" and self.window:
+            raise BadInput(f"layer {self.kind} has no window, yet {self.window} is given", hint=f"W{self.window}?")
+
+    @property
+    def part(self) -> str:
+        """The memory that holds the layer's K/V rows: "base", "swa", or "" where there are none."""
+        return {"A": "base", "H": "base", "W": "swa"}.get(self.kind, "")
+
+    @property
+    def taps(self) -> int:
+        """Inputs read by the layer's short convolution, 0 for a layer without recurrent state."""
+        return CONV_TAPS.get(self.kind, 0)
+
+    @property
+    def notation(self) -> str:
+        """The layer as it is written in a model: ``A``, ``W8``."""
+        return f"{self.kind}{self.window}" if self.window else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """The layers of a model, from the first to the last. ``mtp``: one MTP head follows them."""
+
+    layers: tuple[Layer, ...]
+    mtp: bool = False
+
+    @property
+    def notation(self) -> str:
+        """The model in one string that ``parse`` reads back."""
+        gap = " " if any(layer.window for layer in self.layers) else ""
+        return gap.join(layer.notation for layer in self.layers) + ("+M" if self.mtp else "")
+
+    def __str__(self) -> str:
+        return self.notation
+
+
+def parse(text: str) -> Spec:
+    """Read the notation of a model. Raises BadInput with the nearest right letter."""
+    layers: list[Layer] = []
+    at, mtp, end = 0, False, len(text.rstrip())
+    while at < end:
+        piece = _PIECE.match(text, at)
+        if piece is None:
+            cause = f"model '{text}': '{text[at:].split()[0]}' at column {at + 1} is no layer"
+            raise BadInput(cause, hint=_hint(text[at:]))
+        if piece[3]:
+            mtp = True
+        else:
+            layers.append(_read_layer(text, piece[1], piece[2]))
+        at = piece.end()
+    if not layers:
+        raise BadInput(f"model '{text}' has no layers", hint="for example GGGA")
+    if len(layers) > MAX_LAYERS:
+        raise BadInput(f"model '{text}' has {len(layers)} layers, at most {MAX_LAYERS} are possible")
+    return Spec(tuple(layers), mtp)
+
+
+def _read_layer(text: str, kind: str, digits: str) -> Layer:
+    if len(digits) > 7:
+        raise BadInput(f"model '{text}': window {digits[:8]}... is too large", hint=f"at most {MAX_WINDOW}")
+    try:
+        return Layer(kind, int(digits or 0))
+    except BadInput as bad:
+        raise BadInput(f"model '{text}': {bad.cause}", hint=bad.hint) from None
+
+
+def _hint(text: str) -> str:
+    """The right letter for a wrong one, as well as one wrong letter can tell."""
+    word = text.strip()
+    if word[:1] == "+":
+        return "the only suffix is +M, at the end"
+    return nearest(word[:1].upper(), KINDS) or f"layers are {', '.join(KINDS)}"

@@ -1,0 +1,88 @@
+"""What passes between a model and a memory: runs of tokens in, rows and states to and fro, hidden values out.
+
+The model knows a memory only as a ``Store``: it never decides which cell holds what. A memory may hand out
+stale, foreign, missing or duplicate rows: that is the engine's fault and must show in the result, so the
+model uses whatever it is given and masks by position only (key <= query, and query - key < window).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Digests = npt.NDArray[np.uint64]
+Positions = npt.NDArray[np.int64]
+Values = npt.NDArray[np.float64]
+
+
+class Run(NamedTuple):
+    """Consecutive tokens of one sequence inside one micro-batch; token k is at position ``pos0 + k``."""
+
+    seq: int
+    pos0: int
+    tokens: Sequence[int]
+
+
+class Rows(NamedTuple):
+    """K/V rows of one attention layer, sorted by position. K is already rotated to its position (RoPE)."""
+
+    digest: Digests           # (n,)
+    k: Values | None          # (n, kv_heads, head); None in provenance mode
+    v: Values | None          # (n, kv_heads, head)
+
+
+class LayerState(NamedTuple):
+    """State of one recurrent layer (G, S, C, or the S half of H). Its arrays are immutable.
+
+    A state is returned, never overwritten, so a checkpoint is a reference to it. None = the zeroed state.
+    """
+
+    conv: Digests             # (taps-1,) provenance of the last inputs, oldest first
+    hash: int                 # rolling provenance of all inputs; 0 at the start and in a C layer
+    conv_x: Values | None     # (taps-1, channels) the last inputs of the short convolution
+    h: Values | None          # recurrent matrix; None in a C layer and in provenance mode
+
+
+class Hidden(NamedTuple):
+    """What the last layer says about each token of a run."""
+
+    digest: Digests           # (n,)
+    x: Values | None          # (n, d) on the grid, None in provenance mode
+
+
+class Store(Protocol):
+    """What a micro-batch sees of one memory. ``run`` is the index into the list of runs."""
+
+    def positions(self, part: str, run: int) -> Positions:
+        """(n,) ascending: every row of the run's sequence in this part, the run's own new rows included."""
+        ...
+
+    def put_rows(self, layer: int, run: int, rows: Rows) -> None:
+        """Write the run's own new rows, one for each token, to their cells."""
+        ...
+
+    def get_rows(self, layer: int, run: int) -> Rows:
+        """Every row of the run's sequence, in the order of ``positions``."""
+        ...
+
+    def get_state(self, layer: int, run: int) -> LayerState | None:
+        """The recurrent state that the run's sequence has reached; None = zeroed."""
+        ...
+
+    def put_state(self, layer: int, run: int, state: LayerState) -> None:
+        """Keep the state after the run's last token."""
+        ...
+
+
+def same_state(a: LayerState | None, b: LayerState | None) -> bool:
+    """Are two states equal bit for bit? None equals the zeroed state; parts that one side lacks are not compared."""
+    if a is None or b is None:
+        return all(_is_zero(part) for part in (a or b or ()))
+    arrays = zip((a.conv, a.conv_x, a.h), (b.conv, b.conv_x, b.h), strict=True)
+    return int(a.hash) == int(b.hash) and all(x is None or y is None or np.array_equal(x, y) for x, y in arrays)
+
+
+def _is_zero(part: Digests | Values | int | None) -> bool:
+    return part is None or not np.any(part)

@@ -1,0 +1,101 @@
+"""Where do exp, sigmoid, softplus, cos and sin come from? From tables that are built here, alike everywhere.
+
+Constants and powers are computed with Python integers (fixed point, 128 bits), then rounded to float64 once;
+what is built upon them uses correctly rounded element-wise operations only. At run time a function is one
+look-up at the nearest grid point of its table.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from cachesim.model.grid import UNIT, frozen
+from cachesim.model.store import Values
+
+_ONE = 1 << 128
+_PI = Fraction(314159265358979323846264338327950288419716939937510582097494, 10**59)
+
+
+def lookup(table: Values, x: Values, step: float) -> Values:
+    """The table's value nearest to each x (in units of the grid); ends hold beyond the ends.
+
+    The table has an odd length, its middle stands for 0, neighbours are ``step`` apart.
+    """
+    place = x * (UNIT / step)
+    place += len(table) // 2 + 0.5
+    return table.take(place.astype(np.intp), mode="clip")
+
+
+def exp_negative(t: Values) -> Values:
+    """exp(-t) for 0 <= t < 64, to about 1e-10: a table of step 1/64, four terms for the rest. To build tables."""
+    whole = np.rint(t * 64.0)
+    rest = t - whole / 64.0
+    tail = 1.0 - rest * (1.0 - rest * (0.5 - rest / 6.0))
+    return _EXP[whole.astype(np.intp)] * tail
+
+
+def log1p_unit(s: Values) -> Values:
+    """log(1 + s) for 0 <= s <= 1, as 2 artanh(s / (2 + s)). For building tables."""
+    z = s / (2.0 + s)
+    square, total = z * z, np.zeros_like(z)
+    for odd in range(31, 0, -2):
+        total = total * square + 1.0 / odd
+    return 2.0 * z * total
+
+
+def _exp_table() -> Values:
+    """exp(-i/64) for i = 0 .. 4096."""
+    ratio = sum(Fraction((-1) ** n, 64**n * _factorial(n)) for n in range(24))
+    return frozen(np.array(_geometric(int(ratio * _ONE), 64 * 64 + 1)))
+
+
+def _geometric(ratio: int, n: int) -> list[float]:
+    value, out = _ONE, []
+    for _ in range(n):
+        out.append(value / _ONE)
+        value = value * ratio >> 128
+    return out
+
+
+def _factorial(n: int) -> int:
+    return 1 if n < 2 else n * _factorial(n - 1)
+
+
+def circle(n: int, turn: Fraction) -> tuple[Values, Values]:
+    """(n,) cosine and sine of 0, 1, ... n-1 times ``turn`` (1 = full circle, at most 1/64)."""
+    angle = 2 * _PI * turn
+    step_cos = int(sum((-1) ** i * angle ** (2 * i) / _factorial(2 * i) for i in range(12)) * _ONE)
+    step_sin = int(sum((-1) ** i * angle ** (2 * i + 1) / _factorial(2 * i + 1) for i in range(12)) * _ONE)
+    c, s, out = _ONE, 0, []
+    for _ in range(n):
+        out.append((c / _ONE, s / _ONE))
+        c, s = (c * step_cos - s * step_sin) >> 128, (s * step_cos + c * step_sin) >> 128
+    pairs = np.array(out)
+    return frozen(pairs[:, 0].copy()), frozen(pairs[:, 1].copy())
+
+
+_EXP = _exp_table()
+
+SIGMOID_STEP = 2.0**-10
+GATE_STEP = 2.0**-7
+GATE_RANGE = 16.0             # gates lie within -16 .. 16
+WEIGHT_STEP = 2.0**-10        # distance of two scores that softmax can tell apart
+WEIGHT_ONE = 2.0**16          # the weight of the best key
+
+_z = np.arange(-16 * 1024, 16 * 1024 + 1) * SIGMOID_STEP
+_e = exp_negative(np.abs(_z))
+SIGMOID = frozen(np.where(_z >= 0, 1.0, _e) / (1.0 + _e))                                   # (32769,)
+
+_g = np.arange(-16 * 128, 16 * 128 + 1) * GATE_STEP
+SOFTPLUS = frozen(np.maximum(_g, 0.0) + log1p_unit(exp_negative(np.abs(_g))))               # (4097,)
+
+WEIGHTS = np.rint(exp_negative(np.arange(12_289) * WEIGHT_STEP) * WEIGHT_ONE)               # (12289,)
+WEIGHTS[-1] = 0.0             # a hidden key, and every key further below the best one than the table reaches
+frozen(WEIGHTS)
+
+
+def decays(rate: float, most: float) -> Values:
+    """(4097,) exp(-rate * softplus(gate)), never above ``most``; indexed as SOFTPLUS is."""
+    return frozen(np.minimum(exp_negative(SOFTPLUS * rate), most))

@@ -1,0 +1,67 @@
+"""Which of the rows that a memory hands out may each token of a run see?
+
+One answer per run and part of the memory, shared by all layers of that part within a micro-batch. Masked by
+position alone: key <= query and query - key < window.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cachesim.model.store import Digests, Positions
+
+Bounds = npt.NDArray[np.int64]
+
+
+class Visible(NamedTuple):
+    """Half-open ranges into the rows of a view: token i sees rows lo[i] .. hi[i]-1."""
+
+    lo: Bounds                # (t,)
+    hi: Bounds                # (t,)
+
+
+class View:
+    """Rows of one sequence as seen by one run. ``tail``: the run's own rows come last, complete and single."""
+
+    def __init__(self, positions: Positions, asked: Positions) -> None:
+        self.positions, self.asked = positions, asked
+        self.n, self.t = len(positions), len(asked)
+        first = self.n - self.t
+        self.tail = (
+            first >= 0
+            and bool((positions[first:] == asked).all())
+            and (first == 0 or positions[first - 1] < asked[0])
+        )
+        self._visible: dict[int, Visible] = {}
+
+    def visible(self, window: int) -> Visible:
+        """The range of rows that each token sees; ``window`` 0 = no window."""
+        found = self._visible.get(window)
+        if found is None:
+            found = self._visible[window] = Visible(self._low(window), self._high())
+        return found
+
+    def visible_sum(self, digest: Digests, window: int) -> Digests:
+        """(t,) for each token the sum of the digests of the rows it sees."""
+        if self.tail and not window:
+            first = self.n - self.t
+            total = np.cumsum(digest[first:])
+            total += np.add.reduce(digest[:first])
+            return total
+        lo, hi = self.visible(window)
+        total = np.zeros(self.n + 1, np.uint64)
+        np.cumsum(digest, out=total[1:])
+        return total[hi] - total[lo]
+
+    def _low(self, window: int) -> Bounds:
+        if not window:
+            return np.zeros(self.t, np.int64)
+        return np.searchsorted(self.positions, self.asked - window, side="right")
+
+    def _high(self) -> Bounds:
+        if self.tail:
+            return np.arange(self.n - self.t + 1, self.n + 1)
+        return np.searchsorted(self.positions, self.asked, side="right")

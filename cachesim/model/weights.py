@@ -1,0 +1,205 @@
+"""Which numbers is a model made of? Weights from a seed, on their grid, with the bounds that keep sums exact.
+
+Every projection has columns of 2-norm about 1, so that a normed x gives values of size about 1. Letters of a
+projection's columns: q k v of attention and delta net, z output gate, b write strength (beta), a decay gate;
+x B C dt of the SSM. ``heads`` are 4 of width 16, K/V heads of attention are 2, the width of the model is 32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from cachesim.errors import Crash
+from cachesim.model import grid, tables
+from cachesim.model.grid import frozen, require
+from cachesim.model.mixing import mix, mix_int
+from cachesim.model.spec import CONV_TAPS, Layer, Spec
+from cachesim.model.store import Digests, Values
+
+D, HEADS, KV_HEADS, HEAD = 32, 4, 2, 16
+WIDE = HEADS * HEAD           # 64
+LOGITS = 64
+MAX_CONTEXT = 2**19           # rows that one softmax may sum over
+LIMB = 2.0**16                # V is summed in two halves: its multiples of LIMB units, and the rest
+
+HALF_LIVES = (16, 80, 400, 2000)
+"""Tokens after which a head of G or S has forgotten half, at a decay gate of 0."""
+MOST_DECAY = 1.0 - 1.0 / 2896
+BETA_BIAS = (0.0, -0.5, -1.0, -2.0)
+"""Slow heads of G write gently: a strong write erases what lies in its direction."""
+
+
+class AttentionWeights(NamedTuple):
+    """GQA attention: q 64, k 32, v 32 columns."""
+
+    into: Values              # (d, 128)
+    out: Values               # (64, d)
+
+
+class RecurrentWeights(NamedTuple):
+    """G: q k v 64 each (convolved), z 64, b 4, a 4. S: x 64, B 16, C 16 (convolved), z 64, dt 4."""
+
+    into: Values              # (d, 264) for G, (d, 164) for S
+    taps: Values              # (4, 192) for G, (4, 96) for S; the newest input first
+    norm: Values              # (16,) for G, (64,) for S
+    skip: Values              # (4, 1) D of S, unused by G
+    decay: Values             # (4 * 4097,) one table for each head
+    out: Values               # (64, d)
+
+
+class ConvWeights(NamedTuple):
+    """LFM2 short convolution: B, C, x of 32 columns each."""
+
+    into: Values              # (d, 96)
+    taps: Values              # (3, 32)
+    out: Values               # (32, d)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWeights:
+    """One layer; only the parts that its kind has are there."""
+
+    norm: Values              # (d,)
+    attention: AttentionWeights | None
+    delta: RecurrentWeights | None
+    ssm: RecurrentWeights | None
+    conv: ConvWeights | None
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A whole model."""
+
+    layers: tuple[LayerWeights, ...]
+    lanes: Digests            # (d,) what turns a token's digest into its embedding
+    norm: Values              # (d,)
+    readout: Values           # (d, 64)
+
+
+def make_weights(spec: Spec, seed: int) -> Weights:
+    """Draw the weights of a model and check that its arithmetic is exact."""
+    layers = tuple(_layer(layer, _Draw(seed, index)) for index, layer in enumerate(spec.layers))
+    draw = _Draw(seed, -1)
+    return Weights(layers, draw.bits(D), draw.norm(D), draw.matrix(D, LOGITS))
+
+
+def embed(digest: Digests, weights: Weights) -> Values:
+    """(n, d) what a token means before the first layer, from its digest; between -1 and 1, any token has one."""
+    return (mix(digest[:, None] ^ weights.lanes) >> np.uint64(43)).astype(np.float64) * 2.0**10 - 2.0**30
+
+
+class _Draw:
+    """A stream of numbers of its own for each layer, so that a layer's weights do not depend on its neighbours."""
+
+    def __init__(self, seed: int, index: int) -> None:
+        self.key = mix_int(mix_int(seed + 1) + mix_int(index + 2))
+
+    def bits(self, n: int) -> Digests:
+        """(n,) uint64"""
+        self.key = mix_int(self.key + 1)
+        return mix(np.arange(n, dtype=np.uint64) + np.uint64(self.key))
+
+    def uniform(self, *shape: int) -> Values:
+        """Between -1 and 1."""
+        return (self.bits(int(np.prod(shape))) >> np.uint64(11)).astype(np.float64).reshape(shape) * 2.0**-52 - 1.0
+
+    def matrix(self, n_in: int, n_out: int) -> Values:
+        """(in, out) with columns of 2-norm about 1."""
+        return _on_grid(self.uniform(n_in, n_out) * np.sqrt(3.0 / n_in))
+
+    def norm(self, n: int) -> Values:
+        """(n,) between 0.75 and 1.25"""
+        return _on_grid(1.0 + 0.25 * self.uniform(n))
+
+    def taps(self, taps: int, channels: int) -> Values:
+        """(taps, channels) with absolute sums of at most 1.2."""
+        signed = self.uniform(taps, channels)
+        return _on_grid(np.where(signed < 0, -0.8, 0.8) / taps + 0.4 / taps * signed)
+
+
+def _on_grid(w: Values) -> Values:
+    return frozen(np.rint(w / grid.WEIGHT_UNIT) * grid.WEIGHT_UNIT)
+
+
+def _layer(layer: Layer, draw: _Draw) -> LayerWeights:
+    return LayerWeights(
+        norm=draw.norm(D),
+        attention=_attention(draw) if layer.part else None,
+        delta=_delta(draw) if layer.kind == "G" else None,
+        ssm=_ssm(draw) if layer.kind in "SH" else None,
+        conv=_conv(draw) if layer.kind == "C" else None,
+    )
+
+
+def _attention(draw: _Draw) -> AttentionWeights:
+    weights = AttentionWeights(draw.matrix(D, WIDE + 2 * KV_HEADS * HEAD), draw.matrix(WIDE, D))
+    most = _project_bound(weights.into)
+    require((np.sqrt(HEAD) * most / grid.ROPE_UNIT) ** 2, "score of a query and a key")
+    require(tables.WEIGHT_ONE * MAX_CONTEXT * max(most / grid.UNIT / LIMB, LIMB), "sum over the keys of a softmax")
+    _require_product(np.sqrt(WIDE) * most, weights.out)
+    return weights
+
+
+def _delta(draw: _Draw) -> RecurrentWeights:
+    weights = _recurrent(draw, 3 * WIDE + WIDE + 2 * HEADS, draw.taps(CONV_TAPS["G"], 3 * WIDE), HEAD)
+    most = _conv_bound(weights)
+    # The transition contracts by MOST_DECAY, less the rounding of its 16 x 16 entries, so its inputs add up to:
+    column = most / (1.0 - MOST_DECAY - HEAD * grid.KEY_UNIT)
+    require(1.01 / grid.KEY_UNIT * column / grid.DELTA_UNIT, "recurrent matrix of a delta net")
+    _require_product(np.sqrt(WIDE) * 1.25 * most, weights.out)
+    return weights
+
+
+def _ssm(draw: _Draw) -> RecurrentWeights:
+    weights = _recurrent(draw, WIDE + 2 * HEAD + WIDE + HEADS, draw.taps(CONV_TAPS["S"], WIDE + 2 * HEAD), WIDE)
+    most = _conv_bound(weights)
+    gain = max(float((tables.SOFTPLUS / (1.0 - decay)).max()) for decay in weights.decay.reshape(HEADS, -1))
+    require(HEAD * most / grid.READ_UNIT * most**2 * gain / grid.SSM_UNIT, "recurrent matrix of an SSM")
+    _require_product(np.sqrt(WIDE) * 1.25, weights.out)
+    return weights
+
+
+def _recurrent(draw: _Draw, columns: int, taps: Values, norm: int) -> RecurrentWeights:
+    decay = np.concatenate([tables.decays(1.0 / half, MOST_DECAY) for half in HALF_LIVES])
+    skip = _on_grid(1.0 + 0.25 * draw.uniform(HEADS, 1))
+    return RecurrentWeights(draw.matrix(D, columns), taps, draw.norm(norm), skip, frozen(decay), draw.matrix(WIDE, D))
+
+
+def _conv(draw: _Draw) -> ConvWeights:
+    weights = ConvWeights(draw.matrix(D, 3 * D), draw.taps(CONV_TAPS["C"], D), draw.matrix(D, D))
+    most = _project_bound(weights.into)
+    after = most**2 * _absolute(weights.taps)
+    require(after / grid.UNIT / grid.WEIGHT_UNIT, "short convolution")
+    _require_product(np.sqrt(D) * most * after, weights.out)
+    return weights
+
+
+def _project_bound(into: Values) -> float:
+    """Largest value that a projection of a normed x can have."""
+    _require_product(grid.NORM_BOUND, into)
+    return grid.NORM_BOUND * _column_norm(into) + grid.UNIT
+
+
+def _conv_bound(weights: RecurrentWeights) -> float:
+    """Largest value after the short convolution of G or S; gates stay within their tables."""
+    most = _project_bound(weights.into)
+    require(most * _absolute(weights.taps) / grid.UNIT / grid.WEIGHT_UNIT, "short convolution")
+    if most >= tables.GATE_RANGE:
+        raise Crash(f"a gate may reach {most}, its table ends at {tables.GATE_RANGE}")
+    return most * max(1.0, _absolute(weights.taps)) + grid.UNIT
+
+
+def _require_product(norm: float, weight: Values) -> None:
+    """By Cauchy and Schwarz, which holds for every partial sum as well."""
+    require(norm / grid.UNIT * _column_norm(weight) / grid.WEIGHT_UNIT, "projection")
+
+
+def _column_norm(weight: Values) -> float:
+    return float(np.sqrt((weight**2).sum(axis=0)).max())
+
+
+def _absolute(taps: Values) -> float:
+    return float(np.abs(taps).sum(axis=0).max())

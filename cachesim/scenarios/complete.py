@@ -1,0 +1,101 @@
+"""How do measured numbers get into a scenario file without touching what a human wrote there?
+
+Only lines are added: missing keys right below the header of the profile's table, or a new table at the end.
+The text is parsed again before it is written; a file that would come out different in any other way is
+left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from cachesim.errors import BadInput
+from cachesim.scenarios.read import read_toml
+
+ORDER = ("cache_n", "prompt_n", "broken", "checkpoints")
+
+
+def complete(path: Path, profile: str, found: Mapping[str, Sequence[Any]]) -> bool:
+    """Write the expectations of ``found`` that the file lacks for ``profile``; True if anything was written.
+
+    ``found`` holds plain lists under the keys of ORDER. What the file already expects is never changed.
+    """
+    raw, source = read_toml(path)
+    present = raw.get("expect", {}).get(profile)
+    missing = {key: list(found[key]) for key in ORDER if key in found and key not in (present or {})}
+    if not missing.get("broken"):
+        missing.pop("broken", None)          # absent already says: none
+    if not missing:
+        return False
+    added = {**missing, "completed": True}
+    if present is None:
+        text = _with_table(source.text, profile, added)
+    else:
+        added = {key: value for key, value in added.items() if key not in present}
+        line = source.line_of(("expect", profile))
+        text = _with_keys(source.text, line, added)
+    _demand(text, raw, profile, added, str(path))
+    _replace(path, text)
+    return True
+
+
+def _with_table(text: str, profile: str, added: Mapping[str, Any]) -> str:
+    end = _newline(text)
+    lines = [f'[expect."{profile}"]', *_written(added)]
+    gap = "" if text.endswith("\n") else end
+    return text + gap + end + end.join(lines) + end
+
+
+def _with_keys(text: str, header: int | None, added: Mapping[str, Any]) -> str:
+    """The text with keys below line ``header``: valid there whatever the table goes on with."""
+    lines = text.split("\n")
+    at = header or 0
+    end = _newline(text)[:-1]                # "\r" where lines end so
+    new = [f"{line}{end}" for line in _written(added)]
+    if at == len(lines):                     # the header is the last line and has no line end
+        lines[-1] += end
+        new = [*new, ""]
+    return "\n".join([*lines[:at], *new, *lines[at:]])
+
+
+def _written(added: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {'true' if value is True else value}" for key, value in added.items()]
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if re.search(r"\r\n", text) else "\n"
+
+
+def _demand(text: str, raw: dict[str, Any], profile: str, added: Mapping[str, Any], file: str) -> None:
+    """Raise BadInput unless the new text says exactly the old things and the added ones."""
+    old = raw.get("expect", {})
+    wanted = {**raw, "expect": {**old, profile: {**old.get(profile, {}), **added}}}
+    try:
+        got = tomllib.loads(text)
+    except ValueError:
+        got = {}
+    if got != wanted:
+        hint = f'write its table as [expect."{profile}"]'
+        raise BadInput(f"cannot add expectations for {profile!r}", file=file, hint=hint)
+
+
+def _replace(path: Path, text: str) -> None:
+    """All or nothing: a reader sees the old file or the new one, also after a crash in between."""
+    target = path.resolve()                  # a link stays a link
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(text.encode("utf-8"))
+            stream.flush()
+            os.fsync(stream.fileno())
+        shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

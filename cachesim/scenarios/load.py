@@ -1,0 +1,144 @@
+"""Which scenarios do these paths name, and what do they say?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import AbstractSet, Iterable
+
+from cachesim.errors import BadInput, nearest
+from cachesim.scenarios.expect import read_expect
+from cachesim.scenarios.fields import Table
+from cachesim.scenarios.options import check_engine, check_model, check_option, check_profile, filled
+from cachesim.scenarios.read import read_toml
+from cachesim.scenarios.schema import Option, Scenario, Step
+from cachesim.scenarios.steps import Asked, check_asked, make_steps
+from cachesim.scenarios.words import Piece, check_word, parse_pieces
+
+KNOWN_FAILURES = "KNOWN.toml"          # the list of accepted failures lies among the scenarios and is none
+_TOP = ("id", "title", "source", "why", "engine", "model", "profiles", "server", "words", "request", "expect")
+_REQUEST = ("prompt", "answer", "n_predict", "cache_prompt", "id_slot", "why")
+
+
+def find(paths: Iterable[Path]) -> list[Path]:
+    """The scenario files that the paths name, directories searched to the bottom, each file once, sorted
+    within each path. May be empty. Raises BadInput for a path that does not exist."""
+    found: dict[Path, Path] = {}
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(file for file in path.rglob("*.toml") if file.name != KNOWN_FAILURES)
+        elif path.exists():
+            inside = [path]
+        else:
+            raise BadInput("no such file or directory", file=str(path), hint=_neighbour(path))
+        for file in inside:
+            found.setdefault(file.resolve(), file)
+    return list(found.values())
+
+
+def _neighbour(path: Path) -> str:
+    try:
+        return nearest(path.name, sorted(entry.name for entry in path.parent.iterdir()))
+    except OSError:
+        return ""
+
+
+def load_all(paths: Iterable[Path], known: AbstractSet[str] | None = None) -> list[Scenario]:
+    """The scenarios of several files. Raises BadInput; also if two of them have the same id."""
+    seen: dict[str, str] = {}
+    scenarios = []
+    for path in paths:
+        scenario = load(path, known)
+        if scenario.id in seen:
+            raise BadInput(f"id {scenario.id!r} is also that of {seen[scenario.id]}", file=str(path))
+        seen[scenario.id] = str(path)
+        scenarios.append(scenario)
+    return scenarios
+
+
+def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
+    """The scenario in a file. ``known`` holds the profiles that exist; None accepts any name.
+
+    Raises BadInput with file, line, cause and the nearest right word.
+    """
+    raw, source = read_toml(path)
+    top = Table(raw, source)
+    top.only(_TOP)
+    engine, model = top.text("engine"), top.text("model")
+    top.placed("engine", check_engine, engine)
+    top.placed("model", check_model, model)
+    words = _words(top.table("words"))
+    steps = _steps(top, words)
+    return Scenario(
+        id=_id(top, path),
+        title=top.text("title"),
+        source=top.texts("source"),
+        why=top.text("why"),
+        engine=engine,
+        model=model,
+        profiles=_profiles(top, engine, known),
+        server=_server(top.table("server")),
+        words=words,
+        steps=steps,
+        expect=read_expect(top, len(steps), lambda name: check_profile(name, engine, known)),
+        file=str(path),
+    )
+
+
+def _id(top: Table, path: Path) -> str:
+    name = top.text("id")
+    if name != path.stem:
+        raise top.fault(f"id is {name!r}, but the file is called {path.name!r}", "id")
+    return name
+
+
+def _profiles(top: Table, engine: str, known: AbstractSet[str] | None) -> tuple[str, ...]:
+    names = top.texts("profiles")
+    for name in names:
+        top.placed("profiles", check_profile, name, engine, known)
+    if len(set(names)) != len(names):
+        raise top.fault("profiles names one of them twice", "profiles")
+    return names
+
+
+def _server(table: Table) -> dict[str, Option]:
+    given: dict[str, Option] = {}
+    for key, value in table.raw.items():
+        given[key] = table.placed(key, check_option, key, value)
+    return filled(given)
+
+
+def _words(table: Table) -> dict[str, int]:
+    words: dict[str, int] = {}
+    for name in table.raw:
+        words[name] = table.integer(name, None, low=1)
+        table.placed(name, check_word, name, words[name])
+    return words
+
+
+def _steps(top: Table, words: dict[str, int]) -> tuple[Step, ...]:
+    asked = [_asked(table, words) for table in top.tables("request")]
+    return top.placed("request", make_steps, asked, words)
+
+
+def _asked(table: Table, words: dict[str, int]) -> Asked:
+    table.only(_REQUEST)
+    asked = Asked(
+        prompt=_pieces(table, "prompt", words),
+        answer=_pieces(table, "answer", words) if "answer" in table.raw else None,
+        n_predict=table.integer("n_predict", None, low=0) if "n_predict" in table.raw else None,
+        cache_prompt=table.flag("cache_prompt", True),
+        id_slot=table.integer("id_slot", -1, low=-1),
+        why=table.text("why", ""),
+    )
+    table.placed("answer", check_asked, asked, words)
+    return asked
+
+
+def _pieces(table: Table, key: str, words: dict[str, int]) -> tuple[Piece, ...]:
+    text = table.text(key)
+    pieces = table.placed(key, parse_pieces, text)
+    for piece in pieces:
+        if piece.length is not None:
+            raise table.fault(f"{piece.word}{piece.length}: lengths belong into [words]", key)
+    table.placed(key, check_asked, Asked(pieces), words)
+    return pieces

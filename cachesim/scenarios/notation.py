@@ -1,0 +1,107 @@
+"""How is a scenario written in one line, and read back?
+
+``S40.A60/B80/S.C50>r4@1``: requests separated by ``/``, words by dots, a word with its length at first use.
+After a prompt, in this order: ``>r4`` the forced answer, or ``>3`` three tokens of the sampler; ``!`` sends
+cache_prompt = false; ``@1`` asks for slot 1. ``|`` before a word: a user message starts here. ``W[2:9]`` is a
+part of a word.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator, Mapping
+
+from cachesim.errors import BadInput
+from cachesim.scenarios.options import check_model, filled
+from cachesim.scenarios.schema import DEFAULT_PROFILE, Option, Scenario
+from cachesim.scenarios.steps import Asked, check_asked, make_steps
+from cachesim.scenarios.words import Piece, check_word, parse_pieces
+
+_STEP = re.compile(r"([^>!@]*)(?:>([^>!@]*))?(!)?(?:@([0-9]{1,9}))?")
+
+
+def from_line(
+    line: str,
+    *,
+    model: str = "GGGA",
+    profiles: tuple[str, ...] = (DEFAULT_PROFILE,),
+    server: Mapping[str, Option] | None = None,
+) -> Scenario:
+    """The scenario that a line stands for. Raises BadInput naming the request (from 0) that is wrong."""
+    asked, words = _parse(line)
+    check_model(model)
+    return Scenario(
+        id="try",
+        title="from the one-line notation",
+        source=("cachesim",),
+        why="",
+        engine=profiles[0].partition("@")[0],
+        model=model,
+        profiles=profiles,
+        server=filled(server or {}),
+        words=words,
+        steps=make_steps(asked, words),
+    )
+
+
+def _parse(line: str) -> tuple[list[Asked], dict[str, int]]:
+    words: dict[str, int] = {}
+    asked: list[Asked] = []
+    for number, text in enumerate(line.strip().split("/")):
+        try:
+            one = _asked(text.strip())
+            for piece in _pieces(one):
+                _define(piece, words)
+            check_asked(one, words)
+        except BadInput as bad:
+            raise BadInput(f"request {number}: {bad.cause}", hint=bad.hint) from None
+        asked.append(one)
+    return asked, words
+
+
+def _asked(text: str) -> Asked:
+    match = _STEP.fullmatch(text)
+    if match is None:
+        raise BadInput(f"{text!r} cannot be read (a request is WORDS, then >ANSWER, ! and @SLOT in this order)")
+    prompt, answer, bang, slot = match.groups()
+    sampled = int(answer) if re.fullmatch("[0-9]{1,9}", answer or "") else None
+    return Asked(
+        prompt=parse_pieces(prompt),
+        answer=None if answer is None or sampled is not None else parse_pieces(answer),
+        n_predict=sampled,
+        cache_prompt=bang is None,
+        id_slot=-1 if slot is None else int(slot),
+    )
+
+
+def _pieces(asked: Asked) -> Iterator[Piece]:
+    yield from asked.prompt
+    yield from asked.answer or ()
+
+
+def _define(piece: Piece, words: dict[str, int]) -> None:
+    """Enter the word at its first use; later its length may be left out or must be the same."""
+    if piece.length is None:
+        return                             # a word never defined is found by check_asked
+    if words.get(piece.word, piece.length) != piece.length:
+        raise BadInput(f"word {piece.word!r} has two lengths, {words[piece.word]} and {piece.length}")
+    check_word(piece.word, piece.length)
+    words[piece.word] = piece.length
+
+
+def to_line(scenario: Scenario) -> str:
+    """The requests of a scenario in one line. Server, model and expectations are not part of it.
+
+    Reading the line back gives the same requests if [words] lists the words in the order of their first
+    use and no unused word before a used one; otherwise the same requests with tokens renumbered.
+    """
+    seen: set[str] = set()
+
+    def sized(match: re.Match[str]) -> str:
+        word = match[0]
+        if word in seen:
+            return word
+        seen.add(word)
+        return f"{word}{scenario.words[word]}"
+
+    return "/".join(re.sub("[A-Za-z_]+", sized, step.text) for step in scenario.steps)

@@ -1,0 +1,89 @@
+"""Which server options, models and profiles may a scenario name? One check for files and command lines."""
+
+from __future__ import annotations
+
+import re
+from typing import AbstractSet, Mapping
+
+from cachesim.errors import BadInput, nearest
+from cachesim.model.spec import parse
+from cachesim.scenarios.schema import ENGINES, LOWEST, MODELS, OPTIONS, Option
+
+HIGHEST = 2**31 - 1                        # the server keeps these options in 32-bit integers
+
+
+def filled(given: Mapping[str, Option]) -> dict[str, Option]:
+    """All options: those given, the defaults for the rest."""
+    return {**OPTIONS, **given}
+
+
+def check_option(name: str, value: object) -> Option:
+    """The value if the server option ``name`` accepts it. Raises BadInput otherwise."""
+    if name not in OPTIONS:
+        raise BadInput(f"unknown server option {name!r}", hint=nearest(name, OPTIONS))
+    default = OPTIONS[name]
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise BadInput(f"{name} must be true or false, not {value!r}")
+        return value
+    if isinstance(default, float):
+        return _share(name, value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BadInput(f"{name} must be an integer, not {value!r}")
+    low = LOWEST.get(name, 0)
+    if not low <= value <= HIGHEST:
+        raise BadInput(f"{name} is {value}, it must lie between {low} and {HIGHEST}")
+    return value
+
+
+def _share(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadInput(f"{name} must be a number, not {value!r}")
+    if not 0 <= value <= 1:                # also refuses nan
+        raise BadInput(f"{name} is {value}, it must lie between 0 and 1")
+    return float(value)
+
+
+def parse_settings(pairs: list[str]) -> dict[str, Option]:
+    """The options of ``--set key=value`` arguments. Raises BadInput."""
+    given: dict[str, Option] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise BadInput(f"--set {pair!r} is not of the form key=value")
+        name = name.strip().replace("-", "_")
+        given[name] = check_option(name, _literal(text.strip()))
+    return given
+
+
+def _literal(text: str) -> object:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind, form in ((int, r"-?[0-9]{1,18}"), (float, r"-?[0-9]*\.?[0-9]+")):
+        if re.fullmatch(form, text):
+            return kind(text)
+    return text
+
+
+def check_model(model: str) -> None:
+    """Raise BadInput unless ``model`` is the name of a recorded model or a notation of layers."""
+    if model in MODELS:
+        return
+    try:
+        parse(model)
+    except BadInput as bad:
+        raise BadInput(bad.cause, hint=nearest(model, MODELS) or bad.hint) from None
+
+
+def check_profile(profile: str, engine: str, known: AbstractSet[str] | None) -> None:
+    """Raise BadInput unless ``profile`` is a known one of this engine; ``known`` None = any name."""
+    if known is not None and profile not in known:
+        raise BadInput(f"unknown profile {profile!r}", hint=nearest(profile, sorted(known)))
+    if profile.partition("@")[0] != engine or "@" not in profile:
+        raise BadInput(f"profile {profile!r} is not one of the engine {engine!r}")
+
+
+def check_engine(engine: str) -> None:
+    """Raise BadInput unless ``engine`` is one that scenarios can be written for."""
+    if engine not in ENGINES:
+        raise BadInput(f"unknown engine {engine!r}", hint=nearest(engine, ENGINES))

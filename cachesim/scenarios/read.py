@@ -1,0 +1,133 @@
+"""What does a TOML file hold, and on which line is a key? Every way a file can be unreadable ends here.
+
+The standard library's parser gives no lines for values, so they are found by searching the text.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from cachesim.errors import BadInput
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 32
+
+Key = tuple[str | int, ...]
+
+_PART = r"""(?:"[^"\n]*"|'[^'\n]*'|[\w-]+)"""
+_HEADER = re.compile(rf"\s*(\[\[?)\s*({_PART}(?:\s*\.\s*{_PART})*)\s*\]\]?\s*(?:#.*)?")
+_KEY = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
+_DOTTED = re.compile(r"""[\w"'-]++(?:\s*+\.\s*+[\w"'-]++)*+\s*+[=\]]?""")
+
+
+class Source:
+    """The text of a file, and where its keys are."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self.file, self.text = file, text
+        self._lines: dict[Key, int] | None = None
+
+    def line_of(self, key: Key) -> int | None:
+        """Line of the key, or of the nearest table around it that has one."""
+        if self._lines is None:
+            self._lines = _lines(self.text)
+        for cut in range(len(key), 0, -1):
+            if key[:cut] in self._lines:
+                return self._lines[key[:cut]]
+        return None
+
+
+def read_toml(path: Path) -> tuple[dict[str, Any], Source]:
+    """The parsed file and its source. Raises BadInput for everything that cannot be read."""
+    source = Source(str(path), _text(path))
+    _refuse_long_keys(source)
+    try:
+        raw = tomllib.loads(source.text)
+    except RecursionError:
+        raise BadInput(f"nested deeper than {MAX_DEPTH}", file=source.file) from None
+    except ValueError as error:              # TOMLDecodeError, or a number with too many digits
+        raise _syntax(error, source) from None
+    if _depth(raw) > MAX_DEPTH:
+        raise BadInput(f"nested deeper than {MAX_DEPTH}", file=source.file)
+    return raw, source
+
+
+def _text(path: Path) -> str:
+    file = str(path)
+    try:
+        if path.exists() and not path.is_file():
+            raise BadInput("not a regular file", file=file)
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise BadInput((error.strerror or "cannot be read").lower(), file=file) from None
+    if len(data) > MAX_BYTES:
+        raise BadInput(f"larger than {MAX_BYTES} bytes", file=file)
+    if not data.strip():
+        raise BadInput("the file is empty", file=file)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise BadInput("not UTF-8 text", file=file, line=line) from None
+
+
+def _refuse_long_keys(source: Source) -> None:
+    """A dotted key of thousands of parts would keep the parser busy for hours."""
+    for match in _DOTTED.finditer(source.text):
+        if match[0][-1:] in "=]" and match[0].count(".") > MAX_DEPTH:
+            line = source.text.count("\n", 0, match.start()) + 1
+            raise BadInput(f"nested deeper than {MAX_DEPTH}", file=source.file, line=line)
+
+
+def _syntax(error: ValueError, source: Source) -> BadInput:
+    where = re.search(r" \(at line (\d+), column (\d+)\)| \(at end of document\)", str(error))
+    if where is None:
+        return BadInput(f"not TOML: {error}", file=source.file)
+    last = source.text.rstrip().count("\n") + 1
+    line = int(where[1]) if where[1] else last
+    return BadInput(f"not TOML: {str(error)[: where.start()].lower()}", file=source.file, line=line)
+
+
+def _depth(value: Any) -> int:
+    """Depth of nested tables and lists, without recursion."""
+    depth, level = 0, [value]
+    while level:
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        depth += 1
+    return depth - 1
+
+
+def _lines(text: str) -> dict[Key, int]:
+    """Line number of every table header and of every key that starts a line."""
+    found: dict[Key, int] = {}
+    count: dict[Key, int] = {}
+    table: Key = ()
+    for number, line in enumerate(text.split("\n"), 1):
+        header = _HEADER.fullmatch(line.rstrip("\r"))
+        if header is not None:
+            table = _parts(header[2])
+            if header[1] == "[[":
+                count[table] = count.get(table, -1) + 1
+                table = (*table, count[table])
+            for cut in range(1, len(table) + 1):
+                found.setdefault(table[:cut], number)
+            continue
+        match = _KEY.match(line)
+        if match is not None:
+            key = table + _parts(match[1])
+            for cut in range(len(table) + 1, len(key) + 1):
+                found.setdefault(key[:cut], number)
+    return found
+
+
+def _parts(dotted: str) -> Key:
+    return tuple(part[1:-1] if part[0] in "\"'" else part for part in re.findall(_PART, dotted))

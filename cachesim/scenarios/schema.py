@@ -1,0 +1,95 @@
+"""What is a scenario? Its dataclasses, the server options it may set, and the limits it must respect."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Mapping
+
+from cachesim.engines.base import Request
+
+Option = int | float | bool
+Allowed = tuple[int, ...]
+"""The values that an expectation accepts: one, or several where the engine leaves freedom (``either``)."""
+
+DEFAULT_PROFILE = "llama_cpp@head"
+ENGINES = ("llama_cpp", "ik_llama", "mlx_lm")
+MODELS = (
+    "llama", "gemma3", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid",
+)  # fmt: skip
+
+MAX_TOKENS = 1_000_000       # prompts and generated tokens of one scenario, together
+
+# The server's own flags with dashes as underscores, and what a scenario gets where it sets nothing. The
+# type of the default is the type that is demanded.
+OPTIONS: Mapping[str, Option] = {
+    "ctx_size": 1024,
+    "batch_size": 64,
+    "ubatch_size": 16,
+    "parallel": 1,
+    "kv_unified": False,
+    "swa_full": False,
+    "ctx_checkpoints": 32,
+    "checkpoint_min_step": 8192,
+    "cache_ram": 8192,
+    "slot_prompt_similarity": 0.1,
+    "cache_idle_slots": True,
+    "cache_reuse": 0,
+    "context_shift": False,
+}
+
+LOWEST: Mapping[str, int] = {"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": 1, "cache_ram": -1}
+"""Smallest value of an option; 0 where nothing is said. ``cache_ram`` -1 is the server's "no limit"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One request. ``text`` is the request in the one-line notation, without the lengths of words."""
+
+    request: Request
+    text: str
+    why: str = ""
+
+    @property
+    def prompt(self) -> str:
+        """The words of the prompt alone, for a table."""
+        return re.split("[>!@]", self.text, maxsplit=1)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """What one profile is expected to do, an entry per request. None = nothing is expected.
+
+    ``broken`` lists the requests (from 0) whose answer differs from a cold run. ``completed`` marks numbers
+    that were written by a run and that no human has read yet.
+    """
+
+    cache_n: tuple[Allowed, ...] | None = None
+    prompt_n: tuple[Allowed, ...] | None = None
+    broken: tuple[int, ...] = ()
+    checkpoints: tuple[tuple[int, ...], ...] | None = None
+    why: str = ""
+    completed: bool = False
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Scenario:
+    """A whole scenario; ``repr()`` is its requests in the one-line notation."""
+
+    id: str
+    title: str
+    source: tuple[str, ...]
+    why: str
+    engine: str
+    model: str
+    profiles: tuple[str, ...]
+    server: Mapping[str, Option]
+    words: Mapping[str, int]
+    steps: tuple[Step, ...]
+    expect: Mapping[str, Expect] = field(default_factory=dict)
+    file: str = ""
+
+    def __repr__(self) -> str:
+        from cachesim.scenarios.notation import to_line  # schema is below notation
+
+        return to_line(self)

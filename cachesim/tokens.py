@@ -1,0 +1,40 @@
+"""Tokens, positions, and the one question asked of them everywhere: how much do two lists share?
+
+A token is a non-negative integer. Its position is its index in the sequence, from 0 (text only).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NewType, Sequence
+
+Pos = NewType("Pos", int)          # index of a token in its sequence; -1 stands for "none"
+SeqId = NewType("SeqId", int)      # an engine's sequence; in llama-server the slot's id
+Tokens = tuple[int, ...]
+
+POS_NONE = Pos(-1)
+POS_INF = Pos(2**31 - 1)           # "to the end" in a half-open range of positions
+
+
+class Span(NamedTuple):
+    """Half-open range of positions: start .. stop-1."""
+
+    start: int
+    stop: int
+
+
+def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    """Length in tokens of the longest common prefix of two lists of the same type.
+
+    Compares slices (one C loop each) and halves the range, so that long equal prefixes stay cheap.
+    """
+    n = min(len(a), len(b))
+    if a[:n] == b[:n]:
+        return n
+    lo, hi = 0, n                   # equal up to lo, different somewhere below hi
+    while hi - lo > 1:
+        mid = (lo + hi) // 2
+        if a[lo:mid] == b[lo:mid]:
+            lo = mid
+        else:
+            hi = mid
+    return lo

@@ -1,0 +1,249 @@
+"""Does a source file keep the rules of the house? Pure functions from a parsed file to a list of findings.
+
+A module is named by its path below ``cachesim/`` without ``.py``, in parts: ("engines", "base").
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Iterator, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "cachesim"
+
+LEVEL = {
+    "__init__": 0, "tokens": 0, "events": 0, "errors": 0,
+    "model": 1,
+    "oracle": 2,
+    "engines": 3,
+    "scenarios": 4,
+    "judge": 5, "live": 5,
+    "reports": 6,
+    "cli": 7, "commands": 7, "pytest_plugin": 7, "__main__": 7,
+}  # fmt: skip
+
+# Imports between two rooms of level 7: the entrance opens the doors of the commands.
+SIDEWAYS = {("__main__", "cli"), ("cli", "commands")}
+
+SHARED_BY_ENGINES = ("base", "shared")
+MAY_PRINT = ("cli", "reports")
+MAY_NAME_PROFILES = ("scenarios", "cli")
+OUTSIDE_WORLD = {"time", "random", "datetime", "secrets", "uuid"}
+
+# Files in levels 0 to 6 that may read the clock, the environment or global random state, with the reason.
+MAY_LOOK_OUTSIDE: dict[str, str] = {}
+
+FILE_LINES, FILE_MEDIAN = 300, 120
+FUNCTION_LINES, FUNCTION_MEDIAN = 40, 15
+
+
+class Module(NamedTuple):
+    """A source file: its name in parts, its text, its tree."""
+
+    parts: tuple[str, ...]
+    text: str
+    tree: ast.Module
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.parts)
+
+    @property
+    def level(self) -> int:
+        return LEVEL[self.parts[0]]
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def parse(text: str, name: str) -> Module:
+    """A module from a text, for the files and for the snippets of the counter-tests."""
+    return Module(tuple(name.split(".")), text, ast.parse(text))
+
+
+def modules() -> list[Module]:
+    """All modules of the package."""
+    return [parse(path.read_text("utf-8"), _name(path)) for path in sorted(PACKAGE.rglob("*.py"))]
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    if len(parts) > 1 and parts[-1] == "__init__":
+        parts = parts[:-1]
+    return ".".join(parts)
+
+
+def functions(module: Module) -> Iterator[Function]:
+    """All functions, nested ones and methods too."""
+    return (node for node in ast.walk(module.tree) if isinstance(node, Function))
+
+
+def function_lines(function: Function) -> int:
+    """From ``def`` to the last line, docstring included, decorators not."""
+    return (function.end_lineno or function.lineno) - function.lineno + 1
+
+
+def imported(module: Module) -> Iterator[tuple[str, ...]]:
+    """The modules of ours that are imported, wherever in the file, without the leading ``cachesim``."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            names = ["cachesim.<relative>"]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            first, *rest = name.split(".")
+            if first == "cachesim":
+                yield tuple(rest)
+
+
+def bad_imports(module: Module) -> list[str]:
+    """Imports that go up or sideways, relative ones, and imports of one engine by another."""
+    return [f"{module.name} imports {'.'.join(to)}" for to in imported(module) if not _may_import(module, to)]
+
+
+def _may_import(module: Module, to: tuple[str, ...]) -> bool:
+    room = module.parts[0]
+    if not to or to[0].startswith("__"):
+        return True                               # the version, a name of the package itself
+    if to[0] not in LEVEL:
+        return False
+    if to[0] != room:
+        return LEVEL[to[0]] < module.level or (room, to[0]) in SIDEWAYS
+    if room != "engines" or len(to) < 2:
+        return True
+    mine = module.parts[1] if len(module.parts) > 1 else ""
+    return to[1] == mine or to[1] in SHARED_BY_ENGINES
+
+
+def too_long(module: Module) -> list[str]:
+    """Files and functions over their hard budget."""
+    lines = len(module.text.splitlines())
+    found = [f"{module.name}: {lines} lines"] if lines > FILE_LINES else []
+    for function in functions(module):
+        if function_lines(function) > FUNCTION_LINES:
+            found.append(f"{module.name}.{function.name}: {function_lines(function)} lines")
+    return found
+
+
+def prints(module: Module) -> list[str]:
+    """Calls of ``print`` outside the places that may."""
+    if module.parts[0] in MAY_PRINT:
+        return []
+    return [
+        f"{module.name}:{node.lineno} prints"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+
+
+def careless(module: Module) -> list[str]:
+    """Mutable defaults and bare excepts."""
+    found = []
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ExceptHandler) and node.type is None:
+            found.append(f"{module.name}:{node.lineno} bare except")
+        if isinstance(node, Function | ast.Lambda):
+            defaults = [*node.args.defaults, *node.args.kw_defaults]
+            if any(_mutable(default) for default in defaults):
+                found.append(f"{module.name}:{node.lineno} mutable default")
+    return found
+
+
+def _mutable(node: ast.expr | None) -> bool:
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in ("list", "dict", "set", "bytearray")
+    return isinstance(node, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp)
+
+
+def version_branches(module: Module) -> list[str]:
+    """Comparisons with a profile's name or version below scenarios, and profile names written into code."""
+    found = []
+    docs = _docstrings(module)
+    fields = _dataclass_fields(module)
+    for node in ast.walk(module.tree):
+        if _compares_version(node, fields) and module.level < LEVEL["scenarios"]:
+            found.append(f"{module.name}:{node.lineno} compares a name or version")
+        if _names_profile(node) and id(node) not in docs and not _may_name_profiles(module):
+            found.append(f"{module.name}:{node.lineno} names a profile")
+    return found
+
+
+def _compares_version(node: ast.AST, fields: set[str]) -> bool:
+    return isinstance(node, ast.Compare) and any(
+        _names_version(side, fields) for side in [node.left, *node.comparators]
+    )
+
+
+def _names_profile(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and "llama_cpp@" in node.value
+
+
+def _names_version(side: ast.expr, fields: set[str]) -> bool:
+    if not isinstance(side, ast.Attribute) or side.attr not in ("name", "version"):
+        return False
+    return not (isinstance(side.value, ast.Name) and side.value.id in fields)
+
+
+def _dataclass_fields(module: Module) -> set[str]:
+    """Variables of ``for f in fields(...)``: their ``.name`` is that of a field, not of a profile."""
+    return {
+        node.target.id
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.comprehension | ast.For) and isinstance(node.target, ast.Name)
+        if isinstance(node.iter, ast.Call) and getattr(node.iter.func, "id", "") == "fields"
+    }
+
+
+def _may_name_profiles(module: Module) -> bool:
+    return module.parts[0] in MAY_NAME_PROFILES or module.parts[-1] == "profiles"
+
+
+def _docstrings(module: Module) -> set[int]:
+    """Ids of the string constants that are expression statements: prose, not code."""
+    return {id(node.value) for node in ast.walk(module.tree) if isinstance(node, ast.Expr)}
+
+
+def outside_world(module: Module) -> list[str]:
+    """Reading of clock, environment or global random state in levels 0 to 6."""
+    if module.level >= LEVEL["cli"] or module.name in MAY_LOOK_OUTSIDE:
+        return []
+    found = []
+    for node in ast.walk(module.tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name.partition(".")[0] for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [(node.module or "").partition(".")[0]]
+            names += [alias.name for alias in node.names if alias.name in ("environ", "getenv")]
+        elif isinstance(node, ast.Attribute):
+            names = [node.attr]
+        if OUTSIDE_WORLD.union(("environ", "getenv")).intersection(names):
+            found.append(f"{module.name}:{node.lineno} looks outside ({', '.join(names)})")
+    return found
+
+
+def unsourced_rules(module: Module) -> list[str]:
+    """Functions under ``@rule(...)`` whose docstring has no ``Source:``."""
+    return [
+        f"{module.name}.{function.name} has no Source: line"
+        for function in functions(module)
+        if any(_is_rule(mark) for mark in function.decorator_list)
+        if "Source:" not in (ast.get_docstring(function) or "")
+    ]
+
+
+def _is_rule(mark: ast.expr) -> bool:
+    return isinstance(mark, ast.Call) and getattr(mark.func, "id", getattr(mark.func, "attr", "")) == "rule"
+
+
+def undocumented(module: Module) -> list[str]:
+    """Files without a docstring at the top."""
+    return [] if ast.get_docstring(module.tree) or not module.text.strip() else [f"{module.name}: no docstring"]
+
+
+CHECKS = (bad_imports, too_long, prints, careless, version_branches, outside_world, unsourced_rules, undocumented)

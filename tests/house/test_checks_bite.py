@@ -1,0 +1,75 @@
+"""Do the house checks find what they are for? Each is fed a bad snippet and a good neighbour of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.house import checks
+
+LONG = "def f():\n" + "    pass\n" * checks.FUNCTION_LINES
+
+BAD = [
+    (checks.bad_imports, "model.layer", "from cachesim.engines.base import Request"),
+    (checks.bad_imports, "oracle", "import cachesim.scenarios.load"),
+    (checks.bad_imports, "judge.blame", "from cachesim.live import logs"),
+    (checks.bad_imports, "judge.blame", "def f():\n    from cachesim.reports import console"),
+    (checks.bad_imports, "engines.mlx_lm.server", "from cachesim.engines.llama_cpp import server"),
+    (checks.bad_imports, "engines.mlx_lm.server", "from cachesim.engines import llama_cpp"),
+    (checks.bad_imports, "engines.base", "from cachesim.engines.llama_cpp.server import Server"),
+    (checks.bad_imports, "engines.mlx_lm.server", "from .. import llama_cpp"),
+    (checks.bad_imports, "commands.run", "from cachesim import cli"),
+    (checks.bad_imports, "model.layer", "import cachesim.nowhere"),
+    (checks.too_long, "model.layer", LONG),
+    (checks.too_long, "model.layer", "x = 1\n" * (checks.FILE_LINES + 1)),
+    (checks.prints, "commands.run", "print('x')"),
+    (checks.careless, "tokens", "def f(a=[]): ..."),
+    (checks.careless, "tokens", "def f(*, a=dict()): ..."),
+    (checks.careless, "tokens", "f = lambda a={}: a"),
+    (checks.careless, "tokens", "try:\n    f()\nexcept:\n    pass"),
+    (checks.version_branches, "engines.llama_cpp.server", "if rules.name == 'x': pass"),
+    (checks.version_branches, "engines.llama_cpp.server", "if '2026' <= profile.version: pass"),
+    (checks.version_branches, "engines.llama_cpp.profiles", "x = [f for f in PROFILES if f.name in skip]"),
+    (checks.version_branches, "engines.llama_cpp.server", "x = 'llama_cpp@head'"),
+    (checks.version_branches, "reports.table", "x = f'llama_cpp@{name}'"),
+    (checks.outside_world, "model.layer", "import time"),
+    (checks.outside_world, "model.layer", "from random import choice"),
+    (checks.outside_world, "reports.table", "import os\nx = os.environ['HOME']"),
+    (checks.outside_world, "reports.table", "from os import getenv"),
+    (checks.outside_world, "model.layer", "import numpy as np\nx = np.random.rand()"),
+    (checks.unsourced_rules, "engines.llama_cpp.rules.keep", "@rule('LC-1')\ndef f():\n    'No source.'"),
+    (checks.unsourced_rules, "engines.llama_cpp.rules.keep", "@base.rule('LC-1')\ndef f(): ..."),
+    (checks.undocumented, "tokens", "x = 1"),
+]
+
+GOOD = [
+    (checks.bad_imports, "engines.mlx_lm.server", "from cachesim.engines.base import Request"),
+    (checks.bad_imports, "engines.mlx_lm.server", "from cachesim.engines.mlx_lm import reuse"),
+    (checks.bad_imports, "cli", "from cachesim.commands import exits\nfrom cachesim import __version__"),
+    (checks.bad_imports, "reports.table", "import json, cachesim.judge"),
+    (checks.too_long, "model.layer", LONG.removesuffix("    pass\n")),
+    (checks.prints, "reports.console", "print('x')"),
+    (checks.careless, "tokens", "def f(a=(), b=None): ..."),
+    (checks.version_branches, "engines.llama_cpp.server", "'''About llama_cpp@head.'''\nif a == b: pass"),
+    (checks.version_branches, "engines.llama_cpp.profiles", "x = 'llama_cpp@head'"),
+    (checks.version_branches, "engines.llama_cpp.profiles", "x = [f for f in fields(r) if f.name not in skip]"),
+    (checks.outside_world, "commands.run", "import time"),
+    (checks.unsourced_rules, "engines.llama_cpp.rules.keep", "@rule('LC-1')\ndef f():\n    'Source: x'"),
+]
+
+
+def _id(value):
+    return getattr(value, "__name__", None)
+
+
+@pytest.mark.parametrize(("check", "name", "text"), BAD, ids=_id)
+def test_bad_code_is_found(check, name, text):
+    assert check(checks.parse(text, name)) != []
+
+
+@pytest.mark.parametrize(("check", "name", "text"), GOOD, ids=_id)
+def test_good_code_passes(check, name, text):
+    assert check(checks.parse(text, name)) == []
+
+
+def test_every_check_is_bitten():
+    assert {check for check, _, _ in BAD} == set(checks.CHECKS)

@@ -1,0 +1,41 @@
+"""Does every file of the package keep the rules of the house?"""
+
+from __future__ import annotations
+
+import tomllib
+from statistics import median
+
+import pytest
+
+from tests.house import checks
+
+
+@pytest.mark.parametrize("check", checks.CHECKS, ids=lambda check: check.__name__)
+def test_rule_of_the_house(check):
+    assert [finding for module in checks.modules() for finding in check(module)] == []
+
+
+def test_every_room_has_a_level():
+    assert {module.parts[0] for module in checks.modules()} <= set(checks.LEVEL)
+
+
+def test_median_file_is_short():
+    assert median(len(module.text.splitlines()) for module in checks.modules()) <= checks.FILE_MEDIAN
+
+
+def test_median_function_is_short():
+    lines = [checks.function_lines(f) for module in checks.modules() for f in checks.functions(module)]
+    assert median(lines) <= checks.FUNCTION_MEDIAN
+
+
+def test_every_exception_has_a_reason():
+    assert all(reason.strip() for reason in checks.MAY_LOOK_OUTSIDE.values())
+
+
+def test_the_wheel_holds_every_package():
+    """A folder with Python files that is missing from pyproject.toml would be missing from the wheel."""
+    with (checks.ROOT / "pyproject.toml").open("rb") as stream:
+        listed = set(tomllib.load(stream)["tool"]["setuptools"]["packages"])
+    folders = {path.parent for path in checks.PACKAGE.rglob("*.py")}
+    present = {".".join(folder.relative_to(checks.ROOT).parts) for folder in folders}
+    assert listed == present | {"cachesim._corpus"}

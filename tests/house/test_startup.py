@@ -1,0 +1,39 @@
+"""Does ``cachesim --help`` stay light? It must import nothing that takes time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+OURS = {
+    "cachesim",
+    "cachesim.cli",
+    "cachesim.commands",
+    "cachesim.commands.exits",
+    "cachesim.errors",
+}
+HEAVY = {"numpy", "rich", "hypothesis"}
+
+
+def loaded(*argv: str) -> set[str]:
+    """Names of the modules that are loaded after the command line ran in a process of its own."""
+    code = (
+        "import sys\nfrom cachesim.cli import main\n"
+        f"try:\n    main({list(argv)!r})\nexcept SystemExit:\n    pass\n"
+        "print('MODULES', *sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stderr.rpartition("MODULES")[2].split())
+
+
+def test_help_imports_only_the_frame():
+    names = loaded("--help")
+    assert {name for name in names if name.partition(".")[0] == "cachesim"} == OURS
+    assert names & HEAVY == set()
+
+
+@pytest.mark.parametrize("argv", [["--version"], ["rum"], [], ["run", "--help"], ["run", "--nonsense"]], ids=str)
+def test_usage_is_light(argv):
+    assert loaded(*argv) & HEAVY == set()

@@ -1,0 +1,159 @@
+"""Is a good file read as it is meant, and every bad one refused in one line with its place?"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from cachesim.errors import BadInput
+from cachesim.scenarios.corpus import corpus_root
+from cachesim.scenarios.load import find, load, load_all
+from cachesim.scenarios.read import MAX_BYTES
+from cachesim.scenarios.schema import OPTIONS, Expect
+from tests.unit.scenarios.samples import GOOD
+
+KNOWN = frozenset({"llama_cpp@head", "llama_cpp@pr24143-on-head"})
+
+
+def write(folder, text, name="good"):
+    file = folder / f"{name}.toml"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return file
+
+
+def refusal(file, known=KNOWN):
+    with pytest.raises(BadInput) as caught:
+        load(file, known)
+    text = str(caught.value)
+    assert text.startswith(str(file)) and "\n" not in text
+    return text.removeprefix(str(file))
+
+
+def test_a_good_file(tmp_path):
+    scenario = load(write(tmp_path, GOOD), KNOWN)
+    first, second = scenario.steps
+    assert scenario.server == {**OPTIONS, "parallel": 2}
+    assert first.request.prompt == (*range(1000, 1040), *range(1_001_000, 1_001_060))
+    assert first.request.forced == tuple(range(2_001_000, 2_001_004))
+    assert (first.request.n_predict, first.request.user_starts, first.why) == (4, (40,), "first")
+    assert second.request.prompt[-2:] == (2_001_001, 2_001_002)
+    assert (second.request.n_predict, second.request.cache_prompt, second.request.id_slot) == (3, False, 1)
+    assert second.prompt == "S.A[:5].r[1:3]"
+    assert scenario.expect["llama_cpp@head"] == Expect(
+        cache_n=((0,), (0, 40)), broken=(1,), checkpoints=((), (40, 44)), why="freedom"
+    )
+    assert repr(scenario) == "S40.|A60>r4/S.A[:5].r[1:3]>3!@1"
+
+
+SPOILT = [
+    ('title = "a good one"', "", ": title is missing"),
+    ('title = "a good one"', 'title = " "', ":2: title must not be empty"),
+    ('title = "a good one"', 'titel = "a good one"', ":2: unknown key 'titel' (did you mean 'title'?)"),
+    ('id = "good"', 'id = "bad"', ":1: id is 'bad', but the file is called 'good.toml'"),
+    ('source = ["cachesim"]', "source = []", ":3: source must be a list of strings"),
+    ('source = ["cachesim"]', 'source = "x"', ":3: source must be a list"),
+    ('engine = "llama_cpp"', 'engine = "llamacpp"', ":5: unknown engine 'llamacpp' (did you mean 'llama_cpp'?)"),
+    ('"GGGA"', '"lfm3"', "(did you mean 'lfm2'?)"),
+    ('profiles = ["llama_cpp@head"]', 'profiles = ["llama_cpp@haed"]', ":7: unknown profile 'llama_cpp@haed' (did you"),
+    ('profiles = ["llama_cpp@head"]', 'profiles = ["llama_cpp@head", "llama_cpp@head"]', ":7: profiles names"),
+    ("parallel = 2", "paralel = 2", ":9: unknown server option 'paralel' (did you mean 'parallel'?)"),
+    ("parallel = 2", "parallel = true", ":9: parallel must be an integer, not True"),
+    ("parallel = 2", "parallel = 0", ":9: parallel is 0"),
+    ("parallel = 2", "parallel = 4294967296", ":9: parallel is 4294967296"),
+    ("parallel = 2", "swa_full = 1", ":9: swa_full must be true or false, not 1"),
+    ("parallel = 2", "slot_prompt_similarity = nan", ":9: slot_prompt_similarity is nan"),
+    ("S = 40", "S = true", ":11: S must be an integer"),
+    ("S = 40", "S = -1", ":11: S is -1"),
+    ("S = 40", "S = 2000000", ":11: word 'S': 2000000 tokens"),
+    ("S = 40", "S1 = 40", ":11: word 'S1': a word is made of letters"),
+    ("S = 40", "S = 40\nS = 41", ":12: not TOML"),
+    ('"S.|A"', '"S.|B"', ":15: word 'B' has no length"),
+    ('"S.|A"', '"S60.|A"', ":15: S60: lengths belong into [words]"),
+    ('"S.|A"', '""', ":15: prompt must not be empty"),
+    ('"S.|A"', '"S..A"', ":15: '' is not a word"),
+    ("A[:5]", "A[:61]", ":19: slice A[0:61] is out of range"),
+    ("A[:5]", "A[5:5]", ":19: slice A[5:5] is out of range"),
+    ('answer = "r"', 'answer = "|r"', ":16: a user message cannot start in an answer"),
+    ('answer = "r"', 'answer = "r"\nn_predict = 3', ":16: n_predict is 3, but the answer has 4 tokens"),
+    ("n_predict = 3", "n_predict = 3.0", ":20: n_predict must be an integer"),
+    ("n_predict = 3", "n_predict = -1", ":20: n_predict is -1"),
+    ("n_predict = 3", "n_predict = 1000000", ":14: 1000151 tokens in all"),
+    ("n_predict = 3", "n_predictt = 3", ":20: unknown key 'n_predictt' (did you mean 'n_predict'?)"),
+    ("cache_prompt = false", "cache_prompt = 0", ":21: cache_prompt must be true or false"),
+    ("[[request]]", "[request]", ":18: not TOML: cannot declare ('request',) twice"),
+    ('[expect."llama_cpp@head"]', '[expect."llama_cpp@hed"]', ":23: unknown profile 'llama_cpp@hed' (did you mean"),
+    ("cache_n = [0, {", "cache_n = [{", ":24: cache_n has 1 entries for 2 requests"),
+    ("either", "eithr", ":24: cache_n:"),
+    ('why = "freedom"', "", ":24: cache_n leaves freedom, so the table must say why"),
+    ("cache_n = [0,", "cache_n = [false,", ":24: cache_n: False must be a count"),
+    ("broken = [1]", "broken = [2]", ":25: broken names request 2, there are 2 (from 0)"),
+    ("broken = [1]", "broken = [1, 0]", ":25: broken must be in ascending order"),
+    ("[40, 44]", "[40, -4]", ":26: checkpoints: [40, -4] is not a list"),
+]
+
+
+@pytest.mark.parametrize(("good", "bad", "told"), SPOILT, ids=lambda text: text[:24])
+def test_a_spoilt_file(tmp_path, good, bad, told):
+    assert good in GOOD
+    assert told in refusal(write(tmp_path, GOOD.replace(good, bad)))
+
+
+BROKEN_FILES = [
+    (b"", ": the file is empty"),
+    (b" \n\n", ": the file is empty"),
+    (b"#" * (MAX_BYTES + 1), ": larger than"),
+    (b"a = 1\nb = \xff\n", ":2: not UTF-8 text"),
+    (b'id = "good"\ntitle = \n', ":2: not TOML"),
+    (b"id = 'good'\nx = [", ":2: not TOML"),
+    (b"x = " + b"[" * 33 + b"]" * 33, ": nested deeper than 32"),
+    (b"x = " + b"[" * 100_000 + b"]" * 100_000, ": nested deeper than 32"),
+    (b"x = 1\n" + b".".join([b"a"] * 300_000) + b" = 1", ":2: nested deeper than 32"),
+    (b"x = " + b"9" * 10_000, ": not TOML"),
+    (b"x = 1", ":1: unknown key 'x'"),
+    (GOOD.encode().replace(b"[server]", b"[[server]]"), ":8: server must be a table"),
+]
+
+
+@pytest.mark.parametrize(("data", "told"), BROKEN_FILES, ids=[told[:24] for _, told in BROKEN_FILES])
+def test_a_broken_file(tmp_path, data, told):
+    assert told in refusal(write(tmp_path, data))
+
+
+def test_a_file_that_cannot_be_opened(tmp_path):
+    assert ": no such file" in refusal(tmp_path / "nowhere.toml")
+    assert ": not a regular file" in refusal(tmp_path)
+    os.mkfifo(tmp_path / "pipe.toml")
+    assert ": not a regular file" in refusal(tmp_path / "pipe.toml")
+
+
+def test_any_profile_of_the_engine_passes_where_none_are_known(tmp_path):
+    file = write(tmp_path, GOOD.replace("llama_cpp@head", "llama_cpp@new"))
+    assert load(file).profiles == ("llama_cpp@new",)
+    file = write(tmp_path, GOOD.replace("llama_cpp@head", "mlx_lm@new"))
+    assert "not one of the engine 'llama_cpp'" in refusal(file, None)
+
+
+def test_two_files_with_one_id(tmp_path):
+    (tmp_path / "sub").mkdir()
+    files = [write(tmp_path, GOOD), write(tmp_path / "sub", GOOD)]
+    with pytest.raises(BadInput, match=r"id 'good' is also that of .*good\.toml"):
+        load_all(files)
+
+
+def test_find_searches_folders_and_names_each_file_once(tmp_path):
+    (tmp_path / "sub").mkdir()
+    deep, top = write(tmp_path / "sub", GOOD), write(tmp_path, GOOD, "a")
+    write(tmp_path, GOOD, "KNOWN")
+    assert find([top, tmp_path]) == [top, deep]
+    assert find([tmp_path / "sub"]) == [deep]
+
+
+def test_find_names_the_neighbour_of_a_missing_file(tmp_path):
+    write(tmp_path, GOOD)
+    with pytest.raises(BadInput, match=r"did you mean 'good\.toml'"):
+        find([tmp_path / "god.toml"])
+
+
+def test_every_scenario_of_the_corpus_can_be_read():
+    load_all(find([corpus_root()]))

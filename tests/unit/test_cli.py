@@ -1,0 +1,131 @@
+"""Does the command line refuse what it cannot use, in one line and with the right exit code?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from cachesim import __version__
+from cachesim.cli import COMMANDS, main
+from cachesim.commands import exits, run
+from cachesim.errors import Crash
+from cachesim.reports import console
+from tests.unit.scenarios.samples import GOOD
+
+
+def refused(capsys, *argv):
+    """The one line with which a command line is refused."""
+    assert main(argv) == exits.BAD_INPUT
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("cachesim: ") and err.count("\n") == 1
+    return err
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["rum"], "did you mean 'run'?"),
+        (["xyzzy"], "see cachesim --help"),
+        ([], "no command"),
+        (["--jsn"], "--jsn"),
+        (["run", "--jsno", "x"], "did you mean '--json'?"),
+        (["run"], "FILE"),
+        (["run", "nowhere.toml"], "no such file"),
+        (["run", ".", "-j", "many"], "-j"),
+        (["run", ".", "-j", "0"], "at least 1"),
+        (["try", "S40.A"], "'A' has no length"),
+        (["try", "S40", "--set", "ctx_sise=3"], "did you mean 'ctx_size'?"),
+        (["try", "S40", "--set", "ctx_size"], "key=value"),
+        (["try", "S40", "--model", "lama"], "did you mean 'llama'?"),
+        (["try", "S40", "-p", "head"], "unknown profile 'head'"),
+        (["try", "S40", "-p", "llama_cpp@haed"], "did you mean 'llama_cpp@head'?"),
+        (["profiles", "lst"], "did you mean 'list'?"),
+        (["profiles", "diff", "a"], "2 names"),
+        (["replay", "x.json", "--mode", "exacty"], "exacty"),
+        (["why", "x.toml", "-1"], "-1"),
+    ],
+    ids=str,
+)
+def test_bad_command_line(capsys, argv, words):
+    assert words in refused(capsys, *argv)
+
+
+def test_bad_file_is_one_line_with_its_place(capsys, tmp_path):
+    file = tmp_path / "bad.toml"
+    file.write_text(GOOD.replace('id = "good"', 'id = "bad"').replace("[server]", "[server]\nctx_sise = 3"))
+    assert f"{file}:9: unknown server option 'ctx_sise' (did you mean 'ctx_size'?)" in refused(capsys, "run", str(file))
+
+
+def test_strange_names_stay_in_one_line(capsys):
+    assert "\\n" in refused(capsys, "run", "no\nsuch\x1b[31mfile")
+
+
+def test_an_empty_folder_selects_nothing(capsys, tmp_path):
+    assert main(["run", str(tmp_path)]) == exits.NOTHING
+    assert "no scenario found" in capsys.readouterr().err
+
+
+def test_request_number_beyond_the_end(capsys, tmp_path):
+    file = tmp_path / "good.toml"
+    file.write_text(GOOD)
+    assert "there is no request 9" in refused(capsys, "why", str(file), "9")
+
+
+def test_diff_wants_two_profiles(capsys, tmp_path):
+    assert "two different profiles" in refused(capsys, "diff", "x.toml", "-p", "llama_cpp@head")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_and_json(capsys, command):
+    with pytest.raises(SystemExit) as end:
+        main([command, "--help"])
+    assert end.value.code == 0
+    assert "--json" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"cachesim {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (Crash("the cells disagree"), exits.CRASH, "please open an issue"),
+        (ZeroDivisionError("x"), exits.CRASH, "Traceback"),
+        (KeyboardInterrupt(), exits.INTERRUPTED, ""),
+    ],
+    ids=["crash", "unexpected", "interrupt"],
+)
+def test_our_own_faults(capsys, monkeypatch, error, code, told):
+    def fail(args):
+        raise error
+
+    monkeypatch.setattr(run, "run", fail)
+    assert main(["run", "x"]) == code
+    assert told in capsys.readouterr().err
+
+
+def test_json_carries_its_schema(capsys):
+    console.say_json({"runs": []})
+    assert json.loads(capsys.readouterr().out) == {"schema": 1, "runs": []}
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    code = (
+        "import sys\nfrom cachesim import cli\nfrom cachesim.commands import run\n"
+        "from cachesim.reports.console import say\n"
+        "run.run = lambda args: [say('x' * 100) for _ in range(10_000)] and 0\n"
+        "sys.exit(cli.main(['run', 'x']))"
+    )
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (exits.BROKEN_PIPE, b"")
