@@ -62,6 +62,7 @@ from cachesim.events.prompt import (
 )
 from cachesim.events.silent import (
     Aborted,
+    Changed,
     Decided,
     RowsPurged,
     SeqRm,
@@ -70,6 +71,7 @@ from cachesim.events.silent import (
 __all__ = [
     "Aborted",
     "Batch",
+    "Changed",
     "CkptCheck",
     "CkptCreate",
     "CkptEvict",

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Callable, ClassVar, Iterator, Mapping
+from typing import Any, Callable, ClassVar, Iterator, Mapping, TypeVar, dataclass_transform
 
-frozen = dataclass(frozen=True, slots=True)
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def frozen(kind: type[T]) -> type[T]:
+    """A frozen dataclass with slots: the form of every event."""
+    return dataclass(frozen=True, slots=True)(kind)
 
 
 class Event:
@@ -38,7 +44,7 @@ _NAMES: dict[type, tuple[str, ...]] = {}
 def _field_names(kind: type) -> tuple[str, ...]:
     names = _NAMES.get(kind)
     if names is None:
-        names = _NAMES[kind] = tuple(f.name for f in fields(kind))
+        names = _NAMES[kind] = tuple(f.name for f in fields(kind))  # type: ignore[arg-type]
     return names
 
 

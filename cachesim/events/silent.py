@@ -43,6 +43,18 @@ class RowsPurged(Event):
 
 
 @frozen
+class Changed(Event):
+    """Restore points may have come or gone. ``cause`` is erased, evicted, consumed, overwritten, cleared, truncated,
+    stored or evaluated; ``rule`` the id of the rule behind it, "" = none."""
+
+    ev = "changed"
+    logged = False
+    slot: int | None
+    cause: str
+    rule: str
+
+
+@frozen
 class Aborted(Event):
     """The simulated server process ended itself."""
 

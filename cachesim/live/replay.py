@@ -7,16 +7,12 @@ in order. The generated tokens are the recorded ones.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Callable
 
-from cachesim.engines.base import Answer
-from cachesim.engines.llama_cpp.memory.kinds import model_kind
-from cachesim.engines.llama_cpp.options import options
-from cachesim.engines.llama_cpp.profiles import PROFILES
-from cachesim.engines.llama_cpp.server import Server
+from cachesim.engines.base import Answer, Request
+from cachesim.engines.registry import engine_of
 from cachesim.events import Log
 from cachesim.live.trace import Trace, TraceStep
-from cachesim.model import make_model
 
 FIELDS = ("cache_n", "prompt_n", "tokens_cached", "id_slot", "truncated")
 
@@ -33,32 +29,45 @@ class Replayed:
     events: int = 0
     events_agree: int = 0
     first: dict[str, Any] | None = None
-    answers: list[Answer] = field(default_factory=list)
-    server: Server | None = None
+    broken: list[int] = field(default_factory=list)
+    verdicts_agree: int | None = None
 
 
-def replay(trace: Trace, mode: str = "none") -> Replayed:
-    """Replay one trace. ``mode``: "none" (positions only), "provenance", or "exact"."""
+Check = Callable[[Any, Request, Answer], bool | None]
+"""(server, request, answer) -> was the answer equal to a cold run? None = undecided. The judge lives beside this folder,
+so it is handed in."""
+
+
+def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Replayed:
+    """Replay one trace. ``mode``: "none" (positions only), "provenance", or "exact". With ``check`` the numbers of steps
+    that it finds broken are compared with those that the trace calls inexact."""
     out = Replayed(trace, steps=len(trace.steps))
     out.events = sum(len(step.events) for step in trace.steps)
     if trace.out:
         out.steps_undecided = out.steps
         return out
-    rules = PROFILES[trace.profile]
-    kind = model_kind(trace.model)
+    kit = engine_of(trace.profile)
     log = Log()
-    model = None if mode == "none" else make_model(kind.spec, exact=mode == "exact")
-    out.server = server = Server(rules, kind, options(trace.flags), model, log)
+    server = kit.start(trace.profile, trace.model, trace.flags, mode, log)
+    silent = kit.profiles[trace.profile].silent
+    equal: list[bool | None] = []
     for step in trace.steps:
         assert step.request is not None
         answer = server.complete(step.request)
-        out.answers.append(answer)
+        if check is not None and mode != "none":
+            equal.append(check(server, step.request, answer))
         ours = [
             event.record(one_slot=trace.server.get("n_slots") == 1)
             for event in log.of(answer.request)
-            if event.logged and event.ev not in rules.silent
+            if event.logged and event.ev not in silent
         ]
         _compare(out, step, answer, ours)
+    if equal:
+        out.broken = [step.number for step, same in zip(trace.steps, equal, strict=True) if same is False]
+        out.verdicts_agree = sum(
+            same is not None and (step.number in trace.inexact) == (not same)
+            for step, same in zip(trace.steps, equal, strict=True)
+        )
     return out
 
 

@@ -12,15 +12,12 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from cachesim.engines.base import Request
+from cachesim.engines.registry import COMMITS
 from cachesim.errors import BadInput, nearest
 from cachesim.live.vocab import starts_of, token_at_byte, tokenize
 
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 32
-COMMITS = {
-    "3f545beccee69d9975f466ec7e45fd9aacd8ba90": "llama_cpp@head",
-    "8337e4cd3861406fc04e0854b1409cd1b027fbc9": "ik_llama@main",
-}
 ENGINES = {"llama.cpp": "llama_cpp", "ik_llama.cpp": "ik_llama"}
 VALUES = {"-c": "ctx_size", "-b": "batch_size", "-ub": "ubatch_size", "-np": "parallel", "--cache-ram": "cache_ram",
           "--ctx-checkpoints": "ctx_checkpoints", "--checkpoint-min-step": "checkpoint_min_step",

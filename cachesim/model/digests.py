@@ -10,46 +10,96 @@ Sums do not depend on the order of cells; a missing, foreign or duplicate row ch
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from cachesim.model.mixing import TAPS, LayerKeys, inverse, mix, place, powers
+from cachesim.model.spec import Layer
 from cachesim.model.store import Digests, LayerState, Positions
+from cachesim.model.view import View
 
 
-def row_digests(x: Digests, placed: Digests, keys: LayerKeys) -> Digests:
-    """(t,) digests of the K/V rows that the tokens write; ``placed`` = place(positions)."""
-    rows = mix(x ^ keys.row)
-    rows *= placed
-    return rows
+class Trail(Protocol):
+    """The digests of one run on their way through the layers; in each layer ``leave`` comes last."""
+
+    @property
+    def digest(self) -> Digests:
+        """(t,) between two layers."""
+        ...
+
+    def rows(self, keys: LayerKeys) -> Digests:
+        """(t,) of the K/V rows that the tokens write."""
+        ...
+
+    def attend(self, rows: Digests, view: View, window: int) -> None:
+        """Read those of the rows that each token sees."""
+        ...
+
+    def recur(self, layer: Layer, state: LayerState | None) -> tuple[Digests, int]:
+        """Read the recurrent state; returns ``conv`` and ``hash`` of the state after the run."""
+        ...
+
+    def leave(self, keys: LayerKeys) -> None:
+        """Mix what was read into the digests."""
+        ...
 
 
-def output(x: Digests, keys: LayerKeys, read: Digests) -> Digests:
-    """(t,) digests after the layer, from those before it and the sum of what the layer read."""
-    y = x * keys.own
-    y += keys.out
-    y += read
-    return mix(y)
+class RunTrail:
+    """A run of any length."""
+
+    def __init__(self, digest: Digests, asked: Positions) -> None:
+        self.digest = digest                                                # (t,)
+        self.placed = place(asked)                                          # (t,)
+        self.read = np.zeros(len(digest), np.uint64)                        # (t,)
+
+    def rows(self, keys: LayerKeys) -> Digests:
+        rows = mix(self.digest ^ keys.row)
+        rows *= self.placed
+        return rows
+
+    def attend(self, rows: Digests, view: View, window: int) -> None:
+        self.read += view.visible_sum(rows, window)
+
+    def recur(self, layer: Layer, state: LayerState | None) -> tuple[Digests, int]:
+        k = layer.taps
+        past = np.zeros(k - 1, np.uint64) if state is None else state.conv
+        inputs = np.concatenate((past, self.digest))                        # (k-1 + t,)
+        older = _older_inputs(inputs, k)
+        conv = inputs[len(inputs) - k + 1 :].copy()
+        conv.flags.writeable = False
+        if layer.kind == "C":
+            self.read += older
+            return conv, 0
+        older += self.digest
+        hashes = _rolling_hash(older, 0 if state is None else int(state.hash))
+        self.read += hashes
+        return conv, int(hashes[-1])
+
+    def leave(self, keys: LayerKeys) -> None:
+        y = self.digest * keys.own
+        y += keys.out
+        y += self.read
+        self.digest = mix(y)
+        self.read.fill(0)
 
 
-def with_past(x: Digests, state: LayerState | None, taps: int) -> Digests:
-    """(taps-1 + t,) the inputs of a short convolution, those kept in the state first."""
-    past = np.zeros(taps - 1, np.uint64) if state is None else state.conv
-    return np.concatenate((past, x))
+def moved(digest: Digests, old_pos: Positions, new_pos: Positions) -> Digests:
+    """(n,) digests of rows whose K was rotated from the old to the new positions."""
+    return digest * inverse(place(np.asarray(old_pos))) * place(np.asarray(new_pos))
 
 
-def older_inputs(inputs: Digests, taps: int) -> Digests:
-    """(t,) the weighted sum of the inputs 1 .. taps-1 tokens back."""
+def _older_inputs(inputs: Digests, k: int) -> Digests:
+    """(t,) the weighted sum of the inputs 1 .. k-1 tokens back."""
     n = len(inputs)
-    total = inputs[taps - 2 : n - 1] * TAPS[0]
-    for back in range(2, taps):
-        total += inputs[taps - 1 - back : n - back] * TAPS[back - 1]
+    total = inputs[k - 2 : n - 1] * TAPS[0]
+    for back in range(2, k):
+        total += inputs[k - 1 - back : n - back] * TAPS[back - 1]
     return total
 
 
-def rolling_hash(inputs: Digests, taps: int, before: int) -> Digests:
-    """(t,) the hash after each token: h_i = B**(i+1) * (h + sum of B**-(j+1) * mix(c_j) for j <= i)."""
-    c = older_inputs(inputs, taps)
-    c += inputs[taps - 1 :]
+def _rolling_hash(c: Digests, before: int) -> Digests:
+    """(t,) after each token: h_i = B**(i+1) * (h + sum of B**-(j+1) * mix(c_j) for j <= i)."""
     h = mix(c)
     up, down = powers(len(h))
     h *= down
@@ -57,15 +107,3 @@ def rolling_hash(inputs: Digests, taps: int, before: int) -> Digests:
     h += np.uint64(before)
     h *= up
     return h
-
-
-def last_inputs(inputs: Digests, taps: int) -> Digests:
-    """(taps-1,) what the state keeps of the convolution's inputs; a copy of its own, frozen."""
-    kept = inputs[len(inputs) - taps + 1 :].copy()
-    kept.flags.writeable = False
-    return kept
-
-
-def moved(digest: Digests, old_pos: Positions, new_pos: Positions) -> Digests:
-    """(n,) digests of rows whose K was rotated from the old to the new positions."""
-    return digest * inverse(place(old_pos)) * place(new_pos)

@@ -13,14 +13,15 @@ from typing import Sequence
 import numpy as np
 
 from cachesim.errors import Crash
-from cachesim.model import digests
 from cachesim.model.attention import attend, heads
+from cachesim.model.digests import RunTrail, Trail, moved
 from cachesim.model.grid import add_residual, project, rms_norm
-from cachesim.model.mixing import LayerKeys, layer_keys, place, token_digests
+from cachesim.model.mixing import LayerKeys, layer_keys, token_digests
 from cachesim.model.recurrent import recur
 from cachesim.model.rope import rotate, turns
+from cachesim.model.single import SingleTrail
 from cachesim.model.spec import Layer, Spec, parse
-from cachesim.model.store import Digests, Hidden, LayerState, Positions, Rows, Run, Store, Values
+from cachesim.model.store import Hidden, LayerState, Positions, Rows, Run, Store, Values
 from cachesim.model.view import View
 from cachesim.model.weights import LayerWeights, Weights, embed, make_weights
 
@@ -39,7 +40,7 @@ class Model:
         for index, layer in enumerate(self.spec.layers):
             for one in batch:
                 one.layer(index, layer)
-        return [Hidden(one.digest, one.x) for one in batch]
+        return [Hidden(one.trail.digest, one.x) for one in batch]
 
     def readout(self, hidden_x: Values) -> Values:
         """(n, 64) logits in units of the grid, from the hidden values of n tokens."""
@@ -50,7 +51,7 @@ class Model:
     def shift_rows(self, rows: Rows, old_pos: Positions, new_pos: Positions) -> Rows:
         """K-shift: the same rows with K rotated on from the old to the new positions."""
         k = None if rows.k is None else rotate(rows.k, turns(np.subtract(new_pos, old_pos)), 1.0)
-        return Rows(digests.moved(rows.digest, old_pos, new_pos), k, rows.v)
+        return Rows(moved(rows.digest, old_pos, new_pos), k, rows.v)
 
 
 class _RunPass:
@@ -59,24 +60,21 @@ class _RunPass:
     def __init__(self, model: Model, store: Store, index: int, run: Run) -> None:
         self.model, self.store, self.run = model, store, index
         self.asked = np.arange(run.pos0, run.pos0 + len(run.tokens))                # (t,)
-        self.placed = place(self.asked)                                             # (t,)
         self.views: dict[str, View] = {}
-        self.digest: Digests = token_digests(run.tokens, model.seed)                # (t,)
-        self.x: Values | None = None if model.weights is None else embed(self.digest, model.weights)    # (t, d)
+        first = token_digests(run.tokens, model.seed)                               # (t,)
+        self.trail: Trail = SingleTrail(first, run.pos0) if len(first) == 1 else RunTrail(first, self.asked)
+        self.x: Values | None = None if model.weights is None else embed(first, model.weights)          # (t, d)
         self.turn = None if model.weights is None else turns(self.asked)
 
     def layer(self, index: int, layer: Layer) -> None:
         """Go through one layer: attention, recurrence, or both on the same input."""
         weights = None if self.model.weights is None else self.model.weights.layers[index]
         u = None if self.x is None or weights is None else rms_norm(self.x, weights.norm)       # (t, d)
-        read: Digests | None = None
         if layer.part:
-            read = self._attend(index, layer, weights, u)
+            self._attend(index, layer, weights, u)
         if layer.taps:
-            more = self._recur(index, layer, weights, u)
-            read = more if read is None else read + more
-        if read is not None:
-            self.digest = digests.output(self.digest, self.model.keys[index], read)
+            self._recur(index, layer, weights, u)
+        self.trail.leave(self.model.keys[index])
 
     def view(self, part: str) -> View:
         """Which rows of a part the run sees; asked of the store once per micro-batch."""
@@ -84,10 +82,9 @@ class _RunPass:
             self.views[part] = View(self.store.positions(part, self.run), self.asked)
         return self.views[part]
 
-    def _attend(self, index: int, layer: Layer, weights: LayerWeights | None, u: Values | None) -> Digests:
+    def _attend(self, index: int, layer: Layer, weights: LayerWeights | None, u: Values | None) -> None:
         view = self.view(layer.part)
-        new = Rows(digests.row_digests(self.digest, self.placed, self.model.keys[index]), None, None)
-        asks = None
+        new, asks = Rows(self.trail.rows(self.model.keys[index]), None, None), None
         if u is not None and self.turn and weights and weights.attention:
             asks = heads(u, weights.attention, self.turn)
             new = Rows(new.digest, asks.k, asks.v)
@@ -95,25 +92,19 @@ class _RunPass:
         rows = self.store.get_rows(index, self.run)
         if len(rows.digest) != view.n:
             raise Crash(f"layer {index}: the store has {view.n} positions and {len(rows.digest)} rows")
+        self.trail.attend(rows.digest, view, layer.window)
         if asks is not None and weights and weights.attention:
             self._add(attend(asks.q, rows, view.visible(layer.window)), weights.attention.out)
-        return view.visible_sum(rows.digest, layer.window)
 
-    def _recur(self, index: int, layer: Layer, weights: LayerWeights | None, u: Values | None) -> Digests:
+    def _recur(self, index: int, layer: Layer, weights: LayerWeights | None, u: Values | None) -> None:
         state = self.store.get_state(index, self.run)
-        inputs = digests.with_past(self.digest, state, layer.taps)
-        if layer.kind == "C":
-            read, final = digests.older_inputs(inputs, layer.taps), 0
-        else:
-            read = digests.rolling_hash(inputs, layer.taps, 0 if state is None else int(state.hash))
-            final = int(read[-1])
+        conv, final = self.trail.recur(layer, state)
         conv_x = h = None
         if u is not None and weights is not None:
             step, out = recur(u, weights, state)
             self._add(step.y, out)
             conv_x, h = step.conv_x, step.h
-        self.store.put_state(index, self.run, LayerState(digests.last_inputs(inputs, layer.taps), final, conv_x, h))
-        return read
+        self.store.put_state(index, self.run, LayerState(conv, final, conv_x, h))
 
     def _add(self, y: Values, out: Values) -> None:
         if self.x is not None:

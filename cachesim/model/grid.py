@@ -26,8 +26,6 @@ LIMIT = 2.0**13               # the residual stream saturates here
 NORM_BOUND = 7.5              # 2-norm of a normed x: sqrt(32) * 1.25 and some room for the rounding of x
 EPS = 2.0**-16
 
-_COARSE = 2.0**-10            # x is squared on this grid: (2**13 / 2**-10)**2 * 32 < 2**53
-
 
 def require(bound: float, what: str) -> None:
     """Raise Crash unless integers up to ``bound`` are exact."""
@@ -44,17 +42,8 @@ def frozen(values: Values) -> Values:
 def project(u: Values, weight: Values) -> Values:
     """(n, out) <- (n, in) @ (in, out): one linear map, rounded to the grid."""
     y: Values = u @ weight
-    return np.rint(y, out=y)
-
-
-def rms_norm(x: Values, weight: Values) -> Values:
-    """(n, d) x divided by its root mean square and weighted. Zhang, Sennrich 2019."""
-    square = np.rint(x * (UNIT / _COARSE))
-    square *= square
-    mean = np.add.reduce(square, axis=-1, keepdims=True) * (_COARSE**2 / x.shape[-1])       # (n, 1)
-    u = x * (1.0 / np.sqrt(mean + EPS))
-    u *= weight
-    return np.rint(u, out=u)
+    np.rint(y, out=y)
+    return y
 
 
 def saturate(x: Values, limit: float) -> Values:

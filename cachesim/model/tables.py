@@ -84,14 +84,14 @@ GATE_RANGE = 16.0             # gates lie within -16 .. 16
 WEIGHT_STEP = 2.0**-10        # distance of two scores that softmax can tell apart
 WEIGHT_ONE = 2.0**16          # the weight of the best key
 
-_z = np.arange(-16 * 1024, 16 * 1024 + 1) * SIGMOID_STEP
+_z = np.arange(-16 * 1024, 16 * 1024 + 1, dtype=np.float64) * SIGMOID_STEP
 _e = exp_negative(np.abs(_z))
 SIGMOID = frozen(np.where(_z >= 0, 1.0, _e) / (1.0 + _e))                                   # (32769,)
 
-_g = np.arange(-16 * 128, 16 * 128 + 1) * GATE_STEP
+_g = np.arange(-16 * 128, 16 * 128 + 1, dtype=np.float64) * GATE_STEP
 SOFTPLUS = frozen(np.maximum(_g, 0.0) + log1p_unit(exp_negative(np.abs(_g))))               # (4097,)
 
-WEIGHTS = np.rint(exp_negative(np.arange(12_289) * WEIGHT_STEP) * WEIGHT_ONE)               # (12289,)
+WEIGHTS = np.rint(exp_negative(np.arange(12_289, dtype=np.float64) * WEIGHT_STEP) * WEIGHT_ONE)               # (12289,)
 WEIGHTS[-1] = 0.0             # a hidden key, and every key further below the best one than the table reaches
 frozen(WEIGHTS)
 

@@ -30,7 +30,7 @@ OPTIONS: Mapping[str, Option] = {
     "kv_unified": False,
     "swa_full": False,
     "ctx_checkpoints": 32,
-    "checkpoint_min_step": 8192,
+    "checkpoint_min_step": -1,
     "cache_ram": 8192,
     "slot_prompt_similarity": 0.1,
     "cache_idle_slots": True,
@@ -38,8 +38,10 @@ OPTIONS: Mapping[str, Option] = {
     "context_shift": False,
 }
 
-LOWEST: Mapping[str, int] = {"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": 1, "cache_ram": -1}
-"""Smallest value of an option; 0 where nothing is said. ``cache_ram`` -1 is the server's "no limit"."""
+LOWEST: Mapping[str, int] = {"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": -1, "cache_ram": -1,
+                              "checkpoint_min_step": -1}
+"""Smallest value of an option; 0 where nothing is said. ``cache_ram`` -1 is the server's "no limit",
+``checkpoint_min_step`` -1 the default of the version, ``parallel`` -1 four slots with a unified cache."""
 
 
 @dataclass(frozen=True, slots=True)

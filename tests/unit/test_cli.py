@@ -73,7 +73,7 @@ def test_an_empty_folder_selects_nothing(capsys, tmp_path):
 def test_request_number_beyond_the_end(capsys, tmp_path):
     file = tmp_path / "good.toml"
     file.write_text(GOOD)
-    assert "there is no request 9" in refused(capsys, "why", str(file), "9")
+    assert "there is no request 2 (0 to 1)" in refused(capsys, "why", str(file), "2")
 
 
 def test_diff_wants_two_profiles(capsys, tmp_path):

@@ -42,6 +42,7 @@ def begin_prompt(srv: Server, slot: Slot, task: Task) -> bool:
         srv.emit(ev.NeedOne(slot.id, task.id, resume.n_past, len(prompt)))
     task.answer.cache_n = n_past
     del slot.tokens[n_past:]
+    srv.changed(slot, "truncated", task.answer.deciding)
     return True
 
 
@@ -59,7 +60,9 @@ def _use_checkpoint(srv: Server, slot: Slot, task: Task, ask: Ask) -> Resume:
     if need.search:
         resume = _search(srv, slot, task, ask, need.thold)
     erase = srv.rules.ckpt_erase(slot.facts, ask, resume)
-    for lost in slot.drop(srv.decide(erase, slot)):
+    gone = slot.drop(srv.decide(erase, slot))
+    srv.changed(slot, "erased", erase.rule)
+    for lost in gone:
         c = lost.facts
         srv.emit(ev.CkptInvalidate(
             slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, srv.settings.n_swa, resume.pos_next
@@ -81,6 +84,7 @@ def _search(srv: Server, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume
         return nothing
     ckpt = slot.checkpoints[found]
     srv.memory.state_read(slot.id, ckpt.blob)
+    srv.changed(slot, "overwritten", pick.rule)
     again: Resume = srv.decide(srv.rules.ckpt_restore(ckpt.facts, ask), slot)
     c = ckpt.facts
     srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, again.n_past, ev.mib(c.size)))

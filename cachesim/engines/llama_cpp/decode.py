@@ -27,6 +27,7 @@ def decode(srv: Server, batch: Batch) -> None:
         ret = srv.context.decode(view)
         if ret == OK:
             n = srv.settings.n_batch
+            srv.changed(None, "evaluated")
             post_decode(srv, off, len(view))
             off += len(view)
             continue

@@ -44,6 +44,7 @@ def trim(srv: Server, slot: Slot, task: Task, n_tokens: int) -> None:
     srv.emit(ev.Batch(slot.id, task.id, n_tokens, n_tokens))
     if not srv.memory.seq_rm(slot.id, n_tokens, POS_INF):
         raise Aborted(f"failed to remove sequence {slot.id} with p0={n_tokens}, p1=-1")
+    srv.changed(slot, "truncated", task.answer.deciding)
 
 
 def consider_checkpoint(srv: Server, slot: Slot, task: Task, chunk: Chunk, stop: int) -> None:
@@ -53,11 +54,15 @@ def consider_checkpoint(srv: Server, slot: Slot, task: Task, chunk: Chunk, stop:
     srv.emit(ev.DoCkpt(slot.id, task.id, yes, pos_min, pos_max))
     if not yes:
         return
-    near = srv.decide(srv.rules.ckpt_spacing(slot.facts, task.id, srv.settings.min_step), slot)
-    for lost in slot.drop(near):
+    near = srv.rules.ckpt_spacing(slot.facts, task.id, srv.settings.min_step)
+    gone = slot.drop(srv.decide(near, slot))
+    srv.changed(slot, "erased", near.rule)
+    for lost in gone:
         srv.emit(ev.CkptTooClose(slot.id, task.id, *lost.facts[1:3], lost.facts.n_tokens))
-    over = srv.decide(srv.rules.ckpt_limit(slot.facts, srv.settings.max_checkpoints), slot)
-    for lost in slot.drop(over):
+    over = srv.rules.ckpt_limit(slot.facts, srv.settings.max_checkpoints)
+    gone = slot.drop(srv.decide(over, slot))
+    srv.changed(slot, "evicted", over.rule)
+    for lost in gone:
         srv.emit(ev.CkptEvict(slot.id, task.id, *lost.facts[1:3], lost.facts.n_tokens))
     blob = srv.memory.state_write(slot.id, partial=True)
     facts = Ckpt(chunk.start, pos_min, pos_max, task.id, blob.size + srv.rules.host_header)
@@ -66,3 +71,4 @@ def consider_checkpoint(srv: Server, slot: Slot, task: Task, chunk: Chunk, stop:
         slot.id, task.id, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max, chunk.start,
         ev.mib(facts.size),
     ))
+    srv.changed(slot, "stored")

@@ -20,7 +20,7 @@ MIB = 1 << 20
 class Options:
     """Flags by their long names. ``parallel`` -1 = four slots with a unified cache; ``cache_ram`` in MiB, -1 = no
     byte limit, 0 = no prompt cache; ``kv_unified`` None = as ``parallel`` says, ``checkpoint_min_step``
-    None = the default of the version."""
+    -1 = the default of the version."""
 
     ctx_size: int = 4096
     batch_size: int = 2048
@@ -29,7 +29,7 @@ class Options:
     kv_unified: bool | None = None
     swa_full: bool = False
     ctx_checkpoints: int = 32
-    checkpoint_min_step: int | None = None
+    checkpoint_min_step: int = -1
     cache_ram: int = 8192
     slot_prompt_similarity: float = 0.1
     cache_idle_slots: bool = True
@@ -43,7 +43,7 @@ def options(flags: Mapping[str, Any]) -> Options:
     for name, value in flags.items():
         if name not in known:
             raise BadInput(f"unknown server flag '{name}'", hint=nearest(name, known))
-        want = {"kv_unified": bool, "checkpoint_min_step": int}.get(name) or type(known[name])
+        want = bool if name == "kv_unified" else type(known[name])
         good = isinstance(value, want) and (want is bool or not isinstance(value, bool))
         if not good and not (want is float and isinstance(value, int)):
             raise BadInput(f"server flag '{name}' wants {want.__name__}, not {value!r}")
@@ -76,10 +76,9 @@ class Settings:
 
 def settings(opts: Options, kind: ModelKind, min_step: int) -> Settings:
     """The numbers that hold as long as the server runs; ``min_step`` is the version's default. Raises BadInput for flags that it would not start with."""
-    for name, least in (("ctx_size", 1), ("batch_size", 1), ("ubatch_size", 1), ("checkpoint_min_step", 0)):
-        value = getattr(opts, name)
-        if value is not None and value < least:
-            raise BadInput(f"server flag '{name}' must be at least {least}, not {value}")
+    for name, least in (("ctx_size", 1), ("batch_size", 1), ("ubatch_size", 1), ("checkpoint_min_step", -1)):
+        if getattr(opts, name) < least:
+            raise BadInput(f"server flag '{name}' must be at least {least}, not {getattr(opts, name)}")
     if opts.parallel == 0 or not -1 <= opts.parallel <= 64:
         raise BadInput(f"server flag 'parallel' must be -1 or 1 to 64, not {opts.parallel}")
     auto = opts.parallel == -1
@@ -101,7 +100,7 @@ def settings(opts: Options, kind: ModelKind, min_step: int) -> Settings:
         exact=bool(kind.recr),
         sizes=Sizes(n_slots, unified, n_ctx_seq, n_ubatch, swa_full),
         max_checkpoints=opts.ctx_checkpoints,
-        min_step=min_step if opts.checkpoint_min_step is None else opts.checkpoint_min_step,
+        min_step=min_step if opts.checkpoint_min_step < 0 else opts.checkpoint_min_step,
         limit_size=max(0, opts.cache_ram) * MIB,
         limit_tokens=n_ctx,
         has_cache=opts.cache_ram != 0,

@@ -157,6 +157,10 @@ PROFILES: dict[str, Rules] = {
 }
 
 
+COMMITS = {"3f545beccee69d9975f466ec7e45fd9aacd8ba90": HEAD.name}
+"""Commit of a recording that names no profile -> profile."""
+
+
 def rule_fields(rules: Rules) -> dict[str, Any]:
     """The profile's rules by field, in the order in which a request meets them."""
     return {f.name: getattr(rules, f.name) for f in fields(rules) if callable(getattr(rules, f.name))}

@@ -39,6 +39,9 @@ class PromptCache:
     def _say(self, decision: Decision, slot: Slot | None = None) -> None:
         self.log.emit(ev.Decided(slot.id if slot else None, decision.rule, decision.value, decision.because))
 
+    def _changed(self, cause: str, rule: str = "", slot: Slot | None = None) -> None:
+        self.log.emit(ev.Changed(slot.id if slot else None, cause, rule))
+
     def _facts(self, tokens: Sequence[int]) -> list[EntryFacts]:
         return [EntryFacts(len(e.tokens), common_prefix(e.tokens, tokens), e.size) for e in self.entries]
 
@@ -58,17 +61,19 @@ class PromptCache:
             self.log.emit(ev.PcTooBig(ev.mib(size), ev.mib(self.limits.size)))
         if plan.verdict != "store":
             return False
-        self._make_room(plan)
+        self._make_room(plan, decision.rule)
         blob = self.memory.state_write(slot.id, partial=False)
         self.entries.append(Entry(list(slot.tokens), tuple(slot.checkpoints), blob, size))
+        self._changed("stored")
         return True
 
-    def _make_room(self, plan: Admission) -> None:
+    def _make_room(self, plan: Admission, rule: str) -> None:
         for i in plan.obsolete:
             self.log.emit(ev.PcObsolete(len(self.entries[i].tokens)))
         self.entries = [e for i, e in enumerate(self.entries) if i not in plan.obsolete]
         for _ in range(plan.evict):
             self.log.emit(ev.PcEvict(ev.mib(self.entries.pop(0).size)))
+        self._changed("evicted", rule)
 
     def load(self, slot: Slot, prompt: list[int]) -> bool:
         """PC-LOAD: put the best entry into the slot, if one is better than what the slot holds. True also when
@@ -86,9 +91,9 @@ class PromptCache:
         if decision.value is None:
             return True
         self.log.emit(ev.PcLoad(ev.share(decision.because["f_keep"]), ev.share(decision.because["f_sim"])))
-        return self._restore(slot, decision.value)
+        return self._restore(slot, decision.value, decision.rule)
 
-    def _restore(self, slot: Slot, index: int) -> bool:
+    def _restore(self, slot: Slot, index: int, rule: str) -> bool:
         entry = self.entries[index]
         try:
             self.memory.state_read(slot.id, entry.blob)
@@ -100,10 +105,12 @@ class PromptCache:
             return False
         slot.tokens, slot.checkpoints = list(entry.tokens), list(entry.checkpoints)
         slot.loaded = True
+        self._changed("overwritten", rule, slot)
         after = self.rules.pc_after_hit(index)
         self._say(after, slot)
         if after.value:
             del self.entries[index]
+            self._changed("consumed", after.rule)
         return True
 
     def update(self) -> None:
@@ -117,6 +124,7 @@ class PromptCache:
         for _ in range(plan.for_tokens):
             gone = self.entries.pop(0)
             self.log.emit(ev.PcEvictTokens(self.limits.tokens, plan.est, ev.mib(gone.size)))
+        self._changed("evicted", decision.rule)
         total = sum(e.size for e in self.entries)
         self.log.emit(ev.PcState(
             len(self.entries), ev.mib(total), self.limits.size / MIB, self.limits.tokens, plan.est

@@ -100,13 +100,19 @@ class Server:
         self.log.emit(ev.Decided(slot.id if slot else None, decision.rule, decision.value, decision.because))
         return decision.value
 
+    def changed(self, slot: Slot | None, cause: str, rule: str = "") -> None:
+        """Restore points may have come or gone, because of this rule."""
+        self.log.emit(ev.Changed(slot.id if slot else None, cause, rule))
+
     def clear(self, slot: Slot) -> None:
         """PROMPT-CLEAR: the slot's sequence leaves the memory, its tokens are forgotten."""
         self.emit(ev.SlotClear(slot.id, slot.id_task, len(slot.tokens)))
         self.memory.seq_rm(slot.id, 0, POS_INF)
         slot.tokens.clear()
-        if self.decide(self.rules.clear(len(slot.checkpoints)), slot):
+        clear = self.rules.clear(len(slot.checkpoints))
+        if self.decide(clear, slot):
             slot.checkpoints.clear()
+        self.changed(slot, "cleared", clear.rule)
 
     def release(self, slot: Slot) -> None:
         """The task ends; tokens and checkpoints stay. The oldest deferred task gets its turn."""

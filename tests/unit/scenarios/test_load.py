@@ -146,6 +146,7 @@ def test_find_searches_folders_and_names_each_file_once(tmp_path):
     deep, top = write(tmp_path / "sub", GOOD), write(tmp_path, GOOD, "a")
     write(tmp_path, GOOD, "KNOWN")
     assert find([top, tmp_path]) == [top, deep]
+    assert find([top, tmp_path / "sub" / ".." / "a.toml"]) == [top]
     assert find([tmp_path / "sub"]) == [deep]
 
 

@@ -1,0 +1,23 @@
+"""llama.cpp's llama-server: its memory, its rules by version, its loop."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from cachesim.engines.llama_cpp.inspect import agrees, checkpoints, kept, live
+from cachesim.engines.llama_cpp.memory.kinds import model_kind
+from cachesim.engines.llama_cpp.options import options
+from cachesim.engines.llama_cpp.points import points
+from cachesim.engines.llama_cpp.profiles import COMMITS, PROFILES
+from cachesim.engines.llama_cpp.server import Server
+from cachesim.events import Log
+from cachesim.model import make_model
+
+__all__ = ["COMMITS", "PROFILES", "agrees", "checkpoints", "kept", "live", "points", "start"]
+
+
+def start(profile: str, model: str, flags: Mapping[str, Any], mode: str, log: Log) -> Server:
+    """A server of the given version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
+    kind = model_kind(model)
+    tiny = None if mode == "none" else make_model(kind.spec, exact=mode == "exact")
+    return Server(PROFILES[profile], kind, options(flags), tiny, log)

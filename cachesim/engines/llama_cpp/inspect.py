@@ -1,0 +1,79 @@
+"""What does the server hold right now? Copies for the judge; looking changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cachesim.engines.llama_cpp.memory.memory import Memory
+from cachesim.engines.llama_cpp.memory.state import AttentionState, Blob, RecurrentState
+from cachesim.engines.llama_cpp.server import Server
+from cachesim.engines.llama_cpp.slot import Checkpoint
+from cachesim.engines.base import Answer
+from cachesim.engines.view import RowsPart, StatePart, Stored
+
+
+def keep_all(pos: np.ndarray, pos_max: int, n_swa: int) -> np.ndarray:
+    """The rule of a copy that leaves nothing out."""
+    return np.ones(len(pos), dtype=bool)
+
+
+def parts_of(base: AttentionState | None, swa: AttentionState | None, n_swa: int) -> tuple[RowsPart, ...]:
+    """Saved attention caches as the judge sees them."""
+    found = [RowsPart(0, base.pos, base.rows)] if base is not None else []
+    return (*found, *([RowsPart(n_swa, swa.pos, swa.rows)] if swa is not None else []))
+
+
+def state_part(state: RecurrentState | None) -> StatePart | None:
+    """A saved recurrent state as the judge sees it."""
+    return None if state is None else StatePart(state.pos, state.rows)
+
+
+def _blob(blob: Blob, n_swa: int) -> tuple[tuple[RowsPart, ...], StatePart | None]:
+    return parts_of(blob.base, blob.swa, n_swa), state_part(blob.recr)
+
+
+def _live(memory: Memory, seq: int) -> tuple[tuple[RowsPart, ...], StatePart | None]:
+    """Everything that the memory holds of a sequence."""
+    parts = {name: cache.state_write(seq, keep_all) for name, cache in memory.parts.items()}
+    state = memory.recr.state_write(seq) if memory.recr is not None else None
+    return parts_of(parts.get("base"), parts.get("swa"), memory.kind.n_swa), state_part(state)
+
+
+def live(server: Server, id_slot: int) -> Stored:
+    """The slot as it stands: its tokens, and what the memory holds for it."""
+    tokens = tuple(server.slots[id_slot].tokens)
+    rows, state = _live(server.memory, id_slot)
+    return Stored("slot", id_slot, tokens, len(tokens), rows, state)
+
+
+def agrees(server: Server, answer: Answer) -> bool:
+    """Does the memory end where the tokens of the answer's slot end?"""
+    if answer.id_slot < 0:
+        return True
+    return server.memory.pos_max(answer.id_slot) == len(server.slots[answer.id_slot].tokens) - 1
+
+
+def _checkpoint(ckpt: Checkpoint, owner: int, tokens: tuple[int, ...], n_swa: int, kind: str) -> Stored:
+    facts = ckpt.facts
+    resume = min(max(facts.pos_min + 1, facts.pos_max), facts.n_tokens)
+    rows, state = _blob(ckpt.blob, n_swa)
+    return Stored(kind, owner, tokens[: facts.n_tokens], resume, rows, state)
+
+
+def kept(server: Server) -> list[Stored]:
+    """Every checkpoint and every stored conversation, with the tokens that the server believes them to hold."""
+    n_swa = server.kind.n_swa
+    out = []
+    for slot in server.slots:
+        out += [_checkpoint(c, slot.id, tuple(slot.tokens), n_swa, "checkpoint") for c in slot.checkpoints]
+    for number, entry in enumerate(server.cache.entries if server.cache else ()):
+        tokens = tuple(entry.tokens)
+        rows, state = _blob(entry.blob, n_swa)
+        out.append(Stored("entry", number, tokens, len(tokens), rows, state))
+        out += [_checkpoint(c, number, tokens, n_swa, "entry checkpoint") for c in entry.checkpoints]
+    return out
+
+
+def checkpoints(server: Server, id_slot: int) -> list[int]:
+    """Lengths in tokens of the slot's checkpoints, oldest first."""
+    return [c.facts.n_tokens for c in server.slots[id_slot].checkpoints]

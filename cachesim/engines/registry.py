@@ -1,0 +1,54 @@
+"""Which engines are there, and how is one of their servers started and looked into?
+
+Everything above asks for an engine by name and gets the same handful of functions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Mapping, Sequence
+
+from cachesim.engines import llama_cpp
+from cachesim.engines.base import Answer
+from cachesim.engines.view import Point, Stored
+from cachesim.errors import BadInput, nearest
+from cachesim.events import Log
+
+MODES = ("none", "provenance", "exact")
+"""How much is computed: positions only; which token went where; that and the numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineKit:
+    """One engine. ``start(profile, model, flags, mode, log)`` gives a server; the others look into it."""
+
+    profiles: Mapping[str, Any]
+    commits: Mapping[str, str]
+    start: Callable[[str, str, Mapping[str, Any], str, Log], Any]
+    live: Callable[[Any, int], Stored]
+    kept: Callable[[Any], Sequence[Stored]]
+    points: Callable[[Any], Sequence[Point]]
+    checkpoints: Callable[[Any, int], list[int]]
+    agrees: Callable[[Any, Answer], bool]
+
+
+ENGINES: dict[str, EngineKit] = {
+    "llama_cpp": EngineKit(
+        llama_cpp.PROFILES, llama_cpp.COMMITS, llama_cpp.start, llama_cpp.live, llama_cpp.kept, llama_cpp.points,
+        llama_cpp.checkpoints, llama_cpp.agrees,
+    ),
+}
+COMMITS: dict[str, str] = {commit: name for kit in ENGINES.values() for commit, name in kit.commits.items()}
+
+
+def profiles() -> dict[str, Any]:
+    """All profiles of all engines, by name."""
+    return {name: rules for kit in ENGINES.values() for name, rules in kit.profiles.items()}
+
+
+def engine_of(profile: str) -> EngineKit:
+    """The engine that a profile belongs to. Raises BadInput for an unknown profile."""
+    for kit in ENGINES.values():
+        if profile in kit.profiles:
+            return kit
+    raise BadInput(f"unknown profile '{profile}'", hint=nearest(profile, profiles()))

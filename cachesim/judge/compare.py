@@ -1,0 +1,72 @@
+"""Is a stored copy exactly what a cold run would hold? Compared row by row and state by state.
+
+Only what the next token would read counts: of a window the last ``window - 1`` positions, of full attention every
+position, of a recurrent layer its one state.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cachesim.engines.view import RowsPart, StatePart, Stored
+from cachesim.judge.verdict import HOLDS, Verdict
+from cachesim.model import Rows, same_state
+from cachesim.oracle import ColdRun
+
+
+def compare_stored(stored: Stored, cold: ColdRun) -> Verdict:
+    """A stored object against the cold run of (at least) the tokens that it is believed to hold."""
+    n = stored.resume
+    if stored.state is not None:
+        verdict = _states(stored.state, cold, n)
+        if not verdict.holds:
+            return verdict
+    for part in stored.rows:
+        verdict = _rows(part, cold, n)
+        if not verdict.holds:
+            return verdict
+    return HOLDS
+
+
+def _states(state: StatePart, cold: ColdRun, n: int) -> Verdict:
+    if state.pos != n - 1:
+        return Verdict(False, "provenance", f"the recurrent state ends at {state.pos}, not {n - 1}", n - 1)
+    for layer, held in state.rows.items():
+        want = cold.state_at(layer, n)
+        if not same_state(held, want):
+            same = same_state(_digests_only(held), _digests_only(want))
+            rung = "bits" if same else "provenance"
+            return Verdict(False, rung, f"layer {layer}: the recurrent state after {n} tokens is not a cold run's", n - 1)
+    return HOLDS
+
+
+def _digests_only(state):  # type: ignore[no-untyped-def]
+    return None if state is None else state._replace(conv_x=None, h=None)
+
+
+def _rows(part: RowsPart, cold: ColdRun, n: int) -> Verdict:
+    first = max(0, n - part.window + 1) if part.window else 0
+    order = np.argsort(part.pos, kind="stable")
+    order = order[(part.pos[order] >= first) & (part.pos[order] < n)]
+    have = part.pos[order]
+    want = np.arange(first, n)
+    if not np.array_equal(have, want):
+        missing = np.setdiff1d(want, have)
+        where = int(missing[0]) if len(missing) else -1
+        return Verdict(False, "provenance", f"{len(missing)} rows from position {where} on are missing", where)
+    for layer, rows in part.rows.items():
+        verdict = _layer_rows(layer, rows, order, cold.rows(layer), first, n)
+        if not verdict.holds:
+            return verdict
+    return HOLDS
+
+
+def _layer_rows(layer: int, rows: Rows, order: np.ndarray, want: Rows, first: int, n: int) -> Verdict:
+    wrong = np.flatnonzero(rows.digest[order] != want.digest[first:n])
+    if len(wrong):
+        where = first + int(wrong[0])
+        return Verdict(False, "provenance", f"layer {layer}: the row at position {where} is not a cold run's", where)
+    for mine, theirs in ((rows.k, want.k), (rows.v, want.v)):
+        if mine is not None and theirs is not None and not np.array_equal(mine[order], theirs[first:n]):
+            return Verdict(False, "bits", f"layer {layer}: a row differs in bits from a cold run's")
+    return HOLDS

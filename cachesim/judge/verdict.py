@@ -1,0 +1,47 @@
+"""The three answers of a judge, and the ladder that says how bad a difference is.
+
+holds / broken / undecided; worst wins when answers are put together, and a checker that raises is undecided.
+The rungs, weakest promise last: same provenance > same bits > same argmax.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable
+
+RUNGS = ("provenance", "bits", "argmax", "aborted")
+"""What differs, from the least to the most visible; "aborted" = the server process ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``holds`` True, False, or None = undecided; ``rung`` the highest rung that is broken; ``why`` one plain sentence;
+    ``where`` the first position at which cached and cold differ (-1 = not known)."""
+
+    holds: bool | None
+    rung: str = ""
+    why: str = ""
+    where: int = -1
+
+    @property
+    def word(self) -> str:
+        """The verdict in one word."""
+        return {True: "holds", False: "broken", None: "undecided"}[self.holds]
+
+
+HOLDS = Verdict(True)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The worst of several: broken before undecided before holds; of broken ones the highest rung."""
+    found = HOLDS
+    for verdict in verdicts:
+        if _badness(verdict) > _badness(found):
+            found = verdict
+    return found
+
+
+def _badness(verdict: Verdict) -> int:
+    if verdict.holds is None:
+        return 1
+    return 0 if verdict.holds else 2 + RUNGS.index(verdict.rung)

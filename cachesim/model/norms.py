@@ -1,0 +1,49 @@
+"""How long is a vector? The norms of every layer, each an exact sum of squares, one sqrt, one division, one rint.
+
+What is squared is first rounded to a coarser grid, on which the sum of squares stays below 2**53 units; the
+bound stands beside each. The vector itself keeps its fine grid.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cachesim.model.grid import DELTA_UNIT, EPS, KEY_UNIT, UNIT, saturate
+from cachesim.model.store import Values
+
+
+def rms_norm(x: Values, weight: Values) -> Values:
+    """(n, d) x divided by its root mean square and weighted. Zhang, Sennrich 2019."""
+    square = np.rint(x * (UNIT * 2.0**10))
+    square *= square
+    mean = np.add.reduce(square, axis=-1, keepdims=True) * (2.0**-20 / x.shape[-1])       # (n, 1)
+    u: Values = x * (1.0 / np.sqrt(mean + EPS))
+    u *= weight
+    np.rint(u, out=u)
+    return u
+
+
+def unit(x: Values) -> Values:
+    """(..., 16) vectors of length 1, in KEY_UNIT."""
+    square = np.rint(x * (UNIT * 2.0**18))
+    square *= square
+    length = np.sqrt(np.add.reduce(square, axis=-1, keepdims=True) * 2.0**-36 + 2.0**-20)
+    return np.rint(x * (UNIT / KEY_UNIT) / length)
+
+
+def head_norm(o: Values, weight: Values) -> Values:
+    """(t, 4, 16) each head's reading divided by its root mean square, as real numbers."""
+    saturate(o, 2.0**8 / DELTA_UNIT)
+    square = np.rint(o * (DELTA_UNIT * 2.0**16))
+    square *= square
+    mean = np.add.reduce(square, axis=-1, keepdims=True) * (2.0**-32 / o.shape[-1])
+    return o * (DELTA_UNIT / np.sqrt(mean + EPS)) * weight
+
+
+def wide_norm(y: Values, weight: Values) -> Values:
+    """(t, 64) divided by the root mean square over all heads, rounded to the """
+    saturate(y, 2.0**10 / UNIT)
+    square = np.rint(y * (UNIT * 2.0**13))
+    square *= square
+    mean = np.add.reduce(square, axis=-1, keepdims=True) * (2.0**-26 / y.shape[-1])
+    return np.rint(y * (1.0 / np.sqrt(mean + EPS)) * weight)
