@@ -11,49 +11,66 @@ from typing import Sequence
 
 import numpy as np
 
+from cachesim.errors import Crash
 from cachesim.model.forward import Model
+from cachesim.model.mixing import token_digests
 from cachesim.model.spec import Spec
 from cachesim.model.store import Digests, LayerState, Rows, Values
+from cachesim.model.whole import WholeNumbers, whole_numbers
 from cachesim.model.whole_digests import WholeDigests, whole_digests
 
 
 @dataclass(frozen=True, slots=True)
 class ColdRun:
-    """The truth about one sequence of n tokens.
-
-    ``logits`` has the positions that were asked for, in exact mode only; the numbers of recurrent states are
-    there for the lengths in ``marks`` only, their provenance for every length.
-    """
+    """The truth about one sequence of n tokens. Logits and other numbers are there in exact mode only."""
 
     spec: Spec
-    whole: WholeDigests
-    logits: dict[int, Values]
+    logits: dict[int, Values]             # position -> (64,), for the positions that were asked for
+    _digests: WholeDigests
+    _numbers: WholeNumbers | None
 
     @property
     def digests(self) -> Digests:
         """(n,) provenance after the last layer, by position."""
-        return self.whole.last
+        return self._digests.last
 
     @property
     def row_digests(self) -> dict[int, Digests]:
         """layer -> (n,) provenance of its K/V rows, by position."""
-        return self.whole.rows
+        return self._digests.rows
+
+    @property
+    def hidden(self) -> Values | None:
+        """(n, d) numbers after the last layer."""
+        return None if self._numbers is None else self._numbers.x
 
     def rows(self, layer: int) -> Rows:
         """The K/V rows of an attention layer for every position."""
-        return Rows(self.whole.rows[layer], None, None)
+        if self._numbers is None:
+            return Rows(self._digests.rows[layer], None, None)
+        return Rows(self._digests.rows[layer], self._numbers.k[layer], self._numbers.v[layer])
 
     def state_at(self, layer: int, n: int) -> LayerState:
-        """The state of a recurrent layer after the first ``n`` tokens."""
-        inputs, taps = self.whole.inputs[layer], self.spec.layers[layer].taps
+        """The state of a recurrent layer after the first ``n`` tokens; its numbers only if ``n`` is a mark."""
+        inputs, taps = self._digests.inputs[layer], self.spec.layers[layer].taps
+        if not 0 <= n <= len(inputs):
+            raise Crash(f"a sequence of {len(inputs)} tokens has no state after {n}")
         conv = np.zeros(taps - 1, np.uint64)                        # (taps-1,) oldest first
         kept = inputs[max(0, n - taps + 1) : n]
         conv[taps - 1 - len(kept) :] = kept
-        hashes = self.whole.hashes.get(layer)
-        return LayerState(conv, int(hashes[n - 1]) if hashes is not None and n else 0, None, None)
+        hashes = self._digests.hashes.get(layer)
+        conv_x = None if self._numbers is None else self._numbers.conv_x.get((layer, n))
+        h = None if self._numbers is None else self._numbers.h.get((layer, n))
+        return LayerState(conv, int(hashes[n - 1]) if hashes is not None and n else 0, conv_x, h)
 
 
 def cold(model: Model, tokens: Sequence[int], *, speak: Sequence[int], marks: Sequence[int] = ()) -> ColdRun:
     """Evaluate ``tokens`` from nothing. ``speak``: positions whose logits are wanted; ``marks``: lengths whose
     recurrent states are wanted in numbers. Nothing is remembered between calls."""
-    return ColdRun(model.spec, whole_digests(model.spec, model.seed, tokens), {})
+    digests = whole_digests(model.spec, model.seed, tokens)
+    if model.weights is None:
+        return ColdRun(model.spec, {}, digests, None)
+    numbers = whole_numbers(model.spec, model.weights, token_digests(tokens, model.seed), marks)
+    wanted = list(speak)
+    said = model.readout(numbers.x[wanted]) if wanted else ()
+    return ColdRun(model.spec, dict(zip(wanted, said, strict=True)), digests, numbers)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import Any
 
-from cachesim.commands.common import add_json, add_profiles, chosen_profiles, count, load_files, unfinished
+from cachesim.commands.common import add_json, add_profiles, chosen_profiles, count, load_files
 from cachesim.commands.exits import NOTHING
+from cachesim.commands.running import Job, exit_code, run_jobs
 from cachesim.errors import BadInput
-from cachesim.reports.console import complain
+from cachesim.reports.console import complain, progress, say_json, show
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -15,6 +17,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_profiles(parser)
     parser.add_argument("--complete", action="store_true", help="write missing expectations into the files")
     parser.add_argument("--provenance", action="store_true", help="follow tokens only, without arithmetic (faster)")
+    parser.add_argument("--as-expected", action="store_true",
+                        help="exit 0 if every run is as its file says, even where that is broken")  # fmt: skip
     parser.add_argument("-j", "--jobs", metavar="N", type=count, default=1, help="processes to use (default 1)")
     add_json(parser)
 
@@ -26,6 +30,34 @@ def run(args: Namespace) -> int:
     if not scenarios:
         complain("no scenario found in " + ", ".join(args.files))
         return NOTHING
-    for scenario in scenarios:
-        chosen_profiles(scenario, args.profiles)
-    unfinished("run")                        # from here: scenarios.runner.run_scenario, reports, --complete
+    mode = "provenance" if args.provenance else "exact"
+    jobs = [Job(s, profile, mode) for s in scenarios for profile in chosen_profiles(s, args.profiles)]
+    runs = list(progress(run_jobs(jobs, args.jobs), len(jobs), "running scenarios"))
+    if args.complete:
+        _complete(jobs, runs)
+    report(runs, args.json)
+    return exit_code(runs, args.as_expected)
+
+
+def report(runs: list[dict[str, Any]], as_json: bool) -> None:
+    """Print runs as JSON, or as tables and a closing line."""
+    if as_json:
+        say_json({"runs": runs})
+        return
+    from cachesim.reports.run_table import closing_line, run_report
+
+    show(*(run_report(data) for data in runs), closing_line(runs))
+
+
+def _complete(jobs: list[Job], runs: list[dict[str, Any]]) -> None:
+    """Write what the files do not expect yet; an undecided run is not written down."""
+    from pathlib import Path
+
+    from cachesim.scenarios.complete import complete
+
+    for job, data in zip(jobs, runs, strict=True):
+        if data["holds"] is None:
+            continue
+        found = {key: [one[key] for one in data["requests"]] for key in ("cache_n", "prompt_n", "checkpoints")}
+        if complete(Path(job.scenario.file), job.profile, {**found, "broken": data["broken"]}):
+            complain(f"{job.scenario.file}: numbers of {job.profile} written, read them and remove `completed`")

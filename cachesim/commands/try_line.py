@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from cachesim.commands.common import add_json, add_profiles, chosen_profiles, unfinished
+from cachesim.commands.common import add_json, add_profiles, chosen_profiles
+from cachesim.commands.run import report
+from cachesim.commands.running import Job, exit_code, run_job
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -25,4 +27,6 @@ def run(args: Namespace) -> int:
     server = parse_settings(args.settings)
     scenario = from_line(args.notation, model=args.model, profiles=profiles, server=server)
     chosen_profiles(scenario, args.profiles)
-    unfinished("try")                        # from here: scenarios.runner.run_scenario, reports
+    runs = [run_job(Job(scenario, profile, "exact")) for profile in profiles]
+    report(runs, args.json)
+    return exit_code(runs)

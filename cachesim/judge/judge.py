@@ -14,7 +14,7 @@ from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.view import Stored
 from cachesim.judge.compare import compare_stored
 from cachesim.judge.verdict import HOLDS, Verdict
-from cachesim.model import Model
+from cachesim.model import Model, make_model
 from cachesim.oracle import ColdRun, cold
 from cachesim.tokens import Tokens
 
@@ -76,6 +76,11 @@ class Judge:
         if not stored.resume:
             return HOLDS
         return compare_stored(stored, self.cold(stored.tokens, (), stored.resume))
+
+    def digests(self, tokens: Tokens) -> ColdRun:
+        """The provenance of a cold run, without numbers."""
+        assert self.model is not None
+        return cold(make_model(self.model.spec, exact=False, seed=self.model.seed), tokens, speak=())
 
     def cold(self, tokens: Tokens, speak: tuple[int, ...] = (), mark: int | None = None) -> ColdRun:
         """The cold run of the tokens, from memory if it was made before in this run."""

@@ -15,8 +15,9 @@ import numpy as np
 from cachesim.errors import Crash
 from cachesim.model.attention import attend, heads
 from cachesim.model.digests import RunTrail, Trail, moved
-from cachesim.model.grid import add_residual, project, rms_norm
+from cachesim.model.grid import add_residual, project
 from cachesim.model.mixing import LayerKeys, layer_keys, token_digests
+from cachesim.model.norms import rms_norm
 from cachesim.model.recurrent import recur
 from cachesim.model.rope import rotate, turns
 from cachesim.model.single import SingleTrail

@@ -2,7 +2,8 @@
 
 All arithmetic is modulo 2**64. ``mix`` is the finaliser of splitmix64 (Steele, Lea, Flood 2014): every bit
 of the input reaches every bit of the output, so that sums of mixed values meet only by chance.
-Shared by the cached path (``digests.py``, ``single.py``) and the whole-sequence path (``whole_digests.py``); nothing else is.
+The cached path (``digests.py``, ``single.py``) and the whole-sequence path (``whole_digests.py``) share this file
+and nothing else.
 """
 
 from __future__ import annotations

@@ -13,10 +13,13 @@ from cachesim.model.store import Values
 
 
 def rms_norm(x: Values, weight: Values) -> Values:
-    """(n, d) x divided by its root mean square and weighted. Zhang, Sennrich 2019."""
+    """(n, d) x divided by its root mean square and weighted (Zhang, Sennrich 2019).
+
+    Squares: (2**13 * 2**10)**2 * 32 = 2**51.
+    """
     square = np.rint(x * (UNIT * 2.0**10))
     square *= square
-    mean = np.add.reduce(square, axis=-1, keepdims=True) * (2.0**-20 / x.shape[-1])       # (n, 1)
+    mean = np.add.reduce(square, axis=-1, keepdims=True) * (2.0**-20 / x.shape[-1])            # (n, 1)
     u: Values = x * (1.0 / np.sqrt(mean + EPS))
     u *= weight
     np.rint(u, out=u)
@@ -24,7 +27,7 @@ def rms_norm(x: Values, weight: Values) -> Values:
 
 
 def unit(x: Values) -> Values:
-    """(..., 16) vectors of length 1, in KEY_UNIT."""
+    """(..., 16) vectors of length 1, in KEY_UNIT. Squares: (12 * 2**18)**2 * 16 < 2**48."""
     square = np.rint(x * (UNIT * 2.0**18))
     square *= square
     length = np.sqrt(np.add.reduce(square, axis=-1, keepdims=True) * 2.0**-36 + 2.0**-20)
@@ -32,18 +35,28 @@ def unit(x: Values) -> Values:
 
 
 def head_norm(o: Values, weight: Values) -> Values:
-    """(t, 4, 16) each head's reading divided by its root mean square, as real numbers."""
+    """(t, 4, 16) each head's reading divided by its root mean square, as real numbers; o is used up.
+
+    Squares: (2**8 * 2**16)**2 * 16 = 2**52.
+    """
     saturate(o, 2.0**8 / DELTA_UNIT)
     square = np.rint(o * (DELTA_UNIT * 2.0**16))
     square *= square
     mean = np.add.reduce(square, axis=-1, keepdims=True) * (2.0**-32 / o.shape[-1])
-    return o * (DELTA_UNIT / np.sqrt(mean + EPS)) * weight
+    y: Values = o * (DELTA_UNIT / np.sqrt(mean + EPS))
+    y *= weight
+    return y
 
 
 def wide_norm(y: Values, weight: Values) -> Values:
-    """(t, 64) divided by the root mean square over all heads, rounded to the """
+    """(t, 64) divided by the root mean square over all heads, rounded to the grid; y is used up.
+
+    Squares: (2**10 * 2**13)**2 * 64 = 2**52.
+    """
     saturate(y, 2.0**10 / UNIT)
     square = np.rint(y * (UNIT * 2.0**13))
     square *= square
     mean = np.add.reduce(square, axis=-1, keepdims=True) * (2.0**-26 / y.shape[-1])
-    return np.rint(y * (1.0 / np.sqrt(mean + EPS)) * weight)
+    y *= 1.0 / np.sqrt(mean + EPS)
+    y *= weight
+    return np.rint(y)

@@ -1,12 +1,17 @@
-"""Where does output go? Results to stdout, complaints to stderr; JSON always with its schema number."""
+"""Where does output go? Results to stdout, complaints and progress to stderr; JSON always with its schema number."""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, TypeVar
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 SCHEMA = 1
+WIDTH = 80
+T = TypeVar("T")
 
 
 def say(text: str) -> None:
@@ -17,6 +22,26 @@ def say(text: str) -> None:
 def say_json(data: Mapping[str, Any]) -> None:
     """A result as JSON, on stdout."""
     print(json.dumps({"schema": SCHEMA, **data}))
+
+
+def show(*parts: RenderableType) -> None:
+    """Tables and text, on stdout: as wide as the terminal, 80 columns where there is none."""
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    for part in parts:
+        console.print(part)
+
+
+def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
+    """The items, with a progress bar on stderr if that is a terminal."""
+    if total < 2 or not sys.stderr.isatty():
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(items, description=what, total=total, console=Console(stderr=True), transient=True)
 
 
 def complain(text: str) -> None:

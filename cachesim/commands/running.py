@@ -1,0 +1,47 @@
+"""Running scenarios for a command: one job per scenario and profile, in this process or in several."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, Iterable, Iterator, NamedTuple
+
+from cachesim.commands import exits
+from cachesim.scenarios.schema import Scenario
+
+
+class Job(NamedTuple):
+    """A scenario under a profile."""
+
+    scenario: Scenario
+    profile: str
+    mode: str
+
+
+def run_job(job: Job) -> dict[str, Any]:
+    """Run and judge one job; the result as plain data."""
+    from cachesim.judge.run import run_judged
+    from cachesim.reports.run_data import run_data
+
+    return run_data(run_judged(job.scenario, job.profile, job.mode))
+
+
+def run_jobs(jobs: list[Job], processes: int) -> Iterator[dict[str, Any]]:
+    """The results in the order of the jobs."""
+    if processes < 2 or len(jobs) < 2:
+        yield from map(run_job, jobs)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(run_job, jobs, chunksize=1)
+
+
+def exit_code(runs: Iterable[dict[str, Any]], as_expected: bool = False) -> int:
+    """0 all holds, 1 something is broken or not as its file says, 3 something is undecided. With ``as_expected`` a broken
+    run counts as good where its file says exactly that."""
+    code = exits.HOLDS
+    for run in runs:
+        known = as_expected and run["as_expected"] is True
+        if run["as_expected"] is False or (run["holds"] is False and not known):
+            return exits.BROKEN
+        if run["holds"] is None:
+            code = exits.UNDECIDED
+    return code

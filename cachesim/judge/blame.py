@@ -1,0 +1,177 @@
+"""Which decision lost the tokens that had to be computed again?
+
+For a request with prompt P that kept n_past tokens:
+  best   longest prefix of P that was ever evaluated, at most len(P) - 1: no policy can do better
+  held   longest prefix of P, at most best, for which a usable, clean restore point ever existed, still there or not
+best - held tokens were never captured; held - n_past are charged to the change that removed that restore point, or to
+the rule that did not use it. The charges of a request add up to best - n_past. Source: design document, section 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable, NamedTuple, Sequence
+
+from cachesim.engines.view import Point
+from cachesim.events import Changed, Decided, Event
+from cachesim.judge.clean import clean_span
+from cachesim.oracle import ColdRun
+from cachesim.tokens import Tokens, common_prefix
+
+WITHIN = ("erased", "truncated", "overwritten", "cleared", "evaluated")
+"""Causes that, inside the request itself, only carry out the decision not to use a restore point."""
+
+
+class Charge(NamedTuple):
+    """Tokens of one request charged to a cause. ``event``: what happened ("never captured", "not chosen", "evicted",
+    ...); ``rule`` the id of the rule behind it; ``at`` the request at which it happened, -1 = the present one;
+    ``kind`` the restore point that was lost."""
+
+    request: int
+    tokens: int
+    event: str
+    rule: str
+    at: int
+    kind: str = ""
+
+
+class Account(NamedTuple):
+    """The bill of one request. ``moved`` tokens beyond what was ever evaluated in place; ``wrong`` reused tokens of an
+    answer that is not a cold run's, which are charged to nobody."""
+
+    best: int
+    held: int
+    n_past: int
+    charges: tuple[Charge, ...]
+    moved: int = 0
+    wrong: int = 0
+
+    @property
+    def balanced(self) -> bool:
+        """Do the charges add up to what was computed again without need?"""
+        return sum(c.tokens for c in self.charges) == max(0, self.best - self.n_past)
+
+
+Key = tuple[str, Tokens, int, int]
+
+
+@dataclass(slots=True)
+class Known:
+    """A restore point that exists or existed: usable after lo .. hi of tokens. ``lost`` names the change that removed it."""
+
+    kind: str
+    tokens: Tokens
+    lo: int
+    hi: int
+    born: int
+    lost: Changed | None = None
+    lost_at: int = -1
+
+
+class Decline(NamedTuple):
+    """A checkpoint that a rule did not make: after these tokens."""
+
+    tokens: Tokens
+    rule: str
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Follows every restore point of a server through its log. ``look`` lists the points that exist right now, ``cold``
+    gives the cold run of a token list."""
+
+    look: Callable[[], Sequence[Point]]
+    cold: Callable[[Tokens], ColdRun]
+    believed: Callable[[int], Tokens]
+    present: dict[Key, Known] = field(default_factory=dict)
+    ever: list[Known] = field(default_factory=list)
+    declines: list[Decline] = field(default_factory=list)
+    evaluated: list[Tokens] = field(default_factory=list)
+    asked: list[Decided] = field(default_factory=list)
+    request: int = -1
+
+    def begin(self, request: int) -> None:
+        """The next request starts."""
+        self.request, self.asked = request, []
+
+    def hear(self, event: Event) -> None:
+        """Told of every event of the log."""
+        if isinstance(event, Decided):
+            self.asked.append(event)
+            if "CKPT-CREATE" in event.rule and not event.value and event.slot is not None:
+                self.declines.append(Decline(self.believed(event.slot)[: event.because["start"]], event.rule))
+        elif isinstance(event, Changed):
+            self._compare(event)
+
+    def _compare(self, change: Changed) -> None:
+        now: dict[Key, Known] = {}
+        for point in self.look():
+            span = clean_span(point, self.cold(point.stored.tokens))
+            if span is None:
+                continue
+            key = (point.stored.kind, point.stored.tokens, *span)
+            known = self.present.get(key)
+            if known is None:
+                known = Known(*key, born=self.request)
+                self.ever.append(known)
+            now[key] = known
+        for key, known in self.present.items():
+            if key not in now:
+                known.lost, known.lost_at = change, self.request
+        self.present = now
+
+    def settle(self, prompt: Tokens, n_past: int, wrong: bool) -> Account:
+        """The bill of the present request, before its own tokens count as evaluated."""
+        limit = len(prompt) - 1
+        best = max((common_prefix(prompt, tokens) for tokens in self.evaluated), default=0)
+        best = min(best, limit)
+        point, held = self._held(prompt, best)
+        moved = max(0, n_past - best)
+        if wrong or n_past >= best:
+            charges: tuple[Charge, ...] = ()
+            if wrong and n_past < best:
+                charges = (self._never(prompt, best, best - n_past),)
+            return Account(best, held, n_past, charges, moved, n_past if wrong else 0)
+        held = max(held, n_past)
+        never = (self._never(prompt, best, best - held),) if best > held else ()
+        lost = (self._lost(point, held - n_past),) if point is not None and held > n_past else ()
+        return Account(best, held, n_past, never + lost)
+
+    def _held(self, prompt: Tokens, best: int) -> tuple[Known | None, int]:
+        """The best restore point older than the request, and how far it reached. Of equals one that was still there
+        when the request came; then a kept copy before a live slot, which goes on by its nature; then the one lost last."""
+        found: Known | None = None
+        rank = (0, False, False, -1)
+        for known in self.ever:
+            far = min(best, known.hi, common_prefix(prompt, known.tokens))
+            if far < known.lo or known.born >= self.request:
+                continue
+            here = known.lost is None or known.lost_at == self.request
+            mine = (far, here, known.kind != "slot", known.lost_at)
+            if mine > rank:
+                found, rank = known, mine
+        return found, rank[0]
+
+    def _never(self, prompt: Tokens, best: int, tokens: int) -> Charge:
+        """The rule that declined to make the checkpoint nearest below ``best``."""
+        near = [d for d in self.declines if len(d.tokens) <= best and d.tokens == prompt[: len(d.tokens)]]
+        rule = max(near, key=lambda d: len(d.tokens)).rule if near else ""
+        return Charge(self.request, tokens, "never captured", rule, -1)
+
+    def _lost(self, known: Known, tokens: int) -> Charge:
+        change = known.lost
+        if change is None or (known.lost_at == self.request and change.cause in WITHIN):
+            return Charge(self.request, tokens, "not chosen", self._unused(known), -1, known.kind)
+        at = -1 if known.lost_at == self.request else known.lost_at
+        event = "overwritten" if change.cause == "evaluated" else change.cause
+        return Charge(self.request, tokens, event, change.rule, at, known.kind)
+
+    def _unused(self, known: Known) -> str:
+        """The rule that had the restore point before it and did not use it."""
+        searched = any("CKPT-NEED" in d.rule and d.value.search for d in self.asked)
+        word = {
+            "checkpoint": "CKPT-PICK" if searched else "CKPT-NEED",
+            "slot": "CKPT-NEED" if searched else "SLOT-SELECT",
+        }.get(known.kind, "PC-LOAD")
+        found = [d.rule for d in self.asked if word in d.rule] or [d.rule for d in self.asked if "SLOT-SELECT" in d.rule]
+        return found[-1] if found else ""

@@ -1,0 +1,63 @@
+"""A judged run as plain data: what ``--json`` prints, and what the tables are made from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cachesim.judge.run import Judgement, Run
+
+
+def run_data(run: Run) -> dict[str, Any]:
+    """One run. Counts are tokens; ``kept`` stayed in the slot, ``restored`` came back from a checkpoint or the prompt
+    cache, ``computed`` were evaluated; ``holds`` is True, False or None (undecided)."""
+    return {
+        "scenario": run.scenario.id,
+        "title": run.scenario.title,
+        "model": run.scenario.model,
+        "profile": run.profile,
+        "mode": run.mode,
+        "holds": run.verdict.holds,
+        "broken": run.broken,
+        "as_expected": not run.wrong if run.profile in run.scenario.expect else None,
+        "mismatches": [mismatch._asdict() for mismatch in run.wrong],
+        "requests": [_request(run, i, one) for i, one in enumerate(run.requests)],
+        "lost": [charge._asdict() for one in run.requests for charge in one.account.charges],
+        "armed": [armed for i, one in enumerate(run.requests) for armed in _armed(i, one)],
+    }
+
+
+def _request(run: Run, i: int, one: Judgement) -> dict[str, Any]:
+    answer, judged = one.answer, one.judged
+    bad = next((v for v in (judged.answer, judged.state) if v.holds is False), None)
+    return {
+        "i": i,
+        "text": run.scenario.steps[i].prompt,
+        "why": run.scenario.steps[i].why,
+        "prompt": len(one.request.prompt),
+        "kept": 0 if answer.restored else answer.cache_n,
+        "restored": answer.cache_n if answer.restored else 0,
+        "computed": answer.prompt_n,
+        "cache_n": answer.cache_n,
+        "prompt_n": answer.prompt_n,
+        "tokens_cached": answer.tokens_cached,
+        "id_slot": answer.id_slot,
+        "status": answer.status,
+        "error": answer.error,
+        "rule": answer.deciding,
+        "checkpoints": one.checkpoints,
+        "equal_cold": judged.equal_cold,
+        "rung": bad.rung if bad else "",
+        "fault": bad.why if bad else judged.answer.why,
+        "best": one.account.best,
+        "held": one.account.held,
+        "moved": one.account.moved,
+        "wrong": one.account.wrong,
+    }
+
+
+def _armed(i: int, one: Judgement) -> list[dict[str, Any]]:
+    """Stored objects that are not what the engine believes, after request i."""
+    return [
+        {"request": i, "kind": stored.kind, "owner": stored.owner, "tokens": stored.resume, "fault": verdict.why}
+        for stored, verdict in one.judged.armed
+    ]

@@ -1,0 +1,92 @@
+"""How does a run look? A table of its requests, what was lost and why, and a verdict; from the data of ``run_data``."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+Data = dict[str, Any]
+WORDS = {True: ("yes", "green"), False: ("NO", "bold red"), None: ("?", "yellow")}
+
+
+def run_report(data: Data) -> RenderableType:
+    """Everything about one run, within 80 columns."""
+    head = Text.assemble((data["scenario"], "bold"), f"  {data['model']}  ", (data["profile"], "cyan"))
+    lines = [_lost(charge) for charge in data["lost"]]
+    lines += [_wrong(one) for one in data["requests"] if one["equal_cold"] is not True]
+    lines += [_armed(one) for one in _once(data["armed"])]
+    lines += [_mismatch(one) for one in data["mismatches"]]
+    return Group(head, _table(data["requests"]), *lines, _verdict(data), Text(""))
+
+
+def _table(requests: Sequence[Data]) -> Table:
+    table = Table(box=None, padding=(0, 1), header_style="dim", expand=False)
+    table.add_column("#", justify="right")
+    table.add_column("prompt", max_width=20, no_wrap=True, overflow="ellipsis")
+    for name in ("tokens", "kept", "restored", "computed"):
+        table.add_column(name, justify="right")
+    table.add_column("decided by", max_width=21, no_wrap=True, overflow="ellipsis")
+    table.add_column("=cold")
+    for one in requests:
+        word, style = WORDS[one["equal_cold"]]
+        counts = (str(one[name]) if one[name] else "·" for name in ("kept", "restored"))
+        rule = one["rule"] if one["status"] == 200 else f"refused ({one['status']})"
+        table.add_row(
+            str(one["i"]), Text(one["text"]), str(one["prompt"]), *counts, str(one["computed"]), rule, Text(word, style)
+        )
+    return table
+
+
+def _lost(charge: Data) -> Text:
+    when = f" at request {charge['at']}" if charge["at"] >= 0 else ""
+    what = f" ({charge['kind']})" if charge["kind"] else ""
+    return Text(f"  request {charge['request']}: {charge['tokens']} tokens {charge['event']}{what}{when} {charge['rule']}")
+
+
+def _wrong(one: Data) -> Text:
+    style = WORDS[one["equal_cold"]][1]
+    rung = f" [{one['rung']}]" if one["rung"] else ""
+    return Text(f"  request {one['i']}: {one['fault']}{rung}", style)
+
+
+def _once(armed: Sequence[Data]) -> list[Data]:
+    """Each armed object at the request where it first shows."""
+    seen: set[tuple[Any, ...]] = set()
+    out = []
+    for one in armed:
+        key = (one["kind"], one["owner"], one["tokens"], one["fault"])
+        if key not in seen:
+            seen.add(key)
+            out.append(one)
+    return out
+
+
+def _armed(one: Data) -> Text:
+    return Text(
+        f"  after request {one['request']}: {one['kind']} of {one['tokens']} tokens (of {one['owner']}) is armed: {one['fault']}",
+        "yellow",
+    )
+
+
+def _mismatch(one: Data) -> Text:
+    where = f"request {one['request']}: " if one["request"] >= 0 else ""
+    return Text(f"  {where}{one['what']} is {one['got']}, the file expects {one['expected']}", "red")
+
+
+def _verdict(data: Data) -> Text:
+    word = {True: "holds", False: f"BROKEN at request {', '.join(map(str, data['broken']))}", None: "undecided"}[data["holds"]]
+    expected = {True: ", as its file says", False: ", NOT as its file says", None: ""}[data["as_expected"]]
+    return Text(f"  => {word}{expected}", WORDS[data["holds"]][1])
+
+
+def closing_line(runs: Sequence[Data]) -> Text:
+    """One line about all runs."""
+    hold, broken = (sum(run["holds"] is value for run in runs) for value in (True, False))
+    undecided = len(runs) - hold - broken
+    off = sum(run["as_expected"] is False for run in runs)
+    known = sum(run["as_expected"] is True for run in runs)
+    text = f"{len(runs)} runs: {hold} hold, {broken} broken, {undecided} undecided; {known} as their files say, {off} not"
+    return Text(text, "bold red" if off else "bold yellow" if broken or undecided else "bold green")

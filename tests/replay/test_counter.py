@@ -1,0 +1,105 @@
+"""Would the replay notice? Each test spoils the simulator in one place and demands that a figure fails.
+
+Most of them spoil an operation; the first one spoils the judge's material: a store that always returns what a cold
+run would hold makes every answer right, and must therefore miss the recorded wrong answers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cachesim import events as ev
+from cachesim.engines.llama_cpp import fill, server
+from cachesim.engines.llama_cpp.memory.attention import AttentionCache
+from cachesim.engines.llama_cpp.memory.memory import Memory
+from cachesim.engines.llama_cpp.memory.store import UbatchStore
+from cachesim.engines.registry import profiles
+from cachesim.live.trace import read_trace
+from cachesim.model import Rows
+from cachesim.oracle import cold
+from tests.replay.verdicts import DATA, decided_alike, judged_alike, verdicts
+
+FILES = sorted((DATA / "llama_cpp").glob("*.json"))
+INEXACT = [path for path in FILES if read_trace(path, profiles()).inexact and not read_trace(path, profiles()).out]
+
+
+def figure_fails(paths=FILES):
+    """Does any file (the first one is enough) disagree in a step, an event or a verdict?"""
+    found = (verdicts(path) for path in paths)
+    return any(not one.trace.out and not (decided_alike(one) and judged_alike(one)) for one in found)
+
+
+class TruthStore(UbatchStore):
+    """A store that returns what a cold run would hold, whatever the engine did to the memory."""
+
+    server = None
+
+    def _cold(self, run):
+        tokens = self.server.slots[self.ubatch.runs[run].seq].tokens
+        return cold(self.server.context.model, tokens[: self._stop(run)], speak=())
+
+    def _stop(self, run):
+        return self.ubatch.runs[run].pos0 + len(self.ubatch.runs[run].tokens)
+
+    def positions(self, part, run):
+        return np.arange(self._stop(run))
+
+    def get_rows(self, layer, run):
+        return Rows(self._cold(run).rows(layer).digest, None, None)
+
+    def get_state(self, layer, run):
+        return self._cold(run).state_at(layer, self.ubatch.runs[run].pos0)
+
+
+def test_a_store_that_is_always_right_misses_the_recorded_wrong_answers(monkeypatch):
+    plain = Memory.apply
+
+    def apply(self, placed):
+        mine = plain(self, placed)
+        return TruthStore(mine.ubatch, mine.parts, mine.found, mine.recr)
+
+    def decode(srv, batch, real=server.decode):
+        TruthStore.server = srv
+        real(srv, batch)
+
+    monkeypatch.setattr(Memory, "apply", apply)
+    monkeypatch.setattr(server, "decode", decode)
+    found = [verdicts(path) for path in INEXACT]
+    assert all(decided_alike(one) for one in found)
+    assert sum(len(one.trace.inexact) for one in found) == 30
+    assert sum(len(one.broken) for one in found) == 0
+
+
+def test_a_trim_that_removes_nothing_is_noticed(monkeypatch):
+    monkeypatch.setattr(fill, "trim", lambda srv, slot, task, n: srv.emit(ev.Batch(slot.id, task.id, n, n)))
+    assert figure_fails()
+
+
+def test_a_checkpoint_that_is_not_loaded_is_noticed(monkeypatch):
+    plain = Memory.state_read
+
+    def state_read(self, seq, blob):
+        if blob.base is not None or self.kind.kind == "R":
+            plain(self, seq, blob)
+
+    monkeypatch.setattr(Memory, "state_read", state_read)
+    assert figure_fails()
+
+
+def test_a_ring_that_is_not_purged_is_noticed(monkeypatch):
+    monkeypatch.setattr(AttentionCache, "_purge", lambda self, lost, quiet: None)
+    assert figure_fails()
+
+
+@pytest.mark.parametrize("model", ["llama", "gemma3"])
+def test_a_state_read_on_top_of_the_old_cells_is_noticed(monkeypatch, model):
+    plain = AttentionCache.state_read
+
+    def state_read(self, seq, state):
+        with monkeypatch.context() as patch:
+            patch.setattr(AttentionCache, "seq_rm", lambda *args: True)
+            plain(self, seq, state)
+
+    monkeypatch.setattr(AttentionCache, "state_read", state_read)
+    assert figure_fails([path for path in FILES if path.name.startswith(f"{model}-")])
