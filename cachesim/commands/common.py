@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
-
-from cachesim.errors import Crash
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -32,9 +30,9 @@ def count(text: str) -> int:
 
 def known_profiles() -> frozenset[str]:
     """Names of all profiles of all engines."""
-    from cachesim.engines.llama_cpp.profiles import PROFILES
+    from cachesim.engines.registry import profiles
 
-    return frozenset(PROFILES)
+    return frozenset(profiles())
 
 
 def load_files(files: list[str]) -> list[Scenario]:
@@ -58,8 +56,3 @@ def chosen_profiles(scenario: Scenario, asked: list[str]) -> tuple[str, ...]:
     for name in asked:
         check_profile(name, scenario.engine, known_profiles())
     return tuple(dict.fromkeys(asked)) or scenario.profiles
-
-
-def unfinished(command: str) -> NoReturn:
-    """The end of a command whose body is still to be written. Not a result: exit code 70."""
-    raise Crash(f"`cachesim {command}` is not finished: its arguments are read and checked, nothing is run")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from cachesim.commands.common import add_json, add_profiles, chosen_profiles, load_one, unfinished
+from cachesim.commands import exits
+from cachesim.commands.common import add_json, add_profiles, chosen_profiles, load_one
 from cachesim.errors import BadInput
+from cachesim.reports.console import say_json, show
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -17,5 +19,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     if len(set(args.profiles)) != 2:
         raise BadInput("diff compares two different profiles", hint="-p A -p B")
-    chosen_profiles(load_one(args.file), args.profiles)
-    unfinished("diff")
+    scenario = load_one(args.file)
+    a, b = chosen_profiles(scenario, args.profiles)
+    from cachesim.judge.run import run_judged
+    from cachesim.reports.diff_report import diff_data, diff_report
+
+    data = diff_data(run_judged(scenario, a), run_judged(scenario, b))
+    if args.json:
+        say_json(data)
+    else:
+        show(diff_report(data))
+    return exits.HOLDS

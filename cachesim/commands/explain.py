@@ -4,13 +4,34 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from cachesim.commands.common import add_json, unfinished
+from cachesim.commands import exits
+from cachesim.commands.common import add_json
+from cachesim.errors import BadInput, nearest
+from cachesim.reports.console import say_json, show
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("rule", metavar="RULE", help="id of a rule, such as the table of `run` shows")
+    parser.add_argument("rule", metavar="RULE", help="id of a rule, or of a family of rules, such as LC-CKPT-ERASE")
     add_json(parser)
 
 
 def run(args: Namespace) -> int:
-    unfinished("explain")
+    from cachesim.engines.base import RULES
+    from cachesim.engines.registry import profiles
+    from cachesim.reports.rules_report import rule_data, rule_report
+
+    known = profiles()
+    names = [name for name in RULES if args.rule in (name, name.split(".")[0])]
+    if not names:
+        families = {name.split(".")[0] for name in RULES}
+        hint = nearest(args.rule, [*sorted(families), *RULES]) or "see cachesim profiles show"
+        raise BadInput(f"unknown rule {args.rule!r}", hint=hint)
+    found = [
+        rule_data(name, RULES[name], [p for p, rules in known.items() if RULES[name] in vars(rules).values()])
+        for name in names
+    ]
+    if args.json:
+        say_json({"rules": found})
+    else:
+        show(*(rule_report(data) for data in found))
+    return exits.HOLDS

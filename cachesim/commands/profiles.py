@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import Any, Mapping
 
-from cachesim.commands.common import add_json, unfinished
+from cachesim.commands import exits
+from cachesim.commands.common import add_json
 from cachesim.errors import BadInput, nearest
+from cachesim.reports.console import say_json, show
 
 NAMES = {"list": 0, "show": 1, "diff": 2}
 """How many profiles each action takes."""
@@ -22,4 +25,54 @@ def run(args: Namespace) -> int:
         raise BadInput(f"unknown action {args.action!r}", hint=nearest(args.action, NAMES) or "list, show or diff")
     if len(args.names) != NAMES[args.action]:
         raise BadInput(f"profiles {args.action} takes {NAMES[args.action]} names, not {len(args.names)}")
-    unfinished("profiles")
+    from cachesim.engines.registry import profiles
+
+    known = profiles()
+    for name in args.names:
+        if name not in known:
+            raise BadInput(f"unknown profile {name!r}", hint=nearest(name, known) or "see cachesim profiles list")
+    {"list": _list, "show": _show, "diff": _diff}[args.action](known, args)
+    return exits.HOLDS
+
+
+def _rules(rules: Any) -> dict[str, Any]:
+    """The rules and numbers of a profile by field, rules by their ids."""
+    return {name: getattr(value, "rule", _plain(value)) for name, value in vars(rules).items()}
+
+
+def _plain(value: Any) -> Any:
+    return sorted(value) if isinstance(value, frozenset) else value
+
+
+def _list(known: Mapping[str, Any], args: Namespace) -> None:
+    from cachesim.reports.rules_report import list_report
+
+    if args.json:
+        say_json({"profiles": [{"name": n, "build": r.build, "source": r.source} for n, r in known.items()]})
+    else:
+        show(list_report(known))
+
+
+def _show(known: Mapping[str, Any], args: Namespace) -> None:
+    from cachesim.reports.rules_report import rule_data, rule_report
+
+    rules = known[args.names[0]]
+    if args.json:
+        say_json(_rules(rules))
+        return
+    show(f"{rules.name}  {rules.build}  {rules.source}\n")
+    for name, value in vars(rules).items():
+        if hasattr(value, "rule"):
+            mark = "   (inferred: nobody saw it run)" if name in rules.inferred else ""
+            show(f"\n-- {name}{mark}", rule_report(rule_data(value.rule, value, [])))
+
+
+def _diff(known: Mapping[str, Any], args: Namespace) -> None:
+    from cachesim.reports.rules_report import differences_report
+
+    a, b = (_rules(known[name]) for name in args.names)
+    rows = [(k, a[k], b[k]) for k in a if a[k] != b[k] and k not in ("name", "build", "source", "inferred")]
+    if args.json:
+        say_json({"a": args.names[0], "b": args.names[1], "fields": [{"field": k, "a": x, "b": y} for k, x, y in rows]})
+    else:
+        show(differences_report(args.names[0], args.names[1], [(k, str(x), str(y)) for k, x, y in rows]))

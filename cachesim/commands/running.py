@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
-from typing import Any, Iterable, Iterator, NamedTuple
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, NamedTuple
 
 from cachesim.commands import exits
-from cachesim.scenarios.schema import Scenario
+
+if TYPE_CHECKING:
+    from cachesim.scenarios.schema import Scenario
 
 
 class Job(NamedTuple):
@@ -30,13 +31,15 @@ def run_jobs(jobs: list[Job], processes: int) -> Iterator[dict[str, Any]]:
     if processes < 2 or len(jobs) < 2:
         yield from map(run_job, jobs)
         return
+    from concurrent.futures import ProcessPoolExecutor
+
     with ProcessPoolExecutor(processes) as pool:
         yield from pool.map(run_job, jobs, chunksize=1)
 
 
 def exit_code(runs: Iterable[dict[str, Any]], as_expected: bool = False) -> int:
-    """0 all holds, 1 something is broken or not as its file says, 3 something is undecided. With ``as_expected`` a broken
-    run counts as good where its file says exactly that."""
+    """0 all holds, 1 something is broken or not as its file says, 3 something is undecided. With
+    ``as_expected`` a broken run counts as good where its file says exactly that."""
     code = exits.HOLDS
     for run in runs:
         known = as_expected and run["as_expected"] is True

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from cachesim.commands.common import add_json, add_profiles, chosen_profiles, count, load_one, unfinished
+from cachesim.commands import exits
+from cachesim.commands.common import add_json, add_profiles, chosen_profiles, count, load_one
 from cachesim.errors import BadInput
+from cachesim.reports.console import say_json, show
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -19,5 +21,14 @@ def run(args: Namespace) -> int:
     scenario = load_one(args.file)
     if args.number >= len(scenario.steps):
         raise BadInput(f"there is no request {args.number}", file=args.file, hint=f"0 to {len(scenario.steps) - 1}")
-    chosen_profiles(scenario, args.profiles)
-    unfinished("why")
+    from cachesim.judge.run import run_judged
+    from cachesim.reports.why_report import why_data, why_report
+
+    found = [
+        why_data(run_judged(scenario, profile), args.number) for profile in chosen_profiles(scenario, args.profiles)
+    ]
+    if args.json:
+        say_json({"why": found})
+    else:
+        show(*(why_report(data) for data in found))
+    return exits.HOLDS

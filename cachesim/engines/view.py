@@ -40,8 +40,8 @@ class Stored(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A restore point: an object from which evaluation could go on after any of ``lo`` .. ``hi`` tokens of ``tokens``, as
-    far as presence of rows and states goes. Whether they are clean is for the judge to say."""
+    """A restore point: an object from which evaluation could go on after any of ``lo`` .. ``hi`` tokens of its
+    tokens, as far as presence of rows and states goes. Whether they are clean is for the judge to say."""
 
     stored: Stored
     lo: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Callable, ClassVar, Iterator, Mapping, TypeVar, dataclass_transform
+from typing import Any, Callable, ClassVar, Iterator, Mapping, SupportsFloat, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ _NAMES: dict[type, tuple[str, ...]] = {}
 def _field_names(kind: type) -> tuple[str, ...]:
     names = _NAMES.get(kind)
     if names is None:
-        names = _NAMES[kind] = tuple(f.name for f in fields(kind))  # type: ignore[arg-type]
+        names = _NAMES[kind] = tuple(f.name for f in fields(kind))
     return names
 
 
@@ -53,7 +53,7 @@ def mib(size: int) -> float:
     return round(size / 1048576.0, 3)
 
 
-def share(value: float) -> float:
+def share(value: SupportsFloat) -> float:
     """A similarity as a server prints it: three decimals."""
     return round(float(value), 3)
 

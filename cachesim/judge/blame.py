@@ -57,7 +57,8 @@ Key = tuple[str, Tokens, int, int]
 
 @dataclass(slots=True)
 class Known:
-    """A restore point that exists or existed: usable after lo .. hi of tokens. ``lost`` names the change that removed it."""
+    """A restore point that exists or existed: usable after lo .. hi of tokens. ``lost`` is the change
+    that removed it."""
 
     kind: str
     tokens: Tokens
@@ -139,7 +140,8 @@ class Ledger:
 
     def _held(self, prompt: Tokens, best: int) -> tuple[Known | None, int]:
         """The best restore point older than the request, and how far it reached. Of equals one that was still there
-        when the request came; then a kept copy before a live slot, which goes on by its nature; then the one lost last."""
+        when the request came; then a kept copy before a live slot, which goes on by its nature; then the one lost
+        last."""
         found: Known | None = None
         rank = (0, False, False, -1)
         for known in self.ever:
@@ -173,5 +175,6 @@ class Ledger:
             "checkpoint": "CKPT-PICK" if searched else "CKPT-NEED",
             "slot": "CKPT-NEED" if searched else "SLOT-SELECT",
         }.get(known.kind, "PC-LOAD")
-        found = [d.rule for d in self.asked if word in d.rule] or [d.rule for d in self.asked if "SLOT-SELECT" in d.rule]
+        rules = [d.rule for d in self.asked]
+        found = [r for r in rules if word in r] or [r for r in rules if "SLOT-SELECT" in r]
         return found[-1] if found else ""

@@ -10,7 +10,7 @@ import numpy as np
 
 from cachesim.engines.view import RowsPart, StatePart, Stored
 from cachesim.judge.verdict import HOLDS, Verdict
-from cachesim.model import Rows, same_state
+from cachesim.model import LayerState, Rows, same_state
 from cachesim.oracle import ColdRun
 
 
@@ -36,11 +36,12 @@ def _states(state: StatePart, cold: ColdRun, n: int) -> Verdict:
         if not same_state(held, want):
             same = same_state(_digests_only(held), _digests_only(want))
             rung = "bits" if same else "provenance"
-            return Verdict(False, rung, f"layer {layer}: the recurrent state after {n} tokens is not a cold run's", n - 1)
+            why = f"layer {layer}: the recurrent state after {n} tokens is not a cold run's"
+            return Verdict(False, rung, why, n - 1)
     return HOLDS
 
 
-def _digests_only(state):  # type: ignore[no-untyped-def]
+def _digests_only(state: LayerState | None) -> LayerState | None:
     return None if state is None else state._replace(conv_x=None, h=None)
 
 

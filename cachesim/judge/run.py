@@ -21,7 +21,7 @@ from cachesim.tokens import Tokens
 
 @dataclass(slots=True)
 class Judgement:
-    """One request of a run: its answer, the verdicts, the bill, and the lengths of the slot's checkpoints afterwards."""
+    """One request of a run: its answer, the verdicts, the bill, the lengths of the slot's checkpoints afterwards."""
 
     request: Request
     answer: Answer

@@ -34,13 +34,13 @@ class Replayed:
 
 
 Check = Callable[[Any, Request, Answer], bool | None]
-"""(server, request, answer) -> was the answer equal to a cold run? None = undecided. The judge lives beside this folder,
-so it is handed in."""
+"""(server, request, answer) -> was the answer equal to a cold run? None = undecided. The judge lives beside
+this folder, so it is handed in."""
 
 
 def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Replayed:
-    """Replay one trace. ``mode``: "none" (positions only), "provenance", or "exact". With ``check`` the numbers of steps
-    that it finds broken are compared with those that the trace calls inexact."""
+    """Replay one trace. ``mode``: "none" (positions only), "provenance", or "exact". With ``check`` the numbers of
+    steps that it finds broken are compared with those that the trace calls inexact."""
     out = Replayed(trace, steps=len(trace.steps))
     out.events = sum(len(step.events) for step in trace.steps)
     if trace.out:

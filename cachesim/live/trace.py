@@ -25,7 +25,8 @@ VALUES = {"-c": "ctx_size", "-b": "batch_size", "-ub": "ubatch_size", "-np": "pa
 SWITCHES: dict[str, tuple[str, bool]] = {
     "-kvu": ("kv_unified", True), "-no-kvu": ("kv_unified", False), "--swa-full": ("swa_full", True),
     "--no-cache-idle-slots": ("cache_idle_slots", False), "--context-shift": ("context_shift", True)}
-LATER = {"--spec-type": "drafts", "-md": "a draft model", "--context-shift": "context shift", "--cache-reuse": "chunk reuse"}
+LATER = {
+    "--spec-type": "drafts", "-md": "a draft model", "--context-shift": "context shift", "--cache-reuse": "chunk reuse"}
 CHAT = [("user", "<|im_start|>user\n"), ("assistant", "<|im_start|>assistant\n")]
 
 

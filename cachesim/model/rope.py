@@ -31,7 +31,7 @@ class Turn(NamedTuple):
 
 def turns(positions: Positions) -> Turn:
     """The rotation for each position; negative ones turn back."""
-    phase = (positions[:, None, None] * STEPS) >> 10                    # (n, 1, 8) in units of 2**-22 turn
+    phase = (positions[:, None, None] * STEPS + 512) >> 10              # (n, 1, 8) in units of 2**-22 turn, nearest
     coarse, fine = (phase >> 11) & 2047, phase & 2047
     c, s, cf, sf = _COARSE[0][coarse], _COARSE[1][coarse], _FINE[0][fine], _FINE[1][fine]
     return Turn(c * cf - s * sf, s * cf + c * sf)

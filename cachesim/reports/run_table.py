@@ -43,7 +43,8 @@ def _table(requests: Sequence[Data]) -> Table:
 def _lost(charge: Data) -> Text:
     when = f" at request {charge['at']}" if charge["at"] >= 0 else ""
     what = f" ({charge['kind']})" if charge["kind"] else ""
-    return Text(f"  request {charge['request']}: {charge['tokens']} tokens {charge['event']}{what}{when} {charge['rule']}")
+    how = f"{charge['tokens']} tokens {charge['event']}{what}{when} {charge['rule']}"
+    return Text(f"  request {charge['request']}: {how}")
 
 
 def _wrong(one: Data) -> Text:
@@ -65,10 +66,8 @@ def _once(armed: Sequence[Data]) -> list[Data]:
 
 
 def _armed(one: Data) -> Text:
-    return Text(
-        f"  after request {one['request']}: {one['kind']} of {one['tokens']} tokens (of {one['owner']}) is armed: {one['fault']}",
-        "yellow",
-    )
+    what = f"{one['kind']} of {one['tokens']} tokens (of {one['owner']})"
+    return Text(f"  after request {one['request']}: {what} is armed: {one['fault']}", "yellow")
 
 
 def _mismatch(one: Data) -> Text:
@@ -77,7 +76,8 @@ def _mismatch(one: Data) -> Text:
 
 
 def _verdict(data: Data) -> Text:
-    word = {True: "holds", False: f"BROKEN at request {', '.join(map(str, data['broken']))}", None: "undecided"}[data["holds"]]
+    broken = f"BROKEN at request {', '.join(map(str, data['broken']))}"
+    word = {True: "holds", False: broken, None: "undecided"}[data["holds"]]
     expected = {True: ", as its file says", False: ", NOT as its file says", None: ""}[data["as_expected"]]
     return Text(f"  => {word}{expected}", WORDS[data["holds"]][1])
 
@@ -88,5 +88,6 @@ def closing_line(runs: Sequence[Data]) -> Text:
     undecided = len(runs) - hold - broken
     off = sum(run["as_expected"] is False for run in runs)
     known = sum(run["as_expected"] is True for run in runs)
-    text = f"{len(runs)} runs: {hold} hold, {broken} broken, {undecided} undecided; {known} as their files say, {off} not"
+    text = f"{len(runs)} runs: {hold} hold, {broken} broken, {undecided} undecided"
+    text += f"; {known} as their files say, {off} not"
     return Text(text, "bold red" if off else "bold yellow" if broken or undecided else "bold green")

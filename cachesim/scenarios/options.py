@@ -7,7 +7,7 @@ from typing import AbstractSet, Mapping
 
 from cachesim.errors import BadInput, nearest
 from cachesim.model.spec import parse
-from cachesim.scenarios.schema import ENGINES, LOWEST, MODELS, OPTIONS, Option
+from cachesim.scenarios.schema import ENGINES, LOWEST, MODELS, OPEN, OPTIONS, Option
 
 HIGHEST = 2**31 - 1                        # the server keeps these options in 32-bit integers
 
@@ -31,6 +31,8 @@ def check_option(name: str, value: object) -> Option:
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadInput(f"{name} must be an integer, not {value!r}")
     low = LOWEST.get(name, 0)
+    if value == OPEN.get(name):
+        return value
     if not low <= value <= HIGHEST:
         raise BadInput(f"{name} is {value}, it must lie between {low} and {HIGHEST}")
     return value

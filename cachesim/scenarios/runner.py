@@ -17,8 +17,8 @@ Before = Callable[[EngineKit, Any, Log], None]
 
 
 def play(scenario: Scenario, profile: str, mode: str, before: Before | None = None, after: After | None = None) -> Log:
-    """Run every request of a scenario under a profile. ``mode`` "none", "provenance" or "exact". ``before`` is told of the
-    started server, ``after`` of every answer. Returns the whole log. Raises BadInput."""
+    """Run every request of a scenario under a profile. ``mode`` "none", "provenance" or "exact". ``before`` is
+    told of the started server, ``after`` of every answer. Returns the whole log. Raises BadInput."""
     kit, log = engine_of(profile), Log()
     server = kit.start(profile, scenario.model, _flags(scenario), mode, log)
     if before is not None:

@@ -38,10 +38,11 @@ OPTIONS: Mapping[str, Option] = {
     "context_shift": False,
 }
 
-LOWEST: Mapping[str, int] = {"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": -1, "cache_ram": -1,
-                              "checkpoint_min_step": -1}
-"""Smallest value of an option; 0 where nothing is said. ``cache_ram`` -1 is the server's "no limit",
-``checkpoint_min_step`` -1 the default of the version, ``parallel`` -1 four slots with a unified cache."""
+LOWEST: Mapping[str, int] = {"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": 1}
+"""Smallest value of an option; 0 where nothing is said."""
+
+OPEN: Mapping[str, int] = {"parallel": -1, "cache_ram": -1, "checkpoint_min_step": -1}
+"""The value by which an option is left open: four slots with a unified cache; no byte limit; the default of the version."""
 
 
 @dataclass(frozen=True, slots=True)

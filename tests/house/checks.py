@@ -26,7 +26,8 @@ LEVEL = {
 # Imports between two rooms of level 7: the entrance opens the doors of the commands.
 SIDEWAYS = {("__main__", "cli"), ("cli", "commands")}
 
-SHARED_BY_ENGINES = ("base", "shared")
+SHARED_BY_ENGINES = ("base", "shared", "view")
+REGISTRY = "registry"                  # knows every engine; no engine may know it
 MAY_PRINT = ("cli", "reports")
 MAY_NAME_PROFILES = ("scenarios", "cli")
 OUTSIDE_WORLD = {"time", "random", "datetime", "secrets", "uuid"}
@@ -117,7 +118,7 @@ def _may_import(module: Module, to: tuple[str, ...]) -> bool:
     if room != "engines" or len(to) < 2:
         return True
     mine = module.parts[1] if len(module.parts) > 1 else ""
-    return to[1] == mine or to[1] in SHARED_BY_ENGINES
+    return mine == REGISTRY or to[1] == mine or to[1] in SHARED_BY_ENGINES
 
 
 def too_long(module: Module) -> list[str]:

@@ -68,7 +68,8 @@ def test_a_store_that_is_always_right_misses_the_recorded_wrong_answers(monkeypa
     found = [verdicts(path) for path in INEXACT]
     assert all(decided_alike(one) for one in found)
     assert sum(len(one.trace.inexact) for one in found) == 30
-    assert sum(len(one.broken) for one in found) == 0
+    # The one that stays broken is no wrong answer: its slot is left with a hole, which no store can fill.
+    assert [(one.trace.name, one.broken) for one in found if one.broken] == [("gemma3-bug-swafull-ramcache-cut12", [2])]
 
 
 def test_a_trim_that_removes_nothing_is_noticed(monkeypatch):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from cachesim.engines.base import Answer
 from cachesim.engines.llama_cpp.memory.memory import Memory
 from cachesim.engines.llama_cpp.memory.state import AttentionState, Blob, RecurrentState
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.llama_cpp.slot import Checkpoint
-from cachesim.engines.base import Answer
 from cachesim.engines.view import RowsPart, StatePart, Stored
 
 

@@ -75,7 +75,10 @@ class Settings:
 
 
 def settings(opts: Options, kind: ModelKind, min_step: int) -> Settings:
-    """The numbers that hold as long as the server runs; ``min_step`` is the version's default. Raises BadInput for flags that it would not start with."""
+    """The numbers that hold as long as the server runs; ``min_step`` is the version's default.
+
+    Raises BadInput for flags that it would not start with.
+    """
     for name, least in (("ctx_size", 1), ("batch_size", 1), ("ubatch_size", 1), ("checkpoint_min_step", -1)):
         if getattr(opts, name) < least:
             raise BadInput(f"server flag '{name}' must be at least {least}, not {getattr(opts, name)}")

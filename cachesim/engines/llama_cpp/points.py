@@ -6,7 +6,7 @@ the last window - 1 rows of a window, the one state of a recurrent layer.
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, Sequence
 
 from cachesim.engines.llama_cpp.inspect import keep_all, parts_of, state_part
 from cachesim.engines.llama_cpp.memory.state import AttentionState, Blob, RecurrentState
@@ -34,7 +34,7 @@ def _copy(server: Server, seq: int) -> Blob:
 
 
 def _of(
-    server: Server, kind: str, owner: int, tokens: list[int], blob: Blob, checkpoints: list[Checkpoint] | tuple[Checkpoint, ...],
+    server: Server, kind: str, owner: int, tokens: list[int], blob: Blob, checkpoints: Sequence[Checkpoint]
 ) -> Iterator[Point]:
     """The points of one conversation: itself, and each checkpoint together with the conversation's full rows."""
     held = tuple(tokens)

@@ -1,7 +1,6 @@
-"""The simplest memory that a model can run on: a dictionary of rows by position, for every sequence and layer.
+"""The simplest memory that a model can run on: one table of cells for every sequence, one array per layer.
 
-``shuffle`` keeps the rows in cells of a random order and sorts them when they are handed out, as a real cell
-table does. ``PlainStore.batch`` is what a micro-batch sees; the memory outlives it.
+``shuffle`` hands out the cells in a random order. Nothing is ever thrown away unless a test does it.
 """
 
 from __future__ import annotations
@@ -14,52 +13,54 @@ import numpy as np
 from cachesim.model import LayerState, Model, Rows, Run
 from cachesim.model.store import Hidden, Positions
 
+CELLS = 2048
+
 
 class PlainStore:
-    """Rows and states of any number of sequences. Everything a run writes stays until it is dropped."""
+    """Rows and states of any number of sequences; ``begin`` before every micro-batch."""
 
     def __init__(self, shuffle: int | None = None) -> None:
-        self.cells: dict[tuple[int, int], list[tuple[int, Rows]]] = {}      # (seq, layer) -> [(pos, one row)]
-        self.states: dict[tuple[int, int], LayerState] = {}                 # (seq, layer) -> state
-        self.held: dict[int, list[int]] = {}                                # seq -> positions, ascending
-        self.random = None if shuffle is None else random.Random(shuffle)
-        self.runs: Sequence[Run] = ()
+        self.free = list(range(CELLS - 1, -1, -1))
+        if shuffle is not None:
+            random.Random(shuffle).shuffle(self.free)
+        self.cells: dict[int, list[tuple[int, int]]] = {}       # seq -> [(pos, cell)], ascending
+        self.rows: dict[int, Rows] = {}                         # layer -> arrays over all cells
+        self.states: dict[tuple[int, int], LayerState] = {}     # (seq, layer) -> state
+        self.own: list[list[int]] = []                          # run -> cells of its new rows
+        self.seqs: list[int] = []                               # run -> seq
 
     def begin(self, runs: Sequence[Run]) -> None:
         """Make room for the tokens of a micro-batch."""
-        self.runs = runs
-        for run in runs:
-            self.held.setdefault(run.seq, []).extend(range(run.pos0, run.pos0 + len(run.tokens)))
-            self.held[run.seq].sort()
+        self.seqs = [run.seq for run in runs]
+        self.own = [[self.free.pop() for _ in run.tokens] for run in runs]
+        for run, own in zip(runs, self.own, strict=True):
+            held = self.cells.setdefault(run.seq, [])
+            held += [(run.pos0 + i, cell) for i, cell in enumerate(own)]
+            held.sort()
 
     def positions(self, part: str, run: int) -> Positions:
-        return np.array(self.held[self.runs[run].seq], np.int64)
+        return np.array([pos for pos, _ in self.cells[self.seqs[run]]], np.int64)
 
     def put_rows(self, layer: int, run: int, rows: Rows) -> None:
-        seq, pos0, tokens = self.runs[run]
-        cells = self.cells.setdefault((seq, layer), [])
-        cells.extend((pos0 + i, _row(rows, i)) for i in range(len(tokens)))
-        if self.random:
-            self.random.shuffle(cells)
+        if layer not in self.rows:
+            self.rows[layer] = Rows(*(None if x is None else np.zeros((CELLS, *x.shape[1:]), x.dtype) for x in rows))
+        for kept, new in zip(self.rows[layer], rows, strict=True):
+            if kept is not None and new is not None:
+                kept[self.own[run]] = new
 
     def get_rows(self, layer: int, run: int) -> Rows:
-        ordered = [row for _, row in sorted(self.cells[self.runs[run].seq, layer], key=lambda cell: cell[0])]
-        digest = np.array([row.digest for row in ordered], np.uint64)
-        if ordered[0].k is None:
-            return Rows(digest, None, None)
-        return Rows(digest, np.stack([row.k for row in ordered]), np.stack([row.v for row in ordered]))  # type: ignore[arg-type]
+        return self.rows_of(layer, self.seqs[run])
+
+    def rows_of(self, layer: int, seq: int) -> Rows:
+        """Every row of a sequence, by position."""
+        cells = [cell for _, cell in self.cells[seq]]
+        return Rows(*(None if x is None else x[cells] for x in self.rows[layer]))
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
-        return self.states.get((self.runs[run].seq, layer))
+        return self.states.get((self.seqs[run], layer))
 
     def put_state(self, layer: int, run: int, state: LayerState) -> None:
-        self.states[self.runs[run].seq, layer] = state
-
-
-def _row(rows: Rows, i: int) -> Rows:
-    if rows.k is None or rows.v is None:
-        return Rows(rows.digest[i], None, None)
-    return Rows(rows.digest[i], rows.k[i].copy(), rows.v[i].copy())
+        self.states[self.seqs[run], layer] = state
 
 
 def feed(model: Model, store: PlainStore, runs: Sequence[Run]) -> list[Hidden]:
@@ -70,8 +71,17 @@ def feed(model: Model, store: PlainStore, runs: Sequence[Run]) -> list[Hidden]:
 
 def prefill(model: Model, store: PlainStore, seq: int, tokens: Sequence[int], chunk: int, pos0: int = 0) -> Hidden:
     """Evaluate tokens of one sequence in micro-batches of ``chunk``; returns what was said about all of them."""
-    said = [
-        feed(model, store, [Run(seq, pos0 + at, tokens[at : at + chunk])])[0] for at in range(0, len(tokens), chunk)
-    ]
-    x = None if said[0].x is None else np.concatenate([one.x for one in said])      # type: ignore[misc]
+    return joined(
+        [feed(model, store, [Run(seq, pos0 + at, tokens[at : at + chunk])])[0] for at in range(0, len(tokens), chunk)]
+    )
+
+
+def same_rows(a: Rows, b: Rows) -> bool:
+    """Equal bit for bit; what one side lacks the other must lack as well."""
+    return all((x is None) == (y is None) and (x is None or np.array_equal(x, y)) for x, y in zip(a, b, strict=True))
+
+
+def joined(said: Sequence[Hidden]) -> Hidden:
+    """What was said run by run, as one."""
+    x = None if said[0].x is None else np.concatenate([one.x for one in said if one.x is not None])
     return Hidden(np.concatenate([one.digest for one in said]), x)

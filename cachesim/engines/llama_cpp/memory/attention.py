@@ -122,7 +122,8 @@ class AttentionCache:
                 if self.model is None or not len(cells):
                     continue
                 new = table.pos[cells]
-                self.write(number, layer, cells, self.model.shift_rows(_take(rows, cells), new - table.shift[cells], new))
+                turned = self.model.shift_rows(_take(rows, cells), new - table.shift[cells], new)
+                self.write(number, layer, cells, turned)
             table.shift[:] = 0
             table.has_shift = False
         return moved
@@ -170,7 +171,7 @@ class AttentionCache:
     def prepare(self, ubatches: Sequence[Ubatch]) -> list[list[np.ndarray]] | None:
         """KV-PREPARE: cells for every ubatch in turn, tried out and undone; None if one finds no room."""
         saved: list[Saved] | None = None
-        out = []
+        out: list[list[np.ndarray]] = []
         for number, ubatch in enumerate(ubatches):
             found = self.find(ubatch)
             if found is None:

@@ -78,6 +78,10 @@ class Memory:
         # The part that answers for positions: of a pair, the window cache.
         self._answers = self.parts.get("swa") or self.parts.get("base")
 
+        self._all: list[AttentionCache | RecurrentCache] = [
+            *self.parts.values(), *([self.recr] if self.recr is not None else [])
+        ]
+
     # --- questions ------------------------------------------------------------------------------------------
 
     def pos_min(self, seq: int) -> int:
@@ -126,17 +130,17 @@ class Memory:
 
     def seq_keep(self, seq: int) -> None:
         """Only ``seq`` stays."""
-        for part in [*self.parts.values(), *([self.recr] if self.recr else [])]:
+        for part in self._all:
             part.seq_keep(seq)
 
     def seq_add(self, seq: int, p0: int, p1: int, delta: int) -> None:
         """Move positions p0 .. p1-1 by delta."""
-        for part in [*self.parts.values(), *([self.recr] if self.recr else [])]:
+        for part in self._all:
             part.seq_add(seq, p0, p1, delta)
 
     def seq_div(self, seq: int, p0: int, p1: int, d: int) -> None:
         """Divide positions p0 .. p1-1 by d, rounding down."""
-        for part in [*self.parts.values(), *([self.recr] if self.recr else [])]:
+        for part in self._all:
             part.seq_div(seq, p0, p1, d)
 
     # --- decoding -------------------------------------------------------------------------------------------
@@ -223,7 +227,7 @@ class Memory:
 
     def check(self) -> None:
         """Raise Crash unless every part is consistent, and a pair agrees about the end of each sequence."""
-        for part in [*self.parts.values(), *([self.recr] if self.recr else [])]:
+        for part in self._all:
             part.check()
         if {"base", "swa"} <= self.parts.keys():
             for seq in range(self.sizes.n_seq):

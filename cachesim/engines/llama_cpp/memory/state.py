@@ -43,7 +43,7 @@ class AttentionShape:
 
 @dataclass(frozen=True, slots=True)
 class RecurrentShape:
-    """Declared shape of the recurrent memory: layers (all of the model's that it lists), bytes of all rows of a cell."""
+    """Declared shape of the recurrent memory: its layers, bytes of all rows of a cell."""
 
     layers: int
     row_bytes: int

@@ -13,7 +13,7 @@ from cachesim.model import LayerState, Rows
 
 
 class UbatchStore:
-    """The Store of one ubatch (see model.types.Store). ``found`` holds, per attention part, the new cells of every run."""
+    """The Store of one ubatch. ``found`` holds, per attention part, the new cells of every run."""
 
     def __init__(
         self, ubatch: Ubatch, parts: Mapping[str, AttentionCache], found: Mapping[str, Sequence[np.ndarray]],
@@ -52,7 +52,8 @@ class UbatchStore:
         cache = self.parts[part]
         cells = self.found[part][run]
         lo, hi = int(cells[0]), int(cells[-1]) + 1
-        cache.write(cache.stream(self.ubatch.runs[run].seq), layer, slice(lo, hi) if hi - lo == len(cells) else cells, rows)
+        place = slice(lo, hi) if hi - lo == len(cells) else cells
+        cache.write(cache.stream(self.ubatch.runs[run].seq), layer, place, rows)
 
     def get_rows(self, layer: int, run: int) -> Rows:
         """Every row of the run's sequence, in the order of ``positions``."""

@@ -19,7 +19,8 @@ TAIL = 4         # tokens before the prompt's end at which the last chunk begins
 def ckpt_on(limit: int, exact: bool, n_swa: int) -> Decision:
     """Checkpoints are made if any are allowed and the memory cannot be cut anywhere: recurrent, or a window.
     Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #22114 (b8854)."""
-    return Decision("LC-CKPT-ON.PROBE", limit > 0 and (exact or n_swa > 0), {"max": limit, "exact": exact, "n_swa": n_swa})
+    on = limit > 0 and (exact or n_swa > 0)
+    return Decision("LC-CKPT-ON.PROBE", on, {"max": limit, "exact": exact, "n_swa": n_swa})
 
 
 def _first(chunk: Chunk, breaks: Iterable[int]) -> int:
@@ -95,7 +96,8 @@ def create_cr7(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int) -> 
     place = near if user <= 0 else chunk.start == user or (chunk.start > user and near)
     far = not ckpts or chunk.start > ckpts[-1].n_tokens + chunk.min_step
     yes = chunk.do and pos_min >= 0 and place and far
-    return Decision("LC-CKPT-CREATE.CR7", yes, {"start": chunk.start, "stop": stop, "near": near, "far": far, "user": user})
+    because = {"start": chunk.start, "stop": stop, "near": near, "far": far, "user": user}
+    return Decision("LC-CKPT-CREATE.CR7", yes, because)
 
 
 # [New in llama_cpp@24035-v3]

@@ -70,7 +70,8 @@ def pick_pk2(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
 @rule("LC-CKPT-PICK.V1")
 def pick_v1(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
     """Exact states: the newest whose end (pos_end, the first position it does not hold) lies within the reusable
-    prefix and leaves a token to evaluate; other memories as PK2. Inferred: derived from the pull request's text and log.
+    prefix and leaves a token to evaluate; other memories as PK2.
+    Inferred: derived from the pull request's text and log.
     Source: ggml-org/llama.cpp#24035, first version (750c8d8); history section 5.2."""
     if not ask.exact:
         return pick_pk2(ckpts, ask, thold)._replace(rule="LC-CKPT-PICK.V1")
@@ -97,7 +98,8 @@ def resume_re4(ckpt: Ckpt, ask: Ask) -> Decision:
     Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #20279 (b8257)."""
     pos_next = min(ask.pos_next, max(ckpt.pos_min + 1, ckpt.pos_max))
     n_past = min(pos_next, ask.held, ckpt.n_tokens)
-    return Decision("LC-CKPT-RESTORE.RE4", Resume(pos_next, n_past), {"n_tokens": ckpt.n_tokens, "pos_max": ckpt.pos_max})
+    because = {"n_tokens": ckpt.n_tokens, "pos_max": ckpt.pos_max}
+    return Decision("LC-CKPT-RESTORE.RE4", Resume(pos_next, n_past), because)
 
 
 # [New in llama_cpp@24035-v1]

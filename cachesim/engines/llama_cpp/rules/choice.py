@@ -122,4 +122,5 @@ def idle_save_unified(unified: bool, held: int) -> Decision:
     """Only with a unified cache, only slots that hold something: saved, then cleared.
     Source: llama.cpp tools/server/server-context.cpp (7c158fbb4), #20993 (b8658) to #24190; history section 7, 6."""
     act = unified and held > 0
-    return Decision("LC-IDLE-SAVE.UNIFIED", IdlePlan(act, act, "before" if act else ""), {"unified": unified, "held": held})
+    plan = IdlePlan(act, act, "before" if act else "")
+    return Decision("LC-IDLE-SAVE.UNIFIED", plan, {"unified": unified, "held": held})

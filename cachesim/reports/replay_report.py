@@ -1,0 +1,71 @@
+"""How well does the simulator agree with recordings of real servers? As data, and as a table."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cachesim.live.replay import Replayed
+
+Data = dict[str, Any]
+TOTALS = ("steps", "steps_agree", "steps_undecided", "events", "events_agree")
+
+
+def replay_data(found: Replayed) -> Data:
+    """One trace. ``verdicts_agree`` is None where nothing was judged."""
+    return {
+        "file": str(found.trace.file),
+        "profile": found.trace.profile,
+        "scope": "out" if found.trace.out else "in",
+        "why": found.trace.out,
+        **{name: getattr(found, name) for name in TOTALS},
+        "first_difference": found.first,
+        "verdicts_agree": found.verdicts_agree,
+        "broken": found.broken,
+    }
+
+
+def totals(traces: Sequence[Data]) -> Data:
+    """Sums over all traces."""
+    sums: Data = {name: sum(trace[name] for trace in traces) for name in TOTALS}
+    judged = [trace for trace in traces if trace["verdicts_agree"] is not None]
+    sums["verdicts"] = sum(trace["steps"] for trace in judged)
+    sums["verdicts_agree"] = sum(trace["verdicts_agree"] for trace in judged)
+    return sums
+
+
+def replay_report(traces: Sequence[Data]) -> RenderableType:
+    """A row per profile, the first differences, and one closing line."""
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table.add_column("profile", no_wrap=True)
+    for name in ("files", "steps", "agree", "events", "agree", "verdicts", "agree", "out"):
+        table.add_column(name, justify="right")
+    for profile in dict.fromkeys(trace["profile"] for trace in traces):
+        mine = [trace for trace in traces if trace["profile"] == profile]
+        table.add_row(Text(profile, "cyan"), *_row(mine))
+    different = [trace for trace in traces if trace["first_difference"]]
+    lines = [Text(f"  {trace['file']}: {trace['first_difference']}", "red") for trace in different[:10]]
+    if len(different) > 10:
+        lines.append(Text(f"  and {len(different) - 10} files more", "red"))
+    return Group(table, *lines, _closing(traces))
+
+
+def _row(traces: Sequence[Data]) -> list[str]:
+    inside = [trace for trace in traces if trace["scope"] == "in"]
+    sums = totals(inside)
+    judged = [str(sums["verdicts"]), str(sums["verdicts_agree"])] if sums["verdicts"] else ["-", "-"]
+    counts = [len(inside), sums["steps"], sums["steps_agree"], sums["events"], sums["events_agree"]]
+    return [*map(str, counts), *judged, str(len(traces) - len(inside))]
+
+
+def _closing(traces: Sequence[Data]) -> Text:
+    sums = totals(traces)
+    decided = sums["steps"] - sums["steps_undecided"]
+    wrong = decided - sums["steps_agree"] + sums["verdicts"] - sums["verdicts_agree"]
+    text = f"{sums['steps_agree']} of {decided} steps agree, {sums['steps_undecided']} undecided (out of scope)"
+    if sums["verdicts"]:
+        text += f"; {sums['verdicts_agree']} of {sums['verdicts']} verdicts agree"
+    return Text(text, "bold red" if wrong else "bold green" if not sums["steps_undecided"] else "bold yellow")

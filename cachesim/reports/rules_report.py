@@ -1,0 +1,63 @@
+"""What does a rule say, and which rules make up a profile? From the rules' own text."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Callable, Mapping
+
+from rich.console import Group, RenderableType
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+
+def rule_data(rule_id: str, rule: Callable[..., Any], users: list[str]) -> dict[str, Any]:
+    """A rule: its words, its source in the real engine, its code, the profiles that use it."""
+    words, _, source = inspect.cleandoc(rule.__doc__ or "").partition("Source:")
+    return {
+        "rule": rule_id,
+        "decides": " ".join(words.split()),
+        "source": " ".join(source.split()),
+        "code": _body(rule),
+        "profiles": users,
+        "file": f"{rule.__module__.replace('.', '/')}.py:{inspect.getsourcelines(rule)[1]}",
+    }
+
+
+def _body(rule: Callable[..., Any]) -> str:
+    """The rule's code without its docstring, which is shown as text."""
+    code = inspect.getsource(rule)
+    head, quotes, rest = code.partition('    """')
+    return head + rest.partition('"""\n')[2] if quotes else code
+
+
+def rule_report(data: Mapping[str, Any]) -> RenderableType:
+    """One rule on the screen."""
+    used = [Text(f"used by:  {', '.join(data['profiles'])}", "cyan")] if data["profiles"] else []
+    return Group(
+        Text(data["rule"], "bold"), Text(data["decides"]), Text(f"source:   {data['source']}"),
+        *used, Text(f"code:     {data['file']}", "dim"),
+        Syntax(data["code"], "python", background_color="default", word_wrap=True),
+    )
+
+
+def list_report(profiles: Mapping[str, Any]) -> RenderableType:
+    """All profiles."""
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for name in ("profile", "build", "source"):
+        table.add_column(name, no_wrap=name != "source")
+    for name, rules in profiles.items():
+        table.add_row(Text(name, "cyan"), rules.build, rules.source)
+    return table
+
+
+def differences_report(a: str, b: str, rows: list[tuple[str, str, str]]) -> RenderableType:
+    """Fields in which two profiles differ."""
+    if not rows:
+        return Text("the same rules and numbers")
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for name in ("field", a, b):
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table

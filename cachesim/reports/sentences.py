@@ -1,0 +1,105 @@
+"""What did a rule say, in words? The sentence is built here, from the decision's numbers."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+Because = Mapping[str, Any]
+
+
+def sentence(rule: str, value: Any, because: Because) -> str:
+    """One plain sentence about a decision; unknown families show their numbers."""
+    family = rule.split(".")[0].removeprefix("LC-")
+    build = FAMILIES.get(family)
+    try:
+        return build(value, because) if build else _numbers(value, because)
+    except (KeyError, TypeError, AttributeError):
+        return _numbers(value, because)
+
+
+def _numbers(value: Any, because: Because) -> str:
+    return f"{value}  ({', '.join(f'{k} {v}' for k, v in because.items())})"
+
+
+def _slot(choice: Any, because: Because) -> str:
+    if choice is None:
+        return "every slot is busy"
+    how = {
+        "id": "named by the request",
+        "name": "named by the request, nothing else looked at",
+        "lcp": f"shares {choice.f_sim:.3f} of the prompt, {choice.f_keep:.3f} of it would stay",
+        "lru": "used longest ago",
+    }[choice.by]
+    return f"slot {choice.slot}: {how}; the prompt cache is {'asked' if choice.update else 'not asked'}"
+
+
+def _need(need: Any, because: Because) -> str:
+    verb = "a checkpoint is needed" if need.search else "the live memory serves"
+    shared = f"{because['n_past']} tokens are shared"
+    return f"{verb}: it begins at {because['pos_min']}, it must begin before {need.thold}; {shared}"
+
+
+def _pick(value: Any, because: Because) -> str:
+    had = because["had"]
+    what = f"none of {had}" if value is None else f"the one of {had[value]} tokens, of {had}"
+    return f"{what}; it must begin before {because['thold']} (or at 0) and suit position {because['pos_next']}"
+
+
+def _load(value: Any, because: Because) -> str:
+    if "entries" not in because:
+        return "the entry is moved out of the cache" if value else "the entry is copied and stays"
+    what = "no entry is better than the slot" if value is None else f"entry {value} is better than the slot"
+    return f"{what}: best f_keep {because['f_keep']:.3f}, f_sim {because['f_sim']:.3f} of {because['entries']} entries"
+
+
+def _create(value: Any, because: Because) -> str:
+    near = ", near the prompt's end" if because.get("near") else ""
+    return f"{'a' if value else 'no'} checkpoint of {because['start']} tokens (chunk to {because['stop']}{near})"
+
+
+def _gone(value: Any, because: Because) -> str:
+    return f"{len(value)} checkpoints go: number {', '.join(map(str, value))}" if value else "no checkpoint goes"
+
+
+def _alloc(plan: Any, because: Because) -> str:
+    gone = f"{len(plan.obsolete)} obsolete, {plan.evict} evicted"
+    return f"{plan.verdict}: {because['n_tokens']} tokens, {because['entries']} entries before; {gone}"
+
+
+def _update(plan: Any, because: Because) -> str:
+    gone = plan.for_size + plan.for_tokens
+    return f"{gone} of the oldest go; {because['tokens']} tokens against a limit of {plan.est}"
+
+
+def _idle(plan: Any, because: Because) -> str:
+    done = "saved" if plan.save else "left"
+    return f"idle slot of {because['held']} tokens: {done}{', cleared' if plan.clear else ''}"
+
+
+def _one(value: Any, because: Because) -> str:
+    back = ", one is given back" if value != because["n_past"] else ""
+    return f"{because['n_past']} of {because['n_tokens']} are held{back}"
+
+
+FAMILIES: Mapping[str, Any] = {
+    "SLOT-SELECT": _slot,
+    "PC-ALLOC": _alloc,
+    "PC-LOAD": _load,
+    "PC-UPDATE": _update,
+    "IDLE-SAVE": _idle,
+    "NPAST-LCP": lambda v, b: f"{v} tokens are shared with the slot" + ("" if b["cache_prompt"] else " but not wanted"),
+    "NPAST-ONE": _one,
+    "CKPT-NEED": _need,
+    "CKPT-PICK": _pick,
+    "CKPT-RESTORE": lambda v, b: f"evaluation goes on at {v.n_past}, from a checkpoint of {b['n_tokens']} tokens",
+    "CKPT-RESET": lambda v, b: f"nothing fits: all is evaluated again, although {b['n_past']} tokens are shared",
+    "CKPT-ERASE": _gone,
+    "CKPT-SPACING": _gone,
+    "CKPT-LIMIT": _gone,
+    "CKPT-ON": lambda v, b: "checkpoints are made" if v else "no checkpoints are made for this memory",
+    "CKPT-BREAK": lambda v, b: f"the chunk goes from {b['start']} to {v}",
+    "CKPT-CREATE": _create,
+    "CLEAR": lambda v, b: "the checkpoints go with the tokens" if v else f"{b['checkpoints']} checkpoints stay behind",
+    "DECODE": lambda v, b: f"no room: next attempt with {v} tokens" + (" after a purge" if b["purged"] else ""),
+    "END": lambda v, b: f"token {b['n_gen']} of {b['n_predict']}: " + (v[0] or "goes on"),
+}

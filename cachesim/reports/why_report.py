@@ -1,0 +1,78 @@
+"""Which decisions made one request keep what it kept? In the order in which they were taken, with their numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cachesim.events import Aborted, Decided, SeqRm
+from cachesim.judge.run import Run
+from cachesim.reports.sentences import sentence
+
+QUIET = ("LC-CKPT-ON", "LC-END")
+
+
+def why_data(run: Run, number: int) -> dict[str, Any]:
+    """The decisions of one request as data."""
+    one = run.requests[number]
+    steps = [step for event in run.log.of(number) if (step := _step(event)) is not None]
+    account = one.account
+    return {
+        "scenario": run.scenario.id,
+        "profile": run.profile,
+        "request": number,
+        "text": run.scenario.steps[number].text,
+        "prompt": len(one.request.prompt),
+        "cache_n": one.answer.cache_n,
+        "best": account.best,
+        "held": account.held,
+        "lost": [charge._asdict() for charge in account.charges],
+        "equal_cold": one.judged.equal_cold,
+        "decisions": steps,
+    }
+
+
+def _step(event: Any) -> dict[str, Any] | None:
+    if isinstance(event, Decided):
+        text = sentence(event.rule, event.value, event.because)
+        return {"rule": event.rule, "says": text, "because": {k: _plain(v) for k, v in event.because.items()}}
+    if isinstance(event, SeqRm) and not event.ok:
+        return {"rule": "LC-RS-RM.RM3", "says": f"removing {event.p0} and behind is refused", "because": {}}
+    if isinstance(event, Aborted):
+        return {"rule": "", "says": f"the process ends: {event.text}", "because": {}}
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """A number, text or list that JSON can hold."""
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    return value if isinstance(value, bool | int | float | str) or value is None else str(value)
+
+
+def why_report(data: dict[str, Any]) -> RenderableType:
+    """The decisions as a table, and the bill below it."""
+    what = f" request {data['request']} "
+    head = Text.assemble((data["scenario"], "bold"), what, (data["text"], "bold"), "  ", (data["profile"], "cyan"))
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table.add_column("rule", no_wrap=True)
+    table.add_column("says")
+    for step in data["decisions"]:
+        if not step["rule"].startswith(QUIET):
+            table.add_row(step["rule"], Text(step["says"]))
+    limits = f"{data['held']} could have been, {data['best']} were ever evaluated"
+    bill = Text(f"  {data['cache_n']} of {data['prompt']} tokens kept; {limits}")
+    lost = [
+        Text(
+            f"  {charge['tokens']} tokens: {charge['event']}"
+            + (f" ({charge['kind']})" if charge["kind"] else "")
+            + (f", at request {charge['at']}" if charge["at"] >= 0 else "")
+            + (f", by {charge['rule']}" if charge["rule"] else ""),
+            "yellow",
+        )
+        for charge in data["lost"]
+    ]
+    return Group(head, table, bill, *lost)

@@ -1,0 +1,118 @@
+"""What is measured, and against which aim? ``python -m tests.bench.cases NAME`` prints one number."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Callable, NamedTuple
+
+from cachesim.engines.base import Request
+from cachesim.engines.llama_cpp import start
+from cachesim.events import Log
+
+ROOT = Path(__file__).resolve().parents[2]
+TRACES = ROOT.parent / "shared" / "traces" / "llama_cpp"
+
+
+class Case(NamedTuple):
+    """A measurement: how, its aim and unit; ``more`` = larger is better; ``runs`` of which the median counts."""
+
+    measure: Callable[[], float | None]
+    aim: float
+    unit: str
+    more: bool
+    runs: int = 5
+
+
+def server(model: str, mode: str, ctx: int, ub: int):  # type: ignore[no-untyped-def]
+    """A one-slot server without prompt cache or checkpoints: nothing but evaluation."""
+    flags = {"ctx_size": ctx, "batch_size": max(ub, 512), "ubatch_size": ub, "cache_ram": 0, "ctx_checkpoints": 0}
+    return start("llama_cpp@head", model, flags, mode, Log())
+
+
+def prefill(model: str, mode: str, n: int, ub: int) -> float:
+    """Prompt tokens per second, through the whole server."""
+    warm = server(model, mode, 1024, ub)
+    warm.complete(Request(tuple(range(64)), n_predict=1))
+    one = server(model, mode, n + 256, ub)
+    begin = perf_counter()
+    one.complete(Request(tuple(range(1000, 1000 + n)), n_predict=1))
+    return n / (perf_counter() - begin)
+
+
+def decode_ms(model: str, mode: str, n: int) -> float:
+    """Milliseconds per generated token after n tokens of prompt."""
+    one = server(model, mode, n + 512, 512)
+    one.complete(Request(tuple(range(1000, 1000 + n)), n_predict=1))
+    begin = perf_counter()
+    one.complete(Request(tuple(range(1000, 1000 + n + 1)), n_predict=201))
+    return (perf_counter() - begin) / 200 * 1000
+
+
+def replay_all(mode: str) -> float | None:
+    """Seconds to replay every in-scope trace, with the cold oracle where anything is computed."""
+    if not TRACES.is_dir():
+        return None
+    from cachesim.commands.replay import replay_one
+
+    begin = perf_counter()
+    for file in sorted(TRACES.glob("*.json")):
+        replay_one((file, mode))
+    return perf_counter() - begin
+
+
+def command(*words: str) -> float:
+    """Seconds from process start to end of a cachesim command."""
+    begin = perf_counter()
+    subprocess.run([sys.executable, "-m", "cachesim", *words], cwd=ROOT, capture_output=True, check=False)
+    return perf_counter() - begin
+
+
+def peak_mib() -> float:
+    """Peak resident memory of this process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def prefill_rss() -> float:
+    """Peak MiB of an exact prefill of 16k tokens."""
+    server("GGGA", "exact", 16384 + 256, 512).complete(Request(tuple(range(16000)), n_predict=1))
+    return peak_mib()
+
+
+def slot_rss(mode: str) -> float:
+    """Peak MiB of a slot of 128k tokens with 32 checkpoints; in exact mode its cells are filled, not computed."""
+    from tests.bench.big_slot import big_slot
+
+    big_slot(mode)
+    return peak_mib()
+
+
+SEED = "scenarios/llama_cpp/seed-24143-hybrid.toml"
+CASES: dict[str, Case] = {
+    "exact prefill GGGA 512, ub 512": Case(partial(prefill, "GGGA", "exact", 512, 512), 10_000, "tokens/s", True),
+    "exact decode GGGA after 512": Case(partial(decode_ms, "GGGA", "exact", 512), 0.5, "ms", False),
+    "provenance prefill AAAA, ub 512": Case(
+        partial(prefill, "AAAA", "provenance", 16384, 512), 500_000, "tokens/s", True),
+    "provenance prefill GGGG, ub 512": Case(
+        partial(prefill, "GGGG", "provenance", 16384, 512), 200_000, "tokens/s", True),
+    "provenance prefill GGGA, ub 512": Case(
+        partial(prefill, "GGGA", "provenance", 16384, 512), 200_000, "tokens/s", True),
+    "provenance prefill AAAA, ub 16": Case(partial(prefill, "AAAA", "provenance", 2048, 16), 100_000, "tokens/s", True),
+    "provenance prefill GGGA, ub 16": Case(partial(prefill, "GGGA", "provenance", 2048, 16), 100_000, "tokens/s", True),
+    "replay, no model": Case(partial(replay_all, "none"), 4, "s", False, 3),
+    "replay, provenance": Case(partial(replay_all, "provenance"), 15, "s", False, 3),
+    "replay, exact": Case(partial(replay_all, "exact"), 180, "s", False, 1),
+    "cachesim --help": Case(partial(command, "--help"), 0.15, "s", False),
+    "cachesim run one scenario": Case(partial(command, "run", SEED, "-p", "llama_cpp@head"), 1, "s", False),
+    "128k slot + 32 checkpoints, exact": Case(partial(slot_rss, "exact"), 1024, "MiB peak", False, 1),
+    "128k slot + 32 checkpoints, provenance": Case(partial(slot_rss, "provenance"), 200, "MiB peak", False, 1),
+    "exact prefill of 16k tokens": Case(prefill_rss, 512, "MiB peak", False, 1),
+}
+
+if __name__ == "__main__":
+    value = CASES[sys.argv[1]].measure()
+    print("absent" if value is None else value)

@@ -1,0 +1,90 @@
+"""How far back does a token matter? Within a layer's reach always; beyond it, where there is a beyond, never.
+
+Reach of the last position, in tokens before it: a window w-1 for each such layer, a short convolution its
+taps-1; attention sees everything (512 are tried), so does a recurrent state (64 are tried, and 300).
+"""
+
+import random
+
+import numpy as np
+import pytest
+
+from cachesim.model import Model, Spec, make_model
+from cachesim.oracle import ColdRun, cold
+
+MODELS = [
+    "AAAA", "W32 A W32 A", "SSSS", "GGGAGGGA", "CCACAC", "C C W32 C W32 C", "HHH", "SSASSA", "GGGA", "W8 W8 W8 W8",
+    "CCCC",
+]                                                                   # fmt: skip
+SHARE = 0.999                 # of changes that must show in the bits
+
+
+def reach(spec: Spec) -> int | None:
+    """Tokens before the last one that it can know of; None = all."""
+    if any(layer.kind in "AHGS" for layer in spec.layers):
+        return None
+    return sum(layer.window - 1 if layer.kind == "W" else layer.taps - 1 for layer in spec.layers)
+
+
+def tried(spec: Spec) -> int:
+    """How far back changes are tried."""
+    within = reach(spec)
+    if within is not None:
+        return within + 1
+    return 512 if any(layer.kind in "AH" for layer in spec.layers) else 64
+
+
+def shown(model: Model, tokens: list[int], base: ColdRun, place: int, value: int) -> tuple[bool, bool]:
+    """Does another token at ``place`` change the provenance and the logits of the last position?"""
+    last = len(tokens) - 1
+    other = cold(model, [*tokens[:place], value, *tokens[place + 1 :]], speak=[last])
+    return other.digests[-1] != base.digests[-1], not np.array_equal(other.logits[last], base.logits[last])
+
+
+def count(notation: str, trials: int) -> tuple[int, int]:
+    """Changes that show in provenance and in bits, each of one random token within reach."""
+    model, rng, found = make_model(notation, True), random.Random(11), [0, 0]
+    back = tried(model.spec)
+    for trial in range(trials):
+        if trial % 20 == 0:
+            tokens = [rng.randrange(5000) for _ in range(back + 8)]
+            base = cold(model, tokens, speak=[len(tokens) - 1])
+        place = len(tokens) - 1 - rng.randrange(back)
+        seen = shown(model, tokens, base, place, (tokens[place] + rng.randrange(1, 5000)) % 5000)
+        found = [total + one for total, one in zip(found, seen, strict=True)]
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("notation", MODELS)
+def test_a_change_within_reach_shows(notation: str) -> None:
+    assert count(notation, 50) == (50, 50)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notation", MODELS)
+def test_a_change_within_reach_shows_in_a_thousand_trials(notation: str) -> None:
+    provenance, bits = count(notation, 1000)
+    assert provenance == 1000 and bits >= SHARE * 1000
+
+
+@pytest.mark.parametrize("notation", ["W8 W8 W8 W8", "CCCC", "C C W32 C W32 C", "C W3", "W1", "C"])
+def test_reach_ends_exactly_where_it_should(notation: str) -> None:
+    """The farthest token within reach shows, the next one does not, in provenance and in bits."""
+    model, rng = make_model(notation, True), random.Random(12)
+    far = reach(model.spec)
+    assert far is not None
+    for _ in range(20):
+        tokens = [rng.randrange(5000) for _ in range(far + 30)]
+        base, last = cold(model, tokens, speak=[len(tokens) - 1]), len(tokens) - 1
+        assert shown(model, tokens, base, last - far, 5001) == (True, True)
+        assert shown(model, tokens, base, rng.randrange(last - far), 5001) == (False, False)
+        assert shown(model, tokens, base, last - far - 1, 5001) == (False, False)
+
+
+@pytest.mark.parametrize("notation", ["G", "S", "GGGA", "SSSS", "SSASSA"])
+def test_a_wrong_first_token_still_shows_after_300(notation: str) -> None:
+    model, rng = make_model(notation, True), random.Random(13)
+    for _ in range(20):
+        tokens = [rng.randrange(5000) for _ in range(300)]
+        base = cold(model, tokens, speak=[299])
+        assert shown(model, tokens, base, 0, 5001) == (True, True)

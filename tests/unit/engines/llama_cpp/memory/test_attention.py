@@ -1,0 +1,230 @@
+"""The attention cache: what a window forgets, what trying leaves behind, what a saved state contains."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cachesim.engines.llama_cpp.memory.attention import AttentionCache, masked_swa
+from cachesim.engines.llama_cpp.memory.state import AttentionShape, StateReadError
+from cachesim.engines.llama_cpp.memory.ubatch import Batch, split_simple
+from cachesim.engines.llama_cpp.rules.memory import keep_window
+from cachesim.errors import Crash
+from cachesim.events import RowsPurged
+from tests.unit.engines.llama_cpp.memory.helpers import World, held
+
+SHAPE = AttentionShape(4, 256)
+
+
+def keep(pos, last, n):
+    return keep_window(pos, last, n).value
+
+
+def cache(size=16, n_seq=2, unified=True, n_swa=0):
+    return AttentionCache(size, n_seq, unified, n_swa, (0,), SHAPE, None, lambda event: None)
+
+
+def fill(mine, seq, n, n_ubatch=4):
+    """Decode n tokens behind what the sequence holds; False = no room, nothing changed."""
+    batch = Batch()
+    for pos in range(mine.pos_max(seq) + 1, mine.pos_max(seq) + 1 + n):
+        batch.add(0, pos, seq, False)
+    ubatches = split_simple(batch, n_ubatch)
+    found = mine.prepare(ubatches)
+    if found is None:
+        return False
+    for ubatch, cells in zip(ubatches, found, strict=True):
+        mine.apply(ubatch, cells)
+    mine.check()
+    return True
+
+
+@pytest.mark.parametrize("key, masked", [(0, True), (1, True), (2, False), (9, False)])
+def test_a_query_sees_exactly_n_swa_keys_itself_included(key, masked):
+    assert bool(masked_swa(8, np.array([key]), 9)[0]) is masked
+
+
+def test_a_ring_loses_whole_beginnings_so_that_no_gap_remains():
+    mine = cache(size=16, n_swa=8)
+    assert fill(mine, 0, 16)
+    assert mine.pos_min(0) == 0
+    assert fill(mine, 0, 3)                            # three cells are overwritten: positions 0, 1, 2
+    assert held(mine) == list(range(3, 19))
+
+
+def test_overwriting_the_middle_drops_everything_before_it():
+    mine = cache(size=16, n_swa=4)
+    fill(mine, 0, 16)
+    mine.streams[0].head = 6
+    assert fill(mine, 0, 1)                            # cell 6 held position 6
+    assert held(mine) == list(range(7, 17))
+    assert mine.streams[0].head == 7
+
+
+def test_a_purge_is_told_with_its_range():
+    told = []
+    mine = AttentionCache(16, 1, False, 4, (0,), SHAPE, None, told.append)
+    fill(mine, 0, 16)
+    mine.streams[0].head = 6
+    fill(mine, 0, 1)
+    assert told == [RowsPurged(0, 0, 6)]
+
+
+def test_without_a_window_nothing_is_overwritten():
+    mine = cache(size=16)
+    assert fill(mine, 0, 16)
+    assert not fill(mine, 0, 1)
+    assert held(mine) == list(range(16))
+
+
+def test_trying_leaves_no_trace():
+    mine = cache(size=16, n_swa=4)
+    fill(mine, 0, 10)
+    fill(mine, 1, 5)
+    before = [table.save() for table in mine.streams]
+    batch = Batch()
+    for pos in range(10, 20):
+        batch.add(0, pos, 0, False)
+    assert mine.prepare(split_simple(batch, 3)) is not None
+    for was, table in zip(before, mine.streams, strict=True):
+        assert np.array_equal(was.pos, table.pos) and np.array_equal(was.seqs, table.seqs)
+        assert (was.head, was.used) == (table.head, table.used)
+    mine.check()
+
+
+def test_a_batch_is_placed_whole_or_not_at_all():
+    mine = cache(size=16)
+    fill(mine, 0, 12)
+    assert not fill(mine, 0, 5)                        # the first ubatch of 4 would have fitted
+    assert (held(mine), mine.streams[0].head) == (list(range(12)), 12)
+
+
+def test_removal_for_one_sequence_leaves_the_other_and_never_refuses():
+    mine = cache()
+    fill(mine, 0, 4)
+    fill(mine, 1, 4)
+    assert mine.seq_rm(0, 2, 99) is True
+    assert (held(mine, 0), held(mine, 1)) == ([0, 1], [0, 1, 2, 3])
+    assert mine.seq_rm(-1, 1, 3) is True
+    assert (held(mine, 0), held(mine, 1)) == ([0], [0, 3])
+
+
+def test_a_copy_within_a_stream_shares_cells_and_between_streams_does_not():
+    one, two = cache(), cache(unified=False)
+    for mine, used in ((one, [4]), (two, [4, 4])):
+        fill(mine, 0, 4)
+        mine.seq_cp(0, 1)
+        assert held(mine, 1) == [0, 1, 2, 3]
+        assert [table.used for table in mine.streams] == used
+        mine.check()
+
+
+def test_a_part_of_a_sequence_cannot_be_copied_between_streams():
+    mine = cache(unified=False)
+    fill(mine, 0, 4)
+    with pytest.raises(Crash):
+        mine.seq_cp(0, 1, 0, 2)
+
+
+def test_a_saved_window_contains_the_last_n_swa_positions():
+    mine = cache(n_swa=8)
+    fill(mine, 0, 12)
+    assert sorted(mine.state_write(0, keep).pos.tolist()) == list(range(4, 12))
+
+
+def test_a_saved_full_attention_contains_everything():
+    mine = cache()
+    fill(mine, 0, 12)
+    assert sorted(mine.state_write(0, keep).pos.tolist()) == list(range(12))
+
+
+def test_reading_replaces_the_destination_and_leaves_others_untouched():
+    mine = cache()
+    fill(mine, 0, 5)
+    state = mine.state_write(0, keep)
+    fill(mine, 1, 3)
+    fill(mine, 0, 4)
+    mine.state_read(0, state)
+    mine.check()
+    assert (held(mine, 0), held(mine, 1)) == (list(range(5)), list(range(3)))
+
+
+def test_reading_counts_the_room_that_the_destination_gives_up():
+    mine = cache(size=16)
+    fill(mine, 0, 9)
+    state = mine.state_write(0, keep)
+    fill(mine, 1, 7)
+    mine.state_read(0, state)
+    assert held(mine, 0) == list(range(9))
+
+
+def test_no_room_is_an_error_that_leaves_the_destination_empty():
+    mine = cache(size=16)
+    fill(mine, 0, 9)
+    state = mine.state_write(0, keep)
+    mine.seq_rm(0, 3, 99)
+    fill(mine, 1, 8)
+    with pytest.raises(StateReadError, match="failed to find 9 available cells in kv cache"):
+        mine.state_read(0, state)
+    mine.check()
+    assert (held(mine, 0), held(mine, 1)) == ([], list(range(8)))
+
+
+def test_a_state_without_cells_changes_nothing():
+    mine = cache()
+    state = mine.state_write(0, keep)
+    fill(mine, 0, 5)
+    mine.state_read(0, state)
+    assert held(mine) == list(range(5))
+
+
+def test_a_read_leaves_the_rows_of_the_saved_sequence():
+    world = World("A")
+    world.go(n=6)
+    base = world.memory.parts["base"]
+    state = base.state_write(0, keep)
+    want = state.rows[0].digest.copy()
+    base.seq_rm(0, 2, 99)
+    world.go(n=9, base=500)
+    base.state_read(0, state)
+    got = base.state_write(0, keep)
+    assert np.array_equal(got.rows[0].digest[np.argsort(got.pos)], want)
+
+
+def test_a_saved_state_is_not_changed_by_what_follows():
+    world = World("A")
+    world.go(n=6)
+    state = world.memory.parts["base"].state_write(0, keep)
+    was = state.rows[0].digest.copy()
+    world.memory.seq_rm(0, 0)
+    world.go(pos0=0, n=6, base=500)
+    assert np.array_equal(state.rows[0].digest, was)
+
+
+def test_a_move_is_rotated_once_and_only_at_the_next_decode():
+    mine = cache()
+    fill(mine, 0, 6)
+    mine.seq_rm(0, 0, 2)
+    mine.seq_add(0, 2, -1, -2)
+    assert mine.streams[0].has_shift
+    assert mine.apply_shift() is True
+    assert mine.apply_shift() is False
+    assert held(mine) == [0, 1, 2, 3]
+
+
+def test_check_finds_a_gap_in_a_window():
+    mine = cache(n_swa=8)
+    fill(mine, 0, 6)
+    mine.streams[0].remove(0, 2, 3)
+    with pytest.raises(Crash, match="window of sequence 0"):
+        mine.check()
+
+
+@pytest.mark.parametrize("n, streams, size", [(0, 1, 8), (0, 3, 16), (1, 1, 1148), (10, 1, 10472), (10, 2, 10476)])
+def test_bytes_of_an_attention_part(n, streams, size):
+    assert SHAPE.size(n, streams) == size
+
+
+@pytest.mark.parametrize("n, size", [(0, 8), (1, 596), (10, 5384)])
+def test_bytes_with_two_dimensional_positions(n, size):
+    assert AttentionShape(2, 256, mrope=True).size(n, 1) == size

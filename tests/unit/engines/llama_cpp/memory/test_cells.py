@@ -1,0 +1,227 @@
+"""The cell table: which cell is found, what goes, where the search for free cells begins."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from cachesim.engines.llama_cpp.memory.attention import masked_swa
+from cachesim.engines.llama_cpp.memory.cells import Cells
+from cachesim.errors import Crash
+from cachesim.tokens import POS_INF
+
+
+def table(size=16, n_seq=2, **held):
+    """Cells filled from cell 0 on: s0=4 puts positions 0..3 of sequence 0 into the next four cells."""
+    cells = Cells(size, n_seq)
+    for name, n in held.items():
+        put(cells, int(name[1:]), range(n))
+    return cells
+
+
+def put(cells, seq, positions, masked=None):
+    found = cells.find(len(positions), masked)
+    cells.place(found, np.array(positions), seq)
+    cells.head = int(found[-1]) + 1
+    cells.check()
+    return found.tolist()
+
+
+def test_the_search_begins_at_head_and_takes_the_first_empty_cells():
+    cells = table(s0=8)
+    cells.remove(0, 2, 4)
+    cells.head = 1
+    assert cells.find(3, None).tolist() == [2, 3, 8]
+
+
+def test_the_search_goes_round_the_ring():
+    cells = table(size=8, s0=8)
+    cells.remove(0, 0, 3)
+    cells.remove(0, 6, 8)
+    cells.head = 5
+    assert cells.find(4, None).tolist() == [6, 7, 0, 1]
+
+
+@pytest.mark.parametrize("head, first", [(9, 9), (10, 10), (11, 0)])
+def test_head_is_reset_only_if_it_is_more_than_used_plus_twice_n(head, first):
+    cells = table(s0=4)
+    cells.head = head                                  # used 4 + 2 * 3 = 10
+    assert cells.find(3, None).tolist() == [first + i if first else 4 + i for i in range(3)]
+
+
+def test_the_reset_of_head_does_not_change_the_table():
+    cells = table(s0=4)
+    cells.head = 12
+    cells.find(1, None)
+    assert cells.head == 12
+
+
+def test_too_few_cells_find_nothing():
+    assert table(size=8, s0=6).find(3, None) is None
+    assert table(size=8).find(9, None) is None
+    assert table(size=8, s0=6).find(2, None).tolist() == [6, 7]
+
+
+def window(n):
+    return partial(masked_swa, n)
+
+
+def test_without_a_window_an_occupied_cell_is_never_taken():
+    assert table(size=8, s0=8).find(1, None) is None
+
+
+def test_a_window_gives_back_what_its_next_token_cannot_see():
+    cells = table(size=8, s0=8)                        # next token 8 sees 5, 6, 7 and itself
+    cells.head = 0
+    assert cells.find(5, window(4)).tolist() == [0, 1, 2, 3, 4]
+    assert cells.find(6, window(4)) is None
+
+
+def test_the_mask_asks_for_the_next_token_however_many_are_inserted():
+    cells = table(size=8, s0=8)
+    cells.head = 0
+    assert cells.find(1, window(8)).tolist() == [0]    # 8 - 0 >= 8
+    assert cells.find(2, window(8)) is None            # 1 would be invisible to token 9, which is not asked
+
+
+def test_a_shared_cell_is_never_reused_by_a_window():
+    cells = table(size=4, s0=4)
+    cells.share(0, 1, 0, 1)
+    cells.head = 0
+    assert cells.find(1, window(2)).tolist() == [1]
+
+
+def test_a_window_may_take_over_the_cells_of_another_sequence():
+    cells = table(size=6, s0=6)
+    cells.head = 0
+    found = cells.find(2, window(3))
+    assert cells.place(found, np.array([0, 1]), 1) == {0: 1}
+    assert (cells.span(0), cells.span(1), cells.used) == ((2, 5), (0, 1), 6)
+    cells.check()
+
+
+def test_remove_lowers_head_to_the_first_freed_cell_and_never_raises_it():
+    cells = table(s0=8)
+    cells.remove(0, 5, POS_INF)
+    assert (cells.head, cells.used, cells.span(0)) == (5, 5, (0, 4))
+    cells.head = 2
+    cells.remove(0, 4, POS_INF)
+    assert cells.head == 2
+
+
+def test_remove_takes_the_half_open_range():
+    cells = table(s0=6)
+    cells.remove(0, 2, 4)
+    assert cells.pos[cells.of(0)].tolist() == [0, 1, 4, 5]
+
+
+def test_a_shared_cell_survives_the_removal_of_one_of_its_sequences():
+    cells = table(s0=4)
+    cells.share(0, 1, 0, POS_INF)
+    cells.remove(0, 0, POS_INF)
+    assert (cells.used, cells.span(0), cells.span(1), cells.head) == (4, (-1, -1), (0, 3), 4)
+    cells.check()
+
+
+def test_remove_for_nobody_in_particular_empties_the_cells():
+    cells = table(s0=4, s1=4)
+    cells.remove(-1, 2, POS_INF)
+    assert (cells.used, cells.span(0), cells.span(1), cells.head) == (4, (0, 1), (0, 1), 2)
+    cells.check()
+
+
+def test_keep_empties_the_others_and_lowers_head():
+    cells = table(s0=3, s1=3)
+    cells.share(0, 1, 0, 1)
+    cells.keep(1)
+    assert (cells.used, cells.span(0), cells.span(1), cells.head) == (4, (-1, -1), (0, 2), 1)
+    assert cells.seqs[1, 0] and not cells.seqs[0].any()
+
+
+def test_move_shifts_positions_and_sets_head_to_zero():
+    cells = table(s0=8)
+    cells.remove(0, 2, 4)
+    cells.move(0, 4, POS_INF, -2)
+    assert cells.pos[cells.of(0)].tolist() == [0, 1, 2, 3, 4, 5]
+    assert cells.shift[cells.of(0)].tolist() == [0, 0, -2, -2, -2, -2]
+    assert (cells.has_shift, cells.head) == (True, 0)
+    cells.check()
+
+
+def test_a_position_moved_below_zero_empties_its_cell_and_head_goes_there():
+    cells = table(s0=6)
+    cells.remove(0, 0, 2)
+    cells.move(0, 2, POS_INF, -3)
+    assert (cells.used, cells.span(0), cells.head) == (3, (0, 2), 2)
+    cells.check()
+
+
+@pytest.mark.parametrize("p0, p1, delta", [(0, POS_INF, 0), (3, 3, -1)])
+def test_a_move_of_nothing_changes_nothing(p0, p1, delta):
+    cells = table(s0=6)
+    cells.move(0, p0, p1, delta)
+    assert (cells.has_shift, cells.head) == (False, 6)
+
+
+def test_divide_rounds_down_and_leaves_head_alone():
+    cells = table(s0=6)
+    cells.remove(0, 0, 1)
+    cells.remove(0, 2, 3)
+    cells.remove(0, 4, 5)
+    head = cells.head
+    cells.divide(0, 0, POS_INF, 2)                     # 1, 3, 5
+    assert cells.pos[cells.of(0)].tolist() == [0, 1, 2]
+    assert (cells.shift[cells.of(0)].tolist(), cells.head) == ([-1, -2, -3], head)
+
+
+def test_share_copies_no_cell():
+    cells = table(s0=5)
+    cells.share(0, 1, 1, 3)
+    assert (cells.used, cells.span(1)) == (5, (1, 2))
+    cells.check()
+
+
+def test_restore_brings_everything_back():
+    cells = table(s0=5)
+    saved = cells.save()
+    put(cells, 1, range(3))
+    cells.remove(0, 1, POS_INF)
+    cells.restore(saved)
+    assert (cells.used, cells.head, cells.span(0), cells.span(1)) == (5, 5, (0, 4), (-1, -1))
+    cells.check()
+
+
+def spoil_used(cells):
+    cells.used += 1
+
+
+def spoil_seqs(cells):
+    cells.seqs[1, 9] = True
+
+
+def spoil_pos(cells):
+    cells.pos[9] = 3
+
+
+def spoil_head(cells):
+    cells.head = -1
+
+
+def spoil_twice(cells):
+    cells.pos[0] = 3
+    cells._span[0] = (1, 3)
+
+
+def spoil_span(cells):
+    cells._span[0] = (0, 2)
+
+
+@pytest.mark.parametrize("spoil", [spoil_used, spoil_seqs, spoil_pos, spoil_head, spoil_twice, spoil_span])
+def test_check_finds(spoil):
+    cells = table(s0=4)
+    cells.check()
+    spoil(cells)
+    with pytest.raises(Crash):
+        cells.check()

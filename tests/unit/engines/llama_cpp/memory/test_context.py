@@ -1,0 +1,111 @@
+"""What llama_decode refuses, and what a refusal leaves behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
+from cachesim.engines.llama_cpp.memory.ubatch import Batch
+from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World, held
+
+INCONSISTENT = [
+    "init: the tokens of sequence 0 in the input batch have inconsistent sequence positions:",
+    "decode: failed to initialize batch",
+    "llama_decode: failed to decode, ret = -1",
+]
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("pos0", [3, 4, 6, 7])
+def test_a_batch_must_go_on_right_behind_the_memory(kind, pos0):
+    world = World(kind)
+    world.go(n=5)
+    assert world.go(pos0=pos0) == BAD_BATCH
+    assert world.logged() == INCONSISTENT
+    assert world.memory.pos_max(0) == 4
+    assert world.go(pos0=5) == OK
+
+
+def test_an_absent_sequence_may_begin_anywhere():
+    assert World("A").go(pos0=7) == OK
+
+
+def test_a_gap_inside_a_batch_is_refused():
+    world = World("A")
+    batch = Batch()
+    for pos in (0, 1, 3):
+        batch.add(9, pos, 0, False)
+    assert world.context.decode(batch) == BAD_BATCH
+    assert world.memory.pos_max(0) == -1
+
+
+@pytest.mark.parametrize("pos0, code", [(4, BAD_BATCH), (5, OK), (8, OK)])
+def test_with_two_dimensional_positions_a_gap_is_let_through_but_no_overlap(pos0, code):
+    world = World("qwen35")
+    world.go(n=5)
+    assert world.go(pos0=pos0) == code
+
+
+def test_a_gap_makes_a_recurrent_memory_warn_twice():
+    world = World("qwen35")
+    world.go(n=5)
+    world.go(pos0=8, n=2)
+    warned = "find_slot: non-consecutive token position 9 after 4 for sequence 0 with 2 new tokens"
+    assert world.logged() == [warned, warned]
+
+
+@pytest.mark.parametrize("kind, said", [
+    ("A", []), ("W", []), ("H", ["init_batch: failed to prepare attention ubatches"]),
+    ("HW", ["init_batch: failed to prepare attention ubatches"]),
+])
+def test_no_room_changes_nothing(kind, said):
+    world = World(kind, n_ctx_seq=16)
+    world.go(n=10)
+    assert world.go(n=7) == NO_ROOM
+    assert world.logged() == [*said, "decode: failed to find a memory slot for batch of size 7"]
+    assert held(world.memory.parts["base"]) == list(range(10))
+    assert world.memory.pos_max(0) == 9
+    assert world.go(n=6) == OK
+
+
+def test_a_recurrent_memory_is_never_full():
+    world = World("R", n_ctx_seq=16)
+    assert [world.go(n=10) for _ in range(4)] == [OK] * 4
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_it_speaks_exactly_where_it_is_asked(kind):
+    world = World(kind)
+    batch = Batch()
+    for pos in range(9):
+        batch.add(100 + pos, pos, 0, pos in (2, 8))
+    world.context.decode(batch)
+    assert sorted(world.context.spoken) == [2, 8]
+    assert len({said.digest for said in world.context.spoken.values()}) == 2
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_what_is_said_does_not_depend_on_the_cut_into_ubatches(kind):
+    said = set()
+    for n_ubatch in (1, 3, 16):
+        world = World(kind, n_ubatch=n_ubatch)
+        batch = Batch()
+        for pos in range(16):
+            batch.add(100 + pos, pos, 0, pos == 15)
+        world.context.decode(batch)
+        said.add(world.context.spoken[15].digest)
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("unified", [True, False])
+def test_a_second_sequence_in_the_batch_changes_nothing_for_the_first(kind, unified):
+    alone, both = World(kind), World(kind, n_seq=2, unified=unified)
+    for world, seqs in ((alone, (0,)), (both, (0, 1))):
+        batch = Batch()
+        for seq in seqs:
+            for pos in range(7):
+                batch.add(100 + pos + 50 * seq, pos, seq, pos == 6)
+        assert world.context.decode(batch) == OK
+        world.memory.check()
+    assert alone.context.spoken[6].digest == both.context.spoken[6].digest != both.context.spoken[13].digest

@@ -1,0 +1,232 @@
+"""The recurrent memory: what it refuses, who owns which cell, whose state is in which row."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
+from cachesim.engines.llama_cpp.memory.state import RecurrentShape
+from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
+from cachesim.engines.llama_cpp.rules.memory import rs_rm_3
+from cachesim.errors import Crash
+from cachesim.events import Warn
+from cachesim.model import Run
+from cachesim.tokens import POS_INF
+
+
+class Recurrent(RecurrentCache):
+    """Rows hold a text: the tokens absorbed."""
+
+    def __init__(self, n_seq=3):
+        self.told = []
+        super().__init__(
+            n_seq, (0,), RecurrentShape(1, 100), lambda pos, p0, p1: rs_rm_3(pos, p0, p1).value, self.told.append
+        )
+
+    def go(self, *runs):
+        """Decode runs (seq, first position, n) in one ubatch, as the model would."""
+        made = tuple(Run(seq, pos0, [0] * n) for seq, pos0, n in runs)
+        self.apply(Ubatch(made, tuple(range(len(made))), sum(len(r.tokens) for r in made)))
+        for run in made:
+            row = self.rows[self.meta.tail[run.seq]]
+            row[0] = (row.get(0) or "") + f"{run.seq}" * len(run.tokens)
+        self.check()
+
+    def said(self, seq):
+        return self.row(seq).get(0)
+
+    def tails(self):
+        return self.meta.tail
+
+
+# Columns: p0, p1, removed?, position afterwards (-1 = state dropped). One cell at position 9.
+TABLE = [
+    (0, POS_INF, True, -1),
+    (0, -1, True, -1),
+    (0, 10, True, -1),
+    (0, 9, True, 9),            # strictly inside the past: a no-op that the state does not notice
+    (3, 7, True, 9),
+    (1, 9, True, 9),
+    (9, 9, True, 9),
+    (1, POS_INF, False, 9),     # would cut off the end but keep a beginning
+    (9, 10, False, 9),
+    (9, POS_INF, False, 9),
+    (10, POS_INF, True, 9),     # behind the state: nothing to do
+    (-5, POS_INF, True, -1),    # a negative start is 0
+]
+
+
+@pytest.mark.parametrize("p0, p1, ok, pos", TABLE)
+def test_what_can_be_removed(p0, p1, ok, pos):
+    mine = Recurrent()
+    mine.go((0, 0, 10))
+    assert mine.seq_rm(0, p0, p1) is ok
+    assert mine.pos_max(0) == pos
+    assert mine.said(0) == ("0" * 10 if pos >= 0 else None)
+    mine.check()
+
+
+@pytest.mark.parametrize("p0, p1, ok", [(0, POS_INF, True), (0, -1, True), (4, 4, True), (1, POS_INF, False), (0, 5, False)])
+def test_for_all_sequences_everything_or_nothing(p0, p1, ok):
+    mine = Recurrent()
+    mine.go((0, 0, 3))
+    mine.go((1, 0, 3))
+    assert mine.seq_rm(-1, p0, p1) is ok
+    gone = ok and p1 in (POS_INF, -1)
+    assert [mine.pos_max(seq) for seq in (0, 1)] == ([-1, -1] if gone else [2, 2])
+    mine.check()
+
+
+def test_a_sequence_beyond_the_cells_is_refused_and_an_absent_one_is_not():
+    mine = Recurrent(2)
+    assert mine.seq_rm(2, 0, POS_INF) is False
+    assert mine.seq_rm(1, 5, POS_INF) is True
+
+
+def test_a_dropped_state_starts_again_from_nothing():
+    mine = Recurrent()
+    mine.go((0, 0, 4))
+    mine.seq_rm(0, 0, POS_INF)
+    mine.go((0, 0, 2))
+    assert mine.said(0) == "00"
+
+
+def test_a_copy_shares_the_cell_until_one_is_written_to():
+    mine = Recurrent()
+    mine.go((0, 0, 3))
+    mine.seq_cp(0, 1)
+    assert mine.tails()[0] == mine.tails()[1]
+    assert mine.meta.used == 1
+    mine.go((1, 3, 2))
+    assert mine.tails()[0] != mine.tails()[1]
+    assert (mine.said(0), mine.said(1)) == ("000", "00011")
+    assert (mine.pos_max(0), mine.pos_max(1), mine.meta.used) == (2, 4, 2)
+
+
+def test_writing_to_the_original_leaves_the_copy():
+    mine = Recurrent()
+    mine.go((0, 0, 3))
+    mine.seq_cp(0, 1)
+    mine.go((0, 3, 1))
+    assert (mine.said(0), mine.said(1)) == ("0000", "000")
+
+
+def test_a_copy_over_an_occupied_sequence_frees_its_cell():
+    mine = Recurrent()
+    mine.go((0, 0, 3))
+    mine.go((1, 0, 5))
+    mine.seq_cp(0, 1)
+    mine.check()
+    assert (mine.meta.used, mine.said(1), mine.pos_max(1)) == (1, "000", 2)
+
+
+def test_the_cells_of_one_ubatch_are_contiguous_and_in_order():
+    mine = Recurrent(4)
+    for seq in (0, 1, 2, 3):
+        mine.go((seq, 0, seq + 1))
+    mine.go((1, 2, 1), (3, 4, 1))
+    assert mine.tails()[3] == mine.tails()[1] + 1
+
+
+def test_a_swap_of_cells_keeps_every_state():
+    mine = Recurrent(4)
+    for seq in (0, 1, 2, 3):
+        mine.go((seq, 0, seq + 1))
+    mine.go((3, 4, 1), (0, 1, 1))
+    assert [mine.said(seq) for seq in range(4)] == ["00", "11", "222", "33333"]
+    mine.go((2, 3, 1), (1, 2, 1))
+    assert [mine.said(seq) for seq in range(4)] == ["00", "111", "2222", "33333"]
+
+
+def test_two_new_sequences_at_once_get_two_cells():
+    mine = Recurrent()
+    mine.go((0, 0, 2), (1, 0, 2))
+    assert (mine.said(0), mine.said(1), mine.tails()[:2]) == ("00", "11", [0, 1])
+
+
+def test_trying_changes_nothing():
+    mine = Recurrent()
+    mine.go((0, 0, 3))
+    before = mine.meta.copy()
+    assert mine.prepare([Ubatch((Run(1, 0, [0]),), (0,), 1), Ubatch((Run(0, 3, [0]),), (0,), 1)])
+    assert mine.meta == before
+
+
+def test_a_jump_in_positions_is_only_a_warning():
+    mine = Recurrent()
+    mine.go((0, 0, 3))
+    mine.go((0, 7, 2))
+    text = "find_slot: non-consecutive token position 8 after 2 for sequence 0 with 2 new tokens"
+    assert mine.told == [Warn(text)]
+    assert mine.pos_max(0) == 8
+
+
+def test_keep_strips_every_other_sequence():
+    mine = Recurrent()
+    mine.go((0, 0, 3))
+    mine.go((1, 0, 2))
+    mine.seq_cp(1, 2)
+    mine.seq_keep(1)
+    mine.check()
+    assert [mine.pos_max(seq) for seq in range(3)] == [-1, 1, -1]
+
+
+@pytest.mark.parametrize("p0, p1, pos", [(0, 10, 7), (5, -1, 7), (6, 10, 5), (0, 5, 5)])
+def test_a_shift_moves_the_position_only_if_it_lies_in_the_range(p0, p1, pos):
+    mine = Recurrent()
+    mine.go((0, 0, 6))
+    mine.seq_add(0, p0, p1, 2)
+    assert (mine.pos_max(0), mine.said(0)) == (pos, "0" * 6)
+
+
+def test_a_state_comes_back_as_it_was_saved():
+    mine = Recurrent()
+    mine.go((0, 0, 3))
+    state = mine.state_write(0)
+    mine.go((0, 3, 4))
+    mine.state_read(0, state)
+    mine.check()
+    assert (mine.said(0), mine.pos_max(0)) == ("000", 2)
+    mine.go((0, 3, 1))
+    assert (mine.said(0), dict(state.rows)) == ("0000", {0: "000"})
+
+
+def test_reading_an_absent_state_empties_the_sequence():
+    mine = Recurrent()
+    nothing = mine.state_write(0)
+    mine.go((0, 0, 3))
+    mine.state_read(0, nothing)
+    assert mine.pos_max(0) == -1
+
+
+@pytest.mark.parametrize("present, size", [(True, 12 + 24 + 8 + 100), (False, 36)])
+def test_bytes_of_a_state(present, size):
+    mine = Recurrent()
+    if present:
+        mine.go((0, 0, 3))
+    assert mine.state_size(0) == size
+
+
+def spoil_tail(mine):
+    mine.meta.tail[0] = 2
+
+
+def spoil_pos(mine):
+    mine.meta.cells[0].pos = -1
+
+
+def spoil_used(mine):
+    mine.meta.used = 2
+
+
+def spoil_forgotten_tail(mine):
+    mine.meta.tail[0] = -1
+
+
+@pytest.mark.parametrize("spoil", [spoil_tail, spoil_pos, spoil_used, spoil_forgotten_tail])
+def test_check_finds(spoil):
+    mine = Recurrent()
+    mine.go((0, 0, 3))
+    spoil(mine)
+    with pytest.raises(Crash):
+        mine.check()

@@ -1,0 +1,85 @@
+"""How a batch is cut into micro-batches."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.llama_cpp.memory.ubatch import Batch, runs_of, split_equal, split_simple
+
+
+def batch(*runs):
+    """(seq, first position, number of tokens), one after the other; tokens count up from 100."""
+    out = Batch()
+    for seq, pos0, n in runs:
+        for k in range(n):
+            out.add(100 + len(out), pos0 + k, seq, False)
+    return out
+
+
+def shape(ubatches):
+    """Per ubatch, per run: (sequence, first position, number of tokens)."""
+    return [[(run.seq, run.pos0, len(run.tokens)) for run in ubatch.runs] for ubatch in ubatches]
+
+
+def test_a_run_ends_where_sequence_or_position_breaks():
+    assert runs_of(batch((0, 5, 3), (1, 0, 2), (1, 9, 1))) == [(0, 3), (3, 5), (5, 6)]
+    assert runs_of(Batch()) == []
+    assert runs_of(batch((0, 5, 3))) == [(0, 3)]
+
+
+def test_a_first_and_last_position_that_fit_do_not_hide_a_second_sequence():
+    assert runs_of(batch((0, 0, 2), (1, 2, 1), (0, 3, 1))) == [(0, 2), (2, 3), (3, 4)]
+
+
+def test_simple_takes_the_next_tokens_whatever_their_sequence():
+    found = split_simple(batch((0, 0, 5), (1, 7, 3)), 4)
+    assert shape(found) == [[(0, 0, 4)], [(0, 4, 1), (1, 7, 3)]]
+    assert [ubatch.at for ubatch in found] == [(0,), (4, 5)]
+    assert [list(run.tokens) for run in found[1].runs] == [[104], [105, 106, 107]]
+
+
+def test_equal_gives_each_sequence_the_same_number_of_tokens():
+    found = split_equal(batch((0, 0, 5), (1, 7, 3)), 4, sequential=True)
+    assert shape(found) == [[(0, 0, 2), (1, 7, 2)], [(0, 2, 1), (1, 9, 1)], [(0, 3, 2)]]
+
+
+@pytest.mark.parametrize("sequential, first", [(True, [(0, 0, 3)]), (False, [(0, 0, 3), (2, 0, 3)])])
+def test_sequential_admits_only_neighbouring_sequence_ids(sequential, first):
+    assert shape(split_equal(batch((0, 0, 3), (2, 0, 3)), 8, sequential))[0] == first
+
+
+def test_sequential_means_ascending():
+    assert shape(split_equal(batch((1, 0, 2), (0, 0, 2)), 8, sequential=True)) == [[(1, 0, 2)], [(0, 0, 2)]]
+
+
+def test_one_stretch_of_a_sequence_at_a_time():
+    assert shape(split_equal(batch((0, 0, 2), (0, 9, 2)), 8, sequential=True)) == [[(0, 0, 2)], [(0, 9, 2)]]
+
+
+def test_more_sequences_than_tokens_of_a_ubatch_are_taken_in_turn():
+    found = split_equal(batch((0, 0, 1), (1, 0, 1), (2, 0, 1)), 2, sequential=True)
+    assert shape(found) == [[(0, 0, 1), (1, 0, 1)], [(2, 0, 1)]]
+
+
+def test_all_tokens_are_consumed_once():
+    for split in (lambda b: split_simple(b, 3), lambda b: split_equal(b, 3, False)):
+        found = split(batch((0, 0, 7), (2, 3, 4), (1, 0, 1)))
+        assert sorted(t for u in found for run in u.runs for t in run.tokens) == list(range(100, 112))
+
+
+def test_keep_tail_extends_the_ubatch_to_the_end_if_it_fits():
+    assert shape(split_equal(batch((0, 0, 5), (1, 0, 4)), 8, True, n_keep_tail=3)) == [
+        [(0, 0, 5)], [(1, 0, 4)],
+    ]  # 4 of 5 would leave 1
+
+
+def test_keep_tail_shortens_the_ubatch_so_that_the_tail_stays_together():
+    assert shape(split_equal(batch((0, 0, 9)), 8, True, n_keep_tail=3)) == [[(0, 0, 6)], [(0, 6, 3)]]
+
+
+def test_keep_tail_drops_another_sequence_whose_tail_would_be_cut():
+    assert shape(split_equal(batch((0, 0, 4), (1, 0, 5)), 8, True, n_keep_tail=3)) == [[(0, 0, 4)], [(1, 0, 5)]]
+
+
+def test_keep_tail_leaves_a_cut_that_spares_the_tail():
+    assert shape(split_equal(batch((0, 0, 11)), 8, True, n_keep_tail=3)) == [[(0, 0, 8)], [(0, 8, 3)]]

@@ -1,0 +1,82 @@
+"""Attention reads what it is given, masks by position, and does not care how the work is cut up."""
+
+import numpy as np
+import pytest
+
+from cachesim.errors import BadInput
+from cachesim.model import Rows, attention
+from cachesim.model.attention import SCORE, attend
+from cachesim.model.grid import ROPE_UNIT, UNIT
+from cachesim.model.store import Values
+from cachesim.model.view import View
+
+
+def some(n: int, heads: int, unit: float, seed: int) -> Values:
+    return np.rint(np.random.default_rng(seed).standard_normal((n, heads, 16)) / unit)
+
+
+def case(t: int, n: int) -> tuple[Values, Rows]:
+    rows = Rows(np.zeros(n, np.uint64), some(n, 2, ROPE_UNIT, 1), some(n, 2, UNIT, 2))
+    return some(t, 4, ROPE_UNIT, 3) * SCORE, rows
+
+
+def textbook(q: Values, rows: Rows, positions: list[int], asked: list[int], window: int) -> Values:
+    """softmax(q.k / 4) v, with the library's exp."""
+    assert rows.k is not None and rows.v is not None
+    k, v = (np.repeat(x, 2, axis=1) for x in (rows.k * ROPE_UNIT, rows.v * UNIT))
+    scores = np.einsum("thd,nhd->htn", q / SCORE * ROPE_UNIT, k) / 4.0
+    distance = np.array(asked)[:, None] - np.array(positions)
+    scores[:, (distance < 0) | ((window > 0) & (distance >= window))] = -np.inf
+    p = np.exp(scores - scores.max(axis=2, keepdims=True))
+    return np.einsum("htn,nhd->thd", p / p.sum(axis=2, keepdims=True), v).reshape(len(q), 64)
+
+
+@pytest.mark.parametrize("window", [0, 1, 5, 64])
+def test_it_is_attention(window: int) -> None:
+    """Accuracy: near the textbook, where rounded scores allow."""
+    q, rows = case(40, 100)
+    positions, asked = list(range(100)), list(range(60, 100))
+    found = attend(q, rows, View(np.array(positions), np.array(asked)).visible(window)) * UNIT
+    assert np.abs(found - textbook(q, rows, positions, asked, window)).max() < 2e-3
+
+
+@pytest.mark.parametrize("window", [0, 1, 7, 50])
+@pytest.mark.parametrize("scores", [64, 300, 5000])
+def test_blocks_do_not_matter(scores: int, window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    q, rows = case(70, 190)
+    visible = View(np.arange(190), np.arange(120, 190)).visible(window)
+    whole = attend(q, rows, visible)
+    monkeypatch.setattr(attention, "_SCORES", scores)
+    assert (attend(q, rows, visible) == whole).all()
+    assert all((attend(q[i : i + 1], rows, _one(visible, i))[0] == whole[i]).all() for i in range(70))
+
+
+def _one(visible: object, i: int) -> object:
+    return type(visible)(visible.lo[i : i + 1], visible.hi[i : i + 1])      # type: ignore[attr-defined, call-arg]
+
+
+def test_a_hidden_row_does_not_matter_and_a_visible_one_does() -> None:
+    q, rows = case(1, 10)
+    positions = np.array([0, 1, 2, 3, 4, 5, 6, 20, 21, 22])
+    view = View(positions, np.array([6]))
+    before = attend(q, rows, view.visible(3))
+    for row, matters in ((0, False), (3, False), (4, True), (6, True), (7, False), (9, False)):
+        assert rows.k is not None and rows.v is not None
+        changed = Rows(rows.digest, rows.k.copy(), rows.v.copy())
+        changed.v[row] += 2.0**20                                           # type: ignore[index]
+        assert (attend(q, changed, view.visible(3)) == before).all() != matters
+
+
+def test_nothing_to_see_is_zero() -> None:
+    q, rows = case(3, 4)
+    view = View(np.array([10, 11, 12, 13]), np.array([2, 3, 10]))
+    found = attend(q, rows, view.visible(0))
+    assert (found[:2] == 0).all() and (found[2].reshape(2, 2, 16) == np.repeat(rows.v[:1], 2, 0).transpose(1, 0, 2)).all()   # type: ignore[index]
+    empty = Rows(np.zeros(0, np.uint64), np.zeros((0, 2, 16)), np.zeros((0, 2, 16)))
+    assert (attend(q, empty, View(np.zeros(0, np.int64), np.array([2, 3, 10])).visible(0)) == 0).all()
+
+
+def test_provenance_rows_are_not_enough() -> None:
+    q, rows = case(1, 3)
+    with pytest.raises(BadInput):
+        attend(q, Rows(rows.digest, None, None), View(np.arange(3), np.array([2])).visible(0))

@@ -1,0 +1,137 @@
+"""The cached path: what it asks of a store, what it makes of a faulty one, and its pinned bits."""
+
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cachesim.errors import Crash
+from cachesim.model import LayerState, Run, make_model, same_state
+from tests.unit.model.plain_store import PlainStore, feed, prefill
+
+ALL_KINDS = "A W8 G S C H"
+TOKENS = random.Random(7).sample(range(5000), 80)
+PINNED = {"AAAA": "0723af1f5e14f988", "W8 A W3": "b416be894e7b385e", "GGGA": "522890c8f0a27876", "SSCC": "c6647b18f6aa604e", "HH": "454a3d0466e475ae"}
+
+
+def bits(notation: str) -> str:
+    """A digest of everything that a model computes over 80 tokens, by way of uneven chunks."""
+    model, store = make_model(notation, True), PlainStore(1)
+    found = hashlib.sha256()
+    for at, stop in ((0, 1), (1, 40), (40, 79), (79, 80)):
+        said = feed(model, store, [Run(0, at, TOKENS[at:stop])])[0]
+        assert said.x is not None
+        found.update(said.digest.tobytes() + said.x.tobytes() + model.readout(said.x).tobytes())
+    return found.hexdigest()[:16]
+
+
+@pytest.mark.parametrize("notation", PINNED)
+def test_bits_are_pinned(notation: str) -> None:
+    """The same on every machine, processor, BLAS and NumPy. A changed pin is a changed model: say so."""
+    assert bits(notation) == PINNED[notation]
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_threads_do_not_matter(threads: str) -> None:
+    """In a process of its own: BLAS reads its number of threads at the start."""
+    root = Path(__file__).parents[3]
+    code = "import json; from tests.unit.model.test_forward import PINNED, bits; print(json.dumps({n: bits(n) for n in PINNED}))"
+    env = os.environ | {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, env=env, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == PINNED
+
+
+def test_make_model_builds_once() -> None:
+    assert make_model("GGGA", True) is make_model("GGGA", True) is not make_model("GGGA", False)
+
+
+def test_provenance_alone_is_the_same_provenance() -> None:
+    stores = PlainStore(), PlainStore()
+    said = [
+        prefill(make_model(ALL_KINDS, exact), store, 0, TOKENS, 9)
+        for exact, store in zip((True, False), stores, strict=True)
+    ]
+    assert (said[0].digest == said[1].digest).all() and said[0].x is not None and said[1].x is None
+    assert all(same_state(state, stores[1].states[key]) for key, state in stores[0].states.items())
+    assert all(state.h is None and state.conv_x is None for state in stores[1].states.values())
+
+
+def test_provenance_has_no_logits() -> None:
+    with pytest.raises(Crash):
+        make_model("A", False).readout(np.zeros((1, 32)))
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_everything_put_is_frozen_or_fresh(exact: bool) -> None:
+    model, store = make_model(ALL_KINDS, exact), PlainStore()
+    prefill(model, store, 0, TOKENS[:20], 6)
+    checkpoint = dict(store.states)
+    copies = {key: LayerState(*(None if x is None else np.copy(x) for x in state)) for key, state in checkpoint.items()}
+    prefill(model, store, 0, TOKENS[20:], 6, pos0=20)
+    assert all(same_state(checkpoint[key], copies[key]) for key in checkpoint)
+    assert not any(same_state(checkpoint[key], store.states[key]) for key in checkpoint)
+    assert not any(x.flags.writeable for state in checkpoint.values() for x in state if isinstance(x, np.ndarray))
+
+
+@pytest.mark.parametrize("fault", ["missing", "twice", "stale", "foreign"])
+@pytest.mark.parametrize("kind", ["A", "W60", "H"])
+def test_a_faulty_store_shows(kind: str, fault: str) -> None:
+    model, store = make_model(kind, True), PlainStore()
+    prefill(model, store, 0, TOKENS[:50], 50)
+    prefill(model, store, 1, TOKENS[30:], 50)
+    cells, other = store.cells[0], store.cells[1]
+    if fault == "missing":
+        del cells[20]
+    elif fault == "twice":
+        cells.insert(20, cells[20])
+    elif fault == "foreign":
+        cells[20] = (20, other[20][1])
+    else:
+        cells[20:21] = [(20, other[20][1]), cells[20]]
+    good = PlainStore()
+    prefill(model, good, 0, TOKENS[:50], 50)
+    wrong, right = (feed(model, s, [Run(0, 50, TOKENS[50:60])])[0] for s in (store, good))
+    assert not (wrong.digest == right.digest).any() and wrong.x is not None and right.x is not None
+    assert not (wrong.x == right.x).all(axis=1).any()
+
+
+def test_rows_beyond_the_query_are_masked() -> None:
+    """A slot cut back without removing rows: stale ones at higher positions are seen only once passed."""
+    model, store, good = make_model("A", True), PlainStore(), PlainStore()
+    prefill(model, store, 0, TOKENS[:30], 30)
+    store.cells[0] = [(pos, cell) for pos, cell in store.cells[0] if pos < 10 or pos >= 20]
+    prefill(model, good, 0, TOKENS[:10], 10)
+    wrong, right = (feed(model, s, [Run(0, 10, TOKENS[40:60])])[0] for s in (store, good))
+    assert wrong.x is not None and right.x is not None
+    assert (wrong.digest == right.digest).tolist() == [True] * 10 + [False] * 10
+    assert (wrong.x == right.x).all(axis=1).tolist() == [True] * 10 + [False] * 10
+
+
+def test_a_store_that_miscounts_is_our_fault() -> None:
+    store = PlainStore()
+    store.positions = lambda part, run: np.arange(5)         # type: ignore[method-assign]
+    with pytest.raises(Crash, match="5 positions and 2 rows"):
+        feed(make_model("A", False), store, [Run(0, 0, [1, 2])])
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_shift(exact: bool) -> None:
+    """Rows moved back by 7: digests as if written there, K rotated and bounded, V untouched, input untouched."""
+    model, store = make_model("A", exact), PlainStore()
+    prefill(model, store, 0, TOKENS, 80)
+    rows, old = store.rows_of(0, 0), np.arange(80)
+    moved = model.shift_rows(rows, old, old - 7)
+    assert (model.shift_rows(moved, old - 7, old).digest == rows.digest).all()
+    assert not (moved.digest == rows.digest).any()
+    if exact:
+        assert rows.k is not None and moved.k is not None and moved.v is rows.v
+        assert (moved.k == np.rint(moved.k)).all() and not (moved.k == rows.k).all()
+        back = model.shift_rows(moved, old - 7, old)
+        assert back.k is not None and np.abs(back.k - rows.k).max() <= 2            # two roundings, not bit-equal
+    assert (model.shift_rows(rows, old, old).digest == rows.digest).all()

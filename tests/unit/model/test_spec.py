@@ -1,0 +1,44 @@
+"""The notation of a model is read, written back, and refused in one line."""
+
+import pytest
+
+from cachesim.errors import BadInput
+from cachesim.model import Layer, Spec, parse
+
+RECORDED = ["AAAA", "W32 A W32 A", "SSSS", "GGGAGGGA", "CCACAC", "C C W32 C W32 C", "HHH", "SSASSA", "GGGA+M"]
+
+
+@pytest.mark.parametrize("text", RECORDED)
+def test_notation_is_read_back(text: str) -> None:
+    assert parse(text).notation == text
+    assert parse(parse(text).notation) == parse(text)
+
+
+def test_spaces_are_free() -> None:
+    assert parse("CCW32C") == parse(" C C W32 C ") == Spec((Layer("C"), Layer("C"), Layer("W", 32), Layer("C")))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "model '' has no layers (for example GGGA)"),
+        ("+M", "model '+M' has no layers (for example GGGA)"),
+        ("gA", "model 'gA': 'gA' at column 1 is no layer (did you mean 'G'?)"),
+        ("A-A", "model 'A-A': '-A' at column 2 is no layer (layers are A, W, G, S, C, H)"),
+        ("AX", "model 'AX': unknown kind of layer 'X' (layers are A, W, G, S, C, H)"),
+        ("AW", "model 'AW': a W layer needs a window of 1 to 1048576, not 0 (for example W8)"),
+        ("A8", "model 'A8': layer A has no window, yet 8 is given (W8?)"),
+        ("W99999999", "model 'W99999999': window 99999999... is too large (at most 1048576)"),
+        ("A+MA", "model 'A+MA': '+MA' at column 2 is no layer (the only suffix is +M, at the end)"),
+        ("A" * 65, "model '" + "A" * 65 + "' has 65 layers, at most 64 are possible"),
+    ],
+)
+def test_bad_notation_is_one_line(text: str, line: str) -> None:
+    with pytest.raises(BadInput) as bad:
+        parse(text)
+    assert str(bad.value) == line
+
+
+def test_parts() -> None:
+    assert [layer.part for layer in parse("A W8 G S C H").layers] == ["base", "swa", "", "", "", "base"]
+    assert [layer.taps for layer in parse("A W8 G S C H").layers] == [0, 0, 4, 4, 3, 4]
