@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
+from cachesim.judge.judgement import Judgement
 from cachesim.scenarios.schema import Expect
-
-if TYPE_CHECKING:
-    from cachesim.judge.run import Judgement
 
 
 class Mismatch(NamedTuple):

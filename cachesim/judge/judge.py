@@ -41,14 +41,15 @@ class Judge:
 
     def __init__(self, model: Model | None) -> None:
         self.model = model
-        self._cold: dict[tuple[Tokens, tuple[int, ...]], ColdRun] = {}
+        self._cold: dict[Tokens, list[tuple[ColdRun, set[int], set[int]]]] = {}
 
     def judge(self, request: Request, answer: Answer, slot: Stored | None, stored: Sequence[Stored] = ()) -> Judged:
         """Judge one answered request. ``slot`` is what it left behind, ``stored`` everything else kept."""
         try:
-            armed = [(s, v) for s in stored if not (v := self.stored(s)).holds]
+            said = self.answer(request, answer)
             state = HOLDS if slot is None or answer.died else self.stored(slot)
-            return Judged(self.answer(request, answer), state, armed)
+            armed = [(s, v) for s in stored if not (v := self.stored(s)).holds]
+            return Judged(said, state, armed)
         except Exception as error:      # a checker that raises has decided nothing
             undecided = Verdict(None, why=f"the judge failed: {type(error).__name__}: {error}")
             return Judged(undecided, undecided)
@@ -65,7 +66,7 @@ class Judge:
         speak = tuple(range(len(request.prompt) - 1, len(tokens)))
         if [said.pos for said in answer.outputs] != list(speak):
             return Verdict(None, why="the answer does not say where it spoke")
-        return compare_outputs(answer.outputs, self.cold(tokens, speak))
+        return compare_outputs(answer.outputs, self.cold(tokens, speak, len(tokens)))
 
     def stored(self, stored: Stored) -> Verdict:
         """A stored object, against the cold run of the tokens that it is believed to hold."""
@@ -85,12 +86,13 @@ class Judge:
     def cold(self, tokens: Tokens, speak: tuple[int, ...] = (), mark: int | None = None) -> ColdRun:
         """The cold run of the tokens, from memory if it was made before in this run."""
         assert self.model is not None
-        key = (tokens, (*speak, -1 if mark is None else mark)) if self.model.exact else (tokens, ())
-        known = self._cold.get(key)
-        if known is None:
-            marks = () if mark is None else (mark,)
-            known = self._cold[key] = cold(self.model, tokens, speak=speak, marks=marks)
-        return known
+        for run, spoken, marked in self._cold.get(tokens, ()):
+            if not self.model.exact or (set(speak) <= spoken and (mark is None or mark in marked)):
+                return run
+        marks = () if mark is None else (mark,)
+        run = cold(self.model, tokens, speak=speak, marks=marks)
+        self._cold.setdefault(tokens, []).append((run, set(speak), set(marks)))
+        return run
 
 
 def compare_outputs(outputs: Sequence[Output], run: ColdRun) -> Verdict:

@@ -8,26 +8,16 @@ from typing import Any
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import EngineKit
 from cachesim.events import Log
-from cachesim.judge.blame import Account, Ledger
+from cachesim.judge.blame import Ledger
 from cachesim.judge.expect import Mismatch, compare_expected
-from cachesim.judge.judge import Judge, Judged
+from cachesim.judge.judge import Judge
+from cachesim.judge.judgement import Judgement
 from cachesim.judge.verdict import Verdict, worst
 from cachesim.model import Model
 from cachesim.oracle import ColdRun
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Scenario
 from cachesim.tokens import Tokens
-
-
-@dataclass(slots=True)
-class Judgement:
-    """One request of a run: its answer, the verdicts, the bill, the lengths of the slot's checkpoints afterwards."""
-
-    request: Request
-    answer: Answer
-    judged: Judged
-    account: Account
-    checkpoints: list[int]
 
 
 @dataclass(slots=True)

@@ -63,9 +63,12 @@ def layer_keys(seed: int, layer: int) -> LayerKeys:
 def token_digests(tokens: Sequence[int], seed: int) -> Digests:
     """(n,) what enters the first layer: one digest for each token, whatever its position."""
     try:
-        ids = np.array(tokens, dtype=np.uint64)
+        below = len(tokens) > 0 and min(tokens) < 0         # NumPy 1.26 would wrap it
+        ids = np.array(() if below else tokens, dtype=np.uint64)
     except (OverflowError, ValueError, TypeError):
-        raise BadInput("a token is an integer from 0 to 2**64 - 1") from None
+        below = True
+    if below:
+        raise BadInput("a token is an integer from 0 to 2**64 - 1")
     return mix(ids * np.uint64(_GOLDEN) + np.uint64(mix_int(seed)))
 
 

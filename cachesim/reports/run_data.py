@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cachesim.judge.run import Judgement, Run
+from cachesim.judge.judgement import Judgement
+from cachesim.judge.run import Run
 
 
 def run_data(run: Run) -> dict[str, Any]:

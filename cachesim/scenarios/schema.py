@@ -42,7 +42,7 @@ LOWEST: Mapping[str, int] = {"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "
 """Smallest value of an option; 0 where nothing is said."""
 
 OPEN: Mapping[str, int] = {"parallel": -1, "cache_ram": -1, "checkpoint_min_step": -1}
-"""The value by which an option is left open: four slots with a unified cache; no byte limit; the default of the version."""
+"""The value by which an option is left open: four slots, unified; no byte limit; the default of the version."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,20 +5,16 @@ Source: llama.cpp tools/server/server-context.cpp update_slots, state STARTED (3
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cachesim import events as ev
+from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.rules.checkpoint_use import Need
 from cachesim.engines.llama_cpp.rules.facts import Ask, Resume
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.errors import Aborted
 from cachesim.tokens import common_prefix
 
-if TYPE_CHECKING:
-    from cachesim.engines.llama_cpp.server import Server
 
-
-def begin_prompt(srv: Server, slot: Slot, task: Task) -> bool:
+def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     """Settle n_past and cut the slot's tokens to it. False = the prompt is refused, the slot released."""
     request, prompt = task.request, task.request.prompt
     srv.emit(ev.NewPrompt(slot.id, task.id, srv.settings.n_ctx_slot, request.n_keep, len(prompt)))
@@ -46,14 +42,14 @@ def begin_prompt(srv: Server, slot: Slot, task: Task) -> bool:
     return True
 
 
-def _ask(srv: Server, slot: Slot, n_past: int, n_tokens: int) -> Ask:
+def _ask(srv: Core, slot: Slot, n_past: int, n_tokens: int) -> Ask:
     pos_min = srv.memory.pos_min(slot.id)
     if 0 < n_past <= len(slot.tokens) and pos_min < 0:
         raise Aborted(f"pos_min == -1, but n_past > 0 - should not happen (slot {slot.id}, n_past {n_past})")
     return Ask(n_past, n_past, len(slot.tokens), n_tokens, pos_min, srv.settings.n_swa, srv.settings.exact)
 
 
-def _use_checkpoint(srv: Server, slot: Slot, task: Task, ask: Ask) -> Resume:
+def _use_checkpoint(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
     """Go back to a checkpoint if the live memory does not serve, and erase those that no longer hold."""
     resume = Resume(ask.pos_next, ask.n_past)
     need: Need = srv.decide(srv.rules.ckpt_need(ask), slot)
@@ -70,7 +66,7 @@ def _use_checkpoint(srv: Server, slot: Slot, task: Task, ask: Ask) -> Resume:
     return resume
 
 
-def _search(srv: Server, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
+def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
     pick = srv.rules.ckpt_pick(slot.facts, ask, thold)
     found: int | None = srv.decide(pick, slot)
     examined = slot.facts[found or 0 :]

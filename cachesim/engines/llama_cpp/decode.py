@@ -5,21 +5,17 @@ Source: llama.cpp tools/server/server-context.cpp decode, post_decode (3f545be);
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cachesim import events as ev
 from cachesim.engines.base import Output
+from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.slot import Slot, State
 
-if TYPE_CHECKING:
-    from cachesim.engines.llama_cpp.server import Server
-
 FATAL = {NO_ROOM: "Context size has been exceeded.", BAD_BATCH: "Invalid input batch."}
 
 
-def decode(srv: Server, batch: Batch) -> None:
+def decode(srv: Core, batch: Batch) -> None:
     """Evaluate the batch view by view; after each view the slots whose token lies in it speak."""
     n, off = srv.settings.n_batch, 0
     while off < len(batch):
@@ -39,7 +35,7 @@ def decode(srv: Server, batch: Batch) -> None:
         srv.emit(ev.KvFull(n, ret))
 
 
-def purge_idle(srv: Server) -> bool:
+def purge_idle(srv: Core) -> bool:
     """IDLE-PURGE: with a unified cache, the first idle slot that holds something is emptied, unsaved."""
     if not srv.settings.unified:
         return False
@@ -51,7 +47,7 @@ def purge_idle(srv: Server) -> bool:
     return False
 
 
-def give_up(srv: Server, text: str, off: int, n_batch: int, ret: int) -> None:
+def give_up(srv: Core, text: str, off: int, n_batch: int, ret: int) -> None:
     """Every busy slot gets the error, is released and emptied."""
     srv.emit(ev.Error(f"{text} off = {off}, n_batch = {n_batch}, ret = {ret}"))
     for slot in srv.slots:
@@ -61,7 +57,7 @@ def give_up(srv: Server, text: str, off: int, n_batch: int, ret: int) -> None:
     srv.emit(ev.Error(f"decode() failed: {text}"))
 
 
-def post_decode(srv: Server, off: int, n: int) -> None:
+def post_decode(srv: Core, off: int, n: int) -> None:
     """Sampling and stop tests for the slots whose output token lies in the view."""
     for slot in srv.slots:
         if not slot.busy or not off <= slot.at < off + n:
@@ -77,7 +73,7 @@ def post_decode(srv: Server, off: int, n: int) -> None:
         sample(srv, slot)
 
 
-def sample(srv: Server, slot: Slot) -> None:
+def sample(srv: Core, slot: Slot) -> None:
     """The next token, forced or from the sampler; the generation ends if the rule says so."""
     task = slot.task
     assert task is not None

@@ -5,20 +5,16 @@ Source: llama.cpp tools/server/server-context.cpp update_slots, create_checkpoin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cachesim import events as ev
+from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.rules.facts import Chunk, Ckpt
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot, State, Task
 from cachesim.errors import Aborted
 from cachesim.tokens import POS_INF
 
-if TYPE_CHECKING:
-    from cachesim.engines.llama_cpp.server import Server
 
-
-def add_prompt(srv: Server, slot: Slot, task: Task, batch: Batch) -> None:
+def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
     """Trim the memory to the slot's tokens, then append the next chunk of the prompt to slot and batch."""
     start, prompt = len(slot.tokens), task.request.prompt
     trim(srv, slot, task, start)
@@ -39,7 +35,7 @@ def add_prompt(srv: Server, slot: Slot, task: Task, batch: Batch) -> None:
     consider_checkpoint(srv, slot, task, chunk, stop)
 
 
-def trim(srv: Server, slot: Slot, task: Task, n_tokens: int) -> None:
+def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     """TRIM: everything behind the slot's tokens leaves the memory. A refusal ends the process."""
     srv.emit(ev.Batch(slot.id, task.id, n_tokens, n_tokens))
     if not srv.memory.seq_rm(slot.id, n_tokens, POS_INF):
@@ -47,7 +43,7 @@ def trim(srv: Server, slot: Slot, task: Task, n_tokens: int) -> None:
     srv.changed(slot, "truncated", task.answer.deciding)
 
 
-def consider_checkpoint(srv: Server, slot: Slot, task: Task, chunk: Chunk, stop: int) -> None:
+def consider_checkpoint(srv: Core, slot: Slot, task: Task, chunk: Chunk, stop: int) -> None:
     """CKPT-CREATE, CKPT-SPACING, CKPT-LIMIT: keep the state before the chunk, if the rules say so."""
     pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
     yes: bool = srv.decide(srv.rules.ckpt_create(chunk, stop, slot.facts, pos_min), slot)

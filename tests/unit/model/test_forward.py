@@ -16,15 +16,22 @@ from cachesim.model import LayerState, Run, make_model, same_state
 from tests.unit.model.plain_store import PlainStore, feed, prefill
 
 ALL_KINDS = "A W8 G S C H"
-TOKENS = random.Random(7).sample(range(5000), 80)
-PINNED = {"AAAA": "0723af1f5e14f988", "W8 A W3": "b416be894e7b385e", "GGGA": "522890c8f0a27876", "SSCC": "c6647b18f6aa604e", "HH": "454a3d0466e475ae"}
+TOKENS = random.Random(7).sample(range(5000), 600)
+PINNED = {
+    "AAAA": "1a73ae63729eb90c",
+    "W8 A W3": "1228d734b0af2f33",
+    "GGGA": "94bec3de9b2e9980",
+    "SSCC": "79d32ee929276325",
+    "HH": "75a3803a28c288b6",
+}
+IN_A_PROCESS = "import tests.unit.model.test_forward as t; print(t.json.dumps({n: t.bits(n) for n in t.PINNED}))"
 
 
 def bits(notation: str) -> str:
-    """A digest of everything that a model computes over 80 tokens, by way of uneven chunks."""
+    """A digest of everything that a model computes over 600 tokens, by way of uneven chunks."""
     model, store = make_model(notation, True), PlainStore(1)
     found = hashlib.sha256()
-    for at, stop in ((0, 1), (1, 40), (40, 79), (79, 80)):
+    for at, stop in ((0, 1), (1, 40), (40, 599), (599, 600)):
         said = feed(model, store, [Run(0, at, TOKENS[at:stop])])[0]
         assert said.x is not None
         found.update(said.digest.tobytes() + said.x.tobytes() + model.readout(said.x).tobytes())
@@ -39,11 +46,12 @@ def test_bits_are_pinned(notation: str) -> None:
 
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_threads_do_not_matter(threads: str) -> None:
-    """In a process of its own: BLAS reads its number of threads at the start."""
-    root = Path(__file__).parents[3]
-    code = "import json; from tests.unit.model.test_forward import PINNED, bits; print(json.dumps({n: bits(n) for n in PINNED}))"
+    """In a process of its own: BLAS reads its number of threads at the start. Chunks are large enough to share."""
     env = os.environ | {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_PROCESS],
+        cwd=Path(__file__).parents[3], env=env, capture_output=True, text=True, check=True,
+    )                                                           # fmt: skip
     assert json.loads(done.stdout) == PINNED
 
 
@@ -54,7 +62,7 @@ def test_make_model_builds_once() -> None:
 def test_provenance_alone_is_the_same_provenance() -> None:
     stores = PlainStore(), PlainStore()
     said = [
-        prefill(make_model(ALL_KINDS, exact), store, 0, TOKENS, 9)
+        prefill(make_model(ALL_KINDS, exact), store, 0, TOKENS[:80], 9)
         for exact, store in zip((True, False), stores, strict=True)
     ]
     assert (said[0].digest == said[1].digest).all() and said[0].x is not None and said[1].x is None
@@ -73,7 +81,7 @@ def test_everything_put_is_frozen_or_fresh(exact: bool) -> None:
     prefill(model, store, 0, TOKENS[:20], 6)
     checkpoint = dict(store.states)
     copies = {key: LayerState(*(None if x is None else np.copy(x) for x in state)) for key, state in checkpoint.items()}
-    prefill(model, store, 0, TOKENS[20:], 6, pos0=20)
+    prefill(model, store, 0, TOKENS[20:80], 6, pos0=20)
     assert all(same_state(checkpoint[key], copies[key]) for key in checkpoint)
     assert not any(same_state(checkpoint[key], store.states[key]) for key in checkpoint)
     assert not any(x.flags.writeable for state in checkpoint.values() for x in state if isinstance(x, np.ndarray))
@@ -84,7 +92,7 @@ def test_everything_put_is_frozen_or_fresh(exact: bool) -> None:
 def test_a_faulty_store_shows(kind: str, fault: str) -> None:
     model, store = make_model(kind, True), PlainStore()
     prefill(model, store, 0, TOKENS[:50], 50)
-    prefill(model, store, 1, TOKENS[30:], 50)
+    prefill(model, store, 1, TOKENS[30:80], 50)
     cells, other = store.cells[0], store.cells[1]
     if fault == "missing":
         del cells[20]
@@ -124,7 +132,7 @@ def test_a_store_that_miscounts_is_our_fault() -> None:
 def test_shift(exact: bool) -> None:
     """Rows moved back by 7: digests as if written there, K rotated and bounded, V untouched, input untouched."""
     model, store = make_model("A", exact), PlainStore()
-    prefill(model, store, 0, TOKENS, 80)
+    prefill(model, store, 0, TOKENS[:80], 80)
     rows, old = store.rows_of(0, 0), np.arange(80)
     moved = model.shift_rows(rows, old, old - 7)
     assert (model.shift_rows(moved, old - 7, old).digest == rows.digest).all()

@@ -36,7 +36,7 @@ def test_lookup_takes_the_nearest(x: float, place: int) -> None:
 
 def test_softmax_weights_end_in_zero() -> None:
     assert tables.WEIGHTS[0] == tables.WEIGHT_ONE and tables.WEIGHTS[-1] == 0
-    assert (np.diff(tables.WEIGHTS) <= 0).all() and (tables.WEIGHTS == np.rint(tables.WEIGHTS)).all()
+    assert (np.diff(tables.WEIGHTS) <= 0).all() and (np.rint(tables.WEIGHTS) == tables.WEIGHTS).all()
 
 
 def test_rotation_by_nothing_is_nothing() -> None:
@@ -47,5 +47,6 @@ def test_rotation_by_nothing_is_nothing() -> None:
 def test_score_depends_on_the_distance_only_up_to_rounding() -> None:
     """Accuracy: q and k turned by the same angle meet as before."""
     q, k = (np.rint(np.linspace(-a, 2 * a, 16) * 2**20)[None, None] for a in (1.0, 1.7))
-    at = [float((rotate(q, turns(np.array([p + 5])), 1.0) * rotate(k, turns(np.array([p])), 1.0)).sum()) for p in (0, 3000)]
-    assert abs(at[0] / at[1] - 1) < 1e-4
+    near, far = ((turns(np.array([p + 5])), turns(np.array([p]))) for p in (0, 3000))
+    scores = [float((rotate(q, asked, 1.0) * rotate(k, held, 1.0)).sum()) for asked, held in (near, far)]
+    assert abs(scores[0] / scores[1] - 1) < 1e-4

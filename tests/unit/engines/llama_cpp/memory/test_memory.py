@@ -8,6 +8,7 @@ import pytest
 from cachesim.engines.llama_cpp.memory.kinds import model_kind
 from cachesim.engines.llama_cpp.memory.memory import Sizes, pad, window_cells
 from cachesim.engines.llama_cpp.memory.state import StateReadError
+from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.errors import BadInput, Crash
 from cachesim.events import SeqRm
 from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World, held
@@ -175,15 +176,12 @@ def test_a_small_context_makes_both_caches_of_a_pair_equal_and_shiftable():
     assert World("gemma3", n_ctx_seq=256).memory.can_shift() is True
 
 
-def test_a_shared_batch_of_two_streams_is_cut_equally_and_a_unified_one_simply():
-    for unified, sizes in ((True, [4, 1]), (False, [2, 2, 1])):
-        world = World("A", n_seq=2, unified=unified)
-        from cachesim.engines.llama_cpp.memory.ubatch import Batch
-        batch = Batch()
-        for seq, pos in ((0, 0), (0, 1), (0, 2), (0, 3), (1, 0)):
-            batch.add(5, pos, seq, False)
-        placed = world.memory.init_batch(batch, 4)
-        assert [p.ubatch.n for p in placed] == ([4, 1] if unified else [2, 2, 1]), sizes
+@pytest.mark.parametrize("unified, sizes", [(True, [4, 1]), (False, [2, 3])])
+def test_one_stream_is_cut_simply_and_two_equally(unified, sizes):
+    world, batch = World("A", n_seq=2, unified=unified), Batch()
+    for seq, pos in ((0, 0), (0, 1), (0, 2), (0, 3), (1, 0)):
+        batch.add(5, pos, seq, False)
+    assert [placed.ubatch.n for placed in world.memory.init_batch(batch, 4)] == sizes
 
 
 def test_check_finds_parts_that_end_differently():

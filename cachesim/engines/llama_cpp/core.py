@@ -1,0 +1,106 @@
+"""What every part of the server works on: rules, memory, slots, log, and the few acts that all of them share.
+
+The parts (select, begin, fill, decode) are functions of a ``Core``; every decision is a rule of the profile. ``decide``
+asks, the part acts, ``emit`` tells.
+Source: llama.cpp tools/server/server-context.cpp server_context_impl, server_slot (3f545be); spec 3.2, 3.3.
+"""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from collections import deque
+from typing import Any, Callable, Sequence
+
+from cachesim import events as ev
+from cachesim.engines.base import Decision, Request
+from cachesim.engines.llama_cpp.memory.context import Context
+from cachesim.engines.llama_cpp.memory.kinds import ModelKind
+from cachesim.engines.llama_cpp.memory.memory import Memory
+from cachesim.engines.llama_cpp.options import Options, settings
+from cachesim.engines.llama_cpp.profiles import Rules
+from cachesim.engines.llama_cpp.prompt_cache import PromptCache
+from cachesim.engines.llama_cpp.rules.prompt_cache import Limits
+from cachesim.engines.llama_cpp.slot import Slot, State, Task
+from cachesim.model import Model
+from cachesim.tokens import POS_INF
+
+Sampler = Callable[[Sequence[int], Request, int], int]
+SAMPLED = 1 << 40        # sampled tokens are numbered from here, so that no prompt word contains one by chance
+
+
+def forced_or_hashed(held: Sequence[int], request: Request, n_gen: int) -> int:
+    """The request's forced token number n_gen; where there is none, a token that depends on everything held:
+    the same conversation always goes on in the same way."""
+    if request.forced is not None and n_gen < len(request.forced):
+        return request.forced[n_gen]
+    return SAMPLED + zlib.crc32(array("q", held).tobytes())
+
+
+class Core:
+    """One llama-server of a given version, with its memory. ``model`` None = positions only, nothing computed."""
+
+    def __init__(
+        self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
+        sampler: Sampler = forced_or_hashed,
+    ) -> None:
+        self.rules, self.kind, self.log, self.sampler, self.emit = rules, kind, log, sampler, log.emit
+        self.settings = settings(opts, kind, rules.min_step)
+        self.memory = Memory(
+            kind, self.settings.sizes, model,
+            keep=lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value,
+            refuses=lambda pos, p0, p1: rules.rs_rm(pos, p0, p1).value,
+            emit=log.emit,
+        )
+        self.context = Context(self.memory, model, self.settings.n_batch, self.settings.n_ubatch, log.emit)
+        limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
+        self.cache = PromptCache(rules, self.memory, limits, log) if self.settings.has_cache else None
+        self.slots = [Slot(i) for i in range(self.settings.n_slots)]
+        self.queue: deque[Task] = deque()
+        self.deferred: deque[Task] = deque()
+        self.tick = 0
+        self.dead = False
+
+    def decide(self, decision: Decision, slot: Slot | None) -> Any:
+        """Write a decision down; returns its value."""
+        self.log.emit(ev.Decided(slot.id if slot else None, decision.rule, decision.value, decision.because))
+        return decision.value
+
+    def changed(self, slot: Slot | None, cause: str, rule: str = "") -> None:
+        """Restore points may have come or gone, because of this rule."""
+        self.log.emit(ev.Changed(slot.id if slot else None, cause, rule))
+
+    def clear(self, slot: Slot) -> None:
+        """PROMPT-CLEAR: the slot's sequence leaves the memory, its tokens are forgotten."""
+        self.emit(ev.SlotClear(slot.id, slot.id_task, len(slot.tokens)))
+        self.memory.seq_rm(slot.id, 0, POS_INF)
+        slot.tokens.clear()
+        clear = self.rules.clear(len(slot.checkpoints))
+        if self.decide(clear, slot):
+            slot.checkpoints.clear()
+        self.changed(slot, "cleared", clear.rule)
+
+    def release(self, slot: Slot) -> None:
+        """The task ends; tokens and checkpoints stay. The oldest deferred task gets its turn."""
+        task = slot.task
+        assert task is not None
+        self.emit(ev.Release(slot.id, task.id, len(slot.tokens), int(slot.truncated)))
+        answer = task.answer
+        answer.id_slot, answer.tokens_cached, answer.predicted_n = slot.id, len(slot.tokens), slot.n_gen
+        answer.truncated, answer.slot_tokens = slot.truncated, tuple(slot.tokens)
+        slot.state, slot.task, slot.t_last, slot.at = State.IDLE, None, self.next_tick(), -1
+        if self.deferred:
+            self.queue.appendleft(self.deferred.popleft())
+
+    def fail(self, slot: Slot, status: int, text: str) -> None:
+        """The client of the slot's task gets an error; the slot is released."""
+        task = slot.task
+        assert task is not None
+        self.emit(ev.Error(f"error: {text}"))
+        task.answer.status, task.answer.error = status, text
+        self.release(slot)
+
+    def next_tick(self) -> int:
+        """The server's clock: releases, tasks and iterations in their order."""
+        self.tick += 1
+        return self.tick - 1

@@ -1,0 +1,91 @@
+"""Which slot does a task get, and what becomes of the idle ones?
+
+Source: llama.cpp tools/server/server-context.cpp get_available_slot, launch_slot_with_task (3f545be); spec 3.4, 3.6.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from cachesim import events as ev
+from cachesim.engines.llama_cpp.core import Core
+from cachesim.engines.llama_cpp.rules.choice import Choice, IdlePlan, SlotFacts
+from cachesim.engines.llama_cpp.rules.prompt_cache import part
+from cachesim.engines.llama_cpp.slot import Slot, State, Task
+from cachesim.tokens import common_prefix
+
+
+def process(srv: Core, task: Task) -> None:
+    """Give the task a slot, or defer it."""
+    slot = available(srv, task)
+    if slot is None or slot.busy:
+        srv.deferred.append(task)
+        return
+    slot.task, slot.state = task, State.STARTED
+    slot.n_gen, slot.truncated = 0, False
+    srv.emit(ev.Launch(slot.id, task.id, 0))
+    if srv.settings.cache_idle_slots:
+        save_idle(srv)
+
+
+def available(srv: Core, task: Task) -> Slot | None:
+    """SLOT-SELECT: choose a slot, and let the prompt cache replace what it holds."""
+    request, prompt = task.request, list(task.request.prompt)
+    facts = [
+        SlotFacts(s.id, s.busy, len(s.tokens), 0 if s.busy else common_prefix(s.tokens, prompt), s.t_last)
+        for s in srv.slots
+    ]
+    decision = srv.rules.slot_select(facts, len(prompt), request.id_slot, srv.settings.sps)
+    choice: Choice | None = decision.value
+    _tell_choice(srv, facts, choice, len(prompt), request.id_slot)
+    if choice is None:
+        return None
+    slot = srv.slots[choice.slot]
+    srv.decide(decision, slot)
+    slot.loaded = False
+    if choice.update and srv.cache is not None:
+        srv.emit(ev.PcBegin())
+        srv.cache.save(slot)
+        if not srv.cache.load(slot, prompt):
+            srv.clear(slot)
+        srv.cache.update()
+    return slot
+
+
+def _tell_choice(srv: Core, facts: Sequence[SlotFacts], choice: Choice | None, asked: int, id_slot: int) -> None:
+    by = choice.by if choice else ""
+    looked = [f for f in facts if choice and f.id == choice.slot] if by == "id" else facts
+    if choice and by == "id":
+        srv.emit(ev.SlotById(choice.slot, srv.slots[choice.slot].id_task, id_slot))
+    for fact in looked if srv.settings.sps and by != "name" else ():
+        id_task = srv.slots[fact.id].id_task
+        if fact.busy:
+            srv.emit(ev.SlotSkipBusy(fact.id, id_task))
+        elif not fact.held:
+            srv.emit(ev.SlotSkipEmpty(fact.id, id_task))
+        else:
+            f_sim = ev.share(part(fact.lcp, asked)) if asked else 0.0
+            srv.emit(ev.SlotSim(fact.id, id_task, f_sim, fact.lcp, asked, srv.settings.sps))
+    if choice and by == "lcp":
+        shares = ev.share(choice.f_sim), srv.settings.sps, ev.share(choice.f_keep)
+        srv.emit(ev.SlotByLcp(choice.slot, None, *shares))
+    elif choice and by == "lru":
+        srv.emit(ev.SlotByLru(choice.slot, None))
+
+
+def save_idle(srv: Core) -> None:
+    """IDLE-SAVE: idle slots go to the prompt cache, and with a unified cache they are emptied."""
+    assert srv.cache is not None
+    for slot in srv.slots:
+        if slot.busy:
+            continue
+        plan: IdlePlan = srv.decide(srv.rules.idle_save(srv.settings.unified, len(slot.tokens)), slot)
+        if plan.say:
+            srv.emit(ev.IdleSave(slot.id, None))
+        saved = plan.save and srv.cache.save(slot)
+        if plan.clear == "before":
+            srv.clear(slot)
+        if saved:
+            srv.cache.update()
+        if plan.clear == "after":
+            srv.clear(slot)

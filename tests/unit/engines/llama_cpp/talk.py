@@ -1,0 +1,85 @@
+"""A server to talk to: words instead of token lists, answers and events instead of internals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from zlib import crc32
+
+from cachesim.engines.base import Request
+from cachesim.engines.llama_cpp import start
+from cachesim.engines.llama_cpp.profiles import PROFILES
+from cachesim.events import Log
+from cachesim.judge.judge import Judge
+from cachesim.engines.registry import engine_of
+
+MODELS = {"A": "AA", "W": "W8 A", "R": "SS", "H": "GA", "HW": "C W8"}
+SMALL = {"ctx_size": 256, "batch_size": 64, "ubatch_size": 4}
+
+
+def word(name, n, first=0):
+    """Tokens first .. first+n-1 of a word; different words share no token."""
+    base = 1000 + crc32(name.encode()) % 900_000 * 1000
+    return tuple(range(base + first, base + first + n))
+
+
+class Talk:
+    """One server. ``ask`` waits for the answer, ``send`` does not."""
+
+    def __init__(self, kind="A", profile="head", mode="provenance", rules=None, **flags):
+        self.log, self.profile = Log(), f"llama_cpp@{profile}"
+        self.server = start(self.profile, MODELS.get(kind, kind), {**SMALL, **flags}, mode, self.log)
+        if rules:
+            self.server.rules = replace(PROFILES[self.profile], **rules)
+        self.judge = Judge(self.server.context.model)
+        self.requests = {}
+
+    def send(self, prompt, n=1, **more):
+        request = Request(tuple(prompt), n_predict=n, **more)
+        answer = self.server.submit(request)
+        self.requests[answer.request] = request
+        return answer
+
+    def ask(self, prompt, n=1, **more):
+        answer = self.send(prompt, n, **more)
+        self.work()
+        return answer
+
+    def work(self):
+        server = self.server
+        while server.queue or any(slot.busy for slot in server.slots):
+            server.iterate()
+            server.memory.check()
+
+    def events(self, answer, *kinds):
+        """The logged events of a request, or those of some kinds, as a trace would hold them."""
+        found = [e.record(one_slot=len(self.server.slots) == 1) for e in self.log.of(answer.request) if e.logged]
+        return [e for e in found if not kinds or e["ev"] in kinds]
+
+    def kinds(self, answer, *kinds):
+        return [e["ev"] for e in self.events(answer, *kinds)]
+
+    def lengths(self, slot=0):
+        """n_tokens of the slot's checkpoints, oldest first."""
+        return [c.facts.n_tokens for c in self.server.slots[slot].checkpoints]
+
+    def held(self):
+        """Tokens per slot."""
+        return [len(slot.tokens) for slot in self.server.slots]
+
+    def entries(self):
+        """Lengths of the stored conversations, oldest first."""
+        return [len(entry.tokens) for entry in self.server.cache.entries]
+
+    def right(self, answer):
+        """Was the answer, and what it left behind, a cold run's?"""
+        kit = engine_of(self.profile)
+        slot = kit.live(self.server, answer.id_slot) if answer.status == 200 and not answer.died else None
+        return self.judge.judge(self.requests[answer.request], answer, slot).equal_cold
+
+
+def reuse(*answers):
+    """(cache_n, prompt_n) of each answer."""
+    return [(a.cache_n, a.prompt_n) for a in answers]
+
+
+__all__ = ["MODELS", "Talk", "reuse", "word"]

@@ -1,0 +1,79 @@
+"""Each version differs from its neighbour exactly where its history says."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from itertools import combinations
+
+import pytest
+
+from cachesim.engines.base import RULES, Decision
+from cachesim.engines.llama_cpp.profiles import COMMITS, PROFILES, differences, rule_fields
+from cachesim.engines.llama_cpp.rules import prompt
+
+OLDER_THAN_HEAD = {
+    "slot_select": "LC-SLOT-SELECT.SL2", "pc_alloc": "LC-PC-ALLOC.PC5", "pc_update": "LC-PC-UPDATE.PC5",
+    "idle_save": "LC-IDLE-SAVE.UNIFIED", "clear": "LC-CLEAR.TOKENS", "ckpt_pick": "LC-CKPT-PICK.PK2",
+    "ckpt_break": "LC-CKPT-BREAK.CR7", "ckpt_create": "LC-CKPT-CREATE.CR7", "ckpt_spacing": "LC-CKPT-SPACING.NONE",
+    "min_step": 256,
+    "silent": {"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand", "slot_by_id", "ckpt_too_close"},
+}
+CLONE = {"pc_after_hit": "LC-PC-LOAD.CLONE"}
+# neighbour, profile: what the second does differently (history, sections 2, 3, 5.2, 5.4, 6.2 and 7)
+STEPS = [
+    ("head", "pr24143-on-head", CLONE),
+    ("head", "base-24143", OLDER_THAN_HEAD),
+    ("base-24143", "pr24143-on-base", CLONE),
+    ("base-24143", "base-24035", {"ckpt_need": "LC-CKPT-NEED.TH3"}),
+    ("base-24035", "24035-v1", {
+        "ckpt_pick": "LC-CKPT-PICK.V1", "ckpt_restore": "LC-CKPT-RESTORE.COUNT", "ckpt_erase": "LC-CKPT-ERASE.V1"}),
+    ("head", "24035-v3", {
+        "ckpt_pick": "LC-CKPT-PICK.V3", "ckpt_restore": "LC-CKPT-RESTORE.COUNT", "ckpt_erase": "LC-CKPT-ERASE.V3",
+        "ckpt_break": "LC-CKPT-BREAK.V3", "ckpt_create": "LC-CKPT-CREATE.V3", "ckpt_limit": "LC-CKPT-LIMIT.DENSEST"}),
+]  # fmt: skip
+
+
+def profile(name):
+    return PROFILES[f"llama_cpp@{name}"]
+
+
+@pytest.mark.parametrize("old, new, want", STEPS, ids=[f"{a}-{b}" for a, b, _ in STEPS])
+def test_differences_to_the_neighbour(old, new, want):
+    found = {name: getattr(b, "rule", b) for name, _, b in differences(profile(old), profile(new))}
+    assert found == want
+
+
+def test_every_profile_is_reached_from_head():
+    assert {f"llama_cpp@{name}" for step in STEPS for name in step[:2]} == set(PROFILES)
+
+
+@pytest.mark.parametrize("a, b", list(combinations(sorted(PROFILES), 2)))
+def test_no_two_profiles_are_equal(a, b):
+    assert differences(PROFILES[a], PROFILES[b])
+
+
+def test_numbers_of_head():
+    head = profile("head")
+    assert (head.min_step, head.host_header, head.silent, head.inferred) == (8192, 8, frozenset(), ())
+    assert COMMITS == {"3f545beccee69d9975f466ec7e45fd9aacd8ba90": "llama_cpp@head"}
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES))
+def test_a_profile_is_named_sourced_and_made_of_registered_rules(name):
+    rules = PROFILES[name]
+    assert rules.name == name and rules.source and rules.build
+    assert all(RULES[fn.rule] is fn for fn in rule_fields(rules).values())
+    assert set(rules.inferred) <= {f.name for f in fields(rules)}
+
+
+def test_what_was_inferred_is_marked():
+    assert {n: set(r.inferred) for n, r in PROFILES.items() if r.inferred} == {
+        "llama_cpp@24035-v1": {"ckpt_pick", "ckpt_restore", "ckpt_erase"},
+        "llama_cpp@24035-v3": {"ckpt_pick", "ckpt_restore", "ckpt_erase", "ckpt_break", "ckpt_create", "ckpt_limit"},
+        "llama_cpp@pr24143-on-base": {"pc_after_hit"},
+    }
+
+
+def test_a_decision_names_the_rule_that_made_it():
+    assert prompt.need_one(3, 3) == Decision("LC-NPAST-ONE", 2, {"n_past": 3, "n_tokens": 3})
+    assert prompt.need_one.rule == "LC-NPAST-ONE"
