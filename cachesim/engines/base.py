@@ -54,7 +54,9 @@ class Request:
     ``forced`` holds the generated tokens (n_predict of them at most are taken, the last is never
     evaluated); None lets the engine's sampler choose. ``user_starts`` are the indices in ``prompt`` at
     which user messages begin, as the client's template marks them. ``byte_pos`` is the byte offset of the
-    last user message where a client of an old server sent one. ``None`` = the engine's default.
+    last user message where a client of an old server sent one. ``None`` = the engine's default. ``n_cmpl`` > 1 asks for
+    further completions, forced by ``children_forced``. ``cancel_at``: the client hangs up, and the request ends after
+    the iteration in which the slot has come to hold that many tokens.
     """
 
     prompt: Tokens
@@ -68,6 +70,8 @@ class Request:
     n_discard: int = 0
     n_cache_reuse: int | None = None
     n_cmpl: int = 1
+    children_forced: tuple[Tokens, ...] = ()
+    cancel_at: int | None = None
 
 
 class Output(NamedTuple):
@@ -99,6 +103,10 @@ class Answer:
     restored: bool = False          # some of cache_n came back from a checkpoint or a stored conversation
     deciding: str = ""              # id of the rule that settled cache_n
     died: bool = False              # the simulated process ended while this request was worked on
+    cancelled: bool = False
+    done: bool = False
+    shifts: list[tuple[int, int, int]] = field(default_factory=list)   # context shifts: tokens held, n_keep, n_discard
+    children: list[Answer] = field(default_factory=list)
 
 
 class Engine(Protocol):

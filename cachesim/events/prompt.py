@@ -28,6 +28,48 @@ class NewPrompt(SlotEvent):
 
 
 @frozen
+class ReuseChunk(SlotEvent):
+    ev = "reuse_chunk"
+    n: int
+    c0: int
+    c1: int
+    p0: int
+    p1: int
+
+
+@frozen
+class ReuseResult(SlotEvent):
+    ev = "reuse_result"
+    n_past: int
+
+
+@frozen
+class ReuseUnsupported(SlotEvent):
+    ev = "reuse_unsupported"
+
+
+@frozen
+class CtxShift(SlotEvent):
+    ev = "ctx_shift"
+    n_keep: int
+    n_left: int
+    n_discard: int
+
+
+@frozen
+class CopyToChild(SlotEvent):
+    ev = "copy_to_child"
+    child: int
+
+
+@frozen
+class Cancel(Event):
+    """The client's hang-up was noticed; its place among the events means nothing."""
+
+    ev = "cancel"
+
+
+@frozen
 class CkptCheck(SlotEvent):
     ev = "ckpt_check"
     pos_min: int

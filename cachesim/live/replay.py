@@ -1,20 +1,24 @@
 """Does our server decide as the real one did? Drives a profile with a trace's requests and compares step by step.
 
 A step agrees iff cache_n, prompt_n, tokens_cached, slot, truncated and every recorded event with every field are equal,
-in order. The generated tokens are the recorded ones.
+in order. The generated tokens are the recorded ones. A group of requests sent at the same time is one step.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Callable, Mapping, Sequence
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import engine_of
-from cachesim.events import Log
+from cachesim.events import Event, Log
+from cachesim.live.arrivals import send
 from cachesim.live.trace import Trace, TraceStep
 
 FIELDS = ("cache_n", "prompt_n", "tokens_cached", "id_slot", "truncated")
+SLOT_FIELDS = ("n_saved", "n_written", "n_restored", "n_read", "n_erased", "status")
 
 
 @dataclass(slots=True)
@@ -46,52 +50,120 @@ def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Repl
     if trace.out:
         out.steps_undecided = out.steps
         return out
-    kit = engine_of(trace.profile)
-    log = Log()
-    server = kit.start(trace.profile, trace.model, trace.flags, mode, log)
-    silent = kit.profiles[trace.profile].silent
-    equal: list[bool | None] = []
-    for step in trace.steps:
-        assert step.request is not None
-        answer = server.complete(step.request)
-        if check is not None and mode != "none":
-            equal.append(check(server, step.request, answer))
-        ours = [
-            event.record(one_slot=trace.server.get("n_slots") == 1)
-            for event in log.of(answer.request)
-            if event.logged and event.ev not in silent
-        ]
-        _compare(out, step, answer, ours)
-    if equal:
-        out.broken = [step.number for step, same in zip(trace.steps, equal, strict=True) if same is False]
-        out.verdicts_agree = sum(
-            same is not None and (step.number in trace.inexact) == (not same)
-            for step, same in zip(trace.steps, equal, strict=True)
-        )
+    with TemporaryDirectory(prefix="cachesim-") as folder:
+        run = _Run(trace, mode, Path(folder), check if mode != "none" else None)
+        for step in trace.steps:
+            run.step(out, step)
+    if run.check is not None:
+        out.verdicts_agree = run.verdicts_agree
     return out
 
 
-def _compare(out: Replayed, step: TraceStep, answer: Answer, ours: list[dict[str, Any]]) -> None:
-    same = sum(1 for theirs, mine in zip(step.events, ours, strict=False) if theirs == mine)
-    out.events_agree += same
-    wrong = difference(step, answer, ours)
-    if wrong is None:
-        out.steps_agree += 1
-    elif out.first is None:
-        out.first = {"step": step.number, **wrong}
+class _Run:
+    """A server on its way through a trace."""
+
+    def __init__(self, trace: Trace, mode: str, folder: Path, check: Check | None) -> None:
+        kit = engine_of(trace.profile)
+        self.folder, self.check, self.verdicts_agree = folder, check, 0
+        self.silent: frozenset[str] = kit.profiles[trace.profile].silent
+        # A recorder that did not learn the number of slots wrote the slot into every event.
+        self.one_slot = trace.server.get("n_slots") == 1
+        self.tasks = False          # does the present step have several tasks?
+        self.server = kit.start(trace.profile, trace.model, trace.flags, mode, Log())
+
+    def step(self, out: Replayed, step: TraceStep) -> None:
+        """Do one step and compare it."""
+        if not step.members:
+            self._slot_action(out, step)
+            return
+        first, self.tasks = len(self.server.log.events), any("task" in event for event in step.events)
+        verdicts: list[tuple[bool | None, bool]] = []
+
+        def hear(server: Any, number: int, answer: Answer) -> None:
+            member = step.members[number]
+            equal = self.check(server, member.request, answer) if self.check else None
+            verdicts.append((equal, member.inexact))
+
+        theirs = without_cancel(step.events)
+        self.server, answers = send(self.server, step, theirs, self._records, hear)
+        self._count(out, step, self._records(self.server, first), self._fields(step, answers))
+        if self.check is not None:
+            self.verdicts_agree += all(equal is not None and equal != inexact for equal, inexact in verdicts)
+            if any(equal is False for equal, _ in verdicts):
+                out.broken.append(step.number)
+
+    def _slot_action(self, out: Replayed, step: TraceStep) -> None:
+        first = len(self.server.log.events)
+        answer = self.server.slot(step.action, step.id_slot, self.folder / step.file if step.file else None)
+        wrong = _first_field(step.response, answer, SLOT_FIELDS)
+        self._count(out, step, self._records(self.server, first), wrong)
+        self.verdicts_agree += 1
+
+    def _records(self, server: Any, start: int) -> list[Mapping[str, Any]]:
+        """Our events from a place of the log on, as the trace would hold them."""
+        return without_cancel(records(server.log.events[start:], self.one_slot, self.silent, self.tasks))
+
+    def _count(
+        self, out: Replayed, step: TraceStep, ours: Sequence[Mapping[str, Any]], wrong: dict[str, Any] | None
+    ) -> None:
+        theirs = without_cancel(step.events)
+        cancels = len(step.events) - len(theirs)
+        out.events_agree += cancels + sum(a == b for a, b in zip(theirs, ours, strict=False))
+        wrong = difference(theirs, ours) or wrong
+        if wrong is None:
+            out.steps_agree += 1
+        elif out.first is None:
+            out.first = {"step": step.number, **wrong}
+
+    def _fields(self, step: TraceStep, answers: Sequence[Answer]) -> dict[str, Any] | None:
+        for member, answer in zip(step.members, answers, strict=True):
+            wrong = compare_answer(member.response, answer)
+            if wrong is not None:
+                return wrong
+        return None
 
 
-def difference(step: TraceStep, answer: Answer, ours: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The first thing in which a step differs, None if it agrees."""
-    for place in range(max(len(step.events), len(ours))):
-        theirs = step.events[place] if place < len(step.events) else None
-        mine = ours[place] if place < len(ours) else None
-        if theirs != mine:
-            return {"event": place, "recorded": theirs, "ours": mine}
-    if "error" in step.response:
-        status = step.response.get("status")
-        return None if answer.status == status else {"field": "status", "recorded": status, "ours": answer.status}
-    for name in FIELDS:
-        if name in step.response and step.response[name] != getattr(answer, name):
-            return {"field": name, "recorded": step.response[name], "ours": getattr(answer, name)}
+def records(
+    events: Sequence[Event], one_slot: bool, silent: frozenset[str], several_tasks: bool
+) -> list[dict[str, Any]]:
+    """Logged events as a trace holds them: tasks numbered by their first appearance, if there are several."""
+    logged = [event for event in events if event.logged and event.ev not in silent]
+    tasks: dict[int, int] = {}
+    for event in logged:
+        task = getattr(event, "task", None)
+        if task is not None:
+            tasks.setdefault(task, len(tasks))
+    return [event.record(one_slot, tasks if several_tasks else None) for event in logged]
+
+
+def without_cancel(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The place of a noticed hang-up among the events means nothing."""
+    return [event for event in events if event["ev"] != "cancel"]
+
+
+def difference(theirs: Sequence[Any], ours: Sequence[Any]) -> dict[str, Any] | None:
+    """The first event in which a step differs, None if all agree."""
+    for place in range(max(len(theirs), len(ours))):
+        a = theirs[place] if place < len(theirs) else None
+        b = ours[place] if place < len(ours) else None
+        if a != b:
+            return {"event": place, "recorded": a, "ours": b}
+    return None
+
+
+def compare_answer(response: Mapping[str, Any], answer: Answer) -> dict[str, Any] | None:
+    """The first field in which an answer differs, further completions included."""
+    if "error" in response:
+        return _first_field(response, {"status": answer.status}, ("status",))
+    ours = {name: getattr(answer, name) for name in FIELDS}
+    wrong = _first_field(response, ours, FIELDS)
+    for theirs, child in zip(response.get("completions") or (), answer.children, strict=False):
+        wrong = wrong or compare_answer(theirs, child)
+    return wrong
+
+
+def _first_field(theirs: Mapping[str, Any], ours: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any] | None:
+    for name in names:
+        if name in theirs and theirs[name] != ours.get(name):
+            return {"field": name, "recorded": theirs[name], "ours": ours.get(name)}
     return None

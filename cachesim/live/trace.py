@@ -9,35 +9,42 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Mapping
+from typing import AbstractSet, Any, Mapping
 
 from cachesim.engines.base import Request
 from cachesim.engines.registry import COMMITS
 from cachesim.errors import BadInput, nearest
-from cachesim.live.vocab import starts_of, token_at_byte, tokenize
+from cachesim.live.flags import Flags, read_flags
+from cachesim.live.requests import make_request
 
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 32
 ENGINES = {"llama.cpp": "llama_cpp", "ik_llama.cpp": "ik_llama"}
-VALUES = {"-c": "ctx_size", "-b": "batch_size", "-ub": "ubatch_size", "-np": "parallel", "--cache-ram": "cache_ram",
-          "--ctx-checkpoints": "ctx_checkpoints", "--checkpoint-min-step": "checkpoint_min_step",
-          "--slot-prompt-similarity": "slot_prompt_similarity", "--cache-reuse": "cache_reuse"}
-SWITCHES: dict[str, tuple[str, bool]] = {
-    "-kvu": ("kv_unified", True), "-no-kvu": ("kv_unified", False), "--swa-full": ("swa_full", True),
-    "--no-cache-idle-slots": ("cache_idle_slots", False), "--context-shift": ("context_shift", True)}
-LATER = {
-    "--spec-type": "drafts", "-md": "a draft model", "--context-shift": "context shift", "--cache-reuse": "chunk reuse"}
-CHAT = [("user", "<|im_start|>user\n"), ("assistant", "<|im_start|>assistant\n")]
+OPERATIONS = ("completion", "chat", "slot", "parallel")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One request and its answer. ``inexact``: the answer differed from a cold run."""
+
+    request: Request
+    response: Mapping[str, Any]
+    inexact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """One step: what was sent, what came back, what was logged. ``request`` None = this build cannot send it."""
+    """One step: what was sent, what came back, what was logged. Several members = sent at the same time; none = an
+    ``action`` on slot ``id_slot``, perhaps with a file."""
 
     number: int
-    request: Request | None
+    members: tuple[Member, ...]
     response: Mapping[str, Any]
     events: list[dict[str, Any]]
+    action: str = ""
+    id_slot: int = 0
+    file: str = ""
+    died: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,8 @@ def read_trace(path: Path, profiles: Mapping[str, Any]) -> Trace:
     data = _load(path)
     try:
         return _trace(path, data, profiles)
+    except BadInput as bad:
+        raise bad.at(str(path), 1) from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         what = f"no '{error.args[0]}'" if isinstance(error, KeyError) else str(error)
         raise BadInput(f"not a trace as described in its README: {what}", file=str(path)) from None
@@ -113,16 +122,14 @@ def _depth(text: str) -> int:
 def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Trace:
     profile = _profile(path, data)
     why = "" if profile in profiles else f"rule set {profile} is not in this build"
-    flags, later = _flags(path, data["flags"])
-    if data["server"].get("n_rs_seq"):
-        later = later or "drafts"
-    spans = data["commit"] not in COMMITS and "pr24143" not in profile
-    steps = [_step(step, spans) for step in data["steps"]]
-    later = later or next((s for s in map(_later, data["steps"]) if s), "")
+    flags = read_flags(data["flags"])
+    inexact = {str(entry["i"]) for entry in data["inexact"]}
+    steps = [_step(step, flags.request, inexact) for step in data["steps"]]
+    later = _out(flags, data)
     model = data["model"].removeprefix("tiny-").removesuffix(".gguf")
     out = why or (f"needs {later}" if later else "")
-    inexact = frozenset(int(str(entry["i"]).split(".")[0]) for entry in data["inexact"])
-    return Trace(path, profile, model, data["name"], flags, data["server"], inexact, steps, out)
+    numbers = frozenset(int(number.split(".")[0]) for number in inexact)
+    return Trace(path, profile, model, data["name"], flags.options, data["server"], numbers, steps, out)
 
 
 def _profile(path: Path, data: dict[str, Any]) -> str:
@@ -136,61 +143,26 @@ def _profile(path: Path, data: dict[str, Any]) -> str:
     return COMMITS[commit]
 
 
-def _flags(path: Path, words: list[str]) -> tuple[dict[str, Any], str]:
-    """Server options, and the first flag that this build does not simulate."""
-    out: dict[str, Any] = {}
-    later = ""
-    at = 0
-    while at < len(words):
-        word = words[at]
-        later = later or LATER.get(word, "")
-        if word in VALUES:
-            at += 1
-            out[VALUES[word]] = float(words[at]) if word == "--slot-prompt-similarity" else int(words[at])
-        elif word in SWITCHES:
-            name, value = SWITCHES[word]
-            out[name] = value
-        elif word in LATER or word.startswith("--spec"):
-            at += 1
-        else:
-            raise BadInput(f"unknown flag '{word}'", file=str(path), line=1, hint=nearest(word, [*VALUES, *SWITCHES]))
-        at += 1
-    return out, later
+def _out(flags: Flags, data: dict[str, Any]) -> str:
+    """The first thing of a recording that this build cannot replay, "" if there is none."""
+    return "drafts" if flags.drafts or data["server"].get("n_rs_seq") else ""
 
 
-def _later(step: Mapping[str, Any]) -> str:
-    """What of a step this build cannot do."""
-    if step["op"] not in ("completion", "chat"):
-        return {"slot": "slot files", "parallel": "parallel requests"}.get(step["op"], f"operation {step['op']}")
-    names = {"cancel_after": "a cancelled request", "n_cache_reuse": "chunk reuse", "n_cmpl": "several completions"}
-    return next((text for name, text in names.items() if name in step["request"]), "")
-
-
-def _step(step: Mapping[str, Any], spans: bool) -> TraceStep:
+def _step(step: Mapping[str, Any], defaults: Mapping[str, Any], inexact: AbstractSet[str]) -> TraceStep:
     response = step.get("response") or {}
+    number, events, died = int(step["i"]), list(step.get("events", [])), bool(step.get("died"))
     body = step.get("request") or {}
-    request = _request(step["op"], body, response, spans) if "prompt" in body and not _later(step) else None
-    return TraceStep(int(step["i"]), request, response, list(step.get("events", [])))
-
-
-def _request(op: str, body: Mapping[str, Any], response: Mapping[str, Any], spans: bool) -> Request:
-    prompt = tuple(int(token) for token in body["prompt"])
-    starts: tuple[int, ...] = ()
-    byte_pos = None
-    if body.get("message_spans") and spans:
-        users = [int(span["pos"]) for span in body["message_spans"] if span["role"] == "user"]
-        byte_pos = users[-1] if users else None
-        starts = tuple(token_at_byte(prompt, byte) for byte in users)
-    elif op == "chat" or body.get("message_delimiters"):
-        marks = CHAT if op == "chat" else [(d["role"], d["delimiter"]) for d in body["message_delimiters"]]
-        starts = starts_of(prompt, [(role, tokenize(text)) for role, text in marks])
-    return Request(
-        prompt=prompt,
-        n_predict=int(body.get("n_predict", body.get("max_tokens", -1))),
-        forced=tuple(response.get("tokens", ())),
-        cache_prompt=bool(body.get("cache_prompt", True)),
-        id_slot=int(body.get("id_slot", -1)),
-        user_starts=starts,
-        byte_pos=byte_pos,
-        n_keep=int(body.get("n_keep", 0)),
+    if step["op"] == "slot":
+        file = Path(str(body.get("filename", ""))).name
+        return TraceStep(number, (), response, events, str(body["action"]), int(body["id_slot"]), file)
+    if step["op"] not in ("completion", "chat", "parallel"):
+        raise BadInput(f"unknown operation '{step['op']}'", hint=nearest(str(step["op"]), OPERATIONS))
+    sent = step["steps"] if step["op"] == "parallel" else [step]
+    members = tuple(
+        Member(
+            make_request(one["op"], {**defaults, **one["request"]}, one.get("response") or {}, events),
+            one.get("response") or {}, str(one["i"]) in inexact,
+        )
+        for one in sent
     )
+    return TraceStep(number, members, response, events, died=died)

@@ -90,9 +90,9 @@ class _QueryBlock:
         self.t, self.lo, self.hi, self.work = len(q), lo[:, None], hi[:, None], work
         self.q = q.reshape(self.t, KV_HEADS, GROUP, HEAD).transpose(1, 0, 2, 3).reshape(KV_HEADS, -1, HEAD)
         self.k = k.transpose(1, 2, 0)                                       # (2, 16, n)
-        first, last = int(lo.min()), int(hi.max())
+        first, last = int(lo[0]), int(hi[-1])                               # both bounds ascend with the query
         self.blocks = [slice(at, min(at + work.keys, last)) for at in range(first, last, work.keys)]
-        self.edges = (first, int(lo.max())), (int(hi.min()), last)          # rows that some queries see, others not
+        self.edges = (first, int(lo[-1])), (int(hi[0]), last)               # rows that some queries see, others not
 
     def mean(self, halves: tuple[Values, Values]) -> Values:
         """(t, 64) from the two halves of V: the best score first, then the sums."""

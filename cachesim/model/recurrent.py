@@ -73,7 +73,7 @@ def delta_net(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values) -
     act = np.rint(p[:, : 4 * WIDE] * gates[:, : 4 * WIDE])                  # (t, 256) after SiLU
     qk = unit(act[:, : 2 * WIDE].reshape(-1, 2, HEADS, HEAD))              # (t, 2, 4, 16)
     v = act[:, 2 * WIDE : 3 * WIDE].reshape(-1, HEADS, HEAD)
-    a = weights.decay[_gate_index(p[:, 4 * WIDE + HEADS :]) + _HEAD_STARTS]         # (t, 4)
+    a = weights.decay.take(_gate_index(p[:, 4 * WIDE + HEADS :]) + _HEAD_STARTS)    # (t, 4)
     bk = gates[:, 4 * WIDE :, None] * qk[:, 1]                              # (t, 4, 16)
     o, h = _delta_scan(qk[:, 0], qk[:, 1], v, a, bk, h)
     y = head_norm(o, weights.norm).reshape(-1, WIDE)
@@ -139,6 +139,8 @@ def _ssm_scan(dx: Values, b: Values, c: Values, a: Values, h: Values) -> tuple[V
 def _convolve(inputs: Values, taps: Values) -> Values:
     """(t, channels) each channel's weighted sum of its last inputs."""
     n, k = len(inputs), len(taps)
+    if n == k:                                                              # one token: the same sum in one call
+        return np.rint(np.add.reduce(inputs * taps[::-1], axis=0, keepdims=True))
     y: Values = inputs[k - 1 :] * taps[0]
     for back in range(1, k):
         y += inputs[k - 1 - back : n - back] * taps[back]

@@ -22,7 +22,7 @@ from cachesim.model.store import Digests, Values
 from cachesim.model.tables import WEIGHT_STEP, WEIGHTS
 from cachesim.model.weights import HEAD, HEADS, KV_HEADS, WIDE, AttentionWeights, LayerWeights, Weights, embed
 
-_SCORES = 2**18               # scores of one head worked on at a time, 2 MiB
+_ROWS, _SCORES = 64, 2**18    # rows of one head, and their scores, worked on at a time: at most 2 MiB
 _SPLIT = 2.0**18              # V is summed as multiples of this, and the rest
 
 
@@ -70,19 +70,21 @@ def _attention(
 
 def _one_head(q: Values, k: Values, v: Values, window: int) -> Values:
     """(n, 16) one row of the causal matrix for each position, ``stop - start`` rows at a time."""
-    per_step = ROPE_UNIT**2 / HEAD**0.5 / WEIGHT_STEP
+    q, turned = q * (ROPE_UNIT**2 / HEAD**0.5 / WEIGHT_STEP), k.T.copy()                    # (n, 16), (16, n)
     out = np.empty_like(v)
     rest = np.fmod(v, _SPLIT)
     both = np.concatenate(((v - rest) / _SPLIT, rest, np.ones((len(v), 1))), axis=1)        # (n, 33)
     for start, stop in _row_blocks(len(q), window):
         first = max(0, start - window + 1) if window else 0
-        distance = np.arange(start, stop)[:, None] - np.arange(first, stop)                 # (rows, keys)
-        seen = (distance >= 0) & (distance < window) if window else distance >= 0
-        scores = np.rint((q[start:stop] @ k[first:stop].T) * per_step)
-        best = np.where(seen, scores, -np.inf).max(axis=1, keepdims=True)
-        steps = np.where(seen, best - scores, len(WEIGHTS)).astype(np.int64)
-        p = WEIGHTS[np.minimum(steps, len(WEIGHTS) - 1)]
-        sums = p @ both[first:stop]                                                         # (rows, 33)
+        scores = q[start:stop] @ turned[:, first:stop]                                      # (rows, keys)
+        np.rint(scores, out=scores)
+        own = scores[:, start - first :]                                                    # (rows, rows)
+        own[~np.tri(stop - start, dtype=bool)] = -np.inf                                    # later than the row
+        if window:
+            scores[np.tri(stop - start, stop - first, start - first - window, dtype=bool)] = -np.inf
+        np.subtract(scores.max(axis=1, keepdims=True), scores, out=scores)
+        np.minimum(scores, len(WEIGHTS) - 1, out=scores)
+        sums = WEIGHTS[scores.astype(np.int64)] @ both[first:stop]                          # (rows, 33)
         out[start:stop] = (sums[:, :HEAD] * _SPLIT + sums[:, HEAD : 2 * HEAD]) / sums[:, 2 * HEAD :]
     return np.rint(out, out=out)
 
@@ -90,8 +92,8 @@ def _one_head(q: Values, k: Values, v: Values, window: int) -> Values:
 def _row_blocks(n: int, window: int) -> Iterator[tuple[int, int]]:
     start = 0
     while start < n:
-        reach = min(window or n, start + 256)
-        stop = min(n, start + min(256, max(1, _SCORES // reach)))
+        keys = min(start, window or n) + _ROWS
+        stop = min(n, start + min(_ROWS, max(1, _SCORES // keys)))
         yield start, stop
         start = stop
 

@@ -9,6 +9,7 @@ from cachesim import events as ev
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.rules.checkpoint_use import Need
 from cachesim.engines.llama_cpp.rules.facts import Ask, Resume
+from cachesim.engines.llama_cpp.shift import reuse
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.errors import Aborted
 from cachesim.tokens import common_prefix
@@ -28,7 +29,7 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
         return False
     lcp = common_prefix(slot.tokens, list(prompt))
     asked = srv.rules.n_past(lcp, request.cache_prompt)
-    n_past: int = srv.decide(asked, slot)
+    n_past: int = reuse(srv, slot, task, srv.decide(asked, slot))
     task.answer.deciding, task.answer.restored = asked.rule, slot.loaded
     slot.reused = n_past
     resume = _use_checkpoint(srv, slot, task, _ask(srv, slot, n_past, len(prompt)))

@@ -87,10 +87,19 @@ class Core:
         self.emit(ev.Release(slot.id, task.id, len(slot.tokens), int(slot.truncated)))
         answer = task.answer
         answer.id_slot, answer.tokens_cached, answer.predicted_n = slot.id, len(slot.tokens), slot.n_gen
-        answer.truncated, answer.slot_tokens = slot.truncated, tuple(slot.tokens)
+        answer.truncated, answer.slot_tokens, answer.done = slot.truncated, tuple(slot.tokens), True
+        if slot.child:
+            self.clear(slot)
         slot.state, slot.task, slot.t_last, slot.at = State.IDLE, None, self.next_tick(), -1
+        slot.child, slot.children = False, []
+        self._wake(slot)
+
+    def _wake(self, slot: Slot) -> None:
+        """The first deferred task that wants this slot, else the oldest one, comes to the front of the queue."""
         if self.deferred:
-            self.queue.appendleft(self.deferred.popleft())
+            task = next((t for t in self.deferred if t.request.id_slot == slot.id), self.deferred[0])
+            self.deferred.remove(task)
+            self.queue.appendleft(task)
 
     def fail(self, slot: Slot, status: int, text: str) -> None:
         """The client of the slot's task gets an error; the slot is released."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from cachesim import events as ev
 from cachesim.engines.base import Output
+from cachesim.engines.llama_cpp.children import activate_children
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
@@ -23,6 +24,8 @@ def decode(srv: Core, batch: Batch) -> None:
         ret = srv.context.decode(view)
         if ret == OK:
             n = srv.settings.n_batch
+            _count_prompt(srv, off, off + len(view))
+            activate_children(srv)
             srv.changed(None, "evaluated")
             post_decode(srv, off, len(view))
             off += len(view)
@@ -33,6 +36,13 @@ def decode(srv: Core, batch: Batch) -> None:
         purged = purge_idle(srv)
         n = srv.decide(srv.rules.decode_retry(purged, n), None)
         srv.emit(ev.KvFull(n, ret))
+
+
+def _count_prompt(srv: Core, start: int, stop: int) -> None:
+    """Prompt tokens count as evaluated when their view is."""
+    for slot in srv.slots:
+        if slot.task is not None:
+            slot.task.answer.prompt_n += max(0, min(stop, slot.fed[1]) - max(start, slot.fed[0]))
 
 
 def purge_idle(srv: Core) -> bool:

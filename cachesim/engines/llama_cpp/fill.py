@@ -27,7 +27,7 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
     slot.tokens.extend(prompt[start:stop])
     for pos in range(start, stop):
         batch.add(prompt[pos], pos, slot.id, False)
-    task.answer.prompt_n += stop - start
+    slot.fed = (len(batch) - (stop - start), len(batch))
     if stop == len(prompt):
         slot.state = State.DONE_PROMPT
         batch.out[-1] = True

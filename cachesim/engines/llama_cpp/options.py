@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Mapping
 
 from cachesim.engines.llama_cpp.memory.kinds import ModelKind
-from cachesim.engines.llama_cpp.memory.memory import Sizes, pad
+from cachesim.engines.llama_cpp.memory.memory import Sizes, can_shift, pad
 from cachesim.errors import BadInput, nearest
 
 MIB = 1 << 20
@@ -92,6 +92,8 @@ def settings(opts: Options, kind: ModelKind, min_step: int) -> Settings:
     n_batch = min(opts.batch_size, n_ctx)
     n_ubatch = min(n_batch, opts.ubatch_size)
     swa_full = opts.swa_full and kind.n_swa > 0
+    sizes = Sizes(n_slots, unified, n_ctx_seq, n_ubatch, swa_full)
+    movable = can_shift(kind, sizes)
     return Settings(
         n_slots=n_slots,
         unified=unified,
@@ -101,7 +103,7 @@ def settings(opts: Options, kind: ModelKind, min_step: int) -> Settings:
         n_ubatch=n_ubatch,
         n_swa=0 if swa_full else kind.n_swa,
         exact=bool(kind.recr),
-        sizes=Sizes(n_slots, unified, n_ctx_seq, n_ubatch, swa_full),
+        sizes=sizes,
         max_checkpoints=opts.ctx_checkpoints,
         min_step=min_step if opts.checkpoint_min_step < 0 else opts.checkpoint_min_step,
         limit_size=max(0, opts.cache_ram) * MIB,
@@ -109,6 +111,6 @@ def settings(opts: Options, kind: ModelKind, min_step: int) -> Settings:
         has_cache=opts.cache_ram != 0,
         cache_idle_slots=opts.cache_idle_slots and opts.cache_ram != 0,
         sps=opts.slot_prompt_similarity,
-        n_cache_reuse=opts.cache_reuse,
-        context_shift=opts.context_shift,
+        n_cache_reuse=opts.cache_reuse if movable else 0,
+        context_shift=opts.context_shift and movable,
     )

@@ -13,7 +13,7 @@ from cachesim.engines.base import Decision
 from cachesim.engines.llama_cpp.memory.state import HOST_HEADER
 from cachesim.engines.llama_cpp.rules import checkpoint_make as make
 from cachesim.engines.llama_cpp.rules import checkpoint_use as use
-from cachesim.engines.llama_cpp.rules import choice, memory, prompt
+from cachesim.engines.llama_cpp.rules import choice, memory, prompt, shift
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
 
 Rule = Callable[..., Decision]
@@ -37,6 +37,7 @@ class Rules:
     idle_save: Rule
     clear: Rule
     n_past: Rule
+    reuse: Rule
     ckpt_need: Rule
     ckpt_pick: Rule
     ckpt_restore: Rule
@@ -50,10 +51,12 @@ class Rules:
     ckpt_limit: Rule
     decode_retry: Rule
     end: Rule
+    context_shift: Rule
     rs_rm: Rule
     kv_state: Rule
     min_step: int = 8192
     host_header: int = HOST_HEADER
+    slot_file_header: int = 28
     silent: frozenset[str] = frozenset()
     inferred: tuple[str, ...] = ()
 
@@ -70,6 +73,7 @@ HEAD = Rules(
     idle_save=choice.idle_save_all,
     clear=prompt.clear_both,
     n_past=prompt.n_past_lcp,
+    reuse=shift.reuse_chunks,
     ckpt_need=use.need_th4,
     ckpt_pick=use.pick_pk3,
     ckpt_restore=use.resume_re4,
@@ -83,6 +87,7 @@ HEAD = Rules(
     ckpt_limit=make.limit_oldest,
     decode_retry=prompt.next_attempt,
     end=prompt.end_of_generation,
+    context_shift=shift.context_shift,
     rs_rm=memory.rs_rm_3,
     kv_state=memory.keep_window,
 )
@@ -122,6 +127,7 @@ BASE_24143 = replace(
     ckpt_create=make.create_cr7,             # until #24176, #25472
     ckpt_spacing=make.space_none,            # until #25472
     min_step=256,                            # until #24176
+    slot_file_header=12,                     # until the packed tokens of #26640
     silent=frozenset({"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand", "slot_by_id", "ckpt_too_close"}),
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from cachesim import events as ev
+from cachesim.engines.llama_cpp.children import launch_children, take_slots
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.rules.choice import Choice, IdlePlan, SlotFacts
 from cachesim.engines.llama_cpp.rules.prompt_cache import part
@@ -21,8 +22,13 @@ def process(srv: Core, task: Task) -> None:
     if slot is None or slot.busy:
         srv.deferred.append(task)
         return
-    slot.task, slot.state = task, State.STARTED
-    slot.n_gen, slot.truncated = 0, False
+    if task.request.n_cmpl > 1:
+        children = take_slots(srv, slot, task.request.n_cmpl)
+        if children is None:
+            srv.deferred.append(task)
+            return
+        launch_children(srv, slot, task, children)
+    slot.begin(task, State.STARTED)
     srv.emit(ev.Launch(slot.id, task.id, 0))
     if srv.settings.cache_idle_slots:
         save_idle(srv)

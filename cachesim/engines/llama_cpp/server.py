@@ -5,6 +5,9 @@ Source: llama.cpp tools/server/server-context.cpp, server-queue.cpp (3f545be); s
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from cachesim import events as ev
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.llama_cpp.begin import begin_prompt
@@ -13,7 +16,9 @@ from cachesim.engines.llama_cpp.decode import decode
 from cachesim.engines.llama_cpp.fill import add_prompt
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.select import process
+from cachesim.engines.llama_cpp.shift import shift_full_slots
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
+from cachesim.engines.llama_cpp.slot_actions import slot_action
 from cachesim.errors import Aborted
 
 
@@ -23,7 +28,7 @@ class Server(Core):
     def complete(self, request: Request) -> Answer:
         """Work on one request until it is answered."""
         answer = self.submit(request)
-        while self.queue or any(slot.busy for slot in self.slots):
+        while self.working:
             self.iterate()
         return answer
 
@@ -32,25 +37,63 @@ class Server(Core):
         answer = Answer(self.log.mark(), died=self.dead)
         if request.byte_pos is not None and request.user_starts:
             self.emit(ev.UserPos(request.byte_pos, 0, request.user_starts[-1]))
-        if not self.dead:
+        if not 1 <= request.n_cmpl <= self.settings.n_slots:
+            answer.status, answer.done = 400, True
+            answer.error = f"Value must be between 1 <= value <= {self.settings.n_slots}, but got {request.n_cmpl}"
+        elif not self.dead:
             self.queue.append(Task(self.next_tick(), request, answer))
         return answer
 
+    def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
+        """Save, restore or erase a slot. Raises BadInput; the slot is untouched then."""
+        self.log.mark()
+        return slot_action(self, action, id_slot, file)
+
+    @property
+    def working(self) -> bool:
+        """Is there anything left to do?"""
+        return bool(self.queue) or any(slot.busy for slot in self.slots)
+
     def iterate(self) -> None:
         """One round of the main loop: every pending task, then one update of the slots."""
+        self.take_tasks()
+        self.update()
+
+    def take_tasks(self) -> None:
+        """First half of a round: hang-ups, then every pending task."""
         try:
+            self._hang_up()
             while self.queue:
                 process(self, self.queue.popleft())
+        except Aborted as abort:
+            self._die(str(abort))
+
+    def update(self) -> None:
+        """Second half of a round: one batch for all busy slots."""
+        try:
             self._update_slots()
         except Aborted as abort:
             self._die(str(abort))
+
+    def _hang_up(self) -> None:
+        """Requests whose clients have gone end between two iterations; what was evaluated stays in the slot."""
+        for slot in self.slots:
+            task = slot.task
+            if task is None or task.request.cancel_at is None or len(slot.tokens) < task.request.cancel_at:
+                continue
+            if slot.state is not State.STARTED:
+                self.emit(ev.Cancel())
+                task.answer.cancelled = True
+                self.release(slot)
 
     def _update_slots(self) -> None:
         if not any(slot.busy for slot in self.slots):
             return
         self.next_tick()
+        shift_full_slots(self)
         batch = Batch()
         for slot in self.slots:
+            slot.fed = (0, 0)
             if slot.state is State.GENERATING:
                 slot.at = len(batch)
                 batch.add(slot.sampled, len(slot.tokens), slot.id, True)
@@ -73,7 +116,7 @@ class Server(Core):
         self.dead = True
         tasks = [*self.queue, *self.deferred, *(slot.task for slot in self.slots if slot.task)]
         for task in tasks:
-            task.answer.died, task.answer.error = True, text
+            task.answer.died, task.answer.error, task.answer.done = True, text, True
         self.queue.clear()
         self.deferred.clear()
         for slot in self.slots:

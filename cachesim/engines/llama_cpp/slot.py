@@ -19,6 +19,7 @@ class State(Enum):
 
     IDLE = "idle"
     STARTED = "started"
+    WAITING = "waiting for the parent"
     PROMPT = "processing prompt"
     DONE_PROMPT = "prompt done"
     GENERATING = "generating"
@@ -46,7 +47,7 @@ class Slot:
     """One slot; its id is also its sequence in the memory. ``t_last`` is the tick of its last release, -1 = never.
 
     ``reused`` is the common prefix that the present prompt began with, ``at`` the place in the batch of the token
-    after which the model shall speak (-1 = none).
+    after which the model shall speak (-1 = none), ``fed`` the places of its prompt tokens in the present batch.
     """
 
     id: int
@@ -59,8 +60,16 @@ class Slot:
     sampled: int = -1
     n_gen: int = 0
     at: int = -1
+    fed: tuple[int, int] = (0, 0)
     truncated: bool = False
     loaded: bool = False         # a stored conversation was put into the slot for the present task
+    child: bool = False          # the task is a further completion of another slot's prompt
+    children: list[int] = field(default_factory=list)
+
+    def begin(self, task: Task, state: State) -> None:
+        """A task comes to the slot."""
+        self.task, self.state = task, state
+        self.n_gen, self.truncated, self.at = 0, False, -1
 
     @property
     def busy(self) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from cachesim.engines.llama_cpp.memory.cells import Cells, Masked, Saved
 from cachesim.engines.llama_cpp.memory.state import AttentionShape, AttentionState, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
-from cachesim.errors import Crash
+from cachesim.errors import Aborted, Crash
 from cachesim.events import Event, RowsPurged
 from cachesim.model import Model, Rows
 from cachesim.tokens import POS_INF
@@ -117,6 +117,8 @@ class AttentionCache:
             if not table.has_shift:
                 continue
             moved = True
+            if not self.layers:
+                raise Aborted("GGML_ASSERT(buffer) failed in set_input_k_shift: this cache has no layers")
             cells = np.flatnonzero(table.shift)
             for layer, rows in self.rows[number].items():
                 if self.model is None or not len(cells):

@@ -57,6 +57,13 @@ def window_cells(kind: ModelKind, sizes: Sizes) -> int:
     return pad(min(sizes.n_ctx_seq, kind.n_swa * sequences + sizes.n_ubatch))
 
 
+def can_shift(kind: ModelKind, sizes: Sizes) -> bool:
+    """Can positions be moved after the fact? Not if they are 2-D, nor if a window cache is smaller than its partner."""
+    if kind.mrope:
+        return False
+    return not kind.swa or window_cells(kind, sizes) == sizes.n_ctx_seq
+
+
 class Memory:
     """What one context remembers of its ``n_seq`` sequences. ``model`` None = positions only."""
 
@@ -96,11 +103,7 @@ class Memory:
 
     def can_shift(self) -> bool:
         """Can positions be moved after the fact?"""
-        if self.kind.mrope:
-            return False
-        if "swa" in self.parts:
-            return self.parts["swa"].size == self.parts["base"].size
-        return True
+        return can_shift(self.kind, self.sizes)
 
     # --- sequence operations ----------------------------------------------------------------------------------
 
@@ -236,4 +239,4 @@ class Memory:
                     raise Crash(f"base and window cache end at different positions {sorted(ends)}")
 
 
-__all__ = ["Memory", "Placed", "Sizes", "StateReadError", "pad", "window_cells"]
+__all__ = ["Memory", "Placed", "Sizes", "StateReadError", "can_shift", "pad", "window_cells"]

@@ -6,11 +6,14 @@ from dataclasses import replace
 from zlib import crc32
 
 from cachesim.engines.base import Request
-from cachesim.engines.llama_cpp import start
+from cachesim.engines.llama_cpp.memory.kinds import model_kind
+from cachesim.engines.llama_cpp.options import options
 from cachesim.engines.llama_cpp.profiles import PROFILES
+from cachesim.engines.llama_cpp.server import Server
+from cachesim.engines.registry import engine_of
 from cachesim.events import Log
 from cachesim.judge.judge import Judge
-from cachesim.engines.registry import engine_of
+from cachesim.model import make_model
 
 MODELS = {"A": "AA", "W": "W8 A", "R": "SS", "H": "GA", "HW": "C W8"}
 SMALL = {"ctx_size": 256, "batch_size": 64, "ubatch_size": 4}
@@ -27,9 +30,10 @@ class Talk:
 
     def __init__(self, kind="A", profile="head", mode="provenance", rules=None, **flags):
         self.log, self.profile = Log(), f"llama_cpp@{profile}"
-        self.server = start(self.profile, MODELS.get(kind, kind), {**SMALL, **flags}, mode, self.log)
-        if rules:
-            self.server.rules = replace(PROFILES[self.profile], **rules)
+        shape = model_kind(MODELS.get(kind, kind))
+        model = None if mode == "none" else make_model(shape.spec, exact=mode == "exact")
+        table = replace(PROFILES[self.profile], **(rules or {}))
+        self.server = Server(table, shape, options({**SMALL, **flags}), model, self.log)
         self.judge = Judge(self.server.context.model)
         self.requests = {}
 

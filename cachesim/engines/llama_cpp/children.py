@@ -1,0 +1,57 @@
+"""Several completions of one prompt: the parent evaluates it, the children get copies.
+
+Source: llama.cpp tools/server/server-context.cpp launch_slots_with_parent_task, copy_state_to (3f545be); spec 3.14.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cachesim import events as ev
+from cachesim.engines.base import Answer
+from cachesim.engines.llama_cpp.core import Core
+from cachesim.engines.llama_cpp.slot import Slot, State, Task
+from cachesim.tokens import POS_INF
+
+
+def take_slots(srv: Core, parent: Slot, n_cmpl: int) -> list[Slot] | None:
+    """The first idle slots by id for the children, whatever they hold; None = too few."""
+    free = [slot for slot in srv.slots if not slot.busy and slot is not parent]
+    return free[: n_cmpl - 1] if len(free) >= n_cmpl - 1 else None
+
+
+def launch_children(srv: Core, parent: Slot, task: Task, slots: list[Slot]) -> None:
+    """Each child waits in its slot until the prompt is done."""
+    request = task.request
+    for number, slot in enumerate(slots):
+        forced = request.children_forced[number] if number < len(request.children_forced) else None
+        answer = Answer(task.answer.request)
+        task.answer.children.append(answer)
+        slot.begin(Task(srv.next_tick(), replace(request, forced=forced, n_cmpl=1), answer), State.WAITING)
+        slot.child = True
+        srv.emit(ev.Launch(slot.id, slot.id_task, 1))
+    parent.children = [slot.id for slot in slots]
+
+
+def activate_children(srv: Core) -> None:
+    """After a successful view: children whose parent's prompt is complete (as far as the batch goes) become copies."""
+    for parent in srv.slots:
+        if parent.state is not State.DONE_PROMPT or not parent.children:
+            continue
+        for number in parent.children:
+            _copy(srv, parent, srv.slots[number])
+        parent.children = []
+
+
+def _copy(srv: Core, parent: Slot, child: Slot) -> None:
+    assert parent.task is not None and child.task is not None
+    srv.emit(ev.CopyToChild(parent.id, parent.id_task, child.id))
+    srv.memory.seq_rm(child.id, 0, POS_INF)
+    srv.memory.seq_cp(parent.id, child.id)
+    child.tokens, child.checkpoints = list(parent.tokens), list(parent.checkpoints)
+    child.state, child.at = State.DONE_PROMPT, parent.at
+    mine, theirs = child.task.answer, parent.task.answer
+    mine.cache_n, mine.prompt_n, mine.deciding, mine.restored = (
+        theirs.cache_n, theirs.prompt_n, theirs.deciding, theirs.restored
+    )  # fmt: skip
+    srv.changed(child, "overwritten", "")

@@ -1,0 +1,68 @@
+"""Moving positions: the context shift of a full slot, and the blocks that a prompt brings in new places.
+
+Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be); spec 3.8, 3.9.
+"""
+
+from __future__ import annotations
+
+from cachesim import events as ev
+from cachesim.engines.llama_cpp.core import Core
+from cachesim.engines.llama_cpp.rules.shift import Moved, Shift
+from cachesim.engines.llama_cpp.slot import Slot, State, Task
+from cachesim.errors import Aborted
+
+
+def shift_full_slots(srv: Core) -> None:
+    """SHIFT: every generating slot that has no room for its next token gives up part of its past."""
+    for slot in srv.slots if srv.settings.context_shift else ():
+        task = slot.task
+        if slot.state is not State.GENERATING or task is None:
+            continue
+        request = task.request
+        plan: Shift | None = srv.decide(
+            srv.rules.context_shift(
+                len(slot.tokens), len(request.prompt), request.n_keep, request.n_discard, srv.settings.n_ctx_slot
+            ), slot,
+        )  # fmt: skip
+        if plan is not None:
+            _shift(srv, slot, plan)
+
+
+def _shift(srv: Core, slot: Slot, plan: Shift) -> None:
+    srv.emit(ev.CtxShift(slot.id, slot.id_task, plan.n_keep, plan.n_left, plan.n_discard))
+    cut = plan.n_keep + plan.n_discard
+    if not srv.memory.seq_rm(slot.id, plan.n_keep, cut):
+        raise Aborted(f"failed to remove sequence {slot.id} with p0={plan.n_keep}, p1={cut}")
+    srv.memory.seq_add(slot.id, cut, len(slot.tokens), -plan.n_discard)
+    del slot.tokens[plan.n_keep : cut]
+    clear = srv.rules.clear(len(slot.checkpoints))
+    if srv.decide(clear, slot):
+        slot.checkpoints.clear()
+    slot.truncated = True
+    assert slot.task is not None
+    slot.task.answer.shifts.append((len(slot.tokens) + plan.n_discard, plan.n_keep, plan.n_discard))
+    srv.changed(slot, "truncated", "LC-SHIFT")
+
+
+def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
+    """NPAST-REUSE: bring blocks of the slot's tokens to where the prompt has them; returns the new n_past."""
+    request = task.request
+    least = srv.settings.n_cache_reuse if request.n_cache_reuse is None else request.n_cache_reuse
+    if least <= 0 or not request.cache_prompt:
+        return n_past
+    if not srv.memory.can_shift():
+        srv.emit(ev.ReuseUnsupported(slot.id, task.id))
+        return n_past
+    moved: tuple[Moved, ...] = srv.decide(
+        srv.rules.reuse(slot.tokens, request.prompt, n_past, least), slot
+    )
+    old = list(slot.tokens)
+    for block in moved:
+        srv.emit(ev.ReuseChunk(slot.id, task.id, block.n, block.c0, block.c0 + block.n, block.p0, block.p0 + block.n))
+        if not srv.memory.seq_rm(slot.id, block.p0, block.c0):
+            raise Aborted(f"failed to remove sequence {slot.id} with p0={block.p0}, p1={block.c0}")
+        srv.memory.seq_add(slot.id, block.c0, block.c0 + block.n, block.p0 - block.c0)
+        slot.tokens[block.p0 : block.p0 + block.n] = old[block.c0 : block.c0 + block.n]
+        n_past += block.n
+    srv.emit(ev.ReuseResult(slot.id, task.id, n_past))
+    return n_past

@@ -1,0 +1,95 @@
+"""Which server options does a recorded command line set?
+
+Source: llama.cpp common/arg.cpp (3f545be), spec section 5. Flags that change nothing here (threads, data types,
+verbosity) are read over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Mapping
+
+from cachesim.errors import BadInput, nearest
+
+INTEGERS: Mapping[str, tuple[str, ...]] = {
+    "ctx_size": ("-c", "--ctx-size"),
+    "batch_size": ("-b", "--batch-size"),
+    "ubatch_size": ("-ub", "--ubatch-size"),
+    "parallel": ("-np", "--parallel"),
+    "cache_ram": ("-cram", "--cache-ram"),
+    "ctx_checkpoints": ("-ctxcp", "--ctx-checkpoints", "--swa-checkpoints"),
+    "checkpoint_min_step": ("-cms", "--checkpoint-min-step", "--checkpoint-min-spacing", "--checkpoint-every-n-tokens"),
+    "cache_reuse": ("--cache-reuse",),
+}
+SHARES: Mapping[str, tuple[str, ...]] = {"slot_prompt_similarity": ("-sps", "--slot-prompt-similarity")}
+ON: Mapping[str, tuple[str, ...]] = {
+    "kv_unified": ("-kvu", "--kv-unified"),
+    "swa_full": ("--swa-full",),
+    "cache_idle_slots": ("--cache-idle-slots",),
+    "context_shift": ("--context-shift",),
+}
+OFF: Mapping[str, tuple[str, ...]] = {
+    "kv_unified": ("-no-kvu", "--no-kv-unified"),
+    "cache_idle_slots": ("--no-cache-idle-slots",),
+    "context_shift": ("--no-context-shift",),
+}
+DEFAULTS: Mapping[str, tuple[str, ...]] = {
+    "n_predict": ("-n", "--predict", "--n-predict"),
+    "n_keep": ("--keep",),
+}
+"""Flags that are only the default of a request's field."""
+
+DRAFTS = ("--spec-type", "-md", "--model-draft")
+SILENT_ONE = ("-t", "-tb", "-fa", "-ctk", "-ctv", "-fit", "-lv", "--slot-save-path", "-ngl", "--seed")
+SILENT = ("--no-warmup", "-cb", "--cont-batching", "--cache-prompt")
+
+
+def _words(table: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    return {word: name for name, words in table.items() for word in words}
+
+
+_INTEGERS, _SHARES, _ON, _OFF, _DEFAULTS = map(_words, (INTEGERS, SHARES, ON, OFF, DEFAULTS))
+_KNOWN = (*_INTEGERS, *_SHARES, *_ON, *_OFF, *_DEFAULTS, *DRAFTS, *SILENT_ONE, *SILENT, "--no-cache-prompt")
+
+
+@dataclass(slots=True)
+class Flags:
+    """``options`` of the server by name; ``request`` defaults of request fields; ``drafts`` options of drafting."""
+
+    options: dict[str, Any] = field(default_factory=dict)
+    request: dict[str, Any] = field(default_factory=dict)
+    drafts: dict[str, str] = field(default_factory=dict)
+
+
+def read_flags(words: list[str]) -> Flags:
+    """The options of a command line. Raises BadInput for an unknown flag or one whose value is missing or wrong."""
+    out = Flags()
+    todo = [str(word) for word in words][::-1]
+    while todo:
+        _one(out, todo.pop(), todo)
+    return out
+
+
+def _one(out: Flags, word: str, todo: list[str]) -> None:
+    if word in _INTEGERS:
+        out.options[_INTEGERS[word]] = int(_value(word, todo))
+    elif word in _SHARES:
+        out.options[_SHARES[word]] = float(_value(word, todo))
+    elif word in _ON or word in _OFF:
+        out.options[_ON.get(word) or _OFF[word]] = word in _ON
+    elif word in _DEFAULTS:
+        out.request[_DEFAULTS[word]] = int(_value(word, todo))
+    elif word == "--no-cache-prompt":
+        out.request["cache_prompt"] = False
+    elif word in DRAFTS or word.startswith("--spec"):
+        out.drafts[word] = _value(word, todo)
+    elif word in SILENT_ONE:
+        _value(word, todo)
+    elif word not in SILENT:
+        raise BadInput(f"unknown flag '{word}'", hint=nearest(word, _KNOWN))
+
+
+def _value(word: str, todo: list[str]) -> str:
+    if not todo:
+        raise BadInput(f"flag '{word}' has no value")
+    return todo.pop()

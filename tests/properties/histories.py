@@ -1,0 +1,68 @@
+"""Random request histories: conversations that grow, are cut, edited, interleaved. No state is ever drawn."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hypothesis import strategies as st
+
+from cachesim.engines.llama_cpp.profiles import PROFILES
+from tests.unit.engines.llama_cpp.talk import word
+
+KINDS = ("A", "W", "R", "H", "HW")
+PROFILE_NAMES = tuple(name.removeprefix("llama_cpp@") for name in PROFILES)
+
+
+class Turn(NamedTuple):
+    """One request: goes on from conversation ``after`` (modulo those known; none yet = from nothing), of which ``keep``
+    tokens are kept (negative: all but so many), then ``new`` tokens of word ``name``."""
+
+    after: int
+    keep: int
+    name: str
+    new: int
+    n_predict: int
+    id_slot: int
+    cache_prompt: bool
+    marked: bool
+
+
+turns = st.builds(
+    Turn,
+    after=st.integers(0, 5),
+    keep=st.one_of(st.integers(0, 40), st.integers(-6, 0)),
+    name=st.sampled_from("abcd"),
+    new=st.integers(1, 24),
+    n_predict=st.integers(0, 4),
+    id_slot=st.sampled_from([-1, -1, -1, 0, 1, 2]),
+    cache_prompt=st.sampled_from([True, True, True, True, False]),
+    marked=st.booleans(),
+)
+histories = st.lists(turns, min_size=3, max_size=9)
+
+flags = st.fixed_dictionaries({
+    "ctx_size": st.sampled_from([48, 80, 200]),
+    "batch_size": st.sampled_from([2, 7, 16, 64]),
+    "ubatch_size": st.sampled_from([1, 3, 4, 16]),
+    "parallel": st.integers(1, 3),
+    "kv_unified": st.booleans(),
+    "ctx_checkpoints": st.sampled_from([0, 1, 3, 32]),
+    "checkpoint_min_step": st.sampled_from([0, 4, 8192]),
+    "slot_prompt_similarity": st.sampled_from([0.0, 0.1, 0.5]),
+    "cache_ram": st.sampled_from([-1, 0, 1, 8192]),
+    "cache_idle_slots": st.booleans(),
+})
+
+
+def requests(history):
+    """The turns as (prompt, keywords of ``Talk.ask``). A prompt goes on from an earlier prompt."""
+    known: list[tuple[int, ...]] = [()]
+    for turn in history:
+        before = known[turn.after % len(known)]
+        kept = before[: turn.keep] if turn.keep else before
+        prompt = kept + word(turn.name, turn.new, first=len(kept))
+        known.append(prompt)
+        starts = tuple(sorted({0, len(kept)})) if turn.marked else ()
+        yield prompt, {
+            "n": turn.n_predict, "id_slot": turn.id_slot, "cache_prompt": turn.cache_prompt, "user_starts": starts,
+        }

@@ -1,0 +1,147 @@
+"""Does every scenario of the corpus do what its file says, and does the corpus touch every rule?
+
+Files are read once, provenance runs are kept: the questions below look at the same runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+from cachesim.engines.base import RULES
+from cachesim.engines.llama_cpp.profiles import PROFILES
+from cachesim.events import Decided
+from cachesim.judge.run import Run, run_judged
+from cachesim.scenarios.load import find, load_all
+from cachesim.scenarios.schema import Scenario
+
+CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
+SCENARIOS = {scenario.id: scenario for scenario in load_all(find([CORPUS]), set(PROFILES))}
+RUNS = [(name, profile) for name, scenario in SCENARIOS.items() for profile in scenario.profiles]
+BROKEN = [(name, profile) for name, profile in RUNS if (e := SCENARIOS[name].expect.get(profile)) and e.broken]
+
+INSIDE_THE_MEMORY = {"LC-RS-RM.RM3": "rs_rm", "LC-KV-STATE.WINDOW": "kv_state"}
+"""Rules that the memory asks without a line in the log, and the profile's field that holds them."""
+
+NOT_YET = {
+    "LC-SHIFT": "context shift belongs to the next issue",
+    "LC-NPAST-REUSE": "moved chunks belong to the next issue",
+}
+"""Rules that no scenario reaches, with the reason. One that is reached has to leave this list."""
+
+
+@cache
+def played(name: str, profile: str) -> Run:
+    return run_judged(SCENARIOS[name], profile, "provenance")
+
+
+@pytest.mark.parametrize(("name", "profile"), RUNS)
+def test_run_is_as_its_file_says(name: str, profile: str) -> None:
+    run = played(name, profile)
+    assert run.wrong == []
+    assert run.verdict.holds is not None, "undecided is never green"
+
+
+@pytest.mark.parametrize(("name", "profile"), RUNS)
+def test_run_is_as_its_file_says_with_arithmetic(name: str, profile: str) -> None:
+    run = run_judged(SCENARIOS[name], profile, "exact")
+    assert run.wrong == []
+    assert run.verdict.holds is not None, "undecided is never green"
+
+
+@pytest.mark.parametrize(("name", "profile"), RUNS)
+def test_accounts_balance(name: str, profile: str) -> None:
+    assert [i for i, one in enumerate(played(name, profile).requests) if not one.account.balanced] == []
+
+
+@pytest.mark.parametrize(("name", "profile"), RUNS)
+def test_cached_and_computed_tokens_make_up_the_prompt(name: str, profile: str) -> None:
+    for one in played(name, profile).requests:
+        if one.answer.status == 200:
+            assert one.answer.cache_n + one.answer.prompt_n == len(one.request.prompt)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_file_is_complete(name: str) -> None:
+    scenario = SCENARIOS[name]
+    assert all(source.strip() for source in scenario.source) and scenario.source
+    assert scenario.title.strip() and scenario.why.strip()
+    assert set(scenario.expect) == set(scenario.profiles), "a profile without expectations, or the other way round"
+    for profile, expect in scenario.expect.items():
+        assert expect.cache_n is not None, f"{profile}: cache_n is missing"
+
+
+def test_corpus_is_not_empty_and_names_every_profile() -> None:
+    assert len(SCENARIOS) >= 79
+    assert {profile for _, profile in RUNS} == set(PROFILES)
+
+
+def test_ids_are_unique() -> None:
+    files = find([CORPUS])
+    assert len({file.stem for file in files}) == len(files) == len(SCENARIOS)
+
+
+def test_no_two_files_ask_the_same() -> None:
+    seen: dict[tuple[Any, ...], str] = {}
+    twins = []
+    for name, scenario in SCENARIOS.items():
+        key = (tuple(step.request for step in scenario.steps), scenario.model, tuple(sorted(scenario.server.items())))
+        if key in seen:
+            twins.append((seen[key], name))
+        seen[key] = name
+    assert twins == []
+
+
+@pytest.mark.parametrize(("name", "profile"), BROKEN)
+def test_a_wrong_answer_has_a_reason_and_what_came_before_is_right(name: str, profile: str) -> None:
+    assert len(SCENARIOS[name].why) > 80, "say what a reader learns"
+    run = played(name, profile)
+    assert all(one.judged.equal_cold for one in run.requests[: run.broken[0]])
+
+
+def _decided() -> set[str]:
+    return {e.rule for name, profile in RUNS for e in played(name, profile).log.events if isinstance(e, Decided)}
+
+
+def test_every_rule_is_cited() -> None:
+    ours = {rule for rule in RULES if rule.startswith("LC-")}
+    assert _decided() - ours == set()
+    assert ours - _decided() - set(INSIDE_THE_MEMORY) - set(NOT_YET) == set()
+
+
+def test_the_list_of_exceptions_is_not_longer_than_needed() -> None:
+    assert _decided() & (set(NOT_YET) | set(INSIDE_THE_MEMORY)) == set()
+
+
+@pytest.mark.parametrize(("rule", "field"), INSIDE_THE_MEMORY.items())
+def test_rules_inside_the_memory_are_asked(rule: str, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = SCENARIOS["lesson-window-restore" if field == "kv_state" else "lesson-hybrid"]
+    asked: list[str] = []
+    rules = PROFILES["llama_cpp@head"]
+    monkeypatch.setitem(PROFILES, rules.name, replace(rules, **{field: _spy(getattr(rules, field), asked)}))
+    assert run_judged(scenario, rules.name, "provenance").wrong == []
+    assert set(asked) == {rule}
+
+
+def _spy(fn: Callable[..., Any], asked: list[str]) -> Callable[..., Any]:
+    def spy(*args: Any) -> Any:
+        decision = fn(*args)
+        asked.append(decision.rule)
+        return decision
+
+    return spy
+
+
+def _pairs(scenario: Scenario) -> list[str]:
+    return [profile for profile, expect in scenario.expect.items() if expect.completed]
+
+
+def test_numbers_that_nobody_has_read_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    unread = [(name, profile) for name, scenario in SCENARIOS.items() for profile in _pairs(scenario)]
+    with capsys.disabled():
+        print(f"\n{len(unread)} expectation tables are marked completed")
+        for name, profile in unread:
+            print(f"  {name} {profile}")

@@ -1,0 +1,119 @@
+"""The prompt cache at work: what is stored, loaded, dropped, with its checkpoints and its bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.engines.llama_cpp.talk import Talk, reuse, word
+
+LOOSE = {"slot_prompt_similarity": 0.0, "cache_idle_slots": False}
+
+
+def test_what_survives_by_half_is_not_stored():
+    for kept, stored in ((10, []), (9, [20])):
+        talk = Talk("A")
+        talk.ask(word("a", 20))
+        talk.ask(word("a", kept) + word("b", 5))
+        assert talk.entries() == stored
+
+
+def test_a_conversation_already_stored_is_not_stored_twice():
+    talk = Talk("A", **LOOSE)
+    for w in "ab":
+        talk.ask(word(w, 20))
+    again = talk.ask(word("a", 8))
+    assert talk.kinds(again, "pc_load") == ["pc_load"]
+    last = talk.ask(word("c", 20))
+    assert talk.kinds(last, "pc_already", "pc_obsolete") == []
+    kept = Talk("A", "pr24143-on-head", **LOOSE)
+    for w in ("a", "b", "a", "c"):
+        last = kept.ask(word(w, 20))
+    assert kept.kinds(last, "pc_already") == ["pc_already"]
+    assert kept.entries() == [20, 20]
+
+
+def test_a_longer_conversation_replaces_its_own_beginning():
+    talk = Talk("A", "pr24143-on-head", **LOOSE)
+    first = talk.ask(word("a", 20))
+    talk.ask(word("b", 20))
+    talk.ask(first.slot_tokens + word("a2", 10))
+    last = talk.ask(word("c", 20))
+    assert talk.events(last, "pc_obsolete") == [{"ev": "pc_obsolete", "n_tokens": 20}]
+    assert talk.entries() == [20, 30]
+
+
+def test_the_oldest_goes_first_and_a_hit_does_not_refresh():
+    talk = Talk("mamba2", "pr24143-on-head", cache_ram=1, ctx_checkpoints=0, **LOOSE)
+    for i in range(14):
+        talk.ask(word(f"w{i}", 10))
+    hit = talk.ask(word("w0", 8) + word("x", 3))            # now 14 states of 74,876 bytes fill the MiB
+    assert (talk.kinds(hit, "pc_load", "pc_evict"), talk.entries()) == (["pc_load"], [10] * 14)
+    last = talk.ask(word("y", 10))
+    assert talk.kinds(last, "pc_evict") == ["pc_evict"]
+    want = [word(f"w{i}", 10) for i in range(1, 14)] + [hit.slot_tokens]
+    assert [tuple(entry.tokens) for entry in talk.server.cache.entries] == want
+
+
+@pytest.mark.parametrize("kind", ["A", "W", "R", "H", "HW"])
+def test_a_stored_conversation_goes_on_where_it_stopped(kind):
+    talk = Talk(kind, **LOOSE)
+    first = talk.ask(word("a", 30), 4)
+    talk.ask(word("b", 30), 2)
+    again = talk.ask(first.slot_tokens + word("more", 5), 3)
+    assert reuse(again) == [(0, 38)] if kind == "HW" else [(33, 5)]
+    assert talk.right(again) is True
+
+
+@pytest.mark.parametrize("kind", ["W", "R", "H"])
+def test_checkpoints_travel_with_the_conversation(kind):
+    talk = Talk(kind, **LOOSE)
+    talk.ask(word("a", 30), 2)
+    mine = talk.lengths()
+    talk.ask(word("b", 30), 2)
+    assert mine and [c.facts.n_tokens for c in talk.server.cache.entries[0].checkpoints] == mine
+    again = talk.ask(word("a", 28) + word("x", 4), 2)
+    assert again.cache_n >= 22
+    assert talk.right(again) is True
+
+
+def test_a_stored_conversation_counts_its_header_its_state_and_its_checkpoints():
+    talk = Talk("mamba2", **LOOSE)
+    talk.ask(word("a", 30))
+    talk.ask(word("b", 30))
+    assert [entry.size for entry in talk.server.cache.entries] == [(74868 + 8) * 2]
+
+
+def test_a_stored_conversation_does_not_change_when_its_copy_goes_on():
+    talk = Talk("H", "pr24143-on-head", **LOOSE)
+    first = talk.ask(word("a", 30), 2)
+    talk.ask(word("b", 30))
+    for w in ("x", "y", "z"):
+        answer = talk.ask(first.slot_tokens[:28] + word(w, 5), 2)
+        assert (answer.cache_n, talk.right(answer)) == (26, True)
+    whole = talk.ask(first.slot_tokens + word("d", 5), 2)
+    assert (whole.cache_n, talk.right(whole)) == (31, True)
+
+
+@pytest.mark.parametrize("profile, kept", [("head", []), ("base-24143", [16])])
+def test_before_25649_a_cleared_slot_keeps_its_checkpoints(profile, kept):
+    talk = Talk("R", profile, parallel=2, kv_unified=True)
+    talk.ask(word("a", 20), id_slot=0)
+    talk.ask(word("b", 20), id_slot=1)
+    assert (talk.held()[0], talk.lengths(0)) == (0, kept)
+
+
+def test_without_a_prompt_cache_nothing_is_stored_or_said():
+    talk = Talk("A", cache_ram=0, slot_prompt_similarity=0.0)
+    talk.ask(word("a", 20))
+    second = talk.ask(word("b", 20))
+    assert talk.server.cache is None
+    assert [kind for kind in talk.kinds(second) if kind.startswith("pc_")] == []
+
+
+def test_a_fresh_evaluation_still_erases_checkpoints_and_cuts_the_memory():
+    talk = Talk("R")
+    talk.ask(word("a", 20))
+    answer = talk.ask(word("a", 12), cache_prompt=False)
+    assert reuse(answer) == [(0, 12)]
+    assert (talk.kinds(answer, "ckpt_invalidate"), talk.lengths()) == (["ckpt_invalidate"], [8])
+    assert talk.right(answer) is True

@@ -1,0 +1,139 @@
+"""Several slots: who gets which, who waits, what happens to the idle ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.engines.llama_cpp.talk import Talk, reuse, word
+
+PLAIN = {"cache_idle_slots": False}
+
+
+def test_a_fresh_server_uses_its_slots_from_the_highest_id_down():
+    talk = Talk("A", parallel=3)
+    assert [talk.ask(word(w, 20)).id_slot for w in "abc"] == [2, 1, 0]
+
+
+def test_then_the_least_recently_used():
+    talk = Talk("A", parallel=3)
+    for w in "abc":
+        talk.ask(word(w, 20))
+    talk.ask(word("c", 20) + word("more", 3))
+    assert [talk.ask(word(w, 20)).id_slot for w in "xyz"] == [2, 1, 0]
+
+
+def test_of_two_equally_similar_slots_the_lowest_id_goes_on():
+    talk = Talk("A", parallel=2, **PLAIN)
+    shared = word("S", 20)
+    talk.ask(shared + word("one", 4), id_slot=1)
+    talk.ask(shared + word("two", 4), id_slot=0)
+    answer = talk.ask(shared + word("three", 4))
+    assert (answer.id_slot, answer.cache_n) == (0, 20)
+    assert [e["f_sim"] for e in talk.events(answer, "slot_sim")] == [0.833, 0.833]
+
+
+@pytest.mark.parametrize("asked, got", [(0, 0), (1, 1), (2, 0), (5, 1)])
+def test_a_slot_id_counts_modulo_the_slots(asked, got):
+    assert Talk("A", parallel=2).ask(word("a", 9), id_slot=asked).id_slot == got
+
+
+def test_a_request_for_a_busy_slot_waits_until_it_is_free():
+    talk = Talk("A", parallel=2, **PLAIN)
+    first = talk.send(word("a", 20), 4, id_slot=0)
+    second = talk.send(word("b", 20), 2, id_slot=0)
+    talk.work()
+    assert (first.id_slot, second.id_slot, first.predicted_n, second.predicted_n) == (0, 0, 4, 2)
+    assert talk.held() == [21, 0]
+    assert [talk.right(a) for a in (first, second)] == [True, True]
+
+
+def test_with_every_slot_busy_requests_wait_in_their_order():
+    talk = Talk("A", parallel=1)
+    answers = [talk.send(word(w, 10), 2) for w in "abc"]
+    talk.work()
+    releases = [e.task for e in talk.log.events if e.ev == "release"]
+    assert len(releases) == 3 and releases == sorted(releases)
+    assert [a.prompt_n for a in answers] == [10, 10, 10]
+
+
+def test_d2_a_stored_conversation_is_loaded_over_a_running_one():
+    talk = Talk("A", parallel=1)
+    talk.ask(word("B", 30))
+    running = talk.send(word("A", 20), 6, id_slot=0)
+    talk.server.iterate()
+    talk.send(word("B", 30), 1, id_slot=0)
+    talk.work()
+    assert talk.right(running) is not True
+
+
+def test_a_prompt_longer_than_the_context_leaves_the_slot_as_it_was():
+    talk = Talk("H", ctx_size=256)
+    first = talk.ask(word("a", 40), 3)
+    was = (talk.held(), talk.lengths(), talk.server.memory.pos_max(0), talk.server.slots[0].t_last)
+    refused = talk.ask(word("a", 256), 3)
+    text = "error: request (256 tokens) exceeds the available context size (256 tokens), try increasing it"
+    assert (refused.status, talk.events(refused, "error")) == (400, [{"ev": "error", "text": text}])
+    assert (talk.held(), talk.lengths(), talk.server.memory.pos_max(0)) == was[:3]
+    assert talk.server.slots[0].t_last > was[3]
+    assert talk.ask(first.slot_tokens + word("x", 3)).cache_n == 42
+
+
+def test_the_longest_prompt_that_fits_yields_one_token():
+    talk = Talk("A", ctx_size=256)
+    answer = talk.ask(word("a", 255), 9)
+    assert (answer.status, answer.predicted_n, answer.truncated, answer.stop_type) == (200, 1, True, "limit")
+
+
+def test_idle_slots_are_saved_and_with_a_unified_cache_cleared():
+    for unified, held in ((True, [0, 20]), (False, [20, 20])):
+        talk = Talk("A", parallel=2, kv_unified=unified)
+        talk.ask(word("a", 20), id_slot=0)
+        second = talk.ask(word("b", 20), id_slot=1)
+        assert talk.held() == held
+        assert talk.entries() == [20]
+        assert talk.kinds(second, "idle_save", "slot_clear") == ["idle_save", "slot_clear"][: 2 if unified else 1]
+
+
+def test_d13_an_idle_slot_too_big_to_store_is_cleared_all_the_same():
+    talk = Talk("llama", parallel=2, kv_unified=True, cache_ram=1, ctx_size=2048)
+    talk.ask(word("big", 1200), id_slot=0)
+    second = talk.ask(word("b", 20), id_slot=1)
+    assert talk.kinds(second, "pc_too_big", "slot_clear") == ["pc_too_big", "slot_clear"]
+    assert (talk.held(), talk.entries()) == ([0, 20], [])
+    assert talk.ask(word("big", 1200), id_slot=0).cache_n == 0
+
+
+def test_d3_an_empty_named_slot_never_looks_into_the_prompt_cache():
+    talk = Talk("A", parallel=2, kv_unified=True)
+    talk.ask(word("x", 20), id_slot=0)
+    talk.ask(word("y", 20), id_slot=1)
+    again = talk.ask(word("x", 20), id_slot=0)
+    assert (again.cache_n, talk.entries()) == (0, [20, 20])
+    assert talk.kinds(again, "pc_begin") == []
+
+
+def test_two_requests_at_once_share_a_batch_lower_ids_first():
+    talk = Talk("A", parallel=2, batch_size=64, **PLAIN)
+    one, two = talk.send(word("a", 50), 2, id_slot=0), talk.send(word("b", 50), 2, id_slot=1)
+    talk.work()
+    starts = [(e.slot, e.n_tokens) for e in talk.log.events if e.ev == "batch"]
+    assert starts == [(0, 0), (1, 0), (1, 14)]
+    assert [talk.right(a) for a in (one, two)] == [True, True]
+
+
+@pytest.mark.parametrize("kind", ["A", "W", "R", "H", "HW"])
+@pytest.mark.parametrize("unified", [True, False])
+def test_two_requests_at_once_do_not_disturb_each_other(kind, unified):
+    talk = Talk(kind, parallel=2, kv_unified=unified, **PLAIN)
+    answers = [talk.send(word("a", 37), 5), talk.send(word("b", 22), 9)]
+    talk.work()
+    assert [talk.right(a) for a in answers] == [True, True]
+    assert reuse(*answers) == [(0, 37), (0, 22)]
+
+
+def test_before_24755_a_named_slot_stores_nothing():
+    for profile, stored in (("head", [20]), ("base-24143", [])):
+        talk = Talk("A", profile, parallel=1)
+        talk.ask(word("a", 20))
+        talk.ask(word("b", 20), id_slot=0)
+        assert talk.entries() == stored

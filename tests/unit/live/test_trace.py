@@ -1,0 +1,150 @@
+"""Reading a recorded trace: what is taken from it, and that nothing else gets in."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cachesim.engines.registry import profiles
+from cachesim.errors import BadInput
+from cachesim.live import trace as module
+from cachesim.live.trace import read_trace
+
+STEP = {
+    "i": 0, "op": "completion", "request": {"n_predict": 2, "prompt": [5, 6, 7]},
+    "response": {"status": 200, "cache_n": 0, "prompt_n": 3, "tokens": [8, 9]}, "events": [{"ev": "need_one"}],
+}
+GOOD = {
+    "engine": "llama.cpp", "commit": "3f545beccee69d9975f466ec7e45fd9aacd8ba90", "model": "tiny-lfm2.gguf", "name": "lfm2-x",
+    "flags": ["-c", "512", "-np", "2", "-kvu", "--slot-prompt-similarity", "0.5"], "server": {"n_slots": 2, "n_rs_seq": 0},
+    "inexact": [{"i": 0, "shifted": False}], "steps": [STEP],
+}
+
+
+def read(tmp_path, text):
+    path = tmp_path / "t.json"
+    if isinstance(text, bytes):
+        path.write_bytes(text)
+    else:
+        path.write_text(text if isinstance(text, str) else json.dumps(text))
+    return read_trace(path, profiles())
+
+
+def changed(**more):
+    return {**GOOD, **more}
+
+
+def with_step(**more):
+    return changed(steps=[{**STEP, **more}])
+
+
+def test_what_a_trace_says(tmp_path):
+    trace = read(tmp_path, GOOD)
+    assert (trace.profile, trace.model, trace.name, trace.out) == ("llama_cpp@head", "lfm2", "lfm2-x", "")
+    assert trace.flags == {"ctx_size": 512, "parallel": 2, "kv_unified": True, "slot_prompt_similarity": 0.5}
+    assert trace.inexact == {0}
+    request = trace.steps[0].request
+    assert (request.prompt, request.n_predict, request.forced) == ((5, 6, 7), 2, (8, 9))
+    assert (request.cache_prompt, request.id_slot, request.user_starts) == (True, -1, ())
+
+
+def test_user_messages_begin_at_their_delimiter(tmp_path):
+    marks = [{"role": "user", "delimiter": "<|im_start|>user\n"}, {"role": "assistant", "delimiter": "<|im_start|>assistant\n"}]
+    user, other = [97, 85, 83, 69, 82, 95], [97, 65, 83, 83, 73, 83, 84, 65, 78, 84, 95]
+    prompt = [*user, 1, 2, *other, 3, *user, 4]
+    trace = read(tmp_path, with_step(request={"prompt": prompt, "message_delimiters": marks}))
+    assert trace.steps[0].request.user_starts == (0, 20)
+    plain = read(tmp_path, with_step(request={"prompt": prompt}))
+    assert plain.steps[0].request.user_starts == ()
+    chat = read(tmp_path, with_step(op="chat", request={"prompt": prompt, "max_tokens": 7}))
+    assert (chat.steps[0].request.user_starts, chat.steps[0].request.n_predict) == ((0, 20), 7)
+
+
+def test_old_versions_get_the_byte_position_of_the_last_user_message(tmp_path):
+    spans = [{"role": "user", "pos": 0}, {"role": "assistant", "pos": 2}, {"role": "user", "pos": 4}]
+    body = {"prompt": [1, 1, 101, 1, 1], "message_spans": spans}        # token 101 is two letters
+    trace = read(tmp_path, {**with_step(request=body), "commit": "7c158fbb4", "profile": "base-24143"})
+    assert (trace.profile, trace.steps[0].request.byte_pos, trace.steps[0].request.user_starts) == (
+        "llama_cpp@base-24143", 4, (0, 3))  # fmt: skip
+
+
+@pytest.mark.parametrize("change, why", [
+    ({"flags": ["-c", "512", "--context-shift"]}, "needs context shift"),
+    ({"flags": ["--cache-reuse", "4"]}, "needs chunk reuse"),
+    ({"flags": ["--spec-type", "ngram"]}, "needs drafts"),
+    ({"flags": ["-md", "x.gguf"]}, "needs drafts"),
+    ({"server": {"n_slots": 1, "n_rs_seq": 3}}, "needs drafts"),
+    ({"steps": [{**STEP, "op": "slot"}]}, "needs slot files"),
+    ({"steps": [{**STEP, "op": "parallel"}]}, "needs parallel requests"),
+    ({"steps": [{**STEP, "request": {"prompt": [1], "cancel_after": 2}}]}, "needs a cancelled request"),
+    ({"steps": [{**STEP, "request": {"prompt": [1], "n_cmpl": 2}}]}, "needs several completions"),
+    ({"profile": "swa-first"}, "rule set llama_cpp@swa-first is not in this build"),
+    ({"engine": "ik_llama.cpp", "profile": "base"}, "rule set ik_llama@base is not in this build"),
+])
+def test_what_cannot_be_replayed_yet_is_named(tmp_path, change, why):
+    assert read(tmp_path, changed(**change)).out == why
+
+
+def without(key):
+    return {k: v for k, v in GOOD.items() if k != key}
+
+
+TEXT = json.dumps(GOOD)
+BAD = {
+    "truncated": (TEXT[: len(TEXT) // 2], "broken or truncated JSON"),
+    "cut in the last line": (TEXT[:-1], "broken or truncated JSON"),
+    "empty": ("", "empty file"),
+    "blank": (" \n", "empty file"),
+    "a list": ("[]", "one JSON object"),
+    "a number": ("3", "one JSON object"),
+    "not UTF-8": (b'{"engine": "\xff\xfe"}', "not UTF-8"),
+    "deep": ("[" * 33 + "]" * 33, "nested deeper than 32"),
+    "deep in an object": ('{"a":' * 40 + "1" + "}" * 40, "nested deeper than 32"),
+    "unknown engine": (changed(engine="llama.cpq"), "did you mean 'llama.cpp'"),
+    "unknown commit": (changed(commit="3f545beccee69d9975f466ec7e45fd9aacd8ba91"), "did you mean '3f545bec"),
+    "engine is a list": (changed(engine=["llama.cpp"]), "not a trace"),
+    "unknown flag": (changed(flags=["-c", "5", "--swa-ful"]), "did you mean '--swa-full'"),
+    "flag without its value": (changed(flags=["-c"]), "-c"),
+    "flag with a word": (changed(flags=["-c", "many"]), "t.json"),
+    "no engine": (without("engine"), "no 'engine'"),
+    "no steps": (without("steps"), "no 'steps'"),
+    "no inexact": (without("inexact"), "no 'inexact'"),
+    "steps are a number": (changed(steps=3), "not a trace"),
+    "a step is a word": (changed(steps=["x"]), "not a trace"),
+    "a step without an operation": (changed(steps=[{"i": 0}]), "no 'op'"),
+    "a token is a word": (with_step(request={"prompt": ["x"]}), "not a trace"),
+    "a prompt is a number": (with_step(request={"prompt": 5}), "not a trace"),
+    "a model is a number": (changed(model=5), "not a trace"),
+    "a server is a list": (changed(server=[]), "not a trace"),
+    "events are a number": (with_step(events=7), "not a trace"),
+    "forced tokens are a number": (with_step(response={"tokens": 7}), "not a trace"),
+}
+
+
+@pytest.mark.parametrize("text, cause", list(BAD.values()), ids=list(BAD))
+def test_bad_input_is_one_line_that_names_the_file(tmp_path, text, cause):
+    with pytest.raises(BadInput) as caught:
+        read(tmp_path, text)
+    line = str(caught.value)
+    assert line.startswith(f"{tmp_path / 't.json'}:") and cause in line and "\n" not in line
+
+
+def test_the_line_of_a_broken_step_is_named(tmp_path):
+    with pytest.raises(BadInput, match=r"t\.json:3: broken"):
+        read(tmp_path, '{"engine":"llama.cpp",\n"steps":[\n{"i":0,,}]}')
+
+
+def test_a_file_over_its_bound_is_not_even_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MAX_BYTES", 100)
+    with pytest.raises(BadInput, match="a trace has at most 100"):
+        read(tmp_path, TEXT)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(BadInput, match="No such file"):
+        read_trace(tmp_path / "nowhere.json", profiles())
+
+
+def test_brackets_inside_a_text_are_no_nesting(tmp_path):
+    assert read(tmp_path, changed(note='[{"' * 50)).name == "lfm2-x"
