@@ -6,15 +6,28 @@ position, of a recurrent layer its one state.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from cachesim.engines.view import RowsPart, StatePart, Stored
 from cachesim.judge.verdict import HOLDS, Verdict
 from cachesim.model import LayerState, Rows, same_state
-from cachesim.oracle import ColdRun
 
 
-def compare_stored(stored: Stored, cold: ColdRun) -> Verdict:
+class Truth(Protocol):
+    """Rows by position and states by length, as a cold run has them."""
+
+    def rows(self, layer: int) -> Rows:
+        """The K/V rows of an attention layer by position."""
+        ...
+
+    def state_at(self, layer: int, n: int) -> LayerState | None:
+        """The state of a recurrent layer after n tokens."""
+        ...
+
+
+def compare_stored(stored: Stored, cold: Truth) -> Verdict:
     """A stored object against the cold run of (at least) the tokens that it is believed to hold."""
     n = stored.resume
     if stored.state is not None:
@@ -28,7 +41,7 @@ def compare_stored(stored: Stored, cold: ColdRun) -> Verdict:
     return HOLDS
 
 
-def _states(state: StatePart, cold: ColdRun, n: int) -> Verdict:
+def _states(state: StatePart, cold: Truth, n: int) -> Verdict:
     if state.pos != n - 1:
         return Verdict(False, "provenance", f"the recurrent state ends at {state.pos}, not {n - 1}", n - 1)
     for layer, held in state.rows.items():
@@ -45,7 +58,7 @@ def _digests_only(state: LayerState | None) -> LayerState | None:
     return None if state is None else state._replace(conv_x=None, h=None)
 
 
-def _rows(part: RowsPart, cold: ColdRun, n: int) -> Verdict:
+def _rows(part: RowsPart, cold: Truth, n: int) -> Verdict:
     first = max(0, n - part.window + 1) if part.window else 0
     order = np.argsort(part.pos, kind="stable")
     order = order[(part.pos[order] >= first) & (part.pos[order] < n)]

@@ -6,16 +6,17 @@ Cold runs are kept per token list: they depend on neither the engine nor the pro
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
 import numpy as np
 
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.view import Stored
 from cachesim.judge.compare import compare_stored
-from cachesim.judge.verdict import HOLDS, Verdict
+from cachesim.judge.verdict import HOLDS, Verdict, worst
 from cachesim.model import Model, make_model
 from cachesim.oracle import ColdRun, cold
+from cachesim.oracle_shift import CutAt, cold_shifted
 from cachesim.tokens import Tokens
 
 
@@ -46,27 +47,50 @@ class Judge:
     def judge(self, request: Request, answer: Answer, slot: Stored | None, stored: Sequence[Stored] = ()) -> Judged:
         """Judge one answered request. ``slot`` is what it left behind, ``stored`` everything else kept."""
         try:
-            said = self.answer(request, answer)
-            state = HOLDS if slot is None or answer.died else self.stored(slot)
+            said, state = self._whole(request, answer, slot)
             armed = [(s, v) for s in stored if not (v := self.stored(s)).holds]
             return Judged(said, state, armed)
         except Exception as error:      # a checker that raises has decided nothing
             undecided = Verdict(None, why=f"the judge failed: {type(error).__name__}: {error}")
             return Judged(undecided, undecided)
 
-    def answer(self, request: Request, answer: Answer) -> Verdict:
-        """What was said after every token, against the cold run of the same tokens."""
+    def _whole(self, request: Request, answer: Answer, slot: Stored | None) -> tuple[Verdict, Verdict]:
         if answer.died:
-            return Verdict(False, "aborted", f"the server process ended: {answer.error}")
+            return Verdict(False, "aborted", f"the server process ended: {answer.error}"), HOLDS
         if self.model is None:
-            return Verdict(None, why="nothing was computed in this mode")
+            nothing = Verdict(None, why="nothing was computed in this mode")
+            return nothing, nothing
+        if answer.shifts:
+            return self._shifted(self.model, request, answer, slot)
+        said = worst([self.answer(request, one) for one in (answer, *answer.children)])
+        return said, HOLDS if slot is None else self.stored(slot)
+
+    def answer(self, request: Request, answer: Answer) -> Verdict:
+        """What was said after every token, against the cold run of the tokens that the slot held."""
         if answer.status != 200:
             return HOLDS
-        tokens = (*request.prompt, *answer.tokens[:-1])
-        speak = tuple(range(len(request.prompt) - 1, len(tokens)))
-        if [said.pos for said in answer.outputs] != list(speak):
+        held, asked = answer.slot_tokens, (*request.prompt, *answer.tokens)
+        n = min(len(held), len(asked))
+        if held[:n] != asked[:n]:
+            return Verdict(False, "provenance", "the slot does not hold what was asked and generated")
+        speak = tuple(range(len(request.prompt) - 1, len(held)))
+        if not answer.cancelled and [said.pos for said in answer.outputs] != list(speak):
             return Verdict(None, why="the answer does not say where it spoke")
-        return compare_outputs(answer.outputs, self.cold(tokens, speak, len(tokens)))
+        run = self.cold(held, speak, len(held))
+        wants = [Want(said.pos, int(run.digests[said.pos]), run.logits.get(said.pos)) for said in answer.outputs]
+        return compare_outputs(answer.outputs, wants)
+
+    def _shifted(
+        self, model: Model, request: Request, answer: Answer, slot: Stored | None
+    ) -> tuple[Verdict, Verdict]:
+        """An answer with a context shift inside, against a cold run that shifts at the same tokens."""
+        cuts = [CutAt(*shift) for shift in answer.shifts]
+        said, store = cold_shifted(model, request.prompt, answer.tokens[:-1], cuts)
+        if len(said) != len(answer.outputs):
+            return Verdict(None, why="the answer does not say where it spoke"), HOLDS
+        wants = [Want(mine.pos, cold.digest, cold.logits) for mine, cold in zip(answer.outputs, said, strict=True)]
+        state = HOLDS if slot is None else compare_stored(slot, store)
+        return compare_outputs(answer.outputs, wants), state
 
     def stored(self, stored: Stored) -> Verdict:
         """A stored object, against the cold run of the tokens that it is believed to hold."""
@@ -95,22 +119,23 @@ class Judge:
         return run
 
 
-def compare_outputs(outputs: Sequence[Output], run: ColdRun) -> Verdict:
-    """Provenance and logits at every position where the model spoke; the first difference of the highest rung."""
-    found = HOLDS
-    for said in outputs:
-        verdict = _compare_output(said, run)
-        if not verdict.holds and (found.holds or (found.rung, verdict.rung) == ("bits", "argmax")):
-            found = verdict
-    return found
+class Want(NamedTuple):
+    """What a cold run says after one token."""
+
+    pos: int
+    digest: int
+    logits: np.ndarray | None
 
 
-def _compare_output(said: Output, run: ColdRun) -> Verdict:
-    clean = int(run.digests[said.pos]) == said.digest
-    want = run.logits.get(said.pos)
-    if said.logits is not None and want is not None and not np.array_equal(said.logits, want):
-        rung = "bits" if int(np.argmax(said.logits)) == int(np.argmax(want)) else "argmax"
+def compare_outputs(outputs: Sequence[Output], wants: Sequence[Want]) -> Verdict:
+    """Provenance and logits wherever the model spoke; the first difference of the highest rung."""
+    return worst(_compare_output(said, want) for said, want in zip(outputs, wants, strict=True))
+
+
+def _compare_output(said: Output, want: Want) -> Verdict:
+    if said.logits is not None and want.logits is not None and not np.array_equal(said.logits, want.logits):
+        rung = "bits" if int(np.argmax(said.logits)) == int(np.argmax(want.logits)) else "argmax"
         return Verdict(False, rung, f"the answer at position {said.pos} differs from a cold run's", said.pos)
-    if not clean:
+    if said.digest != want.digest:
         return Verdict(False, "provenance", f"the answer at position {said.pos} was computed from other rows", said.pos)
     return HOLDS

@@ -16,6 +16,7 @@ LEVEL = {
     "__init__": 0, "tokens": 0, "events": 0, "errors": 0,
     "model": 1,
     "oracle": 2,
+    "oracle_shift": 2,
     "engines": 3,
     "scenarios": 4,
     "judge": 5, "live": 5,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+
 from cachesim.engines.base import RULES
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.events import Decided
