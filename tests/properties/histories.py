@@ -27,18 +27,23 @@ class Turn(NamedTuple):
     marked: bool
 
 
-turns = st.builds(
-    Turn,
-    after=st.integers(0, 5),
-    keep=st.one_of(st.integers(0, 40), st.integers(-6, 0)),
-    name=st.sampled_from("abcd"),
-    new=st.integers(1, 24),
-    n_predict=st.integers(0, 4),
-    id_slot=st.sampled_from([-1, -1, -1, 0, 1, 2]),
-    cache_prompt=st.sampled_from([True, True, True, True, False]),
-    marked=st.booleans(),
-)
-histories = st.lists(turns, min_size=3, max_size=9)
+def turns(most_kept, most_new):
+    """Turns with prompts that keep and add at most so many tokens."""
+    return st.builds(
+        Turn,
+        after=st.integers(0, 5),
+        keep=st.one_of(st.integers(0, most_kept), st.integers(-6, 0)),
+        name=st.sampled_from("abcd"),
+        new=st.integers(1, most_new),
+        n_predict=st.integers(0, 4),
+        id_slot=st.sampled_from([-1, -1, -1, 0, 1, 2]),
+        cache_prompt=st.sampled_from([True, True, True, True, False]),
+        marked=st.booleans(),
+    )
+
+
+histories = st.lists(turns(40, 24), min_size=3, max_size=9)
+short_histories = st.lists(turns(12, 8), min_size=3, max_size=9)
 
 flags = st.fixed_dictionaries({
     "ctx_size": st.sampled_from([48, 80, 200]),
@@ -52,6 +57,15 @@ flags = st.fixed_dictionaries({
     "cache_ram": st.sampled_from([-1, 0, 1, 8192]),
     "cache_idle_slots": st.booleans(),
 })
+keen = st.fixed_dictionaries({
+    "ctx_size": st.just(200),
+    "batch_size": st.just(64),
+    "ubatch_size": st.sampled_from([1, 2, 4]),
+    "checkpoint_min_step": st.sampled_from([0, 2, 8192]),
+    "slot_prompt_similarity": st.sampled_from([0.0, 0.1]),
+    "cache_ram": st.sampled_from([0, 8192]),
+})
+"""One slot with many checkpoints close together: where the known defects live."""
 
 
 def requests(history):

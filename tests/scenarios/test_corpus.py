@@ -13,9 +13,12 @@ from typing import Any, Callable
 import pytest
 
 from cachesim.engines.base import RULES
+from cachesim.engines.llama_cpp.memory.kinds import model_kind
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.events import Decided
+from cachesim.judge.judge import Judge
 from cachesim.judge.run import Run, run_judged
+from cachesim.model import make_model
 from cachesim.scenarios.load import find, load_all
 from cachesim.scenarios.schema import Scenario
 
@@ -39,6 +42,12 @@ def played(name: str, profile: str) -> Run:
     return run_judged(SCENARIOS[name], profile, "provenance")
 
 
+@cache
+def judge_of(model: str) -> Judge:
+    """One judge for all exact runs of a model: what a cold run computes depends on nothing else."""
+    return Judge(make_model(model_kind(model).spec, exact=True))
+
+
 @pytest.mark.parametrize(("name", "profile"), RUNS)
 def test_run_is_as_its_file_says(name: str, profile: str) -> None:
     run = played(name, profile)
@@ -48,7 +57,7 @@ def test_run_is_as_its_file_says(name: str, profile: str) -> None:
 
 @pytest.mark.parametrize(("name", "profile"), RUNS)
 def test_run_is_as_its_file_says_with_arithmetic(name: str, profile: str) -> None:
-    run = run_judged(SCENARIOS[name], profile, "exact")
+    run = run_judged(SCENARIOS[name], profile, "exact", judge_of(SCENARIOS[name].model))
     assert run.wrong == []
     assert run.verdict.holds is not None, "undecided is never green"
 
@@ -76,7 +85,7 @@ def test_file_is_complete(name: str) -> None:
 
 
 def test_corpus_is_not_empty_and_names_every_profile() -> None:
-    assert len(SCENARIOS) >= 79
+    assert len(SCENARIOS) >= 81
     assert {profile for _, profile in RUNS} == set(PROFILES)
 
 
@@ -146,3 +155,10 @@ def test_numbers_that_nobody_has_read_are_listed(capsys: pytest.CaptureFixture[s
         print(f"\n{len(unread)} expectation tables are marked completed")
         for name, profile in unread:
             print(f"  {name} {profile}")
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_table_beside_the_files_has_a_line_for_it(name: str) -> None:
+    file = Path(SCENARIOS[name].file)
+    folder = CORPUS / file.relative_to(CORPUS).parts[0]
+    assert f"[{name}]({file.relative_to(folder).as_posix()})" in (folder / "README.md").read_text("utf-8")

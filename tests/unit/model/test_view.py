@@ -12,7 +12,6 @@ CASES = {
     "stale rows after": ([0, 1, 2, 3, 9, 10], [2, 3]),
     "own row missing": ([0, 1, 3], [2, 3]),
     "own row twice": ([0, 1, 2, 2, 3], [2, 3]),
-    "first own row twice": ([0, 1, 2, 2, 3], [2, 3]),
     "one own row twice, one missing": ([0, 1, 2, 2, 4], [2, 3, 4]),
     "nothing there": ([], [4, 5]),
     "one token": ([0, 1, 2, 3], [3]),

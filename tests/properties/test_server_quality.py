@@ -1,0 +1,46 @@
+"""Do the histories reach the known defects? Each must show as a wrong answer within a stated number of histories."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import Phase, find, settings
+from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
+
+from tests.properties.histories import histories, keen, short_histories
+from tests.properties.test_server_histories import play, small
+
+# class, profile, --swa-full, histories that must suffice: the defects D1, erosion, D5, narrow window data, and HW
+DEFECTS = [
+    ("R", "head", False, 300),
+    ("H", "base-24143", False, 300),
+    ("W", "head", False, 300),
+    ("W", "head", True, 50),
+    ("W", "base-24143", False, 50),
+    ("W", "base-24035", False, 50),
+]
+
+
+def broken(kind, profile, swa_full, options, history):
+    with small():
+        return any(talk.right(answer) is False for talk, answer in play(kind, profile, options, history, swa_full))
+
+
+def found_within(examples, condition):
+    few = settings(max_examples=examples, database=None, phases=[Phase.generate])
+    try:
+        find(st.tuples(keen, histories | short_histories), condition, settings=few, random=Random(1))
+    except NoSuchExample:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("kind, profile, swa_full, examples", DEFECTS)
+def test_a_known_defect_is_found(kind, profile, swa_full, examples):
+    assert found_within(examples, lambda drawn: broken(kind, profile, swa_full, *drawn))
+
+
+def test_without_a_defect_nothing_is_found():
+    assert not found_within(100, lambda drawn: broken("R", "24035-v3", False, *drawn))
