@@ -47,6 +47,15 @@ def rule(rule_id: str) -> Callable[[F], F]:
     return register
 
 
+class Draft(NamedTuple):
+    """A forced draft: made when the slot holds ``at`` tokens, ``drafted`` tokens long, of which the first ``accepted``
+    are right."""
+
+    at: int
+    drafted: int
+    accepted: int
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One completion, as a client sends it.
@@ -56,7 +65,8 @@ class Request:
     which user messages begin, as the client's template marks them. ``byte_pos`` is the byte offset of the
     last user message where a client of an old server sent one. ``None`` = the engine's default. ``n_cmpl`` > 1 asks for
     further completions, forced by ``children_forced``. ``cancel_at``: the client hangs up, and the request ends after
-    the iteration in which the slot has come to hold that many tokens.
+    the iteration in which the slot has come to hold that many tokens. ``drafts`` forces the drafter; where it says
+    nothing, ``draft_else`` tokens are drafted and all are right.
     """
 
     prompt: Tokens
@@ -72,6 +82,8 @@ class Request:
     n_cmpl: int = 1
     children_forced: tuple[Tokens, ...] = ()
     cancel_at: int | None = None
+    drafts: tuple[Draft, ...] = ()
+    draft_else: int = 0
 
 
 class Output(NamedTuple):
@@ -104,6 +116,8 @@ class Answer:
     deciding: str = ""              # id of the rule that settled cache_n
     died: bool = False              # the simulated process ended while this request was worked on
     cancelled: bool = False
+    draft_n: int = 0
+    draft_n_accepted: int = 0
     done: bool = False
     shifts: list[tuple[int, int, int]] = field(default_factory=list)   # context shifts: tokens held, n_keep, n_discard
     children: list[Answer] = field(default_factory=list)

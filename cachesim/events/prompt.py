@@ -57,6 +57,29 @@ class CtxShift(SlotEvent):
 
 
 @frozen
+class SpecCkpt(SlotEvent):
+    ev = "spec_ckpt"
+    pos_min: int
+    pos_max: int
+    n_tokens: int
+
+
+@frozen
+class SpecRestore(SlotEvent):
+    ev = "spec_restore"
+    pos_min: int
+    pos_max: int
+
+
+@frozen
+class SpecStep(SlotEvent):
+    ev = "spec_step"
+    accepted: int
+    drafted: int
+    n_tokens: int
+
+
+@frozen
 class CopyToChild(SlotEvent):
     ev = "copy_to_child"
     child: int

@@ -20,6 +20,7 @@ INTEGERS: Mapping[str, tuple[str, ...]] = {
     "ctx_checkpoints": ("-ctxcp", "--ctx-checkpoints", "--swa-checkpoints"),
     "checkpoint_min_step": ("-cms", "--checkpoint-min-step", "--checkpoint-min-spacing", "--checkpoint-every-n-tokens"),
     "cache_reuse": ("--cache-reuse",),
+    "spec_draft_n_max": ("--spec-draft-n-max",),
 }
 SHARES: Mapping[str, tuple[str, ...]] = {"slot_prompt_similarity": ("-sps", "--slot-prompt-similarity")}
 ON: Mapping[str, tuple[str, ...]] = {
@@ -39,8 +40,11 @@ DEFAULTS: Mapping[str, tuple[str, ...]] = {
 }
 """Flags that are only the default of a request's field."""
 
-DRAFTS = ("--spec-type", "-md", "--model-draft")
-SILENT_ONE = ("-t", "-tb", "-fa", "-ctk", "-ctv", "-fit", "-lv", "--slot-save-path", "-ngl", "--seed")
+MODEL_DRAFT = ("-md", "--model-draft")
+SILENT_ONE = (
+    "--spec-ngram-simple-size-n", "--spec-ngram-simple-size-m", "--spec-draft-n-min", "--spec-draft-p-min",
+    "-t", "-tb", "-fa", "-ctk", "-ctv", "-fit", "-lv", "--slot-save-path", "-ngl", "--seed",
+)
 SILENT = ("--no-warmup", "-cb", "--cont-batching", "--cache-prompt")
 
 
@@ -49,16 +53,15 @@ def _words(table: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
 
 
 _INTEGERS, _SHARES, _ON, _OFF, _DEFAULTS = map(_words, (INTEGERS, SHARES, ON, OFF, DEFAULTS))
-_KNOWN = (*_INTEGERS, *_SHARES, *_ON, *_OFF, *_DEFAULTS, *DRAFTS, *SILENT_ONE, *SILENT, "--no-cache-prompt")
+_KNOWN = (*_INTEGERS, *_SHARES, *_ON, *_OFF, *_DEFAULTS, *MODEL_DRAFT, *SILENT_ONE, *SILENT, "--no-cache-prompt")
 
 
 @dataclass(slots=True)
 class Flags:
-    """``options`` of the server by name; ``request`` defaults of request fields; ``drafts`` options of drafting."""
+    """``options`` of the server by name; ``request`` defaults of request fields."""
 
     options: dict[str, Any] = field(default_factory=dict)
     request: dict[str, Any] = field(default_factory=dict)
-    drafts: dict[str, str] = field(default_factory=dict)
 
 
 def read_flags(words: list[str]) -> Flags:
@@ -81,8 +84,10 @@ def _one(out: Flags, word: str, todo: list[str]) -> None:
         out.request[_DEFAULTS[word]] = int(_value(word, todo))
     elif word == "--no-cache-prompt":
         out.request["cache_prompt"] = False
-    elif word in DRAFTS or word.startswith("--spec"):
-        out.drafts[word] = _value(word, todo)
+    elif word == "--spec-type":
+        out.options["spec_type"] = _value(word, todo)
+    elif word in MODEL_DRAFT:
+        out.options["model_draft"] = _value(word, todo).rpartition("/")[2].removeprefix("tiny-").removesuffix(".gguf")
     elif word in SILENT_ONE:
         _value(word, todo)
     elif word not in SILENT:

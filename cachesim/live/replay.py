@@ -116,6 +116,8 @@ class _Run:
             out.first = {"step": step.number, **wrong}
 
     def _fields(self, step: TraceStep, answers: Sequence[Answer]) -> dict[str, Any] | None:
+        if step.died != any(answer.died for answer in answers):
+            return {"field": "died", "recorded": step.died, "ours": not step.died}
         for member, answer in zip(step.members, answers, strict=True):
             wrong = compare_answer(member.response, answer)
             if wrong is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence
 
 from cachesim.engines.base import Request
+from cachesim.live.drafts import read_drafts
 from cachesim.live.vocab import starts_of, token_at_byte, tokenize
 from cachesim.tokens import Tokens
 
@@ -12,9 +13,10 @@ CHAT = [("user", "<|im_start|>user\n"), ("assistant", "<|im_start|>assistant\n")
 
 
 def make_request(
-    op: str, body: Mapping[str, Any], response: Mapping[str, Any], events: Sequence[Mapping[str, Any]]
+    op: str, body: Mapping[str, Any], response: Mapping[str, Any], events: Sequence[Mapping[str, Any]], died: str = ""
 ) -> Request:
-    """The request of one step. ``events`` are those of the step: they say where a hang-up took effect."""
+    """The request of one step. ``events`` are those of the step: they say where a hang-up took effect, and what was
+    drafted; ``died`` is the last message of a process that ended in the step."""
     prompt = tuple(int(token) for token in body["prompt"])
     starts, byte_pos = _message_starts(op, body, prompt)
     reuse = body.get("n_cache_reuse")
@@ -33,6 +35,8 @@ def make_request(
         n_cmpl=int(body.get("n_cmpl", body.get("n", 1))),
         children_forced=tuple(tuple(child.get("tokens", ())) for child in children),
         cancel_at=_cancel_at(body, events),
+        drafts=read_drafts(events, response, len(prompt), died),
+        draft_else=int(body.get("draft_else", 0)),
     )
 
 

@@ -14,7 +14,7 @@ from typing import AbstractSet, Any, Mapping
 from cachesim.engines.base import Request
 from cachesim.engines.registry import COMMITS
 from cachesim.errors import BadInput, nearest
-from cachesim.live.flags import Flags, read_flags
+from cachesim.live.flags import read_flags
 from cachesim.live.requests import make_request
 
 MAX_BYTES = 64 << 20
@@ -124,12 +124,11 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Tra
     why = "" if profile in profiles else f"rule set {profile} is not in this build"
     flags = read_flags(data["flags"])
     inexact = {str(entry["i"]) for entry in data["inexact"]}
-    steps = [_step(step, flags.request, inexact) for step in data["steps"]]
-    later = _out(flags, data)
+    defaults = {**flags.request, "draft_else": int(data["server"].get("n_rs_seq") or 0)}
+    steps = [_step(step, defaults, inexact) for step in data["steps"]]
     model = data["model"].removeprefix("tiny-").removesuffix(".gguf")
-    out = why or (f"needs {later}" if later else "")
     numbers = frozenset(int(number.split(".")[0]) for number in inexact)
-    return Trace(path, profile, model, data["name"], flags.options, data["server"], numbers, steps, out)
+    return Trace(path, profile, model, data["name"], flags.options, data["server"], numbers, steps, why)
 
 
 def _profile(path: Path, data: dict[str, Any]) -> str:
@@ -143,14 +142,10 @@ def _profile(path: Path, data: dict[str, Any]) -> str:
     return COMMITS[commit]
 
 
-def _out(flags: Flags, data: dict[str, Any]) -> str:
-    """The first thing of a recording that this build cannot replay, "" if there is none."""
-    return "drafts" if flags.drafts or data["server"].get("n_rs_seq") else ""
-
-
 def _step(step: Mapping[str, Any], defaults: Mapping[str, Any], inexact: AbstractSet[str]) -> TraceStep:
     response = step.get("response") or {}
-    number, events, died = int(step["i"]), list(step.get("events", [])), bool(step.get("died"))
+    number, events = int(step["i"]), list(step.get("events", []))
+    died = str(step["died"]["fatal"]) if "died" in step else ""
     body = step.get("request") or {}
     if step["op"] == "slot":
         file = Path(str(body.get("filename", ""))).name
@@ -160,9 +155,9 @@ def _step(step: Mapping[str, Any], defaults: Mapping[str, Any], inexact: Abstrac
     sent = step["steps"] if step["op"] == "parallel" else [step]
     members = tuple(
         Member(
-            make_request(one["op"], {**defaults, **one["request"]}, one.get("response") or {}, events),
+            make_request(one["op"], {**defaults, **one["request"]}, one.get("response") or {}, events, died),
             one.get("response") or {}, str(one["i"]) in inexact,
         )
         for one in sent
     )
-    return TraceStep(number, members, response, events, died=died)
+    return TraceStep(number, members, response, events, died=bool(died))

@@ -81,6 +81,8 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
         return nothing
     ckpt = slot.checkpoints[found]
     srv.memory.state_read(slot.id, ckpt.blob)
+    if srv.dft is not None and ckpt.draft is not None:
+        srv.dft.memory.state_read(slot.id, ckpt.draft)
     srv.changed(slot, "overwritten", pick.rule)
     again: Resume = srv.decide(srv.rules.ckpt_restore(ckpt.facts, ask), slot)
     c = ckpt.facts

@@ -46,8 +46,8 @@ def activate_children(srv: Core) -> None:
 def _copy(srv: Core, parent: Slot, child: Slot) -> None:
     assert parent.task is not None and child.task is not None
     srv.emit(ev.CopyToChild(parent.id, parent.id_task, child.id))
-    srv.memory.seq_rm(child.id, 0, POS_INF)
-    srv.memory.seq_cp(parent.id, child.id)
+    srv.both.must_rm(child.id, 0, POS_INF)
+    srv.both.seq_cp(parent.id, child.id)
     child.tokens, child.checkpoints = list(parent.tokens), list(parent.checkpoints)
     child.state, child.at = State.DONE_PROMPT, parent.at
     mine, theirs = child.task.answer, parent.task.answer

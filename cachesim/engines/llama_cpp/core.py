@@ -14,7 +14,8 @@ from typing import Any, Callable, Sequence
 
 from cachesim import events as ev
 from cachesim.engines.base import Decision, Request
-from cachesim.engines.llama_cpp.memory.context import Context
+from cachesim.engines.llama_cpp.memory.common import CommonMemory
+from cachesim.engines.llama_cpp.memory.context import Context, Spoken
 from cachesim.engines.llama_cpp.memory.kinds import ModelKind
 from cachesim.engines.llama_cpp.memory.memory import Memory
 from cachesim.engines.llama_cpp.options import Options, settings
@@ -53,13 +54,24 @@ class Core:
             emit=log.emit,
         )
         self.context = Context(self.memory, model, self.settings.n_batch, self.settings.n_ubatch, log.emit)
+        self.dft = self._draft_context(self.settings.draft)
+        self.both = CommonMemory(self.memory, self.dft.memory if self.dft else None)
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
-        self.cache = PromptCache(rules, self.memory, limits, log) if self.settings.has_cache else None
+        self.cache = PromptCache(rules, self.both, limits, log) if self.settings.has_cache else None
         self.slots = [Slot(i) for i in range(self.settings.n_slots)]
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
+        self.said: dict[int, Spoken] = {}
         self.tick = 0
         self.dead = False
+
+    def _draft_context(self, kind: ModelKind | None) -> Context | None:
+        """The drafter's own context: positions only, since drafts are forced."""
+        if kind is None:
+            return None
+        sizes = self.settings.sizes._replace(n_rs_seq=0)
+        memory = Memory(kind, sizes, None, self.memory.keep, self.memory.refuses, self.log.emit)
+        return Context(memory, None, self.settings.n_batch, self.settings.n_ubatch, self.log.emit)
 
     def decide(self, decision: Decision, slot: Slot | None) -> Any:
         """Write a decision down; returns its value."""
@@ -73,7 +85,7 @@ class Core:
     def clear(self, slot: Slot) -> None:
         """PROMPT-CLEAR: the slot's sequence leaves the memory, its tokens are forgotten."""
         self.emit(ev.SlotClear(slot.id, slot.id_task, len(slot.tokens)))
-        self.memory.seq_rm(slot.id, 0, POS_INF)
+        self.both.must_rm(slot.id, 0, POS_INF)
         slot.tokens.clear()
         clear = self.rules.clear(len(slot.checkpoints))
         if self.decide(clear, slot):

@@ -9,9 +9,10 @@ from cachesim import events as ev
 from cachesim.engines.base import Output
 from cachesim.engines.llama_cpp.children import activate_children
 from cachesim.engines.llama_cpp.core import Core
+from cachesim.engines.llama_cpp.draft import mirror, tell_step, verify
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
-from cachesim.engines.llama_cpp.slot import Slot, State
+from cachesim.engines.llama_cpp.slot import Slot, State, Task
 
 FATAL = {NO_ROOM: "Context size has been exceeded.", BAD_BATCH: "Invalid input batch."}
 
@@ -24,6 +25,8 @@ def decode(srv: Core, batch: Batch) -> None:
         ret = srv.context.decode(view)
         if ret == OK:
             n = srv.settings.n_batch
+            srv.said.update({off + k: said for k, said in srv.context.spoken.items()})
+            mirror(srv, view)
             _count_prompt(srv, off, off + len(view))
             activate_children(srv)
             srv.changed(None, "evaluated")
@@ -68,28 +71,47 @@ def give_up(srv: Core, text: str, off: int, n_batch: int, ret: int) -> None:
 
 
 def post_decode(srv: Core, off: int, n: int) -> None:
-    """Sampling and stop tests for the slots whose output token lies in the view."""
-    for slot in srv.slots:
-        if not slot.busy or not off <= slot.at < off + n:
-            continue
-        task = slot.task
-        assert task is not None
-        said = srv.context.spoken.get(slot.at - off)
-        if said is not None:
-            task.answer.outputs.append(Output(len(slot.tokens) - 1, said.digest, said.logits))
-        slot.at = -1
-        if slot.state is State.DONE_PROMPT:
-            slot.state = State.GENERATING
-        sample(srv, slot)
+    """Sampling and stop tests for the slots whose output lies in the view: first those without a draft."""
+    for drafted in (False, True):
+        for slot in srv.slots:
+            task = slot.task
+            last = slot.at + len(slot.draft)
+            if task is None or slot.at < 0 or not off <= last < off + n or bool(slot.draft) is not drafted:
+                continue
+            if drafted:
+                _verified(srv, slot, task)
+            else:
+                _spoken(srv, slot, task)
 
 
-def sample(srv: Core, slot: Slot) -> None:
-    """The next token, forced or from the sampler; the generation ends if the rule says so."""
-    task = slot.task
-    assert task is not None
-    slot.sampled = srv.sampler(slot.tokens, task.request, slot.n_gen)
+def _spoken(srv: Core, slot: Slot, task: Task) -> None:
+    """The slot's one token is sampled from what the model said."""
+    said = srv.said.get(slot.at)
+    if said is not None:
+        task.answer.outputs.append(Output(len(slot.tokens) - 1, said.digest, said.logits))
+    slot.at, slot.state = -1, State.GENERATING
+    take(srv, slot, task, srv.sampler(slot.tokens, task.request, slot.n_gen))
+
+
+def _verified(srv: Core, slot: Slot, task: Task) -> None:
+    """The slot's draft is verified; each token that stands goes through the stop tests."""
+    replayed, slot.replay = slot.replay, False
+    ids = verify(srv, slot, task)
+    slot.at = -1
+    if ids is None:
+        return
+    for token in ids:
+        if take(srv, slot, task, token):
+            return
+    tell_step(srv, slot, ids, replayed)
+    slot.draft = []
+
+
+def take(srv: Core, slot: Slot, task: Task, token: int) -> bool:
+    """One more generated token. True = the generation ends with it, and the slot is released."""
+    slot.sampled = token
     slot.n_gen += 1
-    task.answer.tokens.append(slot.sampled)
+    task.answer.tokens.append(token)
     ending = srv.rules.end(
         slot.n_gen, task.request.n_predict, len(slot.tokens), srv.settings.n_ctx_slot, srv.settings.context_shift
     )
@@ -98,3 +120,4 @@ def sample(srv: Core, slot: Slot) -> None:
     if stop:
         task.answer.stop_type = stop
         srv.release(slot)
+    return bool(stop)

@@ -10,8 +10,6 @@ from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.rules.facts import Chunk, Ckpt
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot, State, Task
-from cachesim.errors import Aborted
-from cachesim.tokens import POS_INF
 
 
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
@@ -38,8 +36,7 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
 def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     """TRIM: everything behind the slot's tokens leaves the memory. A refusal ends the process."""
     srv.emit(ev.Batch(slot.id, task.id, n_tokens, n_tokens))
-    if not srv.memory.seq_rm(slot.id, n_tokens, POS_INF):
-        raise Aborted(f"failed to remove sequence {slot.id} with p0={n_tokens}, p1=-1")
+    srv.both.must_rm(slot.id, n_tokens)
     srv.changed(slot, "truncated", task.answer.deciding)
 
 
@@ -61,8 +58,10 @@ def consider_checkpoint(srv: Core, slot: Slot, task: Task, chunk: Chunk, stop: i
     for lost in gone:
         srv.emit(ev.CkptEvict(slot.id, task.id, *lost.facts[1:3], lost.facts.n_tokens))
     blob = srv.memory.state_write(slot.id, partial=True)
-    facts = Ckpt(chunk.start, pos_min, pos_max, task.id, blob.size + srv.rules.host_header)
-    slot.checkpoints.append(Checkpoint(facts, blob))
+    draft = srv.dft.memory.state_write(slot.id, partial=True) if srv.dft else None
+    size = sum(part.size + srv.rules.host_header for part in (blob, draft) if part is not None)
+    facts = Ckpt(chunk.start, pos_min, pos_max, task.id, size)
+    slot.checkpoints.append(Checkpoint(facts, blob, draft))
     srv.emit(ev.CkptCreate(
         slot.id, task.id, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max, chunk.start,
         ev.mib(facts.size),

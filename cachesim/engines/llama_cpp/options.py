@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Mapping
 
-from cachesim.engines.llama_cpp.memory.kinds import ModelKind
+from cachesim.engines.llama_cpp.memory.kinds import ModelKind, draft_kind
 from cachesim.engines.llama_cpp.memory.memory import Sizes, can_shift, pad
 from cachesim.errors import BadInput, nearest
 
 MIB = 1 << 20
+SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,9 @@ class Options:
     cache_idle_slots: bool = True
     cache_reuse: int = 0
     context_shift: bool = False
+    spec_type: str = "none"
+    spec_draft_n_max: int = 3
+    model_draft: str = ""
 
 
 def options(flags: Mapping[str, Any]) -> Options:
@@ -72,6 +76,13 @@ class Settings:
     sps: float
     n_cache_reuse: int
     context_shift: bool
+    drafts: bool
+    draft: ModelKind | None
+
+
+def _can_roll_back(kind: ModelKind) -> bool:
+    """Architectures with rollback planes: of the recorded ones the gated delta net and the short convolution."""
+    return bool(kind.recr) and all(kind.spec.layers[i].kind in "GC" for i in kind.recr)
 
 
 def settings(opts: Options, kind: ModelKind, min_step: int) -> Settings:
@@ -92,7 +103,10 @@ def settings(opts: Options, kind: ModelKind, min_step: int) -> Settings:
     n_batch = min(opts.batch_size, n_ctx)
     n_ubatch = min(n_batch, opts.ubatch_size)
     swa_full = opts.swa_full and kind.n_swa > 0
-    sizes = Sizes(n_slots, unified, n_ctx_seq, n_ubatch, swa_full)
+    if opts.spec_type not in SPEC_TYPES:
+        raise BadInput(f"unknown spec_type '{opts.spec_type}'", hint=nearest(opts.spec_type, SPEC_TYPES))
+    n_rs_seq = opts.spec_draft_n_max if opts.spec_type == "draft-mtp" and _can_roll_back(kind) else 0
+    sizes = Sizes(n_slots, unified, n_ctx_seq, n_ubatch, swa_full, n_rs_seq)
     movable = can_shift(kind, sizes)
     return Settings(
         n_slots=n_slots,
@@ -113,4 +127,6 @@ def settings(opts: Options, kind: ModelKind, min_step: int) -> Settings:
         sps=opts.slot_prompt_similarity,
         n_cache_reuse=opts.cache_reuse if movable else 0,
         context_shift=opts.context_shift and movable,
+        drafts=opts.spec_type != "none",
+        draft=draft_kind(kind, opts.spec_type, opts.model_draft),
     )

@@ -13,7 +13,7 @@ from cachesim.engines.base import Decision
 from cachesim.engines.llama_cpp.memory.state import HOST_HEADER
 from cachesim.engines.llama_cpp.rules import checkpoint_make as make
 from cachesim.engines.llama_cpp.rules import checkpoint_use as use
-from cachesim.engines.llama_cpp.rules import choice, memory, prompt, shift
+from cachesim.engines.llama_cpp.rules import choice, memory, prompt, shift, spec
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
 
 Rule = Callable[..., Decision]
@@ -52,6 +52,9 @@ class Rules:
     decode_retry: Rule
     end: Rule
     context_shift: Rule
+    draft_max: Rule
+    spec_ckpt: Rule
+    spec_replay: Rule
     rs_rm: Rule
     kv_state: Rule
     min_step: int = 8192
@@ -88,6 +91,9 @@ HEAD = Rules(
     decode_retry=prompt.next_attempt,
     end=prompt.end_of_generation,
     context_shift=shift.context_shift,
+    draft_max=spec.draft_max,
+    spec_ckpt=spec.needs_checkpoint,
+    spec_replay=spec.must_replay,
     rs_rm=memory.rs_rm_3,
     kv_state=memory.keep_window,
 )

@@ -10,7 +10,7 @@ from typing import Sequence
 
 from cachesim import events as ev
 from cachesim.engines.base import Decision
-from cachesim.engines.llama_cpp.memory.memory import Memory
+from cachesim.engines.llama_cpp.memory.common import CommonMemory
 from cachesim.engines.llama_cpp.memory.state import Blob, StateReadError
 from cachesim.engines.llama_cpp.options import MIB
 from cachesim.engines.llama_cpp.profiles import Rules
@@ -27,13 +27,14 @@ class Entry:
     checkpoints: tuple[Checkpoint, ...]
     blob: Blob
     size: int
+    draft: Blob | None = None
 
 
 class PromptCache:
     """Entries in order of insertion, oldest first."""
 
-    def __init__(self, rules: Rules, memory: Memory, limits: Limits, log: ev.Log) -> None:
-        self.rules, self.memory, self.limits, self.log = rules, memory, limits, log
+    def __init__(self, rules: Rules, both: CommonMemory, limits: Limits, log: ev.Log) -> None:
+        self.rules, self.memory, self.dft, self.limits, self.log = rules, both.tgt, both.dft, limits, log
         self.entries: list[Entry] = []
 
     def _say(self, decision: Decision, slot: Slot | None = None) -> None:
@@ -49,8 +50,9 @@ class PromptCache:
         """PC-SAVE: store what the slot holds. The slot keeps everything. False = nothing was stored."""
         if not slot.tokens:
             return False
-        state = self.memory.state_size(slot.id, partial=False) + self.rules.host_header
-        self.log.emit(ev.PcSave(len(slot.tokens), ev.mib(state), 0.0))
+        draft = self.dft.state_size(slot.id, partial=False) + self.rules.host_header if self.dft else 0
+        state = self.memory.state_size(slot.id, partial=False) + self.rules.host_header + draft
+        self.log.emit(ev.PcSave(len(slot.tokens), ev.mib(state), ev.mib(draft)))
         size = state + sum(c.facts.size for c in slot.checkpoints)
         decision = self.rules.pc_alloc(self._facts(slot.tokens), len(slot.tokens), size, self.limits)
         self._say(decision, slot)
@@ -63,7 +65,8 @@ class PromptCache:
             return False
         self._make_room(plan, decision.rule)
         blob = self.memory.state_write(slot.id, partial=False)
-        self.entries.append(Entry(list(slot.tokens), tuple(slot.checkpoints), blob, size))
+        drafted = self.dft.state_write(slot.id, partial=False) if self.dft else None
+        self.entries.append(Entry(list(slot.tokens), tuple(slot.checkpoints), blob, size, drafted))
         self._changed("stored")
         return True
 
@@ -97,6 +100,8 @@ class PromptCache:
         entry = self.entries[index]
         try:
             self.memory.state_read(slot.id, entry.blob)
+            if self.dft is not None and entry.draft is not None:
+                self.dft.state_read(slot.id, entry.draft)
         except StateReadError as error:
             self.log.emit(ev.Error(str(error)))
             self.log.emit(ev.Error("state_seq_set_data: error loading state: failed to restore kv cache"))

@@ -13,6 +13,7 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.llama_cpp.begin import begin_prompt
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.decode import decode
+from cachesim.engines.llama_cpp.draft import DrafterFailed, make_draft
 from cachesim.engines.llama_cpp.fill import add_prompt
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.select import process
@@ -91,18 +92,32 @@ class Server(Core):
             return
         self.next_tick()
         shift_full_slots(self)
-        batch = Batch()
+        batch, self.said = Batch(), {}
         for slot in self.slots:
             slot.fed = (0, 0)
+            if slot.state is State.GENERATING and slot.task is not None:
+                make_draft(self, slot, slot.task)
+        for slot in self.slots:
             if slot.state is State.GENERATING:
                 slot.at = len(batch)
-                batch.add(slot.sampled, len(slot.tokens), slot.id, True)
-                slot.tokens.append(slot.sampled)
+                for token in (slot.sampled, *slot.draft):
+                    batch.add(token, len(slot.tokens), slot.id, True)
+                    slot.tokens.append(token)
         for slot in self.slots:
             if len(batch) >= self.settings.n_batch:
                 break
             self._work_on_prompt(slot, batch)
-        decode(self, batch)
+        try:
+            decode(self, batch)
+        except DrafterFailed as failure:
+            self._give_up(f"decode() failed: {failure}")
+
+    def _give_up(self, text: str) -> None:
+        """An exception has ended the iteration: every busy slot gets it as its error; memory and tokens stay."""
+        self.emit(ev.Error(text))
+        for slot in self.slots:
+            if slot.busy:
+                self.fail(slot, 500, text)
 
     def _work_on_prompt(self, slot: Slot, batch: Batch) -> None:
         task = slot.task

@@ -9,7 +9,6 @@ from cachesim import events as ev
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.rules.shift import Moved, Shift
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
-from cachesim.errors import Aborted
 
 
 def shift_full_slots(srv: Core) -> None:
@@ -31,9 +30,8 @@ def shift_full_slots(srv: Core) -> None:
 def _shift(srv: Core, slot: Slot, plan: Shift) -> None:
     srv.emit(ev.CtxShift(slot.id, slot.id_task, plan.n_keep, plan.n_left, plan.n_discard))
     cut = plan.n_keep + plan.n_discard
-    if not srv.memory.seq_rm(slot.id, plan.n_keep, cut):
-        raise Aborted(f"failed to remove sequence {slot.id} with p0={plan.n_keep}, p1={cut}")
-    srv.memory.seq_add(slot.id, cut, len(slot.tokens), -plan.n_discard)
+    srv.both.must_rm(slot.id, plan.n_keep, cut)
+    srv.both.seq_add(slot.id, cut, len(slot.tokens), -plan.n_discard)
     del slot.tokens[plan.n_keep : cut]
     clear = srv.rules.clear(len(slot.checkpoints))
     if srv.decide(clear, slot):
@@ -59,9 +57,8 @@ def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
     old = list(slot.tokens)
     for block in moved:
         srv.emit(ev.ReuseChunk(slot.id, task.id, block.n, block.c0, block.c0 + block.n, block.p0, block.p0 + block.n))
-        if not srv.memory.seq_rm(slot.id, block.p0, block.c0):
-            raise Aborted(f"failed to remove sequence {slot.id} with p0={block.p0}, p1={block.c0}")
-        srv.memory.seq_add(slot.id, block.c0, block.c0 + block.n, block.p0 - block.c0)
+        srv.both.must_rm(slot.id, block.p0, block.c0)
+        srv.both.seq_add(slot.id, block.c0, block.c0 + block.n, block.p0 - block.c0)
         slot.tokens[block.p0 : block.p0 + block.n] = old[block.c0 : block.c0 + block.n]
         n_past += block.n
     srv.emit(ev.ReuseResult(slot.id, task.id, n_past))

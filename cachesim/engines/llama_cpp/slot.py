@@ -31,6 +31,18 @@ class Checkpoint:
 
     facts: Ckpt
     blob: Blob
+    draft: Blob | None = None
+
+
+@dataclass(slots=True)
+class SpecCkpt:
+    """The state before a draft. ``tgt`` and ``dft`` are None where the memory can be cut instead."""
+
+    n_tokens: int
+    pos_min: int
+    pos_max: int
+    tgt: Blob | None = None
+    dft: Blob | None = None
 
 
 @dataclass(slots=True)
@@ -63,6 +75,9 @@ class Slot:
     fed: tuple[int, int] = (0, 0)
     truncated: bool = False
     loaded: bool = False         # a stored conversation was put into the slot for the present task
+    draft: list[int] = field(default_factory=list)
+    replay: bool = False         # the draft holds tokens already found right, to be evaluated again
+    spec_ckpt: SpecCkpt | None = None
     child: bool = False          # the task is a further completion of another slot's prompt
     children: list[int] = field(default_factory=list)
 
@@ -70,6 +85,7 @@ class Slot:
         """A task comes to the slot."""
         self.task, self.state = task, state
         self.n_gen, self.truncated, self.at = 0, False, -1
+        self.draft, self.replay, self.spec_ckpt = [], False, None
 
     @property
     def busy(self) -> bool:

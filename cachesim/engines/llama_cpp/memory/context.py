@@ -14,9 +14,10 @@ import numpy as np
 
 from cachesim.engines.llama_cpp.memory.attention import Emit
 from cachesim.engines.llama_cpp.memory.memory import Memory, Placed
+from cachesim.engines.llama_cpp.memory.store import UbatchStore
 from cachesim.engines.llama_cpp.memory.ubatch import Batch, runs_of
 from cachesim.events import Error, Warn
-from cachesim.model import Model
+from cachesim.model import Hidden, Model, Run
 
 OK, NO_ROOM, BAD_BATCH = 0, 1, -1
 
@@ -72,7 +73,7 @@ class Context:
         store = self.memory.apply(placed)
         if self.model is None:
             return
-        hidden = self.model.forward(placed.ubatch.runs, store)
+        hidden = self._forward(self.model, placed, store)
         for run, at, said in zip(placed.ubatch.runs, placed.ubatch.at, hidden, strict=True):
             asked = [k for k in range(len(run.tokens)) if batch.out[at + k]]
             if not asked:
@@ -80,3 +81,22 @@ class Context:
             logits = self.model.readout(said.x[asked]) if said.x is not None else None
             for row, k in enumerate(asked):
                 self.spoken[at + k] = Spoken(int(said.digest[k]), None if logits is None else logits[row])
+
+    def _forward(self, model: Model, placed: Placed, store: UbatchStore) -> list[Hidden]:
+        """Evaluate the ubatch; where there are rollback planes, its last tokens one by one to keep the states between."""
+        recr = self.memory.recr
+        if recr is None or not recr.n_rs_seq:
+            return model.forward(placed.ubatch.runs, store)
+        out = []
+        for number, run in enumerate(placed.ubatch.runs):
+            n = len(run.tokens)
+            head = max(1, n - recr.n_rs_seq)
+            states, parts = [], []
+            for start, stop in [(0, head), *((k, k + 1) for k in range(head, n))]:
+                piece = Run(run.seq, run.pos0 + start, run.tokens[start:stop])
+                parts += model.forward([piece], store.piece(number, start, stop))
+                states.append(dict(recr.row(run.seq)))
+            recr.keep_planes(run.seq, states[-2::-1])
+            x = None if parts[0].x is None else np.concatenate([part.x for part in parts if part.x is not None])
+            out.append(Hidden(np.concatenate([part.digest for part in parts]), x))
+        return out

@@ -12,7 +12,7 @@ recorded traces' README, "Exact sizes". A model given by its notation has the ro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cachesim.engines.llama_cpp.memory.state import AttentionShape, RecurrentShape
 from cachesim.errors import BadInput, nearest
@@ -24,11 +24,13 @@ STATE_ROW = {"G": 5632, "S": 18688, "C": 512, "H": 18688}        # bytes of conv
 
 @dataclass(frozen=True, slots=True)
 class ModelKind:
-    """A model as the memory sees it. ``mrope``: positions are 2-D, so they cannot be shifted."""
+    """A model as the memory sees it. ``mrope``: positions are 2-D, so they cannot be shifted; ``row_bytes``: a K row and
+    a V row of one layer."""
 
     name: str
     spec: Spec
     mrope: bool = False
+    row_bytes: int = KV_ROW
 
     @property
     def n_swa(self) -> int:
@@ -64,11 +66,11 @@ class ModelKind:
 
     def base_shape(self) -> AttentionShape:
         """Declared shape of the full attention cache."""
-        return AttentionShape(len(self.base), KV_ROW, self.mrope)
+        return AttentionShape(len(self.base), self.row_bytes, self.mrope)
 
     def swa_shape(self) -> AttentionShape:
         """Declared shape of the window cache."""
-        return AttentionShape(len(self.swa), KV_ROW, self.mrope)
+        return AttentionShape(len(self.swa), self.row_bytes, self.mrope)
 
     def recr_shape(self) -> RecurrentShape:
         """Declared shape of the recurrent memory."""
@@ -87,6 +89,16 @@ RECORDED = {
     "granitehybrid": ("SSASSA", False),
 }
 """The recorded tiny models: notation, and whether their positions are 2-D."""
+
+
+def draft_kind(kind: ModelKind, spec_type: str, draft_model: str) -> ModelKind | None:
+    """The model of the draft context, None where there is none: a plain attention layer for an MTP head, or the draft
+    model that was named. Its K/V rows are F16."""
+    if spec_type == "draft-mtp":
+        return ModelKind(f"{kind.name}+mtp", parse("A"), kind.mrope, KV_ROW // 2)
+    if spec_type == "draft-simple":
+        return replace(model_kind(draft_model), row_bytes=KV_ROW // 2)
+    return None
 
 
 def model_kind(name: str) -> ModelKind:

@@ -33,13 +33,15 @@ def pad(n: int) -> int:
 
 
 class Sizes(NamedTuple):
-    """Numbers that fix the buffers. ``n_ctx_seq`` is the context of one sequence in tokens."""
+    """Numbers that fix the buffers. ``n_ctx_seq`` is the context of one sequence in tokens, ``n_rs_seq`` the tokens
+    that a recurrent state can be rolled back."""
 
     n_seq: int
     unified: bool
     n_ctx_seq: int
     n_ubatch: int
     swa_full: bool
+    n_rs_seq: int = 0
 
 
 class Placed(NamedTuple):
@@ -70,7 +72,7 @@ class Memory:
     def __init__(
         self, kind: ModelKind, sizes: Sizes, model: Model | None, keep: KeepCells, refuses: Refuses, emit: Emit
     ) -> None:
-        self.kind, self.sizes, self.keep, self.emit = kind, sizes, keep, emit
+        self.kind, self.sizes, self.keep, self.refuses, self.emit = kind, sizes, keep, refuses, emit
         self.parts: dict[str, AttentionCache] = {}
         n_seq, unified = sizes.n_seq, sizes.unified
         if kind.kind != "R":
@@ -81,7 +83,9 @@ class Memory:
             self.parts["swa"] = AttentionCache(
                 window_cells(kind, sizes), n_seq, unified, kind.n_swa, kind.swa, kind.swa_shape(), model, emit
             )
-        self.recr = RecurrentCache(n_seq, kind.recr, kind.recr_shape(), refuses, emit) if kind.recr else None
+        self.recr = (
+            RecurrentCache(n_seq, kind.recr, kind.recr_shape(), refuses, emit, sizes.n_rs_seq) if kind.recr else None
+        )
         # The part that answers for positions: of a pair, the window cache.
         self._answers = self.parts.get("swa") or self.parts.get("base")
 
@@ -165,7 +169,8 @@ class Memory:
         """The ways to cut the batch, in the order in which they are tried."""
         unified = self.sizes.unified or self.sizes.n_seq == 1
         if self.recr is not None:
-            return [split_equal(batch, n_ubatch, sequential=not self.parts or not self.sizes.unified)]
+            keep = self.sizes.n_rs_seq + 1 if self.sizes.n_rs_seq else 0
+            return [split_equal(batch, n_ubatch, not self.parts or not self.sizes.unified, keep)]
         if not unified:
             return [split_equal(batch, n_ubatch, sequential=True)]
         simple = split_simple(batch, n_ubatch)

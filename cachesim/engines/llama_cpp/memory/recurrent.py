@@ -3,6 +3,8 @@
 cell     pos of the last token absorbed; which sequences share it; which row its state is read from
 tail     the cell that holds a sequence's state
 row      the state tensors of one cell, the states after its last token
+plane    with n_rs_seq > 0, further rows: the states 1 .. n_rs_seq tokens before the last
+rs_idx   a pending rollback: how many planes back a sequence goes on
 
 Source: llama.cpp src/llama-memory-recurrent.cpp (3f545be); spec 2.6.
 """
@@ -51,12 +53,14 @@ class Meta:
 
 
 class RecurrentCache:
-    """States of ``n_seq`` sequences in as many cells. ``refuses`` is the profile's rule RS-RM."""
+    """States of ``n_seq`` sequences in as many cells, with ``n_rs_seq`` rollback planes. ``refuses`` is the profile's
+    rule RS-RM."""
 
     def __init__(
-        self, n_seq: int, layers: Sequence[int], shape: RecurrentShape, refuses: Refuses, emit: Emit
+        self, n_seq: int, layers: Sequence[int], shape: RecurrentShape, refuses: Refuses, emit: Emit,
+        n_rs_seq: int = 0,
     ) -> None:
-        self.size = max(1, n_seq)
+        self.size, self.n_rs_seq = max(1, n_seq), n_rs_seq
         self.layers, self.shape, self.refuses, self.emit = tuple(layers), shape, refuses, emit
         self.clear()
 
@@ -64,6 +68,8 @@ class RecurrentCache:
         """Forget everything."""
         self.meta = Meta([Cell() for _ in range(self.size)], [-1] * self.size)
         self.rows: list[Row] = [{} for _ in range(self.size)]
+        self.planes: list[list[Row]] = [[{} for _ in range(self.n_rs_seq)] for _ in range(self.size)]
+        self.rs_idx = [0] * self.size
 
     def cell(self, seq: int) -> Cell | None:
         """The cell that holds the sequence, if any."""
@@ -83,6 +89,8 @@ class RecurrentCache:
         """RS-RM: False = refused, nothing changed. A cut strictly inside the past is a no-op: the state keeps
         remembering the removed tokens."""
         p0, p1 = max(p0, 0), POS_INF if p1 < 0 else p1
+        if p0 == 0 and p1 == POS_INF and seq < self.size:
+            self.rs_idx = [0 if seq in (s, -1) else back for s, back in enumerate(self.rs_idx)]
         if seq >= self.size:
             return False
         if seq < 0:
@@ -92,10 +100,18 @@ class RecurrentCache:
             cell = self.cell(seq)
             if cell and cell.pos >= 0:
                 if self.refuses(cell.pos, p0, p1):
-                    return False
+                    return self._roll_back(seq, cell, p0)
                 if p0 <= cell.pos < p1:
                     self.meta.tail[seq] = -1
         self._erase(seq, p0, p1)
+        return True
+
+    def _roll_back(self, seq: int, cell: Cell, p0: int) -> bool:
+        """Go back a few tokens, as far as there are planes. Not added up: a second one counts from the new position."""
+        back = cell.pos - (p0 - 1)
+        if not 1 <= back <= self.n_rs_seq:
+            return False
+        self.rs_idx[seq], cell.pos = back, p0 - 1
         return True
 
     def _erase(self, seq: int, p0: int, p1: int) -> None:
@@ -172,9 +188,23 @@ class RecurrentCache:
         sources = self.find_slot(self.meta, ubatch)
         if sources is None:
             raise Crash("a prepared ubatch finds no recurrent cell")
-        rows = [{} if src < 0 else self.rows[src] for _, src in sources]
+        owners = {self.meta.tail[run.seq]: run.seq for run in ubatch.runs}
+        rows = [self._source(src, owners.get(cell)) for cell, src in sources]
         for (cell, _), row in zip(sources, rows, strict=True):
             self.rows[cell] = dict(row)
+        for seq in owners.values():
+            self.rs_idx[seq] = 0
+
+    def _source(self, src: int, seq: int | None) -> Row:
+        """The states that a cell goes on from: of a row, or of the plane that a rollback points to."""
+        back = 0 if seq is None else self.rs_idx[seq]
+        return {} if src < 0 else self.planes[src][back - 1] if back else self.rows[src]
+
+    def keep_planes(self, seq: int, earlier: Sequence[Row]) -> None:
+        """After a ubatch: the states 1, 2, ... tokens before the last of it. Planes that it does not reach stay stale."""
+        planes = self.planes[self.meta.tail[seq]]
+        for back, row in enumerate(earlier[: self.n_rs_seq]):
+            planes[back] = row
 
     def find_slot(self, meta: Meta, ubatch: Ubatch) -> list[tuple[int, int]] | None:
         """RS-SLOT: give each sequence of the ubatch a cell of its own, contiguous and in order. Returns
@@ -241,9 +271,9 @@ class RecurrentCache:
     # --- saving and loading --------------------------------------------------------------------------------------
 
     def row(self, seq: int) -> Row:
-        """The states that the sequence continues from."""
+        """The states that the sequence continues from, a pending rollback resolved."""
         cell = self.cell(seq)
-        return {} if cell is None or cell.src < 0 else self.rows[cell.src]
+        return {} if cell is None else self._source(cell.src, seq)
 
     def state_size(self, seq: int) -> int:
         """Bytes that ``state_write`` would produce."""
@@ -262,6 +292,7 @@ class RecurrentCache:
         if sources is None:
             raise StateReadError("state_read_meta: failed to find slot for recurrent state")
         self.rows[self.meta.tail[seq]] = dict(state.rows)
+        self.rs_idx[seq] = 0
 
     def check(self) -> None:
         """Raise Crash unless tails and cells agree."""

@@ -9,7 +9,7 @@ import numpy as np
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
-from cachesim.model import LayerState, Rows
+from cachesim.model import LayerState, Rows, Run
 
 
 class UbatchStore:
@@ -22,6 +22,13 @@ class UbatchStore:
         self.ubatch, self.parts, self.found, self.recr = ubatch, parts, found, recr
         self._part_of = {layer: name for name, cache in parts.items() for layer in cache.layers}
         self._seen: dict[tuple[str, int], tuple[np.ndarray, np.ndarray | slice]] = {}
+
+    def piece(self, run: int, start: int, stop: int) -> UbatchStore:
+        """The store of tokens start .. stop-1 of one run alone."""
+        whole = self.ubatch.runs[run]
+        part = Run(whole.seq, whole.pos0 + start, whole.tokens[start:stop])
+        found = {name: [cells[run][start:stop]] for name, cells in self.found.items()}
+        return UbatchStore(Ubatch((part,), (0,), stop - start), self.parts, found, self.recr)
 
     def _visible(self, part: str, run: int) -> tuple[np.ndarray, np.ndarray | slice]:
         """(positions ascending, cells in that order) of the run's sequence; a slice where the cells allow it."""

@@ -1,0 +1,111 @@
+"""Speculative decoding: drafts go into the batch, are verified, and what was wrong is taken back.
+
+The drafter itself is forced: a request says what is drafted where, and how much of it is right.
+Source: llama.cpp tools/server/server-context.cpp update_slots, post_decode (3f545be); spec 3.13.
+"""
+
+from __future__ import annotations
+
+from cachesim import events as ev
+from cachesim.engines.base import Output
+from cachesim.engines.llama_cpp.core import Core
+from cachesim.engines.llama_cpp.memory.context import OK
+from cachesim.engines.llama_cpp.memory.ubatch import Batch
+from cachesim.engines.llama_cpp.slot import Slot, SpecCkpt, Task
+
+WRONG = 1 << 41          # drafted tokens that are not the right ones are numbered from here
+
+
+class DrafterFailed(Exception):
+    """The draft context could not follow the target: an exception that ends the iteration."""
+
+
+def make_draft(srv: Core, slot: Slot, task: Task) -> None:
+    """Draft for a generating slot, and save what a rejection would need."""
+    request, held = task.request, len(slot.tokens)
+    if not srv.settings.drafts or slot.replay:
+        return
+    slot.draft = []
+    most: int = srv.decide(srv.rules.draft_max(held, srv.settings.n_ctx_slot, request.n_predict, slot.n_gen), slot)
+    plan = next((d for d in request.drafts if d.at == held), None)
+    drafted = min(most, plan.drafted if plan else request.draft_else)
+    if drafted <= 0:
+        return
+    right = min(drafted, plan.accepted) if plan else drafted
+    saved = SpecCkpt(held, srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id))
+    if srv.dft is not None and srv.dft.memory.recr is not None:
+        saved.dft = srv.dft.memory.state_write(slot.id, partial=True)
+    slot.draft = _tokens(srv, slot, task, right, drafted)
+    task.answer.draft_n += drafted
+    if srv.decide(srv.rules.spec_ckpt(srv.settings.exact, srv.settings.sizes.n_rs_seq, drafted), slot):
+        saved.tgt = srv.memory.state_write(slot.id, partial=True)
+        srv.emit(ev.SpecCkpt(slot.id, slot.id_task, saved.pos_min, saved.pos_max, held))
+    slot.spec_ckpt = saved
+
+
+def _tokens(srv: Core, slot: Slot, task: Task, right: int, drafted: int) -> list[int]:
+    """The first ``right`` tokens are what the sampler will say, the others are not."""
+    held = [*slot.tokens, slot.sampled]
+    for k in range(right):
+        held.append(srv.sampler(held, task.request, slot.n_gen + k))
+    return [*held[len(slot.tokens) + 1 :], *(WRONG + k for k in range(drafted - right))]
+
+
+def mirror(srv: Core, view: Batch) -> None:
+    """The draft context evaluates what the target has evaluated. Raises DrafterFailed if it does not end where the
+    view begins."""
+    if srv.dft is None:
+        return
+    ret = srv.dft.decode(view)
+    if ret != OK:
+        srv.emit(ev.Error(f"failed to decode draft batch, ret = {ret}"))
+        srv.emit(ev.Error("failed to process speculative batch"))
+        raise DrafterFailed("failed to process speculative batch")
+
+
+def verify(srv: Core, slot: Slot, task: Task) -> list[int] | None:
+    """Compare the draft with what the sampler says. Returns the tokens to emit, None if the batch has to be replayed."""
+    held = len(slot.tokens) - len(slot.draft)                  # sampled included
+    ids = _accepted(srv, slot, task, held)
+    n_rollback = len(slot.draft) + 1 - len(ids)
+    if srv.decide(srv.rules.spec_replay(srv.settings.exact, srv.settings.sizes.n_rs_seq, n_rollback), slot):
+        _go_back(srv, slot, ids)
+        return None
+    for k in range(len(ids)):
+        said = srv.said.get(slot.at + k)
+        if said is not None:
+            task.answer.outputs.append(Output(held - 1 + k, said.digest, said.logits))
+    slot.tokens[held:] = ids[:-1]
+    srv.both.must_rm(slot.id, len(slot.tokens))
+    return ids
+
+
+def _accepted(srv: Core, slot: Slot, task: Task, held: int) -> list[int]:
+    ids: list[int] = []
+    for k in range(len(slot.draft) + 1):
+        ids.append(srv.sampler(slot.tokens[: held + k], task.request, slot.n_gen + k))
+        if k < len(slot.draft) and ids[k] != slot.draft[k]:
+            break
+    return ids
+
+
+def _go_back(srv: Core, slot: Slot, ids: list[int]) -> None:
+    """Back to the state before the draft; the right tokens become the next draft."""
+    ckpt = slot.spec_ckpt
+    assert ckpt is not None
+    srv.emit(ev.SpecRestore(slot.id, slot.id_task, ckpt.pos_min, ckpt.pos_max))
+    if ckpt.tgt is not None:
+        srv.memory.state_read(slot.id, ckpt.tgt)
+    if ckpt.dft is not None and srv.dft is not None:
+        srv.dft.memory.state_read(slot.id, ckpt.dft)
+    srv.both.must_rm(slot.id, ckpt.pos_max + 1)
+    del slot.tokens[ckpt.n_tokens :]
+    slot.draft, slot.replay = ids, True
+
+
+def tell_step(srv: Core, slot: Slot, ids: list[int], replayed: bool) -> None:
+    """What the log says of a verification after which the generation goes on."""
+    accepted = len(ids) - 1 - (1 if replayed and len(ids) > 1 else 0)
+    if slot.task is not None:
+        slot.task.answer.draft_n_accepted += accepted
+    srv.emit(ev.SpecStep(slot.id, slot.id_task, accepted, len(slot.draft), len(slot.tokens)))

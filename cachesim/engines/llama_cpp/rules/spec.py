@@ -1,0 +1,37 @@
+"""Drafts: how many tokens may be guessed, and what happens when a guess is wrong?
+
+N      tokens in the slot before the batch
+ids    what verification yields: the accepted draft tokens and one new token
+Source: llama.cpp tools/server/server-context.cpp update_slots, common/speculative.cpp (3f545be); spec 3.13.
+"""
+
+from __future__ import annotations
+
+from cachesim.engines.base import Decision, rule
+
+
+@rule("LC-SPEC-MAX")
+def draft_max(held: int, n_ctx: int, n_predict: int, n_gen: int) -> Decision:
+    """A draft must leave room for its tokens and one more, and for one token of the budget.
+    Source: llama.cpp tools/server/server-context.cpp get_n_draft_max (3f545be)."""
+    room = n_ctx - held - 2
+    left = room if n_predict == -1 else max(1, n_predict - n_gen) - 1
+    return Decision("LC-SPEC-MAX", max(0, min(room, left)), {"held": held, "n_ctx": n_ctx, "n_gen": n_gen})
+
+
+@rule("LC-SPEC-CKPT")
+def needs_checkpoint(exact: bool, n_rs_seq: int, n_draft: int) -> Decision:
+    """The target is saved before a draft that it could not take back: a memory that cannot be cut, or that can be rolled
+    back by fewer tokens than were drafted.
+    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #19493 (b8842), #22673 (b9180)."""
+    yes = exact and n_draft > n_rs_seq
+    return Decision("LC-SPEC-CKPT", yes, {"exact": exact, "n_rs_seq": n_rs_seq, "n_draft": n_draft})
+
+
+@rule("LC-SPEC-REPLAY")
+def must_replay(exact: bool, n_rs_seq: int, n_rollback: int) -> Decision:
+    """Rejected tokens that the target cannot give up are undone by going back to the saved state; what was right is
+    evaluated again.
+    Source: llama.cpp tools/server/server-context.cpp post_decode (3f545be)."""
+    yes = n_rollback > 0 and exact and n_rollback > n_rs_seq
+    return Decision("LC-SPEC-REPLAY", yes, {"exact": exact, "n_rs_seq": n_rs_seq, "n_rollback": n_rollback})

@@ -1,0 +1,67 @@
+"""What did the drafter do? Reads a step's drafting events into forced drafts.
+
+Source: README of the recorded traces, "What a step leaves open": which events follow which draft, and what is not said.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping, Sequence
+
+from cachesim.engines.base import Draft
+
+Event = Mapping[str, Any]
+KINDS = ("spec_ckpt", "spec_restore", "spec_step", "release")
+
+
+def read_drafts(
+    events: Sequence[Event], response: Mapping[str, Any], n_prompt: int, died: str = ""
+) -> tuple[Draft, ...]:
+    """The drafts of one request of a step: its own events are those of its slot, within its own length."""
+    slot = response.get("id_slot")
+    mine = [e for e in events if e["ev"] in KINDS and e.get("slot", slot) == slot]
+    if died:
+        return _last_draft(died, n_prompt)
+    if any(e["ev"] == "spec_ckpt" for e in mine):
+        return tuple(_with_checkpoints(mine))
+    steps = [e for e in mine if e["ev"] == "spec_step"]
+    return tuple(Draft(e["n_tokens"] - 1 - e["accepted"], e["drafted"], e["accepted"]) for e in steps)
+
+
+def _with_checkpoints(events: Sequence[Event]) -> list[Draft]:
+    """A memory that cannot be cut: each draft begins with a checkpoint of what the slot held."""
+    out = []
+    for place, event in enumerate(events):
+        if event["ev"] != "spec_ckpt":
+            continue
+        behind = list(events[place + 1 : place + 3])
+        kinds = [e["ev"] for e in behind]
+        held = int(event["n_tokens"])
+        if kinds[:1] == ["spec_restore"]:
+            # Rejected: as many were right as are replayed, but one; how many were drafted is not recorded.
+            replayed = _replayed(behind[1:], held)
+            out.append(Draft(held, replayed, replayed - 1))
+        elif kinds[:1] == ["spec_step"]:
+            out.append(Draft(held, int(behind[0]["drafted"]), int(behind[0]["accepted"])))
+        elif kinds[:1] == ["release"]:
+            right = int(behind[0]["n_tokens"]) - held - 1
+            out.append(Draft(held, max(1, right), max(1, right)))
+    return out
+
+
+def _replayed(behind: Sequence[Event], held: int) -> int:
+    """Tokens that were replayed after a rejection: told by the step, or by where the slot ended."""
+    if behind and behind[0]["ev"] == "spec_step":
+        return int(behind[0]["drafted"])
+    if behind and behind[0]["ev"] == "release":
+        return max(1, int(behind[0]["n_tokens"]) - held - 1)
+    return 1
+
+
+def _last_draft(died: str, n_prompt: int) -> tuple[Draft, ...]:
+    """The draft at whose rejection the process ended: the message names the position of the first wrong token."""
+    found = re.search(r"p0=(\d+)", died)
+    if found is None:
+        return ()
+    right = int(found[1]) - n_prompt - 1
+    return (Draft(n_prompt, right + 1, right),)
