@@ -64,7 +64,7 @@ def mirror(srv: Core, view: Batch) -> None:
 
 
 def verify(srv: Core, slot: Slot, task: Task) -> list[int] | None:
-    """Compare the draft with what the sampler says. Returns the tokens to emit, None if the batch has to be replayed."""
+    """Compare the draft with what the sampler says. Returns the tokens to emit, None if the batch is to be replayed."""
     held = len(slot.tokens) - len(slot.draft)                  # sampled included
     ids = _accepted(srv, slot, task, held)
     n_rollback = len(slot.draft) + 1 - len(ids)

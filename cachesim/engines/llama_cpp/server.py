@@ -82,7 +82,8 @@ class Server(Core):
             task = slot.task
             if task is None or task.request.cancel_at is None or len(slot.tokens) < task.request.cancel_at:
                 continue
-            if slot.state is not State.STARTED:
+            due = any(draft.at == len(slot.tokens) for draft in task.request.drafts) and not slot.replay
+            if slot.state is not State.STARTED and not due:
                 self.emit(ev.Cancel())
                 task.answer.cancelled = True
                 self.release(slot)

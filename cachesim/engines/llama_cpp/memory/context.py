@@ -83,7 +83,8 @@ class Context:
                 self.spoken[at + k] = Spoken(int(said.digest[k]), None if logits is None else logits[row])
 
     def _forward(self, model: Model, placed: Placed, store: UbatchStore) -> list[Hidden]:
-        """Evaluate the ubatch; where there are rollback planes, its last tokens one by one to keep the states between."""
+        """Evaluate the ubatch; where there are rollback planes, its last tokens one by one, to keep the states between
+        them."""
         recr = self.memory.recr
         if recr is None or not recr.n_rs_seq:
             return model.forward(placed.ubatch.runs, store)

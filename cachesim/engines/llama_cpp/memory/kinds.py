@@ -24,8 +24,8 @@ STATE_ROW = {"G": 5632, "S": 18688, "C": 512, "H": 18688}        # bytes of conv
 
 @dataclass(frozen=True, slots=True)
 class ModelKind:
-    """A model as the memory sees it. ``mrope``: positions are 2-D, so they cannot be shifted; ``row_bytes``: a K row and
-    a V row of one layer."""
+    """A model as the memory sees it. ``mrope``: positions are 2-D, so they cannot be shifted; ``row_bytes``: a K row
+    and a V row of one layer."""
 
     name: str
     spec: Spec

@@ -201,7 +201,7 @@ class RecurrentCache:
         return {} if src < 0 else self.planes[src][back - 1] if back else self.rows[src]
 
     def keep_planes(self, seq: int, earlier: Sequence[Row]) -> None:
-        """After a ubatch: the states 1, 2, ... tokens before the last of it. Planes that it does not reach stay stale."""
+        """After a ubatch: the states 1, 2, ... tokens before its last. Planes that it does not reach stay stale."""
         planes = self.planes[self.meta.tail[seq]]
         for back, row in enumerate(earlier[: self.n_rs_seq]):
             planes[back] = row

@@ -21,8 +21,8 @@ def draft_max(held: int, n_ctx: int, n_predict: int, n_gen: int) -> Decision:
 
 @rule("LC-SPEC-CKPT")
 def needs_checkpoint(exact: bool, n_rs_seq: int, n_draft: int) -> Decision:
-    """The target is saved before a draft that it could not take back: a memory that cannot be cut, or that can be rolled
-    back by fewer tokens than were drafted.
+    """The target is saved before a draft that it could not take back: a memory that cannot be cut, or that can be
+    rolled back by fewer tokens than were drafted.
     Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #19493 (b8842), #22673 (b9180)."""
     yes = exact and n_draft > n_rs_seq
     return Decision("LC-SPEC-CKPT", yes, {"exact": exact, "n_rs_seq": n_rs_seq, "n_draft": n_draft})
