@@ -47,6 +47,14 @@ def rule(rule_id: str) -> Callable[[F], F]:
     return register
 
 
+def rule_id(rule: Callable[..., Any]) -> str:
+    """The id under which a function was registered. Raises Crash if it is no rule."""
+    found = getattr(rule, "rule", None)
+    if not isinstance(found, str):
+        raise Crash(f"{rule!r} is not a rule")
+    return found
+
+
 class Draft(NamedTuple):
     """A forced draft: made when the slot holds ``at`` tokens, ``drafted`` tokens long, of which the first ``accepted``
     are right."""

@@ -4,7 +4,9 @@ For a request with prompt P that kept n_past tokens:
   best   longest prefix of P that was ever evaluated, at most len(P) - 1: no policy can do better
   held   longest prefix of P, at most best, for which a usable, clean restore point ever existed, still there or not
 best - held tokens were never captured; held - n_past are charged to the change that removed that restore point, or to
-the rule that did not use it. The charges of a request add up to best - n_past. Source: design document, section 4.
+the rule that did not use it. A live slot passes through states that nobody could have come back to a moment later, so
+the tokens are charged in two parts: as far as a lasting restore point reached, to its end; only the rest to the passing
+state. The charges of a request add up to best - n_past. Source: design document, section 4.
 """
 
 from __future__ import annotations
@@ -68,6 +70,11 @@ class Known:
     lost: Changed | None = None
     lost_at: int = -1
 
+    @property
+    def lasting(self) -> bool:
+        """A kept copy, or a live state that was still there when its request had ended."""
+        return self.kind != "slot" or self.lost is None or self.lost_at > self.born
+
 
 class Decline(NamedTuple):
     """A checkpoint that a rule did not make: after these tokens."""
@@ -126,7 +133,7 @@ class Ledger:
         limit = len(prompt) - 1
         best = max((common_prefix(prompt, tokens) for tokens in self.evaluated), default=0)
         best = min(best, limit)
-        point, held = self._held(prompt, best)
+        point, held = self._held(prompt, best, lasting=False)
         moved = max(0, n_past - best)
         if wrong or n_past >= best:
             charges: tuple[Charge, ...] = ()
@@ -135,10 +142,13 @@ class Ledger:
             return Account(best, held, n_past, charges, moved, n_past if wrong else 0)
         held = max(held, n_past)
         never = (self._never(prompt, best, best - held),) if best > held else ()
-        lost = (self._lost(point, held - n_past),) if point is not None and held > n_past else ()
-        return Account(best, held, n_past, never + lost)
+        durable, reach = self._held(prompt, best, lasting=True)
+        reach = max(reach, n_past)
+        passing = (self._lost(point, held - reach),) if point is not None and held > reach else ()
+        lost = (self._lost(durable, reach - n_past),) if durable is not None and reach > n_past else ()
+        return Account(best, held, n_past, never + passing + lost)
 
-    def _held(self, prompt: Tokens, best: int) -> tuple[Known | None, int]:
+    def _held(self, prompt: Tokens, best: int, lasting: bool) -> tuple[Known | None, int]:
         """The best restore point older than the request, and how far it reached. Of equals one that was still there
         when the request came; then a kept copy before a live slot, which goes on by its nature; then the one lost
         last."""
@@ -146,7 +156,7 @@ class Ledger:
         rank = (0, False, False, -1)
         for known in self.ever:
             far = min(best, known.hi, common_prefix(prompt, known.tokens))
-            if far < known.lo or known.born >= self.request:
+            if far < known.lo or known.born >= self.request or (lasting and not known.lasting):
                 continue
             here = known.lost is None or known.lost_at == self.request
             mine = (far, here, known.kind != "slot", known.lost_at)

@@ -19,6 +19,7 @@ GROUPS = {
     "property": ["tests/properties/test_memory_ops.py", "tests/properties/test_server_histories.py", "tests/properties/test_server_quality.py"],
     "replay": ["tests/replay/test_selection.py", "-k", "every_verdict"],
 }  # fmt: skip
+ENGINE = "cachesim/engines/llama_cpp"
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "meta", "house", "scenarios")
 
 
@@ -46,13 +47,13 @@ class Copy:
         return Path(done.stdout)
 
     @contextmanager
-    def with_fault(self, file: str, old: str, new: str):
-        """The copy with one text replaced, as long as the block runs."""
-        path = self.folder / "cachesim" / file
-        text = path.read_text()
-        assert text.count(old) == 1, f"{file} has {text.count(old)} times: {old}"
-        path.write_text(text.replace(old, new))
+    def with_fault(self, old: str, new: str):
+        """The copy with one text of the engine replaced, as long as the block runs."""
+        paths = [p for p in sorted((self.folder / ENGINE).rglob("*.py")) if old in p.read_text()]
+        text = paths[0].read_text() if len(paths) == 1 else ""
+        assert text.count(old) == 1, f"{[str(p) for p in paths]} hold, not once: {old}"
+        paths[0].write_text(text.replace(old, new))
         try:
             yield
         finally:
-            path.write_text(text)
+            paths[0].write_text(text)

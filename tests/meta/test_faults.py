@@ -26,7 +26,7 @@ def test_the_unspoilt_copy_passes_and_is_the_one_that_is_tested(copy, group):
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_caught(copy, table, fault):
     caught = table.setdefault(fault.name, {})
-    with copy.with_fault(fault.file, fault.old, fault.new):
+    with copy.with_fault(fault.old, fault.new):
         for group in GROUPS:
             code, test = copy.run(group)
             assert code in (PASSED, FAILED), f"{group}: pytest ended with {code}"

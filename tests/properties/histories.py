@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from cachesim.engines.llama_cpp.profiles import PROFILES
 from tests.unit.engines.llama_cpp.talk import word
 
 KINDS = ("A", "W", "R", "H", "HW")
-PROFILE_NAMES = tuple(name.removeprefix("llama_cpp@") for name in PROFILES)
+PROFILE_NAMES = ("head", "pr24143-on-head", "24035-v3", "base-24143", "pr24143-on-base", "base-24035", "24035-v1")
 
 
 class Turn(NamedTuple):

@@ -6,7 +6,7 @@ Source: llama.cpp tools/server/server-context.cpp decode, post_decode (3f545be);
 from __future__ import annotations
 
 from cachesim import events as ev
-from cachesim.engines.base import Output
+from cachesim.engines.base import Output, rule_id
 from cachesim.engines.llama_cpp.children import activate_children
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.draft import mirror, tell_step, verify
@@ -29,7 +29,7 @@ def decode(srv: Core, batch: Batch) -> None:
             mirror(srv, view)
             _count_prompt(srv, off, off + len(view))
             activate_children(srv)
-            srv.changed(None, "evaluated")
+            srv.changed(None, "evaluated", rule_id(srv.rules.ckpt_create))
             post_decode(srv, off, len(view))
             off += len(view)
             continue

@@ -80,6 +80,17 @@ class Settings:
     draft: ModelKind | None
 
 
+def _check(opts: Options) -> None:
+    """Raise BadInput for flags that the server would not start with."""
+    for name, least in (("ctx_size", 1), ("batch_size", 1), ("ubatch_size", 1), ("checkpoint_min_step", -1)):
+        if getattr(opts, name) < least:
+            raise BadInput(f"server flag '{name}' must be at least {least}, not {getattr(opts, name)}")
+    if opts.parallel == 0 or not -1 <= opts.parallel <= 64:
+        raise BadInput(f"server flag 'parallel' must be -1 or 1 to 64, not {opts.parallel}")
+    if opts.spec_type not in SPEC_TYPES:
+        raise BadInput(f"unknown spec_type '{opts.spec_type}'", hint=nearest(opts.spec_type, SPEC_TYPES))
+
+
 def _can_roll_back(kind: ModelKind) -> bool:
     """Architectures with rollback planes: of the recorded ones the gated delta net and the short convolution."""
     return bool(kind.recr) and all(kind.spec.layers[i].kind in "GC" for i in kind.recr)
@@ -90,11 +101,7 @@ def settings(opts: Options, kind: ModelKind, min_step: int) -> Settings:
 
     Raises BadInput for flags that it would not start with.
     """
-    for name, least in (("ctx_size", 1), ("batch_size", 1), ("ubatch_size", 1), ("checkpoint_min_step", -1)):
-        if getattr(opts, name) < least:
-            raise BadInput(f"server flag '{name}' must be at least {least}, not {getattr(opts, name)}")
-    if opts.parallel == 0 or not -1 <= opts.parallel <= 64:
-        raise BadInput(f"server flag 'parallel' must be -1 or 1 to 64, not {opts.parallel}")
+    _check(opts)
     auto = opts.parallel == -1
     n_slots = 4 if auto else opts.parallel
     unified = auto if opts.kv_unified is None else opts.kv_unified
@@ -103,8 +110,6 @@ def settings(opts: Options, kind: ModelKind, min_step: int) -> Settings:
     n_batch = min(opts.batch_size, n_ctx)
     n_ubatch = min(n_batch, opts.ubatch_size)
     swa_full = opts.swa_full and kind.n_swa > 0
-    if opts.spec_type not in SPEC_TYPES:
-        raise BadInput(f"unknown spec_type '{opts.spec_type}'", hint=nearest(opts.spec_type, SPEC_TYPES))
     n_rs_seq = opts.spec_draft_n_max if opts.spec_type == "draft-mtp" and _can_roll_back(kind) else 0
     sizes = Sizes(n_slots, unified, n_ctx_seq, n_ubatch, swa_full, n_rs_seq)
     movable = can_shift(kind, sizes)

@@ -57,17 +57,26 @@ def test_one_bit_of_a_logit_breaks_the_answer_on_a_higher_rung():
     assert found == ["bits", "argmax"]
 
 
-def test_the_tokens_that_were_really_evaluated_are_judged():
+def test_a_slot_that_holds_other_tokens_than_were_asked_and_generated_is_broken():
     request, answer = right(model())
     answer.tokens[0] = 999
     verdict = Judge(model()).answer(request, answer)
-    assert (verdict.holds, verdict.where) == (False, 10)
+    assert (verdict.holds, verdict.rung) == (False, "provenance")
+    assert Judge(model()).answer(Request((7, *PROMPT[1:]), 3), answer).holds is False
 
 
 def test_the_last_token_was_never_evaluated():
     request, answer = right(model())
     answer.tokens[-1] = 999
     assert Judge(model()).answer(request, answer).holds is True
+
+
+def test_of_a_cancelled_answer_what_was_said_is_judged():
+    request, answer = right(model())
+    answer.cancelled, answer.outputs = True, answer.outputs[:1]
+    assert Judge(model()).judge(request, answer, None).equal_cold is True
+    answer.outputs = [answer.outputs[0]._replace(digest=7)]
+    assert Judge(model()).judge(request, answer, None).equal_cold is False
 
 
 def test_an_answer_that_does_not_say_where_it_spoke_is_undecided():
@@ -87,7 +96,7 @@ def test_without_a_model_everything_is_undecided():
 def test_a_refused_request_holds_and_a_dead_server_does_not():
     request, answer = right(model())
     assert Judge(model()).answer(request, Answer(0, status=400)).holds is True
-    verdict = Judge(model()).answer(request, Answer(0, died=True, error="why"))
+    verdict = Judge(model()).judge(request, Answer(0, died=True, error="why"), None).answer
     assert (verdict.holds, verdict.rung, verdict.why) == (False, "aborted", "the server process ended: why")
 
 
@@ -112,7 +121,7 @@ def test_a_wrong_stored_object_is_armed_and_does_not_break_the_request():
     assert (judged.equal_cold, [s for s, _ in judged.armed]) == (True, [wrong])
 
 
-def test_a_cold_run_is_made_once_and_the_same_for_every_speaker(monkeypatch):
+def test_a_cold_run_is_made_once_for_every_speaker(monkeypatch):
     made = []
     real = module.cold
     monkeypatch.setattr(module, "cold", lambda *args, **more: made.append(args) or real(*args, **more))
@@ -120,6 +129,14 @@ def test_a_cold_run_is_made_once_and_the_same_for_every_speaker(monkeypatch):
     assert judge.cold(HELD, (9,)) is judge.cold(HELD, (), 4)
     judge.cold(PROMPT)
     assert len(made) == 2
+
+
+def test_an_exact_cold_run_is_made_again_only_for_positions_that_it_did_not_speak_at():
+    judge = Judge(model(exact=True))
+    first = judge.cold(HELD, (9, 10), 4)
+    assert judge.cold(HELD, (10,)) is first
+    again = judge.cold(HELD, (11,))
+    assert again is not first and 11 in again.logits
 
 
 BROKEN = [Verdict(False, rung) for rung in RUNGS]

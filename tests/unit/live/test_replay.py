@@ -8,8 +8,9 @@ import pytest
 
 from cachesim.engines.base import Answer
 from cachesim.engines.registry import profiles
-from cachesim.live.replay import difference, replay
-from cachesim.live.trace import TraceStep, read_trace
+from cachesim.events import Launch, NeedOne, PcBegin, SeqRm
+from cachesim.live.replay import compare_answer, difference, records, replay, without_cancel
+from cachesim.live.trace import read_trace
 from tests.replay.verdicts import DATA
 
 RESPONSE = {"cache_n": 4, "prompt_n": 3, "tokens_cached": 9, "id_slot": 1, "truncated": False, "status": 200}
@@ -20,17 +21,14 @@ def answer(**more):
     return Answer(0, **{"cache_n": 4, "prompt_n": 3, "tokens_cached": 9, "id_slot": 1, **more})
 
 
-def step(response=RESPONSE, events=EVENTS):
-    return TraceStep(0, None, response, events)
-
-
 def test_equal_in_everything_agrees():
-    assert difference(step(), answer(), EVENTS) is None
+    assert difference(EVENTS, EVENTS) is None
+    assert compare_answer(RESPONSE, answer()) is None
 
 
 @pytest.mark.parametrize("name, value", [("cache_n", 5), ("prompt_n", 2), ("tokens_cached", 8), ("id_slot", 0), ("truncated", True)])
 def test_every_field_of_the_answer_counts(name, value):
-    assert difference(step(), answer(**{name: value}), EVENTS) == {"field": name, "recorded": RESPONSE[name], "ours": value}
+    assert compare_answer(RESPONSE, answer(**{name: value})) == {"field": name, "recorded": RESPONSE[name], "ours": value}
 
 
 @pytest.mark.parametrize("ours, place", [
@@ -38,13 +36,32 @@ def test_every_field_of_the_answer_counts(name, value):
     ([{"ev": "need_one"}, EVENTS[1]], 0), ([{"ev": "need_one", "n_past": 3, "x": 1}, EVENTS[1]], 0), ([], 0),
 ])
 def test_every_event_with_every_field_counts_and_their_order(ours, place):
-    assert difference(step(), answer(), ours)["event"] == place
+    assert difference(EVENTS, ours)["event"] == place
 
 
 def test_an_error_agrees_by_its_status():
     failed = {"error": {"code": 500}, "status": 500}
-    assert difference(step(failed), answer(status=500), EVENTS) is None
-    assert difference(step(failed), answer(), EVENTS) == {"field": "status", "recorded": 500, "ours": 200}
+    assert compare_answer(failed, answer(status=500)) is None
+    assert compare_answer(failed, answer()) == {"field": "status", "recorded": 500, "ours": 200}
+
+
+def test_further_completions_count():
+    both = {**RESPONSE, "completions": [RESPONSE]}
+    assert compare_answer(both, answer(children=[answer()])) is None
+    assert compare_answer(both, answer(children=[answer(cache_n=5)]))["field"] == "cache_n"
+
+
+def test_the_place_of_a_noticed_hang_up_means_nothing():
+    assert without_cancel([EVENTS[0], {"ev": "cancel"}, EVENTS[1]]) == EVENTS
+
+
+def test_what_a_server_does_not_log_is_left_out_and_slots_and_tasks_only_where_there_are_several():
+    ours = [SeqRm(0, 1, 2, True), PcBegin(), Launch(1, 40, 0), NeedOne(1, 43, 2, 2)]
+    launch, one = {"ev": "launch", "is_child": 0}, {"ev": "need_one", "n_past": 2, "n_tokens": 2}
+    assert records(ours, True, frozenset(), False) == [{"ev": "pc_begin"}, launch, one]
+    assert records(ours, True, frozenset({"pc_begin"}), False) == [launch, one]
+    assert records(ours[2:], False, frozenset(), False) == [{**launch, "slot": 1}, {**one, "slot": 1}]
+    assert [e["task"] for e in records(ours[2:], True, frozenset(), True)] == [0, 1]
 
 
 TRACE = sorted((DATA / "llama_cpp").glob("qwen35-bug-stale-ckpt-pos0.json"))[0]

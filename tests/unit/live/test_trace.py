@@ -44,7 +44,7 @@ def test_what_a_trace_says(tmp_path):
     assert (trace.profile, trace.model, trace.name, trace.out) == ("llama_cpp@head", "lfm2", "lfm2-x", "")
     assert trace.flags == {"ctx_size": 512, "parallel": 2, "kv_unified": True, "slot_prompt_similarity": 0.5}
     assert trace.inexact == {0}
-    request = trace.steps[0].request
+    request = trace.steps[0].members[0].request
     assert (request.prompt, request.n_predict, request.forced) == ((5, 6, 7), 2, (8, 9))
     assert (request.cache_prompt, request.id_slot, request.user_starts) == (True, -1, ())
 
@@ -54,36 +54,46 @@ def test_user_messages_begin_at_their_delimiter(tmp_path):
     user, other = [97, 85, 83, 69, 82, 95], [97, 65, 83, 83, 73, 83, 84, 65, 78, 84, 95]
     prompt = [*user, 1, 2, *other, 3, *user, 4]
     trace = read(tmp_path, with_step(request={"prompt": prompt, "message_delimiters": marks}))
-    assert trace.steps[0].request.user_starts == (0, 20)
+    assert trace.steps[0].members[0].request.user_starts == (0, 20)
     plain = read(tmp_path, with_step(request={"prompt": prompt}))
-    assert plain.steps[0].request.user_starts == ()
+    assert plain.steps[0].members[0].request.user_starts == ()
     chat = read(tmp_path, with_step(op="chat", request={"prompt": prompt, "max_tokens": 7}))
-    assert (chat.steps[0].request.user_starts, chat.steps[0].request.n_predict) == ((0, 20), 7)
+    assert (chat.steps[0].members[0].request.user_starts, chat.steps[0].members[0].request.n_predict) == ((0, 20), 7)
 
 
 def test_old_versions_get_the_byte_position_of_the_last_user_message(tmp_path):
     spans = [{"role": "user", "pos": 0}, {"role": "assistant", "pos": 2}, {"role": "user", "pos": 4}]
     body = {"prompt": [1, 1, 101, 1, 1], "message_spans": spans}        # token 101 is two letters
     trace = read(tmp_path, {**with_step(request=body), "commit": "7c158fbb4", "profile": "base-24143"})
-    assert (trace.profile, trace.steps[0].request.byte_pos, trace.steps[0].request.user_starts) == (
+    assert (trace.profile, trace.steps[0].members[0].request.byte_pos, trace.steps[0].members[0].request.user_starts) == (
         "llama_cpp@base-24143", 4, (0, 3))  # fmt: skip
 
 
 @pytest.mark.parametrize("change, why", [
-    ({"flags": ["-c", "512", "--context-shift"]}, "needs context shift"),
-    ({"flags": ["--cache-reuse", "4"]}, "needs chunk reuse"),
-    ({"flags": ["--spec-type", "ngram"]}, "needs drafts"),
-    ({"flags": ["-md", "x.gguf"]}, "needs drafts"),
-    ({"server": {"n_slots": 1, "n_rs_seq": 3}}, "needs drafts"),
-    ({"steps": [{**STEP, "op": "slot"}]}, "needs slot files"),
-    ({"steps": [{**STEP, "op": "parallel"}]}, "needs parallel requests"),
-    ({"steps": [{**STEP, "request": {"prompt": [1], "cancel_after": 2}}]}, "needs a cancelled request"),
-    ({"steps": [{**STEP, "request": {"prompt": [1], "n_cmpl": 2}}]}, "needs several completions"),
-    ({"profile": "swa-first"}, "rule set llama_cpp@swa-first is not in this build"),
-    ({"engine": "ik_llama.cpp", "profile": "base"}, "rule set ik_llama@base is not in this build"),
+    ({"profile": "of-another-age"}, "rule set llama_cpp@of-another-age is not in this build"),
+    ({"engine": "ik_llama.cpp", "profile": "of-another-age"}, "rule set ik_llama@of-another-age is not in this build"),
 ])
 def test_what_cannot_be_replayed_yet_is_named(tmp_path, change, why):
     assert read(tmp_path, changed(**change)).out == why
+
+
+def test_requests_sent_at_the_same_time_are_one_step(tmp_path):
+    member = {k: STEP[k] for k in ("op", "request", "response")}
+    step = {"i": 3, "op": "parallel", "steps": [{**member, "i": "3.0"}, {**member, "i": "3.1"}], "events": []}
+    trace = read(tmp_path, changed(steps=[step], inexact=[{"i": "3.1", "shifted": False}]))
+    assert (trace.inexact, [m.inexact for m in trace.steps[0].members]) == ({3}, [False, True])
+
+
+def test_an_action_on_a_slot_keeps_only_the_name_of_its_file(tmp_path):
+    body = {"action": "save", "id_slot": 1, "filename": "../../etc/passwd"}
+    step = read(tmp_path, changed(steps=[{"i": 0, "op": "slot", "request": body, "response": {}, "events": []}])).steps[0]
+    assert (step.members, step.action, step.id_slot, step.file) == ((), "save", 1, "passwd")
+
+
+def test_a_hang_up_ends_where_the_slot_was_released(tmp_path):
+    events = [{"ev": "release", "n_tokens": 11}]
+    trace = read(tmp_path, with_step(request={"prompt": [1], "cancel_after": 2}, events=events))
+    assert trace.steps[0].members[0].request.cancel_at == 11
 
 
 def without(key):
@@ -106,7 +116,8 @@ BAD = {
     "engine is a list": (changed(engine=["llama.cpp"]), "not a trace"),
     "unknown flag": (changed(flags=["-c", "5", "--swa-ful"]), "did you mean '--swa-full'"),
     "flag without its value": (changed(flags=["-c"]), "-c"),
-    "flag with a word": (changed(flags=["-c", "many"]), "t.json"),
+    "flag with a word": (changed(flags=["-c", "many"]), "many"),
+    "unknown operation": (with_step(op="completionn"), "did you mean 'completion'"),
     "no engine": (without("engine"), "no 'engine'"),
     "no steps": (without("steps"), "no 'steps'"),
     "no inexact": (without("inexact"), "no 'inexact'"),

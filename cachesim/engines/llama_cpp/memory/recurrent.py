@@ -11,14 +11,13 @@ Source: llama.cpp src/llama-memory-recurrent.cpp (3f545be); spec 2.6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Callable, Sequence
 
 from cachesim.engines.llama_cpp.memory.attention import Emit
+from cachesim.engines.llama_cpp.memory.recurrent_slots import Cell, Meta, find_slot
 from cachesim.engines.llama_cpp.memory.state import RecurrentShape, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.errors import Crash
-from cachesim.events import Warn
 from cachesim.model import LayerState, Run
 from cachesim.tokens import POS_INF
 
@@ -27,29 +26,6 @@ Refuses = Callable[[int, int, int], bool]
 
 Row = dict[int, LayerState | None]
 """State of every recurrent layer; None or a missing layer = zeroed."""
-
-
-@dataclass(slots=True)
-class Cell:
-    """One cell. ``src`` is the row its state is read from, -1 = a zeroed state."""
-
-    pos: int = -1
-    src: int = -1
-    seqs: set[int] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class Meta:
-    """Everything but the rows: what find_slot works on, and what it can try on a copy."""
-
-    cells: list[Cell]
-    tail: list[int]
-    head: int = 0
-    used: int = 0
-
-    def copy(self) -> Meta:
-        """An independent copy."""
-        return Meta([replace(c, seqs=set(c.seqs)) for c in self.cells], list(self.tail), self.head, self.used)
 
 
 class RecurrentCache:
@@ -181,11 +157,11 @@ class RecurrentCache:
     def prepare(self, ubatches: Sequence[Ubatch]) -> bool:
         """Would every ubatch in turn find a place? Tried on a copy."""
         trial = self.meta.copy()
-        return all(self.find_slot(trial, ubatch) is not None for ubatch in ubatches)
+        return all(find_slot(trial, ubatch, self.emit) is not None for ubatch in ubatches)
 
     def apply(self, ubatch: Ubatch) -> None:
         """Give the ubatch its cells and bring their states to them."""
-        sources = self.find_slot(self.meta, ubatch)
+        sources = find_slot(self.meta, ubatch, self.emit)
         if sources is None:
             raise Crash("a prepared ubatch finds no recurrent cell")
         owners = {self.meta.tail[run.seq]: run.seq for run in ubatch.runs}
@@ -205,68 +181,6 @@ class RecurrentCache:
         planes = self.planes[self.meta.tail[seq]]
         for back, row in enumerate(earlier[: self.n_rs_seq]):
             planes[back] = row
-
-    def find_slot(self, meta: Meta, ubatch: Ubatch) -> list[tuple[int, int]] | None:
-        """RS-SLOT: give each sequence of the ubatch a cell of its own, contiguous and in order. Returns
-        (cell, row its state comes from; -1 = zeroed) for every cell of the stretch; None = no place."""
-        if meta.head > meta.used + 2 * len(ubatch.runs):
-            meta.head = 0
-        if any(not 0 <= run.seq < self.size for run in ubatch.runs):
-            return None
-        self._own_cells(meta, ubatch.runs)
-        tails = [meta.tail[run.seq] for run in ubatch.runs]
-        first, last = min(tails), max(tails)
-        for place, run in enumerate(ubatch.runs, start=first):
-            self._swap(meta, place, meta.tail[run.seq])
-        for place, run in enumerate(ubatch.runs, start=first):
-            self._advance(meta, place, run)
-        sources = []
-        for i in range(first, last + 1):
-            sources.append((i, meta.cells[i].src))
-            meta.cells[i].src = i
-        meta.head = first
-        meta.used = sum(1 for cell in meta.cells if cell.seqs)
-        return sources if last - first + 1 >= len(ubatch.runs) else None
-
-    def _own_cells(self, meta: Meta, runs: Sequence[Run]) -> None:
-        """A sequence that has no cell, or shares one, moves to the next empty cell (copy on write)."""
-        empty = self._next_empty(meta, meta.head)
-        for run in runs:
-            tail = meta.tail[run.seq]
-            if tail >= 0 and len(meta.cells[tail].seqs) == 1:
-                continue
-            cell = meta.cells[empty]
-            if cell.seqs:
-                raise Crash("no empty recurrent cell is left")
-            if tail >= 0:
-                shared = meta.cells[tail]
-                cell.pos, cell.src = shared.pos, shared.src
-                shared.seqs.discard(run.seq)
-            cell.seqs.add(run.seq)
-            meta.tail[run.seq] = empty
-            empty = self._next_empty(meta, empty)
-
-    def _next_empty(self, meta: Meta, start: int) -> int:
-        for i in range(self.size):
-            if not meta.cells[(start + i) % self.size].seqs:
-                return (start + i) % self.size
-        return start % self.size
-
-    def _swap(self, meta: Meta, a: int, b: int) -> None:
-        if a == b:
-            return
-        meta.cells[a], meta.cells[b] = meta.cells[b], meta.cells[a]
-        meta.tail[:] = [b if tail == a else a if tail == b else tail for tail in meta.tail]
-
-    def _advance(self, meta: Meta, place: int, run: Run) -> None:
-        cell = meta.cells[place]
-        last = run.pos0 + len(run.tokens) - 1
-        if cell.pos >= 0 and last != cell.pos + len(run.tokens):
-            self.emit(Warn(
-                f"find_slot: non-consecutive token position {last} after {cell.pos} for sequence {run.seq} "
-                f"with {len(run.tokens)} new tokens"
-            ))
-        cell.pos = last
 
     # --- saving and loading --------------------------------------------------------------------------------------
 
@@ -288,7 +202,7 @@ class RecurrentCache:
         self.seq_rm(seq, 0, POS_INF)
         if state.pos < 0:
             return
-        sources = self.find_slot(self.meta, Ubatch((Run(seq, state.pos, [0]),), (0,), 1))
+        sources = find_slot(self.meta, Ubatch((Run(seq, state.pos, [0]),), (0,), 1), self.emit)
         if sources is None:
             raise StateReadError("state_read_meta: failed to find slot for recurrent state")
         self.rows[self.meta.tail[seq]] = dict(state.rows)

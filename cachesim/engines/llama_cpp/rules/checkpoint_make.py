@@ -23,13 +23,13 @@ def ckpt_on(limit: int, exact: bool, n_swa: int) -> Decision:
     return Decision("LC-CKPT-ON.PROBE", on, {"max": limit, "exact": exact, "n_swa": n_swa})
 
 
-def _first(chunk: Chunk, breaks: Iterable[int]) -> int:
+def first_break(chunk: Chunk, breaks: Iterable[int]) -> int:
     """The first break behind the chunk's start, at most where batch or prompt end."""
     stop = min(chunk.n_tokens, chunk.start + chunk.room)
     return min([stop, *(b for b in breaks if chunk.start < b < stop)])
 
 
-def _near_end(chunk: Chunk) -> tuple[int, int]:
+def marks_before_end(chunk: Chunk) -> tuple[int, int]:
     """The two breaks before the end of the prompt."""
     return (
         chunk.n_tokens - min(chunk.n_batch, TAIL + chunk.n_ubatch),
@@ -37,7 +37,7 @@ def _near_end(chunk: Chunk) -> tuple[int, int]:
     )
 
 
-def _useful_starts(chunk: Chunk, ckpts: Sequence[Ckpt]) -> list[int]:
+def useful_starts(chunk: Chunk, ckpts: Sequence[Ckpt]) -> list[int]:
     """User starts at which a checkpoint could follow: the last one, or far enough from the last checkpoint."""
     return [
         u for u in chunk.starts
@@ -50,8 +50,8 @@ def break_cr10(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
     """The chunk ends at the two marks before the prompt's end and at every user message where a checkpoint could
     follow. Value: the end.
     Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #25420 (b9936)."""
-    breaks = [*_near_end(chunk), *_useful_starts(chunk, ckpts)] if chunk.do else []
-    return Decision("LC-CKPT-BREAK.CR10", _first(chunk, breaks), {"start": chunk.start, "breaks": breaks})
+    breaks = [*marks_before_end(chunk), *useful_starts(chunk, ckpts)] if chunk.do else []
+    return Decision("LC-CKPT-BREAK.CR10", first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
 
 # [Gone in llama_cpp@user-turns]
@@ -59,8 +59,8 @@ def break_cr10(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 def break_cr7(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
     """The two marks before the end, and the last user message even where no checkpoint is ever made.
     Source: llama.cpp tools/server/server-context.cpp update_slots (7c158fbb4), #22929 (b9310); history section 7, 3."""
-    breaks = [*(_near_end(chunk) if chunk.do else ()), *chunk.starts[-1:]]
-    return Decision("LC-CKPT-BREAK.CR7", _first(chunk, breaks), {"start": chunk.start, "breaks": breaks})
+    breaks = [*(marks_before_end(chunk) if chunk.do else ()), *chunk.starts[-1:]]
+    return Decision("LC-CKPT-BREAK.CR7", first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
 
 # [New in llama_cpp@24035-v3]
@@ -68,30 +68,31 @@ def break_cr7(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 def break_v3(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
     """As CR10, and at the end of the reusable prefix. Inferred: derived from the thread.
     Source: ggml-org/llama.cpp#24035, third version; history section 5.4, item 4."""
-    breaks = [*_near_end(chunk), *_useful_starts(chunk, ckpts), chunk.reused] if chunk.do else []
-    return Decision("LC-CKPT-BREAK.V3", _first(chunk, breaks), {"start": chunk.start, "breaks": breaks})
+    breaks = [*marks_before_end(chunk), *useful_starts(chunk, ckpts), chunk.reused] if chunk.do else []
+    return Decision("LC-CKPT-BREAK.V3", first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
 
-def _near(chunk: Chunk, stop: int) -> bool:
+def ends_near(chunk: Chunk, stop: int) -> bool:
+    """Does the chunk end within n_ubatch tokens of the prompt's end?"""
     return chunk.n_tokens < stop + chunk.n_ubatch
 
 
 @rule("LC-CKPT-CREATE.CR10")
-def create_cr10(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int) -> Decision:
+def create_cr10(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
     """Near the end always; at a user message if it is the last one or far enough from the last checkpoint.
     Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #25472 (b9978)."""
-    near = _near(chunk, stop)
-    yes = chunk.do and pos_min >= 0 and (near or chunk.start in _useful_starts(chunk, ckpts))
+    near = ends_near(chunk, stop)
+    yes = chunk.do and pos_min >= 0 and (near or chunk.start in useful_starts(chunk, ckpts))
     return Decision("LC-CKPT-CREATE.CR10", yes, {"start": chunk.start, "stop": stop, "near": near, "pos_min": pos_min})
 
 
 # [Gone in llama_cpp@user-turns]
 @rule("LC-CKPT-CREATE.CR7")
-def create_cr7(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int) -> Decision:
+def create_cr7(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
     """Near the end; where the last user message is known only at it or, near the end, behind it; never within
     min_step of the last checkpoint.
     Source: llama.cpp tools/server/server-context.cpp update_slots (7c158fbb4), #22929 (b9310)."""
-    near = _near(chunk, stop)
+    near = ends_near(chunk, stop)
     user = chunk.starts[-1] if chunk.starts else 0
     place = near if user <= 0 else chunk.start == user or (chunk.start > user and near)
     far = not ckpts or chunk.start > ckpts[-1].n_tokens + chunk.min_step
@@ -102,7 +103,7 @@ def create_cr7(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int) -> 
 
 # [New in llama_cpp@24035-v3]
 @rule("LC-CKPT-CREATE.V3")
-def create_v3(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int) -> Decision:
+def create_v3(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
     """As CR10, and at the end of the reusable prefix. Inferred: derived from the thread.
     Source: ggml-org/llama.cpp#24035, third version; history section 5.4, item 4."""
     usual = create_cr10(chunk, stop, ckpts, pos_min)
@@ -110,8 +111,45 @@ def create_v3(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int) -> D
     return Decision("LC-CKPT-CREATE.V3", yes, {**usual.because, "reused": chunk.reused})
 
 
+@rule("LC-CKPT-PERIODIC.NONE")
+def periodic_none(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
+    """In the middle of a long prompt no checkpoint is due. Value: n_tokens of the last one where one is.
+    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #22929 (b9310)."""
+    return Decision("LC-CKPT-PERIODIC.NONE", None, {"start": chunk.start})
+
+
+@rule("LC-CKPT-AFTER.NEVER")
+def nothing_after_prompt(on: bool) -> Decision:
+    """When the prompt is evaluated nothing is kept. Value: is the whole prompt's state kept?
+    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #16440 (b6711)."""
+    return Decision("LC-CKPT-AFTER.NEVER", False, {"on": on})
+
+
+@rule("LC-CKPT-COUNT.OWN")
+def count_own(start: int, stop: int, n_batch: int) -> Decision:
+    """A checkpoint's n_tokens: the slot's tokens before the chunk.
+    Source: llama.cpp tools/server/server-context.cpp create_checkpoint (3f545be), since #20287 (b8260)."""
+    return Decision("LC-CKPT-COUNT.OWN", start, {"start": start, "stop": stop, "n_batch": n_batch})
+
+
+@rule("LC-CKPT-REPLACE.NONE")
+def replace_none(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
+    """A new checkpoint replaces none, not even one of the same tokens. Value: which go.
+    Source: llama.cpp tools/server/server-context.cpp create_checkpoint (3f545be), before #28302."""
+    return Decision("LC-CKPT-REPLACE.NONE", (), {"n_tokens": n_tokens})
+
+
+# [New in llama_cpp@after-28302]
+@rule("LC-CKPT-REPLACE.CR11")
+def replace_same(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
+    """A new checkpoint replaces one of the same number of tokens. Inferred: thread only.
+    Source: ggml-org/llama.cpp#28302; history section 4."""
+    gone = tuple(i for i, c in enumerate(ckpts) if c.n_tokens == n_tokens)
+    return Decision("LC-CKPT-REPLACE.CR11", gone, {"n_tokens": n_tokens})
+
+
 @rule("LC-CKPT-SPACING.CR10")
-def space_older(ckpts: Sequence[Ckpt], id_task: int, min_step: int) -> Decision:
+def space_older(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
     """Checkpoints of older tasks go if they lie within min_step of the one before them. Value: which.
     Source: llama.cpp tools/server/server-context.cpp create_checkpoint (3f545be), since #25472 (b9978)."""
     last, gone = -1, []
@@ -123,9 +161,18 @@ def space_older(ckpts: Sequence[Ckpt], id_task: int, min_step: int) -> Decision:
     return Decision("LC-CKPT-SPACING.CR10", tuple(gone), {"min_step": min_step, "id_task": id_task})
 
 
+# [New in llama_cpp@after-28302]
+@rule("LC-CKPT-SPACING.CR11")
+def space_when_full(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
+    """As CR10, but only when the list is full. Inferred: thread only.
+    Source: ggml-org/llama.cpp#28302; history section 4."""
+    gone = space_older(ckpts, id_task, min_step).value if len(ckpts) >= limit else ()
+    return Decision("LC-CKPT-SPACING.CR11", gone, {"min_step": min_step, "id_task": id_task, "max": limit})
+
+
 # [Gone in llama_cpp@head]
 @rule("LC-CKPT-SPACING.NONE")
-def space_none(ckpts: Sequence[Ckpt], id_task: int, min_step: int) -> Decision:
+def space_none(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
     """No checkpoint goes because another is near.
     Source: llama.cpp tools/server/server-context.cpp create_checkpoint (7c158fbb4), before #25472."""
     return Decision("LC-CKPT-SPACING.NONE", (), {})

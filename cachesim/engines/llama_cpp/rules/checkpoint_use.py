@@ -44,7 +44,8 @@ def _newest(ckpts: Sequence[Ckpt], fits: Sequence[bool]) -> int | None:
     return max((i for i, ok in enumerate(fits) if ok), default=None)
 
 
-def _pick(rule_id: str, ckpts: Sequence[Ckpt], fits: Sequence[bool], ask: Ask, thold: int) -> Decision:
+def pick_newest(rule_id: str, ckpts: Sequence[Ckpt], fits: Sequence[bool], ask: Ask, thold: int) -> Decision:
+    """The last of those that fit, None if there is none."""
     because = {"thold": thold, "pos_next": ask.pos_next, "n_past": ask.n_past, "had": [c.n_tokens for c in ckpts]}
     return Decision(rule_id, _newest(ckpts, fits), because)
 
@@ -54,7 +55,7 @@ def pick_pk3(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
     """The newest that does not end beyond pos_next and begins before the threshold, or at 0.
     Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #24411 (b9593)."""
     fits = [c.pos_max <= ask.pos_next and (c.pos_min < thold or c.pos_min == 0) for c in ckpts]
-    return _pick("LC-CKPT-PICK.PK3", ckpts, fits, ask, thold)
+    return pick_newest("LC-CKPT-PICK.PK3", ckpts, fits, ask, thold)
 
 
 # [Gone in llama_cpp@user-turns]
@@ -63,7 +64,7 @@ def pick_pk2(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
     """The newest that begins before the threshold, or at 0; where it ends is not asked.
     Source: llama.cpp tools/server/server-context.cpp update_slots (236531595), #21510 (b8693) to #24411."""
     fits = [c.pos_min < thold or c.pos_min == 0 for c in ckpts]
-    return _pick("LC-CKPT-PICK.PK2", ckpts, fits, ask, thold)
+    return pick_newest("LC-CKPT-PICK.PK2", ckpts, fits, ask, thold)
 
 
 # [New in llama_cpp@24035-v1]
@@ -76,7 +77,7 @@ def pick_v1(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
     if not ask.exact:
         return pick_pk2(ckpts, ask, thold)._replace(rule="LC-CKPT-PICK.V1")
     fits = [c.n_tokens <= ask.n_past and c.pos_max <= ask.pos_next and c.n_tokens < ask.n_tokens for c in ckpts]
-    return _pick("LC-CKPT-PICK.V1", ckpts, fits, ask, thold)
+    return pick_newest("LC-CKPT-PICK.V1", ckpts, fits, ask, thold)
 
 
 # [New in llama_cpp@24035-v3]
@@ -89,7 +90,7 @@ def pick_v3(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
         return pick_pk3(ckpts, ask, thold)._replace(rule="LC-CKPT-PICK.V3")
     limit = min(ask.n_past, ask.n_tokens - 1)
     longest = max((c.n_tokens for c in ckpts if c.n_tokens <= limit), default=-1)
-    return _pick("LC-CKPT-PICK.V3", ckpts, [c.n_tokens == longest for c in ckpts], ask, thold)
+    return pick_newest("LC-CKPT-PICK.V3", ckpts, [c.n_tokens == longest for c in ckpts], ask, thold)
 
 
 @rule("LC-CKPT-RESTORE.RE4")

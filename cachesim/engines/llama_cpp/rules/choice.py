@@ -63,7 +63,7 @@ def keep_share(best: np.float32, asked: int, held: int) -> np.float32:
     return F32(best * F32(asked)) / F32(held) if held else F32("nan")
 
 
-def _by_content(slots: Sequence[SlotFacts], asked: int, sps: float) -> Choice | None:
+def by_content(slots: Sequence[SlotFacts], asked: int, sps: float) -> Choice | None:
     """Similarity first, then least recently used."""
     found, best = similar(slots, asked, sps) if sps else (None, F32(0))
     if found is not None:
@@ -80,7 +80,7 @@ def slot_select_3(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
     Source: llama.cpp tools/server/server-context.cpp get_available_slot (3f545be), since #24755 (b9718)."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot < 0:
-        return Decision("LC-SLOT-SELECT.SL3", _by_content(slots, asked, sps), because)
+        return Decision("LC-SLOT-SELECT.SL3", by_content(slots, asked, sps), because)
     named = slots[id_slot % len(slots)]
     found, best = similar([named], asked, sps) if sps else (None, F32(0))
     f_keep = keep_share(best, asked, named.held)
@@ -96,7 +96,7 @@ def slot_select_2(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
     Source: llama.cpp tools/server/server-context.cpp (7c158fbb4), before #24755; history section 2, SLOT-SELECT."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot < 0:
-        return Decision("LC-SLOT-SELECT.SL2", _by_content(slots, asked, sps), because)
+        return Decision("LC-SLOT-SELECT.SL2", by_content(slots, asked, sps), because)
     return Decision("LC-SLOT-SELECT.SL2", Choice(id_slot % len(slots), "name", 0.0, 0.0, False), because)
 
 
@@ -124,3 +124,18 @@ def idle_save_unified(unified: bool, held: int) -> Decision:
     act = unified and held > 0
     plan = IdlePlan(act, act, "before" if act else "")
     return Decision("LC-IDLE-SAVE.UNIFIED", plan, {"unified": unified, "held": held})
+
+
+@rule("LC-IDLE-PURGE.UNIFIED")
+def purge_if_unified(unified: bool) -> Decision:
+    """With a unified cache an idle slot may be emptied, unsaved, when there is no room. Value: may it?
+    Source: llama.cpp tools/server/server-context.cpp try_clear_idle_slots (3f545be), since #16736 (b6925)."""
+    return Decision("LC-IDLE-PURGE.UNIFIED", unified, {"unified": unified})
+
+
+# [Gone in llama_cpp@late-2025]
+@rule("LC-IDLE-PURGE.NONE")
+def purge_none(unified: bool) -> Decision:
+    """Nobody is emptied to make room.
+    Source: llama.cpp tools/server/server.cpp (f6dcda390), before #16736 (b6925)."""
+    return Decision("LC-IDLE-PURGE.NONE", False, {"unified": unified})

@@ -35,10 +35,11 @@ class Ask(NamedTuple):
 
 
 class Resume(NamedTuple):
-    """Where evaluation goes on."""
+    """Where evaluation goes on, and whether all checkpoints are forgotten besides."""
 
     pos_next: int
     n_past: int
+    forget: bool = False
 
 
 class Chunk(NamedTuple):

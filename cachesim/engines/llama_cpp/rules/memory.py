@@ -18,8 +18,41 @@ def rs_rm_3(pos: int, p0: int, p1: int) -> Decision:
     return Decision("LC-RS-RM.RM3", 0 < p0 <= pos < p1, {"pos": pos, "p0": p0, "p1": p1})
 
 
+# [Gone in llama_cpp@minus-one]
+@rule("LC-RS-RM.RM2")
+def rs_rm_2(pos: int, p0: int, p1: int) -> Decision:
+    """The same, and nothing can be rolled back.
+    Source: llama.cpp src/llama-memory-recurrent.cpp seq_rm (ffdd983fb), #17009 (b7011) to #22673 (b9180)."""
+    return Decision("LC-RS-RM.RM2", 0 < p0 <= pos < p1, {"pos": pos, "p0": p0, "p1": p1})
+
+
+# [Gone in llama_cpp@late-2025]
+@rule("LC-RS-RM.RM1")
+def rs_rm_1(pos: int, p0: int, p1: int) -> Decision:
+    """Cuts that end or begin strictly inside the past are refused; one that begins at the last token is not, and drops
+    the whole state without a word.
+    Source: llama.cpp src/llama-memory-recurrent.cpp seq_rm (f6dcda390), #16382 (b6685) to #17009 (b7011)."""
+    return Decision("LC-RS-RM.RM1", 0 < p0 < pos or 0 < p1 <= pos, {"pos": pos, "p0": p0, "p1": p1})
+
+
+# [Gone in llama_cpp@hybrid-first]
+@rule("LC-RS-RM.RM0")
+def rs_rm_0(pos: int, p0: int, p1: int) -> Decision:
+    """Cuts that begin or end inside what the state has absorbed are refused.
+    Source: llama.cpp src/llama-memory-recurrent.cpp seq_rm (d32e03f44), before #16382 (b6685)."""
+    return Decision("LC-RS-RM.RM0", 0 < p0 <= pos or 0 < p1 <= pos, {"pos": pos, "p0": p0, "p1": p1})
+
+
 @rule("LC-KV-STATE.WINDOW")
 def keep_window(pos: np.ndarray, pos_max: int, n_swa: int) -> Decision:
     """A saved window cache contains only what a query at pos_max still sees. Value: mask over the cells.
     Source: llama.cpp src/llama-kv-cache.cpp state_write (3f545be), since #23981 (b9473)."""
     return Decision("LC-KV-STATE.WINDOW", pos_max - pos < n_swa, {"pos_max": pos_max, "n_swa": n_swa})
+
+
+# [Gone in llama_cpp@base-24035]
+@rule("LC-KV-STATE.RING")
+def keep_ring(pos: np.ndarray, pos_max: int, n_swa: int) -> Decision:
+    """A saved window cache contains every cell that is left of the sequence, seen or not.
+    Source: llama.cpp src/llama-kv-cache.cpp state_write (ccee42642), before #23981 (b9473)."""
+    return Decision("LC-KV-STATE.RING", np.ones(len(pos), dtype=bool), {"pos_max": pos_max, "n_swa": n_swa})

@@ -24,6 +24,21 @@ def need_one(n_past: int, n_tokens: int) -> Decision:
     return Decision("LC-NPAST-ONE", n_past - 1 if whole else n_past, {"n_past": n_past, "n_tokens": n_tokens})
 
 
+@rule("LC-TRIM.ABORT")
+def abort_if_refused(n_past: int) -> Decision:
+    """A cut that the memory refuses ends the process. Value: is the slot cleared instead, and the prompt begun anew?
+    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #22673 (b9180)."""
+    return Decision("LC-TRIM.ABORT", False, {"n_past": n_past})
+
+
+# [Gone in llama_cpp@minus-one]
+@rule("LC-TRIM.CLEAR")
+def clear_if_refused(n_past: int) -> Decision:
+    """A cut that the memory refuses empties the slot, and the prompt is evaluated from its beginning.
+    Source: llama.cpp tools/server/server-context.cpp update_slots (ffdd983fb), before #22673 (b9180)."""
+    return Decision("LC-TRIM.CLEAR", True, {"n_past": n_past})
+
+
 @rule("LC-CLEAR.BOTH")
 def clear_both(checkpoints: int) -> Decision:
     """Emptying a slot forgets its checkpoints too. Value: do they go?

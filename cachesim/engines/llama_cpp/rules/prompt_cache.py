@@ -83,6 +83,22 @@ def admit_any(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits: L
     return Decision("LC-PC-ALLOC.PC5", Admission("store", _obsolete(entries)), because)
 
 
+@rule("LC-PC-ASK.PC4")
+def ask_always(held: int) -> Decision:
+    """The prompt cache is asked for an empty slot too. Value: is it?
+    Source: llama.cpp tools/server/server-context.cpp get_available_slot (3f545be), since #20993 (b8658)."""
+    return Decision("LC-PC-ASK.PC4", True, {"held": held})
+
+
+# [Gone in llama_cpp@spring-2026]
+@rule("LC-PC-ASK.PC0")
+def ask_if_held(held: int) -> Decision:
+    """An empty slot neither saves nor loads.
+    Source: llama.cpp tools/server/server-context.cpp get_available_slot (ab9d4c367), #16391 to #20993; history
+    section 7, 7."""
+    return Decision("LC-PC-ASK.PC0", held > 0, {"held": held})
+
+
 @rule("LC-PC-LOAD.BOTH")
 def pick_entry(entries: Sequence[EntryFacts], held: int, lcp: int, asked: int) -> Decision:
     """The entry that is better than the slot both in f_keep and in f_sim; each find raises both bars, so a
@@ -155,3 +171,14 @@ def evict_spare_one(sizes: Sequence[int], lengths: Sequence[int], limits: Limits
     Source: llama.cpp tools/server/server-task.cpp (7c158fbb4), before #25070; history section 7, 5."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
     return Decision("LC-PC-UPDATE.PC5", _evict(sizes, lengths, limits, spare=1), because)
+
+
+# [Gone in llama_cpp@late-2025]
+@rule("LC-PC-UPDATE.PC0")
+def evict_fixed_tokens(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
+    """The same with a limit in tokens that the byte limit does not raise. (Between two profiles: none has it.)
+    Source: llama.cpp tools/server/server.cpp server_prompt_cache::update, #16391 (b6723) to #16560 (b6756)."""
+    because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
+    by_size = _evict(sizes, lengths, Limits(limits.size, 0), spare=1).for_size
+    by_tokens = _evict(sizes[by_size:], lengths[by_size:], Limits(0, limits.tokens), spare=1).for_tokens
+    return Decision("LC-PC-UPDATE.PC0", Eviction(by_size, by_tokens, limits.tokens), because)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.base import Decision
-from cachesim.engines.llama_cpp.rules.checkpoint_use import Need
+from cachesim.engines.llama_cpp.rules import checkpoint_use as use
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 SHARED = {"parallel": 2, "kv_unified": True, "ctx_size": 256, "cache_idle_slots": False}
@@ -139,7 +138,7 @@ def test_d12_without_a_byte_limit_the_tokens_are_still_limited():
 
 
 def never_search(ask):
-    return Decision("test", Need(ask.pos_next, False), {})
+    return use.need_th4(ask._replace(pos_min=-1))
 
 
 def test_a_refused_trim_ends_the_process_as_an_event_and_not_as_an_exception():

@@ -1,0 +1,22 @@
+"""Which rules does each version of llama-server follow? The files read as a changelog, newest first.
+
+A profile is a table of rules and numbers, made from its neighbour; every difference names its source. The
+names are those of the history document (section 3). ``head`` is frozen at commit 3f545be.
+"""
+
+from __future__ import annotations
+
+from cachesim.engines.llama_cpp.profiles.base import BASE_24035, BASE_24143, PR24143_ON_BASE, V1_24035
+from cachesim.engines.llama_cpp.profiles.head import HEAD, PR24143_ON_HEAD, V3_24035
+from cachesim.engines.llama_cpp.profiles.table import Rule, Rules, differences, rule_fields
+
+PROFILES: dict[str, Rules] = {
+    rules.name: rules
+    for rules in (HEAD, PR24143_ON_HEAD, V3_24035, BASE_24143, PR24143_ON_BASE, BASE_24035, V1_24035)
+}
+
+
+COMMITS = {"3f545beccee69d9975f466ec7e45fd9aacd8ba90": HEAD.name}
+"""Commit of a recording that names no profile -> profile."""
+
+__all__ = ["COMMITS", "HEAD", "PR24143_ON_HEAD", "PROFILES", "V3_24035", "Rule", "Rules", "differences", "rule_fields"]

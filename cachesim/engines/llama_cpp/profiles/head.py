@@ -1,0 +1,68 @@
+"""The newest rules that were read and run, and what has been proposed on top of them.
+
+``head`` is frozen at commit 3f545be: a newer master gets a new name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cachesim.engines.llama_cpp.profiles.table import Rules
+from cachesim.engines.llama_cpp.rules import checkpoint_make as make
+from cachesim.engines.llama_cpp.rules import checkpoint_use as use
+from cachesim.engines.llama_cpp.rules import choice, memory, prompt, shift, spec
+from cachesim.engines.llama_cpp.rules import prompt_cache as pc
+
+HEAD = Rules(
+    name="llama_cpp@head",
+    build="b10587",
+    source="ggml-org/llama.cpp 3f545beccee69d9975f466ec7e45fd9aacd8ba90 (2026-08-22)",
+    slot_select=choice.slot_select_3,
+    pc_alloc=pc.admit_strict,
+    pc_load=pc.pick_entry,
+    pc_after_hit=pc.take_entry,
+    pc_update=pc.evict_strict,
+    idle_save=choice.idle_save_all,
+    clear=prompt.clear_both,
+    n_past=prompt.n_past_lcp,
+    reuse=shift.reuse_chunks,
+    ckpt_need=use.need_th4,
+    ckpt_pick=use.pick_pk3,
+    ckpt_restore=use.resume_re4,
+    ckpt_reset=use.resume_nothing,
+    ckpt_erase=use.erase_er2,
+    need_one=prompt.need_one,
+    ckpt_on=make.ckpt_on,
+    ckpt_break=make.break_cr10,
+    ckpt_create=make.create_cr10,
+    ckpt_spacing=make.space_older,
+    ckpt_limit=make.limit_oldest,
+    decode_retry=prompt.next_attempt,
+    end=prompt.end_of_generation,
+    context_shift=shift.context_shift,
+    draft_max=spec.draft_max,
+    spec_ckpt=spec.needs_checkpoint,
+    spec_replay=spec.must_replay,
+    rs_rm=memory.rs_rm_3,
+    kv_state=memory.keep_window,
+)
+
+PR24143_ON_HEAD = replace(
+    HEAD,
+    name="llama_cpp@pr24143-on-head",
+    source="3f545be with ggml-org/llama.cpp#24143 applied locally",
+    pc_after_hit=pc.clone_entry,
+)
+
+V3_24035 = replace(
+    HEAD,
+    name="llama_cpp@24035-v3",
+    source="ggml-org/llama.cpp#24035, third version (thread only), on head",
+    ckpt_pick=use.pick_v3,
+    ckpt_restore=use.resume_count,
+    ckpt_erase=use.erase_v3,
+    ckpt_break=make.break_v3,
+    ckpt_create=make.create_v3,
+    ckpt_limit=make.limit_densest,
+    inferred=("ckpt_pick", "ckpt_restore", "ckpt_erase", "ckpt_break", "ckpt_create", "ckpt_limit"),
+)

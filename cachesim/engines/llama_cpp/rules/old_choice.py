@@ -1,0 +1,64 @@
+"""Which slot did a request get in older builds? The variants of `choice` that are gone before SL2.
+
+Source: llama.cpp tools/server/server.cpp, get_available_slot; history section 2, SLOT-SELECT and IDLE-SAVE.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+import numpy as np
+
+from cachesim.engines.base import Decision, rule
+from cachesim.engines.llama_cpp.rules.choice import F32, Choice, IdlePlan, SlotFacts, by_content, least_recent
+
+
+# [Gone in llama_cpp@mtmd-broken]
+@rule("LC-SLOT-SELECT.SL1")
+def slot_select_1(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
+    """A request that names its slot gets it, past similarity and prompt cache; a number that is no slot's gets none.
+    Source: llama.cpp tools/server/server-context.cpp (ad8d85bd9), #16391 (b6723) to #19207 (b7890)."""
+    because = {"asked": asked, "id_slot": id_slot, "sps": sps}
+    if id_slot < 0:
+        return Decision("LC-SLOT-SELECT.SL1", by_content(slots, asked, sps), because)
+    return Decision("LC-SLOT-SELECT.SL1", _named(slots, id_slot), because)
+
+
+def _named(slots: Sequence[SlotFacts], id_slot: int) -> Choice | None:
+    return Choice(id_slot, "name", 0.0, 0.0, False) if id_slot < len(slots) else None
+
+
+def _share_of_slot(slots: Sequence[SlotFacts], sps: float) -> tuple[SlotFacts | None, np.float32]:
+    """The idle slot with the longest common prefix, if more than ``sps`` of what it holds lies in it."""
+    found, best = None, F32(0)
+    for slot in slots:
+        if slot.busy or not slot.held:
+            continue
+        share = F32(slot.lcp) / F32(slot.held)
+        if slot.lcp > (found.lcp if found else 0) and share > F32(sps):
+            found, best = slot, share
+    return found, best
+
+
+# [Gone in llama_cpp@late-2025]
+@rule("LC-SLOT-SELECT.SL0")
+def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
+    """Similarity is the share of the slot's own content; there is no prompt cache to ask.
+    Source: llama.cpp tools/server/server.cpp (f6dcda390), before #16391 (b6723)."""
+    because = {"asked": asked, "id_slot": id_slot, "sps": sps}
+    if id_slot >= 0:
+        return Decision("LC-SLOT-SELECT.SL0", _named(slots, id_slot), because)
+    found, share = _share_of_slot(slots, sps) if sps else (None, F32(0))
+    if found is not None:
+        return Decision("LC-SLOT-SELECT.SL0", Choice(found.id, "lcp", float(share), float(share), False), because)
+    oldest = least_recent(slots)
+    choice = None if oldest is None else Choice(oldest.id, "lru", 0.0, 0.0, False)
+    return Decision("LC-SLOT-SELECT.SL0", choice, because)
+
+
+# [Gone in llama_cpp@spring-2026]
+@rule("LC-IDLE-SAVE.NONE")
+def idle_save_none(unified: bool, held: int) -> Decision:
+    """Idle slots are left alone.
+    Source: llama.cpp tools/server/server-context.cpp (ab9d4c367), before #20993 (b8658)."""
+    return Decision("LC-IDLE-SAVE.NONE", IdlePlan(False, False, ""), {"unified": unified, "held": held})

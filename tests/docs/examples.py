@@ -1,0 +1,72 @@
+"""The examples in the README: their commands, what they print today, and the picture of a run. ``make docs`` renews them."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from cachesim.commands.running import Job, run_job
+from cachesim.reports.run_table import closing_line, run_report
+from cachesim.scenarios.load import load
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+PICTURE = ROOT / "tests" / "docs" / "run.svg"
+BLOCK = re.compile(r"```console\n\$ (?P<command>[^\n]+)\n(?P<output>.*?)```", re.S)
+SHOWN = "scenarios/llama_cpp/seed-24143-hybrid.toml"
+PROFILES = ("llama_cpp@head", "llama_cpp@pr24143-on-head")
+
+# rich's own form without the fonts that it would fetch from elsewhere
+SVG = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+<style>
+.{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, monospace; font-size: {char_height}px;
+line-height: {line_height}px; }}
+{styles}
+</style>
+<defs><clipPath id="{unique_id}-clip-terminal"><rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/>
+</clipPath>{lines}</defs>
+<rect fill="#292929" x="1" y="1" width="{terminal_width}" height="{terminal_height}" rx="8"/>
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}<g class="{unique_id}-matrix">{matrix}</g></g></svg>
+"""
+
+
+def run(command: str) -> str:
+    """What a cachesim command prints, run from the root of the checkout."""
+    words = shlex.split(command)
+    assert words[0] == "cachesim"
+    done = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return "\n".join(line.rstrip() for line in done.stdout.splitlines()) + "\n"
+
+
+def examples(text: str) -> list[tuple[str, str]]:
+    """(command, output) of every console block."""
+    return [(m["command"], m["output"]) for m in BLOCK.finditer(text)]
+
+
+def renewed(text: str) -> str:
+    """The text with the output that its commands give today."""
+    return BLOCK.sub(lambda m: f"```console\n$ {m['command']}\n{run(m['command'])}```", text)
+
+
+def picture() -> str:
+    """The run that the README shows, as SVG; the same bytes everywhere."""
+    scenario = load(ROOT / SHOWN)
+    runs = [run_job(Job(scenario, profile, "exact")) for profile in PROFILES]
+    console = Console(width=80, record=True, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    for data in runs:
+        console.print(run_report(data))
+    console.print(closing_line(runs))
+    text = console.export_svg(title="", code_format=SVG, unique_id="run")
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+if __name__ == "__main__":
+    README.write_text(renewed(README.read_text()))
+    PICTURE.write_text(picture())

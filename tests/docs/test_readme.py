@@ -1,0 +1,41 @@
+"""Is the README true? Its examples are run, its picture is drawn again, its links and commands exist."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cachesim.cli import COMMANDS
+from tests.docs.examples import PICTURE, README, ROOT, examples, picture, run
+
+TEXT = README.read_text()
+
+
+@pytest.mark.parametrize(("command", "output"), examples(TEXT), ids=lambda text: text[:40])
+def test_example_prints_what_it_says(command, output):
+    assert run(command) == output
+
+
+def test_there_are_examples():
+    assert examples(TEXT)
+
+
+def test_picture_is_todays_run():
+    assert PICTURE.read_text() == picture()
+
+
+def test_links_lead_somewhere():
+    targets = re.findall(r"\]\(([^)#:]+)\)", TEXT)
+    assert targets
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_commands_exist():
+    named = set(re.findall(r"`cachesim ([a-z]+)", TEXT))
+    assert named <= set(COMMANDS)
+
+
+def test_make_targets_exist():
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+    assert set(re.findall(r"`?make ([a-z]+)\b", TEXT)) <= targets
