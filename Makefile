@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 TRACES ?= ../shared/traces/llama_cpp
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test check bench meta replay clean
+.PHONY: help run test check bench meta replay docs clean
 
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
@@ -14,6 +14,7 @@ help:
 	@echo 'make bench    measure speed and memory              make bench'
 	@echo 'make meta     plant faults; each must be caught     make meta'
 	@echo 'make replay   replay recorded traces                make replay TRACES=../shared/traces/llama_cpp'
+	@echo 'make docs     renew the examples in the README      make docs'
 	@echo 'make clean    remove the environment and caches     make clean'
 
 run: $(VENV)/.run
@@ -34,6 +35,9 @@ meta: $(VENV)/.dev
 
 replay: $(VENV)/.run
 	$(BIN)/cachesim replay $(TRACES)/*.json
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m tests.docs.examples
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

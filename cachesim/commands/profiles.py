@@ -41,6 +41,8 @@ def _rules(rules: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
     return sorted(value) if isinstance(value, frozenset) else value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_json, add_profiles, chosen_profiles, count, load_one
+from cachesim.commands.common import add_json, add_profiles, chosen_profiles, count, known_profiles, load_one
 from cachesim.errors import BadInput
 from cachesim.reports.console import say_json, show
 
@@ -24,8 +24,13 @@ def run(args: Namespace) -> int:
     from cachesim.judge.run import run_judged
     from cachesim.reports.why_report import why_data, why_report
 
+    # Every rule set of the engine, by provenance: under which of them would the tokens have stayed?
+    names = sorted(name for name in known_profiles() if name.startswith(f"{scenario.engine}@"))
+    others = [(name, run_judged(scenario, name, "provenance").requests[args.number]) for name in names]
+    kept = [(name, one.answer.cache_n) for name, one in others if one.judged.equal_cold]
     found = [
-        why_data(run_judged(scenario, profile), args.number) for profile in chosen_profiles(scenario, args.profiles)
+        why_data(run_judged(scenario, profile), args.number, kept)
+        for profile in chosen_profiles(scenario, args.profiles)
     ]
     if args.json:
         say_json({"why": found})

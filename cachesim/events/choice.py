@@ -38,6 +38,7 @@ class SlotByLcp(SlotEvent):
     f_sim: float
     thold: float
     f_keep: float
+    lcp: int
 
 
 @frozen

@@ -93,6 +93,36 @@ class Cancel(Event):
 
 
 @frozen
+class CkptSearch(SlotEvent):
+    """A checkpoint is needed. ``n_past``: the common prefix; ``n_tokens``: what the slot holds."""
+
+    ev = "ckpt_search"
+    n_past: int
+    n_tokens: int
+    seq_id: int
+    pos_min: int
+    n_swa: int
+
+
+@frozen
+class CkptPeriodic(SlotEvent):
+    """In the middle of a prompt a checkpoint is due. ``n_tokens``: end of the chunk that is being filled."""
+
+    ev = "ckpt_periodic"
+    every: int
+    last: int
+    n_tokens: int
+
+
+@frozen
+class TrimRefused(SlotEvent):
+    """The memory would not give up what lies behind p0; the slot is emptied."""
+
+    ev = "trim_refused"
+    p0: int
+
+
+@frozen
 class CkptCheck(SlotEvent):
     ev = "ckpt_check"
     pos_min: int

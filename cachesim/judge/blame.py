@@ -7,6 +7,7 @@ best - held tokens were never captured; held - n_past are charged to the change 
 the rule that did not use it. A live slot passes through states that nobody could have come back to a moment later, so
 the tokens are charged in two parts: as far as a lasting restore point reached, to its end; only the rest to the passing
 state. The charges of a request add up to best - n_past. Source: design document, section 4.
+With several requests at work, each is judged by what there was when its slot was chosen.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Callable, NamedTuple, Sequence
 
 from cachesim.engines.view import Point
-from cachesim.events import Changed, Decided, Event
+from cachesim.events import Changed, Decided, Event, Launch, Release
 from cachesim.judge.clean import clean_span
 from cachesim.oracle import ColdRun
 from cachesim.tokens import Tokens, common_prefix
@@ -59,21 +60,25 @@ Key = tuple[str, Tokens, int, int]
 
 @dataclass(slots=True)
 class Known:
-    """A restore point that exists or existed: usable after lo .. hi of tokens. ``lost`` is the change
-    that removed it."""
+    """A restore point that exists or existed: usable after lo .. hi of tokens, there from ``born`` on (a time of the
+    ledger's clock). ``lost`` is the change that removed it, at time ``lost_time`` of request ``lost_at``; ``rested``:
+    a request ended in this state."""
 
     kind: str
     tokens: Tokens
     lo: int
     hi: int
     born: int
+    owner: int = -1
+    rested: bool = False
     lost: Changed | None = None
+    lost_time: int = -1
     lost_at: int = -1
 
     @property
     def lasting(self) -> bool:
         """A kept copy, or a live state that was still there when its request had ended."""
-        return self.kind != "slot" or self.lost is None or self.lost_at > self.born
+        return self.kind != "slot" or self.lost is None or self.rested
 
 
 class Decline(NamedTuple):
@@ -83,35 +88,65 @@ class Decline(NamedTuple):
     rule: str
 
 
+class Start(NamedTuple):
+    """How far the ledger had come when a slot was chosen for a request: time, evaluated token lists, decisions."""
+
+    time: int
+    evaluated: int
+    asked: int
+
+
 @dataclass(slots=True)
 class Ledger:
     """Follows every restore point of a server through its log. ``look`` lists the points that exist right now, ``cold``
-    gives the cold run of a token list."""
+    gives the cold run of a token list, ``believed`` the tokens of a slot, ``whose`` the request at work in it (-1 =
+    none)."""
 
     look: Callable[[], Sequence[Point]]
     cold: Callable[[Tokens], ColdRun]
     believed: Callable[[int], Tokens]
+    whose: Callable[[int], int] = lambda slot: -1
     present: dict[Key, Known] = field(default_factory=dict)
     ever: list[Known] = field(default_factory=list)
     declines: list[Decline] = field(default_factory=list)
     evaluated: list[Tokens] = field(default_factory=list)
     asked: list[Decided] = field(default_factory=list)
+    starts: dict[int, Start] = field(default_factory=dict)
+    chosen: Start = field(default_factory=lambda: Start(0, 0, 0))
     request: int = -1
+    time: int = 0
 
     def begin(self, request: int) -> None:
-        """The next request starts."""
-        self.request, self.asked = request, []
+        """The next request is sent."""
+        self.request, self.chosen = request, self._now()
+
+    def _now(self) -> Start:
+        return Start(self.time, len(self.evaluated), len(self.asked))
 
     def hear(self, event: Event) -> None:
         """Told of every event of the log."""
         if isinstance(event, Decided):
+            if "SLOT-SELECT" in event.rule:
+                self.chosen = self._now()
             self.asked.append(event)
             if "CKPT-CREATE" in event.rule and not event.value and event.slot is not None:
                 self.declines.append(Decline(self.believed(event.slot)[: event.because["start"]], event.rule))
         elif isinstance(event, Changed):
             self._compare(event)
+        elif isinstance(event, Launch) and event.slot is not None:
+            self.starts[self._owner(event.slot)] = self.chosen
+        elif isinstance(event, Release):
+            self._compare(Changed(event.slot, "evaluated", ""))     # a rejected draft has gone since the last look
+            for known in self.present.values():
+                known.rested = known.rested or known.owner == event.slot
+
+    def _owner(self, slot: int | None) -> int:
+        """The request behind what happens to a slot."""
+        number = -1 if slot is None else self.whose(slot)
+        return self.request if number < 0 else number
 
     def _compare(self, change: Changed) -> None:
+        self.time += 1
         now: dict[Key, Known] = {}
         for point in self.look():
             span = clean_span(point, self.cold(point.stored.tokens))
@@ -120,19 +155,33 @@ class Ledger:
             key = (point.stored.kind, point.stored.tokens, *span)
             known = self.present.get(key)
             if known is None:
-                known = Known(*key, born=self.request)
+                known = Known(*key, born=self.time, owner=point.stored.owner)
                 self.ever.append(known)
             now[key] = known
         for key, known in self.present.items():
             if key not in now:
-                known.lost, known.lost_at = change, self.request
+                known.lost, known.lost_time, known.lost_at = change, self.time, self._owner(change.slot)
         self.present = now
 
-    def settle(self, prompt: Tokens, n_past: int, wrong: bool) -> Account:
-        """The bill of the present request, before its own tokens count as evaluated."""
-        limit = len(prompt) - 1
-        best = max((common_prefix(prompt, tokens) for tokens in self.evaluated), default=0)
-        best = min(best, limit)
+    def settle(self, request: int, slot: int, prompt: Tokens, n_past: int, wrong: bool) -> Account:
+        """The bill of a request that was answered in this slot, before its own tokens count as evaluated."""
+        start = self.starts.get(request, self.chosen)
+        before = self.evaluated[: start.evaluated]
+        best = min(max((common_prefix(prompt, tokens) for tokens in before), default=0), len(prompt) - 1)
+        bill = _Bill(self, request, start, [d for d in self.asked[start.asked :] if d.slot in (slot, None)])
+        return bill.account(prompt, n_past, best, wrong)
+
+
+class _Bill(NamedTuple):
+    """The bill of one request: what there was at its start, and the decisions about it."""
+
+    ledger: Ledger
+    request: int
+    start: Start
+    asked: list[Decided]
+
+    def account(self, prompt: Tokens, n_past: int, best: int, wrong: bool) -> Account:
+        """Its charges."""
         point, held = self._held(prompt, best, lasting=False)
         moved = max(0, n_past - best)
         if wrong or n_past >= best:
@@ -154,27 +203,30 @@ class Ledger:
         last."""
         found: Known | None = None
         rank = (0, False, False, -1)
-        for known in self.ever:
+        for known in self.ledger.ever:
             far = min(best, known.hi, common_prefix(prompt, known.tokens))
-            if far < known.lo or known.born >= self.request or (lasting and not known.lasting):
+            if far < known.lo or known.born > self.start.time or (lasting and not known.lasting):
                 continue
-            here = known.lost is None or known.lost_at == self.request
-            mine = (far, here, known.kind != "slot", known.lost_at)
+            mine = (far, self._here(known), known.kind != "slot", known.lost_at)
             if mine > rank:
                 found, rank = known, mine
         return found, rank[0]
 
+    def _here(self, known: Known) -> bool:
+        """Was it still there when the request came?"""
+        return known.lost is None or known.lost_time > self.start.time
+
     def _never(self, prompt: Tokens, best: int, tokens: int) -> Charge:
         """The rule that declined to make the checkpoint nearest below ``best``."""
-        near = [d for d in self.declines if len(d.tokens) <= best and d.tokens == prompt[: len(d.tokens)]]
+        near = [d for d in self.ledger.declines if len(d.tokens) <= best and d.tokens == prompt[: len(d.tokens)]]
         rule = max(near, key=lambda d: len(d.tokens)).rule if near else ""
         return Charge(self.request, tokens, "never captured", rule, -1)
 
     def _lost(self, known: Known, tokens: int) -> Charge:
         change = known.lost
-        if change is None or (known.lost_at == self.request and change.cause in WITHIN):
+        if change is None or (self._here(known) and change.cause in WITHIN):
             return Charge(self.request, tokens, "not chosen", self._unused(known), -1, known.kind)
-        at = -1 if known.lost_at == self.request else known.lost_at
+        at = -1 if self._here(known) else known.lost_at
         event = "overwritten" if change.cause == "evaluated" else change.cause
         return Charge(self.request, tokens, event, change.rule, at, known.kind)
 

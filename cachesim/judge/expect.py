@@ -9,7 +9,7 @@ from cachesim.scenarios.schema import Expect
 
 
 class Mismatch(NamedTuple):
-    """One number that is not as expected. ``request`` -1 = the list of broken requests as a whole."""
+    """One number that is not as expected. ``request`` -1 = a list of requests as a whole (broken, died)."""
 
     request: int
     what: str
@@ -21,22 +21,26 @@ def compare_expected(expected: Expect, requests: Sequence[Judgement], broken: li
     """Every number of a run that its file does not allow."""
     out = []
     for i, one in enumerate(requests):
-        for what, allowed in (("cache_n", expected.cache_n), ("prompt_n", expected.prompt_n)):
-            got = getattr(one.answer, what)
+        for what, got in numbers(one).items():
+            allowed = getattr(expected, what)
             if allowed is not None and got not in allowed[i]:
                 out.append(Mismatch(i, what, allowed[i][0] if len(allowed[i]) == 1 else list(allowed[i]), got))
         if expected.checkpoints is not None and list(expected.checkpoints[i]) != one.checkpoints:
             out.append(Mismatch(i, "checkpoints", list(expected.checkpoints[i]), one.checkpoints))
-    if list(expected.broken) != broken:
-        out.append(Mismatch(-1, "broken", list(expected.broken), broken))
+    died = [i for i, one in enumerate(requests) if one.answer.died]
+    for what, wanted, found in (("broken", expected.broken, broken), ("died", expected.died, died)):
+        if wanted is not None and list(wanted) != found:
+            out.append(Mismatch(-1, what, list(wanted), found))
     return out
 
 
-def measured(requests: Sequence[Judgement], broken: list[int]) -> dict[str, list[Any]]:
-    """What ``run --complete`` writes into a file."""
+def numbers(one: Judgement) -> dict[str, int]:
+    """What a file may expect of one step, by the names it has there."""
+    answer = one.answer
     return {
-        "cache_n": [one.answer.cache_n for one in requests],
-        "prompt_n": [one.answer.prompt_n for one in requests],
-        "broken": broken,
-        "checkpoints": [one.checkpoints for one in requests],
+        "cache_n": answer.cache_n,
+        "prompt_n": answer.prompt_n,
+        "slots": max(0, answer.id_slot),
+        "status": answer.status,
+        "entries": one.entries,
     }

@@ -11,10 +11,12 @@ from cachesim.judge.judge import Judged
 
 @dataclass(slots=True)
 class Judgement:
-    """One request of a run: its answer, the verdicts, the bill, the lengths of the slot's checkpoints afterwards."""
+    """One step of a run: its answer, the verdicts, the bill; afterwards: the lengths of the slot's checkpoints, and how
+    many conversations were stored. A step that is no completion has an empty request and an answer without numbers."""
 
     request: Request
     answer: Answer
     judged: Judged
     account: Account
     checkpoints: list[int]
+    entries: int = 0

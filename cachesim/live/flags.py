@@ -18,7 +18,7 @@ INTEGERS: Mapping[str, tuple[str, ...]] = {
     "parallel": ("-np", "--parallel"),
     "cache_ram": ("-cram", "--cache-ram"),
     "ctx_checkpoints": ("-ctxcp", "--ctx-checkpoints", "--swa-checkpoints"),
-    "checkpoint_min_step": ("-cms", "--checkpoint-min-step", "--checkpoint-min-spacing", "--checkpoint-every-n-tokens"),
+    "checkpoint_min_step": ("-cms", "--checkpoint-min-step", "--checkpoint-min-spacing"),
     "cache_reuse": ("--cache-reuse",),
     "spec_draft_n_max": ("--spec-draft-n-max",),
 }
@@ -52,8 +52,14 @@ def _words(table: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
     return {word: name for name, words in table.items() for word in words}
 
 
+EVERY = ("-cpent", "--checkpoint-every-n-tokens")
+"""The step of periodic checkpoints, in builds that have them: the same number as the spacing; 0 or less = never."""
+NEVER = 2**31 - 1
+
 _INTEGERS, _SHARES, _ON, _OFF, _DEFAULTS = map(_words, (INTEGERS, SHARES, ON, OFF, DEFAULTS))
-_KNOWN = (*_INTEGERS, *_SHARES, *_ON, *_OFF, *_DEFAULTS, *MODEL_DRAFT, *SILENT_ONE, *SILENT, "--no-cache-prompt")
+_KNOWN = (
+    *_INTEGERS, *EVERY, *_SHARES, *_ON, *_OFF, *_DEFAULTS, *MODEL_DRAFT, *SILENT_ONE, *SILENT, "--no-cache-prompt",
+)
 
 
 @dataclass(slots=True)
@@ -76,6 +82,9 @@ def read_flags(words: list[str]) -> Flags:
 def _one(out: Flags, word: str, todo: list[str]) -> None:
     if word in _INTEGERS:
         out.options[_INTEGERS[word]] = int(_value(word, todo))
+    elif word in EVERY:
+        every = int(_value(word, todo))
+        out.options["checkpoint_min_step"] = every if every > 0 else NEVER
     elif word in _SHARES:
         out.options[_SHARES[word]] = float(_value(word, todo))
     elif word in _ON or word in _OFF:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import AbstractSet, Any, Callable, Mapping, Sequence
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import engine_of
@@ -65,7 +66,7 @@ class _Run:
     def __init__(self, trace: Trace, mode: str, folder: Path, check: Check | None) -> None:
         kit = engine_of(trace.profile)
         self.folder, self.check, self.verdicts_agree = folder, check, 0
-        self.silent: frozenset[str] = kit.profiles[trace.profile].silent
+        self.rules: Any = kit.profiles[trace.profile]
         # A recorder that did not learn the number of slots wrote the slot into every event.
         self.one_slot = trace.server.get("n_slots") == 1
         self.tasks = False          # does the present step have several tasks?
@@ -101,7 +102,8 @@ class _Run:
 
     def _records(self, server: Any, start: int) -> list[Mapping[str, Any]]:
         """Our events from a place of the log on, as the trace would hold them."""
-        return without_cancel(records(server.log.events[start:], self.one_slot, self.silent, self.tasks))
+        return without_cancel(records(server.log.events[start:], self.one_slot, self.rules.silent, self.tasks,
+                                      self.rules.unlogged))
 
     def _count(
         self, out: Replayed, step: TraceStep, ours: Sequence[Mapping[str, Any]], wrong: dict[str, Any] | None
@@ -126,16 +128,22 @@ class _Run:
 
 
 def records(
-    events: Sequence[Event], one_slot: bool, silent: frozenset[str], several_tasks: bool
+    events: Sequence[Event], one_slot: bool, silent: frozenset[str], several_tasks: bool,
+    unlogged: Mapping[str, AbstractSet[str]] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
-    """Logged events as a trace holds them: tasks numbered by their first appearance, if there are several."""
+    """Logged events as a trace holds them: tasks numbered by their first appearance, if there are several. ``silent``
+    kinds of events and ``unlogged`` fields by kind are what the build does not say."""
     logged = [event for event in events if event.logged and event.ev not in silent]
     tasks: dict[int, int] = {}
     for event in logged:
         task = getattr(event, "task", None)
-        if task is not None:
+        if task is not None and "task" not in unlogged.get(event.ev, ()):
             tasks.setdefault(task, len(tasks))
-    return [event.record(one_slot, tasks if several_tasks else None) for event in logged]
+    written = [event.record(one_slot, tasks if several_tasks else None) for event in logged]
+    for kept in written:
+        for name in unlogged.get(kept["ev"], ()):
+            kept.pop(name, None)
+    return written
 
 
 def without_cancel(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

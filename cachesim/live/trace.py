@@ -121,7 +121,7 @@ def _depth(text: str) -> int:
 
 def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Trace:
     profile = _profile(path, data)
-    why = "" if profile in profiles else f"rule set {profile} is not in this build"
+    why = _missing(path, profile, profiles)
     flags = read_flags(data["flags"])
     inexact = {str(entry["i"]) for entry in data["inexact"]}
     defaults = {**flags.request, "draft_else": int(data["server"].get("n_rs_seq") or 0)}
@@ -140,6 +140,18 @@ def _profile(path: Path, data: dict[str, Any]) -> str:
     if commit not in COMMITS:
         raise BadInput(f"unknown commit '{commit}'", file=str(path), line=1, hint=nearest(str(commit), COMMITS))
     return COMMITS[commit]
+
+
+def _missing(path: Path, profile: str, profiles: Mapping[str, Any]) -> str:
+    """Why the recording's rule set cannot be replayed, "" if it can: its engine is not in this build. Raises BadInput
+    for an unknown rule set of an engine that is."""
+    if profile in profiles:
+        return ""
+    engine, _, name = profile.partition("@")
+    known = [one.partition("@")[2] for one in profiles if one.startswith(f"{engine}@")]
+    if known:
+        raise BadInput(f"unknown profile '{name}'", file=str(path), line=1, hint=nearest(name, known))
+    return f"rule set {profile} is not in this build"
 
 
 def _step(step: Mapping[str, Any], defaults: Mapping[str, Any], inexact: AbstractSet[str]) -> TraceStep:

@@ -22,8 +22,8 @@ def diff_data(a: Run, b: Run) -> dict[str, Any]:
 
 def _first(a: Run, b: Run) -> dict[str, Any] | None:
     for number in range(len(a.requests)):
-        mine = [e for e in a.log.of(number) if isinstance(e, Decided)]
-        theirs = [e for e in b.log.of(number) if isinstance(e, Decided)]
+        mine = [e for e in a.events(number) if isinstance(e, Decided)]
+        theirs = [e for e in b.events(number) if isinstance(e, Decided)]
         for x, y in zip(mine, theirs, strict=False):
             if _family(x) != _family(y) or repr(x.value) != repr(y.value):
                 return {"request": number, "a": _said(x), "b": _said(y)}

@@ -6,6 +6,7 @@ from typing import Any
 
 from cachesim.judge.judgement import Judgement
 from cachesim.judge.run import Run
+from cachesim.scenarios.schema import Step
 
 
 def run_data(run: Run) -> dict[str, Any]:
@@ -28,12 +29,13 @@ def run_data(run: Run) -> dict[str, Any]:
 
 
 def _request(run: Run, i: int, one: Judgement) -> dict[str, Any]:
-    answer, judged = one.answer, one.judged
+    answer, judged, step = one.answer, one.judged, run.scenario.steps[i]
     bad = next((v for v in (judged.answer, judged.state) if v.holds is False), None)
     return {
         "i": i,
-        "text": run.scenario.steps[i].prompt,
-        "why": run.scenario.steps[i].why,
+        "text": step.prompt,
+        "why": step.why,
+        "how": _how(step),
         "prompt": len(one.request.prompt),
         "kept": 0 if answer.restored else answer.cache_n,
         "restored": answer.cache_n if answer.restored else 0,
@@ -44,8 +46,14 @@ def _request(run: Run, i: int, one: Judgement) -> dict[str, Any]:
         "id_slot": answer.id_slot,
         "status": answer.status,
         "error": answer.error,
+        "died": answer.died,
+        "cancelled": answer.cancelled,
+        "completions": 1 + len(answer.children) if step.action is None else 0,
+        "draft_n": answer.draft_n,
+        "draft_n_accepted": answer.draft_n_accepted,
         "rule": answer.deciding,
         "checkpoints": one.checkpoints,
+        "entries": one.entries,
         "equal_cold": judged.equal_cold,
         "rung": bad.rung if bad else "",
         "fault": bad.why if bad else judged.answer.why,
@@ -54,6 +62,13 @@ def _request(run: Run, i: int, one: Judgement) -> dict[str, Any]:
         "moved": one.account.moved,
         "wrong": one.account.wrong,
     }
+
+
+def _how(step: Step) -> str:
+    """"completion", the name of the action, or "together" for a request sent while the one before was at work."""
+    if step.action is not None:
+        return step.action.do
+    return "together" if step.together else "completion"
 
 
 def _armed(i: int, one: Judgement) -> list[dict[str, Any]]:

@@ -33,11 +33,21 @@ def _table(requests: Sequence[Data]) -> Table:
     for one in requests:
         word, style = WORDS[one["equal_cold"]]
         counts = (str(one[name]) if one[name] else "·" for name in ("kept", "restored"))
-        rule = one["rule"] if one["status"] == 200 else f"refused ({one['status']})"
+        text = f"+ {one['text']}" if one["how"] == "together" else one["text"]
         table.add_row(
-            str(one["i"]), Text(one["text"]), str(one["prompt"]), *counts, str(one["computed"]), rule, Text(word, style)
+            str(one["i"]), Text(text), str(one["prompt"] or "·"), *counts, str(one["computed"] or "·"), _outcome(one),
+            Text(word, style),
         )
     return table
+
+
+def _outcome(one: Data) -> str:
+    """The rule that settled what was kept, or how the step ended instead."""
+    if one["died"]:
+        return "process ended"
+    if one["status"] != 200:
+        return f"refused ({one['status']})"
+    return "hung up" if one["cancelled"] else str(one["rule"])
 
 
 def _lost(charge: Data) -> Text:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from cachesim.events import Aborted, Decided, SeqRm
+from cachesim.judge.reasons import reasons
 from cachesim.judge.run import Run
 from cachesim.reports.sentences import sentence
 
 QUIET = ("LC-CKPT-ON", "LC-END")
 
 
-def why_data(run: Run, number: int) -> dict[str, Any]:
-    """The decisions of one request as data."""
+def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> dict[str, Any]:
+    """The decisions of one request as data, and why each token was computed. ``others`` are (profile, cache_n) of the
+    same request under all rule sets whose answer was right."""
     one = run.requests[number]
-    steps = [step for event in run.log.of(number) if (step := _step(event)) is not None]
+    steps = [step for event in run.events(number) if (step := _step(event)) is not None]
     account = one.account
     return {
         "scenario": run.scenario.id,
@@ -30,6 +32,7 @@ def why_data(run: Run, number: int) -> dict[str, Any]:
         "best": account.best,
         "held": account.held,
         "lost": [charge._asdict() for charge in account.charges],
+        "computed": [reason._asdict() for reason in reasons(one, others)],
         "equal_cold": one.judged.equal_cold,
         "decisions": steps,
     }
@@ -65,14 +68,14 @@ def why_report(data: dict[str, Any]) -> RenderableType:
             table.add_row(step["rule"], Text(step["says"]))
     limits = f"{data['held']} could have been, {data['best']} were ever evaluated"
     bill = Text(f"  {data['cache_n']} of {data['prompt']} tokens kept; {limits}")
-    lost = [
-        Text(
-            f"  {charge['tokens']} tokens: {charge['event']}"
-            + (f" ({charge['kind']})" if charge["kind"] else "")
-            + (f", at request {charge['at']}" if charge["at"] >= 0 else "")
-            + (f", by {charge['rule']}" if charge["rule"] else ""),
-            "yellow",
-        )
-        for charge in data["lost"]
-    ]
-    return Group(head, table, bill, *lost)
+    return Group(head, table, bill, *(_reason(reason) for reason in data["computed"]))
+
+
+def _reason(reason: dict[str, Any]) -> Text:
+    """One range of computed tokens."""
+    text = f"  {reason['start']:>5} .. {reason['stop'] - 1:<5} {reason['why']}"
+    text += f", at request {reason['at']}" if reason["at"] >= 0 else ""
+    text += f", by {reason['rule']}" if reason["rule"] else ""
+    if reason["survives"]:
+        text += f"\n{'':17}kept under {', '.join(reason['survives'])}"
+    return Text(text, "yellow" if reason["rule"] else "dim")

@@ -7,7 +7,10 @@ from typing import Any, Callable
 from cachesim.scenarios.fields import Table
 from cachesim.scenarios.schema import Allowed, Expect
 
-_KEYS = ("cache_n", "prompt_n", "broken", "checkpoints", "why", "completed")
+COUNTS = ("cache_n", "prompt_n", "slots", "status", "entries")
+"""Keys with one number for each step."""
+
+_KEYS = (*COUNTS, "broken", "died", "checkpoints", "why", "completed")
 
 
 def read_expect(top: Table, requests: int, check: Callable[[str], None]) -> dict[str, Expect]:
@@ -25,8 +28,12 @@ def _one(table: Table, requests: int) -> Expect:
     return Expect(
         cache_n=_counts(table, "cache_n", requests),
         prompt_n=_counts(table, "prompt_n", requests),
-        broken=_broken(table, requests),
+        broken=_numbers(table, "broken", requests),
         checkpoints=_checkpoints(table, requests),
+        slots=_counts(table, "slots", requests),
+        status=_counts(table, "status", requests),
+        entries=_counts(table, "entries", requests),
+        died=_numbers(table, "died", requests) if "died" in table.raw else None,
         why=table.text("why", ""),
         completed=table.flag("completed", False),
     )
@@ -50,7 +57,7 @@ def _allowed(table: Table, key: str, value: Any) -> Allowed:
     if type(value) is int and value >= 0:
         return (value,)
     if not isinstance(value, dict) or list(value) != ["either"]:
-        raise table.fault(f"{key}: {value!r} must be a count of tokens or {{ either = [...] }}", key)
+        raise table.fault(f"{key}: {value!r} must be a count or {{ either = [...] }}", key)
     if not table.text("why", "").strip():
         raise table.fault(f"{key} leaves freedom, so the table must say why", key)
     allowed = table.integers(key, value["either"])
@@ -59,12 +66,13 @@ def _allowed(table: Table, key: str, value: Any) -> Allowed:
     return allowed
 
 
-def _broken(table: Table, requests: int) -> tuple[int, ...]:
-    values = table.integers("broken", table.raw.get("broken", []))
+def _numbers(table: Table, key: str, requests: int) -> tuple[int, ...]:
+    """Numbers of steps."""
+    values = table.integers(key, table.raw.get(key, []))
     if list(values) != sorted(set(values)):
-        raise table.fault("broken must be in ascending order, each request once", "broken")
+        raise table.fault(f"{key} must be in ascending order, each request once", key)
     if values and values[-1] >= requests:
-        raise table.fault(f"broken names request {values[-1]}, there are {requests} (from 0)", "broken")
+        raise table.fault(f"{key} names request {values[-1]}, there are {requests} (from 0)", key)
     return values
 
 

@@ -10,13 +10,13 @@ from cachesim.scenarios.expect import read_expect
 from cachesim.scenarios.fields import Table
 from cachesim.scenarios.options import check_engine, check_model, check_option, check_profile, filled
 from cachesim.scenarios.read import read_toml
+from cachesim.scenarios.requests import read_steps
 from cachesim.scenarios.schema import Option, Scenario, Step
-from cachesim.scenarios.steps import Asked, check_asked, make_steps
-from cachesim.scenarios.words import Piece, check_word, parse_pieces
+from cachesim.scenarios.steps import make_steps
+from cachesim.scenarios.words import check_word
 
 KNOWN_FAILURES = "KNOWN.toml"          # the list of accepted failures lies among the scenarios and is none
 _TOP = ("id", "title", "source", "why", "engine", "model", "profiles", "server", "words", "request", "expect")
-_REQUEST = ("prompt", "answer", "n_predict", "cache_prompt", "id_slot", "why")
 
 
 def find(paths: Iterable[Path]) -> list[Path]:
@@ -116,29 +116,5 @@ def _words(table: Table) -> dict[str, int]:
 
 
 def _steps(top: Table, words: dict[str, int]) -> tuple[Step, ...]:
-    asked = [_asked(table, words) for table in top.tables("request")]
+    asked = read_steps(top.tables("request"), words)
     return top.placed("request", make_steps, asked, words)
-
-
-def _asked(table: Table, words: dict[str, int]) -> Asked:
-    table.only(_REQUEST)
-    asked = Asked(
-        prompt=_pieces(table, "prompt", words),
-        answer=_pieces(table, "answer", words) if "answer" in table.raw else None,
-        n_predict=table.integer("n_predict", None, low=0) if "n_predict" in table.raw else None,
-        cache_prompt=table.flag("cache_prompt", True),
-        id_slot=table.integer("id_slot", -1, low=-1),
-        why=table.text("why", ""),
-    )
-    table.placed("answer", check_asked, asked, words)
-    return asked
-
-
-def _pieces(table: Table, key: str, words: dict[str, int]) -> tuple[Piece, ...]:
-    text = table.text(key)
-    pieces = table.placed(key, parse_pieces, text)
-    for piece in pieces:
-        if piece.length is not None:
-            raise table.fault(f"{piece.word}{piece.length}: lengths belong into [words]", key)
-    table.placed(key, check_asked, Asked(pieces), words)
-    return pieces

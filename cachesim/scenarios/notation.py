@@ -17,7 +17,7 @@ from cachesim.scenarios.schema import DEFAULT_PROFILE, Option, Scenario
 from cachesim.scenarios.steps import Asked, check_asked, make_steps
 from cachesim.scenarios.words import Piece, check_word, parse_pieces
 
-_STEP = re.compile(r"([^>!@]*)(?:>([^>!@]*))?(!)?(?:@([0-9]{1,9}))?")
+_STEP = re.compile(r"([^>!@{]*)(?:>([^>!@{]*))?(!)?(?:@([0-9]{1,9}))?")
 
 
 def from_line(
@@ -94,14 +94,17 @@ def to_line(scenario: Scenario) -> str:
 
     Reading the line back gives the same requests if [words] lists the words in the order of their first
     use and no unused word before a used one; otherwise the same requests with tokens renumbered.
+    Only words, answer, ``!`` and ``@`` have signs. Everything else a step may say, and a step that is no request,
+    stands in braces, for the eye: ``from_line`` refuses such a line instead of reading it as another scenario.
     """
     seen: set[str] = set()
 
     def sized(match: re.Match[str]) -> str:
         word = match[0]
-        if word in seen:
+        if word in seen or word.startswith("{"):
             return word
         seen.add(word)
         return f"{word}{scenario.words[word]}"
 
-    return "/".join(re.sub("[A-Za-z_]+", sized, step.text) for step in scenario.steps)
+    texts = (f"{{{step.text}}}" if step.action else step.text for step in scenario.steps)
+    return "/".join(re.sub(r"\{[^}]*\}|[A-Za-z_]+", sized, text) for text in texts)

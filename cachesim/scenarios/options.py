@@ -7,7 +7,7 @@ from typing import AbstractSet, Mapping
 
 from cachesim.errors import BadInput, nearest
 from cachesim.model.spec import parse
-from cachesim.scenarios.schema import ENGINES, LOWEST, MODELS, OPEN, OPTIONS, Option
+from cachesim.scenarios.schema import ENGINES, LOWEST, MODELS, OPEN, OPTIONS, SPEC_TYPES, Option
 
 HIGHEST = 2**31 - 1                        # the server keeps these options in 32-bit integers
 
@@ -28,6 +28,8 @@ def check_option(name: str, value: object) -> Option:
         return value
     if isinstance(default, float):
         return _share(name, value)
+    if isinstance(default, str):
+        return _text(name, value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadInput(f"{name} must be an integer, not {value!r}")
     low = LOWEST.get(name, 0)
@@ -44,6 +46,17 @@ def _share(name: str, value: object) -> float:
     if not 0 <= value <= 1:                # also refuses nan
         raise BadInput(f"{name} is {value}, it must lie between 0 and 1")
     return float(value)
+
+
+def _text(name: str, value: object) -> str:
+    """The kind of drafts, or the draft model ("" = none)."""
+    if not isinstance(value, str):
+        raise BadInput(f"{name} must be a string, not {value!r}")
+    if name == "spec_type" and value not in SPEC_TYPES:
+        raise BadInput(f"unknown spec_type {value!r}", hint=nearest(value, SPEC_TYPES) or ", ".join(SPEC_TYPES))
+    if name == "model_draft" and value:
+        check_model(value)
+    return value
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Option]:

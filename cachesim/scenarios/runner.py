@@ -1,33 +1,141 @@
-"""How does a scenario run? Starts the server of a profile and sends the requests, one after the other.
+"""How does a scenario run? Starts the server of a profile, sends the requests, does what else a client can do.
 
-Whoever wants to look (the judge) is told after every request, while the server still holds what it left behind.
+Whoever wants to look (the judge) is told of every answer as soon as it is complete, while the server still holds what
+it left behind. Saved slots lie in a temporary folder that ends with the run.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Iterator, Mapping, Protocol, Sequence
 
-from cachesim.engines.base import Answer, Request
+from cachesim.engines.base import Answer, Draft, Request
 from cachesim.engines.registry import EngineKit, engine_of
 from cachesim.events import Log
-from cachesim.scenarios.schema import Scenario
-
-After = Callable[[EngineKit, Any, Request, Answer], None]
-Before = Callable[[EngineKit, Any, Log], None]
+from cachesim.scenarios.schema import Action, Scenario, Step
 
 
-def play(scenario: Scenario, profile: str, mode: str, before: Before | None = None, after: After | None = None) -> Log:
-    """Run every request of a scenario under a profile. ``mode`` "none", "provenance" or "exact". ``before`` is
-    told of the started server, ``after`` of every answer. Returns the whole log. Raises BadInput."""
-    kit, log = engine_of(profile), Log()
-    server = kit.start(profile, scenario.model, _flags(scenario), mode, log)
-    if before is not None:
-        before(kit, server, log)
-    for step in scenario.steps:
-        answer = server.complete(step.request)
-        if after is not None:
-            after(kit, server, step.request, answer)
-    return log
+class Watcher(Protocol):
+    """What a runner tells. Steps are numbered from 0."""
+
+    def started(self, kit: EngineKit, server: Any, log: Log) -> None:
+        """A server has started, the first one or after a restart."""
+
+    def begins(self, number: int, step: Step) -> None:
+        """The step comes next."""
+
+    def answered(self, number: int, request: Request, answer: Answer) -> None:
+        """A request is answered, or never will be (``answer.done`` False)."""
+
+    def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
+        """A step that is no completion is done; ``reply`` is what the server said."""
+
+
+class Silent:
+    """Watches nothing."""
+
+    def started(self, kit: EngineKit, server: Any, log: Log) -> None: ...
+
+    def begins(self, number: int, step: Step) -> None: ...
+
+    def answered(self, number: int, request: Request, answer: Answer) -> None: ...
+
+    def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None: ...
+
+
+def play(scenario: Scenario, profile: str, mode: str, watcher: Watcher | None = None) -> Log:
+    """Run every step of a scenario under a profile. ``mode`` "none", "provenance" or "exact". Returns the whole log.
+    Raises BadInput."""
+    with TemporaryDirectory(prefix="cachesim-") as folder:
+        stage = _Stage(scenario, profile, mode, Path(folder), watcher or Silent())
+        for first, group in _groups(scenario.steps):
+            if group[0].action is not None:
+                stage.act(first, group[0], group[0].action)
+            else:
+                stage.send(first, group)
+    return stage.log
+
+
+def _groups(steps: Sequence[Step]) -> Iterator[tuple[int, list[Step]]]:
+    """Steps that are sent together, with the number of the first."""
+    first, group = 0, list(steps[:1])
+    for number, step in enumerate(steps[1:], 1):
+        if step.together:
+            group.append(step)
+            continue
+        yield first, group
+        first, group = number, [step]
+    if group:
+        yield first, group
+
+
+class _Stage:
+    """A server on its way through a scenario."""
+
+    def __init__(self, scenario: Scenario, profile: str, mode: str, folder: Path, watcher: Watcher) -> None:
+        self.scenario, self.profile, self.mode = scenario, profile, mode
+        self.folder, self.watcher, self.log = folder, watcher, Log()
+        self.kit = engine_of(profile)
+        self._start()
+
+    def _start(self) -> None:
+        flags = _flags(self.scenario)
+        self.server = self.kit.start(self.profile, self.scenario.model, flags, self.mode, self.log)
+        self.watcher.started(self.kit, self.server, self.log)
+
+    def send(self, first: int, group: Sequence[Step]) -> None:
+        """Send requests at the same time, each so many iterations of the loop after the one before, and work until
+        everything is answered."""
+        waiting: dict[int, tuple[Request, Answer]] = {}
+        for number, step in enumerate(group, first):
+            for _ in range(step.after):
+                self._iterate(waiting)
+            self.watcher.begins(number, step)
+            request = placed(step, self.server)
+            waiting[number] = request, self.server.submit(request)
+        while self.server.working:
+            self._iterate(waiting)
+        self._tell(waiting, everything=True)
+
+    def _iterate(self, waiting: dict[int, tuple[Request, Answer]]) -> None:
+        self.server.take_tasks()
+        self._tell(waiting)
+        self.server.update()
+        self._tell(waiting)
+
+    def _tell(self, waiting: dict[int, tuple[Request, Answer]], everything: bool = False) -> None:
+        for number, (request, answer) in list(waiting.items()):
+            if answer.done or answer.died or everything:
+                del waiting[number]
+                self.watcher.answered(number, request, answer)
+
+    def act(self, number: int, step: Step, action: Action) -> None:
+        """Do a step that is no completion."""
+        self.watcher.begins(number, step)
+        if action.do == "restart":
+            self.log.mark()
+            self._start()
+            reply: Mapping[str, Any] = {"status": 200}
+        elif self.server.dead:
+            self.log.mark()
+            reply = {"status": 0, "error": "the server process has ended"}
+        else:
+            reply = self.server.slot(action.do, action.id_slot, self.folder / action.file if action.file else None)
+        self.watcher.acted(number, action, reply)
+
+
+def placed(step: Step, server: Any) -> Request:
+    """The step's request with its drafts put where the iterations begin: each goes on behind the token before it and
+    what was right; a rejection that the memory cannot take back is replayed, which adds the replay's own token."""
+    at, drafts = len(step.request.prompt), []
+    for drafted, accepted in step.drafts:
+        drafts.append(Draft(at, drafted, accepted))
+        wrong = drafted - accepted
+        replayed = wrong > 0 and server.settings.exact and wrong > server.settings.sizes.n_rs_seq
+        at += accepted + (2 if replayed else 1)
+    return replace(step.request, drafts=tuple(drafts)) if drafts else step.request
 
 
 def _flags(scenario: Scenario) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Mapping
 
 from cachesim.engines.base import Request
 
-Option = int | float | bool
+Option = int | float | bool | str
 Allowed = tuple[int, ...]
 """The values that an expectation accepts: one, or several where the engine leaves freedom (``either``)."""
 
@@ -36,7 +36,13 @@ OPTIONS: Mapping[str, Option] = {
     "cache_idle_slots": True,
     "cache_reuse": 0,
     "context_shift": False,
+    "spec_type": "none",
+    "spec_draft_n_max": 3,
+    "model_draft": "",
 }
+
+SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
+ACTIONS = ("save", "restore", "erase", "restart")
 
 LOWEST: Mapping[str, int] = {"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": 1}
 """Smallest value of an option; 0 where nothing is said."""
@@ -46,31 +52,55 @@ OPEN: Mapping[str, int] = {"parallel": -1, "cache_ram": -1, "checkpoint_min_step
 
 
 @dataclass(frozen=True, slots=True)
+class Action:
+    """A step that is no completion: ``do`` one of ACTIONS, on slot ``id_slot`` (-1 = the whole server), with the file
+    named ``file`` in the run's own folder."""
+
+    do: str
+    id_slot: int = -1
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
-    """One request. ``text`` is the request in the one-line notation, without the lengths of words."""
+    """One request, or the ``action`` in its place (the request is empty then).
+
+    ``text`` is the request in the one-line notation, without the lengths of words; what the notation has no sign for
+    stands behind it in braces. ``drafts`` are pairs (drafted, accepted) in the order of the iterations. ``together``:
+    sent while the step before is at work, ``after`` iterations of the server's loop later.
+    """
 
     request: Request
     text: str
     why: str = ""
+    action: Action | None = None
+    drafts: tuple[tuple[int, int], ...] = ()
+    together: bool = False
+    after: int = 0
 
     @property
     def prompt(self) -> str:
-        """The words of the prompt alone, for a table."""
-        return re.split("[>!@]", self.text, maxsplit=1)[0]
+        """The words of the prompt alone, or the action, for a table."""
+        return self.text if self.action else re.split("[>!@{]", self.text, maxsplit=1)[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """What one profile is expected to do, an entry per request. None = nothing is expected.
+    """What one profile is expected to do, an entry per step. None = nothing is expected.
 
-    ``broken`` lists the requests (from 0) whose answer differs from a cold run. ``completed`` marks numbers
-    that were written by a run and that no human has read yet.
+    ``broken`` lists the steps (from 0) whose answer differs from a cold run, ``died`` those that the server's process
+    did not survive or that found it dead; ``slots`` are slot ids, ``status`` HTTP codes, ``entries`` how many
+    conversations are stored. ``completed`` marks numbers that were written by a run and that no human has read yet.
     """
 
     cache_n: tuple[Allowed, ...] | None = None
     prompt_n: tuple[Allowed, ...] | None = None
     broken: tuple[int, ...] = ()
     checkpoints: tuple[tuple[int, ...], ...] | None = None
+    slots: tuple[Allowed, ...] | None = None
+    status: tuple[Allowed, ...] | None = None
+    entries: tuple[Allowed, ...] | None = None
+    died: tuple[int, ...] | None = None
     why: str = ""
     completed: bool = False
 

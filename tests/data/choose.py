@@ -2,7 +2,8 @@
 
 Greedy cover, cheapest bytes per new thing first; whether this build can replay a file is not asked. To be covered:
 every model, every workload, every kind of event per rule set, every file of commit 3f545be with a wrong answer that is
-no consequence of a shift, every workload with other wrong answers. The same input gives the same choice.
+no consequence of a shift, every workload with other wrong answers. Of each older rule set three files at most, those
+that show most kinds of events and wrong answers for their size. The same input gives the same choice.
 Run: python tests/data/choose.py [../shared/traces]
 """
 
@@ -17,7 +18,12 @@ from typing import Any, Iterable
 
 HERE = Path(__file__).parent
 FOLDERS = ("llama_cpp", *(f"llama_cpp_history/{p}" for p in ("head", "pr24143-on-head", "base-24143", "base-24035")))
-LIMIT = 2 << 20
+OLDER = tuple(f"llama_cpp_history/{p}" for p in (
+    "user-turns", "minus-one", "spring-2026", "before-min0", "before-20671", "two-ends", "every-8192", "mtmd-broken",
+    "late-2025", "hybrid-first", "swa-first",
+))  # fmt: skip
+MOST = 3                 # files of an older rule set
+LIMIT = (2 << 20) + (600 << 10)
 
 Thing = tuple[str, ...]
 
@@ -51,12 +57,29 @@ def cover(shown: dict[Path, set[Thing]]) -> list[Path]:
     return chosen
 
 
+def few(shown: dict[Path, set[Thing]], most: int) -> list[Path]:
+    """At most so many files that show much that is not the mere name of a workload."""
+    left = {thing for found in shown.values() for thing in found if thing[0] != "workload"}
+    size = {path: path.stat().st_size for path in shown}
+    chosen: list[Path] = []
+    while left and len(chosen) < most:
+        best = min(shown, key=lambda path: (-len(shown[path] & left) / size[path] ** 0.5, str(path)))
+        chosen.append(best)
+        left -= shown[best]
+    return chosen
+
+
+def shown_in(traces: Path, folder: str) -> dict[Path, set[Thing]]:
+    """What each file of a folder shows."""
+    return {path: things(json.loads(path.read_text()), folder) for path in sorted((traces / folder).glob("*.json"))}
+
+
 def choose(traces: Path) -> list[Path]:
     """The chosen files of a folder of recorded traces."""
-    return cover({
-        path: things(json.loads(path.read_text()), folder)
-        for folder in FOLDERS for path in sorted((traces / folder).glob("*.json"))
-    })
+    whole: dict[Path, set[Thing]] = {}
+    for folder in FOLDERS:
+        whole |= shown_in(traces, folder)
+    return [*cover(whole), *(path for folder in OLDER for path in few(shown_in(traces, folder), MOST))]
 
 
 def copy(chosen: Iterable[Path], traces: Path) -> int:

@@ -26,12 +26,12 @@ PROFILES = ("llama_cpp@head", "llama_cpp@pr24143-on-head")
 SVG = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
 .{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, monospace; font-size: {char_height}px;
-line-height: {line_height}px; }}
+line-height: {line_height}px; white-space: pre; }}
 {styles}
 </style>
 <defs><clipPath id="{unique_id}-clip-terminal"><rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/>
 </clipPath>{lines}</defs>
-<rect fill="#292929" x="1" y="1" width="{terminal_width}" height="{terminal_height}" rx="8"/>
+<rect fill="#292929" width="{width}" height="{height}" rx="8"/>
 <g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
 {backgrounds}<g class="{unique_id}-matrix">{matrix}</g></g></svg>
 """

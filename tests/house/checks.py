@@ -202,7 +202,7 @@ def _dataclass_fields(module: Module) -> set[str]:
 
 
 def _may_name_profiles(module: Module) -> bool:
-    return module.parts[0] in MAY_NAME_PROFILES or module.parts[-1] == "profiles"
+    return module.parts[0] in MAY_NAME_PROFILES or "profiles" in module.parts[2:]
 
 
 def _docstrings(module: Module) -> set[int]:

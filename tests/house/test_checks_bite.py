@@ -51,6 +51,7 @@ GOOD = [
     (checks.careless, "tokens", "def f(a=(), b=None): ..."),
     (checks.version_branches, "engines.llama_cpp.server", "'''About llama_cpp@head.'''\nif a == b: pass"),
     (checks.version_branches, "engines.llama_cpp.profiles", "x = 'llama_cpp@head'"),
+    (checks.version_branches, "engines.llama_cpp.profiles.head", "x = 'llama_cpp@head'"),
     (checks.version_branches, "engines.llama_cpp.profiles", "x = [f for f in fields(r) if f.name not in skip]"),
     (checks.outside_world, "commands.run", "import time"),
     (checks.unsourced_rules, "engines.llama_cpp.rules.keep", "@rule('LC-1')\ndef f():\n    'Source: x'"),

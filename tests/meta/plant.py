@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 GROUPS = {
     "unit": ["tests/unit/engines"],
-    "property": ["tests/properties/test_memory_ops.py", "tests/properties/test_server_histories.py", "tests/properties/test_server_quality.py"],
+    "property": [f"tests/properties/test_{name}.py" for name in ("memory_ops", "server_histories", "server_quality")],
     "replay": ["tests/replay/test_selection.py", "-k", "every_verdict"],
 }  # fmt: skip
 ENGINE = "cachesim/engines/llama_cpp"
@@ -36,7 +36,9 @@ class Copy:
         """(pytest's exit code, first test that failed or "") of a group of tests, stopped at its first failure."""
         command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", *GROUPS[group]]
         env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-        done = subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=600, check=False)
+        done = subprocess.run(
+            command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=600, check=False
+        )
         failed = re.search(r"^FAILED \S*/(\S+?)(?: - .*)?$", done.stdout, re.MULTILINE)
         return done.returncode, failed[1] if failed else ""
 

@@ -1,4 +1,4 @@
-"""Whatever is asked of a server: its structures stay consistent, looking changes nothing, and wrong answers have a cause.
+"""Whatever is asked of a server: its structures stay consistent, looking changes nothing, wrong answers have a cause.
 
 PAD (256 cells) is made small, so that a few dozen tokens wrap the rings and fill the contexts.
 """
@@ -78,7 +78,9 @@ def test_looking_changes_nothing(kind, profile, options, history):
                 kit.live(talk.server, slot.id)
                 kit.checkpoints(talk.server, slot.id)
                 for partial in (False, True):
-                    assert talk.server.memory.state_write(slot.id, partial).size == talk.server.memory.state_size(slot.id, partial)
+                    assert talk.server.memory.state_write(slot.id, partial).size == talk.server.memory.state_size(
+                        slot.id, partial
+                    )
             for part in talk.server.memory.parts.values():
                 for table in part.streams:
                     table.find(5, part._masked())
@@ -111,7 +113,9 @@ def wrong_objects(talk):
 
 @settings(max_examples=500)
 @given(st.sampled_from("RH"), st.sampled_from(PROFILE_NAMES), keen | flags, histories | short_histories)
-def test_a_recurrent_memory_answers_wrongly_only_from_a_stored_state_that_was_wrong_before(kind, profile, options, history):
+def test_a_recurrent_memory_answers_wrongly_only_from_a_stored_state_that_was_wrong_before(
+    kind, profile, options, history
+):
     with small():
         wrong = []
         for talk, answer in play(kind, profile, options, history):
@@ -122,7 +126,12 @@ def test_a_recurrent_memory_answers_wrongly_only_from_a_stored_state_that_was_wr
 
 
 @settings(max_examples=120)
-@given(st.sampled_from(["W", "HW"]), st.sampled_from([p for p in PROFILE_NAMES if p not in OLD]), keen | flags, histories | short_histories)
+@given(
+    st.sampled_from(["W", "HW"]),
+    st.sampled_from([p for p in PROFILE_NAMES if p not in OLD]),
+    keen | flags,
+    histories | short_histories,
+)
 def test_so_does_a_window_since_24411_unless_it_is_kept_full(kind, profile, options, history):
     with small():
         wrong = []

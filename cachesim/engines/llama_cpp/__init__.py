@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Mapping
 
 from cachesim.engines.llama_cpp.inspect import agrees, checkpoints, kept, live
@@ -18,6 +19,7 @@ __all__ = ["COMMITS", "PROFILES", "agrees", "checkpoints", "kept", "live", "poin
 
 def start(profile: str, model: str, flags: Mapping[str, Any], mode: str, log: Log) -> Server:
     """A server of the given version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
-    kind = model_kind(model)
+    rules = PROFILES[profile]
+    kind = replace(model_kind(model), ext_bytes=rules.ext_bytes)
     tiny = None if mode == "none" else make_model(kind.spec, exact=mode == "exact")
-    return Server(PROFILES[profile], kind, options(flags), tiny, log)
+    return Server(rules, kind, options({**rules.defaults, **flags}), tiny, log)

@@ -57,10 +57,9 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
     if need.search:
         resume = _search(srv, slot, task, ask, need.thold)
     erase = srv.rules.ckpt_erase(slot.facts, ask, resume)
-    gone = slot.drop(srv.decide(erase, slot))
+    gone = srv.drop(slot, erase, srv.rules.erase_told)
     srv.changed(slot, "erased", erase.rule)
-    for lost in gone:
-        c = lost.facts
+    for c in gone:
         srv.emit(ev.CkptInvalidate(
             slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, srv.settings.n_swa, resume.pos_next
         ))
@@ -68,6 +67,7 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
 
 
 def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
+    srv.emit(ev.CkptSearch(slot.id, task.id, ask.n_past, ask.held, slot.id, ask.pos_min, ask.n_swa))
     pick = srv.rules.ckpt_pick(slot.facts, ask, thold)
     found: int | None = srv.decide(pick, slot)
     examined = slot.facts[found or 0 :]
@@ -78,6 +78,9 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
         srv.emit(ev.FullReprocess(slot.id, task.id))
         task.answer.deciding, task.answer.restored = reset.rule, False
         nothing: Resume = srv.decide(reset, slot)
+        if nothing.forget:
+            slot.checkpoints.clear()
+            srv.changed(slot, "erased", reset.rule)
         return nothing
     ckpt = slot.checkpoints[found]
     srv.memory.state_read(slot.id, ckpt.blob)

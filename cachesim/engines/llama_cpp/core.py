@@ -14,13 +14,15 @@ from typing import Any, Callable, Sequence
 
 from cachesim import events as ev
 from cachesim.engines.base import Decision, Request
+from cachesim.engines.llama_cpp.memory.attention import Habits
 from cachesim.engines.llama_cpp.memory.common import CommonMemory
 from cachesim.engines.llama_cpp.memory.context import Context, Spoken
 from cachesim.engines.llama_cpp.memory.kinds import ModelKind
 from cachesim.engines.llama_cpp.memory.memory import Memory
 from cachesim.engines.llama_cpp.options import Options, settings
-from cachesim.engines.llama_cpp.profiles import Rules
+from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
+from cachesim.engines.llama_cpp.rules.facts import Ckpt
 from cachesim.engines.llama_cpp.rules.prompt_cache import Limits
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.model import Model
@@ -46,12 +48,13 @@ class Core:
         sampler: Sampler = forced_or_hashed,
     ) -> None:
         self.rules, self.kind, self.log, self.sampler, self.emit = rules, kind, log, sampler, log.emit
-        self.settings = settings(opts, kind, rules.min_step)
+        self.settings = settings(opts, kind, rules)
         self.memory = Memory(
             kind, self.settings.sizes, model,
             keep=lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value,
             refuses=lambda pos, p0, p1: rules.rs_rm(pos, p0, p1).value,
             emit=log.emit,
+            habits=Habits(rules.kv_read().value, rules.kv_undo().value),
         )
         self.context = Context(self.memory, model, self.settings.n_batch, self.settings.n_ubatch, log.emit)
         self.dft = self._draft_context(self.settings.draft)
@@ -81,6 +84,12 @@ class Core:
     def changed(self, slot: Slot | None, cause: str, rule: str = "") -> None:
         """Restore points may have come or gone, because of this rule."""
         self.log.emit(ev.Changed(slot.id if slot else None, cause, rule))
+
+    def drop(self, slot: Slot, which: Decision, told: Rule) -> list[Ckpt]:
+        """Checkpoints leave a slot; returns, for each, the one that the log names."""
+        had, gone = slot.facts, self.decide(which, slot)
+        slot.drop(gone)
+        return [had[i] for i in told(len(had), gone).value]
 
     def clear(self, slot: Slot) -> None:
         """PROMPT-CLEAR: the slot's sequence leaves the memory, its tokens are forgotten."""

@@ -10,6 +10,7 @@ from cachesim.engines.base import Output, rule_id
 from cachesim.engines.llama_cpp.children import activate_children
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.draft import mirror, tell_step, verify
+from cachesim.engines.llama_cpp.fill import checkpoint_after_prompt
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
@@ -49,8 +50,8 @@ def _count_prompt(srv: Core, start: int, stop: int) -> None:
 
 
 def purge_idle(srv: Core) -> bool:
-    """IDLE-PURGE: with a unified cache, the first idle slot that holds something is emptied, unsaved."""
-    if not srv.settings.unified:
+    """IDLE-PURGE: if the rule allows it, the first idle slot that holds something is emptied, unsaved."""
+    if not srv.rules.idle_purge(srv.settings.unified).value:
         return False
     for slot in srv.slots:
         if not slot.busy and slot.tokens:
@@ -62,12 +63,14 @@ def purge_idle(srv: Core) -> bool:
 
 def give_up(srv: Core, text: str, off: int, n_batch: int, ret: int) -> None:
     """Every busy slot gets the error, is released and emptied."""
-    srv.emit(ev.Error(f"{text} off = {off}, n_batch = {n_batch}, ret = {ret}"))
+    first, *rest = [line.format(text=text, off=off, n_batch=n_batch, ret=ret) for line in srv.rules.fatal_lines]
+    srv.emit(ev.Error(first))
     for slot in srv.slots:
         if slot.busy:
             srv.fail(slot, 500, text)
             srv.clear(slot)
-    srv.emit(ev.Error(f"decode() failed: {text}"))
+    for line in rest:
+        srv.emit(ev.Error(line))
 
 
 def post_decode(srv: Core, off: int, n: int) -> None:
@@ -89,6 +92,8 @@ def _spoken(srv: Core, slot: Slot, task: Task) -> None:
     said = srv.said.get(slot.at)
     if said is not None:
         task.answer.outputs.append(Output(len(slot.tokens) - 1, said.digest, said.logits))
+    if slot.state is State.DONE_PROMPT:
+        checkpoint_after_prompt(srv, slot, task)
     slot.at, slot.state = -1, State.GENERATING
     take(srv, slot, task, srv.sampler(slot.tokens, task.request, slot.n_gen))
 

@@ -10,16 +10,16 @@ from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.rules.facts import Chunk, Ckpt
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot, State, Task
+from cachesim.errors import Aborted
 
 
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
     """Trim the memory to the slot's tokens, then append the next chunk of the prompt to slot and batch."""
+    trim(srv, slot, task, len(slot.tokens))
     start, prompt = len(slot.tokens), task.request.prompt
-    trim(srv, slot, task, start)
-    on = srv.rules.ckpt_on(srv.settings.max_checkpoints, srv.settings.exact, srv.settings.n_swa)
     chunk = Chunk(
         start, len(prompt), srv.settings.n_batch - len(batch), srv.settings.n_batch, srv.settings.n_ubatch,
-        task.request.user_starts, srv.settings.min_step, srv.decide(on, slot), slot.reused,
+        task.request.user_starts, srv.settings.min_step, _are_made(srv, slot), slot.reused,
     )
     stop: int = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot)
     slot.tokens.extend(prompt[start:stop])
@@ -30,40 +30,75 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
         slot.state = State.DONE_PROMPT
         batch.out[-1] = True
         slot.at = len(batch) - 1
-    consider_checkpoint(srv, slot, task, chunk, stop)
+    consider_checkpoint(srv, slot, task, chunk, stop, len(batch))
+
+
+def _are_made(srv: Core, slot: Slot) -> bool:
+    """CKPT-ON."""
+    on = srv.rules.ckpt_on(srv.settings.max_checkpoints, srv.settings.exact, srv.settings.window)
+    return bool(srv.decide(on, slot))
 
 
 def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
-    """TRIM: everything behind the slot's tokens leaves the memory. A refusal ends the process."""
+    """TRIM: everything behind the slot's tokens leaves the memory. A refusal ends the process, or empties the slot."""
     srv.emit(ev.Batch(slot.id, task.id, n_tokens, n_tokens))
-    srv.both.must_rm(slot.id, n_tokens)
+    try:
+        srv.both.must_rm(slot.id, n_tokens)
+    except Aborted:
+        refused = srv.rules.trim(n_tokens)
+        if not srv.decide(refused, slot):
+            raise
+        srv.emit(ev.TrimRefused(slot.id, task.id, n_tokens))
+        task.answer.cache_n, task.answer.deciding, task.answer.restored = 0, refused.rule, False
+        srv.clear(slot)
     srv.changed(slot, "truncated", task.answer.deciding)
 
 
-def consider_checkpoint(srv: Core, slot: Slot, task: Task, chunk: Chunk, stop: int) -> None:
-    """CKPT-CREATE, CKPT-SPACING, CKPT-LIMIT: keep the state before the chunk, if the rules say so."""
+def consider_checkpoint(srv: Core, slot: Slot, task: Task, chunk: Chunk, stop: int, n_batch: int) -> None:
+    """CKPT-CREATE: keep the state before the chunk, if the rules say so; ``n_batch`` tokens are in the batch."""
     pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
-    yes: bool = srv.decide(srv.rules.ckpt_create(chunk, stop, slot.facts, pos_min), slot)
+    due = srv.rules.ckpt_periodic(chunk, stop, slot.facts)
+    if due.value is not None:
+        srv.emit(ev.CkptPeriodic(slot.id, task.id, srv.settings.min_step, srv.decide(due, slot), stop))
+    yes: bool = srv.decide(srv.rules.ckpt_create(chunk, stop, slot.facts, pos_min, pos_max), slot)
     srv.emit(ev.DoCkpt(slot.id, task.id, yes, pos_min, pos_max))
-    if not yes:
-        return
-    near = srv.rules.ckpt_spacing(slot.facts, task.id, srv.settings.min_step)
-    gone = slot.drop(srv.decide(near, slot))
+    if yes:
+        keep_checkpoint(srv, slot, task, srv.rules.ckpt_count(chunk.start, len(slot.tokens), n_batch).value)
+
+
+def checkpoint_after_prompt(srv: Core, slot: Slot, task: Task) -> None:
+    """The prompt is evaluated: keep its state, if the rules say so."""
+    on = srv.rules.ckpt_on(srv.settings.max_checkpoints, srv.settings.exact, srv.settings.window)
+    after = srv.rules.ckpt_after(on.value)
+    if after.value:
+        srv.decide(after, slot)
+        keep_checkpoint(srv, slot, task, len(slot.tokens))
+
+
+def keep_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
+    """CKPT-SPACING, CKPT-LIMIT, then the state of the first ``n_tokens`` tokens joins the list."""
+    pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
+    same = srv.rules.ckpt_replace(slot.facts, n_tokens)
+    if same.value:
+        slot.drop(srv.decide(same, slot))
+        srv.changed(slot, "erased", same.rule)
+    near = srv.rules.ckpt_spacing(slot.facts, task.id, srv.settings.min_step, srv.settings.max_checkpoints)
+    gone = srv.drop(slot, near, srv.rules.limit_told)
     srv.changed(slot, "erased", near.rule)
     for lost in gone:
-        srv.emit(ev.CkptTooClose(slot.id, task.id, *lost.facts[1:3], lost.facts.n_tokens))
+        srv.emit(ev.CkptTooClose(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
     over = srv.rules.ckpt_limit(slot.facts, srv.settings.max_checkpoints)
-    gone = slot.drop(srv.decide(over, slot))
+    gone = srv.drop(slot, over, srv.rules.limit_told)
     srv.changed(slot, "evicted", over.rule)
     for lost in gone:
-        srv.emit(ev.CkptEvict(slot.id, task.id, *lost.facts[1:3], lost.facts.n_tokens))
+        srv.emit(ev.CkptEvict(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
     blob = srv.memory.state_write(slot.id, partial=True)
     draft = srv.dft.memory.state_write(slot.id, partial=True) if srv.dft else None
     size = sum(part.size + srv.rules.host_header for part in (blob, draft) if part is not None)
-    facts = Ckpt(chunk.start, pos_min, pos_max, task.id, size)
+    facts = Ckpt(n_tokens, pos_min, pos_max, task.id, size)
     slot.checkpoints.append(Checkpoint(facts, blob, draft))
     srv.emit(ev.CkptCreate(
-        slot.id, task.id, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max, chunk.start,
+        slot.id, task.id, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max, n_tokens,
         ev.mib(facts.size),
     ))
     srv.changed(slot, "stored")

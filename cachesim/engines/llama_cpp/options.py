@@ -11,6 +11,7 @@ from typing import Any, Mapping
 
 from cachesim.engines.llama_cpp.memory.kinds import ModelKind, draft_kind
 from cachesim.engines.llama_cpp.memory.memory import Sizes, can_shift, pad
+from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.errors import BadInput, nearest
 
 MIB = 1 << 20
@@ -64,7 +65,8 @@ class Settings:
     n_ctx_slot: int
     n_batch: int
     n_ubatch: int
-    n_swa: int
+    n_swa: int               # the window that thresholds count with
+    window: int              # the window beyond which something is forgotten
     exact: bool              # the probe at start-up: the memory cannot be cut at any position
     sizes: Sizes
     max_checkpoints: int
@@ -96,35 +98,35 @@ def _can_roll_back(kind: ModelKind) -> bool:
     return bool(kind.recr) and all(kind.spec.layers[i].kind in "GC" for i in kind.recr)
 
 
-def settings(opts: Options, kind: ModelKind, min_step: int) -> Settings:
-    """The numbers that hold as long as the server runs; ``min_step`` is the version's default.
-
-    Raises BadInput for flags that it would not start with.
-    """
+def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
+    """The numbers that hold as long as the server of this version runs. Raises BadInput for flags that it would not
+    start with."""
     _check(opts)
     auto = opts.parallel == -1
     n_slots = 4 if auto else opts.parallel
     unified = auto if opts.kv_unified is None else opts.kv_unified
-    n_ctx_seq = pad(opts.ctx_size) if unified or n_slots == 1 else pad(pad(opts.ctx_size) // n_slots)
+    n_ctx = pad(opts.ctx_size, rules.ctx_pad)
+    n_ctx_seq = n_ctx if unified or n_slots == 1 else pad(n_ctx // n_slots, rules.ctx_pad)
     n_ctx = n_ctx_seq if unified else n_ctx_seq * n_slots
-    n_batch = min(opts.batch_size, n_ctx)
+    n_batch = max(min(opts.batch_size, n_ctx), rules.least_batch)
     n_ubatch = min(n_batch, opts.ubatch_size)
     swa_full = opts.swa_full and kind.n_swa > 0
     n_rs_seq = opts.spec_draft_n_max if opts.spec_type == "draft-mtp" and _can_roll_back(kind) else 0
-    sizes = Sizes(n_slots, unified, n_ctx_seq, n_ubatch, swa_full, n_rs_seq)
+    sizes = Sizes(n_slots, unified, n_ctx_seq, n_ubatch, swa_full, n_rs_seq, rules.window_pad)
     movable = can_shift(kind, sizes)
     return Settings(
         n_slots=n_slots,
         unified=unified,
         n_ctx=n_ctx,
-        n_ctx_slot=n_ctx_seq,
+        n_ctx_slot=rules.slot_ctx(n_ctx_seq, n_ctx, n_slots).value,
         n_batch=n_batch,
         n_ubatch=n_ubatch,
-        n_swa=0 if swa_full else kind.n_swa,
+        n_swa=rules.n_swa(kind.n_swa, swa_full).value,
+        window=0 if swa_full else kind.n_swa,
         exact=bool(kind.recr),
         sizes=sizes,
         max_checkpoints=opts.ctx_checkpoints,
-        min_step=min_step if opts.checkpoint_min_step < 0 else opts.checkpoint_min_step,
+        min_step=rules.min_step if opts.checkpoint_min_step < 0 else opts.checkpoint_min_step,
         limit_size=max(0, opts.cache_ram) * MIB,
         limit_tokens=n_ctx,
         has_cache=opts.cache_ram != 0,

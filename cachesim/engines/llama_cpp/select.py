@@ -49,7 +49,7 @@ def available(srv: Core, task: Task) -> Slot | None:
     slot = srv.slots[choice.slot]
     srv.decide(decision, slot)
     slot.loaded = False
-    if choice.update and srv.cache is not None:
+    if choice.update and srv.cache is not None and srv.rules.pc_ask(len(slot.tokens)).value:
         srv.emit(ev.PcBegin())
         srv.cache.save(slot)
         if not srv.cache.load(slot, prompt):
@@ -73,10 +73,11 @@ def _tell_choice(srv: Core, facts: Sequence[SlotFacts], choice: Choice | None, a
             f_sim = ev.share(part(fact.lcp, asked)) if asked else 0.0
             srv.emit(ev.SlotSim(fact.id, id_task, f_sim, fact.lcp, asked, srv.settings.sps))
     if choice and by == "lcp":
-        shares = ev.share(choice.f_sim), srv.settings.sps, ev.share(choice.f_keep)
-        srv.emit(ev.SlotByLcp(choice.slot, None, *shares))
+        f_sim, lcp = round(choice.f_sim, srv.rules.share_digits), facts[choice.slot].lcp
+        last = srv.slots[choice.slot].last_task
+        srv.emit(ev.SlotByLcp(choice.slot, last, f_sim, srv.settings.sps, ev.share(choice.f_keep), lcp))
     elif choice and by == "lru":
-        srv.emit(ev.SlotByLru(choice.slot, None))
+        srv.emit(ev.SlotByLru(choice.slot, srv.slots[choice.slot].last_task))
 
 
 def save_idle(srv: Core) -> None:

@@ -68,6 +68,7 @@ class Slot:
     checkpoints: list[Checkpoint] = field(default_factory=list)
     task: Task | None = None
     t_last: int = -1
+    last_task: int | None = None     # id of the present task or the one before it
     reused: int = 0
     sampled: int = -1
     n_gen: int = 0
@@ -83,7 +84,7 @@ class Slot:
 
     def begin(self, task: Task, state: State) -> None:
         """A task comes to the slot."""
-        self.task, self.state = task, state
+        self.task, self.state, self.last_task = task, state, task.id
         self.n_gen, self.truncated, self.at = 0, False, -1
         self.draft, self.replay, self.spec_ckpt = [], False, None
 

@@ -94,7 +94,7 @@ def test_without_a_model_everything_is_undecided():
 
 
 def test_a_refused_request_holds_and_a_dead_server_does_not():
-    request, answer = right(model())
+    request, _ = right(model())
     assert Judge(model()).answer(request, Answer(0, status=400)).holds is True
     verdict = Judge(model()).judge(request, Answer(0, died=True, error="why"), None).answer
     assert (verdict.holds, verdict.rung, verdict.why) == (False, "aborted", "the server process ended: why")
@@ -143,9 +143,16 @@ BROKEN = [Verdict(False, rung) for rung in RUNGS]
 UNDECIDED = Verdict(None)
 
 
-@pytest.mark.parametrize("verdicts, want", [
-    ([], HOLDS), ([HOLDS, UNDECIDED], UNDECIDED), ([UNDECIDED, BROKEN[0], HOLDS], BROKEN[0]), (BROKEN, BROKEN[-1]), (BROKEN[::-1], BROKEN[-1]),
-])
+@pytest.mark.parametrize(
+    "verdicts, want",
+    [
+        ([], HOLDS),
+        ([HOLDS, UNDECIDED], UNDECIDED),
+        ([UNDECIDED, BROKEN[0], HOLDS], BROKEN[0]),
+        (BROKEN, BROKEN[-1]),
+        (BROKEN[::-1], BROKEN[-1]),
+    ],
+)
 def test_the_worst_wins(verdicts, want):
     assert worst(verdicts) is want
 

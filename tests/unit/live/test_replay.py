@@ -26,15 +26,29 @@ def test_equal_in_everything_agrees():
     assert compare_answer(RESPONSE, answer()) is None
 
 
-@pytest.mark.parametrize("name, value", [("cache_n", 5), ("prompt_n", 2), ("tokens_cached", 8), ("id_slot", 0), ("truncated", True)])
+@pytest.mark.parametrize(
+    "name, value", [("cache_n", 5), ("prompt_n", 2), ("tokens_cached", 8), ("id_slot", 0), ("truncated", True)]
+)
 def test_every_field_of_the_answer_counts(name, value):
-    assert compare_answer(RESPONSE, answer(**{name: value})) == {"field": name, "recorded": RESPONSE[name], "ours": value}
+    assert compare_answer(RESPONSE, answer(**{name: value})) == {
+        "field": name,
+        "recorded": RESPONSE[name],
+        "ours": value,
+    }
 
 
-@pytest.mark.parametrize("ours, place", [
-    (EVENTS[::-1], 0), (EVENTS[:1], 1), ([*EVENTS, {"ev": "more"}], 2), ([{"ev": "need_one", "n_past": 4}, EVENTS[1]], 0),
-    ([{"ev": "need_one"}, EVENTS[1]], 0), ([{"ev": "need_one", "n_past": 3, "x": 1}, EVENTS[1]], 0), ([], 0),
-])
+@pytest.mark.parametrize(
+    "ours, place",
+    [
+        (EVENTS[::-1], 0),
+        (EVENTS[:1], 1),
+        ([*EVENTS, {"ev": "more"}], 2),
+        ([{"ev": "need_one", "n_past": 4}, EVENTS[1]], 0),
+        ([{"ev": "need_one"}, EVENTS[1]], 0),
+        ([{"ev": "need_one", "n_past": 3, "x": 1}, EVENTS[1]], 0),
+        ([], 0),
+    ],
+)
 def test_every_event_with_every_field_counts_and_their_order(ours, place):
     assert difference(EVENTS, ours)["event"] == place
 
@@ -92,7 +106,9 @@ def test_a_spoiled_event_makes_event_and_step_disagree(tmp_path):
     assert (found.steps - found.steps_agree, found.events - found.events_agree) == (1, 1)
 
 
-@pytest.mark.parametrize("answers, agree", [([True, False, None], 1), ([False, True, True], 1), ([True] * 3, 2), ([None] * 3, 0)])
+@pytest.mark.parametrize(
+    "answers, agree", [([True, False, None], 1), ([False, True, True], 1), ([True] * 3, 2), ([None] * 3, 0)]
+)
 def test_an_undecided_verdict_is_never_agreement(tmp_path, answers, agree):
     def spoil(data):
         data["steps"] = data["steps"][:3]

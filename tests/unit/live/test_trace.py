@@ -16,9 +16,14 @@ STEP = {
     "response": {"status": 200, "cache_n": 0, "prompt_n": 3, "tokens": [8, 9]}, "events": [{"ev": "need_one"}],
 }
 GOOD = {
-    "engine": "llama.cpp", "commit": "3f545beccee69d9975f466ec7e45fd9aacd8ba90", "model": "tiny-lfm2.gguf", "name": "lfm2-x",
-    "flags": ["-c", "512", "-np", "2", "-kvu", "--slot-prompt-similarity", "0.5"], "server": {"n_slots": 2, "n_rs_seq": 0},
-    "inexact": [{"i": 0, "shifted": False}], "steps": [STEP],
+    "engine": "llama.cpp",
+    "commit": "3f545beccee69d9975f466ec7e45fd9aacd8ba90",
+    "model": "tiny-lfm2.gguf",
+    "name": "lfm2-x",
+    "flags": ["-c", "512", "-np", "2", "-kvu", "--slot-prompt-similarity", "0.5"],
+    "server": {"n_slots": 2, "n_rs_seq": 0},
+    "inexact": [{"i": 0, "shifted": False}],
+    "steps": [STEP],
 }
 
 
@@ -50,7 +55,10 @@ def test_what_a_trace_says(tmp_path):
 
 
 def test_user_messages_begin_at_their_delimiter(tmp_path):
-    marks = [{"role": "user", "delimiter": "<|im_start|>user\n"}, {"role": "assistant", "delimiter": "<|im_start|>assistant\n"}]
+    marks = [
+        {"role": "user", "delimiter": "<|im_start|>user\n"},
+        {"role": "assistant", "delimiter": "<|im_start|>assistant\n"},
+    ]
     user, other = [97, 85, 83, 69, 82, 95], [97, 65, 83, 83, 73, 83, 84, 65, 78, 84, 95]
     prompt = [*user, 1, 2, *other, 3, *user, 4]
     trace = read(tmp_path, with_step(request={"prompt": prompt, "message_delimiters": marks}))
@@ -65,16 +73,18 @@ def test_old_versions_get_the_byte_position_of_the_last_user_message(tmp_path):
     spans = [{"role": "user", "pos": 0}, {"role": "assistant", "pos": 2}, {"role": "user", "pos": 4}]
     body = {"prompt": [1, 1, 101, 1, 1], "message_spans": spans}        # token 101 is two letters
     trace = read(tmp_path, {**with_step(request=body), "commit": "7c158fbb4", "profile": "base-24143"})
-    assert (trace.profile, trace.steps[0].members[0].request.byte_pos, trace.steps[0].members[0].request.user_starts) == (
-        "llama_cpp@base-24143", 4, (0, 3))  # fmt: skip
+    request = trace.steps[0].members[0].request
+    assert (trace.profile, request.byte_pos, request.user_starts) == ("llama_cpp@base-24143", 4, (0, 3))
 
 
-@pytest.mark.parametrize("change, why", [
-    ({"profile": "of-another-age"}, "rule set llama_cpp@of-another-age is not in this build"),
-    ({"engine": "ik_llama.cpp", "profile": "of-another-age"}, "rule set ik_llama@of-another-age is not in this build"),
-])
-def test_what_cannot_be_replayed_yet_is_named(tmp_path, change, why):
-    assert read(tmp_path, changed(**change)).out == why
+def test_what_cannot_be_replayed_yet_is_named(tmp_path):
+    change = {"engine": "ik_llama.cpp", "profile": "of-another-age"}
+    assert read(tmp_path, changed(**change)).out == "rule set ik_llama@of-another-age is not in this build"
+
+
+def test_an_unknown_profile_of_an_engine_that_is_here_is_bad_input(tmp_path):
+    with pytest.raises(BadInput, match=r"unknown profile 'swa-frist'.*did you mean 'swa-first'"):
+        read(tmp_path, changed(profile="swa-frist"))
 
 
 def test_requests_sent_at_the_same_time_are_one_step(tmp_path):
@@ -86,7 +96,9 @@ def test_requests_sent_at_the_same_time_are_one_step(tmp_path):
 
 def test_an_action_on_a_slot_keeps_only_the_name_of_its_file(tmp_path):
     body = {"action": "save", "id_slot": 1, "filename": "../../etc/passwd"}
-    step = read(tmp_path, changed(steps=[{"i": 0, "op": "slot", "request": body, "response": {}, "events": []}])).steps[0]
+    step = read(tmp_path, changed(steps=[{"i": 0, "op": "slot", "request": body, "response": {}, "events": []}])).steps[
+        0
+    ]
     assert (step.members, step.action, step.id_slot, step.file) == ((), "save", 1, "passwd")
 
 

@@ -12,7 +12,10 @@ def test_320_pieces_all_different():
     assert len(PIECES) == len(set(PIECES)) == 320
 
 
-@pytest.mark.parametrize("token, text", [(0, " "), (94, "~"), (95, "\n"), (96, "<|endoftext|>"), (97, "<|im_start|>"), (100, "</think>"), (101, "Ba")])
+@pytest.mark.parametrize(
+    "token, text",
+    [(0, " "), (94, "~"), (95, "\n"), (96, "<|endoftext|>"), (97, "<|im_start|>"), (100, "</think>"), (101, "Ba")],
+)
 def test_fixed_places(token, text):
     assert PIECES[token] == text
 

@@ -10,7 +10,7 @@ Source: llama.cpp src/llama-kv-cache.cpp (3f545be); spec 2.3, 2.4.
 from __future__ import annotations
 
 from functools import partial
-from typing import Callable, Mapping, Sequence
+from typing import Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -25,6 +25,15 @@ from cachesim.tokens import POS_INF
 Emit = Callable[[Event], None]
 
 
+class Habits(NamedTuple):
+    """What builds do differently with cells. ``together``: a saved state is read into neighbouring cells, and the
+    search for free cells goes on at the first of them. ``purge_stays``: when a batch that was tried out is taken back,
+    the cells purged beside those it used stay purged."""
+
+    together: bool = False
+    purge_stays: bool = False
+
+
 def masked_swa(n_swa: int, p0: np.ndarray, p1: int) -> np.ndarray:
     """SWA-MASK, standard window: which keys p0 a query at p1 cannot see. It sees n_swa keys including itself."""
     return p1 - p0 >= n_swa
@@ -35,8 +44,9 @@ class AttentionCache:
 
     def __init__(
         self, size: int, n_seq: int, unified: bool, n_swa: int, layers: Sequence[int], shape: AttentionShape,
-        model: Model | None, emit: Emit,
+        model: Model | None, emit: Emit, habits: Habits = Habits(),  # noqa: B008 - immutable
     ) -> None:
+        self.habits = habits
         self.size, self.n_seq, self.n_swa = size, n_seq, n_swa
         self.n_stream = 1 if unified else n_seq
         self.layers, self.shape, self.emit, self.model = tuple(layers), shape, emit, model
@@ -172,6 +182,8 @@ class AttentionCache:
 
     def prepare(self, ubatches: Sequence[Ubatch]) -> list[list[np.ndarray]] | None:
         """KV-PREPARE: cells for every ubatch in turn, tried out and undone; None if one finds no room."""
+        if self.habits.purge_stays:
+            return self._prepare_leaving_holes(ubatches)
         saved: list[Saved] | None = None
         out: list[list[np.ndarray]] = []
         for number, ubatch in enumerate(ubatches):
@@ -186,6 +198,24 @@ class AttentionCache:
         for table, was in zip(self.streams, saved or (), strict=False):
             table.restore(was)
         return out or None
+
+    def _prepare_leaving_holes(self, ubatches: Sequence[Ubatch]) -> list[list[np.ndarray]] | None:
+        """The same, every ubatch tried out, and only the cells found for them put back, the last ones first."""
+        out: list[list[np.ndarray]] = []
+        tried: list[tuple[Cells, np.ndarray, Saved]] = []
+        for ubatch in ubatches:
+            found = self.find(ubatch)
+            if found is None:
+                break
+            out.append(found)
+            tried += [
+                (self.cells(run.seq), cells, self.cells(run.seq).save())
+                for run, cells in zip(ubatch.runs, found, strict=True)
+            ]
+            self.apply(ubatch, found)
+        for table, cells, was in reversed(tried):
+            table.restore_at(was, cells)
+        return out if len(out) == len(ubatches) else None
 
     def write(self, number: int, layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
         """Put rows into cells of a stream. The arrays of numbers are made when the first numbers arrive."""
@@ -231,11 +261,11 @@ class AttentionCache:
             return
         self.seq_rm(seq, 0, POS_INF)
         table = self.cells(seq)
-        cells = table.find(n, self._masked())
+        cells = (table.find_together if self.habits.together else table.find)(n, self._masked())
         if cells is None:
             raise StateReadError(f"state_read_meta: failed to find {n} available cells in kv cache")
         self._purge(table.place(cells, state.pos, seq, ordered=False), quiet=False)
-        table.head = int(cells[-1]) + 1
+        table.head = int(cells[0]) if self.habits.together else int(cells[-1]) + 1
         for layer, rows in state.rows.items():
             self.write(self.stream(seq), layer, cells, rows)
 

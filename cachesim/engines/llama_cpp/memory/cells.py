@@ -85,6 +85,17 @@ class Cells:
         k = int(np.searchsorted(cells, start))
         return np.concatenate((cells[k:], cells[:k]))[:n]
 
+    def find_together(self, n: int, masked: Masked | None) -> np.ndarray | None:
+        """n neighbouring cells, first fit from ``head`` around the ring; None if no stretch is free."""
+        start = 0 if self.head > self.used + 2 * n else self.head
+        free = self.pos < 0
+        if masked is not None:
+            free |= self._forgotten(masked)
+        for first in [*range(start, self.size - n + 1), *range(min(start, self.size - n + 1))]:
+            if free[first : first + n].all():
+                return np.arange(first, first + n)
+        return None
+
     def _forgotten(self, masked: Masked) -> np.ndarray:
         """Cells of exactly one sequence that the next token of that sequence cannot see."""
         alone = self.seqs.sum(axis=0) == 1
@@ -194,6 +205,14 @@ class Cells:
         """Back to a saved table."""
         self.pos, self.shift, self.seqs = saved.pos, saved.shift, saved.seqs
         self.used, self.head, self._span = saved.used, saved.head, saved.span
+
+    def restore_at(self, saved: Saved, cells: np.ndarray) -> None:
+        """Back to a saved table in these cells only; what was emptied elsewhere stays empty."""
+        for mine, was in ((self.pos, saved.pos), (self.shift, saved.shift)):
+            mine[cells] = was[cells]
+        self.seqs[:, cells] = saved.seqs[:, cells]
+        self.used, self.head = int((self.pos >= 0).sum()), saved.head
+        self._span = [None] * self.n_seq
 
     def check(self) -> None:
         """Raise Crash unless the table is consistent with itself."""

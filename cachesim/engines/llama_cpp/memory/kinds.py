@@ -31,6 +31,7 @@ class ModelKind:
     spec: Spec
     mrope: bool = False
     row_bytes: int = KV_ROW
+    ext_bytes: int = 8       # that a saved cell has for its 2-D position
 
     @property
     def n_swa(self) -> int:
@@ -66,11 +67,11 @@ class ModelKind:
 
     def base_shape(self) -> AttentionShape:
         """Declared shape of the full attention cache."""
-        return AttentionShape(len(self.base), self.row_bytes, self.mrope)
+        return AttentionShape(len(self.base), self.row_bytes, self.mrope, self.ext_bytes)
 
     def swa_shape(self) -> AttentionShape:
         """Declared shape of the window cache."""
-        return AttentionShape(len(self.swa), self.row_bytes, self.mrope)
+        return AttentionShape(len(self.swa), self.row_bytes, self.mrope, self.ext_bytes)
 
     def recr_shape(self) -> RecurrentShape:
         """Declared shape of the recurrent memory."""
@@ -80,6 +81,7 @@ class ModelKind:
 RECORDED = {
     "llama": ("AAAA", False),
     "gemma3": ("W32 A W32 A", False),
+    "gemma3l6": ("W32 W32 W32 W32 W32 A", False),
     "mamba2": ("SSSS", False),
     "qwen35": ("GGGAGGGA", True),
     "qwen35mtp": ("GGGAGGGA+M", True),

@@ -13,7 +13,7 @@ from typing import Mapping, NamedTuple, Sequence
 
 import numpy as np
 
-from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Emit
+from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Emit, Habits
 from cachesim.engines.llama_cpp.memory.kinds import ModelKind
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache, Refuses
 from cachesim.engines.llama_cpp.memory.state import Blob, KeepCells, StateReadError
@@ -27,14 +27,14 @@ from cachesim.tokens import POS_INF
 PAD = 256        # cells of every cache are a multiple of this
 
 
-def pad(n: int) -> int:
-    """n rounded up to a multiple of PAD."""
-    return -(-n // PAD) * PAD
+def pad(n: int, to: int = PAD) -> int:
+    """n rounded up to a multiple."""
+    return -(-n // to) * to
 
 
 class Sizes(NamedTuple):
     """Numbers that fix the buffers. ``n_ctx_seq`` is the context of one sequence in tokens, ``n_rs_seq`` the tokens
-    that a recurrent state can be rolled back."""
+    that a recurrent state can be rolled back; a window cache has a multiple of ``window_pad`` cells."""
 
     n_seq: int
     unified: bool
@@ -42,6 +42,7 @@ class Sizes(NamedTuple):
     n_ubatch: int
     swa_full: bool
     n_rs_seq: int = 0
+    window_pad: int = PAD
 
 
 class Placed(NamedTuple):
@@ -56,7 +57,7 @@ def window_cells(kind: ModelKind, sizes: Sizes) -> int:
     if sizes.swa_full:
         return sizes.n_ctx_seq
     sequences = sizes.n_seq if sizes.unified else 1
-    return pad(min(sizes.n_ctx_seq, kind.n_swa * sequences + sizes.n_ubatch))
+    return pad(min(sizes.n_ctx_seq, kind.n_swa * sequences + sizes.n_ubatch), sizes.window_pad)
 
 
 def can_shift(kind: ModelKind, sizes: Sizes) -> bool:
@@ -70,18 +71,19 @@ class Memory:
     """What one context remembers of its ``n_seq`` sequences. ``model`` None = positions only."""
 
     def __init__(
-        self, kind: ModelKind, sizes: Sizes, model: Model | None, keep: KeepCells, refuses: Refuses, emit: Emit
+        self, kind: ModelKind, sizes: Sizes, model: Model | None, keep: KeepCells, refuses: Refuses, emit: Emit,
+        habits: Habits = Habits(),  # noqa: B008 - immutable
     ) -> None:
         self.kind, self.sizes, self.keep, self.refuses, self.emit = kind, sizes, keep, refuses, emit
         self.parts: dict[str, AttentionCache] = {}
         n_seq, unified = sizes.n_seq, sizes.unified
         if kind.kind != "R":
             self.parts["base"] = AttentionCache(
-                sizes.n_ctx_seq, n_seq, unified, 0, kind.base, kind.base_shape(), model, emit
+                sizes.n_ctx_seq, n_seq, unified, 0, kind.base, kind.base_shape(), model, emit, habits
             )
         if kind.swa:
             self.parts["swa"] = AttentionCache(
-                window_cells(kind, sizes), n_seq, unified, kind.n_swa, kind.swa, kind.swa_shape(), model, emit
+                window_cells(kind, sizes), n_seq, unified, kind.n_swa, kind.swa, kind.swa_shape(), model, emit, habits
             )
         self.recr = (
             RecurrentCache(n_seq, kind.recr, kind.recr_shape(), refuses, emit, sizes.n_rs_seq) if kind.recr else None

@@ -34,10 +34,11 @@ class AttentionShape:
     layers: int
     row_bytes: int
     mrope: bool = False
+    ext_bytes: int = 8       # of the second dimension of a 2-D position
 
     def size(self, n: int, n_stream: int) -> int:
         """Bytes of one sequence of n cells in a cache of n_stream streams."""
-        per_cell = 12 + (8 if self.mrope else 0) + self.layers * self.row_bytes
+        per_cell = 12 + (self.ext_bytes if self.mrope else 0) + self.layers * self.row_bytes
         return 4 + 4 * n_stream + (8 + 24 * self.layers + n * per_cell if n else 0)
 
 

@@ -6,13 +6,30 @@ names are those of the history document (section 3). ``head`` is frozen at commi
 
 from __future__ import annotations
 
-from cachesim.engines.llama_cpp.profiles.base import BASE_24035, BASE_24143, PR24143_ON_BASE, V1_24035
+from cachesim.engines.llama_cpp.profiles.base import BASE_24035, BASE_24143, PR24143_ON_BASE, USER_TURNS, V1_24035
 from cachesim.engines.llama_cpp.profiles.head import HEAD, PR24143_ON_HEAD, V3_24035
+from cachesim.engines.llama_cpp.profiles.history import (
+    AFTER_28302,
+    BEFORE_20671,
+    BEFORE_MIN0,
+    EVERY_8192,
+    HYBRID_FIRST,
+    LATE_2025,
+    MINUS_ONE,
+    MTMD_BROKEN,
+    SPRING_2026,
+    SWA_FIRST,
+    TWO_ENDS,
+)
 from cachesim.engines.llama_cpp.profiles.table import Rule, Rules, differences, rule_fields
 
 PROFILES: dict[str, Rules] = {
     rules.name: rules
-    for rules in (HEAD, PR24143_ON_HEAD, V3_24035, BASE_24143, PR24143_ON_BASE, BASE_24035, V1_24035)
+    for rules in (
+        AFTER_28302, HEAD, PR24143_ON_HEAD, V3_24035, USER_TURNS, BASE_24143, PR24143_ON_BASE, BASE_24035, V1_24035,
+        MINUS_ONE, SPRING_2026, BEFORE_MIN0, BEFORE_20671, TWO_ENDS, EVERY_8192, MTMD_BROKEN, LATE_2025, HYBRID_FIRST,
+        SWA_FIRST,
+    )
 }
 
 

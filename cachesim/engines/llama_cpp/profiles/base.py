@@ -11,25 +11,37 @@ from cachesim.engines.llama_cpp.profiles.head import HEAD
 from cachesim.engines.llama_cpp.rules import checkpoint_make as make
 from cachesim.engines.llama_cpp.rules import checkpoint_use as use
 from cachesim.engines.llama_cpp.rules import choice, prompt
+from cachesim.engines.llama_cpp.rules import old_checkpoint_make as old_make
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
 
-BASE_24143 = replace(
+USER_TURNS = replace(
     HEAD,
+    name="llama_cpp@user-turns",
+    build="b9765",
+    source="ggml-org/llama.cpp 73618f27a (2026-06-23)",
+    pc_alloc=pc.admit_any,                   # until #25070
+    pc_update=pc.evict_spare_one,            # until #25070
+    clear=prompt.clear_tokens,               # until #25649
+    ckpt_break=old_make.break_cr8,           # until #25420
+    ckpt_create=old_make.create_cr8,         # until #25472
+    ckpt_spacing=make.space_none,            # until #25472
+    slot_file_header=12,                     # until the packed tokens of #26640
+    silent=HEAD.silent | {"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand"},
+)
+
+BASE_24143 = replace(
+    USER_TURNS,
     name="llama_cpp@base-24143",
     build="b9518",
     source="ggml-org/llama.cpp 7c158fbb4 (2026-06-04), the base of #24143",
     slot_select=choice.slot_select_2,        # until #24755
-    pc_alloc=pc.admit_any,                   # until #25070
-    pc_update=pc.evict_spare_one,            # until #25070
     idle_save=choice.idle_save_unified,      # until #24190
-    clear=prompt.clear_tokens,               # until #25649
     ckpt_pick=use.pick_pk2,                  # until #24411
-    ckpt_break=make.break_cr7,               # until #24176, #25420
-    ckpt_create=make.create_cr7,             # until #24176, #25472
-    ckpt_spacing=make.space_none,            # until #25472
+    ckpt_break=make.break_cr7,               # until #24176
+    ckpt_create=make.create_cr7,             # until #24176
     min_step=256,                            # until #24176
-    slot_file_header=12,                     # until the packed tokens of #26640
-    silent=frozenset({"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand", "slot_by_id", "ckpt_too_close"}),
+    fatal_lines=("{text} i = {off}, n_batch = {n_batch}, ret = {ret}",),     # recorded at b8152; ended by #24843
+    silent=USER_TURNS.silent | {"slot_by_id"},
 )
 
 PR24143_ON_BASE = replace(

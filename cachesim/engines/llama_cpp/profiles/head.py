@@ -10,14 +10,17 @@ from dataclasses import replace
 from cachesim.engines.llama_cpp.profiles.table import Rules
 from cachesim.engines.llama_cpp.rules import checkpoint_make as make
 from cachesim.engines.llama_cpp.rules import checkpoint_use as use
-from cachesim.engines.llama_cpp.rules import choice, memory, prompt, shift, spec
+from cachesim.engines.llama_cpp.rules import choice, memory, prompt, shift, spec, start
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
 
 HEAD = Rules(
     name="llama_cpp@head",
     build="b10587",
     source="ggml-org/llama.cpp 3f545beccee69d9975f466ec7e45fd9aacd8ba90 (2026-08-22)",
+    n_swa=start.n_swa_unless_full,
+    slot_ctx=start.slot_ctx_whole,
     slot_select=choice.slot_select_3,
+    pc_ask=pc.ask_always,
     pc_alloc=pc.admit_strict,
     pc_load=pc.pick_entry,
     pc_after_hit=pc.take_entry,
@@ -31,13 +34,21 @@ HEAD = Rules(
     ckpt_restore=use.resume_re4,
     ckpt_reset=use.resume_nothing,
     ckpt_erase=use.erase_er2,
+    erase_told=make.told_gone,
     need_one=prompt.need_one,
+    trim=prompt.abort_if_refused,
     ckpt_on=make.ckpt_on,
     ckpt_break=make.break_cr10,
+    ckpt_periodic=make.periodic_none,
     ckpt_create=make.create_cr10,
+    ckpt_replace=make.replace_none,
     ckpt_spacing=make.space_older,
     ckpt_limit=make.limit_oldest,
+    limit_told=make.told_gone,
+    ckpt_count=make.count_own,
+    idle_purge=choice.purge_if_unified,
     decode_retry=prompt.next_attempt,
+    ckpt_after=make.nothing_after_prompt,
     end=prompt.end_of_generation,
     context_shift=shift.context_shift,
     draft_max=spec.draft_max,
@@ -45,6 +56,10 @@ HEAD = Rules(
     spec_replay=spec.must_replay,
     rs_rm=memory.rs_rm_3,
     kv_state=memory.keep_window,
+    kv_read=memory.read_anywhere,
+    kv_undo=memory.undo_all,
+    silent=frozenset({"ckpt_search"}),
+    unlogged={"slot_by_lcp": frozenset({"task", "lcp"}), "slot_by_lru": frozenset({"task"})},
 )
 
 PR24143_ON_HEAD = replace(

@@ -5,8 +5,8 @@ A field is a rule or a number: never a boolean, which would be an ``if`` waiting
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, Callable, Mapping
 
 from cachesim.engines.base import Decision
 from cachesim.engines.llama_cpp.memory.state import HOST_HEADER
@@ -18,13 +18,17 @@ Rule = Callable[..., Decision]
 class Rules:
     """One version. Fields in the order in which a request meets them; each is a rule or a number.
 
-    ``silent`` are kinds of events that this build does not log, ``inferred`` fields that nobody saw run.
+    ``silent`` are kinds of events that this build does not log, ``unlogged`` fields of logged ones by kind,
+    ``defaults`` flags whose default is not that of the options, ``inferred`` fields that nobody saw run.
     """
 
     name: str
     build: str
     source: str
+    n_swa: Rule
+    slot_ctx: Rule
     slot_select: Rule
+    pc_ask: Rule
     pc_alloc: Rule
     pc_load: Rule
     pc_after_hit: Rule
@@ -38,13 +42,21 @@ class Rules:
     ckpt_restore: Rule
     ckpt_reset: Rule
     ckpt_erase: Rule
+    erase_told: Rule
     need_one: Rule
+    trim: Rule
     ckpt_on: Rule
     ckpt_break: Rule
+    ckpt_periodic: Rule
     ckpt_create: Rule
+    ckpt_replace: Rule
     ckpt_spacing: Rule
     ckpt_limit: Rule
+    limit_told: Rule
+    ckpt_count: Rule
+    idle_purge: Rule
     decode_retry: Rule
+    ckpt_after: Rule
     end: Rule
     context_shift: Rule
     draft_max: Rule
@@ -52,10 +64,20 @@ class Rules:
     spec_replay: Rule
     rs_rm: Rule
     kv_state: Rule
+    kv_read: Rule
+    kv_undo: Rule
     min_step: int = 8192
     host_header: int = HOST_HEADER
     slot_file_header: int = 28
+    ext_bytes: int = 8
+    ctx_pad: int = 256
+    window_pad: int = 256
+    least_batch: int = 1
+    share_digits: int = 3
+    fatal_lines: tuple[str, ...] = ("{text} off = {off}, n_batch = {n_batch}, ret = {ret}", "decode() failed: {text}")
+    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     silent: frozenset[str] = frozenset()
+    unlogged: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
     inferred: tuple[str, ...] = ()
 
 

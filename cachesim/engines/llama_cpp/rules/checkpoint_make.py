@@ -185,6 +185,13 @@ def limit_oldest(ckpts: Sequence[Ckpt], limit: int) -> Decision:
     return Decision("LC-CKPT-LIMIT.OLDEST", tuple(range(max(0, len(ckpts) - limit + 1))), {"max": limit})
 
 
+@rule("LC-CKPT-TOLD.GONE")
+def told_gone(n: int, gone: Sequence[int]) -> Decision:
+    """When some of n checkpoints go, the log names them. Value: which are named.
+    Source: llama.cpp tools/server/server-context.cpp create_checkpoint, update_slots (3f545be)."""
+    return Decision("LC-CKPT-TOLD.GONE", tuple(gone), {"n": n})
+
+
 # [New in llama_cpp@24035-v3]
 @rule("LC-CKPT-LIMIT.DENSEST")
 def limit_densest(ckpts: Sequence[Ckpt], limit: int) -> Decision:

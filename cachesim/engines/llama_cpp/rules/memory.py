@@ -56,3 +56,36 @@ def keep_ring(pos: np.ndarray, pos_max: int, n_swa: int) -> Decision:
     """A saved window cache contains every cell that is left of the sequence, seen or not.
     Source: llama.cpp src/llama-kv-cache.cpp state_write (ccee42642), before #23981 (b9473)."""
     return Decision("LC-KV-STATE.RING", np.ones(len(pos), dtype=bool), {"pos_max": pos_max, "n_swa": n_swa})
+
+
+@rule("LC-KV-READ.ANY")
+def read_anywhere() -> Decision:
+    """A saved state is read into any free cells. Value: must they be neighbours?
+    Source: llama.cpp src/llama-kv-cache.cpp state_read_meta (3f545be), since #17982 (b7413)."""
+    return Decision("LC-KV-READ.ANY", False, {})
+
+
+# [Gone in llama_cpp@late-2025]
+@rule("LC-KV-READ.TOGETHER")
+def read_together() -> Decision:
+    """A saved state is read into neighbouring cells, and the search for free cells goes on at the first of them: a ring
+    that was full loses what lay there first.
+    Source: llama.cpp src/llama-kv-cache.cpp state_read_meta (f6dcda390), before #17982 (b7413)."""
+    return Decision("LC-KV-READ.TOGETHER", True, {})
+
+
+@rule("LC-KV-UNDO.ALL")
+def undo_all() -> Decision:
+    """A batch that was tried out is taken back without a trace. Value: do cells purged besides stay purged?
+    Source: llama.cpp src/llama-kv-cache.cpp prepare (3f545be); spec 2.3 KV-PREPARE."""
+    return Decision("LC-KV-UNDO.ALL", False, {})
+
+
+# [Gone in llama_cpp@late-2025]
+@rule("LC-KV-UNDO.USED")
+def undo_used() -> Decision:
+    """Only the cells that the batch would have used are put back; what was purged beside them is lost before the first
+    token is evaluated. It shows where a ring was read back in another order (LC-KV-READ.TOGETHER).
+    Source: llama.cpp src/llama-kv-cache.cpp prepare, apply_ubatch (d32e03f44); recorded in
+    swa-first/gemma3l6-branch-3596 and gemma3l6-truncated-3605."""
+    return Decision("LC-KV-UNDO.USED", True, {})

@@ -1,4 +1,4 @@
-"""Where did older builds cut a prompt, and when did they keep a checkpoint? The variants of `checkpoint_make` that are gone.
+"""Where did older builds cut a prompt, and when did they keep a checkpoint? Variants of `checkpoint_make`.
 
 CR = variants of making one, as in the history document. Before CR2 the checkpoint was taken behind the prompt; since
 then it holds the state before its chunk.
@@ -128,7 +128,9 @@ def create_cr6(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
     return Decision("LC-CKPT-CREATE.CR6", yes, because)
 
 
-def _by_position(rule_id: str, chunk: Chunk, place: bool, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int) -> Decision:
+def _by_position(
+    rule_id: str, chunk: Chunk, place: bool, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int
+) -> Decision:
     """The limits before #20726: the memory reaches position 64, and 64 further than the last checkpoint."""
     far = not ckpts or pos_max > ckpts[-1].pos_max + LEAST
     yes = chunk.do and place and pos_min >= 0 and pos_max >= LEAST and far
@@ -183,3 +185,24 @@ def count_less_batch(start: int, stop: int, n_batch: int) -> Decision:
     """The checkpoint's n_tokens is what the slot holds less everything in the batch, other slots' tokens included.
     Source: llama.cpp tools/server/server-context.cpp (d7d826b3c), #19849 (b8152) to #20287 (b8260)."""
     return Decision("LC-CKPT-COUNT.BATCH", stop - n_batch, {"start": start, "stop": stop, "n_batch": n_batch})
+
+
+# [Gone in llama_cpp@hybrid-first]
+@rule("LC-CKPT-TOLD.NEXT")
+def told_next(n: int, gone: Sequence[int]) -> Decision:
+    """The line is printed after the erasure: it names the checkpoint that moved into the free place, if one did.
+    Source: llama.cpp tools/server/server.cpp (d32e03f44); recorded traces' README, "printed after the erase"."""
+    left, named = list(range(n)), []
+    for i in gone:
+        place = left.index(i)
+        named.append(left[min(place + 1, len(left) - 1)])
+        left.remove(i)
+    return Decision("LC-CKPT-TOLD.NEXT", tuple(named), {"n": n})
+
+
+# [Gone in llama_cpp@hybrid-first]
+@rule("LC-CKPT-TOLD.NEWEST")
+def told_newest(n: int, gone: Sequence[int]) -> Decision:
+    """The line about an old checkpoint that makes room names the newest one instead.
+    Source: llama.cpp tools/server/server.cpp (d32e03f44), as recorded in swa-first/gemma3l6-regenerate-5600."""
+    return Decision("LC-CKPT-TOLD.NEWEST", (n - 1,) * len(gone), {"n": n})

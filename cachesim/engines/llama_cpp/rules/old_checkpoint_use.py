@@ -140,11 +140,21 @@ def erase_er1(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
     return Decision("LC-CKPT-ERASE.ER1", gone, {"thold": thold})
 
 
+# [Gone in llama_cpp@late-2025]
+@rule("LC-CKPT-ERASE.ER1-NEWEST")
+def erase_er1_newest_first(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
+    """The same ones, the newest first.
+    Source: llama.cpp tools/server/server.cpp update_slots (f6dcda390); order as recorded in hybrid-first."""
+    same = erase_er1(ckpts, ask, resume)
+    return Decision("LC-CKPT-ERASE.ER1-NEWEST", same.value[::-1], same.because)
+
+
 # [Gone in llama_cpp@hybrid-first]
 @rule("LC-CKPT-ERASE.ER0")
 def erase_er0(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
-    """Those go that begin behind the window of the position where evaluation goes on; only where there is a window.
+    """Those go that begin behind the window of the position where evaluation goes on; only where there is a window. The
+    newest goes first.
     Source: llama.cpp tools/server/server.cpp update_slots (d32e03f44), #15293 (b6160) to #16382."""
     thold = max(0, resume.n_past - ask.n_swa)
     gone = tuple(i for i, c in enumerate(ckpts) if ask.n_swa > 0 and c.pos_min > thold)
-    return Decision("LC-CKPT-ERASE.ER0", gone, {"thold": thold})
+    return Decision("LC-CKPT-ERASE.ER0", gone[::-1], {"thold": thold})

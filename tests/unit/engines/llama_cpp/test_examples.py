@@ -89,7 +89,9 @@ CONV_A, CONV_B = word("S", 20) + word("A", 15), word("B", 30)
 CONV_C, MORE = word("S", 20) + word("C", 12), word("m", 5)
 
 
-@pytest.mark.parametrize("profile, last", [("head", 20), ("base-24143", 20), ("pr24143-on-head", 37), ("pr24143-on-base", 37)])
+@pytest.mark.parametrize(
+    "profile, last", [("head", 20), ("base-24143", 20), ("pr24143-on-head", 37), ("pr24143-on-base", 37)]
+)
 def test_6_6_an_entry_is_consumed_by_the_conversation_that_shares_its_beginning(profile, last):
     talk = Talk("A", profile, **LOOSE)
     first = talk.ask(CONV_A, 3)

@@ -133,8 +133,10 @@ def test_d12_without_a_byte_limit_the_tokens_are_still_limited():
     talk = Talk("A", cache_ram=-1, slot_prompt_similarity=0.0)
     for w in "abcd":
         last = talk.ask(word(w, 100))
-    assert talk.entries() == [100, 100]                     # 256 tokens at most; d is still in its slot
-    assert talk.events(last, "pc_evict_tokens") == [{"ev": "pc_evict_tokens", "limit_tokens": 256, "est": 256, "mib": 0.05}]
+    assert talk.entries() == [100, 100]  # 256 tokens at most; d is still in its slot
+    assert talk.events(last, "pc_evict_tokens") == [
+        {"ev": "pc_evict_tokens", "limit_tokens": 256, "est": 256, "mib": 0.05}
+    ]
 
 
 def never_search(ask):

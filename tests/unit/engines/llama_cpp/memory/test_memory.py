@@ -35,7 +35,9 @@ def test_an_unknown_model_names_the_nearest():
 
 
 # (class, (pos_min, pos_max) after 20 tokens into an empty memory whose window ring is never short)
-@pytest.mark.parametrize("kind, span", [("A", (0, 19)), ("W", (0, 19)), ("R", (19, 19)), ("H", (19, 19)), ("HW", (19, 19))])
+@pytest.mark.parametrize(
+    "kind, span", [("A", (0, 19)), ("W", (0, 19)), ("R", (19, 19)), ("H", (19, 19)), ("HW", (19, 19))]
+)
 def test_span_of_a_fresh_sequence(kind, span):
     world = World(kind)
     assert world.range() == (-1, -1)

@@ -66,7 +66,9 @@ def test_what_can_be_removed(p0, p1, ok, pos):
     mine.check()
 
 
-@pytest.mark.parametrize("p0, p1, ok", [(0, POS_INF, True), (0, -1, True), (4, 4, True), (1, POS_INF, False), (0, 5, False)])
+@pytest.mark.parametrize(
+    "p0, p1, ok", [(0, POS_INF, True), (0, -1, True), (4, 4, True), (1, POS_INF, False), (0, 5, False)]
+)
 def test_for_all_sequences_everything_or_nothing(p0, p1, ok):
     mine = Recurrent()
     mine.go((0, 0, 3))

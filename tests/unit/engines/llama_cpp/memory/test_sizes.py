@@ -57,7 +57,9 @@ def test_size_of_a_state(model, n, whole, checkpoint):
         assert mine.state_size(0, partial=True) == checkpoint
 
 
-@pytest.mark.parametrize("model, parts, whole", [("llama", 1, 10472), ("gemma3", 2, 10608), ("mamba2", 0, 74868), ("qwen35", 1, 39340)])
+@pytest.mark.parametrize(
+    "model, parts, whole", [("llama", 1, 10472), ("gemma3", 2, 10608), ("mamba2", 0, 74868), ("qwen35", 1, 39340)]
+)
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_separate_buffers_add_four_bytes_per_further_slot_and_part(model, parts, whole, k):
     assert memory(model, 10, n_seq=k, unified=False).state_size(0, partial=False) == whole + 4 * (k - 1) * parts

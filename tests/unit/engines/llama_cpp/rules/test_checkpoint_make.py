@@ -32,7 +32,10 @@ def walk(n_tokens, begin=0, have=(), break_=make.break_cr10, create=make.create_
 
 def test_example_6_2_and_6_3():
     assert walk(12) == ([4, 8, 12], [8])
-    assert walk(14, begin=9, have=[ckpt(8)]) == ([10, 14], [8, 10])         # the distance to 8 is for older ones of another task
+    assert walk(14, begin=9, have=[ckpt(8)]) == (
+        [10, 14],
+        [8, 10],
+    )  # the distance to 8 is for older ones of another task
     assert walk(14, begin=8, have=[ckpt(8)]) == ([10, 14], [8, 10])
     assert walk(12, begin=9, have=[ckpt(8), ckpt(10)]) == ([12], [8, 9])    # 10 is within min_step of 8 and goes
     assert walk(12, begin=8, have=[ckpt(8)]) == ([12], [8, 8])              # the same length twice
@@ -103,7 +106,9 @@ def test_no_checkpoint_of_an_empty_memory_or_where_none_are_made(piece, pos_min)
     assert make.create_cr10(piece, 12, [], pos_min).value is False
 
 
-@pytest.mark.parametrize("limit, exact, n_swa, on", [(32, True, 0, True), (32, False, 8, True), (32, False, 0, False), (0, True, 8, False)])
+@pytest.mark.parametrize(
+    "limit, exact, n_swa, on", [(32, True, 0, True), (32, False, 8, True), (32, False, 0, False), (0, True, 8, False)]
+)
 def test_checkpoints_are_made_only_where_the_memory_cannot_be_cut(limit, exact, n_swa, on):
     assert make.ckpt_on(limit, exact, n_swa).value is on
 

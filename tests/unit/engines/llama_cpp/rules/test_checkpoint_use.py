@@ -133,7 +133,9 @@ def exact(n_past, n_tokens, held=100):
 
 
 @pytest.mark.parametrize("pick", [use.pick_v1, use.pick_v3])
-@pytest.mark.parametrize("n_past, n_tokens, want", [(96, 120, 1), (95, 120, 0), (60, 120, 0), (39, 120, None), (96, 96, 0), (40, 120, 0)])
+@pytest.mark.parametrize(
+    "n_past, n_tokens, want", [(96, 120, 1), (95, 120, 0), (60, 120, 0), (39, 120, None), (96, 96, 0), (40, 120, 0)]
+)
 def test_24035_takes_the_longest_inside_the_reusable_prefix(pick, n_past, n_tokens, want):
     assert pick(SLOT, exact(n_past, n_tokens), n_past).value == want
 
@@ -168,4 +170,7 @@ def test_24035_leaves_window_memories_alone(new, old):
         assert new(windows, asked, max(0, n_past - 8)).value == old(windows, asked, max(0, n_past - 8)).value
         assert use.resume_count(windows[0], asked).value == use.resume_re4(windows[0], asked).value
         for erase in (use.erase_v1, use.erase_v3):
-            assert erase(windows, asked, Resume(n_past, n_past)).value == use.erase_er2(windows, asked, Resume(n_past, n_past)).value
+            assert (
+                erase(windows, asked, Resume(n_past, n_past)).value
+                == use.erase_er2(windows, asked, Resume(n_past, n_past)).value
+            )

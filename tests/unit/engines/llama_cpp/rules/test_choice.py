@@ -7,7 +7,12 @@ import math
 import pytest
 
 from cachesim.engines.llama_cpp.rules.choice import (
-    IdlePlan, SlotFacts, idle_save_all, idle_save_unified, slot_select_2, slot_select_3,
+    IdlePlan,
+    SlotFacts,
+    idle_save_all,
+    idle_save_unified,
+    slot_select_2,
+    slot_select_3,
 )
 
 SL = [slot_select_2, slot_select_3]
@@ -53,7 +58,9 @@ def test_similarity_must_be_above_the_threshold(select, lcp, asked, sps, by):
 
 
 @by_version
-@pytest.mark.parametrize("held, lcp, update", [(100, 50, False), (100, 49, True), (101, 50, True), (99, 50, False), (30, 30, False)])
+@pytest.mark.parametrize(
+    "held, lcp, update", [(100, 50, False), (100, 49, True), (101, 50, True), (99, 50, False), (30, 30, False)]
+)
 def test_the_prompt_cache_is_asked_if_less_than_half_of_the_slot_survives(select, held, lcp, update):
     assert chosen(select, [slot(0, held, lcp)], asked=100) == (0, "lcp", update)
 

@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 
 from cachesim.engines.llama_cpp.rules.prompt_cache import (
-    Admission, EntryFacts, Eviction, Limits, admit_any, admit_strict, clone_entry, evict_spare_one, evict_strict, part,
-    pick_entry, take_entry,
+    Admission,
+    EntryFacts,
+    Eviction,
+    Limits,
+    admit_any,
+    admit_strict,
+    clone_entry,
+    evict_spare_one,
+    evict_strict,
+    part,
+    pick_entry,
+    take_entry,
 )
 
 NO_LIMIT = Limits(0, 0)
@@ -99,9 +109,9 @@ BIG = 1 << 20
 
 
 @pytest.mark.parametrize("sizes, lengths, limits, want", [
-    ([60, 50], [10, 10], Limits(100, 0), Eviction(1, 0, 20)),                   # 50 bytes are left for 10 tokens: 5 a token
+    ([60, 50], [10, 10], Limits(100, 0), Eviction(1, 0, 20)),               # 50 bytes are left for 10 tokens: 5 a token
     ([100], [10], Limits(100, 0), Eviction(0, 0, 10)),
-    ([101], [10], Limits(100, 0), Eviction(1, 0, 100)),                         # the last one may go; then 1 byte a token
+    ([101], [10], Limits(100, 0), Eviction(1, 0, 100)),                     # the last one may go; then 1 byte a token
     ([10, 10], [300, 300], Limits(0, 500), Eviction(0, 1, 500)),                # tokens only
     ([10], [501], Limits(0, 500), Eviction(0, 1, 500)),
     ([10], [500], Limits(0, 500), Eviction(0, 0, 500)),

@@ -1,0 +1,71 @@
+"""Why was each token of a prompt computed? One reason for every range of computed tokens.
+
+diverged        never evaluated before: the prompt is new from here on
+one token       everything was held, but one token must be evaluated so that there are logits
+never created   evaluated before, but no restore point ever existed here
+erased, evicted, consumed, cleared, overwritten, cut back
+                a restore point existed; this is what removed it
+not chosen      a restore point was there, and a rule passed it over
+moved           tokens that a chunk move brought along
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+from cachesim.judge.blame import Charge
+from cachesim.judge.judgement import Judgement
+
+WORDS = {
+    "never captured": "checkpoint never created",
+    "not chosen": "{kind} not chosen",
+    "consumed": "{kind} consumed",
+    "evicted": "{kind} evicted",
+    "erased": "{kind} erased",
+    "cleared": "slot cleared",
+    "truncated": "slot cut back",
+    "overwritten": "slot overwritten",
+}
+
+
+class Reason(NamedTuple):
+    """Tokens start .. stop-1 were computed because of ``why``; ``rule`` decided it at request ``at`` (-1 = the
+    present one). ``survives`` are other profiles under which these tokens were not computed."""
+
+    start: int
+    stop: int
+    why: str
+    rule: str
+    at: int
+    survives: tuple[str, ...] = ()
+
+
+def reasons(one: Judgement, others: Sequence[tuple[str, int]] = ()) -> list[Reason]:
+    """The computed tokens of a request in order, each range with its reason. ``others`` are (profile, cache_n) of the
+    same request under other rule sets."""
+    account, n_tokens = one.account, len(one.request.prompt)
+    out, start = [], account.n_past
+    for charge in sorted(account.charges, key=_order):
+        stop = start + charge.tokens
+        out.append(Reason(start, stop, _why(charge), charge.rule, charge.at, _survivors(others, stop)))
+        start = stop
+    if start < n_tokens:
+        last = start == n_tokens - 1 and account.best == n_tokens - 1
+        why = "one token is always evaluated" if last else f"diverged at token {start}"
+        out.append(Reason(start, n_tokens, why, "", -1))
+    return out
+
+
+def _order(charge: Charge) -> int:
+    """From the beginning of the prompt: lasting restore points, passing states, what was never captured."""
+    if charge.event == "never captured":
+        return 2
+    return 1 if charge.event == "overwritten" else 0
+
+
+def _why(charge: Charge) -> str:
+    return WORDS.get(charge.event, charge.event).format(kind=charge.kind or "restore point")
+
+
+def _survivors(others: Sequence[tuple[str, int]], stop: int) -> tuple[str, ...]:
+    return tuple(name for name, cache_n in others if cache_n >= stop)

@@ -1,0 +1,123 @@
+"""What looks over the runner's shoulder: judges every step while the server still holds what it left behind."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from cachesim.engines.base import Answer, Request
+from cachesim.engines.registry import EngineKit
+from cachesim.events import Changed, Log
+from cachesim.judge.blame import Account, Ledger
+from cachesim.judge.judge import Judge, Judged
+from cachesim.judge.judgement import Judgement
+from cachesim.judge.verdict import HOLDS, Verdict
+from cachesim.oracle import ColdRun
+from cachesim.scenarios.schema import Action, Scenario, Step
+from cachesim.tokens import Tokens
+
+NOTHING = Account(0, 0, 0, ())
+"""The bill of a step that is no completion."""
+
+
+class Colds:
+    """Cold runs by token list, shared between runs of the same model. A prefix of a list that was run before needs no
+    run of its own: provenance of a prefix does not depend on what follows."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.judge = judge
+        self.recent: list[tuple[Tokens, ColdRun]] = []
+
+    def covering(self, tokens: Tokens) -> ColdRun:
+        """A cold run that begins with these tokens."""
+        for known, run in reversed(self.recent):
+            if known[: len(tokens)] == tokens:
+                return run
+        run = self.judge.digests(tokens)
+        self.recent = [*self.recent[-15:], (tokens, run)]
+        return run
+
+
+class Watch:
+    """Judges the steps of a run; ``found`` holds them by number. ``judge`` may be shared between runs of one model."""
+
+    kit: EngineKit
+    judge: Judge
+    ledger: Ledger
+
+    def __init__(self, scenario: Scenario, judge: Judge | None = None) -> None:
+        self.scenario, self.given = scenario, judge
+        self.found: dict[int, Judgement] = {}
+        self.server: Any = None
+
+    def started(self, kit: EngineKit, server: Any, log: Log) -> None:
+        """A server has started. After a restart nothing of what the old one held is there."""
+        again, self.kit, self.server = self.server is not None, kit, server
+        if again:
+            self.ledger.hear(Changed(None, "restarted", ""))
+            return
+        self.judge = self.given or Judge(server.context.model)
+        self.colds = Colds(self.judge)
+        self.ledger = Ledger(
+            look=lambda: self.kit.points(self.server), cold=self.colds.covering,
+            believed=lambda slot: tuple(self.server.slots[slot].tokens), whose=self._whose,
+        )
+        log.listener = self.ledger.hear
+
+    def _whose(self, slot: int) -> int:
+        task = self.server.slots[slot].task
+        return task.answer.request if task else -1
+
+    def begins(self, number: int, step: Step) -> None:
+        """The step comes next."""
+        self.ledger.begin(number)
+        self.colds.covering((*step.request.prompt, *(step.request.forced or ())))
+
+    def answered(self, number: int, request: Request, answer: Answer) -> None:
+        """A request is answered."""
+        judged = self._judged(request, answer)
+        account = self.ledger.settle(
+            number, answer.id_slot, request.prompt, answer.cache_n, wrong=judged.equal_cold is False
+        )
+        if answer.status != 200 or answer.died:
+            account = account._replace(charges=(), best=answer.cache_n, held=answer.cache_n)
+        else:
+            self.ledger.evaluated += [evaluated(request, one) for one in (answer, *answer.children)]
+        self._found(number, request, answer, judged, account)
+
+    def _judged(self, request: Request, answer: Answer) -> Judged:
+        if not (answer.done or answer.died):
+            never = Verdict(None, why="the request was never answered")
+            return Judged(never, never)
+        good = answer.status == 200 and not answer.died
+        if good and tuple(self.server.slots[answer.id_slot].tokens) != answer.slot_tokens:
+            gone = Verdict(None, why="the slot was taken before it could be judged")
+            return Judged(self.judge.judge(request, answer, None).answer, gone)
+        slot = self.kit.live(self.server, answer.id_slot) if good else None
+        judged = self.judge.judge(request, answer, slot, self.kit.kept(self.server))
+        if not self.kit.agrees(self.server, answer):
+            judged.state = Verdict(False, "provenance", "the memory does not end where the slot's tokens end")
+        return judged
+
+    def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
+        """A step that is no completion is done. What a restored slot holds is judged."""
+        status, died = int(reply["status"]), not reply["status"]
+        text = str(reply.get("error", ""))
+        answer = Answer(number, status or 200, text, max(0, action.id_slot), died=died, done=True)
+        judged = Judged(HOLDS, HOLDS)
+        if died:
+            judged.answer = Verdict(False, "aborted", answer.error)
+        elif action.do == "restore" and status == 200:
+            judged.state = self.judge.stored(self.kit.live(self.server, action.id_slot))
+        self._found(number, Request(()), answer, judged, NOTHING)
+
+    def _found(self, number: int, request: Request, answer: Answer, judged: Judged, account: Account) -> None:
+        lengths = self.kit.checkpoints(self.server, answer.id_slot) if answer.id_slot >= 0 else []
+        entries = sum(one.kind == "entry" for one in self.kit.kept(self.server))
+        self.found[number] = Judgement(request, answer, judged, account, lengths, entries)
+
+
+def evaluated(request: Request, answer: Answer) -> Tokens:
+    """What was evaluated in place, from the first token on: with a context shift inside, what stood before it."""
+    if not answer.shifts:
+        return answer.slot_tokens
+    return (*request.prompt, *answer.tokens)[: answer.shifts[0][0]]

@@ -1,0 +1,111 @@
+"""What does a file ask of the server, step by step? The tables ``[[request]]`` and their checks."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping
+
+from cachesim.errors import nearest
+from cachesim.scenarios.fields import Table
+from cachesim.scenarios.schema import ACTIONS, Action
+from cachesim.scenarios.steps import Asked, Pieces, check_asked
+from cachesim.scenarios.words import parse_pieces
+
+_COMPLETION = (
+    "prompt", "answer", "n_predict", "cache_prompt", "id_slot", "why", "n_keep", "n_discard", "n_cache_reuse", "n_cmpl",
+    "answers", "cancel_after", "drafts", "draft_else", "together", "after",
+)  # fmt: skip
+_KEYS = {"save": ("do", "id_slot", "file", "why"), "restore": ("do", "id_slot", "file", "why"),
+         "erase": ("do", "id_slot", "why"), "restart": ("do", "why")}  # fmt: skip
+
+
+def read_steps(tables: list[Table], words: Mapping[str, int]) -> list[Asked]:
+    """All steps as they are written. Raises BadInput with the place of what is wrong."""
+    asked: list[Asked] = []
+    saved: list[str] = []
+    for table in tables:
+        if "do" not in table.raw:
+            one = _completion(table, words)
+            if one.together and (not asked or asked[-1].action is not None):
+                raise table.fault("together needs a request before it", "together")
+        else:
+            one = _action(table, saved)
+        asked.append(one)
+    return asked
+
+
+def _action(table: Table, saved: list[str]) -> Asked:
+    do = table.text("do")
+    if do not in ACTIONS:
+        raise table.fault(f"unknown action {do!r}", "do", nearest(do, ACTIONS) or ", ".join(ACTIONS))
+    table.only(_KEYS[do])
+    id_slot = -1 if do == "restart" else table.integer("id_slot", None, low=0)
+    file = table.text("file") if do in ("save", "restore") else ""
+    if file and not re.fullmatch(r"[A-Za-z0-9_]{1,64}", file):
+        raise table.fault(f"file {file!r}: a name is made of letters, digits and underscores", "file")
+    if do == "restore" and file not in saved:
+        raise table.fault(f"file {file!r} was not saved before", "file", nearest(file, saved))
+    if do == "save":
+        saved.append(file)
+    return Asked((), why=table.text("why", ""), action=Action(do, id_slot, file))
+
+
+def _completion(table: Table, words: Mapping[str, int]) -> Asked:
+    table.only(_COMPLETION)
+    asked = Asked(
+        prompt=_pieces(table, "prompt", table.text("prompt"), words),
+        answer=_pieces(table, "answer", table.text("answer"), words) if "answer" in table.raw else None,
+        n_predict=_count(table, "n_predict"),
+        cache_prompt=table.flag("cache_prompt", True),
+        id_slot=table.integer("id_slot", -1, low=-1),
+        why=table.text("why", ""),
+        n_keep=table.integer("n_keep", 0, low=-1),
+        n_discard=table.integer("n_discard", 0, low=0),
+        n_cache_reuse=_count(table, "n_cache_reuse"),
+        n_cmpl=table.integer("n_cmpl", 1, low=0),
+        answers=_answers(table, words),
+        cancel_after=_count(table, "cancel_after"),
+        drafts=_drafts(table),
+        draft_else=table.integer("draft_else", 0, low=0),
+        together=table.flag("together", False),
+        after=table.integer("after", 0, low=0),
+    )
+    if asked.after and not asked.together:
+        raise table.fault("after counts from the request before, so it needs together = true", "after")
+    wrong = next((key for key in ("cancel_after", "answers", "answer") if key in table.raw), "prompt")
+    table.placed(wrong, check_asked, asked, words)
+    return asked
+
+
+def _count(table: Table, key: str) -> int | None:
+    """A number that may be left out."""
+    return table.integer(key, None, low=0) if key in table.raw else None
+
+
+def _answers(table: Table, words: Mapping[str, int]) -> tuple[Pieces, ...]:
+    if "answers" not in table.raw:
+        return ()
+    return tuple(_pieces(table, "answers", text, words) for text in table.texts("answers"))
+
+
+def _drafts(table: Table) -> tuple[tuple[int, int], ...]:
+    """Pairs of tokens drafted and tokens accepted."""
+    if "drafts" not in table.raw:
+        return ()
+    return tuple(_draft(table, value) for value in table.items("drafts"))
+
+
+def _draft(table: Table, value: Any) -> tuple[int, int]:
+    pair = table.integers("drafts", value)
+    if len(pair) != 2 or pair[1] > pair[0]:
+        raise table.fault(f"drafts: {value!r} must be [drafted, accepted], not more accepted than drafted", "drafts")
+    return pair[0], pair[1]
+
+
+def _pieces(table: Table, key: str, text: str, words: Mapping[str, int]) -> Pieces:
+    pieces = table.placed(key, parse_pieces, text)
+    for piece in pieces:
+        if piece.length is not None:
+            raise table.fault(f"{piece.word}{piece.length}: lengths belong into [words]", key)
+    table.placed(key, check_asked, Asked(pieces), words)
+    return pieces

@@ -1,0 +1,48 @@
+"""The figures of the issue for the older rule sets, on the whole recorded set where it is present."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.data.choose import OLDER
+from tests.replay.verdicts import DATA, decided_alike, judged_alike, verdicts
+
+TRACES = DATA.parents[2] / "shared" / "traces"
+# rule set: files, steps, events
+RECORDED = {
+    "user-turns": (61, 395, 6516),
+    "minus-one": (53, 369, 6090),
+    "spring-2026": (53, 391, 6173),
+    "before-min0": (53, 383, 4259),
+    "before-20671": (50, 363, 4384),
+    "two-ends": (53, 382, 4489),
+    "every-8192": (53, 378, 3717),
+    "mtmd-broken": (53, 401, 3800),
+    "late-2025": (53, 373, 3511),
+    "hybrid-first": (53, 384, 3410),
+    "swa-first": (21, 144, 1167),
+}
+
+pytestmark = pytest.mark.skipif(
+    not (TRACES / "llama_cpp_history").is_dir(),
+    reason=f"the full set of recorded traces is not at {TRACES}; the selection in tests/data is tested all the same",
+)
+
+
+def files(name: str) -> list[Path]:
+    return sorted((TRACES / "llama_cpp_history" / name).glob("*.json"))
+
+
+def test_every_older_rule_set_has_its_figures():
+    assert [f"llama_cpp_history/{name}" for name in RECORDED] == list(OLDER)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_every_step_event_and_verdict_agrees(name):
+    found = [verdicts(path) for path in files(name)]
+    assert {one.trace.profile for one in found} == {f"llama_cpp@{name}"}
+    assert (len(found), sum(one.steps for one in found), sum(one.events for one in found)) == RECORDED[name]
+    assert [(one.trace.file.name, one.first) for one in found if one.trace.out or not decided_alike(one)] == []
+    assert [(one.trace.file.name, one.broken) for one in found if not judged_alike(one)] == []

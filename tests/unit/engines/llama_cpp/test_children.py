@@ -1,0 +1,94 @@
+"""Several completions of one prompt, requests at the same time, and clients that hang up."""
+
+import pytest
+
+from tests.unit.engines.llama_cpp.talk import Talk, word
+
+A, B = word("A", 40), word("B", 30)
+
+
+@pytest.mark.parametrize("kind", ["A", "W", "R", "H", "HW"])
+@pytest.mark.parametrize("unified", [False, True])
+def test_children_answer_as_a_cold_run_does(kind, unified):
+    talk = Talk(kind, parallel=3, kv_unified=unified, ctx_size=768)
+    r, s, t = (word(name, 4) for name in "rst")
+    answer = talk.ask(A, 4, n_cmpl=3, forced=r, children_forced=(s, t))
+    assert [answer.tokens, *(child.tokens for child in answer.children)] == [list(r), list(s), list(t)]
+    assert [child.prompt_n for child in answer.children] == [40, 40]
+    assert talk.right(answer) is True
+    assert sorted(talk.held()) == [0, 0, 43]                # children are cleared, the parent stays
+
+
+def test_a_conversation_in_a_child_slot_is_lost():
+    """D24."""
+    talk = Talk("A", parallel=2, cache_idle_slots=False)
+    talk.ask(B, 1, id_slot=1)
+    talk.ask(A, 1, id_slot=0, n_cmpl=2)
+    assert talk.ask(B, 1, id_slot=1).cache_n == 0
+
+
+def test_more_completions_than_slots_are_refused_before_anything():
+    talk = Talk("A", parallel=2)
+    answer = talk.ask(A, 1, n_cmpl=3)
+    assert (answer.status, talk.events(answer)) == (400, [])
+
+
+def test_children_wait_for_idle_slots():
+    talk = Talk("A", parallel=2)
+    first = talk.send(A, 20, id_slot=0)
+    talk.server.iterate()
+    second = talk.send(B, 2, n_cmpl=2)
+    talk.work()
+    assert first.done and second.done and len(second.children) == 1
+    assert talk.kinds(second, "launch") == ["launch", "launch"]
+
+
+def test_two_at_once_share_the_batch_and_answer_right():
+    talk = Talk("H", parallel=2)
+    first, second = talk.send(A, 5), talk.send(B, 5)
+    talk.work()
+    assert {first.id_slot, second.id_slot} == {0, 1}
+    assert talk.right(first) is True
+    assert talk.right(second) is True
+
+
+def test_the_slot_with_the_lower_id_fills_the_batch_first():
+    talk = Talk("A", parallel=2, batch_size=32, ubatch_size=32, ctx_size=512)
+    low = talk.send(A, 1, id_slot=0)
+    talk.send(B, 1, id_slot=1)
+    talk.server.iterate()
+    assert talk.held() == [32, 0]
+    talk.server.iterate()
+    assert talk.held() == [40, 24]
+    talk.work()
+    assert low.prompt_n == 40
+
+
+def test_a_client_that_hangs_up_leaves_what_was_evaluated():
+    talk = Talk("R", batch_size=16)
+    answer = talk.ask(A, 9, cancel_at=16)
+    assert answer.cancelled
+    assert (answer.tokens, talk.held()) == ([], [16])
+    assert talk.right(answer) is True
+    assert talk.ask(A, 1).cache_n == 16
+
+
+def test_a_hang_up_in_generation():
+    talk = Talk("A")
+    answer = talk.ask(A, 90, forced=word("r", 90), cancel_at=43)
+    assert (answer.cancelled, answer.tokens_cached, len(answer.tokens)) == (True, 43, 4)
+
+
+def test_the_oldest_deferred_task_or_the_one_that_wants_the_slot_comes_next():
+    talk = Talk("A", parallel=2)
+    talk.send(A, 8, id_slot=0)
+    talk.send(B, 3, id_slot=1)
+    talk.server.iterate()
+    waits_for_0, waits_for_1 = talk.send(A, 1, id_slot=0), talk.send(B, 1, id_slot=1)
+    talk.server.iterate()
+    assert len(talk.server.deferred) == 2
+    while not waits_for_1.done:
+        assert not waits_for_0.done
+        talk.server.iterate()
+    talk.work()
+    assert waits_for_0.done

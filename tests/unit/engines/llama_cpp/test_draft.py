@@ -1,0 +1,103 @@
+"""Speculative decoding: what stays, what is taken back, and when the process ends."""
+
+import pytest
+
+from cachesim.engines.base import Draft
+from tests.unit.engines.llama_cpp.talk import Talk, word
+
+A = word("A", 20)
+ANSWER = word("r", 12)
+
+
+def ask(kind, drafts, n=8, **flags):
+    talk = Talk(kind, **flags)
+    return talk, talk.ask(A, n, forced=ANSWER, drafts=tuple(Draft(*d) for d in drafts))
+
+
+@pytest.mark.parametrize("kind", ["A", "W"])
+def test_a_memory_that_can_be_cut_keeps_what_was_right(kind):
+    talk, answer = ask(kind, [(20, 3, 1), (22, 2, 2)], spec_type="ngram-simple")
+    assert talk.events(answer, "spec_step", "spec_ckpt") == [
+        {"ev": "spec_step", "accepted": 1, "drafted": 3, "n_tokens": 22},
+        {"ev": "spec_step", "accepted": 2, "drafted": 2, "n_tokens": 25},
+    ]
+    assert answer.tokens == list(ANSWER[:8])
+    assert answer.tokens_cached == 27
+    assert talk.right(answer) is True
+
+
+@pytest.mark.parametrize("kind", ["R", "H"])
+def test_a_memory_that_cannot_be_cut_goes_back_and_replays(kind):
+    talk, answer = ask(kind, [(20, 3, 1)], spec_type="ngram-simple")
+    assert talk.events(answer, "spec_ckpt", "spec_restore", "spec_step") == [
+        {"ev": "spec_ckpt", "pos_min": 19, "pos_max": 19, "n_tokens": 20},
+        {"ev": "spec_restore", "pos_min": 19, "pos_max": 19},
+        {"ev": "spec_step", "accepted": 1, "drafted": 2, "n_tokens": 23},
+    ]
+    assert answer.tokens == list(ANSWER[:8])
+    assert talk.right(answer) is True
+
+
+@pytest.mark.parametrize("accepted", [0, 1, 2, 3])
+def test_planes_roll_a_recurrent_state_back(accepted):
+    talk, answer = ask("GGGA+M", [(20, 3, accepted)], spec_type="draft-mtp")
+    assert talk.kinds(answer, "spec_ckpt", "spec_restore") == []
+    assert talk.events(answer, "spec_step")[0]["n_tokens"] == 21 + accepted
+    assert talk.right(answer) is True
+
+
+def test_planes_hold_the_exact_numbers():
+    talk, answer = ask("GGGA+M", [(20, 3, 0), (21, 3, 1), (23, 3, 2)], spec_type="draft-mtp", mode="exact")
+    assert talk.right(answer) is True
+
+
+def test_a_stale_plane_gives_a_wrong_answer():
+    """D15: with one token in the last ubatch the plane before it is older; the simulator is wrong as the engine is."""
+    talk = Talk("GGGA+M", spec_type="draft-mtp")
+    talk.ask(A, 2, forced=ANSWER)
+    server = talk.server
+    assert server.memory.recr.seq_rm(0, 19, 1 << 30)        # two tokens back; the last ubatch held one
+    stale = server.memory.recr.row(0)
+    fresh = Talk("GGGA+M", spec_type="draft-mtp")
+    fresh.ask(A[:19], 1)
+    assert stale[0].hash != fresh.server.memory.recr.row(0)[0].hash
+
+
+def test_a_stop_inside_a_draft_leaves_accepted_tokens_in_the_slot():
+    """D14: the slot holds more than was delivered."""
+    talk, answer = ask("A", [(20, 5, 5)], n=3, spec_type="ngram-simple")
+    assert answer.tokens == list(ANSWER[:3])
+    assert answer.tokens_cached == 20 + 2                   # the budget also bounds the draft
+    talk = Talk("A", spec_type="ngram-simple")
+    answer = talk.ask(word("B", 250), 20, forced=ANSWER, drafts=(Draft(250, 4, 4),))
+    assert answer.truncated and answer.tokens_cached >= len(answer.tokens) + 249
+
+
+def test_a_draft_context_that_cannot_trim_ends_the_process():
+    talk, answer = ask("A", [(20, 3, 1)], spec_type="draft-simple", model_draft="SS")
+    assert answer.died
+    assert "failed to remove sequence 0 with p0=22, p1=-1" in answer.error
+    assert talk.right(answer) is False
+    after = talk.ask(A, 1)
+    assert after.died
+
+
+def test_the_draft_context_counts_in_every_size():
+    plain, drafted = Talk("GGGA"), Talk("GGGA+M", spec_type="draft-mtp")
+    for talk in (plain, drafted):
+        talk.ask(A, 1)
+    one, two = (talk.server.slots[0].checkpoints[-1].facts for talk in (plain, drafted))
+    assert one.n_tokens == two.n_tokens == 16
+    assert two.size - one.size == 8 + 16 + 24 + 16 * (12 + 128)
+
+
+def test_a_draft_context_of_another_conversation_fails_every_request(tmp_path):
+    talk = Talk("A", spec_type="draft-simple", model_draft="AA")
+    talk.ask(A, 1)
+    talk.server.slot("save", 0, tmp_path / "a")
+    talk.ask(word("B", 5), 1)
+    talk.server.slot("restore", 0, tmp_path / "a")
+    answer = talk.ask(A + word("C", 5), 1)
+    assert answer.status == 500
+    assert answer.error == "decode() failed: failed to process speculative batch"
+    assert talk.held() == [25]                              # nothing is cleared

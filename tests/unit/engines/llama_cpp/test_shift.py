@@ -1,0 +1,86 @@
+"""Moved positions: the context shift, chunks that a prompt brings in new places, and what cannot be moved."""
+
+import pytest
+
+from tests.unit.engines.llama_cpp.talk import Talk, word
+
+A = word("A", 60)
+
+
+def test_shift_of_a_full_context_by_hand():
+    """256 cells, 250 of prompt: at 255 held, n_keep 10 leaves 245, of which 122 go."""
+    talk = Talk("A", context_shift=True)
+    answer = talk.ask(word("A", 250), 12, n_keep=10)
+    assert talk.events(answer, "ctx_shift") == [{"ev": "ctx_shift", "n_keep": 10, "n_left": 245, "n_discard": 122}]
+    assert answer.truncated
+    assert answer.tokens_cached == 250 + 11 - 122
+    assert talk.server.slots[0].tokens[:10] == list(word("A", 10))
+    assert talk.server.slots[0].tokens[10] == word("A", 250)[132]
+
+
+@pytest.mark.parametrize("kind", ["A", "R", "H"])
+@pytest.mark.parametrize("mode", ["provenance", "exact"])
+def test_an_answer_with_a_shift_inside_equals_a_cold_run_that_shifts(kind, mode):
+    talk = Talk(kind, mode=mode, context_shift=True)
+    assert talk.right(talk.ask(word("A", 250), 12, n_keep=10)) is True
+
+
+@pytest.mark.parametrize("kind", ["A", "R"])
+def test_what_was_shifted_is_not_a_cold_run_for_the_next_request(kind):
+    talk = Talk(kind, context_shift=True)
+    talk.ask(word("A", 250), 12, n_keep=10)
+    answer = talk.ask(tuple(talk.server.slots[0].tokens) + word("B", 3), 1)
+    assert answer.cache_n > 100
+    assert talk.right(answer) is False
+
+
+def test_a_shift_forgets_the_checkpoints():
+    talk = Talk("H", context_shift=True)
+    talk.ask(word("A", 250), 12)
+    assert talk.lengths() == []
+
+
+def test_two_dimensional_positions_are_never_shifted():
+    talk = Talk("qwen35", context_shift=True)
+    answer = talk.ask(word("A", 250), 12)
+    assert talk.kinds(answer, "ctx_shift") == []
+    assert (answer.truncated, answer.stop_type) == (True, "limit")
+
+
+def test_a_window_cache_smaller_than_its_partner_is_never_shifted():
+    assert not Talk("W", ctx_size=512).server.memory.can_shift()
+    assert Talk("W", ctx_size=512, swa_full=True).server.memory.can_shift()
+
+
+def test_chunks_move_and_are_counted_by_hand():
+    """A[:20] stays, A[20:30] is left out, A[30:] moves down by ten."""
+    talk = Talk("A", cache_reuse=8)
+    talk.ask(A, 1)
+    answer = talk.ask(A[:20] + A[30:] + word("B", 4), 1)
+    assert talk.events(answer, "reuse_chunk", "reuse_result") == [
+        {"ev": "reuse_chunk", "n": 30, "c0": 30, "c1": 60, "p0": 20, "p1": 50},
+        {"ev": "reuse_result", "n_past": 50},
+    ]
+    assert (answer.cache_n, answer.prompt_n) == (50, 4)
+    assert talk.right(answer) is False                      # rows were computed in another place
+
+
+def test_chunks_shorter_than_asked_stay():
+    talk = Talk("A", cache_reuse=31)
+    talk.ask(A, 1)
+    assert talk.ask(A[:20] + A[30:], 1).cache_n == 20
+
+
+def test_the_request_can_ask_by_itself_and_is_told_where_it_cannot_be():
+    talk = Talk("qwen35")
+    talk.ask(A, 1)
+    answer = talk.ask(A[:20] + A[30:], 1, n_cache_reuse=8)
+    assert talk.kinds(answer, "reuse_unsupported", "reuse_result") == ["reuse_unsupported"]
+
+
+def test_moving_a_cache_without_layers_ends_the_process():
+    """D21: every attention layer has a window; the full cache has no buffer to rotate."""
+    talk = Talk("C W8", context_shift=True, swa_full=True)
+    answer = talk.ask(word("A", 250), 12)
+    assert answer.died
+    assert "GGML_ASSERT(buffer)" in answer.error

@@ -1,0 +1,114 @@
+"""Slot files: what they hold, what they refuse, what they leave behind."""
+
+import pytest
+
+from cachesim.engines.llama_cpp.slot_file import MAGIC, pack, unpack
+from cachesim.errors import BadInput
+from tests.unit.engines.llama_cpp.talk import Talk, word
+
+A, B = word("A", 40), word("B", 30)
+
+
+@pytest.mark.parametrize("kind", ["A", "W", "R", "H", "HW"])
+@pytest.mark.parametrize("mode", ["none", "provenance", "exact"])
+def test_a_restored_slot_goes_on_as_if_nothing_had_been(kind, mode, tmp_path):
+    talk = Talk(kind, mode=mode)
+    talk.ask(A, 3)
+    saved = talk.server.slot("save", 0, tmp_path / "a")
+    held = tuple(talk.server.slots[0].tokens)
+    talk.ask(B, 1)
+    restored = talk.server.slot("restore", 0, tmp_path / "a")
+    assert (saved["n_saved"], restored["n_restored"]) == (42, 42)
+    assert saved["n_written"] == restored["n_read"]
+    assert talk.lengths() == []                             # checkpoints are not in the file
+    answer = talk.ask(held + B, 1)
+    # A window of 8 is saved as positions 34..41, the rule wants one that begins before 34; HW wants a checkpoint (D6).
+    assert answer.cache_n == (0 if "W" in kind else 42)
+    if mode != "none":
+        assert talk.right(answer) is True
+
+
+def test_size_of_a_file_by_hand(tmp_path):
+    """llama, 40 tokens: 112 + 1036 n of state, 28 of headers, 4 a token (the traces' README)."""
+    talk = Talk("llama")
+    talk.ask(A, 1)
+    assert talk.server.slot("save", 0, tmp_path / "a")["n_written"] == 112 + 1036 * 40 + 28 + 4 * 40
+
+
+def test_erase_empties_the_slot():
+    talk = Talk("A")
+    talk.ask(A, 1)
+    assert talk.server.slot("erase", 0)["n_erased"] == 40
+    assert talk.held() == [0]
+    assert talk.server.memory.pos_max(0) == -1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "word_"),
+    [
+        (lambda data: data[:-1], "damaged or truncated"),
+        (lambda data: data[:10], "not a slot file"),
+        (lambda data: b"GGUF" + data, "not a slot file"),
+        (lambda data: data[:-5] + bytes([data[-5] ^ 1]) + data[-4:], "damaged or truncated"),
+        (lambda data: MAGIC + b"0" * 64 + b"\n", "damaged or truncated"),
+        (lambda data: b"", "not a slot file"),
+    ],
+)
+def test_a_spoilt_file_is_refused_and_nothing_changes(tmp_path, spoil, word_):
+    talk = Talk("H")
+    talk.ask(A, 1)
+    file = tmp_path / "a"
+    talk.server.slot("save", 0, file)
+    file.write_bytes(spoil(file.read_bytes()))
+    with pytest.raises(BadInput, match=word_) as caught:
+        talk.server.slot("restore", 0, file)
+    assert str(file) in str(caught.value)
+    assert (talk.held(), talk.server.memory.pos_max(0)) == ([40], 39)
+    assert talk.lengths()
+
+
+def test_a_file_of_another_model_is_refused(tmp_path):
+    one, two = Talk("A"), Talk("H")
+    one.ask(A, 1)
+    one.server.slot("save", 0, tmp_path / "a")
+    with pytest.raises(BadInput, match="saved from model AA, not GA"):
+        two.server.slot("restore", 0, tmp_path / "a")
+
+
+def test_a_missing_file_and_a_wrong_action_are_bad_input(tmp_path):
+    talk = Talk("A")
+    for arguments in (("restore", 0, tmp_path / "none"), ("save", 0), ("sav", 0, tmp_path / "a"), ("erase", 7)):
+        with pytest.raises(BadInput):
+            talk.server.slot(*arguments)
+
+
+def test_a_text_longer_than_the_context_empties_the_slot(tmp_path):
+    large, small = Talk("A", ctx_size=512), Talk("A", ctx_size=256)
+    large.ask(word("A", 400), 1)
+    large.server.slot("save", 0, tmp_path / "a")
+    small.ask(B, 1)
+    assert small.server.slot("restore", 0, tmp_path / "a")["status"] == 400
+    assert small.held() == [0]
+
+
+def test_nothing_is_half_written(tmp_path, monkeypatch):
+    talk = Talk("A")
+    talk.ask(A, 1)
+    talk.server.slot("save", 0, tmp_path / "a")
+    before = (tmp_path / "a").read_bytes()
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk")))
+    with pytest.raises(OSError, match="disk"):
+        talk.server.slot("save", 0, tmp_path / "a")
+    assert (tmp_path / "a").read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["a"]
+
+
+def test_pack_and_unpack_are_inverse():
+    talk = Talk("HW", mode="exact")
+    talk.ask(A, 2)
+    from cachesim.engines.llama_cpp.slot_file import SlotFile
+
+    made = SlotFile("C W8", tuple(talk.server.slots[0].tokens), talk.server.memory.state_write(0, partial=False))
+    again = unpack(pack(made), "x")
+    assert pack(again) == pack(made)
+    assert not again.blob.recr.rows[0].conv.flags.writeable

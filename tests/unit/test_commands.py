@@ -1,0 +1,186 @@
+"""Do the commands print what they promise, with the exit codes that they promise?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cachesim.cli import main
+from cachesim.commands import exits
+
+ROOT = Path(__file__).resolve().parents[2]
+CORPUS = ROOT / "scenarios" / "llama_cpp"
+SEED = str(CORPUS / "seed-24143-dense.toml")
+BUG = str(CORPUS / "bugs" / "bug-stale-ckpt-pos0-recurrent.toml")
+TRACES = ROOT / "tests" / "data" / "llama_cpp"
+STALE = str(TRACES / "mamba2-bug-stale-ckpt-pos0.json")
+
+
+def call(capsys, *argv):
+    """(exit code, stdout) of a command line."""
+    code = main([*map(str, argv)])
+    out = capsys.readouterr().out
+    return code, out
+
+
+def call_json(capsys, *argv):
+    code, out = call(capsys, *argv, "--json")
+    data = json.loads(out)
+    assert data["schema"] == 1
+    return code, data
+
+
+def test_run_in_json_has_the_contracts_keys(capsys):
+    code, data = call_json(capsys, "run", SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head")
+    assert code == exits.HOLDS
+    one, two = data["runs"]
+    assert [one["profile"], two["profile"]] == ["llama_cpp@head", "llama_cpp@pr24143-on-head"]
+    assert {"scenario", "profile", "holds", "broken", "requests", "lost"} <= one.keys()
+    request = one["requests"][3]
+    assert {"i", "prompt", "kept", "restored", "computed", "cache_n", "prompt_n", "equal_cold"} <= request.keys()
+    assert request["kept"] + request["restored"] + request["computed"] == request["prompt"]
+    assert {"request", "tokens", "event", "rule"} <= one["lost"][-1].keys()
+    assert (one["lost"][-1]["event"], one["lost"][-1]["tokens"]) == ("consumed", 60)
+
+
+def test_a_broken_run_is_exit_1_unless_its_file_says_so(capsys):
+    code, data = call_json(capsys, "run", BUG, "-p", "llama_cpp@head")
+    assert (code, data["runs"][0]["holds"], data["runs"][0]["broken"]) == (exits.BROKEN, False, [2, 3])
+    assert call(capsys, "run", BUG, "-p", "llama_cpp@head", "--as-expected")[0] == exits.HOLDS
+
+
+def test_a_run_that_is_not_as_its_file_says_is_exit_1(capsys, tmp_path):
+    text = Path(SEED).read_text().replace("cache_n = [0, 0, 40, 40]", "cache_n = [0, 0, 40, 41]")
+    (tmp_path / "seed-24143-dense.toml").write_text(text)
+    code, out = call(capsys, "run", tmp_path, "-p", "llama_cpp@head", "--as-expected")
+    assert code == exits.BROKEN
+    assert "cache_n is 40, the file expects 41" in out
+
+
+def test_tables_fit_80_columns_and_colour_is_not_the_only_signal(capsys):
+    _, out = call(capsys, "run", BUG, SEED)
+    assert max(map(len, out.splitlines())) <= 80
+    assert "\x1b" not in out
+    assert "BROKEN at request 2, 3" in out and " NO " in out
+
+
+def test_a_folder_without_scenarios_selects_nothing(capsys, tmp_path):
+    assert call(capsys, "run", tmp_path)[0] == exits.NOTHING
+
+
+def test_several_processes_give_the_same(capsys):
+    assert call_json(capsys, "run", SEED, BUG) == call_json(capsys, "run", SEED, BUG, "-j", "2")
+
+
+def test_try_runs_a_line(capsys):
+    code, data = call_json(capsys, "try", "S40.A60/S.B5", "--model", "AAAA")
+    assert code == exits.HOLDS
+    assert [one["cache_n"] for one in data["runs"][0]["requests"]] == [0, 40]
+
+
+def test_complete_writes_what_is_missing_and_marks_it(capsys, tmp_path):
+    file = tmp_path / "seed-24143-dense.toml"
+    file.write_text(Path(SEED).read_text().split("[expect")[0])
+    assert call(capsys, "run", file, "-p", "llama_cpp@head", "--complete")[0] == exits.HOLDS
+    text = file.read_text()
+    assert 'cache_n = [0, 0, 40, 40]' in text and "completed = true" in text
+    assert call(capsys, "run", file, "-p", "llama_cpp@head")[0] == exits.HOLDS
+
+
+def test_why_names_the_reason_and_a_profile_that_keeps_the_tokens(capsys):
+    code, data = call_json(capsys, "why", SEED, 3, "-p", "llama_cpp@head")
+    assert code == exits.HOLDS
+    reason = data["why"][0]["computed"][0]
+    assert (reason["start"], reason["stop"], reason["why"]) == (40, 100, "entry consumed")
+    assert "llama_cpp@pr24143-on-head" in reason["survives"]
+    assert [step["rule"] for step in data["why"][0]["decisions"]][0].startswith("LC-SLOT-SELECT")
+
+
+def test_why_shows_words_not_tuples(capsys):
+    _, out = call(capsys, "why", SEED, 3, "-p", "llama_cpp@head")
+    assert "40 of 112 tokens kept" in out or "tokens kept" in out
+    assert "Choice(" not in out and "Need(" not in out
+
+
+def test_diff_shows_the_first_decision_that_parts(capsys):
+    code, data = call_json(capsys, "diff", SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head")
+    assert code == exits.HOLDS
+    assert data["first"]["request"] == 2
+    assert [data["first"][key]["rule"] for key in "ab"] == ["LC-PC-LOAD.TAKE", "LC-PC-LOAD.CLONE"]
+    assert "they part at request 2" in call(
+        capsys, "diff", SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"
+    )[1]
+
+
+def test_explain_a_rule_and_a_family(capsys):
+    code, data = call_json(capsys, "explain", "LC-CKPT-ERASE.ER2")
+    assert code == exits.HOLDS and "3f545be" in data["rules"][0]["source"]
+    family = call_json(capsys, "explain", "LC-CKPT-ERASE")[1]["rules"]
+    assert {"LC-CKPT-ERASE.ER2", "LC-CKPT-ERASE.V1", "LC-CKPT-ERASE.V3"} <= {rule["rule"] for rule in family}
+    assert "llama_cpp@head" in data["rules"][0]["profiles"]
+
+
+def test_an_unknown_rule_is_bad_input(capsys):
+    assert main(["explain", "LC-CKPT-ERAZE"]) == exits.BAD_INPUT
+    assert "did you mean 'LC-CKPT-ERASE'" in capsys.readouterr().err
+
+
+def test_profiles_are_listed_shown_and_compared(capsys):
+    names = [one["name"] for one in call_json(capsys, "profiles", "list")[1]["profiles"]]
+    assert {"llama_cpp@head", "llama_cpp@base-24035", "llama_cpp@24035-v3"} <= set(names)
+    shown = call_json(capsys, "profiles", "show", "llama_cpp@24035-v1")[1]
+    assert shown["ckpt_pick"] == "LC-CKPT-PICK.V1"
+    assert "inferred" in call(capsys, "profiles", "show", "llama_cpp@24035-v1")[1]
+    fields = call_json(capsys, "profiles", "diff", "llama_cpp@head", "llama_cpp@pr24143-on-head")[1]["fields"]
+    assert fields == [{"field": "pc_after_hit", "a": "LC-PC-LOAD.TAKE", "b": "LC-PC-LOAD.CLONE"}]
+
+
+def test_replay_in_json_has_the_contracts_keys(capsys):
+    code, data = call_json(capsys, "replay", STALE, "--mode", "provenance")
+    assert code == exits.HOLDS
+    one = data["traces"][0]
+    assert {"file", "profile", "scope", "why", "steps", "steps_agree", "steps_undecided", "events", "events_agree",
+            "first_difference", "verdicts_agree"} <= one.keys()  # fmt: skip
+    assert (one["scope"], one["steps_agree"], one["verdicts_agree"], one["broken"]) == ("in", 4, 4, [2, 3])
+    assert data["steps"] == data["steps_agree"] == 4
+
+
+def test_a_trace_that_does_not_agree_is_exit_1(capsys, tmp_path):
+    text = Path(STALE).read_text().replace('"cache_n":0', '"cache_n":1', 1)
+    (tmp_path / "x.json").write_text(text)
+    code, data = call_json(capsys, "replay", tmp_path / "x.json")
+    assert code == exits.BROKEN
+    assert data["traces"][0]["first_difference"] == {"step": 0, "field": "cache_n", "recorded": 1, "ours": 0}
+
+
+def test_a_verdict_that_does_not_agree_is_exit_1(capsys, tmp_path):
+    data = json.loads(Path(STALE).read_text())
+    data["inexact"] = []
+    (tmp_path / "x.json").write_text(json.dumps(data))
+    assert call(capsys, "replay", tmp_path / "x.json", "--mode", "provenance")[0] == exits.BROKEN
+    assert call(capsys, "replay", tmp_path / "x.json")[0] == exits.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda text: text[:-40], "broken or truncated JSON"),
+        (lambda text: "", "empty file"),
+        (lambda text: text.replace('"llama.cpp"', '"lama.cpp"', 1), "did you mean 'llama.cpp'?"),
+        (lambda text: text.replace("3f545becc", "3f545bedd", 1), "unknown commit"),
+        (lambda text: text.replace('"op":"completion"', '"op":"completio"', 1), "did you mean 'completion'?"),
+        (lambda text: text.replace('"-ub"', '"-ubb"', 1), "unknown flag '-ubb'"),
+        (lambda text: "[" * 40 + "]" * 40, "nested deeper"),
+        (lambda text: '{"engine": "llama.cpp"}', "not a trace"),
+        (lambda text: "[]", "one JSON object"),
+    ],
+)
+def test_a_spoilt_trace_is_one_line_with_its_file(capsys, tmp_path, spoil, told):
+    file = tmp_path / "spoilt.json"
+    file.write_text(spoil(Path(STALE).read_text()))
+    assert main(["replay", str(file)]) == exits.BAD_INPUT
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    assert str(file) in err and told in err
