@@ -35,8 +35,8 @@ class Parser(ArgumentParser):
         raise BadInput(message, hint=f"see {self.prog} --help")
 
 
-# Our matrices are small: a second BLAS thread only waits for the first, and on a busy machine it costs fifteen times the
-# time. The numbers do not depend on it. NumPy reads this when it is imported, which no command has done yet.
+# Our matrices are small: a second BLAS thread only waits for the first, and on a busy machine that takes fifteen times
+# as long. The numbers do not depend on it. NumPy reads this when it is imported, which no command has done yet.
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 

@@ -1,4 +1,4 @@
-"""What all tests share: one BLAS thread, as on the command line, and Hypothesis that draws the same examples every time."""
+"""What all tests share: one BLAS thread, as on the command line, and Hypothesis that always draws the same."""
 
 import os
 

@@ -6,7 +6,8 @@ from typing import Any, Mapping
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import EngineKit
-from cachesim.events import Changed, Log
+from cachesim.engines.view import Stored
+from cachesim.events import Changed, Event, Log, Release
 from cachesim.judge.blame import Account, Ledger
 from cachesim.judge.judge import Judge, Judged
 from cachesim.judge.judgement import Judgement
@@ -47,6 +48,7 @@ class Watch:
     def __init__(self, scenario: Scenario, judge: Judge | None = None) -> None:
         self.scenario, self.given = scenario, judge
         self.found: dict[int, Judgement] = {}
+        self.left: dict[int, tuple[Stored, bool]] = {}     # what a request left behind, and does the memory agree
         self.server: Any = None
 
     def started(self, kit: EngineKit, server: Any, log: Log) -> None:
@@ -61,7 +63,16 @@ class Watch:
             look=lambda: self.kit.points(self.server), cold=self.colds.covering,
             believed=lambda slot: tuple(self.server.slots[slot].tokens), whose=self._whose,
         )
-        log.listener = self.ledger.hear
+        log.listener = self._hear
+
+    def _hear(self, event: Event) -> None:
+        """Told of every event. A slot is copied when its request leaves it: a moment later it may be another's."""
+        self.ledger.hear(event)
+        if isinstance(event, Release) and event.slot is not None and not self.server.slots[event.slot].child:
+            answer = self.server.slots[event.slot].task.answer
+            if answer.status == 200:
+                agrees = self.kit.agrees(self.server, Answer(answer.request, id_slot=event.slot))
+                self.left[answer.request] = self.kit.live(self.server, event.slot), agrees
 
     def _whose(self, slot: int) -> int:
         task = self.server.slots[slot].task
@@ -88,13 +99,9 @@ class Watch:
         if not (answer.done or answer.died):
             never = Verdict(None, why="the request was never answered")
             return Judged(never, never)
-        good = answer.status == 200 and not answer.died
-        if good and tuple(self.server.slots[answer.id_slot].tokens) != answer.slot_tokens:
-            gone = Verdict(None, why="the slot was taken before it could be judged")
-            return Judged(self.judge.judge(request, answer, None).answer, gone)
-        slot = self.kit.live(self.server, answer.id_slot) if good else None
+        slot, agrees = self.left.pop(answer.request, (None, True))
         judged = self.judge.judge(request, answer, slot, self.kit.kept(self.server))
-        if not self.kit.agrees(self.server, answer):
+        if not agrees:
             judged.state = Verdict(False, "provenance", "the memory does not end where the slot's tokens end")
         return judged
 

@@ -41,8 +41,8 @@ def replay_report(traces: Sequence[Data]) -> RenderableType:
     """A row per profile, the first differences, and one closing line."""
     table = Table(box=None, padding=(0, 1), header_style="dim")
     table.add_column("profile", no_wrap=True)
-    for name in ("files", "steps", "agree", "events", "agree", "verdicts", "agree", "out"):
-        table.add_column(name, justify="right")
+    for name in ("files", "steps", "ok", "events", "ok", "verdicts", "ok", "out"):
+        table.add_column(name, justify="right", no_wrap=True)
     for profile in dict.fromkeys(trace["profile"] for trace in traces):
         mine = [trace for trace in traces if trace["profile"] == profile]
         table.add_row(Text(profile, "cyan"), *_row(mine))

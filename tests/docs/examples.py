@@ -1,4 +1,4 @@
-"""The examples in the README: their commands, what they print today, and the picture of a run. ``make docs`` renews them."""
+"""The examples in the README: what their commands print today, and the picture of a run. ``make docs`` renews them."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_why_names_the_reason_and_a_profile_that_keeps_the_tokens(capsys):
     reason = data["why"][0]["computed"][0]
     assert (reason["start"], reason["stop"], reason["why"]) == (40, 100, "entry consumed")
     assert "llama_cpp@pr24143-on-head" in reason["survives"]
-    assert [step["rule"] for step in data["why"][0]["decisions"]][0].startswith("LC-SLOT-SELECT")
+    assert data["why"][0]["decisions"][0]["rule"].startswith("LC-SLOT-SELECT")
 
 
 def test_why_shows_words_not_tuples(capsys):

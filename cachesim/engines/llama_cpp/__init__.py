@@ -9,17 +9,20 @@ from cachesim.engines.llama_cpp.inspect import agrees, checkpoints, kept, live
 from cachesim.engines.llama_cpp.memory.kinds import model_kind
 from cachesim.engines.llama_cpp.options import options
 from cachesim.engines.llama_cpp.points import points
-from cachesim.engines.llama_cpp.profiles import COMMITS, PROFILES
+from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, PROFILES, Rules, mixed
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.events import Log
 from cachesim.model import make_model
 
-__all__ = ["COMMITS", "PROFILES", "agrees", "checkpoints", "kept", "live", "points", "start"]
+__all__ = [
+    "BESIDE", "COMMITS", "LINE", "PROFILES", "agrees", "checkpoints", "kept", "live", "mixed", "points", "start",
+]
 
 
-def start(profile: str, model: str, flags: Mapping[str, Any], mode: str, log: Log) -> Server:
-    """A server of the given version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
-    rules = PROFILES[profile]
+def start(profile: str | Rules, model: str, flags: Mapping[str, Any], mode: str, log: Log) -> Server:
+    """A server of the given version (its name, or a table of one's own) and model. ``mode``: "none", "provenance" or
+    "exact". Raises BadInput."""
+    rules = PROFILES[profile] if isinstance(profile, str) else profile
     kind = replace(model_kind(model), ext_bytes=rules.ext_bytes)
     tiny = None if mode == "none" else make_model(kind.spec, exact=mode == "exact")
     return Server(rules, kind, options({**rules.defaults, **flags}), tiny, log)

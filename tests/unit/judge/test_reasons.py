@@ -1,5 +1,7 @@
 """Why was each token computed? Ranges without gaps, from n_past to the end of the prompt."""
 
+from itertools import pairwise
+
 from cachesim.judge.reasons import reasons
 from cachesim.judge.run import run_judged
 from cachesim.scenarios.notation import from_line
@@ -12,7 +14,7 @@ def why(line, number, profile="llama_cpp@head", model="GGGA", others=(), **serve
     found = reasons(run.requests[number], others)
     one = run.requests[number]
     assert [found[0].start, found[-1].stop] == [one.answer.cache_n, len(one.request.prompt)]
-    assert all(a.stop == b.start for a, b in zip(found, found[1:], strict=False))
+    assert all(a.stop == b.start for a, b in pairwise(found))
     return [(r.start, r.stop, r.why, r.rule, r.at) for r in found]
 
 
@@ -41,7 +43,8 @@ def test_a_prompt_without_past_diverges_at_once():
 
 
 def test_other_profiles_that_keep_the_tokens_are_named():
-    run = run_judged(from_line("S40.A60/B70/S.C25/S.A.D12", model="AAAA", server=CHANGING), "llama_cpp@head", "provenance")
+    scenario = from_line("S40.A60/B70/S.C25/S.A.D12", model="AAAA", server=CHANGING)
+    run = run_judged(scenario, "llama_cpp@head", "provenance")
     found = reasons(run.requests[3], [("llama_cpp@head", 40), ("llama_cpp@pr24143-on-head", 100)])
     assert found[0].survives == ("llama_cpp@pr24143-on-head",)
     assert found[1].survives == ()
