@@ -6,7 +6,8 @@ Everything above asks for an engine by name and gets the same handful of functio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Callable, Collection, Mapping, Sequence
 
 from cachesim.engines import llama_cpp
 from cachesim.engines.base import Answer
@@ -20,22 +21,29 @@ MODES = ("none", "provenance", "exact")
 
 @dataclass(frozen=True, slots=True)
 class EngineKit:
-    """One engine. ``start(profile, model, flags, mode, log)`` gives a server; the others look into it."""
+    """One engine. ``start(profile, model, flags, mode, log)`` gives a server, of a profile's name or of a table; the
+    next five look into it. ``line`` are its versions in order, oldest first, ``beside`` proposals and what they were
+    made on; ``changes(old, new)`` lists what differs between two tables, ``mixed(old, new, fields)`` gives the older
+    one with fields of the newer."""
 
     profiles: Mapping[str, Any]
     commits: Mapping[str, str]
-    start: Callable[[str, str, Mapping[str, Any], str, Log], Any]
+    start: Callable[[Any, str, Mapping[str, Any], str, Log], Any]
     live: Callable[[Any, int], Stored]
     kept: Callable[[Any], Sequence[Stored]]
     points: Callable[[Any], Sequence[Point]]
     checkpoints: Callable[[Any, int], list[int]]
     agrees: Callable[[Any, Answer], bool]
+    line: Sequence[str] = ()
+    beside: Mapping[str, str] = MappingProxyType({})
+    changes: Callable[[Any, Any], Sequence[Any]] = lambda old, new: ()
+    mixed: Callable[[Any, Any, Collection[str]], Any] = lambda old, new, names: old
 
 
 ENGINES: dict[str, EngineKit] = {
     "llama_cpp": EngineKit(
         llama_cpp.PROFILES, llama_cpp.COMMITS, llama_cpp.start, llama_cpp.live, llama_cpp.kept, llama_cpp.points,
-        llama_cpp.checkpoints, llama_cpp.agrees,
+        llama_cpp.checkpoints, llama_cpp.agrees, llama_cpp.LINE, llama_cpp.BESIDE, llama_cpp.changes, llama_cpp.mixed,
     ),
 }
 COMMITS: dict[str, str] = {commit: name for kit in ENGINES.values() for commit, name in kit.commits.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from cachesim.events import Event, Log
 from cachesim.judge.expect import Mismatch, compare_expected
@@ -49,12 +50,14 @@ class Run:
         return [event for event in every if getattr(event, "slot", getattr(event, "seq", None)) in mine]
 
 
-def run_judged(scenario: Scenario, profile: str, mode: str = "exact", judge: Judge | None = None) -> Run:
-    """Run a scenario under a profile and judge every request. ``judge`` may be shared between runs of one model.
-    Raises BadInput."""
+def run_judged(
+    scenario: Scenario, profile: str, mode: str = "exact", judge: Judge | None = None, table: Any | None = None
+) -> Run:
+    """Run a scenario under a profile (or a ``table`` of rules) and judge every request. ``judge`` may be shared between
+    runs of one model. Raises BadInput."""
     run = Run(scenario, profile, mode)
     watch = Watch(scenario, judge)
-    run.log = play(scenario, profile, mode, watch)
+    run.log = play(scenario, profile, mode, watch, table)
     run.requests = [watch.found[number] for number in range(len(scenario.steps))]
     expected = scenario.expect.get(profile)
     if expected is not None:

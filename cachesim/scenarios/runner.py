@@ -45,11 +45,13 @@ class Silent:
     def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None: ...
 
 
-def play(scenario: Scenario, profile: str, mode: str, watcher: Watcher | None = None) -> Log:
-    """Run every step of a scenario under a profile. ``mode`` "none", "provenance" or "exact". Returns the whole log.
-    Raises BadInput."""
+def play(
+    scenario: Scenario, profile: str, mode: str, watcher: Watcher | None = None, table: Any | None = None
+) -> Log:
+    """Run every step of a scenario under a profile, or under a ``table`` of rules of that profile's engine. ``mode``
+    "none", "provenance" or "exact". Returns the whole log. Raises BadInput."""
     with TemporaryDirectory(prefix="cachesim-") as folder:
-        stage = _Stage(scenario, profile, mode, Path(folder), watcher or Silent())
+        stage = _Stage(scenario, profile, mode, Path(folder), watcher or Silent(), table or profile)
         for first, group in _groups(scenario.steps):
             if group[0].action is not None:
                 stage.act(first, group[0], group[0].action)
@@ -74,15 +76,15 @@ def _groups(steps: Sequence[Step]) -> Iterator[tuple[int, list[Step]]]:
 class _Stage:
     """A server on its way through a scenario."""
 
-    def __init__(self, scenario: Scenario, profile: str, mode: str, folder: Path, watcher: Watcher) -> None:
-        self.scenario, self.profile, self.mode = scenario, profile, mode
+    def __init__(self, scenario: Scenario, profile: str, mode: str, folder: Path, watcher: Watcher, rules: Any) -> None:
+        self.scenario, self.rules, self.mode = scenario, rules, mode
         self.folder, self.watcher, self.log = folder, watcher, Log()
         self.kit = engine_of(profile)
         self._start()
 
     def _start(self) -> None:
         flags = _flags(self.scenario)
-        self.server = self.kit.start(self.profile, self.scenario.model, flags, self.mode, self.log)
+        self.server = self.kit.start(self.rules, self.scenario.model, flags, self.mode, self.log)
         self.watcher.started(self.kit, self.server, self.log)
 
     def send(self, first: int, group: Sequence[Step]) -> None:

@@ -21,7 +21,7 @@ from cachesim.engines.llama_cpp.profiles.history import (
     SWA_FIRST,
     TWO_ENDS,
 )
-from cachesim.engines.llama_cpp.profiles.table import Rule, Rules, differences, rule_fields
+from cachesim.engines.llama_cpp.profiles.table import Change, Rule, Rules, changes, differences, mixed, rule_fields
 
 PROFILES: dict[str, Rules] = {
     rules.name: rules
@@ -33,7 +33,34 @@ PROFILES: dict[str, Rules] = {
 }
 
 
+LINE = tuple(rules.name for rules in (
+    SWA_FIRST, HYBRID_FIRST, LATE_2025, MTMD_BROKEN, EVERY_8192, TWO_ENDS, BEFORE_20671, BEFORE_MIN0, SPRING_2026,
+    MINUS_ONE, BASE_24035, BASE_24143, USER_TURNS, HEAD, AFTER_28302,
+))  # fmt: skip
+"""The master branch in order of build, oldest first."""
+
+BESIDE = {
+    V1_24035.name: BASE_24035.name, PR24143_ON_BASE.name: BASE_24143.name,
+    V3_24035.name: HEAD.name, PR24143_ON_HEAD.name: HEAD.name,
+}
+"""What was proposed -> what it was proposed on."""
+
 COMMITS = {"3f545beccee69d9975f466ec7e45fd9aacd8ba90": HEAD.name}
 """Commit of a recording that names no profile -> profile."""
 
-__all__ = ["COMMITS", "HEAD", "PR24143_ON_HEAD", "PROFILES", "V3_24035", "Rule", "Rules", "differences", "rule_fields"]
+__all__ = [
+    "BESIDE",
+    "COMMITS",
+    "HEAD",
+    "LINE",
+    "PR24143_ON_HEAD",
+    "PROFILES",
+    "V3_24035",
+    "Change",
+    "Rule",
+    "Rules",
+    "changes",
+    "differences",
+    "mixed",
+    "rule_fields",
+]

@@ -27,6 +27,7 @@ USER_TURNS = replace(
     ckpt_spacing=make.space_none,            # until #25472
     slot_file_header=12,                     # until the packed tokens of #26640
     silent=HEAD.silent | {"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand"},
+    ended={"slot_file_header": "#26640"},
 )
 
 BASE_24143 = replace(
@@ -42,6 +43,7 @@ BASE_24143 = replace(
     min_step=256,                            # until #24176
     fatal_lines=("{text} i = {off}, n_batch = {n_batch}, ret = {ret}",),     # recorded at b8152; ended by #24843
     silent=USER_TURNS.silent | {"slot_by_id"},
+    ended={"min_step": "#24176"},
 )
 
 PR24143_ON_BASE = replace(

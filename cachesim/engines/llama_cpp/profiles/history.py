@@ -46,6 +46,7 @@ MINUS_ONE = replace(
     kv_state=memory.keep_ring,               # until #23981
     min_step=8192,                           # until #22929: the step of periodic checkpoints
     silent=BASE_24035.silent - {"ckpt_search"} | {"user_pos"},
+    ended={"min_step": "#22929"},
 )
 
 SPRING_2026 = replace(
@@ -115,6 +116,9 @@ MTMD_BROKEN = replace(
     defaults={"ctx_checkpoints": 8},         # until #20087
     silent=EVERY_8192.silent | {"ckpt_check", "warn"},
     unlogged=without(EVERY_8192, ckpt_restore="n_past"),
+    ended={
+        "ckpt_restore": "#19924, #20279", "ckpt_periodic": "#20087", "ext_bytes": "#20132", "defaults": "#20087",
+    },
 )
 
 LATE_2025 = replace(
@@ -128,6 +132,7 @@ LATE_2025 = replace(
     ckpt_count=make.count_own,               # until #19849: no count was kept, nothing looks at it
     unlogged=without(MTMD_BROKEN, ckpt_create="n_tokens", ckpt_evict="n_tokens", ckpt_invalidate="n_tokens",
                      ckpt_restore="n_tokens"),
+    ended={"ckpt_count": "#19849"},
 )
 
 HYBRID_FIRST = replace(
@@ -153,6 +158,7 @@ HYBRID_FIRST = replace(
     unlogged={
         **without(LATE_2025, launch="is_child"), "slot_by_lcp": frozenset({"f_keep"}), "slot_by_lru": frozenset(),
     },
+    ended={"ctx_pad": "#17046", "defaults": "#16391"},
 )
 
 SWA_FIRST = replace(
@@ -175,4 +181,5 @@ SWA_FIRST = replace(
     unlogged={
         **without(HYBRID_FIRST, batch="n_tokens", slot_by_lcp="thold", ckpt_invalidate="n_swa"),
     },
+    ended={"n_swa": "#16382", "defaults": "#15913"},
 )

@@ -58,7 +58,8 @@ def break_cr10(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 @rule("LC-CKPT-BREAK.CR7")
 def break_cr7(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
     """The two marks before the end, and the last user message even where no checkpoint is ever made.
-    Source: llama.cpp tools/server/server-context.cpp update_slots (7c158fbb4), #22929 (b9310); history section 7, 3."""
+    Source: llama.cpp tools/server/server-context.cpp update_slots (7c158fbb4), #22929 (b9310) to #24176; history section
+    7, 3."""
     breaks = [*(marks_before_end(chunk) if chunk.do else ()), *chunk.starts[-1:]]
     return Decision("LC-CKPT-BREAK.CR7", first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -91,7 +92,7 @@ def create_cr10(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, po
 def create_cr7(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
     """Near the end; where the last user message is known only at it or, near the end, behind it; never within
     min_step of the last checkpoint.
-    Source: llama.cpp tools/server/server-context.cpp update_slots (7c158fbb4), #22929 (b9310)."""
+    Source: llama.cpp tools/server/server-context.cpp update_slots (7c158fbb4), #22929 (b9310) to #24176."""
     near = ends_near(chunk, stop)
     user = chunk.starts[-1] if chunk.starts else 0
     place = near if user <= 0 else chunk.start == user or (chunk.start > user and near)
