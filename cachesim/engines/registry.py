@@ -6,7 +6,6 @@ Everything above asks for an engine by name and gets the same handful of functio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Callable, Collection, Mapping, Sequence
 
 from cachesim.engines import llama_cpp
@@ -34,10 +33,10 @@ class EngineKit:
     points: Callable[[Any], Sequence[Point]]
     checkpoints: Callable[[Any, int], list[int]]
     agrees: Callable[[Any, Answer], bool]
-    line: Sequence[str] = ()
-    beside: Mapping[str, str] = MappingProxyType({})
-    changes: Callable[[Any, Any], Sequence[Any]] = lambda old, new: ()
-    mixed: Callable[[Any, Any, Collection[str]], Any] = lambda old, new, names: old
+    line: Sequence[str]
+    beside: Mapping[str, str]
+    changes: Callable[[Any, Any], Sequence[Any]]
+    mixed: Callable[[Any, Any, Collection[str]], Any]
 
 
 ENGINES: dict[str, EngineKit] = {

@@ -1,0 +1,56 @@
+"""``cachesim bisect CASE``: at which version did the outcome of each request change, and which rule did it?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cachesim.commands import exits
+from cachesim.commands.common import add_json, load_one
+from cachesim.errors import BadInput
+from cachesim.reports.console import progress, say_json, show
+
+if TYPE_CHECKING:
+    from cachesim.scenarios.schema import Scenario
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("case", metavar="CASE", help="scenario file, or requests in one line such as S40.A60/S.B50")
+    parser.add_argument("--model", metavar="MODEL", help="for requests in one line: layers or a model (default GGGA)")
+    parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
+                        help="for requests in one line: server option, may be repeated")  # fmt: skip
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    scenario = _scenario(args)
+    from cachesim.engines.registry import ENGINES
+    from cachesim.judge.bisect import bisect, neighbours
+    from cachesim.reports.bisect_report import bisect_data, bisect_report
+
+    kit = ENGINES.get(scenario.engine)
+    if kit is None or not kit.line:
+        raise BadInput(f"the versions of {scenario.engine} are not in this build", file=scenario.file)
+    pairs = neighbours(kit)
+    courses = bisect(scenario, kit, progress(pairs, len(pairs), "bisecting"))
+    if args.json:
+        say_json(bisect_data(scenario, courses))
+    else:
+        show(bisect_report(scenario, courses))
+    return exits.HOLDS
+
+
+def _scenario(args: Namespace) -> Scenario:
+    """The scenario of a file, or of a line. Raises BadInput."""
+    if Path(args.case).suffix == ".toml" or Path(args.case).exists():
+        if args.model or args.settings:
+            raise BadInput("--model and --set go with requests in one line", hint="a scenario file has its own")
+        return load_one(args.case)
+    from cachesim.scenarios.notation import from_line
+    from cachesim.scenarios.options import parse_settings
+    from cachesim.scenarios.schema import DEFAULT_PROFILE
+
+    return from_line(
+        args.case, model=args.model or "GGGA", profiles=(DEFAULT_PROFILE,), server=parse_settings(args.settings)
+    )

@@ -1,0 +1,80 @@
+"""How did the outcome of each request change from version to version? As data, and as text."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from cachesim.judge.bisect import Cause, Course, Outcome, Turn
+from cachesim.scenarios.schema import Scenario
+
+EQUAL = {True: "right", False: "WRONG", None: "not judged"}
+
+
+def bisect_data(scenario: Scenario, courses: Sequence[Course]) -> dict[str, Any]:
+    """Per request: its outcome under every version, the turns between versions, and what proposals change."""
+    return {
+        "scenario": scenario.id,
+        "model": scenario.model,
+        "requests": [
+            {
+                "i": i,
+                "text": step.prompt,
+                "outcomes": [{"profile": name, **one._asdict()} for name, one in course.outcomes.items()],
+                "turns": [_turn(turn) for turn in course.turns],
+                "beside": [_turn(turn) for turn in course.beside],
+            }
+            for i, (step, course) in enumerate(zip(scenario.steps, courses, strict=True))
+        ],
+    }
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    causes = [{"alone": cause.alone, "changes": [one._asdict() for one in cause.changes]} for cause in turn.causes]
+    return {"old": turn.old, "new": turn.new, "was": turn.was._asdict(), "now": turn.now._asdict(), "causes": causes}
+
+
+def bisect_report(scenario: Scenario, courses: Sequence[Course]) -> RenderableType:
+    """A paragraph per request; requests that every version answers alike in one line."""
+    head = Text.assemble((scenario.id, "bold"), "  ", (scenario.model, "cyan"))
+    parts = [_paragraph(i, step.prompt, course)
+             for i, (step, course) in enumerate(zip(scenario.steps, courses, strict=True))]  # fmt: skip
+    return Group(head, *parts)
+
+
+def _paragraph(number: int, prompt: str, course: Course) -> Text:
+    names = list(course.outcomes)
+    out = Text(f"\n{number}  {prompt}\n", "bold")
+    if not (course.turns or course.beside):
+        return out.append(f"   {_said(course.outcomes[names[0]])} under every rule set\n", "dim")
+    out.append(f"   {_said(course.outcomes[names[0]])} at {names[0]}\n", "")
+    for turn in course.turns:
+        out.append_text(_line("", turn))
+    for turn in course.beside:
+        out.append_text(_line("proposed: ", turn))
+    return out
+
+
+def _line(mark: str, turn: Turn) -> Text:
+    out = Text(f"   {mark}{_said(turn.now)} at {turn.new}\n", "red" if turn.now.equal_cold is False else "green")
+    if turn.was != turn.now and mark:
+        out.append(f"      ({_said(turn.was)} at {turn.old})\n", "dim")
+    for cause in turn.causes:
+        out.append(f"      by {_cause(cause)}\n", "")
+    return out
+
+
+def _cause(cause: Cause) -> str:
+    return " together with ".join(
+        f"{one.field} {one.old} -> {one.new}{f' ({one.source})' if one.source else ''}" for one in cause.changes
+    )
+
+
+def _said(one: Outcome) -> str:
+    if one.status == 0:
+        return "the process ends"
+    if one.status != 200:
+        return f"error {one.status}"
+    return f"keeps {one.cache_n}, {EQUAL[one.equal_cold]}"
