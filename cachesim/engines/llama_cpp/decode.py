@@ -51,7 +51,7 @@ def _count_prompt(srv: Core, start: int, stop: int) -> None:
 
 def purge_idle(srv: Core) -> bool:
     """IDLE-PURGE: if the rule allows it, the first idle slot that holds something is emptied, unsaved."""
-    if not srv.rules.idle_purge(srv.settings.unified).value:
+    if not srv.decide(srv.rules.idle_purge(srv.settings.unified), None):
         return False
     for slot in srv.slots:
         if not slot.busy and slot.tokens:

@@ -49,7 +49,7 @@ def available(srv: Core, task: Task) -> Slot | None:
     slot = srv.slots[choice.slot]
     srv.decide(decision, slot)
     slot.loaded = False
-    if choice.update and srv.cache is not None and srv.rules.pc_ask(len(slot.tokens)).value:
+    if choice.update and srv.cache is not None and srv.decide(srv.rules.pc_ask(len(slot.tokens)), slot):
         srv.emit(ev.PcBegin())
         srv.cache.save(slot)
         if not srv.cache.load(slot, prompt):
