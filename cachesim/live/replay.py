@@ -6,6 +6,7 @@ in order. The generated tokens are the recorded ones. A group of requests sent a
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,7 +52,8 @@ def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Repl
     if trace.out:
         out.steps_undecided = out.steps
         return out
-    with TemporaryDirectory(prefix="cachesim-") as folder:
+    files = any(step.file for step in trace.steps)
+    with TemporaryDirectory(prefix="cachesim-") if files else nullcontext(".") as folder:
         run = _Run(trace, mode, Path(folder), check if mode != "none" else None)
         for step in trace.steps:
             run.step(out, step)

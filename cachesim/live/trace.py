@@ -7,6 +7,7 @@ cannot replay yet is named (``out``), so that it is reported as undecided and ne
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import AbstractSet, Any, Mapping
@@ -20,6 +21,7 @@ from cachesim.live.requests import make_request
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 32
 ENGINES = {"llama.cpp": "llama_cpp", "ik_llama.cpp": "ik_llama"}
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.S)
 OPERATIONS = ("completion", "chat", "slot", "parallel")
 
 
@@ -99,22 +101,13 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _depth(text: str) -> int:
-    """Deepest nesting of brackets, strings included: an upper bound that needs no parser."""
-    if text.count("[") + text.count("{") <= MAX_DEPTH:
-        return 0
+    """Deepest nesting of brackets outside strings; needs no parser, so it cannot be made to recurse."""
     deep = most = 0
-    quoted = skip = False
-    for c in text:
-        if skip:
-            skip = False
-        elif quoted:
-            skip, quoted = c == "\\", c != '"'
-        elif c == '"':
-            quoted = True
-        elif c in "[{":
+    for piece in _BRACKETS.findall(text):
+        if piece in "[{":
             deep += 1
             most = max(most, deep)
-        elif c in "]}":
+        elif piece in "]}":
             deep -= 1
     return most
 

@@ -15,7 +15,7 @@ Allowed = tuple[int, ...]
 DEFAULT_PROFILE = "llama_cpp@head"
 ENGINES = ("llama_cpp", "ik_llama", "mlx_lm")
 MODELS = (
-    "llama", "gemma3", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid",
+    "llama", "gemma3", "gemma3l6", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid",
 )  # fmt: skip
 
 MAX_TOKENS = 1_000_000       # prompts and generated tokens of one scenario, together

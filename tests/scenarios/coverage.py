@@ -1,8 +1,9 @@
-"""Which rules does the corpus reach, under which profiles, and which scenarios add something? ``make coverage`` prints it.
+"""Which rules does the corpus reach, under which profiles, and which scenarios add something? See ``make coverage``.
 
 A run is known by the rules that its verdict cites: those that settled what was kept, those that tokens were charged to,
-how each request was judged, and what acted on the way to an answer (ACTS). A pair of profiles is known by the rules in which they differ and that both asked. A
-scenario counts if one of its runs or pairs is like none of an earlier scenario (in the order of the files).
+how each request was judged, and what acted on the way to an answer (ACTS). A pair of profiles is known by the rules in
+which they differ and that either of them asked. A scenario counts if one of its runs or pairs is like none of an
+earlier scenario (in the order of the files).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from cachesim.scenarios.load import find, load_all
 from cachesim.scenarios.schema import Scenario
 
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
+
 Combination = frozenset[str]
 ACTS = ("LC-SHIFT", "LC-NPAST-REUSE", "LC-SPEC-", "LC-DECODE.RETRY", "LC-TRIM")
 """Rules that most answers never meet; where one of them says yes, the verdict is about what it did."""

@@ -30,7 +30,17 @@ BROKEN = [(name, profile) for name, profile in RUNS if (e := SCENARIOS[name].exp
 INSIDE_THE_MEMORY = {"LC-RS-RM.RM3": "rs_rm", "LC-KV-STATE.WINDOW": "kv_state"}
 """Rules that the memory asks without a line in the log, and the profile's field that holds them."""
 
-NOT_YET: dict[str, str] = {}
+QUIET = "asked without a line in the log; tests/unit/engines/llama_cpp/test_history.py asks whether it is"
+NOT_YET: dict[str, str] = {
+    **dict.fromkeys((
+        "LC-CKPT-AFTER.NEVER", "LC-CKPT-COUNT.BATCH", "LC-CKPT-COUNT.OWN", "LC-CKPT-PERIODIC.NONE",
+        "LC-CKPT-REPLACE.NONE", "LC-CKPT-TOLD.GONE", "LC-CKPT-TOLD.NEWEST", "LC-CKPT-TOLD.NEXT", "LC-KV-STATE.RING",
+        "LC-PC-ASK.PC4", "LC-RS-RM.RM0", "LC-RS-RM.RM1", "LC-RS-RM.RM2",
+    ), QUIET),
+    "LC-CKPT-RESTORE.RE3": "between two profiles (b8166 to b8256): none has it",
+    "LC-PC-UPDATE.PC0": "between two profiles (b6723 to b6755): none has it",
+    "LC-IDLE-PURGE.NONE": "slots of those builds share the context equally, so that no shortage arises",
+}  # fmt: skip
 """Rules that no scenario reaches, with the reason. One that is reached has to leave this list."""
 
 
@@ -67,7 +77,7 @@ def test_accounts_balance(name: str, profile: str) -> None:
 @pytest.mark.parametrize(("name", "profile"), RUNS)
 def test_cached_and_computed_tokens_make_up_the_prompt(name: str, profile: str) -> None:
     for one in played(name, profile).requests:
-        if one.answer.status == 200:
+        if one.answer.status == 200 and not one.answer.died and not one.answer.cancelled:
             assert one.answer.cache_n + one.answer.prompt_n == len(one.request.prompt)
 
 
@@ -82,7 +92,7 @@ def test_file_is_complete(name: str) -> None:
 
 
 def test_corpus_is_not_empty_and_names_every_profile() -> None:
-    assert len(SCENARIOS) >= 84
+    assert len(SCENARIOS) >= 170
     assert {profile for _, profile in RUNS} == set(PROFILES)
 
 
@@ -95,7 +105,8 @@ def test_no_two_files_ask_the_same() -> None:
     seen: dict[tuple[Any, ...], str] = {}
     twins = []
     for name, scenario in SCENARIOS.items():
-        key = (tuple(step.request for step in scenario.steps), scenario.model, tuple(sorted(scenario.server.items())))
+        steps = tuple(replace(step, why="", text="") for step in scenario.steps)
+        key = (steps, scenario.model, tuple(sorted(scenario.server.items())))
         if key in seen:
             twins.append((seen[key], name))
         seen[key] = name

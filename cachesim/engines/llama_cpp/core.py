@@ -59,7 +59,11 @@ class Core:
         self.context = Context(self.memory, model, self.settings.n_batch, self.settings.n_ubatch, log.emit)
         self.dft = self._draft_context(self.settings.draft)
         self.both = CommonMemory(self.memory, self.dft.memory if self.dft else None)
-        for asked in (rules.n_swa(kind.n_swa, self.settings.sizes.swa_full), rules.kv_read(), rules.kv_undo()):
+        sizes = self.settings.sizes
+        for asked in (
+            rules.n_swa(kind.n_swa, sizes.swa_full), rules.kv_read(), rules.kv_undo(),
+            rules.slot_ctx(sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq),
+        ):
             self.decide(asked, None)
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
         self.cache = PromptCache(rules, self.both, limits, log) if self.settings.has_cache else None

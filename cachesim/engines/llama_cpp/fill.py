@@ -23,8 +23,7 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
     )
     stop: int = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot)
     slot.tokens.extend(prompt[start:stop])
-    for pos in range(start, stop):
-        batch.add(prompt[pos], pos, slot.id, False)
+    batch.extend(prompt[start:stop], start, slot.id)
     slot.fed = (len(batch) - (stop - start), len(batch))
     if stop == len(prompt):
         slot.state = State.DONE_PROMPT

@@ -49,13 +49,19 @@ def available(srv: Core, task: Task) -> Slot | None:
     slot = srv.slots[choice.slot]
     srv.decide(decision, slot)
     slot.loaded = False
-    if choice.update and srv.cache is not None and srv.decide(srv.rules.pc_ask(len(slot.tokens)), slot):
+    if choice.update and srv.cache is not None and _is_asked(srv, slot):
         srv.emit(ev.PcBegin())
         srv.cache.save(slot)
         if not srv.cache.load(slot, prompt):
             srv.clear(slot)
         srv.cache.update()
     return slot
+
+
+def _is_asked(srv: Core, slot: Slot) -> bool:
+    """PC-ASK. Written down where it says no."""
+    ask = srv.rules.pc_ask(len(slot.tokens))
+    return bool(ask.value or srv.decide(ask, slot))
 
 
 def _tell_choice(srv: Core, facts: Sequence[SlotFacts], choice: Choice | None, asked: int, id_slot: int) -> None:
