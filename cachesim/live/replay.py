@@ -19,7 +19,7 @@ from cachesim.events import Event, Log
 from cachesim.live.arrivals import send
 from cachesim.live.trace import Trace, TraceStep
 
-FIELDS = ("cache_n", "prompt_n", "tokens_cached", "id_slot", "truncated")
+FIELDS = ("cache_n", "prompt_n", "tokens_cached", "id_slot", "truncated", "draft_n_accepted")
 SLOT_FIELDS = ("n_saved", "n_written", "n_restored", "n_read", "n_erased", "status")
 
 

@@ -117,8 +117,7 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Tra
     why = _missing(path, profile, profiles)
     flags = read_flags(data["flags"])
     inexact = {str(entry["i"]) for entry in data["inexact"]}
-    defaults = {**flags.request, "draft_else": int(data["server"].get("n_rs_seq") or 0)}
-    steps = [_step(step, defaults, inexact) for step in data["steps"]]
+    steps = [_step(step, flags.request, inexact) for step in data["steps"]]
     model = data["model"].removeprefix("tiny-").removesuffix(".gguf")
     numbers = frozenset(int(number.split(".")[0]) for number in inexact)
     return Trace(path, profile, model, data["name"], flags.options, data["server"], numbers, steps, why)

@@ -9,7 +9,7 @@ from cachesim import events as ev
 from cachesim.engines.base import Output, rule_id
 from cachesim.engines.llama_cpp.children import activate_children
 from cachesim.engines.llama_cpp.core import Core
-from cachesim.engines.llama_cpp.draft import mirror, tell_step, verify
+from cachesim.engines.llama_cpp.draft import count_accepted, mirror, tell_step, verify
 from cachesim.engines.llama_cpp.fill import checkpoint_after_prompt
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
@@ -105,10 +105,12 @@ def _verified(srv: Core, slot: Slot, task: Task) -> None:
     slot.at = -1
     if ids is None:
         return
+    accepted = count_accepted(ids, replayed)
+    task.answer.draft_n_accepted += accepted
     for token in ids:
         if take(srv, slot, task, token):
             return
-    tell_step(srv, slot, ids, replayed)
+    tell_step(srv, slot, accepted)
     slot.draft = []
 
 
