@@ -120,7 +120,7 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Tra
     steps = [_step(step, flags.request, inexact) for step in data["steps"]]
     model = data["model"].removeprefix("tiny-").removesuffix(".gguf")
     numbers = frozenset(int(number.split(".")[0]) for number in inexact)
-    return Trace(path, profile, model, data["name"], flags.options, data["server"], numbers, steps, why)
+    return Trace(path, profile, model, data["name"], flags.options, dict(data["server"].items()), numbers, steps, why)
 
 
 def _profile(path: Path, data: dict[str, Any]) -> str:
