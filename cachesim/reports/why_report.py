@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cachesim.events import Aborted, Decided, SeqRm
+from cachesim.events import Aborted, Decided
 from cachesim.judge.reasons import reasons
 from cachesim.judge.run import Run
 from cachesim.reports.sentences import sentence
@@ -43,8 +43,6 @@ def _step(event: Any) -> dict[str, Any] | None:
         text = sentence(event.rule, event.value, event.because)
         because = {k: _plain(v) for k, v in event.because.items()}
         return {"rule": event.rule, "says": text, "value": _plain(event.value), "because": because}
-    if isinstance(event, SeqRm) and not event.ok:
-        return {"rule": "LC-RS-RM.RM3", "says": f"removing {event.p0} and behind is refused", "value": None, "because": {}}
     if isinstance(event, Aborted):
         return {"rule": "", "says": f"the process ends: {event.text}", "value": None, "because": {}}
     return None

@@ -42,6 +42,7 @@ OPTIONS: Mapping[str, Option] = {
 }
 
 SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
+TASKS = ("completion", "infill", "embedding")
 ACTIONS = ("save", "restore", "erase", "restart")
 
 LOWEST: Mapping[str, int] = {"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": 1}

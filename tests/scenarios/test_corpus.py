@@ -27,7 +27,7 @@ SCENARIOS = {scenario.id: scenario for scenario in load_all(find([CORPUS]), set(
 RUNS = [(name, profile) for name, scenario in SCENARIOS.items() for profile in scenario.profiles]
 BROKEN = [(name, profile) for name, profile in RUNS if (e := SCENARIOS[name].expect.get(profile)) and e.broken]
 
-INSIDE_THE_MEMORY = {"LC-RS-RM.RM3": "rs_rm", "LC-KV-STATE.WINDOW": "kv_state"}
+INSIDE_THE_MEMORY = {"LC-KV-STATE.WINDOW": "kv_state"}
 """Rules that the memory asks without a line in the log, and the profile's field that holds them."""
 
 QUIET = "asked without a line in the log; tests/unit/engines/llama_cpp/test_history.py asks whether it is"
@@ -35,7 +35,7 @@ NOT_YET: dict[str, str] = {
     **dict.fromkeys((
         "LC-CKPT-AFTER.NEVER", "LC-CKPT-COUNT.BATCH", "LC-CKPT-COUNT.OWN", "LC-CKPT-PERIODIC.NONE",
         "LC-CKPT-REPLACE.NONE", "LC-CKPT-TOLD.GONE", "LC-CKPT-TOLD.NEWEST", "LC-CKPT-TOLD.NEXT", "LC-KV-STATE.RING",
-        "LC-PC-ASK.PC4", "LC-RS-RM.RM0", "LC-RS-RM.RM1", "LC-RS-RM.RM2",
+        "LC-PC-ASK.PC4", "LC-RS-RM.RM1",
     ), QUIET),
     "LC-CKPT-RESTORE.RE3": "between two profiles (b8166 to b8256): none has it",
     "LC-PC-UPDATE.PC0": "between two profiles (b6723 to b6755): none has it",
@@ -136,7 +136,7 @@ def test_the_list_of_exceptions_is_not_longer_than_needed() -> None:
 
 @pytest.mark.parametrize(("rule", "field"), INSIDE_THE_MEMORY.items())
 def test_rules_inside_the_memory_are_asked(rule: str, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    scenario = SCENARIOS["lesson-window-restore" if field == "kv_state" else "lesson-hybrid"]
+    scenario = SCENARIOS["lesson-window-restore"]
     asked: list[str] = []
     rules = PROFILES["llama_cpp@head"]
     monkeypatch.setitem(PROFILES, rules.name, replace(rules, **{field: _spy(getattr(rules, field), asked)}))

@@ -52,7 +52,7 @@ class Core:
         self.memory = Memory(
             kind, self.settings.sizes, model,
             keep=lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value,
-            refuses=lambda pos, p0, p1: rules.rs_rm(pos, p0, p1).value,
+            refuses=self._refuses,
             emit=log.emit,
             habits=Habits(rules.kv_read().value, rules.kv_undo().value),
         )
@@ -81,6 +81,11 @@ class Core:
         sizes = self.settings.sizes._replace(n_rs_seq=0)
         memory = Memory(kind, sizes, None, self.memory.keep, self.memory.refuses, self.log.emit)
         return Context(memory, None, self.settings.n_batch, self.settings.n_ubatch, self.log.emit)
+
+    def _refuses(self, pos: int, p0: int, p1: int) -> bool:
+        """RS-RM. Written down where it says no."""
+        refused = self.rules.rs_rm(pos, p0, p1)
+        return bool(refused.value and self.decide(refused, None))
 
     def decide(self, decision: Decision, slot: Slot | None) -> Any:
         """Write a decision down; returns its value."""

@@ -95,6 +95,9 @@ def _spoken(srv: Core, slot: Slot, task: Task) -> None:
     if slot.state is State.DONE_PROMPT:
         checkpoint_after_prompt(srv, slot, task)
     slot.at, slot.state = -1, State.GENERATING
+    if srv.rules.task_whole(task.request.kind, len(task.request.prompt), srv.settings.n_ubatch).value:
+        srv.release(slot)                       # an embedding is complete with its prompt
+        return
     take(srv, slot, task, srv.sampler(slot.tokens, task.request, slot.n_gen))
 
 

@@ -49,7 +49,7 @@ def available(srv: Core, task: Task) -> Slot | None:
     slot = srv.slots[choice.slot]
     srv.decide(decision, slot)
     slot.loaded = False
-    if choice.update and srv.cache is not None and _is_asked(srv, slot):
+    if choice.update and srv.cache is not None and _is_asked(srv, slot, request.kind):
         srv.emit(ev.PcBegin())
         srv.cache.save(slot)
         if not srv.cache.load(slot, prompt):
@@ -58,10 +58,10 @@ def available(srv: Core, task: Task) -> Slot | None:
     return slot
 
 
-def _is_asked(srv: Core, slot: Slot) -> bool:
-    """PC-ASK. Written down where it says no."""
-    ask = srv.rules.pc_ask(len(slot.tokens))
-    return bool(ask.value or srv.decide(ask, slot))
+def _is_asked(srv: Core, slot: Slot, kind: str) -> bool:
+    """PC-ASK, for tasks that ask at all. Written down where it says no."""
+    asks = (srv.rules.task_caches(kind), srv.rules.pc_ask(len(slot.tokens)))
+    return all(ask.value or srv.decide(ask, slot) for ask in asks)
 
 
 def _tell_choice(srv: Core, facts: Sequence[SlotFacts], choice: Choice | None, asked: int, id_slot: int) -> None:
