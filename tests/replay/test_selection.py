@@ -39,7 +39,7 @@ def not_replayable(tmp_path):
     """A trace of a rule set that this build does not have, and those of the selection that it cannot replay."""
     data = json.loads(IN[0].read_text())
     path = tmp_path / "t.json"
-    path.write_text(json.dumps({**data, "engine": "ik_llama.cpp", "profile": "of-another-age"}))
+    path.write_text(json.dumps({**data, "engine": "mlx-lm", "profile": "of-another-age"}))
     return [path, *OUT]
 
 
