@@ -95,7 +95,9 @@ class Server(Core):
         self.emit(ev.Release(slot.id, task.id, len(slot.tokens), int(slot.truncated)))
         answer = task.answer
         answer.id_slot, answer.predicted_n, answer.truncated = slot.id, slot.n_decoded, slot.truncated
-        answer.tokens_cached, answer.slot_tokens, answer.done = len(slot.tokens), tuple(slot.tokens), True
+        evaluated = len(slot.tokens) - (self.rules.undecoded if answer.stop_type == "limit" else 0)
+        answer.tokens_cached, answer.slot_tokens = len(slot.tokens), tuple(slot.tokens[:evaluated])
+        answer.done = True
         slot.state, slot.task, slot.t_last = State.IDLE, None, self.next_tick()
         if self.deferred:
             self.queue.append(self.deferred.popleft())

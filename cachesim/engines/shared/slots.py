@@ -8,7 +8,6 @@ from typing import Any
 class SlotBase:
     """A slot with ``task`` (None = it has none) and ``checkpoints``, oldest first."""
 
-    __slots__ = ()
     task: Any
     checkpoints: list[Any]
 

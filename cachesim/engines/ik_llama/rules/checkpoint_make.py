@@ -132,3 +132,11 @@ def evict_oldest(ckpts: Sequence[Ckpt], how: str) -> Decision:
     """The oldest goes.
     Source: ik_llama.cpp examples/server/server-context.cpp create_checkpoint (d2da6da05), until #2020."""
     return Decision("IK-CKPT-EVICT.OLDEST", 0, {"pos_max": [c.pos_max for c in ckpts]})
+
+
+# [New in ik_llama@pr1877]
+@rule("IK-CKPT-EVICT.KEEP-FIRST")
+def evict_second(ckpts: Sequence[Ckpt], how: str) -> Decision:
+    """The oldest but the first goes: the beginning of a conversation is what others share.
+    Source: ikawrakow/ik_llama.cpp#1877 (open); spec 8."""
+    return Decision("IK-CKPT-EVICT.KEEP-FIRST", min(1, len(ckpts) - 1), {"pos_max": [c.pos_max for c in ckpts]})

@@ -179,7 +179,7 @@ def reset_tokens(ask: Ask) -> Decision:
     return Decision("IK-CKPT-RESET.TOKENS", Resume(0, 0, forget_tokens=True), _because(ask))
 
 
-# [Gone in ik_llama@1789]
+# [Gone in ik_llama@1889-base]
 @rule("IK-CKPT-RESET.COUNTS")
 def reset_counts(ask: Ask) -> Decision:
     """No checkpoint serves: from the beginning; the trim that follows cuts the slot's tokens.
