@@ -7,21 +7,22 @@ from typing import AbstractSet, Mapping
 
 from cachesim.errors import BadInput, nearest
 from cachesim.model.spec import parse
-from cachesim.scenarios.schema import ENGINES, LOWEST, MODELS, OPEN, OPTIONS, SPEC_TYPES, Option
+from cachesim.scenarios.schema import ENGINES, LOWEST, MODELS, OPEN, OPTIONS, OPTIONS_OF, SPEC_TYPES, Option
 
 HIGHEST = 2**31 - 1                        # the server keeps these options in 32-bit integers
 
 
-def filled(given: Mapping[str, Option]) -> dict[str, Option]:
-    """All options: those given, the defaults for the rest."""
-    return {**OPTIONS, **given}
+def filled(given: Mapping[str, Option], engine: str = "llama_cpp") -> dict[str, Option]:
+    """All options of an engine: those given, the defaults for the rest."""
+    return {**OPTIONS_OF.get(engine, OPTIONS), **given}
 
 
-def check_option(name: str, value: object) -> Option:
-    """The value if the server option ``name`` accepts it. Raises BadInput otherwise."""
-    if name not in OPTIONS:
-        raise BadInput(f"unknown server option {name!r}", hint=nearest(name, OPTIONS))
-    default = OPTIONS[name]
+def check_option(name: str, value: object, engine: str = "llama_cpp") -> Option:
+    """The value if the engine's server option ``name`` accepts it. Raises BadInput otherwise."""
+    known = OPTIONS_OF.get(engine, OPTIONS)
+    if name not in known:
+        raise BadInput(f"unknown server option {name!r}", hint=nearest(name, known))
+    default = known[name]
     if isinstance(default, bool):
         if not isinstance(value, bool):
             raise BadInput(f"{name} must be true or false, not {value!r}")

@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-def capacity(width: int, n_ubatch: int, pad: int = 32) -> int:
-    """Rows of the block: the window and a micro-batch of at least 256, in units of ``pad`` (32 without flash
-    attention)."""
+def capacity(width: int, n_ubatch: int, pad: int = 256) -> int:
+    """Rows of the block: the window and a micro-batch of at least 256, in units of ``pad`` (256 with flash
+    attention, the default)."""
     size = width + max(256, n_ubatch)
     return -(-size // pad) * pad
 
