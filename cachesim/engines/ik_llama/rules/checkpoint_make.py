@@ -122,7 +122,7 @@ def evict_by_option(ckpts: Sequence[Ckpt], how: str) -> Decision:
     if how != "fifo" and len(x) == 3:
         found = 1
     elif how != "fifo" and len(x) > 3:
-        found = min(range(1, len(x) - 1), key=lambda i: (x[i] - x[i - 1]) * (x[i + 1] - x[i]) / x[-1])
+        found = min(range(1, len(x) - 1), key=lambda i: (x[i] - x[i - 1]) * ((x[i + 1] - x[i]) / x[-1]))
     return Decision("IK-CKPT-EVICT.VARIANCE", found, {"how": how, "pos_max": x})
 
 
