@@ -32,9 +32,9 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> None:
         _shorten(srv, slot, task)
     slot.loaded, task.answer.restored = False, slot.loaded
     found = _common(srv, slot, task)
-    back: int = srv.decide(srv.rules.one_before(found.prompt, len(task.prompt)), slot)
+    back: int = srv.decide(srv.rules.one(found.prompt, len(task.prompt), False), slot)
     resume = _use_checkpoint(srv, slot, task, Common(found.cache - back, found.prompt - back), back)
-    back = srv.decide(srv.rules.one_after(resume.n_past_prompt, len(task.prompt)), slot)
+    back = srv.decide(srv.rules.one(resume.n_past_prompt, len(task.prompt), True), slot)
     if back:
         srv.emit(ev.NeedOne(slot.id, task.id, resume.n_past, len(task.prompt)))
     slot.n_prompt = task.answer.cache_n = resume.n_past_prompt - back

@@ -45,8 +45,7 @@ AFTER_2020 = replace(
     build="2026-06-24",
     source="ikawrakow/ik_llama.cpp#2020 (befbc0945)",
     prefix=prefix.prefix_strict,             # until #2105
-    one_before=prefix.one_left,              # until #2105
-    one_after=prefix.one_taken,              # until #2105
+    one=prefix.one_behind,                   # until #2105
     pc_load=pc.pick_any,                     # until #2105
 )
 

@@ -37,13 +37,12 @@ class Rules:
     shift: Rule
     prompt_shift: Rule
     prefix: Rule
-    one_before: Rule
+    one: Rule
     ckpt_need: Rule
     ckpt_pick: Rule
     ckpt_resume: Rule
     ckpt_reset: Rule
     ckpt_erase: Rule
-    one_after: Rule
     trim: Rule
     trim_failed: Rule
     seq_rm: Rule

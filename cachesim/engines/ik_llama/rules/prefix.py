@@ -111,17 +111,23 @@ def prefix_strict(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -
     return Decision("IK-PREFIX.STRICT", found, {"held": len(cache), "asked": len(prompt)})
 
 
-@rule("IK-ONE.TAKE")
-def one_taken(n_past_prompt: int, asked: int) -> Decision:
-    """A prompt that is held whole gives its last token back, so that there are logits. Value: tokens given back here.
-    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (8337e4cd3): since #2105 before a
-    checkpoint is looked for, until then behind it."""
-    whole = n_past_prompt == asked and n_past_prompt > 0
-    return Decision("IK-ONE.TAKE", int(whole), {"n_past_prompt": n_past_prompt, "asked": asked})
+def _back(n_past_prompt: int, asked: int, here: bool) -> int:
+    return int(here and n_past_prompt == asked and n_past_prompt > 0)
 
 
-@rule("IK-ONE.LEAVE")
-def one_left(n_past_prompt: int, asked: int) -> Decision:
-    """Nothing is given back at this point.
-    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (8337e4cd3); spec 3.3."""
-    return Decision("IK-ONE.LEAVE", 0, {"n_past_prompt": n_past_prompt, "asked": asked})
+@rule("IK-ONE.BEFORE")
+def one_before(n_past_prompt: int, asked: int, searched: bool) -> Decision:
+    """A prompt that is held whole gives its last token back, so that there are logits: before a checkpoint is looked
+    for. Asked twice, before and behind the search; value: tokens given back there.
+    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (8337e4cd3), since #2105."""
+    because = {"n_past_prompt": n_past_prompt, "asked": asked, "searched": searched}
+    return Decision("IK-ONE.BEFORE", _back(n_past_prompt, asked, not searched), because)
+
+
+# [Gone in ik_llama@2105]
+@rule("IK-ONE.BEHIND")
+def one_behind(n_past_prompt: int, asked: int, searched: bool) -> Decision:
+    """The same, but behind the search: what was restored, or needed no restoring, then ends one token too far.
+    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (d2da6da05), until #2105."""
+    because = {"n_past_prompt": n_past_prompt, "asked": asked, "searched": searched}
+    return Decision("IK-ONE.BEHIND", _back(n_past_prompt, asked, searched), because)
