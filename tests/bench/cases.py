@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import Callable, NamedTuple
 
 from cachesim.engines.base import Request
-from cachesim.engines.llama_cpp import start
+from cachesim.engines.registry import engine_of
 from cachesim.events import Log
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,17 +28,17 @@ class Case(NamedTuple):
     runs: int = 5
 
 
-def server(model: str, mode: str, ctx: int, ub: int):  # type: ignore[no-untyped-def]
+def server(model: str, mode: str, ctx: int, ub: int, profile: str = "llama_cpp@head"):  # type: ignore[no-untyped-def]
     """A one-slot server without prompt cache or checkpoints: nothing but evaluation."""
     flags = {"ctx_size": ctx, "batch_size": max(ub, 512), "ubatch_size": ub, "cache_ram": 0, "ctx_checkpoints": 0}
-    return start("llama_cpp@head", model, flags, mode, Log())
+    return engine_of(profile).start(profile, model, flags, mode, Log())
 
 
-def prefill(model: str, mode: str, n: int, ub: int) -> float:
+def prefill(model: str, mode: str, n: int, ub: int, profile: str = "llama_cpp@head") -> float:
     """Prompt tokens per second, through the whole server."""
-    warm = server(model, mode, 1024, ub)
+    warm = server(model, mode, 1024, ub, profile)
     warm.complete(Request(tuple(range(64)), n_predict=1))
-    one = server(model, mode, n + 256, ub)
+    one = server(model, mode, n + 256, ub, profile)
     begin = perf_counter()
     one.complete(Request(tuple(range(1000, 1000 + n)), n_predict=1))
     return n / (perf_counter() - begin)
@@ -53,14 +53,14 @@ def decode_ms(model: str, mode: str, n: int) -> float:
     return (perf_counter() - begin) / 200 * 1000
 
 
-def replay_all(mode: str) -> float | None:
+def replay_all(mode: str, traces: Path = TRACES) -> float | None:
     """Seconds to replay every in-scope trace, with the cold oracle where anything is computed."""
-    if not TRACES.is_dir():
+    if not traces.is_dir():
         return None
     from cachesim.commands.replay import replay_one
 
     begin = perf_counter()
-    for file in sorted(TRACES.glob("*.json")):
+    for file in sorted(traces.glob("*.json")):
         replay_one((file, mode))
     return perf_counter() - begin
 
@@ -91,6 +91,7 @@ def slot_rss(mode: str) -> float:
     return peak_mib()
 
 
+IK = "ik_llama@main"
 SEED = "scenarios/llama_cpp/seed-24143-hybrid.toml"
 CASES: dict[str, Case] = {
     "exact prefill GGGA 512, ub 512": Case(partial(prefill, "GGGA", "exact", 512, 512), 10_000, "tokens/s", True),
@@ -103,6 +104,12 @@ CASES: dict[str, Case] = {
         partial(prefill, "GGGA", "provenance", 16384, 512), 200_000, "tokens/s", True),
     "provenance prefill AAAA, ub 16": Case(partial(prefill, "AAAA", "provenance", 2048, 16), 100_000, "tokens/s", True),
     "provenance prefill GGGA, ub 16": Case(partial(prefill, "GGGA", "provenance", 2048, 16), 100_000, "tokens/s", True),
+    "ik_llama: provenance prefill GGGA, ub 512": Case(
+        partial(prefill, "GGGA", "provenance", 16384, 512, IK), 200_000, "tokens/s", True),
+    "ik_llama: provenance prefill GGGA, ub 16": Case(
+        partial(prefill, "GGGA", "provenance", 2048, 16, IK), 100_000, "tokens/s", True),
+    "ik_llama: replay, provenance": Case(
+        partial(replay_all, "provenance", TRACES.parent / "ik_llama"), 5, "s", False, 3),
     "replay, no model": Case(partial(replay_all, "none"), 4, "s", False, 3),
     "replay, provenance": Case(partial(replay_all, "provenance"), 15, "s", False, 3),
     "replay, exact": Case(partial(replay_all, "exact"), 180, "s", False, 1),

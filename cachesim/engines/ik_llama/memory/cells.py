@@ -56,10 +56,10 @@ class Cells:
                 if n > self.size:
                     return None
                 continue
-            taken = np.flatnonzero(self.pos[self.head : self.head + n] >= 0)
-            if not len(taken):
+            taken = self.pos[self.head : self.head + n] >= 0
+            if not taken.any():
                 return self.head
-            tested += self._skip(self.head + int(taken[0]))
+            tested += self._skip(self.head + int(taken.argmax()))
         return None
 
     def _skip(self, taken: int) -> int:

@@ -62,6 +62,7 @@ AFTER_1398 = replace(
     ckpt_pick=use.pick_pos_min,              # until #1673
     ckpt_erase=use.erase_pos_min,            # until #1673
     ckpt_reset=use.reset_counts,             # until #1673
+    ended={**AFTER_1673.ended, **dict.fromkeys(("ckpt_need", "ckpt_pick", "ckpt_erase", "ckpt_reset"), "#1673")},
 )
 
 AFTER_1346 = replace(
