@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 TRACES ?= ../shared/traces/llama_cpp
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test check bench meta replay docs clean
+.PHONY: help run test check bench meta replay docs coverage clean
 
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
@@ -15,6 +15,7 @@ help:
 	@echo 'make meta     plant faults; each must be caught     make meta'
 	@echo 'make replay   replay recorded traces                make replay TRACES=../shared/traces/llama_cpp'
 	@echo 'make docs     renew the examples in the README      make docs'
+	@echo 'make coverage rules by profiles in the corpus        make coverage'
 	@echo 'make clean    remove the environment and caches     make clean'
 
 run: $(VENV)/.run
@@ -38,6 +39,9 @@ replay: $(VENV)/.run
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m tests.docs.examples
+
+coverage: $(VENV)/.dev
+	$(BIN)/python -m tests.scenarios.coverage
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

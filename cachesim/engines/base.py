@@ -69,7 +69,7 @@ class Draft(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One completion, as a client sends it.
+    """One request, as a client sends it: a "completion", an "infill", or an "embedding", which generates nothing.
 
     ``forced`` holds the generated tokens (n_predict of them at most are taken, the last is never
     evaluated); None lets the engine's sampler choose. ``user_starts`` are the indices in ``prompt`` at
@@ -82,6 +82,7 @@ class Request:
 
     prompt: Tokens
     n_predict: int = 1
+    kind: str = "completion"
     forced: Tokens | None = None
     cache_prompt: bool = True
     id_slot: int = -1

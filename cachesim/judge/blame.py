@@ -61,7 +61,7 @@ Key = tuple[str, Tokens, int, int]
 @dataclass(slots=True)
 class Known:
     """A restore point that exists or existed: usable after lo .. hi of tokens, there from ``born`` on (a time of the
-    ledger's clock). ``lost`` is the change that removed it, at time ``lost_time`` of request ``lost_at``; ``rested``:
+    ledger's clock). ``lost`` is the change that removed it, at time ``lost_clock`` of request ``lost_at``; ``rested``:
     a request ended in this state."""
 
     kind: str
@@ -72,7 +72,7 @@ class Known:
     owner: int = -1
     rested: bool = False
     lost: Changed | None = None
-    lost_time: int = -1
+    lost_clock: int = -1
     lost_at: int = -1
 
     @property
@@ -91,7 +91,7 @@ class Decline(NamedTuple):
 class Start(NamedTuple):
     """How far the ledger had come when a slot was chosen for a request: time, evaluated token lists, decisions."""
 
-    time: int
+    clock: int
     evaluated: int
     asked: int
 
@@ -114,14 +114,14 @@ class Ledger:
     starts: dict[int, Start] = field(default_factory=dict)
     chosen: Start = field(default_factory=lambda: Start(0, 0, 0))
     request: int = -1
-    time: int = 0
+    clock: int = 0
 
     def begin(self, request: int) -> None:
         """The next request is sent."""
         self.request, self.chosen = request, self._now()
 
     def _now(self) -> Start:
-        return Start(self.time, len(self.evaluated), len(self.asked))
+        return Start(self.clock, len(self.evaluated), len(self.asked))
 
     def hear(self, event: Event) -> None:
         """Told of every event of the log."""
@@ -146,7 +146,7 @@ class Ledger:
         return self.request if number < 0 else number
 
     def _compare(self, change: Changed) -> None:
-        self.time += 1
+        self.clock += 1
         now: dict[Key, Known] = {}
         for point in self.look():
             span = clean_span(point, self.cold(point.stored.tokens))
@@ -155,12 +155,12 @@ class Ledger:
             key = (point.stored.kind, point.stored.tokens, *span)
             known = self.present.get(key)
             if known is None:
-                known = Known(*key, born=self.time, owner=point.stored.owner)
+                known = Known(*key, born=self.clock, owner=point.stored.owner)
                 self.ever.append(known)
             now[key] = known
         for key, known in self.present.items():
             if key not in now:
-                known.lost, known.lost_time, known.lost_at = change, self.time, self._owner(change.slot)
+                known.lost, known.lost_clock, known.lost_at = change, self.clock, self._owner(change.slot)
         self.present = now
 
     def settle(self, request: int, slot: int, prompt: Tokens, n_past: int, wrong: bool) -> Account:
@@ -205,7 +205,7 @@ class _Bill(NamedTuple):
         rank = (0, False, False, -1)
         for known in self.ledger.ever:
             far = min(best, known.hi, common_prefix(prompt, known.tokens))
-            if far < known.lo or known.born > self.start.time or (lasting and not known.lasting):
+            if far < known.lo or known.born > self.start.clock or (lasting and not known.lasting):
                 continue
             mine = (far, self._here(known), known.kind != "slot", known.lost_at)
             if mine > rank:
@@ -214,7 +214,7 @@ class _Bill(NamedTuple):
 
     def _here(self, known: Known) -> bool:
         """Was it still there when the request came?"""
-        return known.lost is None or known.lost_time > self.start.time
+        return known.lost is None or known.lost_clock > self.start.clock
 
     def _never(self, prompt: Tokens, best: int, tokens: int) -> Charge:
         """The rule that declined to make the checkpoint nearest below ``best``."""

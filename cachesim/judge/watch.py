@@ -112,7 +112,7 @@ class Watch:
         answer = Answer(number, status or 200, text, max(0, action.id_slot), died=died, done=True)
         judged = Judged(HOLDS, HOLDS)
         if died:
-            judged.answer = Verdict(False, "aborted", answer.error)
+            judged.answer = Verdict(False, "aborted", f"the server process ended: {answer.error}")
         elif action.do == "restore" and status == 200:
             judged.state = self.judge.stored(self.kit.live(self.server, action.id_slot))
         self._found(number, Request(()), answer, judged, NOTHING)

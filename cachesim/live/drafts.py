@@ -25,10 +25,21 @@ def read_drafts(
     if any(e["ev"] == "spec_ckpt" for e in mine):
         return tuple(_with_checkpoints(mine))
     steps = [e for e in mine if e["ev"] == "spec_step"]
-    return tuple(
+    drafts = [
         Draft(e["n_tokens"] - 1 - e["accepted"], int(e.get("drafted", AS_MANY_AS_ALLOWED)), e["accepted"])
         for e in steps
-    )
+    ]
+    if any(draft.drafted == AS_MANY_AS_ALLOWED for draft in drafts):
+        return tuple(drafts)          # an engine that logs every verification, and no lengths
+    return (*drafts, *_unlogged(mine, response, drafts))
+
+
+def _unlogged(events: Sequence[Event], response: Mapping[str, Any], drafts: Sequence[Draft]) -> list[Draft]:
+    """The verification in which the generation stopped logs no step: what the sum of drafted tokens has beyond the
+    logged ones was drafted there, and all of it was right."""
+    left = int(response.get("draft_n", 0)) - sum(draft.drafted for draft in drafts)
+    ends = [int(e["n_tokens"]) for e in events if e["ev"] == "release"]
+    return [Draft(ends[-1] - left - 1, left, left)] if left > 0 and ends else []
 
 
 def _with_checkpoints(events: Sequence[Event]) -> list[Draft]:

@@ -6,6 +6,7 @@ in order. The generated tokens are the recorded ones. A group of requests sent a
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +20,7 @@ from cachesim.live.arrivals import send
 from cachesim.live.streams import in_streams, too_early, without_cut_off
 from cachesim.live.trace import Trace, TraceStep
 
-FIELDS = ("cache_n", "prompt_n", "tokens_cached", "id_slot", "truncated")
+FIELDS = ("cache_n", "prompt_n", "tokens_cached", "id_slot", "truncated", "draft_n_accepted")
 SLOT_FIELDS = ("n_saved", "n_written", "n_restored", "n_read", "n_erased", "status")
 
 
@@ -52,7 +53,8 @@ def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Repl
     if trace.out:
         out.steps_undecided = out.steps
         return out
-    with TemporaryDirectory(prefix="cachesim-") as folder:
+    files = any(step.file for step in trace.steps)
+    with TemporaryDirectory(prefix="cachesim-") if files else nullcontext(".") as folder:
         run = _Run(trace, mode, Path(folder), check if mode != "none" else None)
         for number, step in enumerate(trace.steps):
             run.following = trace.steps[number + 1].events if number + 1 < len(trace.steps) else []

@@ -36,7 +36,6 @@ def make_request(
         children_forced=tuple(tuple(child.get("tokens", ())) for child in children),
         cancel_at=_cancel_at(body, events),
         drafts=read_drafts(events, response, len(prompt), died),
-        draft_else=int(body.get("draft_else", 0)),
     )
 
 

@@ -7,6 +7,7 @@ cannot replay yet is named (``out``), so that it is reported as undecided and ne
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import AbstractSet, Any, Mapping
@@ -22,6 +23,7 @@ MAX_BYTES = 64 << 20
 MAX_DEPTH = 32
 ENGINES = {"llama.cpp": "llama_cpp", "ik_llama.cpp": "ik_llama", "mlx-lm": "mlx_lm"}
 FLAGS = {"llama_cpp": read_flags, "ik_llama": read_ik_flags}
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.S)
 OPERATIONS = ("completion", "chat", "slot", "parallel")
 
 
@@ -101,22 +103,13 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _depth(text: str) -> int:
-    """Deepest nesting of brackets, strings included: an upper bound that needs no parser."""
-    if text.count("[") + text.count("{") <= MAX_DEPTH:
-        return 0
+    """Deepest nesting of brackets outside strings; needs no parser, so it cannot be made to recurse."""
     deep = most = 0
-    quoted = skip = False
-    for c in text:
-        if skip:
-            skip = False
-        elif quoted:
-            skip, quoted = c == "\\", c != '"'
-        elif c == '"':
-            quoted = True
-        elif c in "[{":
+    for piece in _BRACKETS.findall(text):
+        if piece in "[{":
             deep += 1
             most = max(most, deep)
-        elif c in "]}":
+        elif piece in "]}":
             deep -= 1
     return most
 
@@ -126,11 +119,10 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Tra
     why = _missing(path, profile, profiles)
     flags = Flags() if why else FLAGS[profile.partition("@")[0]](data["flags"])
     inexact = {str(entry["i"]) for entry in data["inexact"]}
-    defaults = {**flags.request, "draft_else": int(data["server"].get("n_rs_seq") or 0)}
-    steps = [_step(step, defaults, inexact) for step in data["steps"]]
+    steps = [_step(step, flags.request, inexact) for step in data["steps"]]
     model = data["model"].removeprefix("tiny-").removesuffix(".gguf")
     numbers = frozenset(int(number.split(".")[0]) for number in inexact)
-    return Trace(path, profile, model, data["name"], flags.options, data["server"], numbers, steps, why)
+    return Trace(path, profile, model, data["name"], flags.options, dict(data["server"].items()), numbers, steps, why)
 
 
 def _profile(path: Path, data: dict[str, Any]) -> str:

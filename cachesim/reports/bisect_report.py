@@ -46,7 +46,7 @@ def bisect_report(scenario: Scenario, courses: Sequence[Course]) -> RenderableTy
 
 def _paragraph(number: int, prompt: str, course: Course) -> Text:
     names = list(course.outcomes)
-    out = Text(f"\n{number}  {prompt}\n", "bold")
+    out = Text(f"{number}  {prompt}\n", "bold")
     if not (course.turns or course.beside):
         return out.append(f"   {_said(course.outcomes[names[0]])} under every rule set\n", "dim")
     out.append(f"   {_said(course.outcomes[names[0]])} at {names[0]}\n", "")

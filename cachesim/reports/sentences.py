@@ -100,6 +100,8 @@ FAMILIES: Mapping[str, Any] = {
     "CKPT-BREAK": lambda v, b: f"the chunk goes from {b['start']} to {v}",
     "CKPT-CREATE": _create,
     "CLEAR": lambda v, b: "the checkpoints go with the tokens" if v else f"{b['checkpoints']} checkpoints stay behind",
+    "RS-RM": lambda v, b: f"the state ends at {b['pos']}: removing {b['p0']} and behind is refused",
+    "TASK": lambda v, b: f"a task of the kind {b['kind']}" + (f": {v}" if isinstance(v, str) else ""),
     "DECODE": lambda v, b: f"no room: next attempt with {v} tokens" + (" after a purge" if b["purged"] else ""),
     "END": lambda v, b: f"token {b['n_gen']} of {b['n_predict']}: " + (v[0] or "goes on"),
 }

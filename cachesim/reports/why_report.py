@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cachesim.events import Aborted, Decided, SeqRm
+from cachesim.events import Aborted, Decided
 from cachesim.judge.reasons import reasons
 from cachesim.judge.run import Run
 from cachesim.reports.sentences import sentence
@@ -41,11 +41,10 @@ def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> d
 def _step(event: Any) -> dict[str, Any] | None:
     if isinstance(event, Decided):
         text = sentence(event.rule, event.value, event.because)
-        return {"rule": event.rule, "says": text, "because": {k: _plain(v) for k, v in event.because.items()}}
-    if isinstance(event, SeqRm) and not event.ok:
-        return {"rule": "LC-RS-RM.RM3", "says": f"removing {event.p0} and behind is refused", "because": {}}
+        because = {k: _plain(v) for k, v in event.because.items()}
+        return {"rule": event.rule, "says": text, "value": _plain(event.value), "because": because}
     if isinstance(event, Aborted):
-        return {"rule": "", "says": f"the process ends: {event.text}", "because": {}}
+        return {"rule": "", "says": f"the process ends: {event.text}", "value": None, "because": {}}
     return None
 
 
@@ -63,8 +62,11 @@ def why_report(data: dict[str, Any]) -> RenderableType:
     table = Table(box=None, padding=(0, 1), header_style="dim")
     table.add_column("rule", no_wrap=True)
     table.add_column("says")
+    made = True                       # are checkpoints made at all? Where they are not, nothing is said of each
     for step in data["decisions"]:
-        if not step["rule"].startswith(QUIET):
+        if step["rule"].startswith("LC-CKPT-ON"):
+            made = bool(step["value"])
+        if not step["rule"].startswith(QUIET) and (made or not step["rule"].startswith("LC-CKPT-CREATE")):
             table.add_row(step["rule"], Text(step["says"]))
     limits = f"{data['held']} could have been, {data['best']} were ever evaluated"
     bill = Text(f"  {data['cache_n']} of {data['prompt']} tokens kept; {limits}")

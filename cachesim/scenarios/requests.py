@@ -7,13 +7,13 @@ from typing import Any, Mapping
 
 from cachesim.errors import nearest
 from cachesim.scenarios.fields import Table
-from cachesim.scenarios.schema import ACTIONS, Action
+from cachesim.scenarios.schema import ACTIONS, TASKS, Action
 from cachesim.scenarios.steps import Asked, Pieces, check_asked
 from cachesim.scenarios.words import parse_pieces
 
 _COMPLETION = (
     "prompt", "answer", "n_predict", "cache_prompt", "id_slot", "why", "n_keep", "n_discard", "n_cache_reuse", "n_cmpl",
-    "answers", "cancel_after", "drafts", "draft_else", "together", "after",
+    "task", "answers", "cancel_after", "drafts", "draft_else", "together", "after",
 )  # fmt: skip
 _KEYS = {"save": ("do", "id_slot", "file", "why"), "restore": ("do", "id_slot", "file", "why"),
          "erase": ("do", "id_slot", "why"), "restart": ("do", "why")}  # fmt: skip
@@ -59,6 +59,7 @@ def _completion(table: Table, words: Mapping[str, int]) -> Asked:
         cache_prompt=table.flag("cache_prompt", True),
         id_slot=table.integer("id_slot", -1, low=-1),
         why=table.text("why", ""),
+        task=_task(table),
         n_keep=table.integer("n_keep", 0, low=-1),
         n_discard=table.integer("n_discard", 0, low=0),
         n_cache_reuse=_count(table, "n_cache_reuse"),
@@ -75,6 +76,13 @@ def _completion(table: Table, words: Mapping[str, int]) -> Asked:
     wrong = next((key for key in ("cancel_after", "answers", "answer") if key in table.raw), "prompt")
     table.placed(wrong, check_asked, asked, words)
     return asked
+
+
+def _task(table: Table) -> str:
+    task = table.text("task", TASKS[0])
+    if task not in TASKS:
+        raise table.fault(f"unknown task {task!r}", "task", nearest(task, TASKS) or ", ".join(TASKS))
+    return task
 
 
 def _count(table: Table, key: str) -> int | None:

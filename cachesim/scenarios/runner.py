@@ -16,6 +16,9 @@ from cachesim.engines.registry import EngineKit, engine_of
 from cachesim.events import Log
 from cachesim.scenarios.schema import Action, Scenario, Step
 
+DEAD = "before this step"
+"""The error of whoever asks a server whose process has ended."""
+
 
 class Watcher(Protocol):
     """What a runner tells. Steps are numbered from 0."""
@@ -64,7 +67,7 @@ def _groups(steps: Sequence[Step]) -> Iterator[tuple[int, list[Step]]]:
     """Steps that are sent together, with the number of the first."""
     first, group = 0, list(steps[:1])
     for number, step in enumerate(steps[1:], 1):
-        if step.together:
+        if step.together and group[-1].action is None:
             group.append(step)
             continue
         yield first, group
@@ -97,6 +100,8 @@ class _Stage:
             self.watcher.begins(number, step)
             request = placed(step, self.server)
             waiting[number] = request, self.server.submit(request)
+            if self.server.dead:
+                waiting[number][1].error = DEAD
         while self.server.working:
             self._iterate(waiting)
         self._tell(waiting, everything=True)
@@ -122,7 +127,7 @@ class _Stage:
             reply: Mapping[str, Any] = {"status": 200}
         elif self.server.dead:
             self.log.mark()
-            reply = {"status": 0, "error": "the server process has ended"}
+            reply = {"status": 0, "error": DEAD}
         else:
             reply = self.server.slot(action.do, action.id_slot, self.folder / action.file if action.file else None)
         self.watcher.acted(number, action, reply)

@@ -15,8 +15,8 @@ Allowed = tuple[int, ...]
 DEFAULT_PROFILE = "llama_cpp@head"
 ENGINES = ("llama_cpp", "ik_llama", "mlx_lm")
 MODELS = (
-    "llama", "gemma3", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid", "gemma3l6",
-    "qwen35d64", "qwen35d64mtp", "deepseek4",
+    "llama", "gemma3", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid",
+    "gemma3l6", "qwen35d64", "qwen35d64mtp", "deepseek4",
 )  # fmt: skip
 
 MAX_TOKENS = 1_000_000       # prompts and generated tokens of one scenario, together
@@ -68,6 +68,7 @@ IK_OPTIONS: Mapping[str, Option] = {
 OPTIONS_OF: Mapping[str, Mapping[str, Option]] = {"llama_cpp": OPTIONS, "ik_llama": IK_OPTIONS}
 
 SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp", "mtp")
+TASKS = ("completion", "infill", "embedding")
 ACTIONS = ("save", "restore", "erase", "restart")
 
 LOWEST: Mapping[str, int] = {"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": 1}

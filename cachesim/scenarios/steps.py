@@ -23,6 +23,7 @@ class Asked(NamedTuple):
     cache_prompt: bool = True
     id_slot: int = -1
     why: str = ""
+    task: str = "completion"
     n_keep: int = 0
     n_discard: int = 0
     n_cache_reuse: int | None = None
@@ -69,6 +70,7 @@ def _step(asked: Asked, words: Mapping[str, int]) -> Step:
     request = Request(
         prompt=prompt,
         n_predict=_predicted(asked, words),
+        kind=asked.task,
         forced=None if asked.answer is None else expand(asked.answer, words),
         cache_prompt=asked.cache_prompt,
         id_slot=asked.id_slot,
@@ -118,7 +120,7 @@ def _text(asked: Asked, words: Mapping[str, int]) -> str:
 def _more(asked: Asked, words: Mapping[str, int]) -> Iterator[str]:
     """What the notation has no sign for. The one-line form cannot be read back with these braces."""
     plain = Asked(())
-    for name in ("n_keep", "n_discard", "n_cache_reuse", "n_cmpl", "cancel_after", "draft_else"):
+    for name in ("task", "n_keep", "n_discard", "n_cache_reuse", "n_cmpl", "cancel_after", "draft_else"):
         if getattr(asked, name) != getattr(plain, name):
             yield f"{name}={getattr(asked, name)}"
     if asked.answers:

@@ -2,7 +2,7 @@
 
 Greedy cover, cheapest bytes per new thing first; whether this build can replay a file is not asked. To be covered:
 every model, every workload, every kind of event per rule set, every file of commit 3f545be with a wrong answer that is
-no consequence of a shift, every workload with other wrong answers. Of each older rule set three files at most, those
+no consequence of a shift, every workload with other wrong answers. Of each older rule set two files at most, those
 that show most kinds of events and wrong answers for their size. The same input gives the same choice.
 Run: python tests/data/choose.py [../shared/traces]
 """
@@ -23,8 +23,8 @@ OLDER = tuple(f"llama_cpp_history/{p}" for p in (
     "late-2025", "hybrid-first", "swa-first",
 ))  # fmt: skip
 OTHERS = ("ik_llama",)     # another engine: its models, kinds of events and wrong answers, not every workload
-MOST = 3                 # files of an older rule set
-LIMIT = (2 << 20) + (850 << 10)
+MOST = 2                 # files of an older rule set
+LIMIT = (2 << 20) + (100 << 10)
 
 Thing = tuple[str, ...]
 
@@ -64,7 +64,7 @@ def few(shown: dict[Path, set[Thing]], most: int) -> list[Path]:
     size = {path: path.stat().st_size for path in shown}
     chosen: list[Path] = []
     while left and len(chosen) < most:
-        best = min(shown, key=lambda path: (-len(shown[path] & left) / size[path] ** 0.5, str(path)))
+        best = min(shown, key=lambda path: (-len(shown[path] & left) / size[path] ** 0.7, str(path)))
         chosen.append(best)
         left -= shown[best]
     return chosen

@@ -8,6 +8,8 @@ import pytest
 
 from cachesim.cli import COMMANDS
 from tests.docs.examples import PICTURE, README, ROOT, examples, picture, run
+from tests.replay.test_full import RECORDED as FULL
+from tests.replay.test_history import RECORDED as OLDER
 
 TEXT = README.read_text()
 
@@ -34,6 +36,15 @@ def test_links_lead_somewhere():
 def test_commands_exist():
     named = set(re.findall(r"`cachesim ([a-z]+)", TEXT))
     assert named <= set(COMMANDS)
+
+
+def test_the_figures_are_those_that_the_replay_tests_demand():
+    older = {**{name: rest[1:] for name, rest in OLDER.items()},
+             **{name: rest[:2] for name, rest in FULL.items() if "history" in name}}  # fmt: skip
+    steps, events = (sum(figure[k] for figure in older.values()) for k in (0, 1))
+    assert f"| 741 | {steps:,} | {events:,} | {steps:,} |" in TEXT
+    steps, events = FULL["llama_cpp"][:2]
+    assert f"| 409 | {steps:,} | {events:,} | {steps:,} |" in TEXT
 
 
 def test_make_targets_exist():

@@ -1,4 +1,4 @@
-"""One-line faults over memory and rules. Each must be found by the tests; ``unseen``: no recorded trace shows it."""
+"""One-line faults over memory and rules. Each must be found by the tests; ``named``: the issue asks for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Fault(NamedTuple):
     name: str
     old: str
     new: str
-    unseen: bool = False
+    named: bool = False
 
 
 FAULTS = [

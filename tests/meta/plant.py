@@ -16,8 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 GROUPS = {
     "unit": ["tests/unit/engines"],
-    "property": [f"tests/properties/test_{name}.py" for name in ("memory_ops", "server_histories", "server_quality")],
     "replay": ["tests/replay/test_selection.py", "-k", "every_verdict"],
+    "property": [f"tests/properties/test_{name}.py" for name in ("memory_ops", "server_histories", "server_quality")],
 }  # fmt: skip
 ENGINE = "cachesim/engines/llama_cpp"
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "meta", "house", "scenarios")
@@ -39,7 +39,7 @@ class Copy:
         done = subprocess.run(
             command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=600, check=False
         )
-        failed = re.search(r"^FAILED \S*/(\S+?)(?: - .*)?$", done.stdout, re.MULTILINE)
+        failed = re.search(r"^FAILED (?:\S*/)?(\S+?\.py::.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
         return done.returncode, failed[1] if failed else ""
 
     def origin(self) -> Path:

@@ -9,6 +9,7 @@ from tests.meta.plant import GROUPS, ROOT, Copy
 
 pytestmark = pytest.mark.meta
 PASSED, FAILED = 0, 1
+ENOUGH = 2          # groups of tests that caught a fault; the rest need not run
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +33,11 @@ def test_a_planted_fault_is_caught(copy, table, fault):
             assert code in (PASSED, FAILED), f"{group}: pytest ended with {code}"
             if code == FAILED:
                 caught[group] = test
+            if len(caught) == ENOUGH:
+                break
     assert caught
 
 
-def test_what_the_traces_cannot_see_is_among_the_faults():
-    assert sum(fault.unseen for fault in FAULTS) >= 5
+def test_those_that_the_issue_asks_for_are_among_the_faults():
+    assert len(FAULTS) >= 14
+    assert sum(fault.named for fault in FAULTS) >= 5

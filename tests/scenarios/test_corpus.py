@@ -30,19 +30,28 @@ SCENARIOS = {scenario.id: scenario for scenario in load_all(find([CORPUS]), set(
 RUNS = [(name, profile) for name, scenario in SCENARIOS.items() for profile in scenario.profiles]
 BROKEN = [(name, profile) for name, profile in RUNS if (e := SCENARIOS[name].expect.get(profile)) and e.broken]
 
-INSIDE_THE_MEMORY = {"LC-RS-RM.RM3": "rs_rm", "LC-KV-STATE.WINDOW": "kv_state"}
+INSIDE_THE_MEMORY = {"LC-KV-STATE.WINDOW": "kv_state"}
+"""Rules that the memory asks without a line in the log, and the profile's field that holds them."""
+
 ASKED_QUIETLY = {
     "IK-CKPT-FIRST.ALWAYS", "IK-CKPT-FIRST.NO-TOLERANCE", "IK-SEQ-RM", "IK-SPEC-COMMIT.AHEAD", "IK-SPEC-COMMIT.LEVEL",
     "IK-SPEC-PURGE.KEEP", "IK-SPEC-PURGE.KNOWN", "IK-WINDOW.COMPACT", "IK-WINDOW.WHOLE",
 }
 """Rules of ik_llama.cpp that are asked without a line in the log."""
 
-"""Rules that the memory asks without a line in the log, and the profile's field that holds them."""
-
+QUIET = "asked without a line in the log; tests/unit/engines/llama_cpp/test_history.py asks whether it is"
 NOT_YET: dict[str, str] = {
+    **dict.fromkeys((
+        "LC-CKPT-AFTER.NEVER", "LC-CKPT-COUNT.BATCH", "LC-CKPT-COUNT.OWN", "LC-CKPT-PERIODIC.NONE",
+        "LC-CKPT-REPLACE.NONE", "LC-CKPT-TOLD.GONE", "LC-CKPT-TOLD.NEWEST", "LC-CKPT-TOLD.NEXT", "LC-KV-STATE.RING",
+        "LC-PC-ASK.PC4", "LC-RS-RM.RM1",
+    ), QUIET),
+    "LC-CKPT-RESTORE.RE3": "between two profiles (b8166 to b8256): none has it",
+    "LC-PC-UPDATE.PC0": "between two profiles (b6723 to b6755): none has it",
+    "LC-IDLE-PURGE.NONE": "slots of those builds share the context equally, so that no shortage arises",
     "IK-SHIFT": "a context shift is replayed from a recording, no scenario has one",
     "IK-PROMPT-SHIFT": "a prompt cut to fit is replayed from a recording, no scenario has one",
-}
+}  # fmt: skip
 """Rules that no scenario reaches, with the reason. One that is reached has to leave this list."""
 
 
@@ -86,7 +95,7 @@ def test_accounts_balance(name: str, profile: str) -> None:
 @pytest.mark.parametrize(("name", "profile"), RUNS)
 def test_cached_and_computed_tokens_make_up_the_prompt(name: str, profile: str) -> None:
     for one in played(name, profile).requests:
-        if one.answer.status == 200:
+        if one.answer.status == 200 and not one.answer.died and not one.answer.cancelled:
             assert one.answer.cache_n + one.answer.prompt_n == len(one.request.prompt)
 
 
@@ -101,7 +110,7 @@ def test_file_is_complete(name: str) -> None:
 
 
 def test_corpus_is_not_empty_and_names_every_profile() -> None:
-    assert len(SCENARIOS) >= 84
+    assert len(SCENARIOS) >= 170
     assert {profile for _, profile in RUNS} == set(profiles())
 
 
@@ -114,7 +123,8 @@ def test_no_two_files_ask_the_same() -> None:
     seen: dict[tuple[Any, ...], str] = {}
     twins = []
     for name, scenario in SCENARIOS.items():
-        key = (tuple(step.request for step in scenario.steps), scenario.model, tuple(sorted(scenario.server.items())))
+        steps = tuple(replace(step, why="", text="") for step in scenario.steps)
+        key = (steps, scenario.model, tuple(sorted(scenario.server.items())))
         if key in seen:
             twins.append((seen[key], name))
         seen[key] = name
@@ -143,7 +153,7 @@ def test_the_list_of_exceptions_is_not_longer_than_needed() -> None:
 
 @pytest.mark.parametrize(("rule", "field"), INSIDE_THE_MEMORY.items())
 def test_rules_inside_the_memory_are_asked(rule: str, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    scenario = SCENARIOS["lesson-window-restore" if field == "kv_state" else "lesson-hybrid"]
+    scenario = SCENARIOS["lesson-window-restore"]
     asked: list[str] = []
     rules = PROFILES["llama_cpp@head"]
     monkeypatch.setitem(PROFILES, rules.name, replace(rules, **{field: _spy(getattr(rules, field), asked)}))

@@ -6,6 +6,7 @@ Source: llama.cpp tools/server/server-context.cpp update_slots, state STARTED (3
 from __future__ import annotations
 
 from cachesim import events as ev
+from cachesim.engines.base import rule_id
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.rules.checkpoint_use import Need
 from cachesim.engines.llama_cpp.rules.facts import Ask, Resume
@@ -27,6 +28,9 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
         )
         srv.fail(slot, 400, text)
         return False
+    whole = srv.rules.task_whole(request.kind, len(prompt), srv.settings.n_ubatch)
+    if whole.value:
+        return _begin_whole(srv, slot, task, srv.decide(whole, slot) == "whole")
     lcp = common_prefix(slot.tokens, list(prompt))
     asked = srv.rules.n_past(lcp, request.cache_prompt)
     n_past: int = reuse(srv, slot, task, srv.decide(asked, slot))
@@ -39,6 +43,18 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
         srv.emit(ev.NeedOne(slot.id, task.id, resume.n_past, len(prompt)))
     task.answer.cache_n = n_past
     del slot.tokens[n_past:]
+    srv.changed(slot, "truncated", task.answer.deciding)
+    return True
+
+
+def _begin_whole(srv: Core, slot: Slot, task: Task, fits: bool) -> bool:
+    """A prompt that cannot be split starts from nothing; the slot's checkpoints are not even looked at."""
+    if not fits:
+        text = f"input ({len(task.request.prompt)} tokens) is too large to process. increase the physical batch size"
+        srv.fail(slot, 500, f"{text} (current batch size: {srv.settings.n_ubatch})")
+        return False
+    task.answer.deciding, task.answer.restored, slot.reused = rule_id(srv.rules.task_whole), False, 0
+    slot.tokens.clear()
     srv.changed(slot, "truncated", task.answer.deciding)
     return True
 

@@ -41,13 +41,19 @@ class Core(Driver):
         self.memory = Memory(
             kind, self.settings.sizes, model,
             keep=lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value,
-            refuses=lambda pos, p0, p1: rules.rs_rm(pos, p0, p1).value,
+            refuses=self._refuses,
             emit=log.emit,
             habits=Habits(rules.kv_read().value, rules.kv_undo().value),
         )
         self.context = Context(self.memory, model, self.settings.n_batch, self.settings.n_ubatch, log.emit)
         self.dft = self._draft_context(self.settings.draft)
         self.both = CommonMemory(self.memory, self.dft.memory if self.dft else None)
+        sizes = self.settings.sizes
+        for asked in (
+            rules.n_swa(kind.n_swa, sizes.swa_full), rules.kv_read(), rules.kv_undo(),
+            rules.slot_ctx(sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq),
+        ):
+            self.decide(asked, None)
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
         self.cache = PromptCache(rules, self.both, limits, log) if self.settings.has_cache else None
         self.slots = [Slot(i) for i in range(self.settings.n_slots)]
@@ -64,6 +70,11 @@ class Core(Driver):
         sizes = self.settings.sizes._replace(n_rs_seq=0)
         memory = Memory(kind, sizes, None, self.memory.keep, self.memory.refuses, self.log.emit)
         return Context(memory, None, self.settings.n_batch, self.settings.n_ubatch, self.log.emit)
+
+    def _refuses(self, pos: int, p0: int, p1: int) -> bool:
+        """RS-RM. Written down where it says no."""
+        refused = self.rules.rs_rm(pos, p0, p1)
+        return bool(refused.value and self.decide(refused, None))
 
     def drop(self, slot: Slot, which: Decision, told: Rule) -> list[Ckpt]:
         """Checkpoints leave a slot; returns, for each, the one that the log names."""

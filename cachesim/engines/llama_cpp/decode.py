@@ -9,7 +9,7 @@ from cachesim import events as ev
 from cachesim.engines.base import Output, rule_id
 from cachesim.engines.llama_cpp.children import activate_children
 from cachesim.engines.llama_cpp.core import Core
-from cachesim.engines.llama_cpp.draft import mirror, tell_step, verify
+from cachesim.engines.llama_cpp.draft import count_accepted, mirror, tell_step, verify
 from cachesim.engines.llama_cpp.fill import checkpoint_after_prompt
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
@@ -51,7 +51,7 @@ def _count_prompt(srv: Core, start: int, stop: int) -> None:
 
 def purge_idle(srv: Core) -> bool:
     """IDLE-PURGE: if the rule allows it, the first idle slot that holds something is emptied, unsaved."""
-    if not srv.rules.idle_purge(srv.settings.unified).value:
+    if not srv.decide(srv.rules.idle_purge(srv.settings.unified), None):
         return False
     for slot in srv.slots:
         if not slot.busy and slot.tokens:
@@ -95,6 +95,9 @@ def _spoken(srv: Core, slot: Slot, task: Task) -> None:
     if slot.state is State.DONE_PROMPT:
         checkpoint_after_prompt(srv, slot, task)
     slot.at, slot.state = -1, State.GENERATING
+    if srv.rules.task_whole(task.request.kind, len(task.request.prompt), srv.settings.n_ubatch).value:
+        srv.release(slot)                       # an embedding is complete with its prompt
+        return
     take(srv, slot, task, srv.sampler(slot.tokens, task.request, slot.n_gen))
 
 
@@ -105,10 +108,12 @@ def _verified(srv: Core, slot: Slot, task: Task) -> None:
     slot.at = -1
     if ids is None:
         return
+    accepted = count_accepted(ids, replayed)
+    task.answer.draft_n_accepted += accepted
     for token in ids:
         if take(srv, slot, task, token):
             return
-    tell_step(srv, slot, ids, replayed)
+    tell_step(srv, slot, accepted)
     slot.draft = []
 
 

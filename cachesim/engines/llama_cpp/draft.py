@@ -95,9 +95,11 @@ def _go_back(srv: Core, slot: Slot, ids: list[int]) -> None:
     slot.draft, slot.replay = ids, True
 
 
-def tell_step(srv: Core, slot: Slot, ids: list[int], replayed: bool) -> None:
+def count_accepted(ids: list[int], replayed: bool) -> int:
+    """Drafted tokens that were right; the last replayed one was never drafted."""
+    return len(ids) - 1 - (1 if replayed and len(ids) > 1 else 0)
+
+
+def tell_step(srv: Core, slot: Slot, accepted: int) -> None:
     """What the log says of a verification after which the generation goes on."""
-    accepted = len(ids) - 1 - (1 if replayed and len(ids) > 1 else 0)
-    if slot.task is not None:
-        slot.task.answer.draft_n_accepted += accepted
     srv.emit(ev.SpecStep(slot.id, slot.id_task, accepted, len(slot.draft), len(slot.tokens)))

@@ -19,12 +19,11 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
     start, prompt = len(slot.tokens), task.request.prompt
     chunk = Chunk(
         start, len(prompt), srv.settings.n_batch - len(batch), srv.settings.n_batch, srv.settings.n_ubatch,
-        task.request.user_starts, srv.settings.min_step, _are_made(srv, slot), slot.reused,
+        task.request.user_starts, srv.settings.min_step, _are_made(srv, slot, task), slot.reused,
     )
     stop: int = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot)
     slot.tokens.extend(prompt[start:stop])
-    for pos in range(start, stop):
-        batch.add(prompt[pos], pos, slot.id, False)
+    batch.extend(prompt[start:stop], start, slot.id)
     slot.fed = (len(batch) - (stop - start), len(batch))
     if stop == len(prompt):
         slot.state = State.DONE_PROMPT
@@ -33,8 +32,11 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
     consider_checkpoint(srv, slot, task, chunk, stop, len(batch))
 
 
-def _are_made(srv: Core, slot: Slot) -> bool:
-    """CKPT-ON."""
+def _are_made(srv: Core, slot: Slot, task: Task) -> bool:
+    """CKPT-ON, for tasks that leave checkpoints at all. Written down where they do not."""
+    kind = srv.rules.task_caches(task.request.kind)
+    if not (kind.value or srv.decide(kind, slot)):
+        return False
     on = srv.rules.ckpt_on(srv.settings.max_checkpoints, srv.settings.exact, srv.settings.window)
     return bool(srv.decide(on, slot))
 

@@ -49,13 +49,19 @@ def available(srv: Core, task: Task) -> Slot | None:
     slot = srv.slots[choice.slot]
     srv.decide(decision, slot)
     slot.loaded = False
-    if choice.update and srv.cache is not None and srv.rules.pc_ask(len(slot.tokens)).value:
+    if choice.update and srv.cache is not None and _is_asked(srv, slot, request.kind):
         srv.emit(ev.PcBegin())
         srv.cache.save(slot)
         if not srv.cache.load(slot, prompt):
             srv.clear(slot)
         srv.cache.update()
     return slot
+
+
+def _is_asked(srv: Core, slot: Slot, kind: str) -> bool:
+    """PC-ASK, for tasks that ask at all. Written down where it says no."""
+    asks = (srv.rules.task_caches(kind), srv.rules.pc_ask(len(slot.tokens)))
+    return all(ask.value or srv.decide(ask, slot) for ask in asks)
 
 
 def _tell_choice(srv: Core, facts: Sequence[SlotFacts], choice: Choice | None, asked: int, id_slot: int) -> None:

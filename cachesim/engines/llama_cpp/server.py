@@ -112,7 +112,10 @@ class Server(Core):
         task = slot.task
         if task is None or slot.state not in (State.STARTED, State.PROMPT):
             return
-        if slot.state is State.PROMPT or begin_prompt(self, slot, task):
+        if slot.state is not State.PROMPT and not begin_prompt(self, slot, task):
+            return
+        whole = self.rules.task_whole(task.request.kind, len(task.request.prompt), self.settings.n_ubatch).value
+        if not whole or len(batch) + len(task.request.prompt) <= self.settings.n_batch:
             add_prompt(self, slot, task, batch)
 
     def _die(self, text: str) -> None:

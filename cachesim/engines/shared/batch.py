@@ -34,6 +34,14 @@ class Batch:
         self.seq.append(seq)
         self.out.append(out)
 
+    def extend(self, tokens: Sequence[int], pos0: int, seq: int) -> None:
+        """Append consecutive tokens of one sequence, none of which speaks."""
+        n = len(tokens)
+        self.tokens.extend(tokens)
+        self.pos.extend(range(pos0, pos0 + n))
+        self.seq.extend([seq] * n)
+        self.out.extend([False] * n)
+
     def __len__(self) -> int:
         return len(self.tokens)
 

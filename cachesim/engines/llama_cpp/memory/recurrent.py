@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Callable, Sequence
 
 from cachesim.engines.llama_cpp.memory.attention import Emit
-from cachesim.engines.llama_cpp.memory.recurrent_slots import Cell, Meta, find_slot
+from cachesim.engines.llama_cpp.memory.recurrent_slots import Cell, Meta, find_slot, goes_on
 from cachesim.engines.llama_cpp.memory.state import RecurrentShape, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.errors import Crash
@@ -155,7 +155,9 @@ class RecurrentCache:
     # --- decoding ---------------------------------------------------------------------------------------------
 
     def prepare(self, ubatches: Sequence[Ubatch]) -> bool:
-        """Would every ubatch in turn find a place? Tried on a copy."""
+        """Would every ubatch in turn find a place? Tried on a copy, unless every sequence just goes on where it is."""
+        if len(ubatches) == 1 and goes_on(self.meta, ubatches[0]):
+            return True
         trial = self.meta.copy()
         return all(find_slot(trial, ubatch, self.emit) is not None for ubatch in ubatches)
 

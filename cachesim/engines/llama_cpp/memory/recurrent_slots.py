@@ -39,9 +39,23 @@ class Meta:
         return Meta([replace(c, seqs=set(c.seqs)) for c in self.cells], list(self.tail), self.head, self.used)
 
 
+def goes_on(meta: Meta, ubatch: Ubatch) -> bool:
+    """Is this one sequence that goes on in a cell of its own, at the next position? The common case."""
+    if len(ubatch.runs) != 1:
+        return False
+    run = ubatch.runs[0]
+    tail = meta.tail[run.seq] if 0 <= run.seq < len(meta.tail) else -1
+    return tail >= 0 and len(meta.cells[tail].seqs) == 1 and meta.cells[tail].pos + 1 == run.pos0
+
+
 def find_slot(meta: Meta, ubatch: Ubatch, emit: Emit) -> list[tuple[int, int]] | None:
     """RS-SLOT: give each sequence of the ubatch a cell of its own, contiguous and in order. Returns
     (cell, row its state comes from; -1 = zeroed) for every cell of the stretch; None = no place."""
+    if goes_on(meta, ubatch):
+        meta.head = tail = meta.tail[ubatch.runs[0].seq]
+        cell = meta.cells[tail]
+        source, cell.src, cell.pos = cell.src, tail, cell.pos + ubatch.n
+        return [(tail, source)]
     if meta.head > meta.used + 2 * len(ubatch.runs):
         meta.head = 0
     if any(not 0 <= run.seq < len(meta.cells) for run in ubatch.runs):

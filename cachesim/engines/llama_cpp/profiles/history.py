@@ -149,7 +149,7 @@ HYBRID_FIRST = replace(
     ckpt_erase=old_use.erase_er1_newest_first,     # the order only
     rs_rm=memory.rs_rm_1,                    # until #17009
     kv_read=memory.read_together,            # until #17982
-    kv_undo=memory.undo_used,
+    kv_undo=memory.undo_used,                # inferred: only swa-first shows it
     least_batch=64,                          # recorded (server.n_batch), though the history names swa-first only
     ctx_pad=32,                              # until #17046
     window_pad=32,                           # until between b6685 and b7789; history section 2, SWA state
@@ -159,6 +159,7 @@ HYBRID_FIRST = replace(
         **without(LATE_2025, launch="is_child"), "slot_by_lcp": frozenset({"f_keep"}), "slot_by_lru": frozenset(),
     },
     ended={"ctx_pad": "#17046", "defaults": "#16391"},
+    inferred=("kv_undo",),
 )
 
 SWA_FIRST = replace(
@@ -182,4 +183,5 @@ SWA_FIRST = replace(
         **without(HYBRID_FIRST, batch="n_tokens", slot_by_lcp="thold", ckpt_invalidate="n_swa"),
     },
     ended={"n_swa": "#16382", "defaults": "#15913"},
+    inferred=("rs_rm",),                     # no recurrent model was recorded
 )

@@ -30,6 +30,8 @@ class Rules:
     n_swa: Rule
     slot_ctx: Rule
     slot_select: Rule
+    task_caches: Rule
+    task_whole: Rule
     pc_ask: Rule
     pc_alloc: Rule
     pc_load: Rule

@@ -58,8 +58,8 @@ def break_cr10(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 @rule("LC-CKPT-BREAK.CR7")
 def break_cr7(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
     """The two marks before the end, and the last user message even where no checkpoint is ever made.
-    Source: llama.cpp tools/server/server-context.cpp update_slots (7c158fbb4), #22929 (b9310) to #24176; history section
-    7, 3."""
+    Source: llama.cpp tools/server/server-context.cpp update_slots (7c158fbb4), #22929 (b9310) to #24176;
+    history section 7, 3."""
     breaks = [*(marks_before_end(chunk) if chunk.do else ()), *chunk.starts[-1:]]
     return Decision("LC-CKPT-BREAK.CR7", first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 

@@ -77,6 +77,8 @@ def read_together() -> Decision:
 @rule("LC-KV-UNDO.ALL")
 def undo_all() -> Decision:
     """A batch that was tried out is taken back without a trace. Value: do cells purged besides stay purged?
+    Not proven: prepare() reads like LC-KV-UNDO.USED in later copies too, but no recording from late-2025 to head
+    shows a difference between the two.
     Source: llama.cpp src/llama-kv-cache.cpp prepare (3f545be); spec 2.3 KV-PREPARE."""
     return Decision("LC-KV-UNDO.ALL", False, {})
 
@@ -85,7 +87,8 @@ def undo_all() -> Decision:
 @rule("LC-KV-UNDO.USED")
 def undo_used() -> Decision:
     """Only the cells that the batch would have used are put back; what was purged beside them is lost before the first
-    token is evaluated. It shows where a ring was read back in another order (LC-KV-READ.TOGETHER).
+    token is evaluated. It shows where a ring was read back in another order (LC-KV-READ.TOGETHER). Recorded in
+    swa-first only; inferred for hybrid-first, where no recording tells.
     Source: llama.cpp src/llama-kv-cache.cpp prepare, apply_ubatch (d32e03f44); recorded in
     swa-first/gemma3l6-branch-3596 and gemma3l6-truncated-3605."""
     return Decision("LC-KV-UNDO.USED", True, {})

@@ -78,7 +78,7 @@ def break_cr0(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
     return Decision("LC-CKPT-BREAK.CR0", first_break(chunk, ()), {"start": chunk.start, "breaks": ()})
 
 
-# [Gone in llama_cpp@base-24035]
+# [Gone in llama_cpp@two-ends]
 @rule("LC-CKPT-PERIODIC.CR4")
 def periodic_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
     """Far from the end a checkpoint is due if the last one (or the beginning) is ``min_step`` tokens back: the number

@@ -16,6 +16,23 @@ def n_past_lcp(lcp: int, cache_prompt: bool) -> Decision:
     return Decision("LC-NPAST-LCP", lcp if cache_prompt else 0, {"lcp": lcp, "cache_prompt": cache_prompt})
 
 
+@rule("LC-TASK.COMPLETION")
+def completions_only(kind: str) -> Decision:
+    """Only a completion asks the prompt cache and leaves checkpoints; an infill or an embedding trims and overwrites
+    its slot all the same. Value: does this task? No recording shows the others: from the text only.
+    Source: llama.cpp tools/server/server-context.cpp get_available_slot, update_slots (3f545be); spec 3.4, 3.10."""
+    return Decision("LC-TASK.COMPLETION", kind == "completion", {"kind": kind})
+
+
+@rule("LC-TASK.WHOLE")
+def whole_prompt(kind: str, n_tokens: int, n_ubatch: int) -> Decision:
+    """An embedding (pooled over all tokens) is evaluated in one ubatch and from nothing. Value: "" = not such a task,
+    "whole", or "too large". From the text only.
+    Source: llama.cpp tools/server/server-context.cpp update_slots, can_split (3f545be); spec 3.9."""
+    value = "" if kind != "embedding" else "whole" if n_tokens <= n_ubatch else "too large"
+    return Decision("LC-TASK.WHOLE", value, {"kind": kind, "n_tokens": n_tokens, "n_ubatch": n_ubatch})
+
+
 @rule("LC-NPAST-ONE")
 def need_one(n_past: int, n_tokens: int) -> Decision:
     """At least one token is evaluated, so that there are logits: a prompt that is held whole gives one back.

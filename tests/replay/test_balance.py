@@ -1,0 +1,52 @@
+"""Does the bill of lost tokens add up on what real clients sent? Recordings, run as scenarios."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cachesim.engines.base import Request
+from cachesim.engines.registry import profiles
+from cachesim.judge.run import run_judged
+from cachesim.live.trace import Trace, read_trace
+from cachesim.scenarios.options import filled
+from cachesim.scenarios.schema import Action, Scenario, Step
+from tests.replay.verdicts import DATA
+
+TRACES = DATA.parents[2] / "shared" / "traces"
+FEW = sorted((DATA / "llama_cpp").glob("*.json"))
+
+
+def as_scenario(trace: Trace) -> Scenario:
+    """The same requests as a scenario; of those sent at the same time the order may differ from the recorded one."""
+    steps = []
+    for step in trace.steps:
+        if step.action:
+            steps.append(Step(Request(()), "", action=Action(step.action, step.id_slot, step.file)))
+        for k, member in enumerate(step.members):
+            steps.append(Step(request=member.request, text="", together=k > 0))
+    return Scenario(
+        id=trace.name, title="", source=("recorded",), why="", engine="llama_cpp", model=trace.model,
+        profiles=(trace.profile,), server=filled(trace.flags), words={}, steps=tuple(steps),
+    )
+
+
+def balances(path: Path) -> list[tuple[int, object]]:
+    """Requests whose charges do not add up, or that charge the same token twice."""
+    trace = read_trace(path, profiles())
+    run = run_judged(as_scenario(trace), trace.profile, "provenance")
+    accounts = [(i, one.account) for i, one in enumerate(run.requests)]
+    return [(i, a) for i, a in accounts if not a.balanced or any(charge.tokens <= 0 for charge in a.charges)]
+
+
+@pytest.mark.parametrize("path", FEW, ids=lambda path: path.stem)
+def test_charges_add_up(path):
+    assert balances(path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (TRACES / "llama_cpp").is_dir(), reason=f"the full set of recorded traces is not at {TRACES}")
+@pytest.mark.parametrize("path", sorted(TRACES.glob("llama_cpp*/**/*.json")), ids=lambda path: path.stem)
+def test_charges_add_up_on_the_full_set(path):
+    assert balances(path) == []

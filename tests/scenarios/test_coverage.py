@@ -1,0 +1,38 @@
+"""Does the corpus add something with every scenario that it counts, and is counting done as it says?"""
+
+from __future__ import annotations
+
+from cachesim.engines.registry import profiles
+from cachesim.scenarios.load import find, load_all
+from tests.scenarios.coverage import CORPUS, Seen, combinations_of, counting, differing, play, table
+
+HEAD, BASE = "llama_cpp@head", "llama_cpp@base-24143"
+
+
+def one(scenario, profile=HEAD, cited=("A",), asked=("A",)):
+    return Seen(scenario, profile, frozenset(asked), frozenset(cited))
+
+
+def test_a_scenario_counts_by_what_no_earlier_one_has():
+    runs = [one("a"), one("b"), one("c", cited=("A", "B")), one("d", cited=())]
+    assert counting(runs) == {"a": 1, "b": 0, "c": 1, "d": 0}
+
+
+def test_two_profiles_count_by_the_rules_in_which_they_differ_and_that_were_asked():
+    apart = differing(HEAD, BASE)
+    assert {"LC-SLOT-SELECT.SL2", "LC-SLOT-SELECT.SL3"} <= apart and "LC-NPAST-LCP" not in apart
+    mine = [one("a", HEAD, asked=("LC-SLOT-SELECT.SL3",)), one("a", BASE, asked=("LC-SLOT-SELECT.SL2", "LC-NPAST-LCP"))]
+    assert ("differ", frozenset({"LC-SLOT-SELECT.SL2", "LC-SLOT-SELECT.SL3"})) in combinations_of(mine)
+    assert not any(kind == "differ" for kind, _ in combinations_of([one("a"), one("a", BASE)]))
+
+
+def test_the_table_has_a_line_for_every_rule_and_names_the_profiles():
+    lines = table([one("a", asked=("X", "Y")), one("b", BASE, asked=("Y",))])
+    assert [line.split() for line in lines[1:3]] == [["X", "1", "."], ["Y", "1", "1"]]
+    assert [line.split()[1] for line in lines[3:]] == [HEAD, BASE]
+
+
+def test_forty_scenarios_of_the_catalogue_count():
+    scenarios = load_all(find([CORPUS]), set(profiles()))
+    new = counting(play(scenarios))
+    assert sum(n > 0 for name, n in new.items() if name.startswith("lc-")) >= 40

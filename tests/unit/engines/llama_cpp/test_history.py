@@ -1,0 +1,188 @@
+"""Each older build follows the rules that the history document gives it, and nobody forgets to ask them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from cachesim.engines.base import RULES
+from cachesim.engines.llama_cpp import profiles as package
+from cachesim.engines.llama_cpp.profiles import BESIDE, LINE, PROFILES, changes, differences, mixed, rule_fields
+from cachesim.engines.llama_cpp.rules import checkpoint_use
+from cachesim.live.replay import records
+from tests.unit.engines.llama_cpp.talk import Talk, word
+
+RULE_FILES = sorted(Path(checkpoint_use.__file__).parent.glob("*.py"))
+# History document, section 3: build, TH, PK, RE, ER, break and creation of CR, RM.
+TABLE = {
+    "swa-first": ("b6160", "TH0", "PK0", "RE0", "ER0", "CR0", "NEVER", "RM0"),
+    "hybrid-first": ("b6685", "TH1", "PK1", "RE1", "ER1-NEWEST", "CR0", "NEVER", "RM1"),
+    "late-2025": ("b7789", "TH1", "PK1", "RE1", "ER1", "CR2", "CR2", "RM2"),
+    "mtmd-broken": ("b8152", "TH1", "PK1", "RE2", "ER1", "CR3", "CR2", "RM2"),
+    "every-8192": ("b8260", "TH1", "PK1", "RE4", "ER1", "CR3", "CR4", "RM2"),
+    "two-ends": ("b8271", "TH1", "PK1", "RE4", "ER1", "CR5", "CR5", "RM2"),
+    "before-20671": ("b8392", "TH1", "PK1", "RE4", "ER1", "CR5", "CR5", "RM2"),
+    "before-min0": ("b8450", "TH2", "PK1", "RE4", "ER2", "CR5", "CR6", "RM2"),
+    "spring-2026": ("b8916", "TH2", "PK2", "RE4", "ER2", "CR5", "CR6", "RM2"),
+    "minus-one": ("b9231", "TH3", "PK2", "RE4", "ER2", "CR5", "CR6", "RM3"),
+    "base-24035": ("b9473", "TH3", "PK2", "RE4", "ER2", "CR7", "CR7", "RM3"),
+    "base-24143": ("b9518", "TH4", "PK2", "RE4", "ER2", "CR7", "CR7", "RM3"),
+    "user-turns": ("b9765", "TH4", "PK3", "RE4", "ER2", "CR8", "CR8", "RM3"),
+    "head": ("b10587", "TH4", "PK3", "RE4", "ER2", "CR10", "CR10", "RM3"),
+    "after-28302": ("later", "TH4", "PK3", "RE4", "ER2", "CR10", "CR10", "RM3"),
+}
+COLUMNS = ("ckpt_need", "ckpt_pick", "ckpt_restore", "ckpt_erase", "ckpt_break", "ckpt_create", "rs_rm")
+
+
+def profile(name):
+    return PROFILES[f"llama_cpp@{name}"]
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_table_of_the_history_document(name):
+    rules = profile(name)
+    assert (rules.build, *(getattr(rules, f).rule.partition(".")[2] for f in COLUMNS)) == TABLE[name]
+
+
+def test_the_line_is_in_order_of_build_and_holds_every_profile():
+    assert [name.partition("@")[2] for name in LINE] == list(TABLE)
+    assert {*LINE, *BESIDE} == set(PROFILES)
+    builds = [int(PROFILES[name].build[1:]) for name in LINE[:-1]]
+    assert builds == sorted(builds)
+
+
+def test_neighbours_differ_except_where_the_history_says_they_do_not():
+    same = [(a, b) for a, b in pairwise(LINE) if not differences(PROFILES[a], PROFILES[b])]
+    assert same == [("llama_cpp@two-ends", "llama_cpp@before-20671")]
+
+
+def test_no_profile_has_a_boolean_or_asks_for_a_version():
+    values = [getattr(rules, f.name) for rules in PROFILES.values() for f in fields(rules)]
+    assert not any(isinstance(value, bool) for value in values)
+
+
+@pytest.mark.parametrize("name, limit, similarity", [
+    ("swa-first", 3, 0.5), ("hybrid-first", 3, 0.1), ("late-2025", 8, 0.1), ("mtmd-broken", 8, 0.1),
+    ("every-8192", 32, 0.1),
+])
+def test_defaults_of_flags(name, limit, similarity):
+    from cachesim.engines.llama_cpp import start
+    from cachesim.events import Log
+
+    server = start(f"llama_cpp@{name}", "GGGA", {"ctx_size": 256}, "none", Log())
+    assert (server.settings.max_checkpoints, server.settings.sps) == (limit, similarity)
+
+
+MARK = re.compile(r"^# \[(?:New|Modified|Gone) in (llama_cpp@\S+)\]$")
+
+
+def marks():
+    """(profile, rule) of every "Gone in" mark."""
+    found = []
+    for file in RULE_FILES:
+        waiting = []
+        for line in file.read_text().splitlines():
+            if line.startswith("# [Gone"):
+                waiting.append(MARK.match(line)[1])
+            elif rule := re.match(r'@rule\("(.+)"\)', line):
+                found += [(name, rule[1]) for name in waiting]
+                waiting = []
+    return found
+
+
+@pytest.mark.parametrize("name, rule", marks(), ids=lambda x: x)
+def test_a_rule_is_gone_where_its_mark_says(name, rule):
+    """The profile does not have it, nor any later one; where any profile has it, the one before does."""
+    has = [RULES[rule] in rule_fields(PROFILES[one]).values() for one in LINE]
+    place = LINE.index(name)
+    assert not any(has[place:])
+    assert not any(has) or has[place - 1]
+
+
+def test_every_rule_belongs_to_a_profile_or_says_that_it_lies_between_two():
+    used = {fn.rule for rules in PROFILES.values() for fn in rule_fields(rules).values()}
+    unused = {name for name in RULES if name.startswith("LC-")} - used
+    assert unused == {"LC-CKPT-RESTORE.RE3", "LC-PC-UPDATE.PC0"}
+
+
+def spy(rules, field, asked):
+    """The table with one rule replaced by itself, noting that it is asked."""
+    fn = getattr(rules, field)
+
+    def noting(*args):
+        asked.append(fn(*args).rule)
+        return fn(*args)
+
+    return replace(rules, **{field: noting})
+
+
+QUIET = [
+    ("head", "ckpt_after"), ("head", "ckpt_count"), ("mtmd-broken", "ckpt_count"), ("head", "ckpt_periodic"),
+    ("head", "ckpt_replace"), ("head", "limit_told"), ("head", "erase_told"), ("swa-first", "erase_told"),
+    ("swa-first", "limit_told"), ("minus-one", "kv_state"), ("head", "pc_ask"), ("swa-first", "rs_rm"),
+    ("hybrid-first", "rs_rm"), ("late-2025", "rs_rm"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, field", QUIET, ids=[f"{n}-{f}" for n, f in QUIET])
+def test_rules_without_a_line_in_the_log_are_asked(name, field):
+    asked = []
+    kind = "R" if field == "rs_rm" else "W32 A"
+    talk = Talk(kind, rules={field: getattr(spy(profile(name), field, asked), field)}, profile=name, ctx_size=1024,
+                ubatch_size=16, ctx_checkpoints=2)  # fmt: skip
+    talk.ask(word("A", 130))
+    talk.ask(word("A", 130))
+    talk.ask(word("B", 400))
+    talk.ask(word("A", 100) + word("C", 30))
+    assert set(asked) == {getattr(profile(name), field).rule}
+
+
+def test_what_a_build_does_not_say_is_left_out_of_its_records():
+    talk = Talk("W32 A", "late-2025", ctx_size=1024, ubatch_size=16)
+    events = talk.log.events
+    talk.ask(word("A", 130))
+    rules = profile("late-2025")
+    written = records(events, True, rules.silent, False, rules.unlogged)
+    made = [one for one in written if one["ev"] == "ckpt_create"]
+    assert made == [{"ev": "ckpt_create", "n": 1, "max": 32, "pos_min": 0, "pos_max": 65, "mib": made[0]["mib"]}]
+    assert not {one["ev"] for one in written} & rules.silent
+
+
+def test_tasks_are_not_counted_by_a_line_that_does_not_name_them():
+    talk = Talk("A", "hybrid-first")
+    talk.ask(word("A", 40))
+    start = len(talk.log.events)
+    talk.ask(word("A", 40) + word("B", 10))
+    older, newer = profile("hybrid-first"), profile("late-2025")
+    first = [
+        records(talk.log.events[start:], True, rules.silent, True, rules.unlogged)[:2] for rules in (older, newer)
+    ]
+    assert [(one["ev"], one.get("task")) for one in first[0]] == [("slot_by_lcp", 0), ("launch", 1)]
+    assert [(one["ev"], one.get("task")) for one in first[1]] == [("slot_by_lcp", None), ("launch", 0)]
+
+
+def test_changes_between_neighbours_name_what_ended_them():
+    found = {c.field: (c.old, c.new, c.source) for c in changes(profile("base-24035"), profile("base-24143"))}
+    assert found == {"ckpt_need": ("LC-CKPT-NEED.TH3", "LC-CKPT-NEED.TH4", "#24110")}
+    found = {c.field: c.source for c in changes(profile("mtmd-broken"), profile("every-8192"))}
+    assert found["ckpt_restore"] == "#19924, #20279" and "silent" not in found
+    unknown = {
+        (a, c.field) for a, b in pairwise(LINE)
+        for c in changes(PROFILES[a], PROFILES[b]) if not c.source
+    }
+    assert {field for _, field in unknown} == {"ckpt_erase", "kv_undo", "window_pad", "least_batch", "host_header"}
+
+
+def test_a_mixture_has_the_chosen_fields_of_the_newer_one():
+    old, new = profile("spring-2026"), profile("minus-one")
+    half = mixed(old, new, ["ckpt_need"])
+    assert (half.ckpt_need, half.trim) == (new.ckpt_need, old.trim)
+    assert mixed(old, new, []) == old
+
+
+def test_the_package_offers_what_the_module_offered():
+    assert {"PROFILES", "Rules", "COMMITS", "rule_fields", "differences", "HEAD"} <= set(package.__all__)

@@ -1,0 +1,119 @@
+"""Does bisect name the version and the rule, and only those that did it?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cachesim.cli import main
+from cachesim.engines.registry import ENGINES
+from cachesim.judge.bisect import bisect, neighbours
+from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.schema import DEFAULT_PROFILE
+
+KIT = ENGINES["llama_cpp"]
+
+
+def courses(line, model="GGGA", **server):
+    return bisect(from_line(line, model=model, profiles=(DEFAULT_PROFILE,), server=server), KIT)
+
+
+def short(course):
+    """(new profile, tokens kept, right?, fields) of every turn."""
+    return [
+        (turn.new.partition("@")[2], turn.now.cache_n, turn.now.equal_cold,
+         [[change.field for change in cause.changes] for cause in turn.causes])
+        for turn in course.turns
+    ]  # fmt: skip
+
+
+def test_every_version_and_every_proposal_has_a_neighbour():
+    pairs = neighbours(KIT)
+    assert [new for _, new in pairs] == [*KIT.line[1:], *KIT.beside]
+    assert all(old in KIT.line for old, _ in pairs)
+
+
+def test_the_same_prompt_again_through_the_years():
+    """History document, section 2, TRIM refusal."""
+    first, again = courses("A130/A")
+    assert first.turns == [] == first.beside
+    assert short(again) == [
+        ("hybrid-first", 129, False, [["rs_rm"]]),
+        ("late-2025", 0, True, [["rs_rm"]]),
+        ("minus-one", 110, True, [["ckpt_need"]]),
+        ("head", 126, True, [["ckpt_create"]]),
+    ]
+    assert [turn.causes[0].changes[0].source for turn in again.turns] == ["#16382", "#17009", "#23280", "#25472"]
+    assert all(turn.causes[0].alone for turn in again.turns)
+
+
+def test_a_server_error_is_an_outcome():
+    course = courses("S100.A30/S.B40")[1]
+    broken = next(turn for turn in course.turns if turn.new.endswith("mtmd-broken"))
+    assert (broken.was.status, broken.now.status) == (200, 500)
+    assert [c.field for c in broken.causes[0].changes] == ["ckpt_restore"]
+
+
+def test_fields_that_only_do_it_together_are_named_together():
+    """A checkpoint before the last chunk needs the mark and the creation."""
+    turn = next(t for t in courses("S100.A30/S.B40")[1].turns if t.new.endswith("late-2025"))
+    (cause,) = turn.causes
+    assert not cause.alone and {c.field for c in cause.changes} == {"ckpt_break", "ckpt_create"}
+
+
+def test_a_proposal_is_compared_with_its_base():
+    (turn,) = courses("A100/B80/A[:40].C40/A.D4", "AAAA", slot_prompt_similarity=0.0)[3].beside[:1]
+    assert (turn.old, turn.new) == ("llama_cpp@base-24143", "llama_cpp@pr24143-on-base")
+    assert [c.field for c in turn.causes[0].changes] == ["pc_after_hit"]
+    assert turn.causes[0].changes[0].source == "#24143"
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_every_cause_really_does_it_and_none_of_its_parts_alone(number):
+    """Checked against the rule sets themselves, not against the search."""
+    from cachesim.judge.run import run_judged
+
+    scenario = from_line("S100.A30/S.B40", model="GGGA", profiles=(DEFAULT_PROFILE,))
+
+    def outcome(old, new, names):
+        table = KIT.mixed(KIT.profiles[old], KIT.profiles[new], names)
+        one = run_judged(scenario, old, "provenance", table=table).requests[number]
+        return one.answer.cache_n, one.judged.equal_cold, one.answer.status
+
+    for turn in bisect(scenario, KIT)[number].turns:
+        for cause in turn.causes:
+            names = [change.field for change in cause.changes]
+            assert outcome(turn.old, turn.new, names) == tuple(turn.now)
+            if not cause.alone:
+                assert all(outcome(turn.old, turn.new, names[:i] + names[i + 1 :]) != tuple(turn.now)
+                           for i in range(len(names)))  # fmt: skip
+
+
+def test_the_command_speaks_json(capsys):
+    assert main(["bisect", "A130/A", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["schema"] == 1 and len(data["requests"][1]["outcomes"]) == len(KIT.line) + len(KIT.beside)
+    turn = data["requests"][1]["turns"][0]
+    assert turn["new"] == "llama_cpp@hybrid-first"
+    assert turn["now"] == {"cache_n": 129, "equal_cold": False, "status": 200}
+    assert turn["causes"][0]["changes"][0] == {
+        "field": "rs_rm", "old": "LC-RS-RM.RM0", "new": "LC-RS-RM.RM1", "source": "#16382"}  # fmt: skip
+
+
+def test_the_command_says_what_changed(capsys):
+    assert main(["bisect", "A130/A"]) == 0
+    out = capsys.readouterr().out
+    assert "keeps 0, right under every rule set" in out
+    assert "keeps 129, WRONG at llama_cpp@hybrid-first" in out
+    assert "rs_rm LC-RS-RM.RM0 -> LC-RS-RM.RM1 (#16382)" in out
+
+
+@pytest.mark.parametrize("argv, cause", [
+    (["bisect", "nowhere.toml"], "no such file"),
+    (["bisect", "A13O/A"], "A13O"),
+    (["bisect", "A10", "--set", "ctx_sise=5"], "ctx_size"),
+])  # fmt: skip
+def test_bad_input(capsys, argv, cause):
+    assert main(argv) == 2
+    assert cause in capsys.readouterr().err

@@ -1,0 +1,118 @@
+"""Is every step done, in its order, and is the watcher told while the server still holds what a request left?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cachesim.scenarios import runner
+from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.schema import Action, Step
+
+HEAD = "llama_cpp@head"
+
+
+class Notes(Silent):
+    """Writes down what it is told, and what the slot held at that time."""
+
+    def __init__(self):
+        self.told, self.server, self.folder = [], None, None
+
+    def started(self, kit, server, log):
+        self.told.append("started")
+        self.server = server
+
+    def begins(self, number, step):
+        self.told.append(f"begins {number}")
+
+    def answered(self, number, request, answer):
+        held = tuple(self.server.slots[answer.id_slot].tokens)
+        found = "nobody" if answer.died else "" if held == answer.slot_tokens else "another slot"
+        self.told.append(f"answered {number} {found}".strip())
+
+    def acted(self, number, action, reply):
+        self.told.append(f"{action.do} {number} {reply['status']}")
+
+
+def scenario(line, *changes, **server):
+    """A line of requests; ``changes`` are (number, fields of the step)."""
+    made = from_line(line, model="AAAA", server={"ctx_size": 256, **server})
+    steps = list(made.steps)
+    for number, fields in changes:
+        steps[number] = replace(steps[number], **fields)
+    return replace(made, steps=tuple(steps))
+
+
+def act(do, slot=-1, file=""):
+    return {"action": Action(do, slot, file)}
+
+
+def told(made):
+    notes = Notes()
+    log = play(made, HEAD, "none", notes)
+    return notes.told, log
+
+
+def test_one_after_the_other():
+    assert told(scenario("S20/A10"))[0] == ["started", "begins 0", "answered 0", "begins 1", "answered 1"]
+
+
+def test_sent_together_the_short_answer_comes_first():
+    made = scenario("S20>9/A10", (1, {"together": True}), parallel=2)
+    assert told(made)[0][1:] == ["begins 0", "begins 1", "answered 1", "answered 0"]
+
+
+@pytest.mark.parametrize(("after", "first"), [(0, 1), (8, 0)])
+def test_after_so_many_iterations(after, first):
+    made = scenario("S20>4/A10", (1, {"together": True, "after": after}), parallel=2)
+    assert next(text for text in told(made)[0] if text.startswith("answered")) == f"answered {first}"
+
+
+def test_one_slot_works_off_what_was_sent_together():
+    made = scenario("S20>3/A10>3", (1, {"together": True}))
+    assert told(made)[0][-2:] == ["answered 0", "answered 1"]
+
+
+def test_actions_and_a_restart_count_as_steps():
+    made = scenario(
+        "S20/x1/x/x/x/S", (1, act("save", 0, "a")), (2, act("restart")), (3, act("restore", 0, "a")),
+        (4, act("erase", 0)),
+    )
+    notes, log = told(made)
+    assert [text for text in notes if not text.startswith("begins")] == [
+        "started", "answered 0", "save 1 200", "started", "restart 2 200", "restore 3 200", "erase 4 200", "answered 5"
+    ]
+    assert len(log.marks) == 6
+
+
+def test_a_dead_server_answers_nothing_until_it_is_restarted():
+    made = replace(
+        scenario("A250>9/B10/x1/x/B", (2, act("erase", 0)), (3, act("restart")), context_shift=True), model="lfm2swa"
+    )
+    notes, _ = told(made)
+    assert [text for text in notes if not text.startswith("begins")][1:] == [
+        "answered 0 nobody", "answered 1 nobody", "erase 2 0", "started", "restart 3 200", "answered 4"
+    ]
+
+
+def test_the_files_of_a_run_go_with_it(monkeypatch):
+    seen = []
+
+    class Folder(runner.TemporaryDirectory):
+        def __enter__(self):
+            seen.append(super().__enter__())
+            return seen[-1]
+
+    monkeypatch.setattr(runner, "TemporaryDirectory", Folder)
+    play(scenario("S20/x1", (1, act("save", 0, "a"))), HEAD, "none")
+    assert len(seen) == 1 and not runner.Path(seen[0]).exists()
+
+
+def test_groups_begin_where_a_step_is_not_sent_together():
+    one = scenario("S20").steps[0]
+    assert isinstance(one, Step)
+    steps = [one, replace(one, together=True), one, replace(one, together=True), replace(one, together=True), one]
+    assert [(first, len(group)) for first, group in runner._groups(steps)] == [(0, 2), (2, 3), (5, 1)]
+    assert list(runner._groups([])) == []
