@@ -15,9 +15,10 @@ Allowed = tuple[int, ...]
 DEFAULT_PROFILE = "llama_cpp@head"
 ENGINES = ("llama_cpp", "ik_llama", "mlx_lm")
 MODELS = (
-    "llama", "gemma3", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid",
-    "gemma3l6", "qwen35d64", "qwen35d64mtp", "deepseek4",
+    "llama", "gemma3", "gemma3l6", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid",
 )  # fmt: skip
+IK_MODELS = ("qwen35d64", "qwen35d64mtp", "deepseek4")
+"""Models that only ik_llama.cpp was recorded or described with."""
 
 MAX_TOKENS = 1_000_000       # prompts and generated tokens of one scenario, together
 
@@ -67,7 +68,8 @@ IK_OPTIONS: Mapping[str, Option] = {
 
 OPTIONS_OF: Mapping[str, Mapping[str, Option]] = {"llama_cpp": OPTIONS, "ik_llama": IK_OPTIONS}
 
-SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp", "mtp")
+SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
+IK_SPEC_TYPES = ("none", "ngram-simple", "mtp")
 TASKS = ("completion", "infill", "embedding")
 ACTIONS = ("save", "restore", "erase", "restart")
 

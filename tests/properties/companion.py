@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -50,8 +50,8 @@ def conversation(rng: np.random.Generator, length: int, least: int) -> list[Requ
             right = int(rng.integers(0, drafted + 1))
             drafts.append(Draft(at, drafted, right))
             at += right + 1
-        out.append(Request(tuple(text), n, tuple(answer), drafts=tuple(drafts), cache_prompt=bool(rng.random() > 0.05),
-                           draft_else=least))  # fmt: skip
+        asked = Request(tuple(text), n, forced=tuple(answer), drafts=tuple(drafts), draft_else=least)
+        out.append(replace(asked, cache_prompt=bool(rng.random() > 0.05)))
         held = text + answer
         keep = int(rng.integers(60, len(held) + 1)) if rng.random() < 0.6 else len(held)
         more = int(rng.integers(0, 30))

@@ -28,9 +28,9 @@ class Server(Core):
     def submit(self, request: Request) -> Answer:
         """Queue a request; the answer fills as the server works."""
         answer = Answer(self.log.mark())
-        if not request.prompt or request.n_cmpl != 1:
+        if not request.prompt or request.n_cmpl != 1 or request.kind != "completion":
             answer.status, answer.done = 400, True
-            answer.error = "an empty prompt" if not request.prompt else "only one completion at a time"
+            answer.error = "an empty prompt" if not request.prompt else "only single completions are modelled"
         else:
             self.queue.append(Task(self.take_id(), request, answer, list(request.prompt)))
         return answer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from cachesim.engines.ik_llama.profiles import BESIDE, LINE, PROFILES, changes
@@ -110,7 +112,7 @@ def test_a_prompt_too_long_loses_whole_blocks_as_recorded():
 
 
 def test_neighbours_differ_and_every_difference_names_its_change():
-    for old, new in zip(LINE, LINE[1:], strict=False):
+    for old, new in pairwise(LINE):
         found = changes(PROFILES[old], PROFILES[new])
         assert found, (old, new)
         assert all(change.source for change in found), (old, new, found)

@@ -21,7 +21,7 @@ def server(model="GGGA+M", profile="ik_llama@main", mode="provenance", **flags):
 @pytest.mark.parametrize("how", ["per-step", "gpu-fallback", "cpu"])
 def test_every_way_back_from_a_wrong_draft_gives_a_cold_answer(how):
     one = server(spec_type="mtp", spec_draft_n_max=3, spec_ckpt_mode=how)
-    request = Request(P, 9, tuple(range(5000, 5009)), drafts=(Draft(80, 3, 1), Draft(82, 3, 0), Draft(83, 2, 2)))
+    request = Request(P, 9, forced=tuple(range(5000, 5009)), drafts=(Draft(80, 3, 1), Draft(82, 3, 0), Draft(83, 2, 2)))
     answer = one.complete(request)
     judged = Judge(one.context.model).judge(request, answer, live(one, 0))
     assert judged.equal_cold
@@ -31,7 +31,7 @@ def test_every_way_back_from_a_wrong_draft_gives_a_cold_answer(how):
 
 def test_a_budget_spent_in_a_round_leaves_unsent_tokens_in_the_slot():
     one = server(spec_type="mtp", spec_draft_n_max=3)
-    answer = one.complete(Request(P, 4, tuple(range(5000, 5004)), drafts=(Draft(80, 2, 2),)))
+    answer = one.complete(Request(P, 4, forced=tuple(range(5000, 5004)), drafts=(Draft(80, 2, 2),)))
     assert (answer.tokens, answer.predicted_n, answer.tokens_cached) == ([5000, 5001], 4, 83)
 
 
