@@ -55,6 +55,9 @@ def rule_id(rule: Callable[..., Any]) -> str:
     return found
 
 
+AS_MANY_AS_ALLOWED = -1      # a draft as long as the server's limits admit
+
+
 class Draft(NamedTuple):
     """A forced draft: made when the slot holds ``at`` tokens, ``drafted`` tokens long, of which the first ``accepted``
     are right."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, Collection, Mapping, Sequence
 
-from cachesim.engines import llama_cpp
+from cachesim.engines import ik_llama, llama_cpp
 from cachesim.engines.base import Answer
 from cachesim.engines.view import Point, Stored
 from cachesim.errors import BadInput, nearest
@@ -43,6 +43,10 @@ ENGINES: dict[str, EngineKit] = {
     "llama_cpp": EngineKit(
         llama_cpp.PROFILES, llama_cpp.COMMITS, llama_cpp.start, llama_cpp.live, llama_cpp.kept, llama_cpp.points,
         llama_cpp.checkpoints, llama_cpp.agrees, llama_cpp.LINE, llama_cpp.BESIDE, llama_cpp.changes, llama_cpp.mixed,
+    ),
+    "ik_llama": EngineKit(
+        ik_llama.PROFILES, ik_llama.COMMITS, ik_llama.start, ik_llama.live, ik_llama.kept, ik_llama.points,
+        ik_llama.checkpoints, ik_llama.agrees, ik_llama.LINE, ik_llama.BESIDE, ik_llama.changes, ik_llama.mixed,
     ),
 }
 COMMITS: dict[str, str] = {commit: name for kit in ENGINES.values() for commit, name in kit.commits.items()}

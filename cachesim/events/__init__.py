@@ -41,6 +41,7 @@ from cachesim.events.choice import (
     SlotSkipBusy,
     SlotSkipEmpty,
 )
+from cachesim.events.ik_llama import CacheLcp, PcEntryShifted, PcInfo, PromptTruncated
 from cachesim.events.prompt import (
     Batch,
     Cancel,
@@ -83,6 +84,7 @@ from cachesim.events.silent import (
 __all__ = [
     "Aborted",
     "Batch",
+    "CacheLcp",
     "Cancel",
     "Changed",
     "CkptCheck",
@@ -110,8 +112,10 @@ __all__ = [
     "PcBegin",
     "PcCand",
     "PcEntry",
+    "PcEntryShifted",
     "PcEvict",
     "PcEvictTokens",
+    "PcInfo",
     "PcLoad",
     "PcLoadFailed",
     "PcObsolete",
@@ -119,6 +123,7 @@ __all__ = [
     "PcSearch",
     "PcState",
     "PcTooBig",
+    "PromptTruncated",
     "Release",
     "ReuseChunk",
     "ReuseResult",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, Sequence
 
-from cachesim.engines.base import Draft
+from cachesim.engines.base import AS_MANY_AS_ALLOWED, Draft
 
 Event = Mapping[str, Any]
 KINDS = ("spec_ckpt", "spec_restore", "spec_step", "release")
@@ -25,7 +25,12 @@ def read_drafts(
     if any(e["ev"] == "spec_ckpt" for e in mine):
         return tuple(_with_checkpoints(mine))
     steps = [e for e in mine if e["ev"] == "spec_step"]
-    drafts = [Draft(e["n_tokens"] - 1 - e["accepted"], e["drafted"], e["accepted"]) for e in steps]
+    drafts = [
+        Draft(e["n_tokens"] - 1 - e["accepted"], int(e.get("drafted", AS_MANY_AS_ALLOWED)), e["accepted"])
+        for e in steps
+    ]
+    if any(draft.drafted == AS_MANY_AS_ALLOWED for draft in drafts):
+        return tuple(drafts)          # an engine that logs every verification, and no lengths
     return (*drafts, *_unlogged(mine, response, drafts))
 
 

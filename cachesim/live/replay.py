@@ -17,6 +17,7 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import engine_of
 from cachesim.events import Event, Log
 from cachesim.live.arrivals import send
+from cachesim.live.streams import in_streams, too_early, without_cut_off
 from cachesim.live.trace import Trace, TraceStep
 
 FIELDS = ("cache_n", "prompt_n", "tokens_cached", "id_slot", "truncated", "draft_n_accepted")
@@ -55,7 +56,8 @@ def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Repl
     files = any(step.file for step in trace.steps)
     with TemporaryDirectory(prefix="cachesim-") if files else nullcontext(".") as folder:
         run = _Run(trace, mode, Path(folder), check if mode != "none" else None)
-        for step in trace.steps:
+        for number, step in enumerate(trace.steps):
+            run.following = trace.steps[number + 1].events if number + 1 < len(trace.steps) else []
             run.step(out, step)
     if run.check is not None:
         out.verdicts_agree = run.verdicts_agree
@@ -69,6 +71,8 @@ class _Run:
         kit = engine_of(trace.profile)
         self.folder, self.check, self.verdicts_agree = folder, check, 0
         self.rules: Any = kit.profiles[trace.profile]
+        self.late: AbstractSet[str] = self.rules.late
+        self.following: Sequence[Mapping[str, Any]] = ()      # recorded events of the next step
         # A recorder that did not learn the number of slots wrote the slot into every event.
         self.one_slot = trace.server.get("n_slots") == 1
         self.tasks = False          # does the present step have several tasks?
@@ -112,8 +116,11 @@ class _Run:
     ) -> None:
         theirs = without_cancel(step.events)
         cancels = len(step.events) - len(theirs)
+        ours = without_cut_off(ours, theirs, self.late, self.following)
+        early = too_early(theirs, ours, self.late)
+        theirs, ours = in_streams(theirs, self.late), in_streams(ours, self.late)
         out.events_agree += cancels + sum(a == b for a, b in zip(theirs, ours, strict=False))
-        wrong = difference(theirs, ours) or wrong
+        wrong = difference(theirs, ours) or wrong or early
         if wrong is None:
             out.steps_agree += 1
         elif out.first is None:

@@ -15,12 +15,14 @@ from typing import AbstractSet, Any, Mapping
 from cachesim.engines.base import Request
 from cachesim.engines.registry import COMMITS
 from cachesim.errors import BadInput, nearest
-from cachesim.live.flags import read_flags
+from cachesim.live.flags import Flags, read_flags
+from cachesim.live.ik_flags import read_ik_flags
 from cachesim.live.requests import make_request
 
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 32
-ENGINES = {"llama.cpp": "llama_cpp", "ik_llama.cpp": "ik_llama"}
+ENGINES = {"llama.cpp": "llama_cpp", "ik_llama.cpp": "ik_llama", "mlx-lm": "mlx_lm"}
+FLAGS = {"llama_cpp": read_flags, "ik_llama": read_ik_flags}
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.S)
 OPERATIONS = ("completion", "chat", "slot", "parallel")
 
@@ -115,7 +117,7 @@ def _depth(text: str) -> int:
 def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Trace:
     profile = _profile(path, data)
     why = _missing(path, profile, profiles)
-    flags = read_flags(data["flags"])
+    flags = Flags() if why else FLAGS[profile.partition("@")[0]](data["flags"])
     inexact = {str(entry["i"]) for entry in data["inexact"]}
     steps = [_step(step, flags.request, inexact) for step in data["steps"]]
     model = data["model"].removeprefix("tiny-").removesuffix(".gguf")

@@ -1,27 +1,10 @@
-"""The 320-token vocabulary of the recorded tiny models: how long is a token as text, and what is a text in tokens?
-
-0..94 printable ASCII from the space on, 95 newline, 96 end of text, 97 and 98 message start and end, 99 and 100 think
-tags, 101..200 a consonant and a vowel, 201..319 the same with a third letter.
-Source: tokenizer.ggml.tokens of the recorded models; recorded traces' README, "Model kinds".
-"""
+"""How is text made of the recorded tokens, and where in it does a message begin?"""
 
 from __future__ import annotations
 
+from cachesim.engines.shared.vocab import PIECES, SPECIAL
 from cachesim.errors import BadInput
 from cachesim.tokens import Tokens
-
-SPECIAL = {
-    96: "<|endoftext|>",
-    97: "<|im_start|>",
-    98: "<|im_end|>",
-    99: "<think>",
-    100: "</think>",
-}
-_PAIRS = [c + v for c in "BCDFGHJKLMNPQRSTVWXZ" for v in "aeiou"]
-PIECES: tuple[str, ...] = (
-    *(chr(32 + i) for i in range(95)), "\n", *SPECIAL.values(), *_PAIRS, *(p + "n" for p in _PAIRS),
-    *(p + "s" for p in _PAIRS[:19]),
-)
 
 
 def tokenize(text: str) -> Tokens:

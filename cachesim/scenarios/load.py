@@ -76,7 +76,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
         engine=engine,
         model=model,
         profiles=_profiles(top, engine, known),
-        server=_server(top.table("server")),
+        server=_server(top.table("server"), engine),
         words=words,
         steps=steps,
         expect=read_expect(top, len(steps), lambda name: check_profile(name, engine, known)),
@@ -100,11 +100,11 @@ def _profiles(top: Table, engine: str, known: AbstractSet[str] | None) -> tuple[
     return names
 
 
-def _server(table: Table) -> dict[str, Option]:
+def _server(table: Table, engine: str) -> dict[str, Option]:
     given: dict[str, Option] = {}
     for key, value in table.raw.items():
-        given[key] = table.placed(key, check_option, key, value)
-    return filled(given)
+        given[key] = table.placed(key, check_option, key, value, engine)
+    return filled(given, engine)
 
 
 def _words(table: Table) -> dict[str, int]:

@@ -38,7 +38,7 @@ def from_line(
         engine=profiles[0].partition("@")[0],
         model=model,
         profiles=profiles,
-        server=filled(server or {}),
+        server=filled(server or {}, profiles[0].partition("@")[0]),
         words=words,
         steps=make_steps(asked, words),
     )

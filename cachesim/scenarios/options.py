@@ -7,21 +7,33 @@ from typing import AbstractSet, Mapping
 
 from cachesim.errors import BadInput, nearest
 from cachesim.model.spec import parse
-from cachesim.scenarios.schema import ENGINES, LOWEST, MODELS, OPEN, OPTIONS, SPEC_TYPES, Option
+from cachesim.scenarios.schema import (
+    ENGINES,
+    IK_MODELS,
+    IK_SPEC_TYPES,
+    LOWEST,
+    MODELS,
+    OPEN,
+    OPTIONS,
+    OPTIONS_OF,
+    SPEC_TYPES,
+    Option,
+)
 
 HIGHEST = 2**31 - 1                        # the server keeps these options in 32-bit integers
 
 
-def filled(given: Mapping[str, Option]) -> dict[str, Option]:
-    """All options: those given, the defaults for the rest."""
-    return {**OPTIONS, **given}
+def filled(given: Mapping[str, Option], engine: str = "llama_cpp") -> dict[str, Option]:
+    """All options of an engine: those given, the defaults for the rest."""
+    return {**OPTIONS_OF.get(engine, OPTIONS), **given}
 
 
-def check_option(name: str, value: object) -> Option:
-    """The value if the server option ``name`` accepts it. Raises BadInput otherwise."""
-    if name not in OPTIONS:
-        raise BadInput(f"unknown server option {name!r}", hint=nearest(name, OPTIONS))
-    default = OPTIONS[name]
+def check_option(name: str, value: object, engine: str = "llama_cpp") -> Option:
+    """The value if the engine's server option ``name`` accepts it. Raises BadInput otherwise."""
+    known = OPTIONS_OF.get(engine, OPTIONS)
+    if name not in known:
+        raise BadInput(f"unknown server option {name!r}", hint=nearest(name, known))
+    default = known[name]
     if isinstance(default, bool):
         if not isinstance(value, bool):
             raise BadInput(f"{name} must be true or false, not {value!r}")
@@ -52,7 +64,7 @@ def _text(name: str, value: object) -> str:
     """The kind of drafts, or the draft model ("" = none)."""
     if not isinstance(value, str):
         raise BadInput(f"{name} must be a string, not {value!r}")
-    if name == "spec_type" and value not in SPEC_TYPES:
+    if name == "spec_type" and value not in (*SPEC_TYPES, *IK_SPEC_TYPES):
         raise BadInput(f"unknown spec_type {value!r}", hint=nearest(value, SPEC_TYPES) or ", ".join(SPEC_TYPES))
     if name == "model_draft" and value:
         check_model(value)
@@ -82,7 +94,7 @@ def _literal(text: str) -> object:
 
 def check_model(model: str) -> None:
     """Raise BadInput unless ``model`` is the name of a recorded model or a notation of layers."""
-    if model in MODELS:
+    if model in MODELS or model in IK_MODELS:
         return
     try:
         parse(model)

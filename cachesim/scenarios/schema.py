@@ -17,6 +17,8 @@ ENGINES = ("llama_cpp", "ik_llama", "mlx_lm")
 MODELS = (
     "llama", "gemma3", "gemma3l6", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid",
 )  # fmt: skip
+IK_MODELS = ("qwen35d64", "qwen35d64mtp", "deepseek4")
+"""Models that only ik_llama.cpp was recorded or described with."""
 
 MAX_TOKENS = 1_000_000       # prompts and generated tokens of one scenario, together
 
@@ -41,7 +43,33 @@ OPTIONS: Mapping[str, Option] = {
     "model_draft": "",
 }
 
+IK_OPTIONS: Mapping[str, Option] = {
+    "ctx_size": 1024,
+    "batch_size": 64,
+    "ubatch_size": 16,
+    "parallel": 1,
+    "ctx_checkpoints": 32,
+    "ctx_checkpoints_interval": 512,
+    "ctx_checkpoints_tolerance": 5,
+    "ctx_checkpoints_eviction": "variance",
+    "cache_ram": 8192,
+    "cache_ram_similarity": 0.5,
+    "cache_ram_n_min": 0,
+    "slot_prompt_similarity": 0.1,
+    "reasoning_tokens": "auto",
+    "context_shift": False,
+    "swa_compress": False,
+    "spec_type": "none",
+    "spec_draft_n_max": 3,
+    "spec_ckpt_mode": "auto",
+    "companion_recurrent": False,
+}
+"""Those of ik_llama.cpp's server. ``companion_recurrent`` is none of them: it injects a companion that refuses."""
+
+OPTIONS_OF: Mapping[str, Mapping[str, Option]] = {"llama_cpp": OPTIONS, "ik_llama": IK_OPTIONS}
+
 SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
+IK_SPEC_TYPES = ("none", "ngram-simple", "mtp")
 TASKS = ("completion", "infill", "embedding")
 ACTIONS = ("save", "restore", "erase", "restart")
 

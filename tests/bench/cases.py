@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Callable, NamedTuple
 
 from cachesim.engines.base import Request
-from cachesim.engines.llama_cpp import start
+from cachesim.engines.registry import engine_of
 from cachesim.events import Log
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,21 +29,21 @@ class Case(NamedTuple):
     runs: int = 5
 
 
-def server(model: str, mode: str, ctx: int, ub: int):  # type: ignore[no-untyped-def]
+def server(model: str, mode: str, ctx: int, ub: int, profile: str = "llama_cpp@head"):  # type: ignore[no-untyped-def]
     """A one-slot server without prompt cache or checkpoints: nothing but evaluation."""
     flags = {"ctx_size": ctx, "batch_size": max(ub, 512), "ubatch_size": ub, "cache_ram": 0, "ctx_checkpoints": 0}
-    return start("llama_cpp@head", model, flags, mode, Log())
+    return engine_of(profile).start(profile, model, flags, mode, Log())
 
 
-def prefill(model: str, mode: str, n: int, ub: int) -> float:
+def prefill(model: str, mode: str, n: int, ub: int, profile: str = "llama_cpp@head") -> float:
     """Prompt tokens per second, through the whole server."""
-    for warm in (True, False):              # the interpreter specialises code that it has seen a few times
-        one = server(model, mode, n + 256, ub)
+    seconds = 0.0
+    for _ in range(2):                      # the interpreter specialises code that it has seen a few times
+        one = server(model, mode, n + 256, ub, profile)
         begin = perf_counter()
         one.complete(Request(tuple(range(1000, 1000 + n)), n_predict=1))
-        if not warm:
-            break
-    return n / (perf_counter() - begin)
+        seconds = perf_counter() - begin
+    return n / seconds
 
 
 def decode_ms(model: str, mode: str, n: int) -> float:
@@ -65,17 +65,25 @@ def sequential(file: Path) -> bool:
     return all(step["op"] in ("completion", "chat") and not apart & step["request"].keys() for step in data["steps"])
 
 
+def replay_ik(mode: str) -> float | None:
+    """Seconds to replay the recordings of ik_llama.cpp."""
+    return _timed(sorted((TRACES.parent / "ik_llama").glob("*.json")), mode)
+
+
 def replay(mode: str, everything: bool = False) -> float | None:
     """Seconds to replay the sequential recordings, or all 409, with the cold oracle where anything is computed."""
     if not TRACES.is_dir():
         return None
+    return _timed([file for file in sorted(TRACES.glob("*.json")) if everything or sequential(file)], mode)
+
+
+def _timed(files: list[Path], mode: str) -> float | None:
     from cachesim.commands.replay import replay_one
 
-    files = [file for file in sorted(TRACES.glob("*.json")) if everything or sequential(file)]
     begin = perf_counter()
     for file in files:
         replay_one((file, mode))
-    return perf_counter() - begin
+    return perf_counter() - begin if files else None
 
 
 def command(*words: str) -> float:
@@ -104,6 +112,7 @@ def slot_rss(mode: str) -> float:
     return peak_mib()
 
 
+IK = "ik_llama@main"
 SEED = "scenarios/llama_cpp/seed-24143-hybrid.toml"
 CASES: dict[str, Case] = {
     "exact prefill GGGA 512, ub 512": Case(partial(prefill, "GGGA", "exact", 512, 512), 10_000, "tokens/s", True),
@@ -116,6 +125,11 @@ CASES: dict[str, Case] = {
         partial(prefill, "GGGA", "provenance", 16384, 512), 200_000, "tokens/s", True),
     "provenance prefill AAAA, ub 16": Case(partial(prefill, "AAAA", "provenance", 2048, 16), 100_000, "tokens/s", True),
     "provenance prefill GGGA, ub 16": Case(partial(prefill, "GGGA", "provenance", 2048, 16), 100_000, "tokens/s", True),
+    "ik_llama: provenance prefill GGGA, ub 512": Case(
+        partial(prefill, "GGGA", "provenance", 16384, 512, IK), 200_000, "tokens/s", True),
+    "ik_llama: provenance prefill GGGA, ub 16": Case(
+        partial(prefill, "GGGA", "provenance", 2048, 16, IK), 100_000, "tokens/s", True),
+    "ik_llama: replay, provenance": Case(partial(replay_ik, "provenance"), 5, "s", False, 3),
     "replay sequential, no model": Case(partial(replay, "none"), 4, "s", False, 3),
     "replay sequential, provenance": Case(partial(replay, "provenance"), 15, "s", False, 3),
     "replay sequential, exact": Case(partial(replay, "exact"), 180, "s", False, 1),

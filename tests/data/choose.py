@@ -22,8 +22,9 @@ OLDER = tuple(f"llama_cpp_history/{p}" for p in (
     "user-turns", "minus-one", "spring-2026", "before-min0", "before-20671", "two-ends", "every-8192", "mtmd-broken",
     "late-2025", "hybrid-first", "swa-first",
 ))  # fmt: skip
+OTHERS = ("ik_llama",)     # another engine: its models, kinds of events and wrong answers, not every workload
 MOST = 2                 # files of an older rule set
-LIMIT = 2 << 20
+LIMIT = (2 << 20) + (100 << 10)
 
 Thing = tuple[str, ...]
 
@@ -74,12 +75,18 @@ def shown_in(traces: Path, folder: str) -> dict[Path, set[Thing]]:
     return {path: things(json.loads(path.read_text()), folder) for path in sorted((traces / folder).glob("*.json"))}
 
 
+def bare(shown: dict[Path, set[Thing]]) -> dict[Path, set[Thing]]:
+    """The same without the mere names of workloads."""
+    return {path: {thing for thing in found if thing[0] != "workload"} for path, found in shown.items()}
+
+
 def choose(traces: Path) -> list[Path]:
     """The chosen files of a folder of recorded traces."""
     whole: dict[Path, set[Thing]] = {}
     for folder in FOLDERS:
         whole |= shown_in(traces, folder)
-    return [*cover(whole), *(path for folder in OLDER for path in few(shown_in(traces, folder), MOST))]
+    others = [path for folder in OTHERS for path in cover(bare(shown_in(traces, folder)))]
+    return [*cover(whole), *others, *(path for folder in OLDER for path in few(shown_in(traces, folder), MOST))]
 
 
 def copy(chosen: Iterable[Path], traces: Path) -> int:

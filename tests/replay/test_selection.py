@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.engines.registry import profiles
 from cachesim.live.trace import read_trace
-from tests.data.choose import FOLDERS, LIMIT, OLDER
+from tests.data.choose import FOLDERS, LIMIT, OLDER, OTHERS
 from tests.replay.verdicts import DATA, decided_alike, decisions, judged_alike, verdicts
 
 FILES = sorted(DATA.rglob("*.json"))
@@ -39,7 +39,7 @@ def not_replayable(tmp_path):
     """A trace of a rule set that this build does not have, and those of the selection that it cannot replay."""
     data = json.loads(IN[0].read_text())
     path = tmp_path / "t.json"
-    path.write_text(json.dumps({**data, "engine": "ik_llama.cpp", "profile": "of-another-age"}))
+    path.write_text(json.dumps({**data, "engine": "mlx-lm", "profile": "of-another-age"}))
     return [path, *OUT]
 
 
@@ -55,7 +55,7 @@ def test_the_selection_is_what_it_promises():
     traces = [read_trace(path, profiles()) for path in IN]
     head = [t for t in traces if t.file.parent == DATA / "llama_cpp"]
     assert len({t.model for t in head}) == 9
-    assert {str(path.relative_to(DATA).parent) for path in IN} == {*FOLDERS, *OLDER}
+    assert {str(path.relative_to(DATA).parent) for path in IN} == {*FOLDERS, *OLDER, *OTHERS}
     assert sum(len(t.inexact) for t in traces) >= 50
     assert sum(path.stat().st_size for path in FILES) <= LIMIT
 

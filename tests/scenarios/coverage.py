@@ -15,16 +15,18 @@ from pathlib import Path
 from typing import Iterable, NamedTuple, Sequence
 
 from cachesim.engines.base import rule_id
-from cachesim.engines.llama_cpp.profiles import PROFILES, differences
+from cachesim.engines.registry import profiles
+from cachesim.engines.shared.tables import differences
 from cachesim.events import Decided
 from cachesim.judge.run import Run, run_judged
 from cachesim.scenarios.load import find, load_all
 from cachesim.scenarios.schema import Scenario
 
+PROFILES = profiles()
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 
 Combination = frozenset[str]
-ACTS = ("LC-SHIFT", "LC-NPAST-REUSE", "LC-SPEC-", "LC-DECODE.RETRY", "LC-TRIM")
+ACTS = ("LC-SHIFT", "LC-NPAST-REUSE", "LC-SPEC-", "LC-DECODE.RETRY", "LC-TRIM", "IK-TRIM-FAILED", "IK-SPEC-")
 """Rules that most answers never meet; where one of them says yes, the verdict is about what it did."""
 
 
@@ -95,12 +97,12 @@ def play(scenarios: Iterable[Scenario], processes: int = 2) -> list[Seen]:
 def table(runs: Sequence[Seen]) -> list[str]:
     """Rules by profiles: in how many runs a rule was asked."""
     counts = Counter((rule, run.profile) for run in runs for rule in run.asked)
-    profiles = [name for name in PROFILES if any(run.profile == name for run in runs)]
-    lines = [f"{'':26}" + "".join(f"{k:>4}" for k in range(len(profiles)))]
+    names = [name for name in PROFILES if any(run.profile == name for run in runs)]
+    lines = [f"{'':26}" + "".join(f"{k:>4}" for k in range(len(names)))]
     for rule in sorted({rule for rule, _ in counts}):
-        cells = "".join(f"{counts[rule, name] or '.':>4}" for name in profiles)
+        cells = "".join(f"{counts[rule, name] or '.':>4}" for name in names)
         lines.append(f"{rule:26}{cells}")
-    return lines + [f"{k:>4} {name}" for k, name in enumerate(profiles)]
+    return lines + [f"{k:>4} {name}" for k, name in enumerate(names)]
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.engines.llama_cpp.profiles import PROFILES
+from cachesim.engines.registry import profiles
 from cachesim.scenarios.load import find, load_all
 from tests.scenarios.coverage import CORPUS, Seen, combinations_of, counting, differing, play, table
 
@@ -33,6 +33,6 @@ def test_the_table_has_a_line_for_every_rule_and_names_the_profiles():
 
 
 def test_forty_scenarios_of_the_catalogue_count():
-    scenarios = load_all(find([CORPUS]), set(PROFILES))
+    scenarios = load_all(find([CORPUS]), set(profiles()))
     new = counting(play(scenarios))
     assert sum(n > 0 for name, n in new.items() if name.startswith("lc-")) >= 40

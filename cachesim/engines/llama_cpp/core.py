@@ -7,40 +7,29 @@ Source: llama.cpp tools/server/server-context.cpp server_context_impl, server_sl
 
 from __future__ import annotations
 
-import zlib
-from array import array
 from collections import deque
-from typing import Any, Callable, Sequence
 
 from cachesim import events as ev
-from cachesim.engines.base import Decision, Request
+from cachesim.engines.base import Decision
 from cachesim.engines.llama_cpp.memory.attention import Habits
 from cachesim.engines.llama_cpp.memory.common import CommonMemory
-from cachesim.engines.llama_cpp.memory.context import Context, Spoken
+from cachesim.engines.llama_cpp.memory.context import Context
 from cachesim.engines.llama_cpp.memory.kinds import ModelKind
 from cachesim.engines.llama_cpp.memory.memory import Memory
 from cachesim.engines.llama_cpp.options import Options, settings
 from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
 from cachesim.engines.llama_cpp.rules.facts import Ckpt
-from cachesim.engines.llama_cpp.rules.prompt_cache import Limits
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
+from cachesim.engines.shared.driver import Driver
+from cachesim.engines.shared.sampler import Sampler, forced_or_hashed
+from cachesim.engines.shared.spoken import Spoken
+from cachesim.engines.shared.stored import Limits
 from cachesim.model import Model
 from cachesim.tokens import POS_INF
 
-Sampler = Callable[[Sequence[int], Request, int], int]
-SAMPLED = 1 << 40        # sampled tokens are numbered from here, so that no prompt word contains one by chance
 
-
-def forced_or_hashed(held: Sequence[int], request: Request, n_gen: int) -> int:
-    """The request's forced token number n_gen; where there is none, a token that depends on everything held:
-    the same conversation always goes on in the same way."""
-    if request.forced is not None and n_gen < len(request.forced):
-        return request.forced[n_gen]
-    return SAMPLED + zlib.crc32(array("q", held).tobytes())
-
-
-class Core:
+class Core(Driver):
     """One llama-server of a given version, with its memory. ``model`` None = positions only, nothing computed."""
 
     def __init__(
@@ -87,15 +76,6 @@ class Core:
         refused = self.rules.rs_rm(pos, p0, p1)
         return bool(refused.value and self.decide(refused, None))
 
-    def decide(self, decision: Decision, slot: Slot | None) -> Any:
-        """Write a decision down; returns its value."""
-        self.log.emit(ev.Decided(slot.id if slot else None, decision.rule, decision.value, decision.because))
-        return decision.value
-
-    def changed(self, slot: Slot | None, cause: str, rule: str = "") -> None:
-        """Restore points may have come or gone, because of this rule."""
-        self.log.emit(ev.Changed(slot.id if slot else None, cause, rule))
-
     def drop(self, slot: Slot, which: Decision, told: Rule) -> list[Ckpt]:
         """Checkpoints leave a slot; returns, for each, the one that the log names."""
         had, gone = slot.facts, self.decide(which, slot)
@@ -140,8 +120,3 @@ class Core:
         self.emit(ev.Error(f"error: {text}"))
         task.answer.status, task.answer.error = status, text
         self.release(slot)
-
-    def next_tick(self) -> int:
-        """The server's clock: releases, tasks and iterations in their order."""
-        self.tick += 1
-        return self.tick - 1

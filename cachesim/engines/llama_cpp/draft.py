@@ -12,8 +12,7 @@ from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.context import OK
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.slot import Slot, SpecCkpt, Task
-
-WRONG = 1 << 41          # drafted tokens that are not the right ones are numbered from here
+from cachesim.engines.shared.sampler import forced_draft
 
 
 class DrafterFailed(Exception):
@@ -35,20 +34,13 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     saved = SpecCkpt(held, srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id))
     if srv.dft is not None and srv.dft.memory.recr is not None:
         saved.dft = srv.dft.memory.state_write(slot.id, partial=True)
-    slot.draft = _tokens(srv, slot, task, right, drafted)
+    sure = [*slot.tokens, slot.sampled]
+    slot.draft = forced_draft(srv.sampler, sure, request, slot.n_gen, right, drafted)
     task.answer.draft_n += drafted
     if srv.decide(srv.rules.spec_ckpt(srv.settings.exact, srv.settings.sizes.n_rs_seq, drafted), slot):
         saved.tgt = srv.memory.state_write(slot.id, partial=True)
         srv.emit(ev.SpecCkpt(slot.id, slot.id_task, saved.pos_min, saved.pos_max, held))
     slot.spec_ckpt = saved
-
-
-def _tokens(srv: Core, slot: Slot, task: Task, right: int, drafted: int) -> list[int]:
-    """The first ``right`` tokens are what the sampler will say, the others are not."""
-    held = [*slot.tokens, slot.sampled]
-    for k in range(right):
-        held.append(srv.sampler(held, task.request, slot.n_gen + k))
-    return [*held[len(slot.tokens) + 1 :], *(WRONG + k for k in range(drafted - right))]
 
 
 def mirror(srv: Core, view: Batch) -> None:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Sequence
 
 from cachesim import events as ev
-from cachesim.engines.base import Decision
 from cachesim.engines.llama_cpp.memory.common import CommonMemory
 from cachesim.engines.llama_cpp.memory.state import Blob, StateReadError
 from cachesim.engines.llama_cpp.options import MIB
 from cachesim.engines.llama_cpp.profiles import Rules
-from cachesim.engines.llama_cpp.rules.prompt_cache import Admission, EntryFacts, Eviction, Limits, part
+from cachesim.engines.llama_cpp.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
+from cachesim.engines.shared.driver import tell_change, write_down
+from cachesim.engines.shared.stored import Eviction, Limits, part
 from cachesim.tokens import common_prefix
 
 
@@ -37,12 +38,6 @@ class PromptCache:
         self.rules, self.memory, self.dft, self.limits, self.log = rules, both.tgt, both.dft, limits, log
         self.entries: list[Entry] = []
 
-    def _say(self, decision: Decision, slot: Slot | None = None) -> None:
-        self.log.emit(ev.Decided(slot.id if slot else None, decision.rule, decision.value, decision.because))
-
-    def _changed(self, cause: str, rule: str = "", slot: Slot | None = None) -> None:
-        self.log.emit(ev.Changed(slot.id if slot else None, cause, rule))
-
     def _facts(self, tokens: Sequence[int]) -> list[EntryFacts]:
         return [EntryFacts(len(e.tokens), common_prefix(e.tokens, tokens), e.size) for e in self.entries]
 
@@ -55,7 +50,7 @@ class PromptCache:
         self.log.emit(ev.PcSave(len(slot.tokens), ev.mib(state), ev.mib(draft)))
         size = state + sum(c.facts.size for c in slot.checkpoints)
         decision = self.rules.pc_alloc(self._facts(slot.tokens), len(slot.tokens), size, self.limits)
-        self._say(decision, slot)
+        write_down(self.log, decision, slot)
         plan: Admission = decision.value
         if plan.verdict == "already":
             self.log.emit(ev.PcAlready())
@@ -67,7 +62,7 @@ class PromptCache:
         blob = self.memory.state_write(slot.id, partial=False)
         drafted = self.dft.state_write(slot.id, partial=False) if self.dft else None
         self.entries.append(Entry(list(slot.tokens), tuple(slot.checkpoints), blob, size, drafted))
-        self._changed("stored")
+        tell_change(self.log, None, "stored")
         return True
 
     def _make_room(self, plan: Admission, rule: str) -> None:
@@ -76,7 +71,7 @@ class PromptCache:
         self.entries = [e for i, e in enumerate(self.entries) if i not in plan.obsolete]
         for _ in range(plan.evict):
             self.log.emit(ev.PcEvict(ev.mib(self.entries.pop(0).size)))
-        self._changed("evicted", rule)
+        tell_change(self.log, None, "evicted", rule)
 
     def load(self, slot: Slot, prompt: list[int]) -> bool:
         """PC-LOAD: put the best entry into the slot, if one is better than what the slot holds. True also when
@@ -90,7 +85,7 @@ class PromptCache:
                 fact.n_tokens, fact.lcp, ev.share(part(fact.lcp, fact.n_tokens)), ev.share(part(fact.lcp, len(prompt)))
             ))
         decision = self.rules.pc_load(facts, len(slot.tokens), lcp, len(prompt))
-        self._say(decision, slot)
+        write_down(self.log, decision, slot)
         if decision.value is None:
             return True
         self.log.emit(ev.PcLoad(ev.share(decision.because["f_keep"]), ev.share(decision.because["f_sim"])))
@@ -110,26 +105,26 @@ class PromptCache:
             return False
         slot.tokens, slot.checkpoints = list(entry.tokens), list(entry.checkpoints)
         slot.loaded = True
-        self._changed("overwritten", rule, slot)
+        tell_change(self.log, slot, "overwritten", rule)
         after = self.rules.pc_after_hit(index)
-        self._say(after, slot)
+        write_down(self.log, after, slot)
         if after.value:
             del self.entries[index]
-            self._changed("consumed", after.rule)
+            tell_change(self.log, None, "consumed", after.rule)
         return True
 
     def update(self) -> None:
         """PC-UPDATE: drop the oldest entries over the limits, then say what is left."""
         sizes, lengths = [e.size for e in self.entries], [len(e.tokens) for e in self.entries]
         decision = self.rules.pc_update(sizes, lengths, self.limits)
-        self._say(decision)
+        write_down(self.log, decision, None)
         plan: Eviction = decision.value
         for _ in range(plan.for_size):
             self.log.emit(ev.PcEvict(ev.mib(self.entries.pop(0).size)))
         for _ in range(plan.for_tokens):
             gone = self.entries.pop(0)
             self.log.emit(ev.PcEvictTokens(self.limits.tokens, plan.est, ev.mib(gone.size)))
-        self._changed("evicted", decision.rule)
+        tell_change(self.log, None, "evicted", decision.rule)
         total = sum(e.size for e in self.entries)
         self.log.emit(ev.PcState(
             len(self.entries), ev.mib(total), self.limits.size / MIB, self.limits.tokens, plan.est

@@ -11,8 +11,8 @@ from cachesim import events as ev
 from cachesim.engines.llama_cpp.children import launch_children, take_slots
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.rules.choice import Choice, IdlePlan, SlotFacts
-from cachesim.engines.llama_cpp.rules.prompt_cache import part
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
+from cachesim.engines.shared.stored import part
 from cachesim.tokens import common_prefix
 
 

@@ -26,13 +26,6 @@ from cachesim.errors import Aborted
 class Server(Core):
     """The main loop, and what a client can do."""
 
-    def complete(self, request: Request) -> Answer:
-        """Work on one request until it is answered."""
-        answer = self.submit(request)
-        while self.working:
-            self.iterate()
-        return answer
-
     def submit(self, request: Request) -> Answer:
         """Queue a request; the answer fills as the server works."""
         answer = Answer(self.log.mark(), died=self.dead)
@@ -54,11 +47,6 @@ class Server(Core):
     def working(self) -> bool:
         """Is there anything left to do?"""
         return bool(self.queue) or any(slot.busy for slot in self.slots)
-
-    def iterate(self) -> None:
-        """One round of the main loop: every pending task, then one update of the slots."""
-        self.take_tasks()
-        self.update()
 
     def take_tasks(self) -> None:
         """First half of a round: hang-ups, then every pending task."""

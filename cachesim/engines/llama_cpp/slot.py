@@ -12,6 +12,7 @@ from enum import Enum
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.llama_cpp.memory.state import Blob
 from cachesim.engines.llama_cpp.rules.facts import Ckpt
+from cachesim.engines.shared.slots import SlotBase
 
 
 class State(Enum):
@@ -55,7 +56,7 @@ class Task:
 
 
 @dataclass(slots=True)
-class Slot:
+class Slot(SlotBase):
     """One slot; its id is also its sequence in the memory. ``t_last`` is the tick of its last release, -1 = never.
 
     ``reused`` is the common prefix that the present prompt began with, ``at`` the place in the batch of the token
@@ -92,19 +93,3 @@ class Slot:
     def busy(self) -> bool:
         """Is a task at work here?"""
         return self.state is not State.IDLE
-
-    @property
-    def id_task(self) -> int | None:
-        """Id of the task, None when the slot has none."""
-        return self.task.id if self.task else None
-
-    @property
-    def facts(self) -> list[Ckpt]:
-        """The checkpoints as the rules see them, oldest first."""
-        return [c.facts for c in self.checkpoints]
-
-    def drop(self, gone: tuple[int, ...]) -> list[Checkpoint]:
-        """Remove the checkpoints with these indices; returns them."""
-        lost = [self.checkpoints[i] for i in gone]
-        self.checkpoints = [c for i, c in enumerate(self.checkpoints) if i not in gone]
-        return lost

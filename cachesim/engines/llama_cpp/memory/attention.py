@@ -17,6 +17,7 @@ import numpy as np
 from cachesim.engines.llama_cpp.memory.cells import Cells, Masked, Saved
 from cachesim.engines.llama_cpp.memory.state import AttentionShape, AttentionState, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
+from cachesim.engines.shared.rows import put, take
 from cachesim.errors import Aborted, Crash
 from cachesim.events import Event, RowsPurged
 from cachesim.model import Model, Rows
@@ -106,7 +107,7 @@ class AttentionCache:
         mine.has_shift, mine.head = theirs.has_shift, theirs.head
         mine._span[dst] = None
         for layer in self.rows[src]:
-            self.write(dst, layer, cells, _take(self.rows[src][layer], cells))
+            self.write(dst, layer, cells, take(self.rows[src][layer], cells))
 
     def seq_keep(self, seq: int) -> None:
         """Only ``seq`` stays in its stream."""
@@ -134,7 +135,7 @@ class AttentionCache:
                 if self.model is None or not len(cells):
                     continue
                 new = table.pos[cells]
-                turned = self.model.shift_rows(_take(rows, cells), new - table.shift[cells], new)
+                turned = self.model.shift_rows(take(rows, cells), new - table.shift[cells], new)
                 self.write(number, layer, cells, turned)
             table.shift[:] = 0
             table.has_shift = False
@@ -218,17 +219,8 @@ class AttentionCache:
         return out if len(out) == len(ubatches) else None
 
     def write(self, number: int, layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
-        """Put rows into cells of a stream. The arrays of numbers are made when the first numbers arrive."""
-        mine = self.rows[number][layer]
-        mine.digest[cells] = rows.digest
-        if rows.k is None or rows.v is None:
-            return
-        if mine.k is None or mine.v is None:
-            k, v = (np.zeros((self.size, *x.shape[1:])) for x in (rows.k, rows.v))
-            mine = self.rows[number][layer] = Rows(mine.digest, k, v)
-        assert mine.k is not None and mine.v is not None
-        mine.k[cells] = rows.k
-        mine.v[cells] = rows.v
+        """Put rows into cells of a stream."""
+        put(self.rows[number], layer, cells, rows)
 
     # --- saving and loading --------------------------------------------------------------------------------------
 
@@ -248,7 +240,7 @@ class AttentionCache:
         """KV-STATE: a copy of the sequence's cells."""
         cells = self.saved_cells(seq, keep)
         number = self.stream(seq)
-        rows = {layer: _take(rows, cells) for layer, rows in self.rows[number].items()}
+        rows = {layer: take(rows, cells) for layer, rows in self.rows[number].items()}
         return AttentionState(self.streams[number].pos[cells], rows)
 
     def state_read(self, seq: int, state: AttentionState) -> None:
@@ -278,12 +270,3 @@ class AttentionCache:
                 lo, hi = self.cells(seq).span(seq)
                 if lo >= 0 and hi - lo + 1 != self.n_cells(seq):
                     raise Crash(f"window of sequence {seq}: {self.n_cells(seq)} cells for positions {lo} .. {hi}")
-
-
-def _take(rows: Rows, cells: np.ndarray | slice) -> Rows:
-    """A copy of the rows in the given cells."""
-    return Rows(
-        rows.digest[cells],
-        None if rows.k is None else rows.k[cells],
-        None if rows.v is None else rows.v[cells],
-    )

@@ -8,25 +8,15 @@ Source: llama.cpp src/llama-context.cpp decode, src/llama-batch.cpp init (3f545b
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
 from cachesim.engines.llama_cpp.memory.attention import Emit
 from cachesim.engines.llama_cpp.memory.memory import Memory, Placed
 from cachesim.engines.llama_cpp.memory.store import UbatchStore
 from cachesim.engines.llama_cpp.memory.ubatch import Batch, runs_of
+from cachesim.engines.shared.spoken import Spoken, joined, spoken
 from cachesim.events import Error, Warn
 from cachesim.model import Hidden, Model, Run
 
 OK, NO_ROOM, BAD_BATCH = 0, 1, -1
-
-
-class Spoken(NamedTuple):
-    """What the model said after one token of the batch: final provenance, logits (None without arithmetic)."""
-
-    digest: int
-    logits: np.ndarray | None
 
 
 class Context:
@@ -74,13 +64,7 @@ class Context:
         if self.model is None:
             return
         hidden = self._forward(self.model, placed, store)
-        for run, at, said in zip(placed.ubatch.runs, placed.ubatch.at, hidden, strict=True):
-            asked = [k for k in range(len(run.tokens)) if batch.out[at + k]]
-            if not asked:
-                continue
-            logits = self.model.readout(said.x[asked]) if said.x is not None else None
-            for row, k in enumerate(asked):
-                self.spoken[at + k] = Spoken(int(said.digest[k]), None if logits is None else logits[row])
+        self.spoken |= spoken(self.model, batch, placed.ubatch, hidden)
 
     def _forward(self, model: Model, placed: Placed, store: UbatchStore) -> list[Hidden]:
         """Evaluate the ubatch; where there are rollback planes, its last tokens one by one, to keep the states between
@@ -98,6 +82,5 @@ class Context:
                 parts += model.forward([piece], store.piece(number, start, stop))
                 states.append(dict(recr.row(run.seq)))
             recr.keep_planes(run.seq, states[-2::-1])
-            x = None if parts[0].x is None else np.concatenate([part.x for part in parts if part.x is not None])
-            out.append(Hidden(np.concatenate([part.digest for part in parts]), x))
+            out.append(joined(parts))
         return out

@@ -9,6 +9,7 @@ import numpy as np
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
+from cachesim.engines.shared.rows import by_position, take
 from cachesim.model import LayerState, Rows, Run
 
 
@@ -37,15 +38,7 @@ class UbatchStore:
             cache, seq = self.parts[part], self.ubatch.runs[run].seq
             table = cache.cells(seq)
             cells = table.of(seq)
-            pos = table.pos[cells]
-            if len(pos) > 1 and not (pos[1:] > pos[:-1]).all():
-                order = np.argsort(pos, kind="stable")
-                cells, pos = cells[order], pos[order]
-                known = pos, cells
-            elif len(cells) and int(cells[-1]) - int(cells[0]) + 1 == len(cells):
-                known = pos, slice(int(cells[0]), int(cells[-1]) + 1)
-            else:
-                known = pos, cells
+            known = by_position(cells, table.pos[cells])
             self._seen[part, run] = known
         return known
 
@@ -68,11 +61,7 @@ class UbatchStore:
         cache = self.parts[part]
         rows = cache.rows[cache.stream(self.ubatch.runs[run].seq)][layer]
         cells = self._visible(part, run)[1]
-        return Rows(
-            rows.digest[cells],
-            None if rows.k is None else rows.k[cells],
-            None if rows.v is None else rows.v[cells],
-        )
+        return take(rows, cells)
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
         """The recurrent state before the run, None = zeroed."""

@@ -5,12 +5,12 @@ A field is a rule or a number: never a boolean, which would be an ``if`` waiting
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Callable, Collection, Mapping, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping
 
 from cachesim.engines.base import Decision
 from cachesim.engines.llama_cpp.memory.state import HOST_HEADER
+from cachesim.engines.shared.tables import SAID, Change, changes, differences, mixed, rule_fields
 
 Rule = Callable[..., Decision]
 
@@ -83,61 +83,8 @@ class Rules:
     silent: frozenset[str] = frozenset()
     unlogged: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
     ended: Mapping[str, str] = field(default_factory=dict, hash=False)
+    late: frozenset[str] = frozenset()
     inferred: tuple[str, ...] = ()
 
 
-def rule_fields(rules: Rules) -> dict[str, Any]:
-    """The profile's rules by field, in the order in which a request meets them."""
-    return {f.name: getattr(rules, f.name) for f in fields(rules) if callable(getattr(rules, f.name))}
-
-
-def differences(a: Rules, b: Rules) -> list[tuple[str, Any, Any]]:
-    """Fields in which two profiles differ, names and sources aside."""
-    skip = {"name", "build", "source", "ended", "inferred"}
-    return [
-        (f.name, getattr(a, f.name), getattr(b, f.name))
-        for f in fields(a)
-        if f.name not in skip and getattr(a, f.name) != getattr(b, f.name)
-    ]
-
-
-SAID = frozenset({"erase_told", "limit_told", "share_digits", "fatal_lines", "silent", "unlogged"})
-"""Fields that change only what the log says."""
-
-
-class Change(NamedTuple):
-    """A field in which two neighbouring versions differ: the rule's id or the number in each, and the change behind it
-    ("" = not known)."""
-
-    field: str
-    old: str
-    new: str
-    source: str
-
-
-def changes(old: Rules, new: Rules) -> list[Change]:
-    """What was changed between two versions, the log aside."""
-    return [
-        Change(name, _told(a), _told(b), _source(old, name, a, b))
-        for name, a, b in differences(old, new) if name not in SAID
-    ]
-
-
-def _told(value: Any) -> str:
-    return str(getattr(value, "rule", value))
-
-
-def _source(old: Rules, name: str, a: Any, b: Any) -> str:
-    """The pull request that ended the older rule or began the newer one."""
-    if name in old.ended or not callable(a):
-        return old.ended.get(name, "")
-    for rule, pattern in ((b, r"ggml-org/llama.cpp(#\d+)"), (a, r"\b(?:to|before|until) (#\d+)"), (b, r"since (#\d+)")):
-        found = re.search(pattern, (rule.__doc__ or "").partition("Source:")[2])
-        if found:
-            return found[1]
-    return ""
-
-
-def mixed(old: Rules, new: Rules, names: Collection[str]) -> Rules:
-    """The older version with these fields of the newer one."""
-    return replace(old, **{name: getattr(new, name) for name in names})
+__all__ = ["SAID", "Change", "Rule", "Rules", "changes", "differences", "mixed", "rule_fields"]

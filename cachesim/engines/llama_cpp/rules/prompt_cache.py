@@ -9,17 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-import numpy as np
-
 from cachesim.engines.base import Decision, rule
+from cachesim.engines.shared.stored import F32, Eviction, Limits, evict_oldest, part
 
-F32 = np.float32
 MIN_KEEP = 0.25          # an entry of which less than this would survive is left alone
-
-
-def part(n: int, of: int) -> np.float32:
-    """n / of as the server computes it."""
-    return F32(n) / F32(of)
 
 
 class EntryFacts(NamedTuple):
@@ -28,13 +21,6 @@ class EntryFacts(NamedTuple):
     n_tokens: int
     lcp: int
     size: int
-
-
-class Limits(NamedTuple):
-    """Bytes and tokens of all entries together; 0 = no limit."""
-
-    size: int
-    tokens: int
 
 
 class Admission(NamedTuple):
@@ -129,39 +115,12 @@ def clone_entry(entry: int) -> Decision:
     return Decision("LC-PC-LOAD.CLONE", False, {"entry": entry})
 
 
-class Eviction(NamedTuple):
-    """Oldest entries that go for bytes, then for tokens; ``est`` is the token limit that held."""
-
-    for_size: int
-    for_tokens: int
-    est: int
-
-
-def _token_limit(size: int, tokens: int, limits: Limits) -> int:
-    """The limit in tokens: at least ``limits.tokens``, more if the byte limit holds more tokens of this kind."""
-    if not limits.size:
-        return limits.tokens
-    per_token = max(F32(1), F32(size) / F32(max(1, tokens)))
-    return max(limits.tokens, int(F32(limits.size) / per_token))
-
-
-def _evict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits, spare: int) -> Eviction:
-    first = 0
-    while limits.size and len(sizes) - first > spare and sum(sizes[first:]) > limits.size:
-        first += 1
-    for_size = first
-    est = _token_limit(sum(sizes[first:]), sum(lengths[first:]), limits)
-    while limits.tokens and len(sizes) - first > spare and sum(lengths[first:]) > est:
-        first += 1
-    return Eviction(for_size, first - for_size, est)
-
-
 @rule("LC-PC-UPDATE.PC6")
 def evict_strict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
     """The oldest go while the bytes, then the tokens, are over the limit; the last one may go too.
     Source: llama.cpp tools/server/server-task.cpp server_prompt_cache::update (3f545be), since #25070 (b9908)."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
-    return Decision("LC-PC-UPDATE.PC6", _evict(sizes, lengths, limits, spare=0), because)
+    return Decision("LC-PC-UPDATE.PC6", evict_oldest(sizes, lengths, limits, spare=0), because)
 
 
 # [Gone in llama_cpp@head]
@@ -170,7 +129,7 @@ def evict_spare_one(sizes: Sequence[int], lengths: Sequence[int], limits: Limits
     """The same, but one entry always stays.
     Source: llama.cpp tools/server/server-task.cpp (7c158fbb4), before #25070; history section 7, 5."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
-    return Decision("LC-PC-UPDATE.PC5", _evict(sizes, lengths, limits, spare=1), because)
+    return Decision("LC-PC-UPDATE.PC5", evict_oldest(sizes, lengths, limits, spare=1), because)
 
 
 # [Gone in llama_cpp@late-2025]
@@ -179,6 +138,6 @@ def evict_fixed_tokens(sizes: Sequence[int], lengths: Sequence[int], limits: Lim
     """The same with a limit in tokens that the byte limit does not raise. (Between two profiles: none has it.)
     Source: llama.cpp tools/server/server.cpp server_prompt_cache::update, #16391 (b6723) to #16560 (b6756)."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
-    by_size = _evict(sizes, lengths, Limits(limits.size, 0), spare=1).for_size
-    by_tokens = _evict(sizes[by_size:], lengths[by_size:], Limits(0, limits.tokens), spare=1).for_tokens
+    by_size = evict_oldest(sizes, lengths, Limits(limits.size, 0), spare=1).for_size
+    by_tokens = evict_oldest(sizes[by_size:], lengths[by_size:], Limits(0, limits.tokens), spare=1).for_tokens
     return Decision("LC-PC-UPDATE.PC0", Eviction(by_size, by_tokens, limits.tokens), because)

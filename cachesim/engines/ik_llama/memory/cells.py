@@ -1,0 +1,120 @@
+"""Which cell holds which position, and for whom? The one table of a context.
+
+pos     what the cell is labelled with, -1 = empty; attention is masked by it
+own     the position that the row in it was computed for; differs from the label only where a speculative restore has
+        relabelled the cell
+seqs    who uses the cell: seqs[s, i]
+head    where the search for free cells begins
+used    number of cells that are not empty
+
+Source: ik_llama.cpp src/llama.cpp llama_kv_cache_find_slot, llama_kv_cache_seq_rm (8337e4cd3); spec 1.1, 1.2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cachesim.errors import Crash
+
+
+class Cells:
+    """The cell table: ``size`` cells, ``n_seq`` sequences."""
+
+    def __init__(self, size: int, n_seq: int) -> None:
+        self.size, self.n_seq = size, n_seq
+        self.pos = np.full(size, -1, dtype=np.int64)             # (size,)
+        self.own = np.full(size, -1, dtype=np.int64)             # (size,)
+        self.seqs = np.zeros((n_seq, size), dtype=bool)          # (n_seq, size)
+        self.head, self.used = 0, 0
+        self._last: list[int | None] = [-1] * n_seq              # largest label, None = to be looked up
+
+    def of(self, seq: int) -> np.ndarray:
+        """Indices of the sequence's cells, ascending."""
+        return np.flatnonzero(self.seqs[seq])
+
+    def pos_max(self, seq: int) -> int:
+        """Largest label of the sequence, -1 if it has no cell."""
+        known = self._last[seq]
+        if known is None:
+            held = self.pos[self.seqs[seq]]
+            known = self._last[seq] = int(held.max()) if len(held) else -1
+        return known
+
+    def first(self, seq: int) -> int:
+        """Label of the first cell by index, which need not be the smallest; -1 if there is none."""
+        cell = int(self.seqs[seq].argmax())
+        return int(self.pos[cell]) if self.seqs[seq, cell] else -1
+
+    def find(self, n: int) -> int | None:
+        """The first of n free neighbouring cells, searched from ``head`` around the ring once; None = there are none.
+        Moves ``head`` to where the search ended."""
+        tested = 0
+        while tested < self.size:
+            if self.head + n > self.size:
+                tested += self.size - self.head
+                self.head = 0
+                if n > self.size:
+                    return None
+                continue
+            taken = self.pos[self.head : self.head + n] >= 0
+            if not taken.any():
+                return self.head
+            tested += self._skip(self.head + int(taken.argmax()))
+        return None
+
+    def _skip(self, taken: int) -> int:
+        """Go on behind a taken cell and its taken neighbours; returns the cells passed."""
+        behind = self.pos[taken:] < 0
+        step = int(behind.argmax()) if behind.any() else len(behind)
+        passed = taken + step - self.head
+        self.head = taken + step
+        return passed
+
+    def place(self, first: int, pos: np.ndarray, own: np.ndarray, seq: int) -> None:
+        """Label neighbouring cells from ``first`` on for a sequence."""
+        stop = first + len(pos)
+        self.pos[first:stop], self.own[first:stop] = pos, own
+        self.seqs[seq, first:stop] = True
+        self.used += len(pos)
+        known = self._last[seq]
+        self._last[seq] = None if known is None or not len(pos) else max(known, int(pos.max()))
+
+    def remove(self, seq: int, p0: int, p1: int) -> None:
+        """The sequence lets go of its cells with p0 <= label < p1; the search goes on at the first cell freed, if that
+        lies before ``head``."""
+        if p0 > self.pos_max(seq):
+            return
+        cells = np.flatnonzero(self.seqs[seq] & (self.pos >= p0) & (self.pos < p1))
+        self.seqs[seq, cells] = False
+        self._last[seq] = None
+        freed = cells if self.n_seq == 1 else cells[~self.seqs[:, cells].any(axis=0)]
+        if len(freed):
+            self.pos[freed] = self.own[freed] = -1
+            self.used -= len(freed)
+            self.head = min(self.head, int(freed[0]))
+
+    def relabel(self, cell: int, pos: int) -> None:
+        """Write a label into a cell, whoever uses it."""
+        self.pos[cell] = pos
+        self._last = [None] * self.n_seq
+
+    def move(self, seq: int, p0: int, p1: int, delta: int) -> np.ndarray:
+        """Add ``delta`` to labels p0 .. p1-1 of the sequence; returns the cells."""
+        cells = np.flatnonzero(self.seqs[seq] & (self.pos >= p0) & (self.pos < p1))
+        self.pos[cells] += delta
+        self.own[cells] += delta
+        self._last[seq] = None
+        self.head = 0
+        return cells
+
+    def check(self) -> None:
+        """Raise Crash unless the table is consistent with itself."""
+        occupied = self.pos >= 0
+        if int(occupied.sum()) != self.used:
+            raise Crash(f"{self.used} cells counted as used, {int(occupied.sum())} are")
+        if not np.array_equal(self.seqs.any(axis=0), occupied):
+            raise Crash("a cell has a position and no sequence, or a sequence and no position")
+        for seq in range(self.n_seq):
+            held = self.pos[self.seqs[seq]]
+            if self.pos_max(seq) != (int(held.max()) if len(held) else -1):
+                raise Crash(f"sequence {seq} ends at {self.pos_max(seq)}, its cells do not")

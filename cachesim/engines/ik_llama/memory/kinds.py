@@ -1,0 +1,95 @@
+"""Which memory does a model get, and how many bytes would the real engine need for it?
+
+recurrent   no attention at all: one cell per sequence holds everything
+hybrid      attention in cells, and beside them one recurrent row per sequence id
+private     states of its own beside the cells (DeepSeek-V4): may keep its windows compacted
+all others  attention in cells, whatever the window of a layer: it is a mask, not a ring
+
+Source: ik_llama.cpp src/llama.cpp llama_kv_cache_init (8337e4cd3); spec 1.1, 1.4. Sizes fitted to the recorded `mib`
+and `est`: K/V rows are F16, a cell has 8 bytes of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cachesim.errors import BadInput, nearest
+from cachesim.model import Spec, parse
+
+KV_ROW = 128                                                      # bytes of a K row plus a V row, F16
+CELL = 8                                                          # bytes of a cell's own facts in a saved state
+STATE_ROW = {"G": 35840, "S": 18688, "C": 512, "H": 18688}        # bytes of the recurrent row of one layer
+
+
+@dataclass(frozen=True, slots=True)
+class ModelKind:
+    """A model as the memory sees it. ``private``: DeepSeek-V4's rules hold; ``words``: its tokens are those of the
+    recorded vocabulary."""
+
+    name: str
+    spec: Spec
+    private: bool = False
+    words: bool = False
+
+    @property
+    def attention(self) -> tuple[int, ...]:
+        """Layers with K/V rows."""
+        return tuple(i for i, layer in enumerate(self.spec.layers) if layer.part)
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """Those of them that look at a window only."""
+        return tuple(i for i, layer in enumerate(self.spec.layers) if layer.window)
+
+    @property
+    def states(self) -> tuple[int, ...]:
+        """Layers with a recurrent row."""
+        return tuple(i for i, layer in enumerate(self.spec.layers) if layer.taps)
+
+    @property
+    def hybrid(self) -> bool:
+        """Attention and recurrent layers."""
+        return bool(self.attention and self.states)
+
+    @property
+    def recurrent(self) -> bool:
+        """Recurrent layers only."""
+        return bool(self.states) and not self.attention
+
+    @property
+    def n_swa(self) -> int:
+        """Width of the windows in positions, 0 = none."""
+        return max((layer.window for layer in self.spec.layers), default=0)
+
+    def state_bytes(self, n: int, partial: bool) -> int:
+        """Bytes of a saved sequence of n cells: the K/V rows only if it is the whole state. The head of a model's MTP
+        layer has rows in the target too; every layer has a heading, whether it has rows or not."""
+        rows = len(self.attention) + self.spec.mtp
+        states = sum(STATE_ROW[self.spec.layers[i].kind] for i in self.states)
+        every = len(self.spec.layers) + self.spec.mtp
+        heads = 20 + 24 * every + (16 * every if self.states else 0)
+        return heads + states + n * CELL + (0 if partial else n * rows * KV_ROW)
+
+
+RECORDED = {
+    "llama": "AAAA",
+    "gemma3l6": "W32 W32 W32 W32 W32 A",
+    "qwen35d64": "GGGAGGGA",
+    "qwen35d64mtp": "GGGAGGGA+M",
+}
+"""The recorded tiny models."""
+
+PRIVATE = {"deepseek4": "W128 A W128 A+M"}
+"""Models that nobody has recorded, in the proportions that spec 7.5 uses."""
+
+
+def model_kind(name: str) -> ModelKind:
+    """The model of a known name, or of a notation. Raises BadInput."""
+    if name in RECORDED:
+        return ModelKind(name, parse(RECORDED[name]), words=True)
+    if name in PRIVATE:
+        return ModelKind(name, parse(PRIVATE[name]), private=True)
+    try:
+        return ModelKind(name, parse(name))
+    except BadInput as error:
+        raise BadInput(error.cause, hint=nearest(name, [*RECORDED, *PRIVATE]) or error.hint) from None

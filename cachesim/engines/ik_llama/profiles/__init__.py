@@ -1,0 +1,53 @@
+"""Which rules does each version of ik_llama.cpp's server follow? The files read as a changelog, newest first.
+
+A profile is made from its neighbour; its name is the change after which it holds, ``pr...`` is a proposal. The names
+are those of the specification's version table (section 12).
+"""
+
+from __future__ import annotations
+
+from cachesim.engines.ik_llama.profiles.main import MAIN
+from cachesim.engines.ik_llama.profiles.newer import (
+    AFTER_1949,
+    AFTER_1992,
+    AFTER_2020,
+    AFTER_2105,
+    AFTER_2195,
+    AFTER_2205,
+    BASE_1889,
+    PR1877,
+    PR1888,
+    PR1889,
+)
+from cachesim.engines.ik_llama.profiles.older import (
+    AFTER_1295,
+    AFTER_1310,
+    AFTER_1346,
+    AFTER_1398,
+    AFTER_1673,
+    AFTER_1679,
+    AFTER_1698,
+    AFTER_1716,
+    AFTER_1743,
+)
+from cachesim.engines.ik_llama.profiles.table import Rule, Rules
+from cachesim.engines.shared.tables import changes, mixed
+
+PROFILES: dict[str, Rules] = {
+    rules.name: rules
+    for rules in (
+        MAIN, AFTER_2205, AFTER_2195, AFTER_2105, AFTER_2020, AFTER_1992, AFTER_1949, BASE_1889, PR1889, PR1888, PR1877,
+        AFTER_1743, AFTER_1716, AFTER_1698, AFTER_1679, AFTER_1673, AFTER_1398, AFTER_1346, AFTER_1310, AFTER_1295,
+    )
+}
+
+BESIDE = {rules.name: BASE_1889.name for rules in (PR1889, PR1888, PR1877)}
+"""What was proposed -> what it was proposed on."""
+
+LINE = tuple(name for name in reversed(PROFILES) if name not in BESIDE)
+"""The main branch in order, oldest first."""
+
+COMMITS = {"8337e4cd3861406fc04e0854b1409cd1b027fbc9": MAIN.name}
+"""Commit of a recording that names no profile -> profile."""
+
+__all__ = ["BESIDE", "COMMITS", "LINE", "MAIN", "PROFILES", "Rule", "Rules", "changes", "mixed"]

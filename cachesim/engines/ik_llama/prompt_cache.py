@@ -1,0 +1,137 @@
+"""The prompt cache in host memory: ask the rules, act, tell.
+
+Source: ik_llama.cpp examples/server/server-task.cpp server_prompt_cache (8337e4cd3); spec 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Sequence
+
+from cachesim import events as ev
+from cachesim.engines.base import Decision
+from cachesim.engines.ik_llama.memory.kv import Blob, KvCache
+from cachesim.engines.ik_llama.profiles import Rules
+from cachesim.engines.ik_llama.rules.prefix import Pieces, common, without_reasoning
+from cachesim.engines.ik_llama.rules.prompt_cache import Admission, EntryFacts
+from cachesim.engines.ik_llama.slot import Checkpoint, Slot
+from cachesim.engines.shared.driver import tell_change, write_down
+from cachesim.engines.shared.stored import Eviction, Limits
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """A stored conversation; ``blob`` is the target's whole state, ``size`` counts it and the checkpoints in bytes."""
+
+    tokens: list[int]
+    checkpoints: tuple[Checkpoint, ...]
+    blob: Blob
+    size: int
+    kept: int = 0
+    discarded: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """How texts are compared: the text of tokens, and the marks around what is left out."""
+
+    pieces: Pieces
+    marks: tuple[int, int] | None
+
+    def facts(self, held: Sequence[int], asked: Sequence[int], kept: int = 0, discarded: int = 0) -> EntryFacts:
+        """What is held against what is asked; of the latter the part that a shift has discarded is left out."""
+        if discarded:
+            asked = [*asked[:kept], *asked[kept + discarded :]]
+        mine, theirs = without_reasoning(held, self.marks), without_reasoning(asked, self.marks)
+        found = common(mine, theirs, self.pieces, strict=False)
+        return EntryFacts(len(mine), len(theirs), found.cache, found.prompt)
+
+
+class PromptCache:
+    """Entries in order of insertion, oldest first."""
+
+    def __init__(self, rules: Rules, memory: KvCache, limits: Limits, log: ev.Log) -> None:
+        self.rules, self.memory, self.limits, self.log = rules, memory, limits, log
+        self.entries: list[Entry] = []
+
+    def _decide(self, decision: Decision, slot: Slot | None) -> Decision:
+        write_down(self.log, decision, slot)
+        return decision
+
+    def save(self, slot: Slot, compare: Compare) -> None:
+        """Store what the slot holds, with a copy of its checkpoints. The slot keeps everything."""
+        self.log.emit(ev.PcBegin())
+        self.log.emit(ev.PcSave(len(slot.tokens), ev.mib(self.memory.size_of(slot.id, partial=False)), 0.0))
+        facts = []
+        for entry in self.entries:
+            found = common(entry.tokens, slot.tokens, compare.pieces, strict=False)
+            facts.append(EntryFacts(len(entry.tokens), len(slot.tokens), found.cache, found.prompt))
+        decision = self._decide(self.rules.pc_alloc(facts), slot)
+        plan: Admission = decision.value
+        for i in plan.obsolete:
+            self.log.emit(ev.PcObsolete(len(self.entries[i].tokens)))
+        self.entries = [e for i, e in enumerate(self.entries) if i not in plan.obsolete]
+        tell_change(self.log, None, "evicted", decision.rule)
+        if plan.verdict == "already":
+            self.log.emit(ev.PcAlready())
+            return
+        blob = self.memory.get(slot.id, partial=False)
+        size = blob.size + sum(c.facts.size for c in slot.checkpoints)
+        self.entries.append(
+            Entry(list(slot.tokens), tuple(slot.checkpoints), blob, size, slot.kept, slot.discarded)
+        )
+        tell_change(self.log, None, "stored")
+
+    def load(self, slot: Slot, prompt: list[int], compare: Compare, least_keep: float) -> None:
+        """Put the best entry into the slot, if one is better than what it holds."""
+        mine = compare.facts(slot.tokens, prompt, slot.kept, slot.discarded)
+        base = self.rules.pc_load([], mine, least_keep)
+        self.log.emit(ev.PcSearch(ev.share(base.because["f_keep"]), ev.share(base.because["f_sim"])))
+        facts = [self._reach(e, compare.facts(e.tokens, prompt, e.kept, e.discarded)) for e in self.entries]
+        decision = self._decide(self.rules.pc_load(facts, mine, least_keep), slot)
+        peek = self._decide(self.rules.pc_peek(compare.marks is not None), slot)
+        if decision.value is not None:
+            self._restore(slot, decision)
+        if peek.value:
+            self.entries = [replace(e, tokens=[]) for e in self.entries]
+            if decision.value is None:
+                slot.tokens.clear()
+            tell_change(self.log, slot, "cleared", peek.rule)
+
+    def _reach(self, entry: Entry, facts: EntryFacts) -> EntryFacts:
+        """How far an entry can be gone on from within its common part: to the end of that, unless a recurrent row has
+        to be brought back to it."""
+        if not self.memory.kind.states or facts.n_cache == len(entry.tokens):
+            return facts._replace(reach=facts.n_cache)
+        ends = [c.facts.pos_max + 1 for c in entry.checkpoints if c.facts.pos_max + 1 < facts.n_cache]
+        return facts._replace(reach=max(ends, default=0))
+
+    def _restore(self, slot: Slot, decision: Decision) -> None:
+        entry = self.entries[decision.value]
+        self.log.emit(ev.PcLoad(ev.share(decision.because["f_keep"]), ev.share(decision.because["f_sim"])))
+        if not self.memory.set(slot.id, entry.blob):
+            self.log.emit(ev.PcLoadFailed())
+            return
+        slot.tokens, slot.checkpoints, slot.loaded = list(entry.tokens), list(entry.checkpoints), True
+        slot.kept, slot.discarded = entry.kept, entry.discarded
+        tell_change(self.log, slot, "overwritten", decision.rule)
+        after = self._decide(self.rules.pc_after_hit(decision.value), slot)
+        if after.value:
+            del self.entries[decision.value]
+            tell_change(self.log, None, "consumed", after.rule)
+
+    def update(self) -> None:
+        """Drop the oldest entries over the limit, then say what is left."""
+        sizes, lengths = [e.size for e in self.entries], [len(e.tokens) for e in self.entries]
+        decision = self._decide(self.rules.pc_update(sizes, lengths, self.limits), None)
+        plan: Eviction = decision.value
+        for _ in range(plan.for_size):
+            self.log.emit(ev.PcEvict(ev.mib(self.entries.pop(0).size)))
+        tell_change(self.log, None, "evicted", decision.rule)
+        total = sum(e.size for e in self.entries)
+        limit = self.limits.size / MIB
+        self.log.emit(ev.PcState(len(self.entries), ev.mib(total), limit, self.limits.tokens, plan.est))
+        for e in self.entries:
+            self.log.emit(ev.PcEntryShifted(len(e.tokens), e.discarded, len(e.checkpoints), ev.mib(e.size)))

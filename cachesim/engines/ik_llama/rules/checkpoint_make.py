@@ -1,0 +1,142 @@
+"""When is a checkpoint taken, and which one goes when there are too many?
+
+interval    positions between two checkpoints of a long prompt or answer; last = position of the last one of this kind
+tolerance   tokens before the end of the prompt at which a batch ends, so that a checkpoint can be taken there
+Source: ik_llama.cpp examples/server/server-context.cpp create_checkpoint, create_checkpoint_at_interval (8337e4cd3);
+spec 5.2, 5.3.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from cachesim.engines.base import Decision, rule
+from cachesim.engines.ik_llama.rules.checkpoint_use import Ckpt
+
+
+@rule("IK-CKPT-ON")
+def on_with_states(most: int, states: bool, private: bool) -> Decision:
+    """Checkpoints are made where the memory cannot be cut back: recurrent layers, or states of its own.
+    Source: ik_llama.cpp examples/server/server-context.cpp launch_slot_with_task (8337e4cd3)."""
+    return Decision("IK-CKPT-ON", most > 0 and (states or private), {"most": most, "states": states})
+
+
+# [Gone in ik_llama@1310]
+@rule("IK-CKPT-ON.NEVER")
+def on_never(most: int, states: bool, private: bool) -> Decision:
+    """No checkpoint is ever made.
+    Source: ik_llama.cpp #1295 (66323b92f) to #1310: the creating half was commented out; spec 8."""
+    return Decision("IK-CKPT-ON.NEVER", False, {"most": most, "states": states})
+
+
+@rule("IK-CKPT-BREAK.TOLERANCE")
+def break_tolerance(start: int, asked: int, room: int, tolerance: int) -> Decision:
+    """A batch takes what there is room for, but ends where exactly ``tolerance`` tokens of the prompt remain. Value:
+    its end, and whether it ends for that reason.
+    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (8337e4cd3), since #1346."""
+    stop, mark = min(asked, start + room), asked - tolerance
+    due = tolerance >= 0 and start < mark <= stop
+    because = {"start": start, "asked": asked, "tolerance": tolerance}
+    return Decision("IK-CKPT-BREAK.TOLERANCE", (mark if due else stop, due), because)
+
+
+# [Gone in ik_llama@1346]
+@rule("IK-CKPT-BREAK.NONE")
+def break_none(start: int, asked: int, room: int, tolerance: int) -> Decision:
+    """A batch takes what there is room for.
+    Source: ik_llama.cpp examples/server/server-context.cpp, before #1346 (8f9e19d57)."""
+    return Decision("IK-CKPT-BREAK.NONE", (min(asked, start + room), False), {"start": start, "asked": asked})
+
+
+@rule("IK-CKPT-FIRST.NO-TOLERANCE")
+def first_without_tolerance(tolerance: int) -> Decision:
+    """With the first sampled token a checkpoint is taken if none was taken before the prompt's end. Value: is one due?
+    Source: ik_llama.cpp examples/server/server-context.cpp process_batch_tokens (8337e4cd3), since #1346."""
+    return Decision("IK-CKPT-FIRST.NO-TOLERANCE", tolerance <= 0, {"tolerance": tolerance})
+
+
+# [Gone in ik_llama@1346]
+@rule("IK-CKPT-FIRST.ALWAYS")
+def first_always(tolerance: int) -> Decision:
+    """A checkpoint is taken at the prompt's end, with the first sampled token.
+    Source: ik_llama.cpp #1310 (3fac78c48) to #1346; spec 8."""
+    return Decision("IK-CKPT-FIRST.ALWAYS", True, {"tolerance": tolerance})
+
+
+@rule("IK-CKPT-INTERVAL.EXACT")
+def interval_exact(last: int, pos_max: int, interval: int) -> Decision:
+    """Due once ``interval`` positions lie between. Value: is it?
+    Source: ik_llama.cpp examples/server/server-context.cpp create_checkpoint_at_interval (8337e4cd3), since #2195."""
+    due = interval > 0 and last + interval <= pos_max
+    return Decision("IK-CKPT-INTERVAL.EXACT", due, {"last": last, "pos_max": pos_max, "interval": interval})
+
+
+# [Gone in ik_llama@2195]
+@rule("IK-CKPT-INTERVAL.ONE-EARLY")
+def interval_one_early(last: int, pos_max: int, interval: int) -> Decision:
+    """Due one position earlier, counted from 0 at the start of every request.
+    Source: ik_llama.cpp examples/server/server-context.cpp create_checkpoint_at_interval (d2da6da05), until #2195."""
+    due = interval > 0 and last + interval <= 1 + pos_max
+    return Decision("IK-CKPT-INTERVAL.ONE-EARLY", due, {"last": last, "pos_max": pos_max, "interval": interval})
+
+
+@rule("IK-CKPT-CREATE.TOKENS")
+def create_by_tokens(ckpts: Sequence[Ckpt], held: int, pos_min: int, pos_max: int, states: bool) -> Decision:
+    """Taken if 64 tokens are held, and more than the last one has. Value: is it?
+    Source: ik_llama.cpp examples/server/server-context.cpp create_checkpoint (8337e4cd3), since #1743."""
+    more = not ckpts or held > ckpts[-1].n_tokens
+    return Decision("IK-CKPT-CREATE.TOKENS", pos_min >= 0 and held >= 64 and more, _facts(ckpts, held, pos_max))
+
+
+# [New in ik_llama@pr1888]
+@rule("IK-CKPT-CREATE.FOUR")
+def create_from_four(ckpts: Sequence[Ckpt], held: int, pos_min: int, pos_max: int, states: bool) -> Decision:
+    """The same from 4 tokens on, with recurrent layers.
+    Source: ikawrakow/ik_llama.cpp#1888 (open); spec 8."""
+    more = not ckpts or held > ckpts[-1].n_tokens
+    enough = held >= (4 if states else 64)
+    return Decision("IK-CKPT-CREATE.FOUR", pos_min >= 0 and enough and more, _facts(ckpts, held, pos_max))
+
+
+# [Gone in ik_llama@1743]
+@rule("IK-CKPT-CREATE.POSITION")
+def create_by_position(ckpts: Sequence[Ckpt], held: int, pos_min: int, pos_max: int, states: bool) -> Decision:
+    """Taken if the last position is 16 or more, and behind that of the last one.
+    Source: ik_llama.cpp examples/server/server-context.cpp create_checkpoint, #1310 (3fac78c48) to #1743."""
+    more = not ckpts or pos_max > ckpts[-1].pos_max
+    return Decision("IK-CKPT-CREATE.POSITION", pos_min >= 0 and pos_max >= 16 and more, _facts(ckpts, held, pos_max))
+
+
+def _facts(ckpts: Sequence[Ckpt], held: int, pos_max: int) -> dict[str, object]:
+    return {"start": held, "pos_max": pos_max, "last": ckpts[-1].n_tokens if ckpts else 0}
+
+
+@rule("IK-CKPT-EVICT.VARIANCE")
+def evict_by_option(ckpts: Sequence[Ckpt], how: str) -> Decision:
+    """One goes. ``fifo``: the oldest. Else of fewer than three the oldest, of three the middle one, of more that one
+    between the ends whose loss leaves the smallest product of its two gaps (the second as a part of the whole).
+    Value: its index.
+    Source: ik_llama.cpp examples/server/server-context.cpp create_checkpoint (8337e4cd3), since #2020 (befbc0945)."""
+    x = [c.pos_max for c in ckpts]
+    found = 0
+    if how != "fifo" and len(x) == 3:
+        found = 1
+    elif how != "fifo" and len(x) > 3:
+        found = min(range(1, len(x) - 1), key=lambda i: (x[i] - x[i - 1]) * ((x[i + 1] - x[i]) / x[-1]))
+    return Decision("IK-CKPT-EVICT.VARIANCE", found, {"how": how, "pos_max": x})
+
+
+# [Gone in ik_llama@2020]
+@rule("IK-CKPT-EVICT.OLDEST")
+def evict_oldest(ckpts: Sequence[Ckpt], how: str) -> Decision:
+    """The oldest goes.
+    Source: ik_llama.cpp examples/server/server-context.cpp create_checkpoint (d2da6da05), until #2020."""
+    return Decision("IK-CKPT-EVICT.OLDEST", 0, {"pos_max": [c.pos_max for c in ckpts]})
+
+
+# [New in ik_llama@pr1877]
+@rule("IK-CKPT-EVICT.KEEP-FIRST")
+def evict_second(ckpts: Sequence[Ckpt], how: str) -> Decision:
+    """The oldest but the first goes: the beginning of a conversation is what others share.
+    Source: ikawrakow/ik_llama.cpp#1877 (open); spec 8."""
+    return Decision("IK-CKPT-EVICT.KEEP-FIRST", min(1, len(ckpts) - 1), {"pos_max": [c.pos_max for c in ckpts]})

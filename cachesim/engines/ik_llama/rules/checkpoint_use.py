@@ -1,0 +1,221 @@
+"""Must the slot go back to a checkpoint, to which one, and which ones no longer hold?
+
+n_past     tokens of the cache that the prompt has in common with it
+pos_next   position after them; thold = max(0, pos_next - 1)
+pos_min, pos_max   what the engine took for a checkpoint's range; with recurrent layers both are its last position
+Source: ik_llama.cpp examples/server/server-context.cpp apply_checkpoint (8337e4cd3); spec 5.4, 8.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple, Sequence
+
+from cachesim.engines.base import Decision, rule
+
+
+class Ckpt(NamedTuple):
+    """A checkpoint: positions in the cache, positions in the prompt it was taken for, tokens, bytes."""
+
+    pos_min: int
+    pos_max: int
+    pos_min_prompt: int
+    pos_max_prompt: int
+    n_tokens: int
+    size: int
+
+
+class Ask(NamedTuple):
+    """A prompt against a slot: ``n_past`` common tokens of ``held``, ``n_past_prompt`` of the prompt; ``pos_min`` of
+    the target as the engine sees it; ``states``: recurrent layers, ``private``: DeepSeek-V4's states."""
+
+    n_past: int
+    n_past_prompt: int
+    held: int
+    pos_min: int
+    states: bool
+    private: bool
+
+    @property
+    def thold(self) -> int:
+        """A state that reaches it holds a token that is not wanted."""
+        return max(0, self.n_past - 1)
+
+
+class Need(NamedTuple):
+    """Is a checkpoint needed?"""
+
+    search: bool
+
+
+class Resume(NamedTuple):
+    """Where evaluation goes on: tokens of the cache, tokens of the prompt; whether the slot forgets its tokens;
+    position of a checkpoint from which the interval is counted on, -1 = none."""
+
+    n_past: int
+    n_past_prompt: int
+    forget_tokens: bool = False
+    last_checkpoint: int = -1
+
+
+def _newest(ckpts: Sequence[Ckpt], fits: Callable[[Ckpt], bool]) -> int | None:
+    return next((i for i in reversed(range(len(ckpts))) if fits(ckpts[i])), None)
+
+
+def _because(ask: Ask, ckpts: Sequence[Ckpt] = ()) -> dict[str, object]:
+    return {
+        "n_past": ask.n_past, "held": ask.held, "pos_min": ask.pos_min, "thold": ask.thold,
+        "ckpts": [c.pos_max for c in ckpts],
+    }
+
+
+@rule("IK-CKPT-NEED.OR-PRIVATE")
+def need_or_private(ask: Ask) -> Decision:
+    """Needed if the prompt leaves the cache before its end and the memory begins too late, as recurrent layers always
+    do, or if the model has states of its own.
+    Source: ik_llama.cpp examples/server/server-context.cpp apply_checkpoint (8337e4cd3), since #2195."""
+    inside = 0 < ask.n_past < ask.held
+    return Decision("IK-CKPT-NEED.OR-PRIVATE", Need(inside and (ask.pos_min >= ask.thold or ask.private)),
+    _because(ask))
+
+
+# [Gone in ik_llama@2195]
+@rule("IK-CKPT-NEED.REACHED")
+def need_reached(ask: Ask) -> Decision:
+    """Needed if the prompt leaves the cache before its end and the memory begins at the threshold or later.
+    Source: ik_llama.cpp examples/server/server-context.cpp apply_checkpoint (d2da6da05), since #1743."""
+    inside = 0 < ask.n_past < ask.held
+    return Decision("IK-CKPT-NEED.REACHED", Need(inside and ask.pos_min >= ask.thold), _because(ask))
+
+
+# [Gone in ik_llama@1743]
+@rule("IK-CKPT-NEED.BEYOND")
+def need_beyond(ask: Ask) -> Decision:
+    """Needed only if the memory begins behind the threshold: a prompt that leaves the cache at its last token is not
+    taken for one that needs it.
+    Source: ik_llama.cpp examples/server/server-context.cpp apply_checkpoint, #1310 (3fac78c48) to #1743."""
+    inside = 0 < ask.n_past < ask.held
+    return Decision("IK-CKPT-NEED.BEYOND", Need(inside and ask.pos_min > ask.thold), _because(ask))
+
+
+# [Gone in ik_llama@1716]
+@rule("IK-CKPT-NEED.STATES")
+def need_states(ask: Ask) -> Decision:
+    """With recurrent layers always needed when the prompt leaves the cache before its end.
+    Source: ik_llama.cpp #1673 (48819dada) to #1716 (9f1deefa7); spec 8."""
+    inside = 0 < ask.n_past < ask.held
+    return Decision("IK-CKPT-NEED.STATES", Need(inside and (ask.states or ask.pos_min > ask.thold)), _because(ask))
+
+
+# [Gone in ik_llama@1310]
+@rule("IK-CKPT-NEED.DEEP")
+def need_deep(ask: Ask) -> Decision:
+    """Needed only if the memory begins more than two positions behind the threshold.
+    Source: ik_llama.cpp #1295 (66323b92f) to #1310; spec 8."""
+    inside = 0 < ask.n_past < ask.held
+    return Decision("IK-CKPT-NEED.DEEP", Need(inside and ask.pos_min > ask.thold + 2), _because(ask))
+
+
+@rule("IK-CKPT-PICK.POS-MAX")
+def pick_pos_max(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+    """The newest that ends before the threshold; for a model with states of its own, before the next position. Value:
+    its index.
+    Source: ik_llama.cpp examples/server/server-context.cpp apply_checkpoint (8337e4cd3), since #2195."""
+    bound = ask.n_past if ask.private else ask.thold
+    return Decision("IK-CKPT-PICK.POS-MAX", _newest(ckpts, lambda c: c.pos_max < bound), _because(ask, ckpts))
+
+
+# [Gone in ik_llama@2195]
+@rule("IK-CKPT-PICK.POS-MIN")
+def pick_pos_min(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+    """The newest that begins before the threshold, or at the beginning of the text.
+    Source: ik_llama.cpp examples/server/server-context.cpp apply_checkpoint (d2da6da05); back since #1716."""
+    found = _newest(ckpts, lambda c: c.pos_min < ask.thold or c.pos_min == 0)
+    return Decision("IK-CKPT-PICK.POS-MIN", found, _because(ask, ckpts))
+
+
+# [Gone in ik_llama@1716]
+@rule("IK-CKPT-PICK.WITHIN")
+def pick_within(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+    """The newest that ends before the next position: the exact bound.
+    Source: ik_llama.cpp #1673 (48819dada) to #1716; spec 8."""
+    return Decision("IK-CKPT-PICK.WITHIN", _newest(ckpts, lambda c: c.pos_max < ask.n_past), _because(ask, ckpts))
+
+
+# [New in ik_llama@pr1888]
+@rule("IK-CKPT-PICK.PR1888")
+def pick_pr1888(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+    """As on its base, and besides one that ends at the next position, which is one token too far.
+    Source: ikawrakow/ik_llama.cpp#1888 (open); spec 8, D2."""
+    found = _newest(ckpts, lambda c: c.pos_min < ask.thold or c.pos_min == 0 or c.pos_max <= ask.n_past)
+    return Decision("IK-CKPT-PICK.PR1888", found, _because(ask, ckpts))
+
+
+@rule("IK-CKPT-RESUME.PROMPT-END")
+def resume_prompt_end(ckpt: Ckpt, ask: Ask) -> Decision:
+    """Behind the checkpoint's last token, never behind the common part; the interval is counted from there.
+    Source: ik_llama.cpp examples/server/server-context.cpp apply_checkpoint (8337e4cd3), since #2195."""
+    upto = ckpt.pos_max + 1 if ask.private else max(ckpt.pos_min + 1, ckpt.pos_max)
+    prompt = min(ask.n_past_prompt, ckpt.pos_max_prompt + 1)
+    resume = Resume(min(ask.n_past, upto), prompt, last_checkpoint=ckpt.pos_max)
+    return Decision("IK-CKPT-RESUME.PROMPT-END", resume, _because(ask, [ckpt]))
+
+
+# [Gone in ik_llama@2195]
+@rule("IK-CKPT-RESUME.PROMPT-MAX")
+def resume_prompt_max(ckpt: Ckpt, ask: Ask) -> Decision:
+    """The same, the prompt's side counted as the cache's.
+    Source: ik_llama.cpp examples/server/server-context.cpp apply_checkpoint (d2da6da05)."""
+    resume = Resume(
+        min(ask.n_past, max(ckpt.pos_min + 1, ckpt.pos_max)),
+        min(ask.n_past_prompt, max(ckpt.pos_min_prompt + 1, ckpt.pos_max_prompt)),
+    )
+    return Decision("IK-CKPT-RESUME.PROMPT-MAX", resume, _because(ask, [ckpt]))
+
+
+@rule("IK-CKPT-RESET.TOKENS")
+def reset_tokens(ask: Ask) -> Decision:
+    """No checkpoint serves: from the beginning, and the slot's tokens are forgotten.
+    Source: ik_llama.cpp examples/server/server-context.cpp apply_checkpoint (8337e4cd3), since #1789 (f4f4b3ff2)."""
+    return Decision("IK-CKPT-RESET.TOKENS", Resume(0, 0, forget_tokens=True), _because(ask))
+
+
+# [Gone in ik_llama@1889-base]
+@rule("IK-CKPT-RESET.COUNTS")
+def reset_counts(ask: Ask) -> Decision:
+    """No checkpoint serves: from the beginning; the trim that follows cuts the slot's tokens.
+    Source: ik_llama.cpp examples/server/server-context.cpp apply_checkpoint, before #1789; spec 8."""
+    return Decision("IK-CKPT-RESET.COUNTS", Resume(0, 0), _because(ask))
+
+
+# [Gone in ik_llama@1698]
+@rule("IK-CKPT-RESET.NONE")
+def reset_none(ask: Ask) -> Decision:
+    """No checkpoint serves: evaluation goes on behind the common part, upon whatever the recurrent row holds.
+    Source: ik_llama.cpp #1673 (48819dada) to #1698 (67e634622); spec 8, IK-04."""
+    return Decision("IK-CKPT-RESET.NONE", Resume(ask.n_past, ask.n_past_prompt), _because(ask))
+
+
+@rule("IK-CKPT-ERASE.THOLD")
+def erase_thold(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+    """Those that end behind the threshold go, whatever was found. Value: their indices.
+    Source: ik_llama.cpp examples/server/server-context.cpp apply_checkpoint (8337e4cd3), since #1743."""
+    gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max > ask.thold)
+    return Decision("IK-CKPT-ERASE.THOLD", gone, _because(ask, ckpts))
+
+
+# [Gone in ik_llama@1743]
+@rule("IK-CKPT-ERASE.POS-MIN")
+def erase_pos_min(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+    """Those that begin behind the threshold go.
+    Source: ik_llama.cpp examples/server/server-context.cpp apply_checkpoint, #1295 to #1743 (39b3a188e)."""
+    gone = tuple(i for i, c in enumerate(ckpts) if c.pos_min > ask.thold)
+    return Decision("IK-CKPT-ERASE.POS-MIN", gone, _because(ask, ckpts))
+
+
+# [Gone in ik_llama@1716]
+@rule("IK-CKPT-ERASE.BEYOND")
+def erase_beyond(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+    """Those that end behind the next position go; one that ends at it stays, though it holds a token too many.
+    Source: ik_llama.cpp #1673 (48819dada) to #1716; spec 8."""
+    gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max > ask.n_past)
+    return Decision("IK-CKPT-ERASE.BEYOND", gone, _because(ask, ckpts))

@@ -1,0 +1,133 @@
+"""How much of a prompt does the slot hold already, as text, and how many tokens must be evaluated all the same?
+
+Token ids are compared first; what remains is compared as text, so that another tokenization of the same text counts
+as held. A version may be strict about bytes, or pass over spaces and line ends that only one side has.
+Source: ik_llama.cpp examples/server/server-common.cpp get_common_prefix (8337e4cd3); spec 2.2, 2.4.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple, Sequence
+
+from cachesim.engines.base import Decision, rule
+from cachesim.tokens import common_prefix
+
+BLANK = " \n\r"
+MORE = 20                # tokens that the loose comparison must gain before it replaces the strict one
+
+Pieces = Callable[[int], str]
+"""Text of a token; a token without a text of its own has one that no other begins with."""
+
+
+class Common(NamedTuple):
+    """Tokens of the cache, tokens of the prompt."""
+
+    cache: int
+    prompt: int
+
+
+def common(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces, strict: bool) -> Common:
+    """The common text, in whole tokens of both sides."""
+    n = common_prefix(list(cache), list(prompt))
+    if n == len(cache) or n == len(prompt):
+        return Common(n, n)
+    a, b = (_text(side[n:], pieces) for side in (cache, prompt))
+    i, j = _walk(a, b, strict)
+    ours, theirs = (_ends(side[n:], pieces, reach, strict) for side, reach in ((cache, i), (prompt, j)))
+    best = max(set(ours) & set(theirs), default=0)
+    return Common(n + ours.get(best, 0), n + theirs.get(best, 0))
+
+
+def _text(tokens: Sequence[int], pieces: Pieces) -> str:
+    """The text of at most as many tokens as can matter: up to the first that has no text of its own."""
+    out = []
+    for token in tokens:
+        out.append(pieces(token))
+        if out[-1].startswith("\0"):
+            break
+    return "".join(out)
+
+
+def _walk(a: str, b: str, strict: bool) -> tuple[int, int]:
+    """How far two texts agree, in characters of each."""
+    i = j = 0
+    while i < len(a) and j < len(b):
+        if a[i] == b[j] or (not strict and a[i] in BLANK and b[j] in BLANK):
+            i, j = i + 1, j + 1
+        elif not strict and a[i] in BLANK:
+            i += 1
+        elif not strict and b[j] in BLANK:
+            j += 1
+        else:
+            break
+    return i, j
+
+
+def _ends(tokens: Sequence[int], pieces: Pieces, reach: int, strict: bool) -> dict[int, int]:
+    """Length of the text at the end of each whole token within reach -> number of tokens."""
+    found: dict[int, int] = {}
+    seen = counted = 0
+    for number, token in enumerate(tokens, 1):
+        piece = pieces(token)
+        seen += len(piece)
+        if seen > reach:
+            break
+        counted += len(piece) if strict else sum(c not in BLANK for c in piece)
+        found[counted] = number
+    return found
+
+
+def without_reasoning(tokens: Sequence[int], marks: tuple[int, int] | None) -> list[int]:
+    """The tokens outside ``<think>`` .. ``</think>``. ``marks`` None = everything counts."""
+    if marks is None or marks[0] not in tokens:
+        return list(tokens)
+    out: list[int] = []
+    inside = False
+    for token in tokens:
+        if token == marks[0]:
+            inside = True
+        if not inside:
+            out.append(token)
+        if token == marks[1]:
+            inside = False
+    return out
+
+
+@rule("IK-PREFIX.LOOSE")
+def prefix_loose(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -> Decision:
+    """The common text, blanks that only one side has passed over.
+    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (8337e4cd3), since #2105."""
+    found = common(cache, prompt, pieces, strict=False)
+    return Decision("IK-PREFIX.LOOSE", found, {"held": len(cache), "asked": len(prompt)})
+
+
+# [Gone in ik_llama@2105]
+@rule("IK-PREFIX.STRICT")
+def prefix_strict(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -> Decision:
+    """The common text byte for byte, unless passing over blanks gains more than 20 tokens.
+    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (d2da6da05), until #2105."""
+    strict, loose = (common(cache, prompt, pieces, strict) for strict in (True, False))
+    found = loose if loose.cache > strict.cache + MORE else strict
+    return Decision("IK-PREFIX.STRICT", found, {"held": len(cache), "asked": len(prompt)})
+
+
+def _back(n_past_prompt: int, asked: int, here: bool) -> int:
+    return int(here and n_past_prompt == asked and n_past_prompt > 0)
+
+
+@rule("IK-ONE.BEFORE")
+def one_before(n_past_prompt: int, asked: int, searched: bool) -> Decision:
+    """A prompt that is held whole gives its last token back, so that there are logits: before a checkpoint is looked
+    for. Asked twice, before and behind the search; value: tokens given back there.
+    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (8337e4cd3), since #2105."""
+    because = {"n_past_prompt": n_past_prompt, "asked": asked, "searched": searched}
+    return Decision("IK-ONE.BEFORE", _back(n_past_prompt, asked, not searched), because)
+
+
+# [Gone in ik_llama@2105]
+@rule("IK-ONE.BEHIND")
+def one_behind(n_past_prompt: int, asked: int, searched: bool) -> Decision:
+    """The same, but behind the search: what was restored, or needed no restoring, then ends one token too far.
+    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (d2da6da05), until #2105."""
+    because = {"n_past_prompt": n_past_prompt, "asked": asked, "searched": searched}
+    return Decision("IK-ONE.BEHIND", _back(n_past_prompt, asked, searched), because)

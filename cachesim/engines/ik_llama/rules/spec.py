@@ -1,0 +1,71 @@
+"""Drafts: how long may they be, what is saved before them, and where does the companion stand afterwards?
+
+T          tokens in the slot before the sampled one is added: the sampled one's position
+n_max      drafts of a round, as configured; the companion's context holds rows for its own next-token head
+Source: ik_llama.cpp examples/server/server-context.cpp, common/speculative.cpp (8337e4cd3); spec 1.6, 6.
+"""
+
+from __future__ import annotations
+
+from cachesim.engines.base import Decision, rule
+
+
+@rule("IK-SPEC-MAX")
+def draft_max(held: int, n_ctx: int, n_max: int, left: int) -> Decision:
+    """At most ``n_max`` tokens, two fewer than the context has room for, one fewer than the budget has left (``left``
+    < 0 = no budget).
+    Source: ik_llama.cpp examples/server/server-context.cpp add_sampled_tokens (8337e4cd3); spec 6.2."""
+    most = min(n_max, n_ctx - held - 2, n_max if left < 0 else left - 1)
+    return Decision("IK-SPEC-MAX", max(0, most), {"held": held, "n_ctx": n_ctx, "n_max": n_max, "left": left})
+
+
+@rule("IK-SPEC-SAVE.ROOT-ONLY")
+def save_or_root_only(n_batch: int, capacity: int) -> Decision:
+    """A round that does not fit the saved states is cut down to the sampled token. Value: (saved, drafts kept).
+    Source: ik_llama.cpp examples/server/server-context.cpp (8337e4cd3), since #2205 (dd837ff21)."""
+    fits = n_batch <= capacity
+    return Decision("IK-SPEC-SAVE.ROOT-ONLY", (fits, fits), {"n_batch": n_batch, "capacity": capacity})
+
+
+# [Gone in ik_llama@2205]
+@rule("IK-SPEC-SAVE.ANYWAY")
+def save_or_anyway(n_batch: int, capacity: int) -> Decision:
+    """A round that does not fit is not saved, and drafted all the same.
+    Source: ik_llama.cpp examples/server/server-context.cpp (d2da6da05), until #2205; spec 6.4, D4."""
+    return Decision("IK-SPEC-SAVE.ANYWAY", (n_batch <= capacity, True), {"n_batch": n_batch, "capacity": capacity})
+
+
+@rule("IK-SPEC-COMMIT.AHEAD")
+def commit_ahead(held: int) -> Decision:
+    """The companion takes the accepted tokens at the positions behind the sampled one, so that it holds one row more
+    than the target. Value: (first position, is what lies there removed first).
+    Source: ik_llama.cpp common/speculative.cpp (8337e4cd3), since #1987, #1992; spec 6.3."""
+    return Decision("IK-SPEC-COMMIT.AHEAD", (held + 1, False), {"held": held})
+
+
+# [Gone in ik_llama@1992]
+@rule("IK-SPEC-COMMIT.LEVEL")
+def commit_level(held: int) -> Decision:
+    """The companion takes the accepted tokens at the positions of the tokens before them, what it holds from there on
+    is removed first: it ends where the target ends.
+    Source: ik_llama.cpp common/speculative.cpp (d2da6da05), until #1992 (0d59973e4); spec 6.2."""
+    return Decision("IK-SPEC-COMMIT.LEVEL", (held, True), {"held": held})
+
+
+@rule("IK-SPEC-PURGE.KEEP")
+def purge_keep(held: int, known: bool, n_decode: int) -> Decision:
+    """After drafting the companion keeps the sampled token and gives up what it drafted. Value: the range, None =
+    nothing.
+    Source: ik_llama.cpp common/speculative.cpp (8337e4cd3); spec 6.3."""
+    span = (held + 1, held + n_decode + 2) if n_decode else None
+    return Decision("IK-SPEC-PURGE.KEEP", span, {"held": held, "known": known, "n_decode": n_decode})
+
+
+# [Gone in ik_llama@1992]
+@rule("IK-SPEC-PURGE.KNOWN")
+def purge_known(held: int, known: bool, n_decode: int) -> Decision:
+    """The same; where the first draft was ``known`` from the round before, the sampled token was never decoded and its
+    position goes too.
+    Source: ik_llama.cpp common/speculative.cpp (d2da6da05), until #1992; spec 6.2."""
+    span = (held if known else held + 1, held + n_decode + 2) if n_decode else None
+    return Decision("IK-SPEC-PURGE.KNOWN", span, {"held": held, "known": known, "n_decode": n_decode})

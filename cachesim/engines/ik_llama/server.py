@@ -1,0 +1,103 @@
+"""The server: tasks come in, slots are chosen, one shared batch is filled and decoded per iteration.
+
+Source: ik_llama.cpp examples/server/server-context.cpp update_slots (8337e4cd3); spec 3.5.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cachesim import events as ev
+from cachesim.engines.base import Answer, Request
+from cachesim.engines.ik_llama.begin import begin_prompt
+from cachesim.engines.ik_llama.core import Core
+from cachesim.engines.ik_llama.draft import make_draft
+from cachesim.engines.ik_llama.fill import add_prompt
+from cachesim.engines.ik_llama.select import process
+from cachesim.engines.ik_llama.shift import look_for_full_slots
+from cachesim.engines.ik_llama.slot import Slot, State, Task
+from cachesim.engines.ik_llama.slot_actions import slot_action
+from cachesim.engines.ik_llama.work import work
+from cachesim.engines.shared.batch import Batch
+
+
+class Server(Core):
+    """The main loop, and what a client can do."""
+
+    def submit(self, request: Request) -> Answer:
+        """Queue a request; the answer fills as the server works."""
+        answer = Answer(self.log.mark())
+        if not request.prompt or request.n_cmpl != 1 or request.kind != "completion":
+            answer.status, answer.done = 400, True
+            answer.error = "an empty prompt" if not request.prompt else "only single completions are modelled"
+        else:
+            self.queue.append(Task(self.take_id(), request, answer, list(request.prompt)))
+        return answer
+
+    def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
+        """Save, restore or erase a slot. Raises BadInput; the slot is untouched then."""
+        self.log.mark()
+        return slot_action(self, action, id_slot, file)
+
+    @property
+    def working(self) -> bool:
+        """Is there anything left to do?"""
+        return bool(self.queue) or any(slot.busy for slot in self.slots)
+
+    def take_tasks(self) -> None:
+        """First half of a round: every pending task looks for a slot."""
+        while self.queue:
+            process(self, self.queue.popleft())
+
+    def update(self) -> None:
+        """Second half of a round: slots that are leaving go, then one batch for all busy slots."""
+        for slot in self.slots:
+            if slot.state is State.LEAVING and slot.task is not None:
+                self._release(slot, slot.task)
+        if not any(slot.busy for slot in self.slots):
+            return
+        self.take_id()
+        look_for_full_slots(self)
+        self._hang_up()
+        batch, self.said = Batch(), {}
+        for slot in self.slots:
+            slot.fed = (0, 0)
+            if slot.state is State.GENERATING and slot.task is not None:
+                self._add_sampled(slot, slot.task, batch)
+        for slot in self.slots:
+            if slot.state is State.LOADING and slot.task is not None and len(batch) < self.settings.n_batch:
+                if not slot.task.begun:
+                    slot.task.begun = True
+                    begin_prompt(self, slot, slot.task)
+                add_prompt(self, slot, slot.task, batch)
+        work(self, batch)
+
+    def _add_sampled(self, slot: Slot, task: Task, batch: Batch) -> None:
+        make_draft(self, slot, task)
+        slot.at = len(batch)
+        for token in (slot.sampled, *slot.draft):
+            batch.add(token, len(slot.tokens), slot.id, True)
+            slot.tokens.append(token)
+
+    def _hang_up(self) -> None:
+        """Requests whose clients have gone end between two iterations; what was evaluated stays in the slot."""
+        for slot in self.slots:
+            task = slot.task
+            if task is None or task.request.cancel_at is None or slot.state is not State.GENERATING:
+                continue
+            if len(slot.tokens) >= task.request.cancel_at:
+                task.answer.cancelled = True
+                self.leave(slot)
+
+    def _release(self, slot: Slot, task: Task) -> None:
+        """The task ends; tokens and checkpoints stay. The oldest deferred task gets its turn."""
+        self.emit(ev.Release(slot.id, task.id, len(slot.tokens), int(slot.truncated)))
+        answer = task.answer
+        answer.id_slot, answer.predicted_n, answer.truncated = slot.id, slot.n_decoded, slot.truncated
+        evaluated = len(slot.tokens) - (self.rules.undecoded if answer.stop_type == "limit" else 0)
+        answer.tokens_cached, answer.slot_tokens = len(slot.tokens), tuple(slot.tokens[:evaluated])
+        answer.done = True
+        slot.state, slot.task, slot.t_last = State.IDLE, None, self.next_tick()
+        if self.deferred:
+            self.queue.append(self.deferred.popleft())

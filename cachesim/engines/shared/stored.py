@@ -1,0 +1,53 @@
+"""Shares in single precision, and what stored conversations cost: limits, the limit in tokens, who has to go.
+
+Source: llama.cpp tools/server/server-task.cpp server_prompt_cache::update (3f545be), spec 3.5; ik_llama.cpp
+examples/server/server-task.cpp has the same arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+import numpy as np
+
+F32 = np.float32
+
+
+def part(n: int, of: int) -> np.float32:
+    """n / of as the server computes it."""
+    return F32(n) / F32(of)
+
+
+class Limits(NamedTuple):
+    """Bytes and tokens of all entries together; 0 = no limit."""
+
+    size: int
+    tokens: int
+
+
+class Eviction(NamedTuple):
+    """Oldest entries that go for bytes, then for tokens; ``est`` is the token limit that held."""
+
+    for_size: int
+    for_tokens: int
+    est: int
+
+
+def _token_limit(size: int, tokens: int, limits: Limits) -> int:
+    """The limit in tokens: at least ``limits.tokens``, more if the byte limit holds more tokens of this kind."""
+    if not limits.size:
+        return limits.tokens
+    per_token = max(F32(1), F32(size) / F32(max(1, tokens)))
+    return max(limits.tokens, int(F32(limits.size) / per_token))
+
+
+def evict_oldest(sizes: Sequence[int], lengths: Sequence[int], limits: Limits, spare: int) -> Eviction:
+    """The oldest go while the bytes, then the tokens, are over the limits; ``spare`` of them stay in any case."""
+    first = 0
+    while limits.size and len(sizes) - first > spare and sum(sizes[first:]) > limits.size:
+        first += 1
+    for_size = first
+    est = _token_limit(sum(sizes[first:]), sum(lengths[first:]), limits)
+    while limits.tokens and len(sizes) - first > spare and sum(lengths[first:]) > est:
+        first += 1
+    return Eviction(for_size, first - for_size, est)

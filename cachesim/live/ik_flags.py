@@ -1,0 +1,66 @@
+"""Which server options does a recorded command line of ik_llama.cpp set?
+
+Source: ik_llama.cpp common/common.cpp (8337e4cd3), spec section 11. Flags that change nothing here are read over.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping
+
+from cachesim.errors import BadInput, nearest
+from cachesim.live.flags import Flags
+
+
+def _switch(text: str) -> bool:
+    if text not in ("on", "off"):
+        raise BadInput(f"'{text}' is neither on nor off")
+    return text == "on"
+
+
+WORDS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "-c": ("ctx_size", int), "-b": ("batch_size", int), "-ub": ("ubatch_size", int), "-np": ("parallel", int),
+    "--ctx-checkpoints": ("ctx_checkpoints", int), "-ctx-ckpt": ("ctx_checkpoints", int),
+    "--ctx-checkpoints-interval": ("ctx_checkpoints_interval", int),
+    "--ctx-checkpoints-tolerance": ("ctx_checkpoints_tolerance", int),
+    "--ctx-checkpoints-eviction": ("ctx_checkpoints_eviction", str),
+    "-cram": ("cache_ram", int), "--cache-ram": ("cache_ram", int),
+    "-crs": ("cache_ram_similarity", float), "--cache-ram-similarity": ("cache_ram_similarity", float),
+    "-cram-n-min": ("cache_ram_n_min", int), "--cache-ram-n-min": ("cache_ram_n_min", int),
+    "-sps": ("slot_prompt_similarity", float), "--slot-prompt-similarity": ("slot_prompt_similarity", float),
+    "--reasoning-tokens": ("reasoning_tokens", str), "--context-shift": ("context_shift", _switch),
+    "--spec-ckpt-mode": ("spec_ckpt_mode", str), "--recurrent-ckpt-mode": ("spec_ckpt_mode", str),
+}  # fmt: skip
+"""Flag -> option, and how its value is read."""
+
+SPEC_TYPE = "--spec-type"
+ALONE = {"--swa-compress": "swa_compress"}
+SILENT = ("--no-warmup",)
+SILENT_ONE = ("-t", "-tb", "-fa", "--verbosity", "--slot-save-path")
+
+
+def read_ik_flags(words: list[str]) -> Flags:
+    """The options of a command line; of a flag given twice the last one holds. Raises BadInput for an unknown flag or
+    one whose value is missing or wrong."""
+    out = Flags()
+    todo = [str(word) for word in words][::-1]
+    while todo:
+        word = todo.pop()
+        if word in ALONE:
+            out.options[ALONE[word]] = True
+        elif word in WORDS or word in SILENT_ONE or word == SPEC_TYPE:
+            if not todo:
+                raise BadInput(f"flag '{word}' has no value")
+            _one(out.options, word, todo.pop())
+        elif word not in SILENT:
+            raise BadInput(f"unknown flag '{word}'", hint=nearest(word, [*WORDS, *ALONE, SPEC_TYPE]))
+    return out
+
+
+def _one(options: dict[str, Any], word: str, text: str) -> None:
+    if word in WORDS:
+        name, read = WORDS[word]
+        options[name] = read(text)
+    elif word == SPEC_TYPE:
+        options["spec_type"], _, rest = text.partition(":")
+        given = dict(pair.partition("=")[::2] for pair in rest.split(",") if pair)
+        options["spec_draft_n_max"] = int(given.get("n_max", 1))

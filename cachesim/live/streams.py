@@ -1,0 +1,54 @@
+"""When is the order of two events in a log a decision, and when an accident?
+
+ik_llama.cpp's server has checkpoint lines written by another thread: they appear some time after they happened, among
+lines of what came later. Within each of the two streams the order holds; between them only that nothing appears before
+it happened. Source: the recorded traces, in which `release` stands before the last `ckpt_create` in one answer and
+behind it in the next.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Any, Mapping, Sequence
+
+Records = Sequence[Mapping[str, Any]]
+
+
+def in_streams(events: Records, late: AbstractSet[str]) -> list[Mapping[str, Any]]:
+    """The events that are written at once, then those that are written late, each in their order."""
+    return [e for e in events if e["ev"] not in late] + [e for e in events if e["ev"] in late]
+
+
+def too_early(theirs: Records, ours: Records, late: AbstractSet[str]) -> dict[str, Any] | None:
+    """The first late event that was recorded before ours had happened, None if there is none."""
+    for (seen, recorded), (due, event) in zip(_places(theirs, late), _places(ours, late), strict=False):
+        if seen < due:
+            return {"event": seen, "recorded": dict(recorded), "ours": dict(event), "why": "written before it happened"}
+    return None
+
+
+def without_cut_off(ours: Records, theirs: Records, late: AbstractSet[str], following: Records) -> list[Mapping[str,
+Any]]:
+    """Our events without those checkpoints at the end that the recorder did not wait for, if the next step's recorded
+    events name them: what was restored, erased or evicted must have been made."""
+    mine, seen = (sum(e["ev"] in late for e in events) for events in (ours, theirs))
+    named = {e["pos_max"] for e in following if e["ev"] in late and "pos_max" in e}
+    kept = list(ours)
+    while mine > seen and (place := _last(kept, late)) is not None and kept[place].get("pos_max") in named:
+        del kept[place]
+        mine -= 1
+    return kept
+
+
+def _last(events: Records, late: AbstractSet[str]) -> int | None:
+    return next((i for i in reversed(range(len(events))) if events[i]["ev"] in late), None)
+
+
+def _places(events: Records, late: AbstractSet[str]) -> list[tuple[int, Mapping[str, Any]]]:
+    """Every late event with the number of other events before it."""
+    others, found = 0, []
+    for event in events:
+        if event["ev"] in late:
+            found.append((others, event))
+        else:
+            others += 1
+    return found

@@ -1,0 +1,88 @@
+"""Random conversations with MTP drafts, right and wrong, and what the companion's context did in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from cachesim.engines.base import Draft, Request
+from cachesim.engines.ik_llama import start
+from cachesim.engines.ik_llama.server import Server
+from cachesim.events import Event, Log, SeqRm
+from cachesim.tokens import POS_INF
+
+MODELS = ("GGGA+M", "AAAA+M")
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was seen. ``cuts``: ranges to the end that target and companion were asked to give up, ``refused`` those of
+    them that were not; ``ahead``: companion's end minus target's end after an answer -> how often."""
+
+    conversations: int = 0
+    requests: int = 0
+    rounds: int = 0
+    cuts: int = 0
+    refused: int = 0
+    ahead: dict[int, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        ends = ", ".join(f"{k:+d}: {n}" for k, n in sorted(self.ahead.items()))
+        return (
+            f"{self.conversations} conversations, {self.requests} requests, {self.rounds} draft rounds, "
+            f"{self.cuts} cuts, {self.refused} refused; companion ahead by {ends}"
+        )
+
+
+def conversation(rng: np.random.Generator, length: int, least: int) -> list[Request]:
+    """Requests that extend, repeat, cut and change one text; ``least`` tokens are drafted in a round, 0 = in some
+    rounds none, as where the head is not sure."""
+    text = list(range(1000, 1000 + int(rng.integers(70, 110))))
+    out, fresh = [], 10_000
+    for _ in range(length):
+        n = int(rng.integers(1, 24))
+        answer = list(range(fresh, fresh + n))
+        fresh += 100
+        drafts, at = [], len(text)
+        while at < len(text) + n:
+            drafted = int(rng.integers(least, 5))
+            right = int(rng.integers(0, drafted + 1))
+            drafts.append(Draft(at, drafted, right))
+            at += right + 1
+        asked = Request(tuple(text), n, forced=tuple(answer), drafts=tuple(drafts), draft_else=least)
+        out.append(replace(asked, cache_prompt=bool(rng.random() > 0.05)))
+        held = text + answer
+        keep = int(rng.integers(60, len(held) + 1)) if rng.random() < 0.6 else len(held)
+        more = int(rng.integers(0, 30))
+        text = [*held[:keep], *range(fresh, fresh + more)]
+        fresh += 100
+    return out
+
+
+def run(rng: np.random.Generator, profile: str, requests: list[Request], model: str, tally: Tally) -> list[Event]:
+    """A conversation under a profile; returns its log."""
+    log = Log()
+    flags = {
+        "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "spec_type": "mtp", "spec_draft_n_max": 3, "cache_ram":
+        1, "ctx_checkpoints_tolerance": int(rng.integers(0, 8)), "ctx_checkpoints_interval": int(rng.integers(0, 80)),
+    }  # fmt: skip
+    server = start(profile, model, flags, "none", log)
+    assert server.companion is not None
+    tally.conversations += 1
+    for request in requests:
+        first = len(log.events)
+        server.complete(request)
+        _count(tally, server, log.events[first:])
+    return log.events
+
+
+def _count(tally: Tally, server: Server, events: list[Event]) -> None:
+    tally.requests += 1
+    tally.rounds += sum(event.ev == "spec_step" for event in events)
+    trims = [event for event in events if isinstance(event, SeqRm) and event.p1 == POS_INF]
+    tally.refused += sum(isinstance(event, SeqRm) and not event.ok for event in events)
+    tally.cuts += len(trims)
+    kv = server.companion.kv if server.companion else server.memory
+    ahead = kv.pos_max(0) - server.memory.pos_max(0)
+    tally.ahead[ahead] = tally.ahead.get(ahead, 0) + 1

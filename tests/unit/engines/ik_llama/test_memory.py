@@ -1,0 +1,117 @@
+"""The one cell table, what it refuses, and what a partial state does to it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cachesim.engines.ik_llama.memory.cells import Cells
+from cachesim.engines.ik_llama.memory.context import NO_ROOM, OK, Context
+from cachesim.engines.ik_llama.memory.kinds import model_kind
+from cachesim.engines.ik_llama.memory.kv import KvCache
+from cachesim.engines.ik_llama.memory.window import Window, capacity
+from cachesim.engines.ik_llama.rules.trim import rm_refused
+from cachesim.engines.shared.batch import Batch
+from cachesim.tokens import POS_INF
+
+
+def refuses(*facts):
+    return rm_refused(*facts).value
+
+
+def cache(model="GGGA", size=32, n_seq=1):
+    return KvCache(model_kind(model), size, n_seq, None, refuses, lambda event: None)
+
+
+def fill(kv, n, seq=0, start=0, n_ubatch=8):
+    batch = Batch()
+    for pos in range(start, start + n):
+        batch.add(pos, pos, seq, False)
+    return Context(kv, None, n_ubatch).decode(batch)
+
+
+def test_cells_are_neighbours_or_there_is_no_room():
+    cells = Cells(10, 1)
+    for first in (0, 4, 8):
+        cells.place(first, np.arange(2) + first, np.arange(2) + first, 0)
+    cells.head = 2
+    assert cells.find(2) == 2
+    cells.head = 5
+    assert cells.find(2) == 6
+    assert cells.find(3) is None
+    cells.check()
+
+
+def test_freed_cells_before_the_head_pull_it_back():
+    kv = cache()
+    assert fill(kv, 20) == OK
+    assert kv.cells.head == 20
+    kv.seq_rm(0, 12)
+    assert (kv.cells.head, kv.cells.used, kv.pos_max(0)) == (12, 12, 11)
+
+
+def test_an_empty_sequence_ends_at_0_not_at_minus_1():
+    assert cache("AAAA").pos_max(0) == 0
+    assert cache("AAAA").pos_min(0) == -1
+    assert cache("GGGA").pos_min(0) == 0
+
+
+def test_a_hybrid_says_its_last_position_is_its_first():
+    kv = cache()
+    fill(kv, 20)
+    assert (kv.pos_min(0), kv.pos_max(0)) == (19, 19)
+    assert cache("AAAA").kind.hybrid is False
+
+
+def test_a_hybrid_never_refuses_and_its_row_stays():
+    kv = cache()
+    fill(kv, 20)
+    assert kv.seq_rm(0, 5)
+    assert (kv.pos_max(0), kv.state_pos[0]) == (4, 19)
+
+
+@pytest.mark.parametrize(("p0", "p1", "ok"), [(0, POS_INF, True), (10, POS_INF, False), (20, POS_INF, True),
+                                              (0, 10, False), (19, 25, False)])  # fmt: skip
+def test_recurrent_layers_alone_refuse_what_begins_or_ends_inside(p0, p1, ok):
+    kv = cache("SSSS")
+    fill(kv, 20)
+    assert kv.seq_rm(0, p0, p1) is ok
+    assert (kv.tail[0] == -1) is (ok and p0 == 0)
+
+
+def test_what_was_computed_before_there_was_no_room_stays():
+    kv = cache(size=20)
+    assert fill(kv, 24) == NO_ROOM
+    assert kv.cells.used == 16
+
+
+def test_a_partial_state_claims_neighbours_and_brings_no_rows():
+    kv = cache(size=40, n_seq=2)
+    fill(kv, 8, seq=0)
+    fill(kv, 8, seq=1)
+    fill(kv, 8, seq=0, start=8)
+    blob = kv.get(0, partial=True)
+    assert (blob.rows, blob.size) == (None, model_kind("GGGA").state_bytes(16, partial=True))
+    assert kv.set(0, blob)
+    assert kv.cells.of(0).tolist() == list(range(16, 32))     # it lay in 0..7 and 16..23
+    kv.check()
+
+
+def test_a_relabelled_cell_still_stands_for_its_own_position():
+    kv = cache()
+    fill(kv, 10)
+    kv.cells.relabel(0, 9)
+    assert (kv.cells.pos[0], kv.cells.own[0]) == (9, 0)
+    kv.seq_rm(0, 9)
+    assert kv.cells.of(0).tolist() == list(range(1, 9))
+
+
+def test_the_compacted_window_of_the_specification():
+    window = Window(128, capacity(128, 512))
+    assert window.cap == 768
+    for n in (512, 183, 5, *([1] * 100)):
+        window.advance(n)
+    assert (window.base, window.live, window.end) == (640, 160, 800)
+    assert not window.cut(695, POS_INF)
+    assert window.cut(768, POS_INF) and window.end == 768
+    assert window.cut(0, POS_INF) and (window.base, window.live) == (0, 0)

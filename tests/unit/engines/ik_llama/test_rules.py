@@ -1,0 +1,119 @@
+"""Rules whose answers can be worked out by hand."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from cachesim.engines.ik_llama.profiles import BESIDE, LINE, PROFILES, changes
+from cachesim.engines.ik_llama.rules import checkpoint_make as make
+from cachesim.engines.ik_llama.rules import checkpoint_use as use
+from cachesim.engines.ik_llama.rules.choice import SlotFacts, similarity, slot_select
+from cachesim.engines.ik_llama.rules.prefix import common, prefix_loose, prefix_strict, without_reasoning
+from cachesim.engines.ik_llama.rules.trim import Repair, failed_companion, failed_reset, shift_prompt
+from cachesim.engines.shared.vocab import PIECES, recorded_piece
+
+
+def ckpt(pos, n=None):
+    return use.Ckpt(pos, pos, pos, pos, n or pos + 1, 0)
+
+
+def ask(n_past, held=200, private=False):
+    return use.Ask(n_past, n_past, held, held - 1, True, private)
+
+
+def words(*pieces):
+    return [PIECES.index(piece) for piece in pieces]
+
+
+def test_another_tokenization_of_the_same_text_is_held():
+    held, asked = words("Ban", "x"), words("Ba", "n", "y")
+    assert common(held, asked, recorded_piece, strict=True) == (1, 2)
+
+
+def test_blanks_that_one_side_lacks_are_passed_over_or_not():
+    held, asked = words("a", " ", "b", "c"), words("a", "b", "c", "d")
+    assert common(held, asked, recorded_piece, strict=False) == (4, 3)
+    assert common(held, asked, recorded_piece, strict=True) == (1, 1)
+    assert prefix_loose(held, asked, recorded_piece).value == (4, 3)
+    assert prefix_strict(held, asked, recorded_piece).value == (1, 1)     # the gain is not more than 20
+
+
+def test_reasoning_is_left_out():
+    assert without_reasoning([1, 99, 2, 3, 100, 4], (99, 100)) == [1, 4]
+    assert without_reasoning([1, 99, 2], (99, 100)) == [1]
+    assert without_reasoning([1, 99, 2], None) == [1, 99, 2]
+
+
+def test_similarity_as_recorded():
+    assert float(similarity(100, 300, 103)) == 0.49627792835235596
+    assert float(similarity(216, 349, 294)) == 0.6718506813049316
+
+
+def test_the_first_of_equally_similar_slots_else_the_one_used_least_recently():
+    slots = [SlotFacts(i, False, 50, 50, 40, 5 - i) for i in range(3)]
+    assert slot_select(slots, -1, 0.1).value[:2] == (0, "lcp")
+    assert slot_select(slots, -1, 0.9).value[:2] == (2, "lru")
+    assert slot_select(slots, 1, 0.1).value[:2] == (1, "name")
+    assert slot_select([slot._replace(busy=True) for slot in slots], -1, 0.1).value is None
+
+
+@pytest.mark.parametrize(("rule", "at"), [
+    (use.pick_pos_max, None), (use.pick_pos_min, None), (use.pick_within, 0), (use.pick_pr1888, 0),
+])  # fmt: skip
+def test_a_checkpoint_that_ends_with_the_common_part(rule, at):
+    """95 tokens in common, a checkpoint of 95: exact, and used by two of four."""
+    assert rule([ckpt(94)], ask(95)).value == at
+
+
+def test_one_token_too_far_is_taken_by_1888_only():
+    picks = [rule([ckpt(94)], ask(94)).value for rule in (use.pick_pos_max, use.pick_pos_min, use.pick_within)]
+    assert picks == [None] * 3
+    assert use.pick_pr1888([ckpt(94)], ask(94)).value == 0
+
+
+def test_erased_is_what_ends_behind_the_threshold():
+    ckpts = [ckpt(94), ckpt(98), ckpt(99), ckpt(100)]
+    assert use.erase_thold(ckpts, ask(99)).value == (2, 3)
+    assert use.erase_beyond(ckpts, ask(99)).value == (3,)
+
+
+GAPS = [([5, 9], 0), ([5, 9, 11], 1), ([63, 127, 191, 194], 2), ([63, 127, 194, 255], 2)]
+
+
+@pytest.mark.parametrize(("x", "gone"), GAPS)
+def test_the_variance_rule_spares_both_ends(x, gone):
+    assert make.evict_by_option([ckpt(pos) for pos in x], "variance").value == gone
+    assert make.evict_by_option([ckpt(pos) for pos in x], "fifo").value == 0
+
+
+def test_tolerance_cuts_the_batch():
+    assert make.break_tolerance(0, 100, 64, 5).value == (64, False)
+    assert make.break_tolerance(64, 100, 64, 5).value == (95, True)
+    assert make.break_tolerance(95, 100, 64, 5).value == (100, False)
+    assert make.break_tolerance(0, 100, 200, 0).value == (100, True)
+
+
+def test_the_interval_was_one_early():
+    assert (make.interval_exact(0, 511, 512).value, make.interval_one_early(0, 511, 512).value) == (False, True)
+
+
+def test_a_companion_alone_that_refuses():
+    assert failed_reset(True, False).value == Repair(reset=True)
+    assert failed_companion(True, False).value == Repair(wipe=True)
+    assert failed_companion(False, True).value == Repair(reset=True)
+    assert failed_reset(True, True).value == failed_companion(True, True).value == Repair()
+
+
+def test_a_prompt_too_long_loses_whole_blocks_as_recorded():
+    assert shift_prompt(257, 16, 256).value == (16, 240, 120)
+    assert shift_prompt(566, 0, 512).value == (0, 512, 256)
+
+
+def test_neighbours_differ_and_every_difference_names_its_change():
+    for old, new in pairwise(LINE):
+        found = changes(PROFILES[old], PROFILES[new])
+        assert found, (old, new)
+        assert all(change.source for change in found), (old, new, found)
+    assert {PROFILES[name].source.split("#")[1][:4] for name in BESIDE} == {"1889", "1888", "1877"}

@@ -1,0 +1,83 @@
+"""The server on what no recording shows: rollback by other means, two slots, deferral, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.base import Draft, Request
+from cachesim.engines.ik_llama import PROFILES, live, start
+from cachesim.errors import BadInput
+from cachesim.events import Log
+from cachesim.judge.judge import Judge
+
+P = tuple(range(1000, 1080))
+
+
+def server(model="GGGA+M", profile="ik_llama@main", mode="provenance", **flags):
+    base = {"ctx_size": 512, "batch_size": 64, "ubatch_size": 16, "cache_ram": 0, "context_shift": False}
+    return start(profile, model, {**base, **flags}, mode, Log())
+
+
+@pytest.mark.parametrize("how", ["per-step", "gpu-fallback", "cpu"])
+def test_every_way_back_from_a_wrong_draft_gives_a_cold_answer(how):
+    one = server(spec_type="mtp", spec_draft_n_max=3, spec_ckpt_mode=how)
+    request = Request(P, 9, forced=tuple(range(5000, 5009)), drafts=(Draft(80, 3, 1), Draft(82, 3, 0), Draft(83, 2, 2)))
+    answer = one.complete(request)
+    judged = Judge(one.context.model).judge(request, answer, live(one, 0))
+    assert judged.equal_cold
+    assert (answer.draft_n, answer.draft_n_accepted, answer.tokens_cached) == (8, 3, 88)
+    one.memory.check()
+
+
+def test_a_budget_spent_in_a_round_leaves_unsent_tokens_in_the_slot():
+    one = server(spec_type="mtp", spec_draft_n_max=3)
+    answer = one.complete(Request(P, 4, forced=tuple(range(5000, 5004)), drafts=(Draft(80, 2, 2),)))
+    assert (answer.tokens, answer.predicted_n, answer.tokens_cached) == ([5000, 5001], 4, 83)
+
+
+def test_without_a_free_slot_a_task_waits():
+    one = server("GGGA", parallel=1)
+    answers = [one.submit(Request(P, 2)), one.submit(Request(P[:70], 2))]
+    while one.working:
+        one.iterate()
+    assert [answer.done for answer in answers] == [True, True]
+
+
+def test_two_slots_share_a_batch_and_stay_cold():
+    one = server("GGGA", parallel=2, ctx_size=1024)
+    requests = [Request(P, 5, id_slot=0), Request(tuple(range(2000, 2090)), 5, id_slot=1)]
+    answers = [one.submit(request) for request in requests]
+    while one.working:
+        one.iterate()
+    judge = Judge(one.context.model)
+    for request, answer in zip(requests, answers, strict=True):
+        assert judge.judge(request, answer, live(one, answer.id_slot)).equal_cold
+    assert len(one.memory.cells.of(0)) == 84
+
+
+def test_a_conversation_comes_back_from_the_prompt_cache():
+    one = server("GGGA", cache_ram=64)
+    for request in (Request(P, 3), Request(tuple(range(3000, 3090)), 3)):
+        one.complete(request)
+    again = one.complete(Request((*P, *one.cache.entries[0].tokens[80:], 7777), 1))
+    assert (again.cache_n, again.prompt_n, again.restored) == (82, 1, True)
+
+
+def test_a_hang_up_ends_the_answer_and_keeps_what_was_evaluated():
+    answer = server("AAAA").complete(Request(P, 50, cancel_at=90))
+    assert (answer.cancelled, answer.tokens_cached) == (True, 90)
+
+
+@pytest.mark.parametrize("flags", [{"spec_type": "mtp"}, {"no_such": 1}, {"batch_size": 0}, {"cache_ram": "8"},
+                                   {"ctx_checkpoints_eviction": "oldest"}])  # fmt: skip
+def test_flags_it_would_not_start_with(flags):
+    with pytest.raises(BadInput):
+        server("AAAA", **flags)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_version_answers(profile):
+    one = server("GGGA+M", profile, "none", spec_type="mtp", spec_draft_n_max=2)
+    for prompt in (P, P[:75], (*P, 1), P):
+        assert one.complete(Request(prompt, 6, draft_else=1)).done
+    one.memory.check()
