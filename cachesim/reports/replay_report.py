@@ -39,7 +39,7 @@ def totals(traces: Sequence[Data]) -> Data:
 
 def replay_report(traces: Sequence[Data]) -> RenderableType:
     """A row per profile, the first differences, and one closing line."""
-    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("profile", no_wrap=True)
     for name in ("files", "steps", "ok", "events", "ok", "verdicts", "ok", "out"):
         table.add_column(name, justify="right", no_wrap=True)
