@@ -16,7 +16,7 @@ from cachesim.errors import Crash
 from cachesim.model.attention import attend, heads
 from cachesim.model.digests import RunTrail, Trail, moved
 from cachesim.model.grid import add_residual, project
-from cachesim.model.mixing import LayerKeys, layer_keys, token_digests
+from cachesim.model.mixing import STEP, LayerKeys, layer_keys, mix, token_digests
 from cachesim.model.norms import rms_norm
 from cachesim.model.recurrent import recur
 from cachesim.model.rope import rotate, turns
@@ -35,9 +35,13 @@ class Model:
         self.keys: tuple[LayerKeys, ...] = tuple(layer_keys(seed, index) for index in range(len(spec.layers)))
         self.weights: Weights | None = make_weights(spec, seed) if exact else None
 
-    def forward(self, runs: Sequence[Run], store: Store) -> list[Hidden]:
-        """Evaluate one micro-batch; the answer has one Hidden for each run. Changes nothing but the store."""
-        batch = [_RunPass(self, store, index, run) for index, run in enumerate(runs)]
+    def forward(
+        self, runs: Sequence[Run], store: Store, before: Sequence[Hidden] | None = None
+    ) -> list[Hidden]:
+        """Evaluate one micro-batch; the answer has one Hidden for each run. Changes nothing but the store. ``before``:
+        for a head that reads it (see mtp.py), what the trunk said before each token of each run."""
+        said: Sequence[Hidden | None] = before or [None] * len(runs)
+        batch = [_RunPass(self, store, i, run, one) for i, (run, one) in enumerate(zip(runs, said, strict=True))]
         for index, layer in enumerate(self.spec.layers):
             for one in batch:
                 one.layer(index, layer)
@@ -58,13 +62,17 @@ class Model:
 class _RunPass:
     """One run on its way through the layers."""
 
-    def __init__(self, model: Model, store: Store, index: int, run: Run) -> None:
+    def __init__(self, model: Model, store: Store, index: int, run: Run, before: Hidden | None) -> None:
         self.model, self.store, self.run = model, store, index
         self.asked = np.arange(run.pos0, run.pos0 + len(run.tokens))                # (t,)
         self.views: dict[str, View] = {}
         first = token_digests(run.tokens, model.seed)                               # (t,)
-        self.trail: Trail = SingleTrail(first, run.pos0) if len(first) == 1 else RunTrail(first, self.asked)
         self.x: Values | None = None if model.weights is None else embed(first, model.weights)          # (t, d)
+        if before is not None:
+            first = mix(first + before.digest * STEP)
+            if self.x is not None and before.x is not None:
+                self.x = add_residual(self.x, before.x)
+        self.trail: Trail = SingleTrail(first, run.pos0) if len(first) == 1 else RunTrail(first, self.asked)
         self.turn = None if model.weights is None else turns(self.asked)
 
     def layer(self, index: int, layer: Layer) -> None:

@@ -25,7 +25,8 @@ from cachesim.engines.shared.driver import Driver
 from cachesim.engines.shared.sampler import Sampler, forced_or_hashed
 from cachesim.engines.shared.spoken import Spoken
 from cachesim.engines.shared.stored import Limits
-from cachesim.model import Model
+from cachesim.model import Model, make_model
+from cachesim.model.mtp import Carried, mtp_head
 from cachesim.tokens import POS_INF
 
 
@@ -46,6 +47,7 @@ class Core(Driver):
             habits=Habits(rules.kv_read().value, rules.kv_undo().value),
         )
         self.context = Context(self.memory, model, self.settings.n_batch, self.settings.n_ubatch, log.emit)
+        self.carried: dict[int, Carried] = {}        # per sequence, what the trunk said last: in no saved state
         self.dft = self._draft_context(self.settings.draft)
         self.both = CommonMemory(self.memory, self.dft.memory if self.dft else None)
         sizes = self.settings.sizes
@@ -59,17 +61,22 @@ class Core(Driver):
         self.slots = [Slot(i) for i in range(self.settings.n_slots)]
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
+        self.view_off = 0                            # where the last view began in its batch
         self.said: dict[int, Spoken] = {}
         self.tick = 0
         self.dead = False
 
     def _draft_context(self, kind: ModelKind | None) -> Context | None:
-        """The drafter's own context: positions only, since drafts are forced."""
+        """The drafter's own context: an MTP head behind the trunk, or a model of its own. What it would guess is not
+        asked, since drafts are forced; what it holds is kept and saved as the real one's is."""
         if kind is None:
             return None
+        trunk, model = self.context.model, None
+        if trunk is not None:
+            model = mtp_head(trunk) if self.settings.mtp else make_model(kind.spec, trunk.exact, trunk.seed + 2)
         sizes = self.settings.sizes._replace(n_rs_seq=0)
-        memory = Memory(kind, sizes, None, self.memory.keep, self.memory.refuses, self.log.emit)
-        return Context(memory, None, self.settings.n_batch, self.settings.n_ubatch, self.log.emit)
+        memory = Memory(kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit)
+        return Context(memory, model, self.settings.n_batch, self.settings.n_ubatch, self.log.emit)
 
     def _refuses(self, pos: int, p0: int, p1: int) -> bool:
         """RS-RM. Written down where it says no."""

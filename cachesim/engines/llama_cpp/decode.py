@@ -27,6 +27,7 @@ def decode(srv: Core, batch: Batch) -> None:
         if ret == OK:
             n = srv.settings.n_batch
             srv.said.update({off + k: said for k, said in srv.context.spoken.items()})
+            srv.view_off = off
             mirror(srv, view)
             _count_prompt(srv, off, off + len(view))
             activate_children(srv)

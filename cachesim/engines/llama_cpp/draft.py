@@ -10,9 +10,12 @@ from cachesim import events as ev
 from cachesim.engines.base import Output
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.context import OK
-from cachesim.engines.llama_cpp.memory.ubatch import Batch
+from cachesim.engines.llama_cpp.memory.ubatch import Batch, runs_of
 from cachesim.engines.llama_cpp.slot import Slot, SpecCkpt, Task
 from cachesim.engines.shared.sampler import forced_draft
+from cachesim.engines.shared.spoken import joined
+from cachesim.model import Hidden
+from cachesim.model.mtp import before, carried
 
 
 class DrafterFailed(Exception):
@@ -48,11 +51,25 @@ def mirror(srv: Core, view: Batch) -> None:
     view begins."""
     if srv.dft is None:
         return
-    ret = srv.dft.decode(view)
+    ret = srv.dft.decode(view, _said_before(srv, view) if srv.settings.mtp else None)
     if ret != OK:
         srv.emit(ev.Error(f"failed to decode draft batch, ret = {ret}"))
         srv.emit(ev.Error("failed to process speculative batch"))
         raise DrafterFailed("failed to process speculative batch")
+
+
+def _said_before(srv: Core, view: Batch) -> Hidden | None:
+    """What the trunk said before each token of the view; what it said last is carried on, whatever comes next."""
+    hidden = srv.context.hidden
+    if hidden is None:
+        return None
+    parts = []
+    for start, stop in runs_of(view):
+        seq = view.seq[start]
+        said = Hidden(hidden.digest[start:stop], None if hidden.x is None else hidden.x[start:stop])
+        parts.append(before(said, srv.carried.get(seq)))
+        srv.carried[seq] = carried(hidden, stop - 1)
+    return joined(parts)
 
 
 def verify(srv: Core, slot: Slot, task: Task) -> list[int] | None:
@@ -68,6 +85,9 @@ def verify(srv: Core, slot: Slot, task: Task) -> list[int] | None:
         if said is not None:
             task.answer.outputs.append(Output(held - 1 + k, said.digest, said.logits))
     slot.tokens[held:] = ids[:-1]
+    hidden, last = srv.context.hidden, slot.at - srv.view_off + len(ids) - 1
+    if hidden is not None and last >= 0:
+        srv.carried[slot.id] = carried(hidden, last)
     srv.both.must_rm(slot.id, len(slot.tokens))
     return ids
 

@@ -79,6 +79,7 @@ class Settings:
     n_cache_reuse: int
     context_shift: bool
     drafts: bool
+    mtp: bool
     draft: ModelKind | None
 
 
@@ -135,5 +136,6 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
         n_cache_reuse=opts.cache_reuse if movable else 0,
         context_shift=opts.context_shift and movable,
         drafts=opts.spec_type != "none",
+        mtp=opts.spec_type == "draft-mtp",
         draft=draft_kind(kind, opts.spec_type, opts.model_draft),
     )

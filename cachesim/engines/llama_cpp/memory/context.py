@@ -26,10 +26,12 @@ class Context:
         self.memory, self.model, self.emit = memory, model, emit
         self.n_batch, self.n_ubatch = n_batch, n_ubatch
         self.spoken: dict[int, Spoken] = {}
+        self._pieces: list[tuple[int, Hidden]] = []
 
-    def decode(self, batch: Batch) -> int:
-        """Evaluate a batch. ``spoken`` then maps places in the batch to what the model said there."""
-        self.spoken = {}
+    def decode(self, batch: Batch, before: Hidden | None = None) -> int:
+        """Evaluate a batch. ``spoken`` then maps places in the batch to what the model said there. ``before``: for an
+        MTP head, what the trunk said before each token of the batch."""
+        self.spoken, self._pieces = {}, []
         if not self._continues(batch):
             self.emit(Error("decode: failed to initialize batch"))
             self.emit(Error("llama_decode: failed to decode, ret = -1"))
@@ -40,8 +42,13 @@ class Context:
             self.emit(Warn(f"decode: failed to find a memory slot for batch of size {len(batch)}"))
             return NO_ROOM
         for piece in placed:
-            self._compute(batch, piece)
+            self._compute(batch, piece, before)
         return OK
+
+    @property
+    def hidden(self) -> Hidden | None:
+        """What the model said after each token of the last batch, None where nothing is computed."""
+        return joined([part for _, part in sorted(self._pieces, key=lambda piece: piece[0])]) if self._pieces else None
 
     def _continues(self, batch: Batch) -> bool:
         """Does every sequence go on right after what the memory holds? With 2-D positions gaps are let through."""
@@ -59,11 +66,17 @@ class Context:
             next_pos[seq] = batch.pos[stop - 1] + 1
         return True
 
-    def _compute(self, batch: Batch, placed: Placed) -> None:
+    def _compute(self, batch: Batch, placed: Placed, before: Hidden | None) -> None:
         store = self.memory.apply(placed)
         if self.model is None:
             return
-        hidden = self._forward(self.model, placed, store)
+        if before is None:
+            hidden = self._forward(self.model, placed, store)
+        else:
+            runs = placed.ubatch.runs
+            read = [_part(before, at, len(run.tokens)) for run, at in zip(runs, placed.ubatch.at, strict=True)]
+            hidden = self.model.forward(runs, store, read)
+        self._pieces += zip(placed.ubatch.at, hidden, strict=True)
         self.spoken |= spoken(self.model, batch, placed.ubatch, hidden)
 
     def _forward(self, model: Model, placed: Placed, store: UbatchStore) -> list[Hidden]:
@@ -84,3 +97,9 @@ class Context:
             recr.keep_planes(run.seq, states[-2::-1])
             out.append(joined(parts))
         return out
+
+
+def _part(hidden: Hidden, start: int, n: int) -> Hidden:
+    """The rows of some tokens of a batch."""
+    x = None if hidden.x is None else hidden.x[start : start + n]
+    return Hidden(hidden.digest[start : start + n], x)

@@ -1,0 +1,105 @@
+"""The MTP head behind the trunk: what its context holds, and what a restore does to it."""
+
+import numpy as np
+import pytest
+
+from cachesim.engines.base import Draft
+from cachesim.model import Run, make_model
+from cachesim.model.mtp import before, mtp_head
+from tests.unit.engines.llama_cpp.talk import Talk, word
+from tests.unit.model.plain_store import PlainStore, joined, prefill, same_rows
+
+A, B = word("A", 40), word("B", 20)
+MODES = ("provenance", "exact")
+
+
+def cold_rows(talk, tokens):
+    """The head's rows when trunk and head read the tokens once, from an empty memory."""
+    trunk = talk.server.context.model
+    head, store = mtp_head(trunk), PlainStore()
+    store.begin(runs := [Run(0, 0, tokens)])
+    head.forward(runs, store, [before(prefill(trunk, PlainStore(), 0, tokens, 8), None)])
+    return store.rows_of(0, 0)
+
+
+def held_rows(talk, slot=0):
+    """The rows that the draft context of a slot holds, by position."""
+    attn = talk.server.dft.memory.parts["base"]
+    cells = attn.cells(slot).of(slot)
+    cells = cells[np.argsort(attn.cells(slot).pos[cells])]
+    rows = attn.rows[attn.stream(slot)][0]
+    return type(rows)(*(None if x is None else x[cells] for x in rows))
+
+
+def differing(talk, slot=0):
+    """Positions at which the head holds something else than a cold run's."""
+    tokens = talk.server.slots[slot].tokens
+    held, cold = held_rows(talk, slot), cold_rows(talk, tokens)
+    assert len(held.digest) == len(tokens)
+    return np.flatnonzero(held.digest != cold.digest).tolist()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("accepted", [0, 1, 3])
+def test_the_head_follows_the_trunk_through_drafts(mode, accepted):
+    talk = Talk("GGGA+M", spec_type="draft-mtp", mode=mode)
+    answer = talk.ask(A, 8, forced=B, drafts=(Draft(40, 3, accepted), Draft(41 + accepted, 2, 1)))
+    assert talk.right(answer) is True
+    assert same_rows(held_rows(talk), cold_rows(talk, talk.server.slots[0].tokens))
+
+
+@pytest.mark.parametrize("n_ubatch", [1, 3, 64])
+def test_the_head_does_not_see_how_the_prompt_was_cut(n_ubatch):
+    talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=n_ubatch)
+    talk.ask(A, 4, forced=B)
+    assert differing(talk) == []
+
+
+def test_going_on_where_the_last_answer_ended_loses_nothing():
+    talk = Talk("GGGA+M", spec_type="draft-mtp")
+    talk.ask(A, 4, forced=B)
+    talk.ask((*A, *B[:4], *word("C", 9)), 2, forced=B)
+    assert differing(talk) == []
+
+
+def test_after_a_restore_the_first_row_comes_from_another_text():
+    """What was said last lies in no checkpoint. The answer is right all the same: drafts are guesses."""
+    talk = Talk("GGGA+M", spec_type="draft-mtp")
+    talk.ask(A, 4, forced=B)
+    answer = talk.ask((*A, *word("C", 9)), 2, forced=B)
+    assert talk.kinds(answer, "ckpt_restore") == ["ckpt_restore"]
+    assert differing(talk) == [answer.cache_n]
+    assert talk.right(answer) is True
+
+
+def test_a_new_conversation_starts_from_the_end_of_the_last_one():
+    """Nothing sets what is carried back to zero."""
+    talk = Talk("GGGA+M", spec_type="draft-mtp")
+    talk.ask(A, 4, forced=B)
+    answer = talk.ask(word("D", 15), 2, forced=B)
+    assert answer.cache_n == 0
+    assert differing(talk) == [0]
+    assert talk.right(answer) is True
+
+
+def test_each_slot_carries_its_own():
+    talk = Talk("GGGA+M", spec_type="draft-mtp", parallel=2, batch_size=8)
+    talk.send(word("D", 30), 6, forced=B, id_slot=1)
+    talk.ask(A, 6, forced=word("E", 9), id_slot=0)
+    assert [differing(talk, slot) for slot in (0, 1)] == [[], []]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_what_was_said_before_changes_every_number_of_the_head(exact):
+    trunk = make_model("GA", exact, 3)
+    said = prefill(trunk, PlainStore(), 0, A[:6], 6)
+    head, stores = mtp_head(trunk), [PlainStore(), PlainStore()]
+    runs = [Run(0, 0, A[:6])]
+    for store in stores:
+        store.begin(runs)
+    with_trunk, alone = head.forward(runs, stores[0], [before(said, None)])[0], head.forward(runs, stores[1])[0]
+    assert (with_trunk.digest != alone.digest).all()
+    pieces = [before(joined([said]), None).digest[1:], said.digest[:-1]]
+    assert np.array_equal(*pieces)
+    if exact:
+        assert (with_trunk.x != alone.x).any(axis=1)[1:].all()
