@@ -32,7 +32,7 @@ FAULTS = [
     Fault("token limit in double precision",
           "int(F32(limits.size) / per_token)", "int(limits.size / max(1, size / max(1, tokens)))"),
     Fault("the last stored entry is spared",
-          "_evict(sizes, lengths, limits, spare=0)", "_evict(sizes, lengths, limits, spare=1)", True),
+          "lengths, limits, spare=0), because", "lengths, limits, spare=1), because", True),
     Fault("an entry of exactly a quarter is left", "not k < F32(MIN_KEEP)", "k > F32(MIN_KEEP)"),
     Fault("of unused slots the lowest id", "slot.t_last <= found.t_last", "slot.t_last < found.t_last"),
     Fault("an empty named slot asks the prompt cache", 'F32("nan")', "F32(0)"),

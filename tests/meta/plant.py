@@ -19,8 +19,14 @@ GROUPS = {
     "replay": ["tests/replay/test_selection.py", "-k", "every_verdict"],
     "property": [f"tests/properties/test_{name}.py" for name in ("memory_ops", "server_histories", "server_quality")],
 }  # fmt: skip
-ENGINE = "cachesim/engines/llama_cpp"
+ENGINE = ("cachesim/engines/llama_cpp", "cachesim/engines/shared")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "meta", "house", "scenarios")
+
+
+def holders(folder: Path, text: str) -> list[Path]:
+    """The files of the engine in which a text stands."""
+    files = (path for part in ENGINE for path in sorted((folder / part).rglob("*.py")))
+    return [path for path in files if text in path.read_text()]
 
 
 class Copy:
@@ -51,7 +57,7 @@ class Copy:
     @contextmanager
     def with_fault(self, old: str, new: str):
         """The copy with one text of the engine replaced, as long as the block runs."""
-        paths = [p for p in sorted((self.folder / ENGINE).rglob("*.py")) if old in p.read_text()]
+        paths = holders(self.folder, old)
         text = paths[0].read_text() if len(paths) == 1 else ""
         assert text.count(old) == 1, f"{[str(p) for p in paths]} hold, not once: {old}"
         paths[0].write_text(text.replace(old, new))
