@@ -13,6 +13,7 @@ from typing import Any, Iterator, Mapping, Protocol, Sequence
 
 from cachesim.engines.base import Answer, Draft, Request
 from cachesim.engines.registry import EngineKit, engine_of
+from cachesim.errors import BadInput
 from cachesim.events import Log
 from cachesim.scenarios.schema import Action, Scenario, Step
 
@@ -56,10 +57,14 @@ def play(
     with TemporaryDirectory(prefix="cachesim-") as folder:
         stage = _Stage(scenario, profile, mode, Path(folder), watcher or Silent(), table or profile)
         for first, group in _groups(scenario.steps):
-            if group[0].action is not None:
-                stage.act(first, group[0], group[0].action)
-            else:
-                stage.send(first, group)
+            try:
+                if group[0].action is not None:
+                    stage.act(first, group[0], group[0].action)
+                else:
+                    stage.send(first, group)
+            except BadInput as bad:
+                step = f"{first}" if len(group) == 1 else f"{first} to {first + len(group) - 1}"
+                raise BadInput(f"request {step}: {bad.cause}", file=scenario.file, hint=bad.hint) from bad
     return stage.log
 
 

@@ -43,7 +43,7 @@ class Core(Driver):
         self.companion = self._companion(opts) if self.settings.companion else None
         limits = Limits(self.settings.limit_size, 0)
         self.cache = PromptCache(rules, self.memory, limits, log) if self.settings.has_cache else None
-        self.slots = [Slot(i) for i in range(self.settings.n_slots)]
+        self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
         self.said: dict[int, Spoken] = {}

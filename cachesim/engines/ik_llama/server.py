@@ -20,30 +20,34 @@ from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.ik_llama.slot_actions import slot_action
 from cachesim.engines.ik_llama.work import work
 from cachesim.engines.shared.batch import Batch
+from cachesim.errors import BadInput
+
+
+def _not_simulated(request: Request) -> str:
+    """What a request asks for that this server cannot do here; "" = nothing."""
+    if request.kind != "completion":
+        return f"task '{request.kind}'"
+    if request.n_cmpl != 1:
+        return f"n_cmpl {request.n_cmpl}"
+    return "" if request.prompt else "an empty prompt"
 
 
 class Server(Core):
     """The main loop, and what a client can do."""
 
     def submit(self, request: Request) -> Answer:
-        """Queue a request; the answer fills as the server works."""
+        """Queue a request; the answer fills as the server works. Raises BadInput for what is not simulated: it must not
+        look like an answer of the engine."""
+        if lacking := _not_simulated(request):
+            raise BadInput(f"{lacking} is not modelled for this engine", hint="single completions are")
         answer = Answer(self.log.mark())
-        if not request.prompt or request.n_cmpl != 1 or request.kind != "completion":
-            answer.status, answer.done = 400, True
-            answer.error = "an empty prompt" if not request.prompt else "only single completions are modelled"
-        else:
-            self.queue.append(Task(self.take_id(), request, answer, list(request.prompt)))
+        self.queue.append(Task(self.take_id(), request, answer, list(request.prompt)))
         return answer
 
     def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
         """Save, restore or erase a slot. Raises BadInput; the slot is untouched then."""
         self.log.mark()
         return slot_action(self, action, id_slot, file)
-
-    @property
-    def working(self) -> bool:
-        """Is there anything left to do?"""
-        return bool(self.queue) or any(slot.busy for slot in self.slots)
 
     def take_tasks(self) -> None:
         """First half of a round: every pending task looks for a slot."""

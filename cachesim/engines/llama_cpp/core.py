@@ -58,7 +58,7 @@ class Core(Driver):
             self.decide(asked, None)
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
         self.cache = PromptCache(rules, self.both, limits, log) if self.settings.has_cache else None
-        self.slots = [Slot(i) for i in range(self.settings.n_slots)]
+        self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
         self.view_off = 0                            # where the last view began in its batch

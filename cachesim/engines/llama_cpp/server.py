@@ -43,11 +43,6 @@ class Server(Core):
         self.log.mark()
         return slot_action(self, action, id_slot, file)
 
-    @property
-    def working(self) -> bool:
-        """Is there anything left to do?"""
-        return bool(self.queue) or any(slot.busy for slot in self.slots)
-
     def take_tasks(self) -> None:
         """First half of a round: hang-ups, then every pending task."""
         try:

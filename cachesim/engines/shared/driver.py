@@ -6,40 +6,49 @@ restore points may have come or gone.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import Any, Protocol, Sequence
 
 from cachesim.engines.base import Answer, Decision, Request
 from cachesim.events import Changed, Decided, Log
 
 
-class HasId(Protocol):
+class AnySlot(Protocol):
     """A slot."""
 
     id: int
 
+    @property
+    def busy(self) -> bool:
+        """Is a task at work here?"""
+        ...
 
-def write_down(log: Log, decision: Decision, slot: HasId | None) -> Any:
+
+def write_down(log: Log, decision: Decision, slot: AnySlot | None) -> Any:
     """Write a decision down; returns its value."""
     log.emit(Decided(slot.id if slot else None, decision.rule, decision.value, decision.because))
     return decision.value
 
 
-def tell_change(log: Log, slot: HasId | None, cause: str, rule: str = "") -> None:
+def tell_change(log: Log, slot: AnySlot | None, cause: str, rule: str = "") -> None:
     """Restore points may have come or gone, because of this rule."""
     log.emit(Changed(slot.id if slot else None, cause, rule))
 
 
-class Driver:
-    """A server that decides by rules and works in rounds."""
+class Driver(ABC):
+    """A server that decides by rules and works in rounds. ``queue`` holds tasks that no slot has yet."""
 
     log: Log
+    queue: deque[Any]
+    slots: Sequence[AnySlot]
     tick = 0
 
-    def decide(self, decision: Decision, slot: HasId | None) -> Any:
+    def decide(self, decision: Decision, slot: AnySlot | None) -> Any:
         """Write a decision down; returns its value."""
         return write_down(self.log, decision, slot)
 
-    def changed(self, slot: HasId | None, cause: str, rule: str = "") -> None:
+    def changed(self, slot: AnySlot | None, cause: str, rule: str = "") -> None:
         """Restore points may have come or gone, because of this rule."""
         tell_change(self.log, slot, cause, rule)
 
@@ -48,22 +57,22 @@ class Driver:
         self.tick += 1
         return self.tick - 1
 
+    @abstractmethod
     def submit(self, request: Request) -> Answer:
         """Queue a request; the answer fills as the server works."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def take_tasks(self) -> None:
+        """First half of a round: what clients want."""
+
+    @abstractmethod
+    def update(self) -> None:
+        """Second half of a round: one batch for all busy slots."""
 
     @property
     def working(self) -> bool:
         """Is there anything left to do?"""
-        raise NotImplementedError
-
-    def take_tasks(self) -> None:
-        """First half of a round: what clients want."""
-        raise NotImplementedError
-
-    def update(self) -> None:
-        """Second half of a round: one batch for all busy slots."""
-        raise NotImplementedError
+        return bool(self.queue) or any(slot.busy for slot in self.slots)
 
     def complete(self, request: Request) -> Answer:
         """Work on one request until nothing is left to do."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from cachesim.errors import BadInput
 from cachesim.scenarios import runner
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.runner import Silent, play
@@ -116,3 +117,11 @@ def test_groups_begin_where_a_step_is_not_sent_together():
     steps = [one, replace(one, together=True), one, replace(one, together=True), replace(one, together=True), one]
     assert [(first, len(group)) for first, group in runner._groups(steps)] == [(0, 2), (2, 3), (5, 1)]
     assert list(runner._groups([])) == []
+
+
+def test_what_the_engine_does_not_simulate_is_named_with_its_place():
+    scenario = replace(from_line("P9/P9", model="GGGA", profiles=("ik_llama@main",)), file="x.toml", engine="ik_llama")
+    first, second = scenario.steps
+    asks_two = replace(second, request=replace(second.request, n_cmpl=2))
+    with pytest.raises(BadInput, match=r"^x\.toml: request 1: n_cmpl 2 is not modelled for this engine"):
+        play(replace(scenario, steps=(first, asks_two)), "ik_llama@main", "none")

@@ -81,3 +81,17 @@ def test_every_version_answers(profile):
     for prompt in (P, P[:75], (*P, 1), P):
         assert one.complete(Request(prompt, 6, draft_else=1)).done
     one.memory.check()
+
+
+@pytest.mark.parametrize(
+    ("request_", "what"),
+    [
+        (Request(P, 2, n_cmpl=2), "n_cmpl 2"), (Request((), 2), "an empty prompt"),
+        (Request(P, 0, kind="embedding"), "task 'embedding'"),
+    ],
+)  # fmt: skip
+def test_what_is_not_modelled_is_refused_and_never_an_answer(request_, what):
+    one = server("GGGA")
+    with pytest.raises(BadInput, match=f"{what} is not modelled for this engine"):
+        one.submit(request_)
+    assert not one.working
