@@ -51,6 +51,10 @@ class Hidden(NamedTuple):
     digest: Digests           # (n,)
     x: Values | None          # (n, d) on the grid, None in provenance mode
 
+    def part(self, start: int, stop: int) -> Hidden:
+        """What is said about tokens start .. stop-1."""
+        return Hidden(self.digest[start:stop], None if self.x is None else self.x[start:stop])
+
 
 class Store(Protocol):
     """What a micro-batch sees of one memory. ``run`` is the index into the list of runs."""

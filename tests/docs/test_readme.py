@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 
 import pytest
 
@@ -25,6 +28,26 @@ def test_there_are_examples():
 
 def test_picture_is_todays_run():
     assert PICTURE.read_text() == picture()
+
+
+def typed():
+    """The commands of the symptom table, with a file in place of FILE."""
+    case, trace = "scenarios/llama_cpp/seed-24143-dense.toml", "tests/data/llama_cpp/qwen35mtp-seed1889-mtp-n1.json"
+    return [
+        command.replace("FILE...", trace).replace("FILE", case)
+        for command in re.findall(r"^\|.*\| [^`|]*`(cachesim [^`]+)`", TEXT, re.M)
+    ]
+
+
+def test_the_symptom_table_has_commands():
+    assert len(typed()) == 6
+
+
+@pytest.mark.parametrize("command", typed())
+def test_a_command_of_the_symptom_table_runs(command):
+    done = subprocess.run([sys.executable, "-m", *shlex.split(command)], cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode in (0, 1), done.stderr) == (True, b"")
+    assert len(done.stdout.splitlines()) >= 3
 
 
 def test_links_lead_somewhere():

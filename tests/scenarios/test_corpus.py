@@ -174,12 +174,9 @@ def _pairs(scenario: Scenario) -> list[str]:
     return [profile for profile, expect in scenario.expect.items() if expect.completed]
 
 
-def test_numbers_that_nobody_has_read_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    unread = [(name, profile) for name, scenario in SCENARIOS.items() for profile in _pairs(scenario)]
-    with capsys.disabled():
-        print(f"\n{len(unread)} expectation tables are marked completed")
-        for name, profile in unread:
-            print(f"  {name} {profile}")
+def test_numbers_that_nobody_has_read_are_these() -> None:
+    unread = [name for name, scenario in SCENARIOS.items() if _pairs(scenario)]
+    assert unread == ["slot-file-draft-longer"]
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -66,8 +66,7 @@ def _said_before(srv: Core, view: Batch) -> Hidden | None:
     parts = []
     for start, stop in runs_of(view):
         seq = view.seq[start]
-        said = Hidden(hidden.digest[start:stop], None if hidden.x is None else hidden.x[start:stop])
-        parts.append(before(said, srv.carried.get(seq)))
+        parts.append(before(hidden.part(start, stop), srv.carried.get(seq)))
         srv.carried[seq] = carried(hidden, stop - 1)
     return joined(parts)
 
@@ -85,8 +84,8 @@ def verify(srv: Core, slot: Slot, task: Task) -> list[int] | None:
         if said is not None:
             task.answer.outputs.append(Output(held - 1 + k, said.digest, said.logits))
     slot.tokens[held:] = ids[:-1]
-    hidden, last = srv.context.hidden, slot.at - srv.view_off + len(ids) - 1
-    if hidden is not None and last >= 0:
+    last = slot.at - srv.view_off + len(ids) - 1
+    if srv.settings.mtp and last >= 0 and (hidden := srv.context.hidden) is not None:
         srv.carried[slot.id] = carried(hidden, last)
     srv.both.must_rm(slot.id, len(slot.tokens))
     return ids

@@ -74,7 +74,7 @@ class Context:
             hidden = self._forward(self.model, placed, store)
         else:
             runs = placed.ubatch.runs
-            read = [_part(before, at, len(run.tokens)) for run, at in zip(runs, placed.ubatch.at, strict=True)]
+            read = [before.part(at, at + len(run.tokens)) for run, at in zip(runs, placed.ubatch.at, strict=True)]
             hidden = self.model.forward(runs, store, read)
         self._pieces += zip(placed.ubatch.at, hidden, strict=True)
         self.spoken |= spoken(self.model, batch, placed.ubatch, hidden)
@@ -97,9 +97,3 @@ class Context:
             recr.keep_planes(run.seq, states[-2::-1])
             out.append(joined(parts))
         return out
-
-
-def _part(hidden: Hidden, start: int, n: int) -> Hidden:
-    """The rows of some tokens of a batch."""
-    x = None if hidden.x is None else hidden.x[start : start + n]
-    return Hidden(hidden.digest[start : start + n], x)
