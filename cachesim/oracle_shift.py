@@ -13,6 +13,7 @@ import numpy as np
 
 from cachesim.model.forward import Model
 from cachesim.model.store import LayerState, Positions, Rows, Run
+from cachesim.model.view import ByPosition
 
 
 class CutAt(NamedTuple):
@@ -31,7 +32,7 @@ class SaidCold(NamedTuple):
 
 
 @dataclass(slots=True)
-class ListStore:
+class ListStore(ByPosition):
     """Rows of one sequence by position, states by layer."""
 
     n: int = 0

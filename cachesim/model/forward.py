@@ -1,8 +1,8 @@
 """What does a model compute for a micro-batch, upon what the memory holds? The cached path, in step form.
 
-``Model.forward`` walks through the layers; in each it works run after run: new K/V rows go into the store and
-all visible ones come back, a recurrent state comes from the store and its successor goes back. Provenance is
-always computed, numbers only if the model is exact; the store sees the same calls in the same order either way.
+``Model.forward`` walks through the layers; in each all runs put their new K/V rows into the store before any of them
+reads; then, run after run, all visible ones come back, a recurrent state comes and its successor goes back. Provenance
+is always computed, numbers only if the model is exact; the store sees the same calls in the same order either way.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Sequence
 import numpy as np
 
 from cachesim.errors import Crash
-from cachesim.model.attention import attend, heads
+from cachesim.model.attention import Heads, attend, heads
 from cachesim.model.digests import RunTrail, Trail, moved
 from cachesim.model.grid import add_residual, project
 from cachesim.model.mixing import STEP, LayerKeys, layer_keys, mix, token_digests
@@ -44,7 +44,9 @@ class Model:
         batch = [_RunPass(self, store, i, run, one) for i, (run, one) in enumerate(zip(runs, said, strict=True))]
         for index, layer in enumerate(self.spec.layers):
             for one in batch:
-                one.layer(index, layer)
+                one.enter(index, layer)
+            for one in batch:
+                one.leave(index, layer)
         return [Hidden(one.trail.digest, one.x) for one in batch]
 
     def readout(self, hidden_x: Values) -> Values:
@@ -74,43 +76,47 @@ class _RunPass:
                 self.x = add_residual(self.x, before.x)
         self.trail: Trail = SingleTrail(first, run.pos0) if len(first) == 1 else RunTrail(first, self.asked)
         self.turn = None if model.weights is None else turns(self.asked)
+        self.weights: LayerWeights | None = None            # of the layer at work
+        self.u: Values | None = None                        # (t, d) its normed input
+        self.asks: Heads | None = None
 
-    def layer(self, index: int, layer: Layer) -> None:
-        """Go through one layer: attention, recurrence, or both on the same input."""
-        weights = None if self.model.weights is None else self.model.weights.layers[index]
-        u = None if self.x is None or weights is None else rms_norm(self.x, weights.norm)       # (t, d)
+    def enter(self, index: int, layer: Layer) -> None:
+        """Norm the input of a layer and put the run's own K/V rows into the store."""
+        self.weights = None if self.model.weights is None else self.model.weights.layers[index]
+        self.u = None if self.x is None or self.weights is None else rms_norm(self.x, self.weights.norm)    # (t, d)
+        if not layer.part:
+            return
+        new = Rows(self.trail.rows(self.model.keys[index]), None, None)
+        if self.u is not None and self.turn and self.weights and self.weights.attention:
+            self.asks = heads(self.u, self.weights.attention, self.turn)
+            new = Rows(new.digest, self.asks.k, self.asks.v)
+        self.store.put_rows(index, self.run, new)
+
+    def leave(self, index: int, layer: Layer) -> None:
+        """Read what the layer holds: attention, recurrence, or both on the same input."""
         if layer.part:
-            self._attend(index, layer, weights, u)
+            self._attend(index, layer)
         if layer.taps:
-            self._recur(index, layer, weights, u)
+            self._recur(index, layer)
         self.trail.leave(self.model.keys[index])
 
-    def view(self, part: str) -> View:
-        """Which rows of a part the run sees; asked of the store once per micro-batch."""
-        if part not in self.views:
-            self.views[part] = View(self.store.positions(part, self.run), self.asked)
-        return self.views[part]
-
-    def _attend(self, index: int, layer: Layer, weights: LayerWeights | None, u: Values | None) -> None:
-        view = self.view(layer.part)
-        new, asks = Rows(self.trail.rows(self.model.keys[index]), None, None), None
-        if u is not None and self.turn and weights and weights.attention:
-            asks = heads(u, weights.attention, self.turn)
-            new = Rows(new.digest, asks.k, asks.v)
-        self.store.put_rows(index, self.run, new)
+    def _attend(self, index: int, layer: Layer) -> None:
+        if layer.part not in self.views:
+            self.views[layer.part] = self.store.view(layer.part, self.run, self.asked)
+        view = self.views[layer.part]
         rows = self.store.get_rows(index, self.run)
         if len(rows.digest) != view.n:
             raise Crash(f"layer {index}: the store has {view.n} positions and {len(rows.digest)} rows")
         self.trail.attend(rows.digest, view, layer.window)
-        if asks is not None and weights and weights.attention:
-            self._add(attend(asks.q, rows, view.visible(layer.window)), weights.attention.out)
+        if self.asks is not None and self.weights and self.weights.attention:
+            self._add(attend(self.asks.q, rows, view.visible(layer.window)), self.weights.attention.out)
 
-    def _recur(self, index: int, layer: Layer, weights: LayerWeights | None, u: Values | None) -> None:
+    def _recur(self, index: int, layer: Layer) -> None:
         state = self.store.get_state(index, self.run)
         conv, final = self.trail.recur(layer, state)
         conv_x = h = None
-        if u is not None and weights is not None:
-            step, out = recur(u, weights, state)
+        if self.u is not None and self.weights is not None:
+            step, out = recur(self.u, self.weights, state)
             self._add(step.y, out)
             conv_x, h = step.conv_x, step.h
         self.store.put_state(index, self.run, LayerState(conv, final, conv_x, h))

@@ -2,15 +2,18 @@
 
 The model knows a memory only as a ``Store``: it never decides which cell holds what. A memory may hand out
 stale, foreign, missing or duplicate rows: that is the engine's fault and must show in the result, so the
-model uses whatever it is given and masks by position only (key <= query, and query - key < window).
+model uses whatever it is given and sees what the store's ``View`` lets it see, as a rule by position alone.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Sequence
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from cachesim.model.view import View
 
 Digests = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int64]
@@ -59,8 +62,9 @@ class Hidden(NamedTuple):
 class Store(Protocol):
     """What a micro-batch sees of one memory. ``run`` is the index into the list of runs."""
 
-    def positions(self, part: str, run: int) -> Positions:
-        """(n,) ascending: every row of the run's sequence in this part, the run's own new rows included."""
+    def view(self, part: str, run: int, asked: Positions) -> View:
+        """Which rows of the run's sequence each of its tokens, at positions ``asked``, sees in this part, the run's own
+        new rows included. Asked once for each part, when the rows of its first layer have been put."""
         ...
 
     def put_rows(self, layer: int, run: int, rows: Rows) -> None:
@@ -68,7 +72,7 @@ class Store(Protocol):
         ...
 
     def get_rows(self, layer: int, run: int) -> Rows:
-        """Every row of the run's sequence, in the order of ``positions``."""
+        """The rows of the run's sequence, in the order of ``view``; every run has put its own before."""
         ...
 
     def get_state(self, layer: int, run: int) -> LayerState | None:

@@ -1,11 +1,12 @@
 """Which of the rows that a memory hands out may each token of a run see?
 
-One answer per run and part of the memory, shared by all layers of that part within a micro-batch. Masked by
-position alone: key <= query and query - key < window.
+One answer per run and part of the memory, shared by all layers of that part within a micro-batch. ``View`` masks by
+position alone: key <= query and query - key < window. ``MaskView`` has its ranges from an engine's own mask.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
@@ -65,3 +66,28 @@ class View:
         if self.tail:
             return np.arange(self.n - self.t + 1, self.n + 1)
         return np.searchsorted(self.positions, self.asked, side="right")
+
+
+class MaskView(View):
+    """Rows as an engine's own mask shows them: token i sees rows lo[i] .. hi[i]-1 of the n rows, whatever positions and
+    windows say. Both bounds ascend."""
+
+    def __init__(self, lo: Bounds, hi: Bounds, n: int) -> None:
+        self.n, self.t, self.tail = n, len(lo), False
+        self._seen = Visible(lo, hi)
+
+    def visible(self, window: int) -> Visible:
+        """The ranges that were given."""
+        return self._seen
+
+
+class ByPosition(ABC):
+    """A store that hands out positions and lets the model mask by them."""
+
+    @abstractmethod
+    def positions(self, part: str, run: int) -> Positions:
+        """(n,) ascending: every row of the run's sequence in this part, the run's own new rows included."""
+
+    def view(self, part: str, run: int, asked: Positions) -> View:
+        """See ``Store``."""
+        return View(self.positions(part, run), asked)

@@ -12,11 +12,12 @@ import numpy as np
 
 from cachesim.model import LayerState, Model, Rows, Run
 from cachesim.model.store import Hidden, Positions
+from cachesim.model.view import ByPosition
 
 CELLS = 2048
 
 
-class PlainStore:
+class PlainStore(ByPosition):
     """Rows and states of any number of sequences; ``begin`` before every micro-batch."""
 
     def __init__(self, shuffle: int | None = None) -> None:

@@ -14,11 +14,12 @@ from cachesim.engines.shared.batch import Batch, Ubatch, split_simple
 from cachesim.engines.shared.rows import by_position, put, take
 from cachesim.engines.shared.spoken import Spoken, joined, spoken
 from cachesim.model import Hidden, LayerState, Model, Rows, Run
+from cachesim.model.view import ByPosition
 
 OK, NO_ROOM, FAILED = 0, 1, -1
 
 
-class UbatchStore:
+class UbatchStore(ByPosition):
     """The store of one run of a micro-batch, whose tokens lie in the cells from ``first`` on. The model works run after
     run, so a store has one."""
 

@@ -11,9 +11,10 @@ from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.engines.shared.rows import by_position, take
 from cachesim.model import LayerState, Rows, Run
+from cachesim.model.view import ByPosition
 
 
-class UbatchStore:
+class UbatchStore(ByPosition):
     """The Store of one ubatch. ``found`` holds, per attention part, the new cells of every run."""
 
     def __init__(
