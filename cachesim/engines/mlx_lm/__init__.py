@@ -1,0 +1,1 @@
+"""mlx-lm: its caches, its prompt cache, its server."""

@@ -1,0 +1,58 @@
+"""The cache classes of mlx-lm on NumPy arrays, with its names; what versions differ in is a table of rules."""
+
+from __future__ import annotations
+
+from cachesim.engines.mlx_lm.caches.base import Cache
+from cachesim.engines.mlx_lm.caches.batch import BatchKVCache
+from cachesim.engines.mlx_lm.caches.batch_ring import BatchRotatingKVCache
+from cachesim.engines.mlx_lm.caches.chunked import ChunkedKVCache
+from cachesim.engines.mlx_lm.caches.lists import (
+    CLASSES,
+    CacheList,
+    can_trim_prompt_cache,
+    make_prompt_cache,
+    trim_prompt_cache,
+)
+from cachesim.engines.mlx_lm.caches.masks import create_attention_mask, create_causal_mask
+from cachesim.engines.mlx_lm.caches.plain import ConcatenateKVCache, KVCache
+from cachesim.engines.mlx_lm.caches.quantize import dequantize, quantize
+from cachesim.engines.mlx_lm.caches.quantized import QuantizedKVCache
+from cachesim.engines.mlx_lm.caches.ring import RotatingKVCache
+from cachesim.engines.mlx_lm.caches.slots import ArraysCache
+from cachesim.engines.mlx_lm.caches.table import (
+    AT_0_32_2,
+    AT_HEAD,
+    AT_M1019,
+    AT_M1072,
+    AT_PR999,
+    AT_V0_31_3,
+    CacheRules,
+)
+
+__all__ = [
+    "AT_0_32_2",
+    "AT_HEAD",
+    "AT_M1019",
+    "AT_M1072",
+    "AT_PR999",
+    "AT_V0_31_3",
+    "CLASSES",
+    "ArraysCache",
+    "BatchKVCache",
+    "BatchRotatingKVCache",
+    "Cache",
+    "CacheList",
+    "CacheRules",
+    "ChunkedKVCache",
+    "ConcatenateKVCache",
+    "KVCache",
+    "QuantizedKVCache",
+    "RotatingKVCache",
+    "can_trim_prompt_cache",
+    "create_attention_mask",
+    "create_causal_mask",
+    "dequantize",
+    "make_prompt_cache",
+    "quantize",
+    "trim_prompt_cache",
+]

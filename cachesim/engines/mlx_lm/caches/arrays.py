@@ -1,0 +1,76 @@
+"""What is done with buffers of rows. Nothing here writes into an array that somebody else may hold.
+
+A buffer is [B, H, T, D]: rows of the batch, heads, columns (tokens), width. The dtype is the caller's business,
+structured ones included: rows are moved and never computed with, and padding is zeros.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+INDEX = np.int32                 # counters per row of a batch, as in mlx
+
+
+def stored(array: Array | None) -> Array:
+    """The buffer itself. Raises TypeError where there is none, as indexing a None does in the original."""
+    if array is None:
+        raise TypeError("the cache holds no buffer yet")
+    return array
+
+
+def columns(buffer: Array) -> int:
+    """T: the columns that are allocated."""
+    return int(buffer.shape[2])
+
+
+def blank(like: Array, width: int, *, rows: int | None = None, dtype: Any = None) -> Array:
+    """[rows, H, width, D] of zeros, the other axes as in ``like``."""
+    b, h, _, d = like.shape
+    return np.zeros((b if rows is None else rows, h, width, d), like.dtype if dtype is None else dtype)
+
+
+def joined(*parts: Array) -> Array:
+    """The columns of all parts, one after the other."""
+    return np.concatenate(parts, axis=2)
+
+
+def written(buffer: Array, start: int, rows: Array) -> Array:
+    """A copy of the buffer with ``rows`` in the columns from ``start`` on."""
+    out = buffer.copy()
+    out[:, :, start : start + columns(rows)] = rows
+    return out
+
+
+def with_room(buffer: Array | None, held: int, rows: Array, step: int) -> Array:
+    """A buffer whose columns from ``held`` on can take ``rows``; what is missing is added in blocks of ``step``.
+
+    A buffer that does not end with a whole block is cut to ``held`` columns first.
+    """
+    new = columns(rows)
+    if buffer is not None and held + new <= columns(buffer):
+        return buffer
+    block = blank(rows, -(-new // step) * step)
+    if buffer is None:
+        return block
+    return joined(buffer[:, :, :held] if held % step else buffer, block)
+
+
+def rolled(buffer: Array, shifts: Array) -> Array:
+    """Each row of the batch turned right by its own number of columns. shifts: [B]."""
+    t = columns(buffer)
+    source = (np.arange(t)[None, :] - shifts[:, None]) % t             # [B, T]
+    return np.take_along_axis(buffer, source[:, None, :, None], axis=2)
+
+
+def chosen(array: Array, rows: Sequence[int] | Array) -> Array:
+    """The rows of axis 0 with these numbers, in this order."""
+    return array[np.asarray(rows, dtype=np.intp)]
+
+
+def counters(values: Sequence[int] | Array) -> Array:
+    """One counter per row of the batch: int32[B]."""
+    return np.array(values, dtype=INDEX)

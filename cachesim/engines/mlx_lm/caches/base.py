@@ -1,0 +1,139 @@
+"""What do all caches have in common? Their rules, their saved form, and cheap copies.
+
+Buffers are never written in place, so a deep copy shares them and copies only the counters.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from cachesim.engines.mlx_lm.caches.arrays import Array, stored
+from cachesim.engines.mlx_lm.caches.table import AT_HEAD, CacheRules
+
+
+class Cache:
+    """The contract. ``WHOLE`` names the fields of the saved form that holds everything (0.32.2)."""
+
+    step: ClassVar[int] = 256
+    WHOLE: ClassVar[tuple[str, ...]] = ()
+    rules: CacheRules = AT_HEAD
+
+    @property
+    def state(self) -> Any:
+        """What is saved; its layout is a rule."""
+        return self.rules.state(self)
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self.rules.restore(self, state)
+
+    @property
+    def meta_state(self) -> Any:
+        """Counters as text. Raises AttributeError where the version has none."""
+        return self.rules.meta_state(self)
+
+    @meta_state.setter
+    def meta_state(self, meta: Any) -> None:
+        self.set_meta(meta)
+
+    @classmethod
+    def from_state(cls, state: Any, meta_state: Any = None, *, rules: CacheRules = AT_HEAD) -> Self:
+        """A cache from its saved form. ``meta_state`` None: this layout has none."""
+        cache = cls.__new__(cls)
+        cache.rules = rules
+        cache.state = state
+        if meta_state is not None:
+            cache.meta_state = meta_state
+        return cache
+
+    def whole_state(self) -> Any:
+        return tuple(getattr(self, name) for name in self.WHOLE)
+
+    def set_whole_state(self, state: Any) -> None:
+        for name, value in zip(self.WHOLE, state, strict=True):
+            setattr(self, name, value)
+
+    def cut_state(self) -> Any:
+        return []
+
+    def set_cut_state(self, state: Any) -> None:
+        if state:
+            raise ValueError("this cache holds no state")
+
+    def meta(self) -> Any:
+        return ""
+
+    def set_meta(self, meta: Any) -> None:
+        if meta:
+            raise ValueError("this cache holds no counters that are saved as text")
+
+    def is_trimmable(self) -> bool:
+        """Whether tokens can be taken off the end now."""
+        return False
+
+    def size(self) -> int:
+        """Tokens held, where the class knows them; 0 where it does not."""
+        return 0
+
+    def empty(self) -> bool:
+        """Whether nothing was ever stored. A cache that was trimmed to 0 tokens is not empty."""
+        raise NotImplementedError
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated, slack counted."""
+        raise NotImplementedError
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        twin.__dict__.update({name: _copied(value, memo) for name, value in self.__dict__.items()})
+        return twin
+
+
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    if isinstance(value, Cache):
+        return memo[id(value)] if id(value) in memo else value.__deepcopy__(memo)
+    if isinstance(value, list | tuple):
+        return type(value)(_copied(one, memo) for one in value)
+    return value
+
+
+class KeysValues(Cache):
+    """A cache with one buffer of keys and one of values.
+
+    ``CUT`` names the counter to which the older saved form cuts them ("" = not cut), ``LENGTH`` the counter that it
+    sets from their length.
+    """
+
+    CUT: ClassVar[str] = ""
+    LENGTH: ClassVar[str] = ""
+    EXTRA: ClassVar[tuple[str, ...]] = ()
+    keys: Array | None = None
+    values: Array | None = None
+
+    def pair(self) -> tuple[Array, Array]:
+        """Both buffers. Raises TypeError where there are none."""
+        return stored(self.keys), stored(self.values)
+
+    def cut_state(self) -> Any:
+        keys, values = self.pair()
+        extra = tuple(getattr(self, name) for name in self.EXTRA)
+        if not self.CUT:
+            return keys, values, *extra
+        held = getattr(self, self.CUT)
+        return keys[:, :, :held], values[:, :, :held], *extra
+
+    def set_cut_state(self, state: Any) -> None:
+        self.keys, self.values, *extra = state
+        for name, value in zip(self.EXTRA, extra, strict=True):
+            setattr(self, name, value)
+        if self.LENGTH:
+            setattr(self, self.LENGTH, int(stored(self.keys).shape[2]))
+
+    def empty(self) -> bool:
+        return self.keys is None
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self.keys is None else self.keys.nbytes + stored(self.values).nbytes

@@ -1,0 +1,42 @@
+"""The prompt cache of mlx-lm: a trie of token keys, queues of entries, limits; versions are tables of rules."""
+
+from __future__ import annotations
+
+from cachesim.engines.mlx_lm.lru.entry import Entry
+from cachesim.engines.mlx_lm.lru.events import Fetched, Inserted, Removed, Requeued
+from cachesim.engines.mlx_lm.lru.store import Fetch, LRUPromptCache
+from cachesim.engines.mlx_lm.lru.table import (
+    LRU_BASE923,
+    LRU_BASE1006,
+    LRU_HEAD,
+    LRU_M1019,
+    LRU_M1072,
+    LRU_PR923,
+    LRU_PR929,
+    LRU_PR999,
+    LRU_V911,
+    LruRules,
+)
+from cachesim.engines.mlx_lm.lru.trie import PromptTrie, SearchResult
+
+__all__ = [
+    "LRU_BASE923",
+    "LRU_BASE1006",
+    "LRU_HEAD",
+    "LRU_M1019",
+    "LRU_M1072",
+    "LRU_PR923",
+    "LRU_PR929",
+    "LRU_PR999",
+    "LRU_V911",
+    "Entry",
+    "Fetch",
+    "Fetched",
+    "Inserted",
+    "LRUPromptCache",
+    "LruRules",
+    "PromptTrie",
+    "Removed",
+    "Requeued",
+    "SearchResult",
+]

@@ -1,0 +1,80 @@
+"""Which rules make the prompt cache of which version? Newest first; each is made from its neighbour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Callable
+
+from cachesim.engines.mlx_lm.lru import rules_fetch as fetch
+from cachesim.engines.mlx_lm.lru import rules_insert as insert
+
+Rule = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class LruRules:
+    """One version, fields in the order in which a request meets them. The defaults are those of HEAD.
+
+    ``kinds`` names the queues; the first is where an entry goes that names none.
+    """
+
+    exact: Rule = fetch.exact_stored
+    shorter: Rule = fetch.shorter_beyond_one
+    longer: Rule = fetch.longer_if_more
+    keep: Rule = fetch.keep_all_but_one
+    usable: Rule = fetch.usable_if_trimmable
+    trimmed: Rule = fetch.trimmed_unchecked
+    hand_out: Rule = fetch.hand_copy
+    move: Rule = insert.move_never
+    present: Rule = insert.present_replace
+    prune: Rule = insert.prune_all
+    snapshots: Rule = insert.snap_none
+    snapshot_trim: Rule = insert.snap_trim_together
+    over_count: Rule = insert.over_count_one
+    over_bytes: Rule = insert.over_bytes
+    victim: Rule = insert.victim_of_three
+    kinds: tuple[str, ...] = ("assistant", "user", "system")
+
+
+LRU_HEAD = LruRules()
+"""Also 0.32.2 and v0.31.3."""
+
+LRU_M1072 = LRU_HEAD
+
+LRU_M1019 = replace(
+    LRU_HEAD, exact=fetch.exact_walked, prune=insert.prune_but_last, victim=insert.victim_blind
+)
+
+LRU_BASE1006 = replace(
+    LRU_M1019,
+    present=insert.present_keep,
+    prune=insert.prune_all,
+    over_bytes=insert.over_bytes_but_one,
+    victim=insert.victim_of_two,
+    kinds=("normal", "checkpoint"),
+)
+
+LRU_V911 = LRU_BASE1006
+
+LRU_PR999 = replace(LRU_BASE1006, trimmed=fetch.trimmed_enough, prune=insert.prune_within_reach)
+
+LRU_BASE923 = replace(
+    LRU_BASE1006,
+    longer=fetch.longer_without_shorter,
+    hand_out=fetch.hand_consume,
+    present=insert.present_count,
+    prune=insert.prune_none,
+    victim=insert.victim_single,
+    kinds=("normal",),
+)
+
+LRU_PR923 = replace(
+    LRU_BASE923,
+    hand_out=fetch.hand_move,
+    move=insert.move_old,
+    present=insert.present_replace_count,
+    snapshots=insert.snap_interval,
+    over_count=insert.over_count_all,
+)
+
+LRU_PR929 = replace(LRU_PR923, snapshots=insert.snap_last, snapshot_trim=insert.snap_trim_each)

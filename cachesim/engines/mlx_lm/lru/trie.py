@@ -1,0 +1,119 @@
+"""Which stored keys lie on the way of a query? One trie of tokens per model; a node may carry an entry."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Iterator, NamedTuple, Sequence, TypeVar
+
+from cachesim.tokens import Tokens
+
+T = TypeVar("T")
+
+
+class SearchResult(NamedTuple):
+    """What a walk found. ``common``: tokens walked. ``exact``: an entry lies at the end of the query. ``at``: length of
+    the longest prefix of the query, the whole included, that is a key (0: none or only the empty key). ``longer``: the
+    shortest key that begins with the tokens walked, None if no token was walked. ``known``: this model has a trie."""
+
+    known: bool
+    exact: bool
+    at: int
+    longer: Tokens | None
+    common: int
+
+
+class Node(Generic[T]):
+    """A place in the trie: the next tokens in the order in which they came, and an entry or None."""
+
+    __slots__ = ("entry", "next")
+
+    def __init__(self) -> None:
+        self.next: dict[int, Node[T]] = {}
+        self.entry: T | None = None
+
+
+class PromptTrie(Generic[T]):
+    """Keys (model, tokens) with one value each."""
+
+    def __init__(self) -> None:
+        self._roots: dict[Any, Node[T]] = {}
+
+    def add(self, model: Any, tokens: Sequence[int], value: T) -> T | None:
+        """Put a value under the key; the value that was there."""
+        node = self._roots.setdefault(model, Node())
+        for token in tokens:
+            node = node.next.setdefault(token, Node())
+        before, node.entry = node.entry, value
+        return before
+
+    def get(self, model: Any, tokens: Sequence[int]) -> T:
+        """The value under the key. Raises KeyError if there is none."""
+        entry = self._path(model, tokens)[-1].entry
+        if entry is None:
+            raise KeyError(tuple(tokens))
+        return entry
+
+    def has(self, model: Any, tokens: Sequence[int]) -> bool:
+        """Whether there is a value under the key."""
+        try:
+            self.get(model, tokens)
+        except KeyError:
+            return False
+        return True
+
+    def pop(self, model: Any, tokens: Sequence[int]) -> T:
+        """Take the value out, and the nodes that led to nothing else. Raises KeyError if there is none."""
+        path = self._path(model, tokens)
+        entry, path[-1].entry = path[-1].entry, None
+        if entry is None:
+            raise KeyError(tuple(tokens))
+        for i in range(len(tokens), 0, -1):
+            if path[i].next or path[i].entry is not None:
+                break
+            del path[i - 1].next[tokens[i - 1]]
+        return entry
+
+    def prefixes(self, model: Any, tokens: Sequence[int]) -> list[int]:
+        """Lengths of the proper prefixes of a stored key that are keys themselves."""
+        path = self._path(model, tokens)
+        return [i for i, node in enumerate(path[:-1]) if node.entry is not None]
+
+    def _path(self, model: Any, tokens: Sequence[int]) -> list[Node[T]]:
+        path = [self._roots[model]]
+        for token in tokens:
+            path.append(path[-1].next[token])
+        return path
+
+    def search(self, model: Any, tokens: Sequence[int]) -> SearchResult:
+        """Walk the query as far as there are nodes."""
+        node = self._roots.get(model)
+        if node is None:
+            return SearchResult(False, False, 0, None, 0)
+        walked, at = 0, 0
+        while walked < len(tokens) and tokens[walked] in node.next:
+            node = node.next[tokens[walked]]
+            walked += 1
+            if node.entry is not None:
+                at = walked
+        exact = walked == len(tokens) and node.entry is not None
+        longer = None if exact or not walked else (*tokens[:walked], *shortest(node))
+        return SearchResult(True, exact, at, longer, walked)
+
+
+def shortest(node: Node[Any]) -> Tokens:
+    """The fewest tokens from here to an entry. Of equals the branch that was added last, depth first."""
+    best: Tokens | None = None
+    for extra in _entries(node):
+        if best is None or len(extra) < len(best):
+            best = extra
+    return best or ()
+
+
+def _entries(node: Node[Any]) -> Iterator[Tokens]:
+    """Ways to the entries below, nothing below an entry, last branch first."""
+    waiting: list[tuple[Node[Any], Tokens]] = [(node, ())]
+    while waiting:
+        here, extra = waiting.pop()
+        if here.entry is not None:
+            yield extra
+        else:
+            waiting.extend((there, (*extra, token)) for token, there in here.next.items())
