@@ -67,7 +67,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
     top.placed("engine", check_engine, engine)
     top.placed("model", check_model, model)
     words = _words(top.table("words"))
-    steps = _steps(top, words)
+    steps = _steps(top, words, engine)
     return Scenario(
         id=_id(top, path),
         title=top.text("title"),
@@ -115,6 +115,6 @@ def _words(table: Table) -> dict[str, int]:
     return words
 
 
-def _steps(top: Table, words: dict[str, int]) -> tuple[Step, ...]:
-    asked = read_steps(top.tables("request"), words)
+def _steps(top: Table, words: dict[str, int], engine: str) -> tuple[Step, ...]:
+    asked = read_steps(top.tables("request"), words, engine)
     return top.placed("request", make_steps, asked, words)

@@ -83,11 +83,12 @@ OPEN: Mapping[str, int] = {"parallel": -1, "cache_ram": -1, "checkpoint_min_step
 @dataclass(frozen=True, slots=True)
 class Action:
     """A step that is no completion: ``do`` one of ACTIONS, on slot ``id_slot`` (-1 = the whole server), with the file
-    named ``file`` in the run's own folder."""
+    named ``file`` in the run's own folder. ``server`` are options that change with a restart."""
 
     do: str
     id_slot: int = -1
     file: str = ""
+    server: tuple[tuple[str, Option], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,9 @@ class Expect:
 
     ``broken`` lists the steps (from 0) whose answer differs from a cold run, ``died`` those that the server's process
     did not survive or that found it dead; ``slots`` are slot ids, ``status`` HTTP codes, ``entries`` how many
-    conversations are stored. ``completed`` marks numbers that were written by a run and that no human has read yet.
+    conversations are stored; ``undecided`` the steps whose outcome depends on a number that the server never wrote
+    (their numbers leave freedom). ``completed`` marks numbers that were written by a run and that no human has read
+    yet.
     """
 
     cache_n: tuple[Allowed, ...] | None = None
@@ -130,6 +133,7 @@ class Expect:
     status: tuple[Allowed, ...] | None = None
     entries: tuple[Allowed, ...] | None = None
     died: tuple[int, ...] | None = None
+    undecided: tuple[int, ...] = ()
     why: str = ""
     completed: bool = False
 
