@@ -8,7 +8,7 @@ from typing import Any, Mapping
 from cachesim.errors import nearest
 from cachesim.scenarios.fields import Table
 from cachesim.scenarios.options import check_option
-from cachesim.scenarios.schema import ACTIONS, TASKS, Action, Option
+from cachesim.scenarios.schema import ACTIONS, EMPTY_PROMPT, TASKS, Action, Option
 from cachesim.scenarios.steps import Asked, Pieces, check_asked
 from cachesim.scenarios.words import parse_pieces
 
@@ -26,7 +26,7 @@ def read_steps(tables: list[Table], words: Mapping[str, int], engine: str) -> li
     saved: list[str] = []
     for table in tables:
         if "do" not in table.raw:
-            one = _completion(table, words)
+            one = _completion(table, words, engine)
             if one.together and (not asked or asked[-1].action is not None):
                 raise table.fault("together needs a request before it", "together")
         else:
@@ -57,10 +57,10 @@ def _changed(table: Table, engine: str) -> tuple[tuple[str, Option], ...]:
     return tuple((key, server.placed(key, check_option, key, value, engine)) for key, value in server.raw.items())
 
 
-def _completion(table: Table, words: Mapping[str, int]) -> Asked:
+def _completion(table: Table, words: Mapping[str, int], engine: str) -> Asked:
     table.only(_COMPLETION)
     asked = Asked(
-        prompt=_pieces(table, "prompt", table.text("prompt"), words),
+        prompt=_prompt(table, words, engine),
         answer=_pieces(table, "answer", table.text("answer"), words) if "answer" in table.raw else None,
         n_predict=_count(table, "n_predict"),
         cache_prompt=table.flag("cache_prompt", True),
@@ -83,6 +83,13 @@ def _completion(table: Table, words: Mapping[str, int]) -> Asked:
     wrong = next((key for key in ("cancel_after", "answers", "answer") if key in table.raw), "prompt")
     table.placed(wrong, check_asked, asked, words)
     return asked
+
+
+def _prompt(table: Table, words: Mapping[str, int], engine: str) -> Pieces:
+    """The words of the prompt, none where the engine has an answer to that."""
+    if engine in EMPTY_PROMPT and table.raw.get("prompt") == "":
+        return ()
+    return _pieces(table, "prompt", table.text("prompt"), words)
 
 
 def _task(table: Table) -> str:

@@ -70,6 +70,8 @@ OPTIONS_OF: Mapping[str, Mapping[str, Option]] = {"llama_cpp": OPTIONS, "ik_llam
 
 SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
 IK_SPEC_TYPES = ("none", "ngram-simple", "mtp")
+SPEC_TYPES_OF: Mapping[str, tuple[str, ...]] = {"llama_cpp": SPEC_TYPES, "ik_llama": IK_SPEC_TYPES}
+EMPTY_PROMPT = ("ik_llama",)               # engines whose server answers a prompt without tokens
 TASKS = ("completion", "infill", "embedding")
 ACTIONS = ("save", "restore", "erase", "restart")
 

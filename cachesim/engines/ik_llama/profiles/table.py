@@ -36,6 +36,8 @@ class Rules:
     pc_load: Rule
     pc_after_hit: Rule
     pc_update: Rule
+    prompt_empty: Rule
+    keep: Rule
     full: Rule
     shift: Rule
     prompt_shift: Rule

@@ -93,6 +93,13 @@ def without_reasoning(tokens: Sequence[int], marks: tuple[int, int] | None) -> l
     return out
 
 
+@rule("IK-PROMPT-EMPTY")
+def prompt_empty(asked: int) -> Decision:
+    """A prompt without tokens is answered at once, with nothing; the slot is released as it is. Value: is it one?
+    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (8337e4cd3); spec 3.3."""
+    return Decision("IK-PROMPT-EMPTY", not asked, {"asked": asked})
+
+
 @rule("IK-PREFIX.LOOSE")
 def prefix_loose(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -> Decision:
     """The common text, blanks that only one side has passed over.

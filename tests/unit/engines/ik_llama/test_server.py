@@ -86,7 +86,7 @@ def test_every_version_answers(profile):
 @pytest.mark.parametrize(
     ("request_", "what"),
     [
-        (Request(P, 2, n_cmpl=2), "n_cmpl 2"), (Request((), 2), "an empty prompt"),
+        (Request(P, 2, n_cmpl=2), "n_cmpl 2"),
         (Request(P, 0, kind="embedding"), "task 'embedding'"),
     ],
 )  # fmt: skip
