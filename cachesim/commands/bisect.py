@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_json, load_one
+from cachesim.commands.common import add_json, add_profiles, load_one, scenario_of_line
 from cachesim.errors import BadInput
 from cachesim.reports.console import progress, say_json, show
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("case", metavar="CASE", help="scenario file, or requests in one line such as S40.A60/S.B50")
     parser.add_argument("--model", metavar="MODEL", help="for requests in one line: layers or a model (default GGGA)")
+    add_profiles(parser, "for requests in one line: any version of the engine that is asked (default llama.cpp's)")
     parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
                         help="for requests in one line: server option, may be repeated")  # fmt: skip
     add_json(parser)
@@ -44,13 +45,7 @@ def run(args: Namespace) -> int:
 def _scenario(args: Namespace) -> Scenario:
     """The scenario of a file, or of a line. Raises BadInput."""
     if Path(args.case).suffix == ".toml" or Path(args.case).exists():
-        if args.model or args.settings:
-            raise BadInput("--model and --set go with requests in one line", hint="a scenario file has its own")
+        if args.model or args.settings or args.profiles:
+            raise BadInput("--model, --profile and --set go with requests in one line", hint="a file has its own")
         return load_one(args.case)
-    from cachesim.scenarios.notation import from_line
-    from cachesim.scenarios.options import parse_settings
-    from cachesim.scenarios.schema import DEFAULT_PROFILE
-
-    return from_line(
-        args.case, model=args.model or "GGGA", profiles=(DEFAULT_PROFILE,), server=parse_settings(args.settings)
-    )
+    return scenario_of_line(args.case, args.model or "GGGA", args.profiles, args.settings)

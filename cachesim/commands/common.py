@@ -15,10 +15,9 @@ def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def add_profiles(parser: ArgumentParser) -> None:
+def add_profiles(parser: ArgumentParser, text: str = "rule set to run under, may be repeated") -> None:
     """``-p``, which may be repeated; ``args.profiles`` is empty where it is left out."""
-    parser.add_argument("-p", "--profile", dest="profiles", metavar="PROFILE", action="append", default=[],
-                        help="rule set to run under, may be repeated")  # fmt: skip
+    parser.add_argument("-p", "--profile", dest="profiles", metavar="PROFILE", action="append", default=[], help=text)
 
 
 def count(text: str) -> int:
@@ -56,3 +55,17 @@ def chosen_profiles(scenario: Scenario, asked: list[str]) -> tuple[str, ...]:
     for name in asked:
         check_profile(name, scenario.engine, known_profiles())
     return tuple(dict.fromkeys(asked)) or scenario.profiles
+
+
+def scenario_of_line(line: str, model: str, asked: list[str], settings: list[str]) -> Scenario:
+    """Requests in one line under the profiles asked for, all of one engine, whose options ``key=value`` are. Raises
+    BadInput."""
+    from cachesim.scenarios.notation import from_line
+    from cachesim.scenarios.options import check_profile, parse_settings
+    from cachesim.scenarios.schema import DEFAULT_PROFILE
+
+    profiles = tuple(dict.fromkeys(asked)) or (DEFAULT_PROFILE,)
+    engine = profiles[0].partition("@")[0]
+    for name in profiles:
+        check_profile(name, engine, known_profiles())
+    return from_line(line, model=model, profiles=profiles, server=parse_settings(settings, engine))

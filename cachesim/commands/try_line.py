@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from cachesim.commands.common import add_json, add_profiles, chosen_profiles
+from cachesim.commands.common import add_json, add_profiles, scenario_of_line
 from cachesim.commands.run import report
 from cachesim.commands.running import Job, exit_code, run_job
 
@@ -14,19 +14,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--model", default="GGGA", help="layers such as GGGA, or a recorded model (default GGGA)")
     add_profiles(parser)
     parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
-                        help="server option, may be repeated")  # fmt: skip
+                        help="option of the profile's server, may be repeated")  # fmt: skip
     add_json(parser)
 
 
 def run(args: Namespace) -> int:
-    from cachesim.scenarios.notation import from_line
-    from cachesim.scenarios.options import parse_settings
-    from cachesim.scenarios.schema import DEFAULT_PROFILE
-
-    profiles = tuple(args.profiles) or (DEFAULT_PROFILE,)
-    server = parse_settings(args.settings)
-    scenario = from_line(args.notation, model=args.model, profiles=profiles, server=server)
-    chosen_profiles(scenario, args.profiles)
-    runs = [run_job(Job(scenario, profile, "exact")) for profile in profiles]
+    scenario = scenario_of_line(args.notation, args.model, args.profiles, args.settings)
+    runs = [run_job(Job(scenario, profile, "exact")) for profile in scenario.profiles]
     report(runs, args.json)
     return exit_code(runs)

@@ -76,6 +76,7 @@ from cachesim.events.prompt import (
 from cachesim.events.silent import (
     Aborted,
     Changed,
+    Compared,
     Decided,
     RowsPurged,
     SeqRm,
@@ -95,6 +96,7 @@ __all__ = [
     "CkptRestore",
     "CkptSearch",
     "CkptTooClose",
+    "Compared",
     "CopyToChild",
     "CtxShift",
     "Decided",

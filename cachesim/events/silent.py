@@ -55,6 +55,17 @@ class Changed(Event):
 
 
 @frozen
+class Compared(Event):
+    """A number that nobody wrote decided something: do ``held`` tokens exceed the number called ``unset``?"""
+
+    ev = "compared"
+    logged = False
+    slot: int
+    unset: tuple[int, int]
+    held: int
+
+
+@frozen
 class Aborted(Event):
     """The simulated server process ended itself."""
 

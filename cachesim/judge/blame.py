@@ -167,7 +167,7 @@ class Ledger:
         """The bill of a request that was answered in this slot, before its own tokens count as evaluated."""
         start = self.starts.get(request, self.chosen)
         before = self.evaluated[: start.evaluated]
-        best = min(max((common_prefix(prompt, tokens) for tokens in before), default=0), len(prompt) - 1)
+        best = min(max((common_prefix(prompt, tokens) for tokens in before), default=0), max(0, len(prompt) - 1))
         bill = _Bill(self, request, start, [d for d in self.asked[start.asked :] if d.slot in (slot, None)])
         return bill.account(prompt, n_past, best, wrong)
 

@@ -9,7 +9,7 @@ from cachesim.scenarios.schema import Expect
 
 
 class Mismatch(NamedTuple):
-    """One number that is not as expected. ``request`` -1 = a list of requests as a whole (broken, died)."""
+    """One number that is not as expected. ``request`` -1 = a list of requests as a whole (broken, died, undecided)."""
 
     request: int
     what: str
@@ -17,8 +17,24 @@ class Mismatch(NamedTuple):
     got: Any
 
 
-def compare_expected(expected: Expect, requests: Sequence[Judgement], broken: list[int]) -> list[Mismatch]:
-    """Every number of a run that its file does not allow."""
+def compare_expected(
+    expected: Expect, requests: Sequence[Judgement], broken: list[int], unsettled: Sequence[int] = ()
+) -> list[Mismatch]:
+    """Everything in a run that its file does not allow."""
+    out = compare_numbers(expected, requests)
+    died = [i for i, one in enumerate(requests) if one.answer.died]
+    lists = (
+        ("broken", expected.broken, broken), ("died", expected.died, died),
+        ("undecided", expected.undecided, list(unsettled)),
+    )
+    for what, wanted, found in lists:
+        if wanted is not None and list(wanted) != found:
+            out.append(Mismatch(-1, what, list(wanted), found))
+    return out
+
+
+def compare_numbers(expected: Expect, requests: Sequence[Judgement]) -> list[Mismatch]:
+    """Every number of a step that its file does not allow."""
     out = []
     for i, one in enumerate(requests):
         for what, got in numbers(one).items():
@@ -27,10 +43,6 @@ def compare_expected(expected: Expect, requests: Sequence[Judgement], broken: li
                 out.append(Mismatch(i, what, allowed[i][0] if len(allowed[i]) == 1 else list(allowed[i]), got))
         if expected.checkpoints is not None and list(expected.checkpoints[i]) != one.checkpoints:
             out.append(Mismatch(i, "checkpoints", list(expected.checkpoints[i]), one.checkpoints))
-    died = [i for i, one in enumerate(requests) if one.answer.died]
-    for what, wanted, found in (("broken", expected.broken, broken), ("died", expected.died, died)):
-        if wanted is not None and list(wanted) != found:
-            out.append(Mismatch(-1, what, list(wanted), found))
     return out
 
 

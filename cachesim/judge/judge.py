@@ -67,7 +67,7 @@ class Judge:
 
     def answer(self, request: Request, answer: Answer) -> Verdict:
         """What was said after every token, against the cold run of the tokens that the slot held."""
-        if answer.status != 200:
+        if answer.status != 200 or not (request.prompt or answer.tokens):
             return HOLDS
         held, asked = answer.slot_tokens, (*request.prompt, *answer.tokens)
         n = min(len(held), len(asked))

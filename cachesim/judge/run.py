@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from cachesim.engines.registry import engine_of
 from cachesim.events import Event, Log
-from cachesim.judge.expect import Mismatch, compare_expected
+from cachesim.judge.expect import Mismatch, compare_expected, compare_numbers
 from cachesim.judge.judge import Judge
 from cachesim.judge.judgement import Judgement
+from cachesim.judge.unset import Values, every_case, settle
 from cachesim.judge.verdict import Verdict, worst
 from cachesim.judge.watch import Watch
 from cachesim.scenarios.runner import play
@@ -17,7 +19,8 @@ from cachesim.scenarios.schema import Scenario
 
 @dataclass(slots=True)
 class Run:
-    """A scenario under one profile. ``wrong`` lists where it is not as its file expects."""
+    """A scenario under one profile. ``wrong`` lists where it is not as its file expects; ``unsettled`` are the requests
+    whose outcome depends on numbers that nobody wrote: what is shown of them is one case of several."""
 
     scenario: Scenario
     profile: str
@@ -25,6 +28,7 @@ class Run:
     log: Log = field(default_factory=Log)
     requests: list[Judgement] = field(default_factory=list)
     wrong: list[Mismatch] = field(default_factory=list)
+    unsettled: list[int] = field(default_factory=list)
 
     @property
     def broken(self) -> list[int]:
@@ -54,12 +58,24 @@ def run_judged(
     scenario: Scenario, profile: str, mode: str = "exact", judge: Judge | None = None, table: Any | None = None
 ) -> Run:
     """Run a scenario under a profile (or a ``table`` of rules) and judge every request. ``judge`` may be shared between
-    runs of one model. Raises BadInput."""
-    run = Run(scenario, profile, mode)
-    watch = Watch(scenario, judge)
+    runs of one model. Where the server reads a number that nobody wrote, the scenario runs once for every value that
+    matters. Raises BadInput."""
+    def case(values: Values) -> Run:
+        rules = table or engine_of(profile).profiles[profile]
+        return _run(scenario, profile, mode, judge, replace(rules, unset=values) if values else rules)
+
+    run, *others = cases = every_case(case)
+    expected = scenario.expect.get(profile)
+    run.unsettled = settle(cases)
+    if expected is not None:
+        run.wrong = compare_expected(expected, run.requests, run.broken, run.unsettled)
+        for other in others:
+            run.wrong += [one for one in compare_numbers(expected, other.requests) if one not in run.wrong]
+    return run
+
+
+def _run(scenario: Scenario, profile: str, mode: str, judge: Judge | None, table: Any) -> Run:
+    run, watch = Run(scenario, profile, mode), Watch(scenario, judge)
     run.log = play(scenario, profile, mode, watch, table)
     run.requests = [watch.found[number] for number in range(len(scenario.steps))]
-    expected = scenario.expect.get(profile)
-    if expected is not None:
-        run.wrong = compare_expected(expected, run.requests, run.broken)
     return run

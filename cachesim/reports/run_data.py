@@ -11,7 +11,8 @@ from cachesim.scenarios.schema import Step
 
 def run_data(run: Run) -> dict[str, Any]:
     """One run. Counts are tokens; ``kept`` stayed in the slot, ``restored`` came back from a checkpoint or the prompt
-    cache, ``computed`` were evaluated; ``holds`` is True, False or None (undecided)."""
+    cache, ``computed`` were evaluated; ``holds`` is True, False or None (undecided); ``unsettled`` are the requests
+    whose outcome depends on numbers that nobody wrote."""
     return {
         "scenario": run.scenario.id,
         "title": run.scenario.title,
@@ -20,6 +21,7 @@ def run_data(run: Run) -> dict[str, Any]:
         "mode": run.mode,
         "holds": run.verdict.holds,
         "broken": run.broken,
+        "unsettled": run.unsettled,
         "as_expected": not run.wrong if run.profile in run.scenario.expect else None,
         "mismatches": [mismatch._asdict() for mismatch in run.wrong],
         "requests": [_request(run, i, one) for i, one in enumerate(run.requests)],

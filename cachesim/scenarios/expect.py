@@ -10,7 +10,7 @@ from cachesim.scenarios.schema import Allowed, Expect
 COUNTS = ("cache_n", "prompt_n", "slots", "status", "entries")
 """Keys with one number for each step."""
 
-_KEYS = (*COUNTS, "broken", "died", "checkpoints", "why", "completed")
+_KEYS = (*COUNTS, "broken", "died", "undecided", "checkpoints", "why", "completed")
 
 
 def read_expect(top: Table, requests: int, check: Callable[[str], None]) -> dict[str, Expect]:
@@ -34,6 +34,7 @@ def _one(table: Table, requests: int) -> Expect:
         status=_counts(table, "status", requests),
         entries=_counts(table, "entries", requests),
         died=_numbers(table, "died", requests) if "died" in table.raw else None,
+        undecided=_numbers(table, "undecided", requests),
         why=table.text("why", ""),
         completed=table.flag("completed", False),
     )

@@ -11,9 +11,9 @@ from cachesim.scenarios.fields import Table
 from cachesim.scenarios.options import check_engine, check_model, check_option, check_profile, filled
 from cachesim.scenarios.read import read_toml
 from cachesim.scenarios.requests import read_steps
-from cachesim.scenarios.schema import Option, Scenario, Step
+from cachesim.scenarios.schema import WITH_TEXT, Option, Scenario, Step
 from cachesim.scenarios.steps import make_steps
-from cachesim.scenarios.words import check_word
+from cachesim.scenarios.words import Words, check_word
 
 KNOWN_FAILURES = "KNOWN.toml"          # the list of accepted failures lies among the scenarios and is none
 _TOP = ("id", "title", "source", "why", "engine", "model", "profiles", "server", "words", "request", "expect")
@@ -66,8 +66,8 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
     engine, model = top.text("engine"), top.text("model")
     top.placed("engine", check_engine, engine)
     top.placed("model", check_model, model)
-    words = _words(top.table("words"))
-    steps = _steps(top, words)
+    words = _words(top.table("words"), model)
+    steps = _steps(top, words, engine)
     return Scenario(
         id=_id(top, path),
         title=top.text("title"),
@@ -107,14 +107,20 @@ def _server(table: Table, engine: str) -> dict[str, Option]:
     return filled(given, engine)
 
 
-def _words(table: Table) -> dict[str, int]:
-    words: dict[str, int] = {}
+def _words(table: Table, model: str) -> Words:
+    words = Words()
     for name in table.raw:
+        if isinstance(table.raw[name], list):
+            if model not in WITH_TEXT:
+                raise table.fault(f"model {model} has no vocabulary to spell words in", name, ", ".join(WITH_TEXT))
+            table.placed(name, words.spell, name, table.items(name))
+            table.placed(name, check_word, name, words[name])
+            continue
         words[name] = table.integer(name, None, low=1)
         table.placed(name, check_word, name, words[name])
     return words
 
 
-def _steps(top: Table, words: dict[str, int]) -> tuple[Step, ...]:
-    asked = read_steps(top.tables("request"), words)
+def _steps(top: Table, words: Words, engine: str) -> tuple[Step, ...]:
+    asked = read_steps(top.tables("request"), words, engine)
     return top.placed("request", make_steps, asked, words)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import AbstractSet, Mapping
+from typing import AbstractSet, Mapping, Sequence
 
 from cachesim.errors import BadInput, nearest
 from cachesim.model.spec import parse
 from cachesim.scenarios.schema import (
     ENGINES,
     IK_MODELS,
-    IK_SPEC_TYPES,
     LOWEST,
     MODELS,
     OPEN,
     OPTIONS,
     OPTIONS_OF,
     SPEC_TYPES,
+    SPEC_TYPES_OF,
     Option,
 )
 
@@ -41,7 +41,7 @@ def check_option(name: str, value: object, engine: str = "llama_cpp") -> Option:
     if isinstance(default, float):
         return _share(name, value)
     if isinstance(default, str):
-        return _text(name, value)
+        return _text(name, value, SPEC_TYPES_OF.get(engine, SPEC_TYPES))
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadInput(f"{name} must be an integer, not {value!r}")
     low = LOWEST.get(name, 0)
@@ -60,26 +60,26 @@ def _share(name: str, value: object) -> float:
     return float(value)
 
 
-def _text(name: str, value: object) -> str:
+def _text(name: str, value: object, spec_types: Sequence[str]) -> str:
     """The kind of drafts, or the draft model ("" = none)."""
     if not isinstance(value, str):
         raise BadInput(f"{name} must be a string, not {value!r}")
-    if name == "spec_type" and value not in (*SPEC_TYPES, *IK_SPEC_TYPES):
-        raise BadInput(f"unknown spec_type {value!r}", hint=nearest(value, SPEC_TYPES) or ", ".join(SPEC_TYPES))
+    if name == "spec_type" and value not in spec_types:
+        raise BadInput(f"unknown spec_type {value!r}", hint=nearest(value, spec_types) or ", ".join(spec_types))
     if name == "model_draft" and value:
         check_model(value)
     return value
 
 
-def parse_settings(pairs: list[str]) -> dict[str, Option]:
-    """The options of ``--set key=value`` arguments. Raises BadInput."""
+def parse_settings(pairs: list[str], engine: str = "llama_cpp") -> dict[str, Option]:
+    """The options of ``--set key=value`` arguments for a server of this engine. Raises BadInput."""
     given: dict[str, Option] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals:
             raise BadInput(f"--set {pair!r} is not of the form key=value")
         name = name.strip().replace("-", "_")
-        given[name] = check_option(name, _literal(text.strip()))
+        given[name] = check_option(name, _literal(text.strip()), engine)
     return given
 
 

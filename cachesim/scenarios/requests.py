@@ -7,7 +7,8 @@ from typing import Any, Mapping
 
 from cachesim.errors import nearest
 from cachesim.scenarios.fields import Table
-from cachesim.scenarios.schema import ACTIONS, TASKS, Action
+from cachesim.scenarios.options import check_option
+from cachesim.scenarios.schema import ACTIONS, EMPTY_PROMPT, TASKS, Action, Option
 from cachesim.scenarios.steps import Asked, Pieces, check_asked
 from cachesim.scenarios.words import parse_pieces
 
@@ -16,25 +17,25 @@ _COMPLETION = (
     "task", "answers", "cancel_after", "drafts", "draft_else", "together", "after",
 )  # fmt: skip
 _KEYS = {"save": ("do", "id_slot", "file", "why"), "restore": ("do", "id_slot", "file", "why"),
-         "erase": ("do", "id_slot", "why"), "restart": ("do", "why")}  # fmt: skip
+         "erase": ("do", "id_slot", "why"), "restart": ("do", "server", "why")}  # fmt: skip
 
 
-def read_steps(tables: list[Table], words: Mapping[str, int]) -> list[Asked]:
-    """All steps as they are written. Raises BadInput with the place of what is wrong."""
+def read_steps(tables: list[Table], words: Mapping[str, int], engine: str) -> list[Asked]:
+    """All steps as they are written, for a server of this engine. Raises BadInput with the place of what is wrong."""
     asked: list[Asked] = []
     saved: list[str] = []
     for table in tables:
         if "do" not in table.raw:
-            one = _completion(table, words)
+            one = _completion(table, words, engine)
             if one.together and (not asked or asked[-1].action is not None):
                 raise table.fault("together needs a request before it", "together")
         else:
-            one = _action(table, saved)
+            one = _action(table, saved, engine)
         asked.append(one)
     return asked
 
 
-def _action(table: Table, saved: list[str]) -> Asked:
+def _action(table: Table, saved: list[str], engine: str) -> Asked:
     do = table.text("do")
     if do not in ACTIONS:
         raise table.fault(f"unknown action {do!r}", "do", nearest(do, ACTIONS) or ", ".join(ACTIONS))
@@ -47,13 +48,19 @@ def _action(table: Table, saved: list[str]) -> Asked:
         raise table.fault(f"file {file!r} was not saved before", "file", nearest(file, saved))
     if do == "save":
         saved.append(file)
-    return Asked((), why=table.text("why", ""), action=Action(do, id_slot, file))
+    return Asked((), why=table.text("why", ""), action=Action(do, id_slot, file, _changed(table, engine)))
 
 
-def _completion(table: Table, words: Mapping[str, int]) -> Asked:
+def _changed(table: Table, engine: str) -> tuple[tuple[str, Option], ...]:
+    """The options with which the server starts again."""
+    server = table.table("server")
+    return tuple((key, server.placed(key, check_option, key, value, engine)) for key, value in server.raw.items())
+
+
+def _completion(table: Table, words: Mapping[str, int], engine: str) -> Asked:
     table.only(_COMPLETION)
     asked = Asked(
-        prompt=_pieces(table, "prompt", table.text("prompt"), words),
+        prompt=_prompt(table, words, engine),
         answer=_pieces(table, "answer", table.text("answer"), words) if "answer" in table.raw else None,
         n_predict=_count(table, "n_predict"),
         cache_prompt=table.flag("cache_prompt", True),
@@ -76,6 +83,13 @@ def _completion(table: Table, words: Mapping[str, int]) -> Asked:
     wrong = next((key for key in ("cancel_after", "answers", "answer") if key in table.raw), "prompt")
     table.placed(wrong, check_asked, asked, words)
     return asked
+
+
+def _prompt(table: Table, words: Mapping[str, int], engine: str) -> Pieces:
+    """The words of the prompt, none where the engine has an answer to that."""
+    if engine in EMPTY_PROMPT and table.raw.get("prompt") == "":
+        return ()
+    return _pieces(table, "prompt", table.text("prompt"), words)
 
 
 def _task(table: Table) -> str:

@@ -87,11 +87,11 @@ class _Stage:
     def __init__(self, scenario: Scenario, profile: str, mode: str, folder: Path, watcher: Watcher, rules: Any) -> None:
         self.scenario, self.rules, self.mode = scenario, rules, mode
         self.folder, self.watcher, self.log = folder, watcher, Log()
-        self.kit = engine_of(profile)
+        self.kit, self.options = engine_of(profile), dict(scenario.server)
         self._start()
 
     def _start(self) -> None:
-        flags = _flags(self.scenario)
+        flags = _flags(self.options)
         self.server = self.kit.start(self.rules, self.scenario.model, flags, self.mode, self.log)
         self.watcher.started(self.kit, self.server, self.log)
 
@@ -128,6 +128,7 @@ class _Stage:
         self.watcher.begins(number, step)
         if action.do == "restart":
             self.log.mark()
+            self.options |= dict(action.server)
             self._start()
             reply: Mapping[str, Any] = {"status": 200}
         elif self.server.dead:
@@ -150,9 +151,9 @@ def placed(step: Step, server: Any) -> Request:
     return replace(step.request, drafts=tuple(drafts)) if drafts else step.request
 
 
-def _flags(scenario: Scenario) -> dict[str, Any]:
+def _flags(options: Mapping[str, Any]) -> dict[str, Any]:
     """The server's flags; with ``parallel = -1`` the server itself chooses a unified cache."""
-    flags = dict(scenario.server)
+    flags = dict(options)
     if flags.get("parallel") == -1 and not flags.get("kv_unified"):
         flags.pop("kv_unified", None)
     return flags

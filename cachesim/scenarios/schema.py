@@ -20,6 +20,9 @@ MODELS = (
 IK_MODELS = ("qwen35d64", "qwen35d64mtp", "deepseek4")
 """Models that only ik_llama.cpp was recorded or described with."""
 
+WITH_TEXT = ("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp")
+"""Models whose tokens have a text that an engine looks at."""
+
 MAX_TOKENS = 1_000_000       # prompts and generated tokens of one scenario, together
 
 # The server's own flags with dashes as underscores, and what a scenario gets where it sets nothing. The
@@ -70,6 +73,8 @@ OPTIONS_OF: Mapping[str, Mapping[str, Option]] = {"llama_cpp": OPTIONS, "ik_llam
 
 SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
 IK_SPEC_TYPES = ("none", "ngram-simple", "mtp")
+SPEC_TYPES_OF: Mapping[str, tuple[str, ...]] = {"llama_cpp": SPEC_TYPES, "ik_llama": IK_SPEC_TYPES}
+EMPTY_PROMPT = ("ik_llama",)               # engines whose server answers a prompt without tokens
 TASKS = ("completion", "infill", "embedding")
 ACTIONS = ("save", "restore", "erase", "restart")
 
@@ -83,11 +88,12 @@ OPEN: Mapping[str, int] = {"parallel": -1, "cache_ram": -1, "checkpoint_min_step
 @dataclass(frozen=True, slots=True)
 class Action:
     """A step that is no completion: ``do`` one of ACTIONS, on slot ``id_slot`` (-1 = the whole server), with the file
-    named ``file`` in the run's own folder."""
+    named ``file`` in the run's own folder. ``server`` are options that change with a restart."""
 
     do: str
     id_slot: int = -1
     file: str = ""
+    server: tuple[tuple[str, Option], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +125,9 @@ class Expect:
 
     ``broken`` lists the steps (from 0) whose answer differs from a cold run, ``died`` those that the server's process
     did not survive or that found it dead; ``slots`` are slot ids, ``status`` HTTP codes, ``entries`` how many
-    conversations are stored. ``completed`` marks numbers that were written by a run and that no human has read yet.
+    conversations are stored; ``undecided`` the steps whose outcome depends on a number that the server never wrote
+    (their numbers leave freedom). ``completed`` marks numbers that were written by a run and that no human has read
+    yet.
     """
 
     cache_n: tuple[Allowed, ...] | None = None
@@ -130,6 +138,7 @@ class Expect:
     status: tuple[Allowed, ...] | None = None
     entries: tuple[Allowed, ...] | None = None
     died: tuple[int, ...] | None = None
+    undecided: tuple[int, ...] = ()
     why: str = ""
     completed: bool = False
 

@@ -100,7 +100,8 @@ def _predicted(asked: Asked, words: Mapping[str, int]) -> int:
 
 def _action(action: Action) -> str:
     slot = f"@{action.id_slot}" if action.id_slot >= 0 else ""
-    return f"{action.do}{slot} {action.file}".strip()
+    changed = "".join(f" {name}={value}" for name, value in action.server)
+    return f"{action.do}{slot} {action.file}".strip() + changed
 
 
 def _text(asked: Asked, words: Mapping[str, int]) -> str:

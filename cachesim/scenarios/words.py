@@ -1,14 +1,15 @@
 """How do words become tokens? Parsing of ``S.|U[2:9].A`` and the token numbers of each word.
 
 Word: a name with a length in tokens. Piece: a word, or a slice of one, at one place of a prompt.
-The same word is the same tokens everywhere; two words never share a token.
+The same word is the same tokens everywhere; two words never share a token, unless they are spelled out.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Mapping, NamedTuple
+from typing import Any, Mapping, NamedTuple, Sequence
 
+from cachesim.engines.shared.vocab import PIECES
 from cachesim.errors import BadInput, nearest
 from cachesim.scenarios.schema import MAX_TOKENS
 from cachesim.tokens import Tokens
@@ -73,12 +74,34 @@ def span(piece: Piece, words: Mapping[str, int]) -> tuple[int, int]:
     return start, stop
 
 
+class Words(dict[str, int]):
+    """Lengths by word. ``spelled`` are the tokens of those words that are given piece by piece, as texts of the
+    recorded models' vocabulary: two words may then be the same text in other tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spelled: dict[str, Tokens] = {}
+
+    def spell(self, name: str, texts: Sequence[Any]) -> None:
+        """Enter a word by its pieces. Raises BadInput for one that the vocabulary lacks."""
+        known = {text: token for token, text in enumerate(PIECES)}
+        for text in texts:
+            if not isinstance(text, str) or text not in known:
+                raise BadInput(f"word {name!r}: {text!r} is not a piece of the recorded vocabulary")
+        self.spelled[name] = tuple(known[text] for text in texts)
+        self[name] = len(self.spelled[name])
+
+
 def expand(pieces: tuple[Piece, ...], words: Mapping[str, int]) -> Tokens:
     """The tokens of the pieces. A word's tokens depend on its place in ``words`` only, not on any length."""
     first = {word: FIRST + STRIDE * k for k, word in enumerate(words)}
+    spelled = words.spelled if isinstance(words, Words) else {}
     out: list[int] = []
     for piece in pieces:
         start, stop = span(piece, words)
+        if piece.word in spelled:
+            out.extend(spelled[piece.word][start:stop])
+            continue
         out.extend(range(first[piece.word] + start, first[piece.word] + stop))
     return tuple(out)
 

@@ -26,7 +26,10 @@ PROFILES = profiles()
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 
 Combination = frozenset[str]
-ACTS = ("LC-SHIFT", "LC-NPAST-REUSE", "LC-SPEC-", "LC-DECODE.RETRY", "LC-TRIM", "IK-TRIM-FAILED", "IK-SPEC-")
+ACTS = (
+    "LC-SHIFT", "LC-NPAST-REUSE", "LC-SPEC-", "LC-DECODE.RETRY", "LC-TRIM", "IK-TRIM-FAILED", "IK-SPEC-", "IK-SHIFT",
+    "IK-PROMPT-SHIFT", "IK-SLOT-RESTORE",
+)
 """Rules that most answers never meet; where one of them says yes, the verdict is about what it did."""
 
 

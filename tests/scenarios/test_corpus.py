@@ -49,8 +49,6 @@ NOT_YET: dict[str, str] = {
     "LC-CKPT-RESTORE.RE3": "between two profiles (b8166 to b8256): none has it",
     "LC-PC-UPDATE.PC0": "between two profiles (b6723 to b6755): none has it",
     "LC-IDLE-PURGE.NONE": "slots of those builds share the context equally, so that no shortage arises",
-    "IK-SHIFT": "a context shift is replayed from a recording, no scenario has one",
-    "IK-PROMPT-SHIFT": "a prompt cut to fit is replayed from a recording, no scenario has one",
 }  # fmt: skip
 """Rules that no scenario reaches, with the reason. One that is reached has to leave this list."""
 
@@ -77,14 +75,18 @@ def judge_of(model: str) -> Judge:
 def test_run_is_as_its_file_says(name: str, profile: str) -> None:
     run = played(name, profile)
     assert run.wrong == []
-    assert run.verdict.holds is not None, "undecided is never green"
+    assert _undecided(run) == run.unsettled, "undecided is never green, unless the file names the request"
 
 
 @pytest.mark.parametrize(("name", "profile"), RUNS)
 def test_run_is_as_its_file_says_with_arithmetic(name: str, profile: str) -> None:
     run = run_judged(SCENARIOS[name], profile, "exact", judge_of(SCENARIOS[name].model))
     assert run.wrong == []
-    assert run.verdict.holds is not None, "undecided is never green"
+    assert _undecided(run) == run.unsettled, "undecided is never green, unless the file names the request"
+
+
+def _undecided(run: Run) -> list[int]:
+    return [i for i, one in enumerate(run.requests) if one.judged.equal_cold is None]
 
 
 @pytest.mark.parametrize(("name", "profile"), RUNS)
@@ -96,7 +98,8 @@ def test_accounts_balance(name: str, profile: str) -> None:
 def test_cached_and_computed_tokens_make_up_the_prompt(name: str, profile: str) -> None:
     for one in played(name, profile).requests:
         if one.answer.status == 200 and not one.answer.died and not one.answer.cancelled:
-            assert one.answer.cache_n + one.answer.prompt_n == len(one.request.prompt)
+            found, asked = one.answer.cache_n + one.answer.prompt_n, len(one.request.prompt)
+            assert found == asked or (one.answer.truncated and found < asked)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

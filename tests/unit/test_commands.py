@@ -184,3 +184,26 @@ def test_a_spoilt_trace_is_one_line_with_its_file(capsys, tmp_path, spoil, told)
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1
     assert str(file) in err and told in err
+
+
+def test_try_takes_the_options_of_the_profiles_engine(capsys):
+    line = ("try", "S40.A60/S.A", "-p", "ik_llama@main", "--set")
+    code, data = call_json(capsys, *line, "ctx_checkpoints_tolerance=9")
+    assert code == exits.HOLDS
+    assert [one["cache_n"] for one in data["runs"][0]["requests"]] == [0, 91]
+    assert main([*line, "checkpoint_min_step=9"]) == exits.BAD_INPUT
+    assert "unknown server option 'checkpoint_min_step'" in capsys.readouterr().err
+    assert main([*line, "spec_type=draft-mtp"]) == exits.BAD_INPUT
+    assert "(none, ngram-simple, mtp)" in capsys.readouterr().err
+    assert main(["try", "S40", "-p", "ik_llama@main", "-p", "llama_cpp@head"]) == exits.BAD_INPUT
+    assert "is not one of the engine 'ik_llama'" in capsys.readouterr().err
+
+
+def test_bisect_asks_the_versions_of_the_profiles_engine(capsys):
+    line = ("bisect", "P100/P", "-p", "ik_llama@main", "--set", "ctx_checkpoints_tolerance=9")
+    code, data = call_json(capsys, *line)
+    turn = data["requests"][1]["turns"][-1]
+    assert (code, turn["new"], turn["was"]["cache_n"], turn["now"]["cache_n"]) == (0, "ik_llama@2105", 99, 91)
+    assert turn["causes"][0]["changes"][0]["new"] == "IK-ONE.BEFORE"
+    assert main(["bisect", SEED, "-p", "llama_cpp@head"]) == exits.BAD_INPUT
+    assert "go with requests in one line" in capsys.readouterr().err

@@ -17,12 +17,24 @@ from cachesim.engines.ik_llama.slot import Slot, Task
 TOO_LONG = "the request exceeds the available context size, try increasing it"
 
 
-def begin_prompt(srv: Core, slot: Slot, task: Task) -> None:
-    """Settle how many tokens of cache and prompt are passed over. A prompt that does not fit gets its error, and is
-    evaluated all the same, from the beginning and past every checkpoint of the conversation before it."""
-    if slot.n_keep < 0:
-        slot.n_keep = len(task.prompt)
-    slot.n_keep = min(slot.n_keep, srv.settings.n_ctx_slot - 4)
+def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
+    """Settle how many tokens of cache and prompt are passed over. False = there is nothing to evaluate, the task is
+    done."""
+    empty = srv.rules.prompt_empty(len(task.prompt))
+    if empty.value:
+        srv.decide(empty, slot)
+        slot.n_decoded, task.answer.deciding = 0, empty.rule
+        srv.leave(slot)
+        return False
+    keep = srv.rules.keep(task.request.n_keep, slot.n_keep, len(task.prompt), srv.settings.n_ctx_slot)
+    slot.n_keep = srv.decide(keep, slot)
+    _begin(srv, slot, task)
+    return True
+
+
+def _begin(srv: Core, slot: Slot, task: Task) -> None:
+    """A prompt that does not fit gets its error, and is evaluated all the same, from the beginning and past every
+    checkpoint of the conversation before it."""
     if len(task.prompt) >= srv.settings.n_ctx_slot:
         if not srv.settings.context_shift:
             srv.fail(slot, TOO_LONG)

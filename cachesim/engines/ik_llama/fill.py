@@ -76,7 +76,8 @@ def create(srv: Core, slot: Slot) -> bool:
         return False
     pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
     taken = srv.rules.ckpt_create(slot.facts, len(slot.tokens), pos_min, pos_max, bool(srv.kind.states))
-    if not srv.decide(taken, slot):
+    yes: bool | None = srv.decide(taken, slot)
+    if not (_compared(srv, slot) if yes is None else yes):
         return False
     while len(slot.checkpoints) >= srv.settings.max_checkpoints:
         evict = srv.rules.ckpt_evict(slot.facts, srv.settings.eviction)
@@ -92,3 +93,12 @@ def create(srv: Core, slot: Slot) -> bool:
     ))
     srv.changed(slot, "stored")
     return True
+
+
+def _compared(srv: Core, slot: Slot) -> bool:
+    """Does the slot hold more tokens than the last checkpoint is said to have, where nobody wrote down how many? Goes
+    by what this run supposes there, and says that it did."""
+    unset = slot.checkpoints[-1].facts.unset
+    assert unset is not None
+    srv.emit(ev.Compared(slot.id, unset, len(slot.tokens)))
+    return len(slot.tokens) > srv.rules.unset.get(unset, 0)

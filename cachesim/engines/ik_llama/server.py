@@ -29,7 +29,7 @@ def _not_simulated(request: Request) -> str:
         return f"task '{request.kind}'"
     if request.n_cmpl != 1:
         return f"n_cmpl {request.n_cmpl}"
-    return "" if request.prompt else "an empty prompt"
+    return ""
 
 
 class Server(Core):
@@ -73,7 +73,8 @@ class Server(Core):
             if slot.state is State.LOADING and slot.task is not None and len(batch) < self.settings.n_batch:
                 if not slot.task.begun:
                     slot.task.begun = True
-                    begin_prompt(self, slot, slot.task)
+                    if not begin_prompt(self, slot, slot.task):
+                        continue
                 add_prompt(self, slot, slot.task, batch)
         work(self, batch)
 
@@ -100,7 +101,8 @@ class Server(Core):
         answer = task.answer
         answer.id_slot, answer.predicted_n, answer.truncated = slot.id, slot.n_decoded, slot.truncated
         evaluated = len(slot.tokens) - (self.rules.undecoded if answer.stop_type == "limit" else 0)
-        answer.tokens_cached, answer.slot_tokens = len(slot.tokens), tuple(slot.tokens[:evaluated])
+        answer.tokens_cached = len(slot.tokens) if task.prompt else 0
+        answer.slot_tokens = tuple(slot.tokens[:evaluated])
         answer.done = True
         slot.state, slot.task, slot.t_last = State.IDLE, None, self.next_tick()
         if self.deferred:

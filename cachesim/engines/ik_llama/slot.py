@@ -91,7 +91,6 @@ class Slot(SlotBase):
         """A task comes to the slot. What is not named here stays from the task before."""
         self.task, self.state, self.last_checkpoint = task, State.LOADING, last_checkpoint
         self.n_prompt, self.kept, self.discarded, self.due = 0, 0, 0, False
-        self.n_keep = task.request.n_keep or self.n_keep
         self.draft, self.drafting, self.spec, self.at, self.truncated = [], False, None, -1, False
 
     @property

@@ -5,16 +5,15 @@ Source: llama.cpp tools/server/server-context.cpp SERVER_TASK_TYPE_SLOT_SAVE, _R
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.state import StateReadError
 from cachesim.engines.llama_cpp.slot import Slot
-from cachesim.engines.llama_cpp.slot_file import MAX_BYTES, SlotFile, pack, unpack
-from cachesim.errors import BadInput
+from cachesim.engines.llama_cpp.slot_file import SlotFile, pack, unpack
+from cachesim.engines.shared.array_file import check_model, read_bytes, write_atomically
+from cachesim.engines.shared.slots import check_action
 
 TOKEN_BYTES = 4
 
@@ -22,17 +21,12 @@ TOKEN_BYTES = 4
 def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
     """Do one action on an idle slot; returns what the real server answers. Raises BadInput for an unknown action, a
     slot that does not exist, or a file that cannot be read; the slot is untouched then."""
-    if not 0 <= id_slot < len(srv.slots):
-        raise BadInput(f"there is no slot {id_slot}", hint=f"0 to {len(srv.slots) - 1}")
+    check_action(len(srv.slots), action, id_slot, file)
     slot = srv.slots[id_slot]
-    if action == "erase":
+    if file is None or action == "erase":
         n_erased = len(slot.tokens)
         srv.clear(slot)
         return {"status": 200, "n_erased": n_erased}
-    if action not in ("save", "restore"):
-        raise BadInput(f"unknown slot action '{action}'", hint="save, restore or erase")
-    if file is None:
-        raise BadInput(f"slot action '{action}' needs a file")
     return _save(srv, slot, file) if action == "save" else _restore(srv, slot, file)
 
 
@@ -46,18 +40,6 @@ def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     made = SlotFile(srv.kind.spec.notation, tuple(slot.tokens), srv.memory.state_write(slot.id, partial=False))
     write_atomically(file, pack(made))
     return {"status": 200, "n_saved": len(slot.tokens), "n_written": _bytes(srv, made)}
-
-
-def write_atomically(file: Path, data: bytes) -> None:
-    """All or nothing, also after a crash in between."""
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        os.replace(temporary, file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
@@ -81,12 +63,6 @@ def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
 
 def read_slot_file(file: Path, model: str) -> SlotFile:
     """A slot file of this model. Raises BadInput; nothing has been touched then."""
-    try:
-        if file.stat().st_size > MAX_BYTES:
-            raise BadInput(f"a slot file has at most {MAX_BYTES} bytes", file=str(file))
-        saved = unpack(file.read_bytes(), str(file))
-    except OSError as error:
-        raise BadInput(error.strerror or "cannot be read", file=str(file)) from None
-    if saved.model != model:
-        raise BadInput(f"saved from model {saved.model}, not {model}", file=str(file))
+    saved = unpack(read_bytes(file), str(file))
+    check_model(saved.model, model, file)
     return saved

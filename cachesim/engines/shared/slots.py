@@ -1,8 +1,11 @@
-"""What slots of every server have in common: a task or none, and a list of checkpoints with their facts."""
+"""What slots of every server have in common: a task or none, a list of checkpoints with their facts, three actions."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+from cachesim.errors import BadInput
 
 
 class SlotBase:
@@ -26,3 +29,13 @@ class SlotBase:
         lost = [self.checkpoints[i] for i in gone]
         self.checkpoints = [c for i, c in enumerate(self.checkpoints) if i not in gone]
         return lost
+
+
+def check_action(n_slots: int, action: str, id_slot: int, file: Path | None) -> None:
+    """Raise BadInput for an unknown action, a slot that does not exist, or one that lacks its file."""
+    if not 0 <= id_slot < n_slots:
+        raise BadInput(f"there is no slot {id_slot}", hint=f"0 to {n_slots - 1}")
+    if action not in ("save", "restore", "erase"):
+        raise BadInput(f"unknown slot action '{action}'", hint="save, restore or erase")
+    if action != "erase" and file is None:
+        raise BadInput(f"slot action '{action}' needs a file")

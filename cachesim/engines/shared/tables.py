@@ -18,7 +18,7 @@ def rule_fields(rules: Any) -> dict[str, Any]:
 
 def differences(a: Any, b: Any) -> list[tuple[str, Any, Any]]:
     """Fields in which two profiles differ, names and sources aside."""
-    skip = {"name", "build", "source", "ended", "inferred"}
+    skip = {"name", "build", "source", "ended", "inferred", "unset"}
     return [
         (f.name, getattr(a, f.name), getattr(b, f.name))
         for f in fields(a)

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from cachesim.engines.shared.vocab import PIECES
 from cachesim.errors import BadInput
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load, load_all
@@ -160,3 +161,48 @@ def test_every_scenario_of_the_corpus_can_be_read():
     files = find([corpus_root()])
     assert len(files) > 190
     assert len(load_all(files)) == len(files)
+
+
+IK = """id = "x"
+title = "t"
+source = ["s"]
+why = "w"
+engine = "ik_llama"
+model = "llama"
+profiles = ["ik_llama@main"]
+[words]
+P = 9
+one = ["Ban"]
+two = ["Ba", "n"]
+[[request]]
+prompt = "P.two[1:].one"
+[[request]]
+prompt = ""
+[[request]]
+do = "restart"
+server = { ctx_checkpoints = 0 }
+"""
+
+
+def test_words_spelled_out_an_empty_prompt_and_a_restart_with_other_options(tmp_path):
+    (tmp_path / "x.toml").write_text(IK)
+    first, second, third = load(tmp_path / "x.toml").steps
+    tokens = first.request.prompt
+    assert (tokens[:9], len(tokens)) == (tuple(range(1000, 1009)), 11)
+    assert [PIECES[token] for token in tokens[9:]] == ["n", "Ban"]
+    assert (second.request.prompt, third.action.server) == ((), (("ctx_checkpoints", 0),))
+    assert third.text == "restart ctx_checkpoints=0"
+
+
+@pytest.mark.parametrize(("good", "bad", "told"), [
+    ('["Ban"]', '["Bam"]', ":10: word 'one': 'Bam' is not a piece of the recorded vocabulary"),
+    ('["Ban"]', "[1]", ":10: word 'one': 1 is not a piece"),
+    ('["Ban"]', "[]", ":10: word 'one': its length is 0"),
+    ('"llama"', '"AAAA"', ":10: model AAAA has no vocabulary to spell words in"),
+    ("ctx_checkpoints = 0", "ctx_checkpoint = 0", ":18: unknown server option 'ctx_checkpoint'"),
+])  # fmt: skip
+def test_what_cannot_be_spelled_or_started(tmp_path, good, bad, told):
+    (tmp_path / "x.toml").write_text(IK.replace(good, bad, 1))
+    with pytest.raises(BadInput) as caught:
+        load(tmp_path / "x.toml")
+    assert told in str(caught.value)

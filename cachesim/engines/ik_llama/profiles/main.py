@@ -5,7 +5,7 @@ from __future__ import annotations
 from cachesim.engines.ik_llama.profiles.table import Rules
 from cachesim.engines.ik_llama.rules import checkpoint_make as make
 from cachesim.engines.ik_llama.rules import checkpoint_use as use
-from cachesim.engines.ik_llama.rules import choice, prefix, spec, trim
+from cachesim.engines.ik_llama.rules import choice, prefix, slot_file, spec, trim
 from cachesim.engines.ik_llama.rules import prompt_cache as pc
 
 MAIN = Rules(
@@ -19,6 +19,8 @@ MAIN = Rules(
     pc_load=pc.pick_kept,
     pc_after_hit=pc.take_entry,
     pc_update=pc.evict,
+    prompt_empty=prefix.prompt_empty,
+    keep=trim.keep_tokens,
     full=trim.context_full,
     shift=trim.shift_context,
     prompt_shift=trim.shift_prompt,
@@ -45,6 +47,9 @@ MAIN = Rules(
     spec_purge=spec.purge_keep,
     spec_commit=spec.commit_ahead,
     end=trim.end_of_generation,
+    slot_save=slot_file.save_side_file,
+    slot_restore=slot_file.restore_side_file,
+    slot_erase=slot_file.erase_all,
     unlogged={
         "slot_by_lcp": frozenset({"thold", "f_keep"}),
         "pc_save": frozenset({"mib_draft"}),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from cachesim.engines.ik_llama.profiles.newer import BASE_1889
 from cachesim.engines.ik_llama.rules import checkpoint_make as make
 from cachesim.engines.ik_llama.rules import checkpoint_use as use
+from cachesim.engines.ik_llama.rules import slot_file
 
 AFTER_1743 = replace(
     BASE_1889,
@@ -62,7 +63,13 @@ AFTER_1398 = replace(
     ckpt_pick=use.pick_pos_min,              # until #1673
     ckpt_erase=use.erase_pos_min,            # until #1673
     ckpt_reset=use.reset_counts,             # until #1673
-    ended={**AFTER_1673.ended, **dict.fromkeys(("ckpt_need", "ckpt_pick", "ckpt_erase", "ckpt_reset"), "#1673")},
+    slot_save=slot_file.save_state_only,     # until #1584
+    slot_restore=slot_file.restore_state_only,  # until #1584
+    slot_erase=slot_file.erase_tokens,       # until #1584
+    ended={
+        **AFTER_1673.ended, **dict.fromkeys(("ckpt_need", "ckpt_pick", "ckpt_erase", "ckpt_reset"), "#1673"),
+        **dict.fromkeys(("slot_save", "slot_restore", "slot_erase"), "#1584"),
+    },
 )
 
 AFTER_1346 = replace(

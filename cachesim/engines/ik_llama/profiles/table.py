@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping
 
 from cachesim.engines.base import Decision
+from cachesim.engines.ik_llama.rules.checkpoint_use import Unset
 
 Rule = Callable[..., Decision]
 
@@ -20,7 +21,9 @@ class Rules:
     ``last_checkpoint`` is where the interval of a new request is counted from, ``undecoded`` the sampled tokens that
     join the slot's tokens at the end without having been evaluated. ``silent``, ``unlogged``: what this build does not
     log; ``late``: kinds of events that another thread writes, some time after they happened; ``defaults``: flags whose
-    default is not that of the options; ``inferred``: fields that nobody saw run; ``ended``: what ended a number.
+    default is not that of the options; ``unset``: what numbers hold that nobody wrote, 0 where nothing is said (who
+    judges a run tries every value that matters); ``inferred``: fields that nobody saw run; ``ended``: what ended a
+    number.
     """
 
     name: str
@@ -33,6 +36,8 @@ class Rules:
     pc_load: Rule
     pc_after_hit: Rule
     pc_update: Rule
+    prompt_empty: Rule
+    keep: Rule
     full: Rule
     shift: Rule
     prompt_shift: Rule
@@ -59,9 +64,13 @@ class Rules:
     spec_purge: Rule
     spec_commit: Rule
     end: Rule
+    slot_save: Rule
+    slot_restore: Rule
+    slot_erase: Rule
     last_checkpoint: int = -1
     undecoded: int = 0
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    unset: Mapping[Unset, int] = field(default_factory=dict, hash=False)
     silent: frozenset[str] = frozenset()
     unlogged: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
     late: frozenset[str] = frozenset()

@@ -82,9 +82,10 @@ def interval_one_early(last: int, pos_max: int, interval: int) -> Decision:
 
 @rule("IK-CKPT-CREATE.TOKENS")
 def create_by_tokens(ckpts: Sequence[Ckpt], held: int, pos_min: int, pos_max: int, states: bool) -> Decision:
-    """Taken if 64 tokens are held, and more than the last one has. Value: is it?
+    """Taken if 64 tokens are held, and more than the last one has. Value: is it? None = that is for a number to say
+    which nobody wrote.
     Source: ik_llama.cpp examples/server/server-context.cpp create_checkpoint (8337e4cd3), since #1743."""
-    more = not ckpts or held > ckpts[-1].n_tokens
+    more = _more(ckpts, held)
     return Decision("IK-CKPT-CREATE.TOKENS", pos_min >= 0 and held >= 64 and more, _facts(ckpts, held, pos_max))
 
 
@@ -93,7 +94,7 @@ def create_by_tokens(ckpts: Sequence[Ckpt], held: int, pos_min: int, pos_max: in
 def create_from_four(ckpts: Sequence[Ckpt], held: int, pos_min: int, pos_max: int, states: bool) -> Decision:
     """The same from 4 tokens on, with recurrent layers.
     Source: ikawrakow/ik_llama.cpp#1888 (open); spec 8."""
-    more = not ckpts or held > ckpts[-1].n_tokens
+    more = _more(ckpts, held)
     enough = held >= (4 if states else 64)
     return Decision("IK-CKPT-CREATE.FOUR", pos_min >= 0 and enough and more, _facts(ckpts, held, pos_max))
 
@@ -105,6 +106,13 @@ def create_by_position(ckpts: Sequence[Ckpt], held: int, pos_min: int, pos_max: 
     Source: ik_llama.cpp examples/server/server-context.cpp create_checkpoint, #1310 (3fac78c48) to #1743."""
     more = not ckpts or pos_max > ckpts[-1].pos_max
     return Decision("IK-CKPT-CREATE.POSITION", pos_min >= 0 and pos_max >= 16 and more, _facts(ckpts, held, pos_max))
+
+
+def _more(ckpts: Sequence[Ckpt], held: int) -> bool | None:
+    """Are more tokens held than the last one has? None = nobody wrote down how many it has."""
+    if not ckpts:
+        return True
+    return None if ckpts[-1].unset else held > ckpts[-1].n_tokens
 
 
 def _facts(ckpts: Sequence[Ckpt], held: int, pos_max: int) -> dict[str, object]:

@@ -12,9 +12,13 @@ from typing import Callable, NamedTuple, Sequence
 
 from cachesim.engines.base import Decision, rule
 
+Unset = tuple[int, int]
+
 
 class Ckpt(NamedTuple):
-    """A checkpoint: positions in the cache, positions in the prompt it was taken for, tokens, bytes."""
+    """A checkpoint: positions in the cache, positions in the prompt it was taken for, tokens, bytes. ``unset`` is the
+    number that ``n_tokens`` goes by where nobody wrote it (it is not in a slot's file): the step that restored it, and
+    its place there. ``n_tokens`` is then what it ought to be, for the eye; no rule may look at it."""
 
     pos_min: int
     pos_max: int
@@ -22,6 +26,7 @@ class Ckpt(NamedTuple):
     pos_max_prompt: int
     n_tokens: int
     size: int
+    unset: Unset | None = None
 
 
 class Ask(NamedTuple):

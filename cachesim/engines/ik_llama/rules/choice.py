@@ -17,8 +17,8 @@ from cachesim.engines.shared.stored import F32
 
 
 def similarity(n_prompt: int, asked: int, held: int) -> np.float32:
-    """The Dice coefficient of two texts of which n_prompt tokens are common."""
-    return F32(2 * n_prompt) / F32(asked + held)
+    """The Dice coefficient of two texts of which n_prompt tokens are common; 0 for two empty ones."""
+    return F32(2 * n_prompt) / F32(max(1, asked + held))
 
 
 class SlotFacts(NamedTuple):

@@ -7,7 +7,8 @@ Source: ik_llama.cpp examples/server/server-common.cpp get_common_prefix (8337e4
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple, Sequence
+from itertools import chain, islice
+from typing import Callable, Iterator, NamedTuple, Sequence
 
 from cachesim.engines.base import Decision, rule
 from cachesim.tokens import common_prefix
@@ -31,35 +32,26 @@ def common(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces, strict: 
     n = common_prefix(list(cache), list(prompt))
     if n == len(cache) or n == len(prompt):
         return Common(n, n)
-    a, b = (_text(side[n:], pieces) for side in (cache, prompt))
+    a, b = (chain.from_iterable(map(pieces, islice(side, n, None))) for side in (cache, prompt))
     i, j = _walk(a, b, strict)
     ours, theirs = (_ends(side[n:], pieces, reach, strict) for side, reach in ((cache, i), (prompt, j)))
     best = max(set(ours) & set(theirs), default=0)
     return Common(n + ours.get(best, 0), n + theirs.get(best, 0))
 
 
-def _text(tokens: Sequence[int], pieces: Pieces) -> str:
-    """The text of at most as many tokens as can matter: up to the first that has no text of its own."""
-    out = []
-    for token in tokens:
-        out.append(pieces(token))
-        if out[-1].startswith("\0"):
-            break
-    return "".join(out)
-
-
-def _walk(a: str, b: str, strict: bool) -> tuple[int, int]:
+def _walk(a: Iterator[str], b: Iterator[str], strict: bool) -> tuple[int, int]:
     """How far two texts agree, in characters of each."""
     i = j = 0
-    while i < len(a) and j < len(b):
-        if a[i] == b[j] or (not strict and a[i] in BLANK and b[j] in BLANK):
-            i, j = i + 1, j + 1
-        elif not strict and a[i] in BLANK:
-            i += 1
-        elif not strict and b[j] in BLANK:
-            j += 1
-        else:
+    x, y = next(a, ""), next(b, "")
+    while x and y:
+        one, other = (not strict and c in BLANK for c in (x, y))
+        if x != y and not one and not other:
             break
+        both = x == y or (one and other)
+        if both or one:
+            i, x = i + 1, next(a, "")
+        if both or not one:
+            j, y = j + 1, next(b, "")
     return i, j
 
 
@@ -91,6 +83,13 @@ def without_reasoning(tokens: Sequence[int], marks: tuple[int, int] | None) -> l
         if token == marks[1]:
             inside = False
     return out
+
+
+@rule("IK-PROMPT-EMPTY")
+def prompt_empty(asked: int) -> Decision:
+    """A prompt without tokens is answered at once, with nothing; the slot is released as it is. Value: is it one?
+    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (8337e4cd3); spec 3.3."""
+    return Decision("IK-PROMPT-EMPTY", not asked, {"asked": asked})
 
 
 @rule("IK-PREFIX.LOOSE")

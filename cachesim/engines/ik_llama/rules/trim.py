@@ -72,6 +72,16 @@ def context_full(held: int, n_ctx: int, shift: bool) -> Decision:
     return Decision("IK-FULL", value, {"held": held, "n_ctx": n_ctx, "shift": shift})
 
 
+@rule("IK-KEEP")
+def keep_tokens(asked: int, last: int, n_prompt: int, n_ctx: int) -> Decision:
+    """Tokens at the beginning that no shift takes away: as many as the client says, else as many as for the slot's last
+    request; all of the prompt if negative, and always four fewer than the context has. Value: how many.
+    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (8337e4cd3), as recorded."""
+    wanted = asked or last
+    because = {"asked": asked, "last": last, "n_prompt": n_prompt, "n_ctx": n_ctx}
+    return Decision("IK-KEEP", min(n_prompt if wanted < 0 else wanted, n_ctx - 4), because)
+
+
 class Shift(NamedTuple):
     """Tokens n_keep .. n_keep + n_discard - 1 leave; ``n_left`` is what lay behind n_keep."""
 

@@ -10,8 +10,8 @@ from cachesim.engines.ik_llama.profiles import BESIDE, LINE, PROFILES, changes
 from cachesim.engines.ik_llama.rules import checkpoint_make as make
 from cachesim.engines.ik_llama.rules import checkpoint_use as use
 from cachesim.engines.ik_llama.rules.choice import SlotFacts, similarity, slot_select
-from cachesim.engines.ik_llama.rules.prefix import common, prefix_loose, prefix_strict, without_reasoning
-from cachesim.engines.ik_llama.rules.trim import Repair, failed_companion, failed_reset, shift_prompt
+from cachesim.engines.ik_llama.rules.prefix import common, prefix_loose, prefix_strict, prompt_empty, without_reasoning
+from cachesim.engines.ik_llama.rules.trim import Repair, failed_companion, failed_reset, keep_tokens, shift_prompt
 from cachesim.engines.shared.vocab import PIECES, recorded_piece
 
 
@@ -30,6 +30,33 @@ def words(*pieces):
 def test_another_tokenization_of_the_same_text_is_held():
     held, asked = words("Ban", "x"), words("Ba", "n", "y")
     assert common(held, asked, recorded_piece, strict=True) == (1, 2)
+
+
+def test_tokens_without_a_text_of_their_own_are_text_all_the_same():
+    """D14: what follows another tokenization is compared on, whatever it is made of."""
+    held, asked = [5000, *words("Ban"), 6000, 6001], [5000, *words("Ba", "n"), 6000, 6001, 7000]
+    assert common(held, asked, recorded_piece, strict=True) == (4, 5)
+    assert common(held, [*asked[:4], 6002], recorded_piece, strict=False) == (3, 4)
+
+
+def test_a_blank_against_another_blank_and_one_at_the_end():
+    held, asked = words("a", " ", "b", " "), words("a", "\n", "b", "c")
+    assert common(held, asked, recorded_piece, strict=False) == (4, 3)
+    assert common(held, asked, recorded_piece, strict=True) == (1, 1)
+
+
+def test_an_empty_prompt_is_answered_at_once():
+    assert (prompt_empty(0).value, prompt_empty(1).value) == (True, False)
+    assert float(similarity(0, 0, 0)) == 0.0
+
+
+def test_what_is_kept_at_the_beginning():
+    """As recorded: 16 stay in force for a request that says nothing; negative = the prompt; at most context - 4."""
+    assert keep_tokens(16, 0, 138, 256).value == 16
+    assert keep_tokens(0, 16, 257, 256).value == 16
+    assert keep_tokens(-1, 16, 100, 256).value == 100
+    assert keep_tokens(-1, 0, 300, 256).value == 252
+    assert keep_tokens(500, 0, 300, 256).value == 252
 
 
 def test_blanks_that_one_side_lacks_are_passed_over_or_not():

@@ -83,10 +83,21 @@ def test_every_version_answers(profile):
     one.memory.check()
 
 
+def test_an_empty_prompt_leaves_the_slot_as_it_is():
+    one = server("GGGA")
+    one.complete(Request(P, 4))
+    before = list(one.slots[0].tokens)
+    answer = one.complete(Request((), 5))
+    assert (answer.done, answer.status, answer.tokens) == (True, 200, [])
+    assert (answer.cache_n, answer.prompt_n, answer.predicted_n, answer.tokens_cached) == (0, 0, 0, 0)
+    assert one.slots[0].tokens == before and [c.facts.n_tokens for c in one.slots[0].checkpoints] == [75, 83]
+    assert one.complete(Request((*before, 1), 1)).cache_n == 83
+
+
 @pytest.mark.parametrize(
     ("request_", "what"),
     [
-        (Request(P, 2, n_cmpl=2), "n_cmpl 2"), (Request((), 2), "an empty prompt"),
+        (Request(P, 2, n_cmpl=2), "n_cmpl 2"),
         (Request(P, 0, kind="embedding"), "task 'embedding'"),
     ],
 )  # fmt: skip

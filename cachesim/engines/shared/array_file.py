@@ -1,0 +1,137 @@
+"""Arrays in a file, in a format of our own: how slots are saved. Data, never code: nothing is unpickled.
+
+  NAME VERSION\\n       which kind of file it is
+  64 hex digits\\n      SHA-256 of everything that follows
+  a zip of arrays      by paths such as base/0/k: part, layer, what
+A damaged, truncated, foreign or oversized file is refused with BadInput before anything is changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Callable, Mapping, TypeVar
+
+import numpy as np
+
+from cachesim.errors import BadInput
+from cachesim.model import LayerState, Rows
+
+MAX_BYTES = 1 << 30
+Arrays = dict[str, np.ndarray]
+T = TypeVar("T")
+
+
+def pack_arrays(magic: bytes, arrays: Arrays) -> bytes:
+    """The file's bytes; ``magic`` is its first line."""
+    body = io.BytesIO()
+    np.savez(body, **arrays)  # type: ignore[arg-type]
+    data = body.getvalue()
+    return magic + hashlib.sha256(data).hexdigest().encode() + b"\n" + data
+
+
+def unpack_arrays(magic: bytes, data: bytes, name: str, make: Callable[[Arrays], T]) -> T:
+    """What ``make`` makes of the arrays. Raises BadInput, naming the file, for bytes that are no such file."""
+    if len(data) > MAX_BYTES:
+        raise BadInput(f"{len(data)} bytes, a slot file has at most {MAX_BYTES}", file=name)
+    if not data.startswith(magic):
+        raise BadInput("not a slot file of this version", file=name)
+    digest, _, body = data[len(magic) :].partition(b"\n")
+    if hashlib.sha256(body).hexdigest().encode() != digest:
+        raise BadInput("damaged or truncated slot file", file=name)
+    try:
+        with np.load(io.BytesIO(body), allow_pickle=False) as stored:
+            return make({key: stored[key] for key in stored.files})
+    except (KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise BadInput(f"not a slot file: {error}", file=name) from None
+
+
+def read_bytes(file: Path) -> bytes:
+    """The bytes of a slot file. Raises BadInput if there is none, or it is too large."""
+    try:
+        if file.stat().st_size > MAX_BYTES:
+            raise BadInput(f"a slot file has at most {MAX_BYTES} bytes", file=str(file))
+        return file.read_bytes()
+    except OSError as error:
+        raise BadInput(error.strerror or "cannot be read", file=str(file)) from None
+
+
+def write_atomically(file: Path, data: bytes) -> None:
+    """All or nothing, also after a crash in between."""
+    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+        os.replace(temporary, file)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def check_model(saved: str, model: str, file: Path) -> None:
+    """Raise BadInput unless the file was saved from this model (its notation)."""
+    if saved != model:
+        raise BadInput(f"saved from model {saved}, not {model}", file=str(file))
+
+
+# --- parts of a file -----------------------------------------------------------------------------------------
+
+
+def text_array(text: str) -> np.ndarray:
+    """A text as an array."""
+    return np.frombuffer(text.encode(), np.uint8)
+
+
+def array_text(array: np.ndarray) -> str:
+    """The text of ``text_array``."""
+    return array.tobytes().decode()
+
+
+def put_rows(arrays: Arrays, part: str, kept: Mapping[int, Rows]) -> None:
+    """K/V rows by layer."""
+    for layer, rows in kept.items():
+        _put(arrays, f"{part}/{layer}", digest=rows.digest, k=rows.k, v=rows.v)
+
+
+def rows_in(arrays: Arrays, part: str) -> dict[int, Rows]:
+    """The rows of ``put_rows``."""
+    return {layer: Rows(got["digest"], got.get("k"), got.get("v")) for layer, got in _layers(arrays, part).items()}
+
+
+def put_states(arrays: Arrays, part: str, kept: Mapping[int, LayerState | None]) -> None:
+    """Recurrent states by layer; one that is zeroed is left out."""
+    for layer, state in kept.items():
+        if state is not None:
+            one = np.array([state.hash], np.uint64)
+            _put(arrays, f"{part}/{layer}", conv=state.conv, hash=one, conv_x=state.conv_x, h=state.h)
+
+
+def states_in(arrays: Arrays, part: str) -> dict[int, LayerState | None]:
+    """The states of ``put_states``."""
+    return {layer: _state(got) for layer, got in _layers(arrays, part).items()}
+
+
+def _put(arrays: Arrays, path: str, **values: np.ndarray | None) -> None:
+    for name, value in values.items():
+        if value is not None:
+            arrays[f"{path}/{name}"] = value
+
+
+def _layers(arrays: Arrays, part: str) -> dict[int, Arrays]:
+    found: dict[int, Arrays] = {}
+    for key, value in arrays.items():
+        room, _, rest = key.rpartition("/")
+        before, _, layer = room.rpartition("/")
+        if before == part:
+            found.setdefault(int(layer), {})[rest] = value
+    return found
+
+
+def _state(got: Mapping[str, np.ndarray]) -> LayerState:
+    for value in got.values():
+        value.flags.writeable = False
+    return LayerState(got["conv"], int(got["hash"][0]), got.get("conv_x"), got.get("h"))

@@ -1,0 +1,138 @@
+"""Slot files of ik_llama.cpp: what they hold and leave out, what lies beside them, what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cachesim.engines.base import Request
+from cachesim.engines.ik_llama import live, start
+from cachesim.engines.ik_llama.rules.checkpoint_make import create_by_position, create_by_tokens, create_from_four
+from cachesim.engines.ik_llama.rules.checkpoint_use import Ckpt
+from cachesim.engines.ik_llama.slot_actions import beside
+from cachesim.engines.ik_llama.slot_file import SlotFile, pack_side, pack_slot, unpack_side, unpack_slot
+from cachesim.errors import BadInput
+from cachesim.events import Log
+from cachesim.judge.judge import Judge
+
+P, Q = tuple(range(1000, 1100)), tuple(range(2000, 2080))
+ANSWER = (5000, 5001, 5002, 5003)
+
+
+def server(model="GGGA", mode="exact", profile="ik_llama@main", **flags):
+    base = {"ctx_size": 512, "batch_size": 64, "ubatch_size": 16, "cache_ram": 0, "context_shift": False}
+    return start(profile, model, {**base, **flags}, mode, Log())
+
+
+def lengths(one):
+    return [c.facts.pos_max + 1 for c in one.slots[0].checkpoints]
+
+
+@pytest.mark.parametrize("model", ["AAAA", "GGGA", "W32 W32 A", "GGGA+M"])
+@pytest.mark.parametrize("mode", ["none", "provenance", "exact"])
+def test_a_restored_slot_goes_on_as_if_nothing_had_been(model, mode, tmp_path):
+    one = server(model, mode)
+    one.complete(Request(P, 4, forced=ANSWER))
+    assert one.slot("save", 0, tmp_path / "a") == {"status": 200, "n_saved": 103}
+    two = server(model, mode)
+    two.complete(Request(Q, 1))
+    assert two.slot("restore", 0, tmp_path / "a") == {"status": 200, "n_restored": 103}
+    assert lengths(two) == ([95, 103] if "G" in model else [])
+    request = Request((*P, *ANSWER, 7000), 1)
+    answer = two.complete(request)
+    assert (answer.cache_n, answer.prompt_n) == (103, 2)
+    if mode != "none":
+        assert Judge(two.context.model).judge(request, answer, live(two, 0)).equal_cold
+    two.memory.check()
+
+
+def test_a_side_file_stays_where_there_is_nothing_to_write(tmp_path):
+    one = server()
+    one.complete(Request(P, 4, forced=ANSWER))
+    one.slot("save", 0, tmp_path / "f")
+    two = server(ctx_checkpoints=0)
+    two.complete(Request(Q, 1))
+    two.slot("save", 0, tmp_path / "f")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["f", "f.checkpoints"]
+    three = server()
+    three.slot("restore", 0, tmp_path / "f")
+    assert (tuple(three.slots[0].tokens), lengths(three)) == (Q, [95, 103])
+
+
+def test_before_1584_there_is_no_side_file(tmp_path):
+    one = server(profile="ik_llama@1346")
+    one.complete(Request(P, 4, forced=ANSWER))
+    one.slot("save", 0, tmp_path / "f")
+    assert [file.name for file in tmp_path.iterdir()] == ["f"]
+    one.slot("erase", 0)
+    assert lengths(one) == [95, 103]
+    one.slot("restore", 0, tmp_path / "f")
+    assert lengths(one) == []
+
+
+def test_files_keep_every_part_and_not_the_number_of_tokens(tmp_path):
+    one = server("GGGA")
+    one.complete(Request(P, 4, forced=ANSWER))
+    made = SlotFile("GGGA", tuple(one.slots[0].tokens), one.memory.get(0, partial=False))
+    assert pack_slot(unpack_slot(pack_slot(made), "x")) == pack_slot(made)
+    found = unpack_side(pack_side("GGGA", one.slots[0].checkpoints), "x", 7).checkpoints
+    assert [c.facts[:4] for c in found] == [(94, 94, 94, 94), (102, 102, 102, 102)]
+    assert [c.facts.unset for c in found] == [(7, 0), (7, 1)]
+    assert (found[0].blob.rows, sorted(found[0].blob.states)) == (None, [0, 1, 2])
+    np.testing.assert_array_equal(found[0].blob.own, np.arange(95))
+
+
+def test_a_compacted_window_comes_back_where_it_was(tmp_path):
+    one = server("deepseek4", "provenance", ctx_size=2048, batch_size=512, ubatch_size=512, swa_compress=True)
+    one.complete(Request(tuple(range(1000, 1800)), 1))
+    one.slot("save", 0, tmp_path / "w")
+    before = one.memory.window
+    two = server("deepseek4", "provenance", ctx_size=2048, batch_size=512, ubatch_size=512, swa_compress=True)
+    two.slot("restore", 0, tmp_path / "w")
+    assert (two.memory.window, two.memory.window is before, before.end) == (before, False, 800)
+
+
+@pytest.mark.parametrize("which", ["a", "a.checkpoints"])
+def test_a_spoilt_file_is_refused_and_nothing_changes(tmp_path, which):
+    one = server("GGGA", "none")
+    one.complete(Request(P, 4, forced=ANSWER))
+    one.slot("save", 0, tmp_path / "a")
+    one.complete(Request(Q, 1))
+    file = tmp_path / which
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(BadInput, match="damaged or truncated") as caught:
+        one.slot("restore", 0, tmp_path / "a")
+    assert str(file) in str(caught.value)
+    assert tuple(one.slots[0].tokens) == Q
+
+
+def test_what_does_not_fit_empties_the_slot(tmp_path):
+    one, small = server("AAAA", "none"), server("AAAA", "none", ctx_size=90)
+    one.complete(Request(P, 1))
+    one.slot("save", 0, tmp_path / "a")
+    small.complete(Request(Q, 1))
+    assert small.slot("restore", 0, tmp_path / "a")["status"] == 400
+    assert (small.slots[0].tokens, small.memory.empty(0)) == ([], True)
+
+
+def test_what_cannot_be_done_is_bad_input(tmp_path):
+    one = server("GGGA", "none")
+    one.slot("save", 0, tmp_path / "a")
+    two = server("AAAA", "none")
+    for asked in (("restore", 0, tmp_path / "none"), ("save", 0), ("sav", 0, tmp_path / "a"), ("erase", 7)):
+        with pytest.raises(BadInput):
+            one.slot(*asked)
+    with pytest.raises(BadInput, match="saved from model GGGA, not AAAA"):
+        two.slot("restore", 0, tmp_path / "a")
+    with pytest.raises(BadInput, match="recurrent layers only"):
+        server("SSSS", "none").slot("save", 0, tmp_path / "a")
+    assert beside(tmp_path / "a").name == "a.checkpoints"
+
+
+def test_a_number_that_nobody_wrote_is_for_nobody_to_compare():
+    ckpts = [Ckpt(94, 94, 94, 94, 95, 0), Ckpt(102, 102, 102, 102, 103, 0, unset=(3, 1))]
+    assert create_by_tokens(ckpts, 200, 199, 199, True).value is None
+    assert create_from_four(ckpts, 200, 199, 199, True).value is None
+    assert create_by_tokens(ckpts, 63, 62, 62, True).value is False       # too short, whatever the number
+    assert create_by_tokens(ckpts[:1], 200, 199, 199, True).value is True
+    assert create_by_position(ckpts, 200, 199, 199, True).value is True

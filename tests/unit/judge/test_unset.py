@@ -1,0 +1,67 @@
+"""Runs that read a number which nobody wrote: every value that matters is tried, and what differs is undecided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cachesim.commands import exits
+from cachesim.commands.running import exit_code
+from cachesim.events import Compared, Log
+from cachesim.judge import unset
+from cachesim.judge.run import run_judged
+from cachesim.reports.run_data import run_data
+from cachesim.scenarios.load import load
+
+D8 = Path(__file__).resolve().parents[3] / "scenarios/ik_llama/defects/d8-nobody-wrote-how-many.toml"
+
+
+def asking(*thresholds):
+    """A run that asks for number (1, 0) at each count, as long as the answer is no."""
+    def play(values):
+        log = Log()
+        log.mark()
+        for held in thresholds:
+            log.emit(Compared(0, (1, 0), held))
+            if held > values.get((1, 0), 0):
+                break
+        return SimpleNamespace(log=log, requests=[], values=values)
+
+    return play
+
+
+def test_the_values_that_matter_are_0_and_every_count_that_was_asked_about():
+    cases = unset.every_case(asking(80, 90, 100))
+    assert sorted(case.values.get((1, 0), 0) for case in cases) == [0, 80, 90, 100]
+    assert len(unset.every_case(asking())) == 1
+
+
+def test_a_run_whose_outcome_depends_on_it_is_never_green():
+    run = run_judged(load(D8), "ik_llama@main", "provenance")
+    assert (run.unsettled, run.verdict.holds, run.wrong) == ([5], None, [])
+    assert "cache_n 229 or 103" in run.requests[5].judged.answer.why
+    assert exit_code([run_data(run)]) == exits.UNDECIDED
+    assert exit_code([run_data(run)], as_expected=True) == exits.HOLDS
+
+
+def test_a_file_that_allows_one_of_the_outcomes_only_is_not_met(tmp_path):
+    text = D8.read_text().replace("{ either = [103, 229] }", "229").replace("{ either = [11, 137] }", "11")
+    (tmp_path / D8.name).write_text(text)
+    run = run_judged(load(tmp_path / D8.name), "ik_llama@main", "provenance")
+    assert [(m.what, m.got) for m in run.wrong] == [("cache_n", 103), ("prompt_n", 137)]
+    (tmp_path / D8.name).write_text(D8.read_text().replace("undecided = [5]", ""))
+    run = run_judged(load(tmp_path / D8.name), "ik_llama@main", "provenance")
+    assert [(m.what, m.got) for m in run.wrong] == [("undecided", [5])]
+
+
+def test_positions_leave_nothing_to_chance():
+    run = run_judged(load(D8), "ik_llama@1716", "provenance")
+    assert (run.unsettled, run.verdict.holds) == ([], True)
+
+
+def test_too_many_cases_leave_everything_behind_the_first_question_undecided(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(unset, "MOST", 1)
+    run = run_judged(load(D8), "ik_llama@main", "provenance")
+    assert run.unsettled == [5]
