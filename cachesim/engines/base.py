@@ -12,6 +12,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from cachesim.engines.chat import Message
 from cachesim.errors import Crash
 from cachesim.tokens import Tokens
 
@@ -77,7 +78,8 @@ class Request:
     last user message where a client of an old server sent one. ``None`` = the engine's default. ``n_cmpl`` > 1 asks for
     further completions, forced by ``children_forced``. ``cancel_at``: the client hangs up, and the request ends after
     the iteration in which the slot has come to hold that many tokens. ``drafts`` forces the drafter; where it says
-    nothing, ``draft_else`` tokens are drafted and all are right.
+    nothing, ``draft_else`` tokens are drafted and all are right. ``messages`` are those of a chat, which the server's
+    own template has made the prompt from. ``seed``: the client asks for a seed of its own, so that it is served alone.
     """
 
     prompt: Tokens
@@ -96,6 +98,8 @@ class Request:
     cancel_at: int | None = None
     drafts: tuple[Draft, ...] = ()
     draft_else: int = 0
+    messages: tuple[Message, ...] = ()
+    seed: bool = False
 
 
 class Output(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, Collection, Mapping, Sequence
 
-from cachesim.engines import ik_llama, llama_cpp
+from cachesim.engines import ik_llama, llama_cpp, mlx_lm
 from cachesim.engines.base import Answer
 from cachesim.engines.view import Point, Stored
 from cachesim.errors import BadInput, nearest
@@ -47,6 +47,10 @@ ENGINES: dict[str, EngineKit] = {
     "ik_llama": EngineKit(
         ik_llama.PROFILES, ik_llama.COMMITS, ik_llama.start, ik_llama.live, ik_llama.kept, ik_llama.points,
         ik_llama.checkpoints, ik_llama.agrees, ik_llama.LINE, ik_llama.BESIDE, ik_llama.changes, ik_llama.mixed,
+    ),
+    "mlx_lm": EngineKit(
+        mlx_lm.PROFILES, mlx_lm.COMMITS, mlx_lm.start, mlx_lm.live, mlx_lm.kept, mlx_lm.points,
+        mlx_lm.checkpoints, mlx_lm.agrees, mlx_lm.LINE, mlx_lm.BESIDE, mlx_lm.changes, mlx_lm.mixed,
     ),
 }
 COMMITS: dict[str, str] = {commit: name for kit in ENGINES.values() for commit, name in kit.commits.items()}

@@ -42,6 +42,7 @@ from cachesim.events.choice import (
     SlotSkipEmpty,
 )
 from cachesim.events.ik_llama import CacheLcp, PcEntryShifted, PcInfo, PromptTruncated
+from cachesim.events.mlx_lm import Fetched, Inserted, Removed
 from cachesim.events.prompt import (
     Batch,
     Cancel,
@@ -103,8 +104,10 @@ __all__ = [
     "DoCkpt",
     "Error",
     "Event",
+    "Fetched",
     "FullReprocess",
     "IdleSave",
+    "Inserted",
     "KvFull",
     "Launch",
     "Log",
@@ -127,6 +130,7 @@ __all__ = [
     "PcTooBig",
     "PromptTruncated",
     "Release",
+    "Removed",
     "ReuseChunk",
     "ReuseResult",
     "ReuseUnsupported",

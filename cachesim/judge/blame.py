@@ -233,10 +233,10 @@ class _Bill(NamedTuple):
     def _unused(self, known: Known) -> str:
         """The rule that had the restore point before it and did not use it."""
         searched = any("CKPT-NEED" in d.rule and d.value.search for d in self.asked)
-        word = {
-            "checkpoint": "CKPT-PICK" if searched else "CKPT-NEED",
-            "slot": "CKPT-NEED" if searched else "SLOT-SELECT",
-        }.get(known.kind, "PC-LOAD")
+        words = {
+            "checkpoint": ("CKPT-PICK" if searched else "CKPT-NEED",),
+            "slot": ("CKPT-NEED" if searched else "SLOT-SELECT",),
+        }.get(known.kind, ("PC-LOAD", "-LRU-"))
         rules = [d.rule for d in self.asked]
-        found = [r for r in rules if word in r] or [r for r in rules if "SLOT-SELECT" in r]
+        found = [r for r in rules if any(word in r for word in words)] or [r for r in rules if "SLOT-SELECT" in r]
         return found[-1] if found else ""

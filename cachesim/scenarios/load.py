@@ -67,7 +67,8 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
     top.placed("engine", check_engine, engine)
     top.placed("model", check_model, model)
     words = _words(top.table("words"), model)
-    steps = _steps(top, words, engine)
+    server = _server(top.table("server"), engine)
+    steps = _steps(top, words, engine, server)
     return Scenario(
         id=_id(top, path),
         title=top.text("title"),
@@ -76,7 +77,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
         engine=engine,
         model=model,
         profiles=_profiles(top, engine, known),
-        server=_server(top.table("server"), engine),
+        server=server,
         words=words,
         steps=steps,
         expect=read_expect(top, len(steps), lambda name: check_profile(name, engine, known)),
@@ -121,6 +122,6 @@ def _words(table: Table, model: str) -> Words:
     return words
 
 
-def _steps(top: Table, words: Words, engine: str) -> tuple[Step, ...]:
+def _steps(top: Table, words: Words, engine: str, server: dict[str, Option]) -> tuple[Step, ...]:
     asked = read_steps(top.tables("request"), words, engine)
-    return top.placed("request", make_steps, asked, words)
+    return top.placed("request", make_steps, asked, words, server)

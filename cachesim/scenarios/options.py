@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import AbstractSet, Mapping, Sequence
 
+from cachesim.engines.chat import TEMPLATES
 from cachesim.errors import BadInput, nearest
 from cachesim.model.spec import parse
 from cachesim.scenarios.schema import (
     ENGINES,
     IK_MODELS,
     LOWEST,
+    MLX_MODELS,
     MODELS,
     OPEN,
     OPTIONS,
@@ -66,8 +68,10 @@ def _text(name: str, value: object, spec_types: Sequence[str]) -> str:
         raise BadInput(f"{name} must be a string, not {value!r}")
     if name == "spec_type" and value not in spec_types:
         raise BadInput(f"unknown spec_type {value!r}", hint=nearest(value, spec_types) or ", ".join(spec_types))
-    if name == "model_draft" and value:
+    if name in ("model_draft", "draft_model") and value:
         check_model(value)
+    if name == "template" and value not in TEMPLATES:
+        raise BadInput(f"unknown template {value!r}", hint=nearest(value, TEMPLATES) or ", ".join(TEMPLATES))
     return value
 
 
@@ -94,7 +98,7 @@ def _literal(text: str) -> object:
 
 def check_model(model: str) -> None:
     """Raise BadInput unless ``model`` is the name of a recorded model or a notation of layers."""
-    if model in MODELS or model in IK_MODELS:
+    if model in (*MODELS, *IK_MODELS, *MLX_MODELS):
         return
     try:
         parse(model)

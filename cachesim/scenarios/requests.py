@@ -8,13 +8,13 @@ from typing import Any, Mapping
 from cachesim.errors import nearest
 from cachesim.scenarios.fields import Table
 from cachesim.scenarios.options import check_option
-from cachesim.scenarios.schema import ACTIONS, EMPTY_PROMPT, TASKS, Action, Option
+from cachesim.scenarios.schema import ACTIONS, EMPTY_PROMPT, ROLES, TASKS, Action, Option
 from cachesim.scenarios.steps import Asked, Pieces, check_asked
 from cachesim.scenarios.words import parse_pieces
 
 _COMPLETION = (
     "prompt", "answer", "n_predict", "cache_prompt", "id_slot", "why", "n_keep", "n_discard", "n_cache_reuse", "n_cmpl",
-    "task", "answers", "cancel_after", "drafts", "draft_else", "together", "after",
+    "task", "answers", "cancel_after", "drafts", "draft_else", "together", "after", "chat", "seed",
 )  # fmt: skip
 _KEYS = {"save": ("do", "id_slot", "file", "why"), "restore": ("do", "id_slot", "file", "why"),
          "erase": ("do", "id_slot", "why"), "restart": ("do", "server", "why")}  # fmt: skip
@@ -60,7 +60,7 @@ def _changed(table: Table, engine: str) -> tuple[tuple[str, Option], ...]:
 def _completion(table: Table, words: Mapping[str, int], engine: str) -> Asked:
     table.only(_COMPLETION)
     asked = Asked(
-        prompt=_prompt(table, words, engine),
+        prompt=() if "chat" in table.raw else _prompt(table, words, engine),
         answer=_pieces(table, "answer", table.text("answer"), words) if "answer" in table.raw else None,
         n_predict=_count(table, "n_predict"),
         cache_prompt=table.flag("cache_prompt", True),
@@ -77,7 +77,11 @@ def _completion(table: Table, words: Mapping[str, int], engine: str) -> Asked:
         draft_else=table.integer("draft_else", 0, low=0),
         together=table.flag("together", False),
         after=table.integer("after", 0, low=0),
+        chat=_chat(table, words),
+        seed=table.flag("seed", False),
     )
+    if "chat" in table.raw and "prompt" in table.raw:
+        raise table.fault("a request has a prompt or a chat, not both", "chat")
     if asked.after and not asked.together:
         raise table.fault("after counts from the request before, so it needs together = true", "after")
     wrong = next((key for key in ("cancel_after", "answers", "answer") if key in table.raw), "prompt")
@@ -102,6 +106,19 @@ def _task(table: Table) -> str:
 def _count(table: Table, key: str) -> int | None:
     """A number that may be left out."""
     return table.integer(key, None, low=0) if key in table.raw else None
+
+
+def _chat(table: Table, words: Mapping[str, int]) -> tuple[tuple[str, Pieces], ...]:
+    """Messages, each written as its role and, behind a space, its words; a message may be empty."""
+    if "chat" not in table.raw:
+        return ()
+    messages = []
+    for text in table.texts("chat"):
+        role, _, content = text.partition(" ")
+        if role not in ROLES:
+            raise table.fault(f"unknown role {role!r}", "chat", nearest(role, ROLES) or ", ".join(ROLES))
+        messages.append((role, _pieces(table, "chat", content, words) if content.strip() else ()))
+    return tuple(messages)
 
 
 def _answers(table: Table, words: Mapping[str, int]) -> tuple[Pieces, ...]:

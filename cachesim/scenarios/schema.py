@@ -19,6 +19,8 @@ MODELS = (
 )  # fmt: skip
 IK_MODELS = ("qwen35d64", "qwen35d64mtp", "deepseek4")
 """Models that only ik_llama.cpp was recorded or described with."""
+MLX_MODELS = ("qwen3_next", "falcon_h1")
+"""Models that only mlx-lm was described with."""
 
 WITH_TEXT = ("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp")
 """Models whose tokens have a text that an engine looks at."""
@@ -69,16 +71,36 @@ IK_OPTIONS: Mapping[str, Option] = {
 }
 """Those of ik_llama.cpp's server. ``companion_recurrent`` is none of them: it injects a companion that refuses."""
 
-OPTIONS_OF: Mapping[str, Mapping[str, Option]] = {"llama_cpp": OPTIONS, "ik_llama": IK_OPTIONS}
+MLX_OPTIONS: Mapping[str, Option] = {
+    "prompt_cache_size": 10,
+    "prompt_cache_bytes": 0,
+    "decode_concurrency": 32,
+    "prompt_concurrency": 8,
+    "prefill_step_size": 2048,
+    "num_draft_tokens": 3,
+    "draft_model": "",
+    "template": "plain",
+    "thinking": False,
+    "ticks_per_slice": 1,
+    "snapshot_interval": 8192,
+}
+"""Those of mlx-lm's server, what stands for its model's template, and two constants; see the engine's options."""
+
+OPTIONS_OF: Mapping[str, Mapping[str, Option]] = {
+    "llama_cpp": OPTIONS, "ik_llama": IK_OPTIONS, "mlx_lm": MLX_OPTIONS,
+}
 
 SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
 IK_SPEC_TYPES = ("none", "ngram-simple", "mtp")
 SPEC_TYPES_OF: Mapping[str, tuple[str, ...]] = {"llama_cpp": SPEC_TYPES, "ik_llama": IK_SPEC_TYPES}
 EMPTY_PROMPT = ("ik_llama",)               # engines whose server answers a prompt without tokens
+ROLES = ("system", "user", "assistant", "tool")
 TASKS = ("completion", "infill", "embedding")
 ACTIONS = ("save", "restore", "erase", "restart")
 
-LOWEST: Mapping[str, int] = {"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": 1}
+LOWEST: Mapping[str, int] = {"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": 1, "decode_concurrency": 1,
+                                 "prompt_concurrency": 1, "prefill_step_size": 1, "ticks_per_slice": 1,
+                                 "snapshot_interval": 1, "num_draft_tokens": 1}
 """Smallest value of an option; 0 where nothing is said."""
 
 OPEN: Mapping[str, int] = {"parallel": -1, "cache_ram": -1, "checkpoint_min_step": -1}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Iterator, Mapping, NamedTuple
 
 from cachesim.engines.base import Request
+from cachesim.engines.chat import Message, Template, render
 from cachesim.errors import BadInput
-from cachesim.scenarios.schema import MAX_TOKENS, Action, Step
+from cachesim.scenarios.schema import MAX_TOKENS, Action, Option, Step
 from cachesim.scenarios.words import Piece, expand, size, user_starts, written
 
 Pieces = tuple[Piece, ...]
@@ -35,19 +36,30 @@ class Asked(NamedTuple):
     together: bool = False
     after: int = 0
     action: Action | None = None
+    chat: tuple[tuple[str, Pieces], ...] = ()
+    seed: bool = False
 
 
-def make_steps(asked: list[Asked], words: Mapping[str, int]) -> tuple[Step, ...]:
-    """The steps of a scenario. Raises BadInput if they need more than ``MAX_TOKENS`` tokens together."""
-    total = sum(size(one.prompt, words) + one.n_cmpl * _predicted(one, words) for one in asked)
+def make_steps(
+    asked: list[Asked], words: Mapping[str, int], server: Mapping[str, Option] | None = None
+) -> tuple[Step, ...]:
+    """The steps of a scenario; chats go through the template that ``server`` names. Raises BadInput if they need more
+    than ``MAX_TOKENS`` tokens together, or if the template refuses a chat."""
+    total = sum(_size(one, words) + one.n_cmpl * _predicted(one, words) for one in asked)
     if total > MAX_TOKENS:
         raise BadInput(f"{total} tokens in all, at most {MAX_TOKENS} are allowed")
-    return tuple(_step(one, words) for one in asked)
+    options = server or {}
+    template = Template(str(options.get("template", "plain")), bool(options.get("thinking", False)))
+    return tuple(_step(one, words, template) for one in asked)
+
+
+def _size(asked: Asked, words: Mapping[str, int]) -> int:
+    return size(asked.prompt, words) + sum(size(pieces, words) for _, pieces in asked.chat)
 
 
 def check_asked(asked: Asked, words: Mapping[str, int]) -> None:
     """Raise BadInput if this request alone cannot be made."""
-    size(asked.prompt, words)
+    _size(asked, words)
     for pieces in (asked.answer or (), *asked.answers):
         if any(piece.user for piece in pieces):
             raise BadInput("a user message cannot start in an answer")
@@ -63,10 +75,11 @@ def check_asked(asked: Asked, words: Mapping[str, int]) -> None:
         raise BadInput(f"cancel_after is {asked.cancel_after}, but the answer ends after {length} tokens")
 
 
-def _step(asked: Asked, words: Mapping[str, int]) -> Step:
+def _step(asked: Asked, words: Mapping[str, int], template: Template) -> Step:
     if asked.action is not None:
         return Step(Request(()), _action(asked.action), asked.why, asked.action)
-    prompt = expand(asked.prompt, words)
+    messages = tuple(Message(role, expand(pieces, words)) for role, pieces in asked.chat)
+    prompt = render(messages, template) if messages else expand(asked.prompt, words)
     request = Request(
         prompt=prompt,
         n_predict=_predicted(asked, words),
@@ -82,6 +95,8 @@ def _step(asked: Asked, words: Mapping[str, int]) -> Step:
         children_forced=tuple(expand(pieces, words) for pieces in asked.answers),
         cancel_at=_held_at(asked.cancel_after, len(prompt)),
         draft_else=asked.draft_else,
+        messages=messages,
+        seed=asked.seed,
     )
     text = _text(asked, words)
     return Step(request, text, asked.why, None, asked.drafts, asked.together, asked.after)
@@ -106,7 +121,7 @@ def _action(action: Action) -> str:
 
 def _text(asked: Asked, words: Mapping[str, int]) -> str:
     """The canonical notation of the request: prompt, then only what is not the default."""
-    text = written(asked.prompt, words)
+    text = "+".join(_message(role, pieces, words) for role, pieces in asked.chat) or written(asked.prompt, words)
     if asked.answer is not None:
         text += f">{written(asked.answer, words)}"
     elif _predicted(asked, words) != 1:
@@ -118,10 +133,15 @@ def _text(asked: Asked, words: Mapping[str, int]) -> str:
     return f"{text}{{{more}}}" if more else text
 
 
+def _message(role: str, pieces: Pieces, words: Mapping[str, int]) -> str:
+    """A message in a table: the role's first letter, and its words."""
+    return f"{role[0]}:{written(pieces, words)}"
+
+
 def _more(asked: Asked, words: Mapping[str, int]) -> Iterator[str]:
     """What the notation has no sign for. The one-line form cannot be read back with these braces."""
     plain = Asked(())
-    for name in ("task", "n_keep", "n_discard", "n_cache_reuse", "n_cmpl", "cancel_after", "draft_else"):
+    for name in ("task", "n_keep", "n_discard", "n_cache_reuse", "n_cmpl", "cancel_after", "draft_else", "seed"):
         if getattr(asked, name) != getattr(plain, name):
             yield f"{name}={getattr(asked, name)}"
     if asked.answers:

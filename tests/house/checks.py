@@ -27,7 +27,7 @@ LEVEL = {
 # Imports between two rooms of level 7: the entrance opens the doors of the commands.
 SIDEWAYS = {("__main__", "cli"), ("cli", "commands")}
 
-SHARED_BY_ENGINES = ("base", "shared", "view")
+SHARED_BY_ENGINES = ("base", "chat", "shared", "view")
 REGISTRY = "registry"                  # knows every engine; no engine may know it
 MAY_PRINT = ("cli", "reports")
 MAY_NAME_PROFILES = ("scenarios", "cli")

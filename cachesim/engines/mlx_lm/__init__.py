@@ -1,1 +1,27 @@
-"""mlx-lm: its caches, its prompt cache, its server."""
+"""mlx-lm's server: its cache classes, its prompt cache, its two generators, its rules by version."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from cachesim.engines.mlx_lm.inspect import agrees, checkpoints, kept, live, points
+from cachesim.engines.mlx_lm.kinds import model_kind
+from cachesim.engines.mlx_lm.options import options
+from cachesim.engines.mlx_lm.profiles import BESIDE, COMMITS, LINE, PROFILES, Rules, changes, mixed
+from cachesim.engines.mlx_lm.server import Server
+from cachesim.events import Log
+from cachesim.model import make_model
+
+__all__ = [
+    "BESIDE", "COMMITS", "LINE", "PROFILES", "agrees", "changes", "checkpoints", "kept", "live", "mixed", "points",
+    "start",
+]
+
+
+def start(profile: str | Rules, model: str, flags: Mapping[str, Any], mode: str, log: Log) -> Server:
+    """A server of the given version (its name, or a table of one's own) and model. ``mode``: "none", "provenance" or
+    "exact". Raises BadInput."""
+    rules = PROFILES[profile] if isinstance(profile, str) else profile
+    kind = model_kind(model)
+    tiny = None if mode == "none" else make_model(kind.spec, exact=mode == "exact")
+    return Server(rules, kind, options({**rules.defaults, **flags}), tiny, log)

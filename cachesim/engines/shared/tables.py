@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields, replace
-from typing import Any, Collection, NamedTuple
+from typing import Any, Collection, Mapping, NamedTuple
 
 
 def rule_fields(rules: Any) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class Change(NamedTuple):
 def changes(old: Any, new: Any) -> list[Change]:
     """What was changed between two versions, the log aside."""
     return [
-        Change(name, _told(a), _told(b), _source(old, name, a, b))
+        Change(name, _told(a), _told(b), changed_by(old.ended, name, a, b))
         for name, a, b in differences(old, new) if name not in SAID
     ]
 
@@ -52,11 +52,13 @@ def _told(value: Any) -> str:
     return str(getattr(value, "rule", value))
 
 
-def _source(old: Any, name: str, a: Any, b: Any) -> str:
+def changed_by(ended: Mapping[str, str], name: str, a: Any, b: Any) -> str:
     """The pull request that ended the older rule or began the newer one."""
-    if name in old.ended or not callable(a):
-        return str(old.ended.get(name, ""))
-    asked = ((b, r"[\w-]+/(?:ik_)?llama.cpp(#\d+)"), (a, r"\b(?:to|before|until) (#\d+)"), (b, r"since (#\d+)"))
+    if name in ended or not callable(a):
+        return str(ended.get(name, ""))
+    asked = (
+        (b, r"[\w-]+/(?:(?:ik_)?llama.cpp|mlx-lm)(#\d+)"), (a, r"\b(?:to|before|until) (#\d+)"), (b, r"since (#\d+)"),
+    )
     for rule, pattern in asked:
         found = re.search(pattern, (rule.__doc__ or "").partition("Source:")[2])
         if found:

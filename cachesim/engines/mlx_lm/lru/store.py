@@ -217,8 +217,8 @@ class LRUPromptCache:
         self._gone(self._queues.pop(), reason, self.rules.victim)
 
     def _remove(self, item: Item, reason: Reason, decider: Callable[..., Any]) -> None:
+        self._queues.remove(item)               # first, so that whoever is told finds trie and queues agreeing
         self._gone(item, reason, decider)
-        self._queues.remove(item)
 
     def _gone(self, item: Item, reason: Reason, decider: Callable[..., Any]) -> None:
         entry = self._trie.pop(*item)

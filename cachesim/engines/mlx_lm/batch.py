@@ -1,0 +1,79 @@
+"""Rows that share their columns: one cache of all rows for each layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Sequence
+
+from cachesim.engines.mlx_lm.caches import (
+    ArraysCache,
+    BatchKVCache,
+    BatchRotatingKVCache,
+    CacheList,
+    RotatingKVCache,
+)
+from cachesim.engines.mlx_lm.caches.arrays import counters
+from cachesim.engines.mlx_lm.row import Row
+from cachesim.tokens import Tokens
+
+
+def merged(caches: Sequence[Sequence[Any]]) -> list[Any]:
+    """One cache of all conversations for each layer. Raises ValueError as the classes do."""
+    return [layer[0].merge(list(layer)) for layer in zip(*caches, strict=True)]
+
+
+def to_batch(cache: Any, left_padding: Sequence[int]) -> Any:
+    """A fresh cache of one conversation as one of many rows, padded on the left (_make_cache)."""
+    if isinstance(cache, ArraysCache):
+        cache.left_padding = counters(left_padding)
+        return cache
+    if isinstance(cache, CacheList):
+        return CacheList(*(to_batch(one, left_padding) for one in cache.caches), rules=cache.rules)
+    if isinstance(cache, RotatingKVCache):
+        return BatchRotatingKVCache(cache.max_size, left_padding, rules=cache.rules)
+    return BatchKVCache(left_padding, rules=cache.rules)
+
+
+def right_padded(rows: Sequence[Tokens], width: int) -> list[Tokens]:
+    """Rows of equal length; padding is the token 0."""
+    return [(*row, *[0] * (width - len(row))) for row in rows]
+
+
+def left_padded(rows: Sequence[Tokens], width: int) -> list[Tokens]:
+    """Rows of equal length; padding is the token 0."""
+    return [(*[0] * (width - len(row)), *row) for row in rows]
+
+
+@dataclass(slots=True)
+class Batch:
+    """Rows, in the order of the caches' rows. Empty: no rows and no caches."""
+
+    rows: list[Row] = field(default_factory=list)
+    caches: list[Any] = field(default_factory=list)
+
+    def extract(self, index: int) -> list[Any]:
+        """The caches of one row, as if it had been alone."""
+        return [cache.extract(index) for cache in self.caches]
+
+    def extend(self, other: Batch) -> None:
+        """The other batch's rows join behind the own ones."""
+        if not self.caches:
+            self.caches = other.caches
+        else:
+            for mine, theirs in zip(self.caches, other.caches, strict=False):
+                mine.extend(theirs)
+        self.rows = self.rows + other.rows
+
+    def filter(self, keep: Sequence[int]) -> None:
+        """Only these rows stay."""
+        self.rows = [self.rows[i] for i in keep]
+        if not keep:
+            self.caches = []
+        for cache in self.caches:
+            cache.filter(list(keep))
+
+    def drop(self, gone: Sequence[Row]) -> None:
+        """These rows go."""
+        keep = [i for i, row in enumerate(self.rows) if row not in gone]
+        if len(keep) < len(self.rows):
+            self.filter(keep)

@@ -1,0 +1,197 @@
+"""What does the model make of a batch of rows that share their columns? Masks, paddings and lengths as the engine has
+them.
+
+B rows of N tokens go through at once. The masks of all layers are made once, before any cache moves; then each layer's
+cache takes the new rows of all B and hands back its buffer. What a token sees is the mask and nothing else: a wrong
+mask, or a padded token that is folded into a state, shows in the numbers.
+Source: mlx-lm mlx_lm/models/{base,qwen3_next,mamba2}.py create_attention_mask, create_ssm_mask (d78bf58e).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple, Sequence
+
+import numpy as np
+
+from cachesim.engines.mlx_lm.contents import LABEL, Array, pack_rows, pack_states, unpack_rows, unpack_state
+from cachesim.engines.mlx_lm.kinds import SLOTS, rows_of, states_of
+from cachesim.engines.shared.spoken import joined
+from cachesim.errors import Crash
+from cachesim.model import Hidden, LayerState, Model, Rows, Run, Spec
+from cachesim.model.store import Positions
+from cachesim.model.view import MaskView, View
+
+
+class Piece(NamedTuple):
+    """Tokens start .. stop-1 of one row. ``folded``: do they enter the recurrent state; ``conv``: and the inputs that
+    the convolution keeps?"""
+
+    row: int
+    start: int
+    stop: int
+    folded: bool
+    conv: bool
+
+
+def forward(model: Model | None, spec: Spec, caches: Sequence[Any], tokens: Sequence[Sequence[int]]) -> list[Hidden]:
+    """Evaluate B rows of N tokens; one Hidden of N for each row. ``caches``: one for each layer, of B rows. ``model``
+    None: the caches move, and nothing is computed."""
+    pad = BatchStore(spec, caches, tokens, exact=model is not None and model.exact)
+    if model is None:
+        pad.label()
+        said = [Hidden(np.zeros(len(row), np.uint64), None) for row in tokens]
+    else:
+        pieces = model.forward(pad.runs(), pad)
+        said = [joined([one for one, piece in zip(pieces, pad.pieces, strict=True) if piece.row == row])
+                for row in range(len(tokens))]
+    pad.done()
+    return said
+
+
+class BatchStore:
+    """What one forward pass sees of the caches of a batch."""
+
+    def __init__(self, spec: Spec, caches: Sequence[Any], tokens: Sequence[Sequence[int]], exact: bool) -> None:
+        self.spec, self.tokens, self.exact = spec, tokens, exact
+        self.b, self.n = len(tokens), len(tokens[0])
+        self.rows = [rows_of(cache) for cache in caches]
+        self.arrays = [states_of(cache) for cache in caches]
+        self.masks = {layer.part: self._mask(layer.part) for layer in spec.layers if layer.part}
+        self.first = self._offsets()
+        self.pieces = [piece for row in range(self.b) for piece in self._cut(row)]
+        self.new: dict[int, list[Rows]] = {}
+        self.fetched: dict[int, tuple[Array, Array]] = {}
+        self.states: dict[tuple[int, int], LayerState | None] = {}
+        self.seen: dict[tuple[str, int], Array] = {}
+
+    def _offsets(self) -> list[int]:
+        """Position of each row's first token: what the first K/V cache counts, padding left out."""
+        cache = next((one for one in self.rows if one is not None), None)
+        if cache is None:
+            return [0] * self.b
+        return [int(x) for x in np.broadcast_to(np.asarray(cache.offset), (self.b,))]
+
+    def _mask(self, part: str) -> Any:
+        """The mask that all layers of a part share, made from the first one's cache: bool [B or 1, N, T], or None."""
+        index = next(i for i, layer in enumerate(self.spec.layers) if layer.part == part)
+        window = self.spec.layers[index].window
+        cache = self.rows[index]
+        assert cache is not None
+        mask = cache.make_mask(self.n, return_array=False, window_size=window or None)
+        if mask is None or isinstance(mask, str):
+            return mask
+        return mask[:, 0] if mask.ndim == 4 else mask.reshape(1, self.n, -1)
+
+    def _cut(self, row: int) -> list[Piece]:
+        """The row's tokens in pieces that are treated alike by its recurrent layers."""
+        cache = next((one for one in self.arrays if one is not None), None)
+        if cache is None:
+            return [Piece(row, 0, self.n, True, True)]
+        mask = cache.make_mask(self.n)
+        real = np.flatnonzero(np.ones(self.n, bool) if mask is None else np.broadcast_to(mask, (self.b, self.n))[row])
+        begin, end = (int(real[0]), int(real[-1]) + 1) if len(real) else (0, 0)
+        kept = end if cache.lengths is None else min(max(int(cache.lengths[row]), 0), self.n)
+        cuts = sorted({0, begin, end, kept, self.n})
+        return [Piece(row, a, b, begin <= a < end, begin <= a < end and b <= kept)
+                for a, b in pairwise(cuts)]
+
+    def runs(self) -> list[Run]:
+        """The pieces as the model wants them."""
+        return [Run(p.row, self.first[p.row] + p.start, self.tokens[p.row][p.start : p.stop]) for p in self.pieces]
+
+    def view(self, part: str, run: int, asked: Positions) -> View:
+        """The mask's rows of this piece."""
+        piece, mask = self.pieces[run], self.masks[part]
+        layer = next(i for i, one in enumerate(self.spec.layers) if one.part == part and i in self.fetched)
+        width = self.fetched[layer][0].shape[2]
+        if mask is None or isinstance(mask, str):                           # all, or the last ones of a causal mask
+            hi = np.arange(piece.start, piece.stop) + width - self.n + 1
+            self.seen[part, run] = np.arange(width)
+            return MaskView(np.zeros_like(hi), hi, width)
+        own = mask[piece.row if len(mask) > 1 else 0, piece.start : piece.stop]     # (t, T)
+        if own.shape[1] != width:
+            raise Crash(f"a mask of {own.shape[1]} columns over {width}")
+        return self._masked(part, run, own)
+
+    def _masked(self, part: str, run: int, own: Array) -> View:
+        cells = np.flatnonzero(own.any(axis=0))
+        self.seen[part, run] = cells
+        seen = own[:, cells]                                                # (t, n)
+        hi = np.where(seen.any(axis=1), len(cells) - np.argmax(seen[:, ::-1], axis=1), 0) if len(cells) else (
+            np.zeros(len(own), np.int64))
+        hi = np.maximum.accumulate(hi)
+        lo = hi - seen.sum(axis=1)
+        first = np.argmax(seen, axis=1) if len(cells) else lo
+        if not ((lo == first) | (lo == hi)).all():
+            raise Crash("a token sees rows with a gap between them")
+        return MaskView(lo.astype(np.int64), hi.astype(np.int64), len(cells))
+
+    def put_rows(self, layer: int, run: int, rows: Rows) -> None:
+        """Gather the new rows; when all are there the layer's cache takes them."""
+        held = self.new.setdefault(layer, [])
+        held.append(rows)
+        if len(held) == len(self.pieces):
+            self._update(layer, *(np.concatenate(part).reshape(self.b, 1, self.n, 1)
+                                  for part in zip(*(pack_rows(one) for one in held), strict=True)))
+
+    def _update(self, layer: int, keys: Array, values: Array) -> None:
+        cache = self.rows[layer]
+        assert cache is not None
+        self.fetched[layer] = cache.update_and_fetch(keys, values)
+
+    def get_rows(self, layer: int, run: int) -> Rows:
+        """The rows of the buffer that the piece's mask lets through."""
+        cells = self.seen[self.spec.layers[layer].part, run]
+        keys, values = self.fetched[layer]
+        row = self.pieces[run].row
+        return unpack_rows(keys[row, 0, cells, 0], values[row, 0, cells, 0])
+
+    def get_state(self, layer: int, run: int) -> LayerState | None:
+        """The state that the row has reached."""
+        row = self.pieces[run].row
+        if (layer, row) not in self.states:
+            cache = self.arrays[layer]
+            assert cache is not None
+            self.states[layer, row] = unpack_state(cache.cache, row, self.exact)
+        return self.states[layer, row]
+
+    def put_state(self, layer: int, run: int, state: LayerState) -> None:
+        """Keep the state behind the piece, as far as the piece counts."""
+        piece = self.pieces[run]
+        before = self.states[layer, piece.row]
+        if piece.folded and piece.conv:
+            self.states[layer, piece.row] = state
+        elif piece.folded:
+            kept = before or _zeroed(state)
+            self.states[layer, piece.row] = state._replace(conv=kept.conv, conv_x=kept.conv_x)
+        else:
+            self.states[layer, piece.row] = before or _zeroed(state)
+
+    def label(self) -> None:
+        """Move the caches without contents."""
+        blank = np.zeros((self.b, 1, self.n, 1), LABEL)
+        for layer, cache in enumerate(self.rows):
+            if cache is not None:
+                self._update(layer, blank, blank)
+        for cache in self.arrays:
+            if cache is not None:
+                cache.cache = [np.zeros((self.b, 1), LABEL) for _ in cache.cache]
+
+    def done(self) -> None:
+        """The states go back into their slots, and every such cache moves on."""
+        for layer, cache in enumerate(self.arrays):
+            if cache is None:
+                continue
+            reached = [self.states.get((layer, row)) for row in range(self.b)]
+            if all(state is not None for state in reached):
+                cache.cache = pack_states(reached, SLOTS[self.spec.layers[layer].kind])     # type: ignore[arg-type]
+            cache.advance(self.n)
+
+
+def _zeroed(like: LayerState) -> LayerState:
+    """The state before anything was absorbed."""
+    return LayerState(
+        np.zeros_like(like.conv), 0, None if like.conv_x is None else np.zeros_like(like.conv_x),
+        None if like.h is None else np.zeros_like(like.h),
+    )

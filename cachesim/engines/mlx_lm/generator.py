@@ -1,0 +1,66 @@
+"""What a server may ask of a generator: the older one, which prefills whole prompts, or the newer one of segments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Sequence
+
+from cachesim.engines.mlx_lm.forward import forward
+from cachesim.engines.mlx_lm.kinds import ModelKind
+from cachesim.engines.mlx_lm.options import Settings
+from cachesim.engines.mlx_lm.row import Row
+from cachesim.engines.shared.sampler import Sampler
+from cachesim.model import Hidden, Model
+from cachesim.tokens import Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What all work is done with: the model as numbers (None = nothing is computed) and as the server sees it."""
+
+    model: Model | None
+    kind: ModelKind
+    settings: Settings
+    sampler: Sampler
+
+    def feed(self, caches: Sequence[Any], tokens: Sequence[Tokens]) -> list[Hidden]:
+        """One forward pass over rows of equal length."""
+        return forward(self.model, self.kind.spec, caches, tokens)
+
+    def speak(self, row: Row, said: Hidden, held: Sequence[int] | None = None) -> None:
+        """The row's next token."""
+        row.speak(said, self.model, self.sampler, held)
+
+
+@dataclass(slots=True)
+class Ticked:
+    """What one tick has done. ``pauses``: rows whose prefill came to a halt, and whether that is the end of a segment;
+    ``ended``: rows that returned their last token, with their caches."""
+
+    pauses: list[tuple[Row, bool]] = field(default_factory=list)
+    ended: list[tuple[Row, list[Any]]] = field(default_factory=list)
+    idle: bool = False
+
+
+class Generator(Protocol):
+    """Batches of requests."""
+
+    def insert(self, row: Row) -> None:
+        """A row waits, with ``caches`` and what is left to feed."""
+        ...
+
+    def next(self) -> Ticked:
+        """One tick. Raises Died."""
+        ...
+
+    def extract(self, row: Row) -> list[Any]:
+        """Copies of a row's caches, whatever it is doing."""
+        ...
+
+    def remove(self, rows: Sequence[Row]) -> None:
+        """These rows go."""
+        ...
+
+    def held(self) -> list[list[Any]]:
+        """The caches of everything that waits or works, for their bytes."""
+        ...

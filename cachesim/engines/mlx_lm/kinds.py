@@ -1,0 +1,114 @@
+"""Which caches does a model get, layer by layer, and what do they declare to weigh?
+
+A, W   K/V rows: KVCache, and RotatingKVCache of the window's size
+G, S   ArraysCache of two slots: inputs of the convolution, recurrent matrix
+C      ArraysCache of one slot
+H      CacheList of both kinds
+
+Source: mlx-lm mlx_lm/models/{llama,gemma3_text,qwen3_next,mamba2,lfm2,falcon_h1}.py make_cache (d78bf58e); spec 1.11.
+Byte counts are those of our own layers in float32, or of whatever model ``Weighed`` names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Sequence
+
+from cachesim.engines.mlx_lm.caches import ArraysCache, CacheList, CacheRules, KVCache, RotatingKVCache
+from cachesim.errors import BadInput
+from cachesim.model import Layer, Spec, parse
+
+FLOAT = 4
+ROW = 2 * 2 * 16 * FLOAT                                # a K row and a V row: 2 heads of 16
+MATRIX = 4 * 16 * 16 * FLOAT
+INPUTS = {"G": 3 * 192 * FLOAT, "S": 3 * 96 * FLOAT, "H": 3 * 96 * FLOAT, "C": 2 * 32 * FLOAT}
+SLOTS = {"G": 2, "S": 2, "H": 2, "C": 1}
+NAMES = {
+    "llama": "AAAA", "qwen3_next": "GGGA", "mamba2": "SSSS", "lfm2": "CCA", "gemma3": "W8 W8 A", "falcon_h1": "HH",
+}
+"""Short names, for models of the families that the specification was checked with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """Bytes of one token's rows, and of one row of a batch in each slot of a state."""
+
+    row: int
+    slots: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelKind:
+    """A model as the server sees it; ``weights`` has an entry for each layer."""
+
+    name: str
+    spec: Spec
+    weights: tuple[Weight, ...]
+
+    @property
+    def hybrid(self) -> bool:
+        """Is there a recurrent state?"""
+        return any(layer.taps for layer in self.spec.layers)
+
+
+def model_kind(name: str) -> ModelKind:
+    """The model of a short name or a notation of layers. Raises BadInput."""
+    spec = parse(NAMES.get(name, name))
+    if spec.mtp:
+        raise BadInput(f"model {name}: this server has no MTP heads", hint="leave out +M")
+    return ModelKind(name, spec, tuple(_weight(layer) for layer in spec.layers))
+
+
+def _weight(layer: Layer) -> Weight:
+    return Weight(ROW if layer.part else 0, (INPUTS[layer.kind], MATRIX)[: SLOTS[layer.kind]] if layer.taps else ())
+
+
+def model_weights(kind: ModelKind, draft: tuple[Any, Spec] | None) -> tuple[Weight, ...]:
+    """Of all layers of a list of caches: those of the model, then those of the draft model."""
+    return kind.weights if draft is None else (*kind.weights, *(_weight(layer) for layer in draft[1].layers))
+
+
+def make_caches(spec: Spec, rules: CacheRules) -> list[Any]:
+    """Fresh caches of one conversation, one for each layer (model.make_cache)."""
+    return [_cache(layer, rules) for layer in spec.layers]
+
+
+def _cache(layer: Layer, rules: CacheRules) -> Any:
+    if layer.kind == "H":
+        return CacheList(ArraysCache(SLOTS["H"], rules=rules), KVCache(rules=rules), rules=rules)
+    if layer.taps:
+        return ArraysCache(SLOTS[layer.kind], rules=rules)
+    return RotatingKVCache(layer.window, rules=rules) if layer.window else KVCache(rules=rules)
+
+
+def rows_of(cache: Any) -> Any | None:
+    """The part of a layer's cache that holds K/V rows."""
+    return _part(cache, lambda one: not hasattr(one, "advance"))
+
+
+def states_of(cache: Any) -> Any | None:
+    """The part of a layer's cache that holds a recurrent state."""
+    return _part(cache, lambda one: hasattr(one, "advance"))
+
+
+def _part(cache: Any, wanted: Any) -> Any | None:
+    parts = cache.caches if hasattr(cache, "caches") else (cache,)
+    return next((one for one in parts if wanted(one)), None)
+
+
+def declared(caches: Sequence[Any], weights: Sequence[Weight]) -> int:
+    """Bytes that these caches weigh in the declared model: columns that are allocated, rows of states."""
+    return sum(_rows_bytes(rows_of(cache), weight) + _state_bytes(states_of(cache), weight)
+               for cache, weight in zip(caches, weights, strict=True))
+
+
+def _rows_bytes(cache: Any | None, weight: Weight) -> int:
+    if cache is None or cache.keys is None:
+        return 0
+    return int(cache.keys.shape[0] * cache.keys.shape[2]) * weight.row
+
+
+def _state_bytes(cache: Any | None, weight: Weight) -> int:
+    if cache is None:
+        return 0
+    return sum(len(slot) * size for slot, size in zip(cache.cache, weight.slots, strict=True) if slot is not None)

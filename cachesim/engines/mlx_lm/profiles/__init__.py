@@ -1,0 +1,39 @@
+"""Which rules does each version of mlx-lm's server follow? The files read as a changelog, newest first."""
+
+from __future__ import annotations
+
+from cachesim.engines.mlx_lm.profiles.newer import HEAD, M1072, V0_31_3, V0_32_2
+from cachesim.engines.mlx_lm.profiles.older import (
+    BASE923,
+    BASE1006,
+    M1019,
+    PR923,
+    PR929,
+    PR999,
+    PR1006A,
+    PR1006B,
+    PR1006C,
+    V911,
+)
+from cachesim.engines.mlx_lm.profiles.table import Rules, changes, mixed
+
+PROFILES: dict[str, Rules] = {
+    rules.name: rules
+    for rules in (
+        V0_32_2, HEAD, V0_31_3, M1072, M1019, BASE1006, PR1006C, PR1006B, PR1006A, PR999, V911, BASE923, PR929, PR923,
+    )
+}
+
+LINE = tuple(rules.name for rules in (BASE923, V911, BASE1006, M1019, M1072, V0_31_3, HEAD, V0_32_2))
+"""The main branch in order of time, oldest first."""
+
+BESIDE = {
+    PR923.name: BASE923.name, PR929.name: BASE923.name, PR999.name: BASE1006.name,
+    PR1006A.name: BASE1006.name, PR1006B.name: BASE1006.name, PR1006C.name: BASE1006.name,
+}
+"""What was proposed -> what it was proposed on."""
+
+COMMITS: dict[str, str] = {}
+"""There are no recordings of this engine's server."""
+
+__all__ = ["BESIDE", "COMMITS", "LINE", "PROFILES", "Rules", "changes", "mixed"]

@@ -1,0 +1,124 @@
+"""Where does the older generator take its one checkpoint, and what does it feed? (before #1072)
+
+P   the prompt         l   tokens of one row that are not cached        pc   prompt checkpoint: tokens behind the
+checkpoint A position below 0 counts from the end of the prompt, as the engine writes it.
+Source: mlx-lm mlx_lm/server.py _compute_prompt_checkpoint, mlx_lm/generate.py _process_prompts (2105aaf9 to 4d3af3ce);
+spec 4.2, 4.4, 4.6.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from cachesim.engines.base import Decision, rule
+from cachesim.engines.chat import THK
+from cachesim.tokens import Tokens, common_prefix
+
+
+@rule("ML-PC-POSITION.NONE")
+def position_none(prompt: Tokens, role: str, trimmable: bool, probe: Tokens | None) -> Decision:
+    """There are no checkpoints. Value: None = the request takes none, else a position.
+    Source: mlx-lm mlx_lm/server.py (321e764e); spec 4.2."""
+    return Decision("ML-PC-POSITION.NONE", None, {"role": role})
+
+
+@rule("ML-PC-POSITION.THINK")
+def position_think(prompt: Tokens, role: str, trimmable: bool, probe: Tokens | None) -> Decision:
+    """For a chat that ends with the user's message: one token before the last think token, if that is among the last
+    few; else one token before the end.
+    Source: mlx-lm mlx_lm/server.py _compute_prompt_checkpoint (2105aaf9), #911; spec 4.4."""
+    value = _think(prompt) if role == "user" else None
+    return Decision("ML-PC-POSITION.THINK", value, {"role": role, "n_tokens": len(prompt)})
+
+
+def _think(prompt: Tokens) -> int:
+    for i in range(1, min(11, len(prompt)) - 1):
+        if prompt[-i] == THK:
+            return -(i + 1)
+    return -1
+
+
+@rule("ML-PC-POSITION.SENTINEL")
+def position_sentinel(prompt: Tokens, role: str, trimmable: bool, probe: Tokens | None) -> Decision:
+    """Caches that can be trimmed: as before. Others: where the prompt first differs from the same messages with
+    another last one, if there is a message before it. ``probe``: that other rendering, None = there is none.
+    Source: ml-explore/mlx-lm#1006 (f0402185), _compute_prompt_checkpoint; spec 4.6."""
+    because = {"role": role, "n_tokens": len(prompt), "trimmable": trimmable}
+    if role != "user":
+        return Decision("ML-PC-POSITION.SENTINEL", None, because)
+    if trimmable:
+        return Decision("ML-PC-POSITION.SENTINEL", _think(prompt), because)
+    boundary = 0 if probe is None else common_prefix(prompt, probe)
+    inside = 0 < boundary < len(prompt)
+    return Decision("ML-PC-POSITION.SENTINEL", boundary - len(prompt) if inside else -1, {**because, "at": boundary})
+
+
+@rule("ML-PC-BATCH.ONE")
+def pc_one(lengths: Sequence[int], positions: Sequence[int | None]) -> Decision:
+    """Everything but the last token is prefilled.
+    Source: mlx-lm mlx_lm/generate.py _process_prompts (321e764e); spec 4.2."""
+    return Decision("ML-PC-BATCH.ONE", 1, {"lengths": list(lengths)})
+
+
+@rule("ML-PC-BATCH.LARGEST")
+def pc_largest(lengths: Sequence[int], positions: Sequence[int | None]) -> Decision:
+    """One distance for the whole batch: the largest that a row asks for.
+    Source: mlx-lm mlx_lm/generate.py _process_prompts (2105aaf9), #911; spec 4.4, 5.7."""
+    own = [n - pc if pc > 0 else -pc for n, pc in zip(lengths, (p or -1 for p in positions), strict=True)]
+    return Decision("ML-PC-BATCH.LARGEST", max(1, *own), {"lengths": list(lengths), "own": own})
+
+
+@rule("ML-PC-TAILS.PLAIN")
+def tails_plain(rests: Sequence[Tokens], pc: int) -> Decision:
+    """The last pc tokens of each row. Rows that have fewer make an array that cannot be built: value None.
+    Source: mlx-lm mlx_lm/generate.py _process_prompts (2105aaf9); spec 4.4, 4.6, 5.6."""
+    tails = [rest[-pc:] for rest in rests]
+    ragged = len({len(tail) for tail in tails}) > 1
+    return Decision("ML-PC-TAILS.PLAIN", None if ragged else tails, {"pc": pc, "lengths": [len(t) for t in tails]})
+
+
+@rule("ML-PC-TAILS.ZEROS")
+def tails_zeros(rests: Sequence[Tokens], pc: int) -> Decision:
+    """Rows that have fewer than pc tokens get zeros in front, which enter the caches like tokens.
+    Source: ml-explore/mlx-lm#1006 (82574b4d), _process_prompts; spec 4.6, 5.7."""
+    tails = [(0,) * (pc - len(rest)) + rest[-pc:] for rest in rests]
+    return Decision("ML-PC-TAILS.ZEROS", tails, {"pc": pc, "lengths": [min(pc, len(rest)) for rest in rests]})
+
+
+@rule("ML-PC-ROW.LAST")
+def row_last(row: int, rows: int) -> Decision:
+    """Whose state is stored as the checkpoint of a row? That of the last row: the expression is evaluated when its
+    variable has run to the end.
+    Source: mlx-lm mlx_lm/generate.py _process_prompts (2105aaf9), until #976; spec 4.4."""
+    return Decision("ML-PC-ROW.LAST", rows - 1, {"row": row, "rows": rows})
+
+
+@rule("ML-PC-ROW.OWN")
+def row_own(row: int, rows: int) -> Decision:
+    """Whose state is stored as the checkpoint of a row? Its own.
+    Source: ml-explore/mlx-lm#976, mlx_lm/generate.py _lazy_extract_cache (73c85504); spec 4.4."""
+    return Decision("ML-PC-ROW.OWN", row, {"row": row, "rows": rows})
+
+
+@rule("ML-CKPT-CREATE.CALLBACK")
+def create_if_asked(start: int, position: int | None, pc: int) -> Decision:
+    """Every row that wants a checkpoint stores what the batch holds at pc, under its prompt without the last pc tokens:
+    ``start`` tokens.
+    Source: mlx-lm mlx_lm/server.py checkpoint_callback (2105aaf9); spec 4.4."""
+    because = {"start": max(0, start), "stop": max(0, start), "position": position, "pc": pc}
+    return Decision("ML-CKPT-CREATE.CALLBACK", position is not None, because)
+
+
+@rule("ML-CKPT-CREATE.OWN")
+def create_if_own(start: int, position: int | None, pc: int) -> Decision:
+    """Only a row whose own distance is that of the batch stores its checkpoint.
+    Source: ml-explore/mlx-lm#1006 (c2e01bcb), checkpoint_callback; spec 4.6."""
+    because = {"start": max(0, start), "stop": max(0, start), "position": position, "pc": pc}
+    return Decision("ML-CKPT-CREATE.OWN", position is not None and -position == pc, because)
+
+
+@rule("ML-CANCEL.STORE")
+def cancel_stores() -> Decision:
+    """What a client that is gone has left is stored under prompt and answer so far.
+    Source: mlx-lm mlx_lm/server.py _generate (73c85504), before #1072; spec 3.5."""
+    return Decision("ML-CANCEL.STORE", True, {})

@@ -1,0 +1,140 @@
+"""Where is a prompt cut, so that what lies before a cut can be stored? (since #1072)
+
+P   the prompt, with the generation suffix            sys_end   end of what all chats with this system text share
+tail   where the thought begins that the generation suffix opens
+Source: mlx-lm mlx_lm/server.py _tokenize (3f9d179f to 0.32.2); spec 3.1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+from cachesim.engines.base import Decision, rule
+from cachesim.engines.chat import THK
+from cachesim.tokens import Tokens, common_prefix
+
+
+class Segment(NamedTuple):
+    """Tokens of a prompt, and the type of an entry that ends with them."""
+
+    tokens: Tokens
+    cache_type: str
+
+
+@rule("ML-SEG-SYSTEM")
+def system_end(prompt: Tokens, probe: Tokens | None) -> Decision:
+    """The first place at which the prompt differs from the same system messages before an empty user message; 0 where
+    there are none, or where they differ nowhere (an empty user message). Includes the header of the user message.
+    Source: mlx-lm mlx_lm/server.py _tokenize (3f9d179f), #1072; spec 3.1, 7.16."""
+    shared = 0 if probe is None else common_prefix(prompt, probe)
+    sys_end = 0 if probe is None or shared == min(len(prompt), len(probe)) else shared
+    return Decision("ML-SEG-SYSTEM", sys_end, {"shared": shared, "n_tokens": len(prompt)})
+
+
+@rule("ML-SEG-TAIL.GUARDED")
+def tail_guarded(prompt: Tokens, sys_end: int) -> Decision:
+    """The think token is looked for in the last 10 tokens, and never in the system segment.
+    Source: mlx-lm mlx_lm/server.py _tokenize (3f9d179f), until #1114; spec 3.1, 4.8."""
+    first = len(prompt) - min(10, len(prompt) - sys_end - 1)
+    return _tail("ML-SEG-TAIL.GUARDED", prompt, sys_end, first)
+
+
+@rule("ML-SEG-TAIL.SEQUENCE")
+def tail_anywhere(prompt: Tokens, sys_end: int) -> Decision:
+    """The think tokens are looked for in the last 11 tokens, whatever they belong to: found in the system segment, the
+    tail begins before that ends, and the tokens between are fed twice.
+    Source: mlx-lm mlx_lm/server.py _tokenize (ed1fca4c), #1114; spec 3.1, 7.10."""
+    return _tail("ML-SEG-TAIL.SEQUENCE", prompt, sys_end, len(prompt) - 11)
+
+
+def _tail(name: str, prompt: Tokens, sys_end: int, first: int) -> Decision:
+    found = [i for i in range(max(0, first), len(prompt)) if prompt[i] == THK]
+    value = found[-1] if found else len(prompt)
+    return Decision(name, value, {"first": first, "sys_end": sys_end, "n_tokens": len(prompt)})
+
+
+@rule("ML-SEG-CUT.CHAT")
+def cut_chat(prompt: Tokens, sys_end: int, tail: int) -> Decision:
+    """Up to three segments: system, everything up to the tail (all history is one "user" segment), the tail.
+    Source: mlx-lm mlx_lm/server.py _tokenize (3f9d179f), #1072; spec 3.1."""
+    found = []
+    if 0 < sys_end < len(prompt):
+        found.append(Segment(prompt[:sys_end], "system"))
+    if sys_end < tail:
+        found.append(Segment(prompt[sys_end:tail], "user"))
+    if tail < len(prompt):
+        found.append(Segment(prompt[tail:], "assistant"))
+    because = {"sys_end": sys_end, "tail": tail, "n_tokens": len(prompt)}
+    return Decision("ML-SEG-CUT.CHAT", tuple(found) or (Segment(prompt, "assistant"),), because)
+
+
+@rule("ML-SEG-CUT.WHOLE")
+def cut_none(prompt: Tokens, role: str) -> Decision:
+    """A text, or a chat whose last message is not the user's, is one segment.
+    Source: mlx-lm mlx_lm/server.py _tokenize (3f9d179f), #1072; spec 3.1, 7.12."""
+    return Decision("ML-SEG-CUT.WHOLE", (Segment(prompt, "assistant"),), {"role": role, "n_tokens": len(prompt)})
+
+
+class Rest(NamedTuple):
+    """What is left to feed of a request, segment by segment, and the types of the entries at their ends."""
+
+    segments: tuple[Tokens, ...]
+    types: tuple[str, ...]
+    error: str = ""
+
+
+def _dropped(segments: Sequence[Segment], n_cached: int) -> tuple[list[Tokens], list[str]]:
+    """Without the first ``n_cached`` tokens: whole segments with their types, then a part of one."""
+    left, types = [one.tokens for one in segments], [one.cache_type for one in segments]
+    while left and n_cached >= len(left[0]):
+        n_cached -= len(left.pop(0))
+        types.pop(0)
+    if left and n_cached:
+        left[0] = left[0][n_cached:]
+    return left, types
+
+
+def _split(left: list[Tokens]) -> tuple[Tokens, ...]:
+    """The last token of all is a segment of its own: it is what the first answer is sampled from."""
+    return tuple(left) if len(left[-1]) == 1 else (*left[:-1], left[-1][:-1], left[-1][-1:])
+
+
+@rule("ML-SEG-REST.INDEX")
+def rest_or_index_error(segments: Sequence[Segment], n_cached: int) -> Decision:
+    """What is not cached, its last token apart. Where all is cached nothing is left, which nothing expects.
+    Source: mlx-lm mlx_lm/generate.py insert_segments (3f9d179f to d78bf58e); spec 3.2, 7.1."""
+    left, types = _dropped(segments, n_cached)
+    rest = Rest(_split(left), tuple(types)) if left else Rest((), (), "IndexError: list index out of range")
+    return Decision("ML-SEG-REST.INDEX", rest, {"n_cached": n_cached, "left": [len(one) for one in rest.segments]})
+
+
+@rule("ML-SEG-REST.VALUE")
+def rest_or_value_error(segments: Sequence[Segment], n_cached: int) -> Decision:
+    """As before; empty segments are left out, and where nothing is left that is said, though nobody catches it.
+    Source: mlx-lm 0.32.2 mlx_lm/generate.py insert_segments; spec 3.2, 7.1."""
+    left, types = _dropped(segments, n_cached)
+    left = [one for one in left if one]
+    rest = Rest(_split(left), tuple(types)) if left else Rest((), (), "ValueError: an empty prompt")
+    return Decision("ML-SEG-REST.VALUE", rest, {"n_cached": n_cached, "left": [len(one) for one in rest.segments]})
+
+
+@rule("ML-CKPT-CREATE.SEGMENT")
+def create_at_segment_end(start: int, end_of_segment: bool, types: int) -> Decision:
+    """An entry is stored at the end of a segment while the request has types left. ``start`` tokens are held.
+    Source: mlx-lm mlx_lm/server.py _generate (3f9d179f), #1072; spec 3.5."""
+    because = {"start": start, "stop": start, "end_of_segment": end_of_segment, "types": types}
+    return Decision("ML-CKPT-CREATE.SEGMENT", end_of_segment and types > 0, because)
+
+
+@rule("ML-CKPT-CREATE.SINGLE")
+def create_never(start: int) -> Decision:
+    """A request that is served alone leaves one entry at its end and none before.
+    Source: mlx-lm mlx_lm/server.py _serve_single (d78bf58e); spec 3.6, 5.10, 7.12."""
+    return Decision("ML-CKPT-CREATE.SINGLE", False, {"start": start, "stop": start})
+
+
+@rule("ML-CANCEL.DROP")
+def cancel_drops() -> Decision:
+    """A client that is gone leaves nothing but the entries stored before.
+    Source: mlx-lm mlx_lm/server.py _generate (3f9d179f), since #1072; spec 3.5."""
+    return Decision("ML-CANCEL.DROP", False, {})

@@ -1,0 +1,161 @@
+"""The server: one generation thread takes requests, admits them to a batch or serves them alone, and stores what is
+left.
+
+A round of the simulator is one turn of the thread's loop: everything that waits is taken, then the generator ticks
+once. Clients that have gone are looked at every ``ticks`` ticks.
+Source: mlx-lm mlx_lm/server.py ResponseGenerator._generate (321e764e to 0.32.2); spec 3.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cachesim import events as ev
+from cachesim.engines.base import Answer, Decision, Request
+from cachesim.engines.mlx_lm.died import Died
+from cachesim.engines.mlx_lm.generator import Generator, Machine
+from cachesim.engines.mlx_lm.kinds import ModelKind, make_caches
+from cachesim.engines.mlx_lm.options import Options, settings
+from cachesim.engines.mlx_lm.profiles.table import Rules
+from cachesim.engines.mlx_lm.prompt_cache import PromptCache
+from cachesim.engines.mlx_lm.row import Row, Task
+from cachesim.engines.mlx_lm.serve import FEED, finish, generator_of, pause, serve_alone
+from cachesim.engines.mlx_lm.traced import Teller
+from cachesim.engines.shared.driver import Driver
+from cachesim.engines.shared.sampler import Sampler, forced_or_hashed
+from cachesim.errors import BadInput
+from cachesim.model import Model, make_model
+
+
+class Server(Driver):
+    """One server of a given version. ``model`` None = labels only, nothing computed. ``slots`` are all rows that there
+    ever were."""
+
+    def __init__(
+        self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
+        sampler: Sampler = forced_or_hashed,
+    ) -> None:
+        teller = Teller(log)
+        self.rules = replace(rules, caches=teller.traced(rules.caches), lru=teller.traced(rules.lru))
+        self.kind, self.log, self.emit = kind, log, log.emit
+        self.settings = settings(opts)
+        self.machine = Machine(model, kind, self.settings, sampler)
+        self.context = self.machine                     # where a judge looks for the model
+        self.draft = self._draft(model)
+        self.cache = PromptCache(self)
+        self.slots: list[Row] = []
+        self.queue: deque[Task] = deque()
+        self.postponed: list[Task] = []
+        self.generator: Generator | None = None
+        self.active: list[Row] = []
+        self.draining = self.dead = False
+        self.ticked = 0
+
+    def _draft(self, model: Model | None) -> tuple[Model | None, Any] | None:
+        spec = self.settings.draft
+        if spec is None:
+            return None
+        return (None if model is None else make_model(spec, exact=model.exact, seed=model.seed + 1)), spec
+
+    @property
+    def working(self) -> bool:
+        """Is there anything left to do?"""
+        return not self.dead and bool(self.queue or self.postponed or self.active)
+
+    def submit(self, request: Request) -> Answer:
+        """Queue a request; the answer fills as the server works. Raises BadInput for what this server does not know."""
+        if request.kind != "completion" or request.n_cmpl != 1:
+            raise BadInput("single completions and chats are all that is modelled for this engine")
+        if not request.prompt:
+            raise BadInput("an empty prompt is not modelled for this engine")
+        answer = Answer(self.log.mark(), died=self.dead)
+        role = request.messages[-1].role if request.messages else ""
+        if not self.dead:
+            self.queue.append(Task(answer.request, request, answer, role))
+        return answer
+
+    def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
+        """There are no slots to save. Raises BadInput."""
+        raise BadInput(f"this server has no slots to {action}", hint="restart")
+
+    def take_tasks(self) -> None:
+        """First half of a round: everything that waits is admitted, served alone, or postponed."""
+        while not self.dead and not self.draining and (self.postponed or self.queue):
+            task = self.postponed.pop() if self.postponed else self.queue.popleft()
+            batchable = self.draft is None and not task.request.seed
+            if self.generator is not None and not batchable:
+                self.draining = True
+                self.postponed.append(task)
+            elif batchable:
+                self._guarded(lambda t=task: self._admit(t))
+            else:
+                serve_alone(self, task)
+
+    def update(self) -> None:
+        """Second half of a round: one tick."""
+        if self.dead or self.generator is None:
+            return
+        if self.active:
+            self._guarded(self._tick)
+        elif self.draining:
+            self.generator, self.draining = None, False
+
+    def _guarded(self, work: Any) -> None:
+        """An error that nobody catches ends the thread: nothing is answered any more."""
+        try:
+            work()
+        except Died as end:
+            self.dead = True
+            self.emit(ev.Aborted(str(end)))
+            for task in (*(row.task for row in self.active), *self.queue, *self.postponed):
+                task.answer.died, task.answer.error = True, str(end)
+
+    def row(self, task: Task) -> Row:
+        """A new row."""
+        row = Row(len(self.slots), task)
+        self.slots.append(row)
+        task.answer.id_slot = row.id
+        self.emit(ev.Launch(row.id, task.id, 0))
+        return row
+
+    def _admit(self, task: Task) -> None:
+        """A request joins the batch, with what the prompt cache has for it."""
+        if self.generator is None:
+            self.generator = generator_of(self)
+        row = self.row(task)
+        self.active.append(row)                         # from here on it dies with the thread
+        FEED[self.rules.batching().value](self, row)
+        row.caches = row.caches or make_caches(self.kind.spec, self.rules.caches)
+        self.generator.insert(row)
+        if self.settings.limit is not None:
+            self.cache.trim_to(self.settings.limit - self.cache.declared(self.generator.held()))
+
+    def _tick(self) -> None:
+        assert self.generator is not None
+        ticked = self.generator.next()
+        for row, end_of_segment in ticked.pauses:
+            pause(self, row, end_of_segment, self.generator)
+        for row, caches in ticked.ended:
+            finish(self, row, caches, "limit")
+        self.ticked += 1
+        for row in self.active:
+            at = row.request.cancel_at
+            row.stop = row.stop or (at is not None and len(row.tokens) >= at)
+        if self.ticked % self.settings.ticks == 0:
+            self._hang_up([row for row in self.active if row.stop])
+
+    def _hang_up(self, gone: list[Row]) -> None:
+        """Rows whose clients have gone leave the batch."""
+        if not gone:
+            return
+        assert self.generator is not None
+        caches = {row.id: self.generator.extract(row) for row in gone}
+        self.generator.remove(gone)
+        store: Decision = self.rules.cancel()
+        for row in gone:
+            row.task.answer.cancelled = True
+            keep = self.decide(store, row) and row.n_gen > 0
+            finish(self, row, caches[row.id], "none", keep)

@@ -1,0 +1,50 @@
+"""How do rules of inner tables become known? They are asked deep inside, by caches that know no log.
+
+Each is told once for each request that it was asked in: its id and a plain value. Wrapping changes nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from functools import wraps
+from typing import Any, Callable, TypeVar
+
+from cachesim.engines.base import rule_id
+from cachesim.events import Decided, Log
+
+T = TypeVar("T")
+
+
+class Teller:
+    """Remembers what was told since the log's last mark."""
+
+    def __init__(self, log: Log) -> None:
+        self.log, self.mark = log, -1
+        self.told: set[str] = set()
+
+    def tell(self, rule: str, value: Any) -> None:
+        """Emit a decision, unless this rule has spoken in this request."""
+        if self.mark != len(self.log.marks):
+            self.mark, self.told = len(self.log.marks), set()
+        if rule not in self.told:
+            self.told.add(rule)
+            plain = value if isinstance(value, bool | int | str | tuple | list) else None
+            self.log.emit(Decided(None, rule, plain, {}))
+
+    def traced(self, table: T) -> T:
+        """The same table with rules that tell."""
+        rules = {f.name: getattr(table, f.name) for f in fields(table)}          # type: ignore[arg-type]
+        return replace(table, **{                                                # type: ignore[type-var]
+            name: self._telling(fn) for name, fn in rules.items() if callable(fn)
+        })
+
+    def _telling(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        name = rule_id(fn)
+
+        @wraps(fn)
+        def telling(*args: Any) -> Any:
+            value = fn(*args)
+            self.tell(name, value)
+            return value
+
+        return telling

@@ -1,0 +1,39 @@
+"""What mlx-lm's server does to its prompt cache. It logs none of this: all are silent."""
+
+from __future__ import annotations
+
+from cachesim.events.base import SlotEvent, frozen
+
+
+@frozen
+class Fetched(SlotEvent):
+    """The prompt cache was asked: ``how`` is exact, shorter, longer or miss; ``n_cached`` of ``n_tokens`` are
+    served."""
+
+    ev = "fetched"
+    logged = False
+    n_tokens: int
+    n_cached: int
+    how: str
+
+
+@frozen
+class Inserted(SlotEvent):
+    """A conversation of ``n_tokens`` was stored, of the type assistant, user or system; ``nbytes`` as declared."""
+
+    ev = "inserted"
+    logged = False
+    n_tokens: int
+    cache_type: str
+    nbytes: int
+
+
+@frozen
+class Removed(SlotEvent):
+    """A stored conversation went: replaced, prefix, count, bytes, consumed or moved."""
+
+    ev = "removed"
+    logged = False
+    n_tokens: int
+    reason: str
+
