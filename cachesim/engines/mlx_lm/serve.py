@@ -104,7 +104,7 @@ def checkpoint(srv: Server, rows: Sequence[Row], pc: int, extract: Callable[[int
 
 def generator_of(srv: Server) -> Generator:
     """A generator of the version's kind."""
-    if srv.rules.batching().value == "segments":
+    if srv.decide(srv.rules.batching(), None) == "segments":
         return Segmented(srv.machine)
     rules = srv.rules
     return Prefilling(srv.machine, Asked(

@@ -1,6 +1,6 @@
 """How do rules of inner tables become known? They are asked deep inside, by caches that know no log.
 
-Each is told once for each request that it was asked in: its id and a plain value. Wrapping changes nothing else.
+Each is told once for each request that it was asked in: its id and a plain value, of an array whether there is one. Wrapping changes nothing else.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Teller:
             self.mark, self.told = len(self.log.marks), set()
         if rule not in self.told:
             self.told.add(rule)
-            plain = value if isinstance(value, bool | int | str | tuple | list) else None
+            plain = value if isinstance(value, bool | int | str | tuple | list) else value is not None
             self.log.emit(Decided(None, rule, plain, {}))
 
     def traced(self, table: T) -> T:
