@@ -39,8 +39,8 @@ ASKED_QUIETLY = {
 }
 """Rules of ik_llama.cpp that are asked without a line in the log."""
 
-FILES_ONLY = "asked where a cache goes into a file, which the server never does; tests/unit/engines/mlx_lm and make peers"
-CHUNKS = "no model of ours has chunks; tests/unit/engines/mlx_lm and make peers ask the class"
+FILES_ONLY = "asked where a cache goes into a file, which the server never does; make peers asks the classes"
+CHUNKS = "no model of ours has chunks; make peers asks the class"
 QUIET = "asked without a line in the log; tests/unit/engines/llama_cpp/test_history.py asks whether it is"
 NOT_YET: dict[str, str] = {
     **dict.fromkeys((

@@ -131,7 +131,7 @@ class Drafting(Alone):
         row, tokens = self.row, (*fed, *draft)
         said = self._feed(tokens)
         if not row.n_gen:
-            row.tokens += fed                   # the prompt's last tokens; later ones were noted when they were returned
+            row.tokens += fed                   # of the prompt; later ones were noted when they were returned
         said = said.part(len(fed) - 1, len(tokens))
         row.task.answer.draft_n += len(draft)
         n = 0
