@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cachesim.engines.registry import profiles
 from cachesim.scenarios.load import find, load_all
 from tests.scenarios.coverage import CORPUS, Seen, combinations_of, counting, differing, play, table
@@ -32,7 +34,21 @@ def test_the_table_has_a_line_for_every_rule_and_names_the_profiles():
     assert [line.split()[1] for line in lines[3:]] == [HEAD, BASE]
 
 
-def test_forty_scenarios_of_the_catalogue_count():
-    scenarios = load_all(find([CORPUS]), set(profiles()))
-    new = counting(play(scenarios))
+@pytest.fixture(scope="module")
+def scenarios():
+    return load_all(find([CORPUS]), set(profiles()))
+
+
+@pytest.fixture(scope="module")
+def new(scenarios):
+    return counting(play(scenarios))
+
+
+def test_forty_scenarios_of_the_catalogue_count(new):
     assert sum(n > 0 for name, n in new.items() if name.startswith("lc-")) >= 40
+
+
+def test_every_scenario_of_mlx_lm_counts(scenarios, new):
+    mine = [scenario.id for scenario in scenarios if scenario.engine == "mlx_lm"]
+    assert len(mine) >= 25
+    assert [name for name in mine if not new[name]] == []
