@@ -41,7 +41,7 @@ def cut(srv: Server, row: Row) -> Sequence[Segment]:
     system = next((i for i, message in enumerate(messages) if message.role != "system"), len(messages))
     probe = rendered(srv, (*messages[:system], Message("user", ())), False) if system else None
     sys_end = srv.decide(srv.rules.system_end(prompt, probe), row)
-    tail = srv.decide(srv.rules.tail(prompt, sys_end), row) if srv.settings.template.thinking else len(prompt)
+    tail = srv.decide(srv.rules.tail(prompt, sys_end), row) if srv.settings.template.thinks else len(prompt)
     found = srv.decide(srv.rules.cut_chat(prompt, sys_end, tail), row)
     return found
 
