@@ -78,7 +78,7 @@ def test_15_deepseek_prompt_of_107_again():
     assert one.complete(Request(prompt(107), 5)).cache_n == 102
     said = one.log.events[first:]
     assert [(e.pos_max, e.n_past) for e in said if isinstance(e, CkptRestore)] == [(101, 102)]
-    assert [e.p0 for e in said if isinstance(e, Batch)][0] == 102
+    assert next(e.p0 for e in said if isinstance(e, Batch)) == 102
 
 
 def test_15_the_log_of_1673():
