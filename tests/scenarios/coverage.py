@@ -28,7 +28,7 @@ CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 Combination = frozenset[str]
 ACTS = (
     "LC-SHIFT", "LC-NPAST-REUSE", "LC-SPEC-", "LC-DECODE.RETRY", "LC-TRIM", "IK-TRIM-FAILED", "IK-SPEC-", "IK-SHIFT",
-    "IK-PROMPT-SHIFT", "IK-SLOT-RESTORE",
+    "IK-PROMPT-SHIFT", "IK-SLOT-RESTORE", "IK-DECODE-RETRY",
 )
 """Rules that most answers never meet; where one of them says yes, the verdict is about what it did."""
 
