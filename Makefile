@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PEERS  := .venv-peers
 OPS    ?= 100000
+BURSTS ?= 1000
 SEED   ?= 0
 TRACES ?= ../shared/traces/llama_cpp
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -19,7 +20,7 @@ help:
 	@echo 'make replay   replay recorded traces                make replay TRACES=../shared/traces/llama_cpp'
 	@echo 'make docs     renew the examples in the README      make docs'
 	@echo 'make coverage rules by profiles in the corpus        make coverage'
-	@echo 'make peers    compare with the real mlx-lm          make peers OPS=100000 SEED=0'
+	@echo 'make peers    compare with the real mlx-lm          make peers OPS=100000 BURSTS=1000'
 	@echo 'make clean    remove the environment and caches     make clean'
 
 run: $(VENV)/.run
@@ -50,6 +51,7 @@ coverage: $(VENV)/.dev
 # The real mlx-lm lives in an environment of its own, so that nothing else can come to need it.
 peers: $(PEERS)/.made
 	$(PEERS)/bin/python -m tests.peers classes --ops $(OPS) --seed $(SEED)
+	$(PEERS)/bin/python -m tests.peers bursts --bursts $(BURSTS) --seed $(SEED)
 
 $(PEERS)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(PEERS)

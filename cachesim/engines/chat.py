@@ -1,10 +1,10 @@
 """How do chat messages become a prompt? A toy template whose every token can be counted by hand.
 
 A message is ``IMS ROLE NL content IME NL``; the generation suffix is ``IMS AST NL``, and ``THK NL`` behind it when the
-model is asked to think. A "terse" template leaves out all but ``ROLE content IME``, ``AST`` and ``THK``. A "reasoning" template puts ``THK NL ETHK NL`` before the content of those assistant messages
-that follow the last user message, and wants at least one user message, as several real ones do: so the rendering of
-fewer messages need not be a prefix of the rendering of all.
-Source: mlx-lm spec, sections 0 and 6.
+model is asked to think. A "terse" template leaves out all but ``ROLE content IME``, ``AST`` and ``THK``. A "reasoning"
+template puts ``THK NL ETHK NL`` before the content of those assistant messages that follow the last user message, and
+wants at least one user message, as several real ones do: so the rendering of fewer messages need not be a prefix of
+the rendering of all. Source: mlx-lm spec, sections 0 and 6.
 """
 
 from __future__ import annotations

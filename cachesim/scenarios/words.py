@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from cachesim.engines.shared.vocab import PIECES
 from cachesim.engines.chat import THK
+from cachesim.engines.shared.vocab import PIECES
 from cachesim.errors import BadInput, nearest
 from cachesim.scenarios.schema import MAX_TOKENS
 from cachesim.tokens import Tokens

@@ -15,6 +15,7 @@ RULES = {
     "m1019": caches.AT_M1019, "pr999": caches.AT_PR999,
 }  # fmt: skip
 LRU_SHARE = 6                 # one operation in six is on the prompt cache
+RECORDED = 300                # bursts in the transcript
 WANTED = ("merge", "extract", "extend", "filter", "trim", "prepare/finalize", "while ragged", "while wrapped")
 ENOUGH = 5                    # per cent of all operations
 
@@ -42,19 +43,19 @@ def _print(tried, seconds):
 
 
 def bursts(args):
-    """Whole batches through the real batch generator."""
-    try:
-        from tests.peers import bursts as found
-    except ImportError:
-        print("there is no tests/peers/bursts.py yet")
-        return 2
+    """Bursts of requests, through the real server and ours."""
+    from tests.peers import bursts as found
+
     return found.main(args)
 
 
 def record(args):
-    """Write the transcript that the default suite replays without MLX."""
+    """Write the transcripts that the default suite replays without MLX."""
+    from tests.peers import bursts as found
     from tests.peers import transcript
 
+    args.bursts, args.out = RECORDED, str(found.TRANSCRIPT)
+    found.main(args)                              # first: what compares classes changes the size of their blocks
     print(transcript.record(Theirs(), args.seed))
     return 0
 
@@ -68,6 +69,8 @@ def main(argv):
         sub.set_defaults(run=command)
         sub.add_argument("--ops", type=int, default=100_000)
         sub.add_argument("--seed", type=int, default=0)
+        sub.add_argument("--bursts", type=int, default=1000)
+        sub.add_argument("--out", default="", help="where a transcript of the bursts goes")
         sub.add_argument("--rules", choices=RULES, default="0.32.2", help="the table that ours follow")
         sub.add_argument("--source", help="another version's cache.py, in place of the installed one")
     args = parser.parse_args(argv)

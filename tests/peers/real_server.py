@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import queue
+import time
 from importlib import import_module
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import mlx.core as mx
 from mlx_lm import server
 from mlx_lm.models import cache as real
 
-from cachesim.engines.chat import THK, Message, Template, render
+from cachesim.engines.chat import THK, Message, render
 
 VOCAB = 100
 QWEN = {
@@ -122,7 +124,7 @@ class Tokenizer:
         return -1
 
 
-import_module("mlx_lm.generate").TokenizerWrapper = Tokenizer         # a tokenizer of this kind is not wrapped once more
+import_module("mlx_lm.generate").TokenizerWrapper = Tokenizer     # a tokenizer of this kind is not wrapped again
 
 
 class Provider:
@@ -147,6 +149,17 @@ class Provider:
         pass
 
 
+class Polled(queue.Queue):
+    """The queue of requests. The thread waits at it, with a timeout, only when nothing is left to do: clients are
+    answered a moment before their caches are stored."""
+
+    polls = 0
+
+    def get(self, block=True, timeout=None):
+        self.polls += timeout is not None
+        return super().get(block, timeout)
+
+
 class RealServer:
     """A running generation thread. ``settings``: prompt_cache_size, prompt_cache_bytes (None = unset),
     decode_concurrency, prompt_concurrency, prefill_step_size."""
@@ -155,7 +168,8 @@ class RealServer:
         size = settings["prompt_cache_size"]
         rest = {key: value for key, value in settings.items() if key != "prompt_cache_size"}
         self.lru = real.LRUPromptCache(size)
-        self.generator = server.ResponseGenerator(Provider(model, template, rest), self.lru)
+        with patch.object(server, "Queue", Polled):
+            self.generator = server.ResponseGenerator(Provider(model, template, rest), self.lru)
 
     def burst(self, requests):
         """Requests that come at once; a request is (messages or (), text tokens, max_tokens, seed or None). Returns for
@@ -167,7 +181,11 @@ class RealServer:
             waiting.queue.extend(items)
             waiting.unfinished_tasks += len(items)
             waiting.not_empty.notify_all()
-        return [self._answer(one) for one in queues]
+        answers = [self._answer(one) for one in queues]
+        before = waiting.polls
+        while self.generator.generation_available() and waiting.polls < before + 1:
+            time.sleep(0.001)
+        return answers
 
     def _asked(self, messages, text, max_tokens, seed):
         talk = [{"role": role, "content": " ".join(map(str, content))} for role, content in messages]
