@@ -1,6 +1,6 @@
 """What lies in a cache's arrays? Rows and states of our model, each with its provenance, as structured elements.
 
-A K/V buffer is [B, 1, T, 1] of one element per token: its digest and K row in ``keys``, its V row in ``values``. A
+A K/V buffer is [B, 1, T, 1] of one element per token: its digest and its K or V row. A
 slot of states is [B, n]: the last inputs of the convolution, oldest first, with their digests, and the recurrent
 matrix with its rolling hash. Cache classes move elements and never look inside; zeros are padding, and a zeroed state.
 """
@@ -19,16 +19,15 @@ LABEL: Any = np.dtype(np.uint8)                     # where nothing is computed
 
 
 def pack_rows(rows: Rows) -> tuple[Array, Array]:
-    """(n,) each: elements for keys and for values."""
-    n = len(rows.digest)
-    if rows.k is None or rows.v is None:
-        keys = np.zeros(n, [("digest", np.uint64)])
-        values: Array = np.zeros(n, LABEL)
-    else:
-        keys = np.zeros(n, [("digest", np.uint64), ("k", np.float64, rows.k.shape[1:])])
-        values = np.zeros(n, [("v", np.float64, rows.v.shape[1:])])
-        keys["k"], values["v"] = rows.k, rows.v
-    keys["digest"] = rows.digest
+    """(n,) each: elements for keys and for values. Both are of one dtype, as the engine's are: a batch that lacks both
+    makes both like the other's keys."""
+    kind: list[Any] = [("digest", np.uint64)]
+    if rows.k is not None:
+        kind.append(("x", np.float64, rows.k.shape[1:]))
+    keys, values = np.zeros(len(rows.digest), kind), np.zeros(len(rows.digest), kind)
+    keys["digest"] = values["digest"] = rows.digest
+    if rows.k is not None and rows.v is not None:
+        keys["x"], values["x"] = rows.k, rows.v
     return keys, values
 
 
@@ -36,8 +35,8 @@ def unpack_rows(keys: Array, values: Array) -> Rows:
     """Rows from (n,) elements; without labels of their own where nothing was computed."""
     if keys.dtype.names is None:
         return Rows(np.zeros(len(keys), np.uint64), None, None)
-    exact = values.dtype.names is not None
-    return Rows(keys["digest"], keys["k"] if exact else None, values["v"] if exact else None)
+    exact = "x" in keys.dtype.names
+    return Rows(keys["digest"], keys["x"] if exact else None, values["x"] if exact else None)
 
 
 def pack_states(states: Sequence[LayerState], slots: int) -> list[Array]:
