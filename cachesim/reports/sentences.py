@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from cachesim.reports.sentences_mlx import sentence_mlx
+
 Because = Mapping[str, Any]
 
 
 def sentence(rule: str, value: Any, because: Because) -> str:
-    """One plain sentence about a decision; unknown families show their numbers."""
+    """One plain sentence about a decision, "" for one of no interest; unknown families show their numbers."""
+    if rule.startswith("ML-"):
+        return _mlx(rule, value, because)
     family = rule.split(".")[0].removeprefix("LC-")
     build = FAMILIES.get(family)
     try:
         return build(value, because) if build else _numbers(value, because)
     except (KeyError, TypeError, AttributeError):
         return _numbers(value, because)
+
+
+def _mlx(rule: str, value: Any, because: Because) -> str:
+    found = sentence_mlx(rule, value, because)
+    return _numbers(value, because) if found is None else found
 
 
 def _numbers(value: Any, because: Because) -> str:

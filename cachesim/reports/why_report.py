@@ -64,7 +64,7 @@ def why_report(data: dict[str, Any]) -> RenderableType:
     table.add_column("rule", no_wrap=True)
     table.add_column("says")
     made = True                       # are checkpoints made at all? Where they are not, nothing is said of each
-    for step in data["decisions"]:
+    for step in (one for one in data["decisions"] if one["says"]):
         if step["rule"].startswith("LC-CKPT-ON"):
             made = bool(step["value"])
         if not step["rule"].startswith(QUIET) and (made or not step["rule"].startswith("LC-CKPT-CREATE")):

@@ -13,13 +13,18 @@ from cachesim.engines.mlx_lm.caches import (
     RotatingKVCache,
 )
 from cachesim.engines.mlx_lm.caches.arrays import counters
+from cachesim.engines.mlx_lm.died import Died
 from cachesim.engines.mlx_lm.row import Row
 from cachesim.tokens import Tokens
 
 
 def merged(caches: Sequence[Sequence[Any]]) -> list[Any]:
-    """One cache of all conversations for each layer. Raises ValueError as the classes do."""
-    return [layer[0].merge(list(layer)) for layer in zip(*caches, strict=True)]
+    """One cache of all conversations for each layer. Raises Died where the classes raise ValueError: nobody catches
+    it."""
+    try:
+        return [layer[0].merge(list(layer)) for layer in zip(*caches, strict=True)]
+    except ValueError as error:
+        raise Died(f"ValueError: {error}") from error
 
 
 def to_batch(cache: Any, left_padding: Sequence[int]) -> Any:

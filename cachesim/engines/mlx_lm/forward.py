@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Sequence
 import numpy as np
 
 from cachesim.engines.mlx_lm.contents import LABEL, Array, pack_rows, pack_states, unpack_rows, unpack_state
+from cachesim.engines.mlx_lm.died import Died
 from cachesim.engines.mlx_lm.kinds import SLOTS, rows_of, states_of
 from cachesim.engines.shared.spoken import joined
 from cachesim.errors import Crash
@@ -57,6 +58,7 @@ class BatchStore:
         self.b, self.n = len(tokens), len(tokens[0])
         self.rows = [rows_of(cache) for cache in caches]
         self.arrays = [states_of(cache) for cache in caches]
+        self._check_rows()
         self.masks = {layer.part: self._mask(layer.part) for layer in spec.layers if layer.part}
         self.first = self._offsets()
         self.pieces = [piece for row in range(self.b) for piece in self._cut(row)]
@@ -64,6 +66,12 @@ class BatchStore:
         self.fetched: dict[int, tuple[Array, Array]] = {}
         self.states: dict[tuple[int, int], LayerState | None] = {}
         self.seen: dict[tuple[str, int], Array] = {}
+
+    def _check_rows(self) -> None:
+        """Raises Died where a layer has states for fewer rows, or more, than go through: arrays that do not fit."""
+        held = {len(slot) for cache in self.arrays if cache is not None for slot in cache.cache if slot is not None}
+        if held - {self.b}:
+            raise Died(f"ValueError: states of {max(held - {self.b})} rows in a batch of {self.b}")
 
     def _offsets(self) -> list[int]:
         """Position of each row's first token: what the first K/V cache counts, padding left out."""

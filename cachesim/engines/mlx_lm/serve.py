@@ -104,7 +104,7 @@ def checkpoint(srv: Server, rows: Sequence[Row], pc: int, extract: Callable[[int
 
 def generator_of(srv: Server) -> Generator:
     """A generator of the version's kind."""
-    if srv.rules.batching().value == "segments":
+    if srv.decide(srv.rules.batching(), None) == "segments":
         return Segmented(srv.machine)
     rules = srv.rules
     return Prefilling(srv.machine, Asked(
@@ -145,7 +145,11 @@ def serve_alone(srv: Server, task: Task) -> None:
     def paused(one: Row) -> None:
         srv.decide(srv.rules.create_alone(len(one.tokens)), one)
 
-    alone = Alone(srv.machine, row, paused) if srv.draft is None else Drafting(srv.machine, row, paused, srv.draft)
+    def begin(*asked: Any) -> int:
+        return int(srv.decide(srv.rules.start_drafting(*asked), row))
+
+    alone = (Alone(srv.machine, row, paused) if srv.draft is None else
+             Drafting(srv.machine, row, paused, srv.draft, begin))
     caches = row.caches
     try:
         if not rest:

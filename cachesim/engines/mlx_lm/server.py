@@ -143,7 +143,7 @@ class Server(Driver):
         self.ticked += 1
         for row in self.active:
             at = row.request.cancel_at
-            row.stop = row.stop or (at is not None and len(row.tokens) >= at)
+            row.stop = row.stop or (at is not None and len(row.tokens) > at)
         if self.ticked % self.settings.ticks == 0:
             self._hang_up([row for row in self.active if row.stop])
 

@@ -55,7 +55,7 @@ class Alone:
     def _gone(self) -> bool:
         """Has the client hung up? It is looked at after every token that was returned."""
         at = self.row.request.cancel_at
-        self.row.stop = at is not None and self.row.n_gen > 0 and len(self.row.tokens) >= at
+        self.row.stop = at is not None and self.row.n_gen > 0 and len(self.row.tokens) > at
         return self.row.stop
 
 
@@ -63,21 +63,21 @@ class Drafting(Alone):
     """One request with drafts. ``draft`` is the second model, as numbers and as layers."""
 
     def __init__(
-        self, machine: Machine, row: Row, paused: Callable[[Row], None], draft: tuple[Model | None, Spec]
+        self, machine: Machine, row: Row, paused: Callable[[Row], None], draft: tuple[Model | None, Spec],
+        start: Callable[[bool, int, int], int],
     ) -> None:
         super().__init__(machine, row, paused)
         n = len(machine.kind.spec.layers)
-        self.draft, self.behind = draft, self.caches[n:]
+        self.draft, self.behind, self.start = draft, self.caches[n:], start
         self.caches = self.caches[:n]
 
     def run(self, rest: Tokens) -> None:
-        """Rounds until the last token. Raises ValueError if the target's caches cannot be trimmed."""
-        if not can_trim_prompt_cache(self.caches):
+        """Rounds until the last token. Raises ValueError if the target's caches should be trimmable and are not."""
+        left = self.start(can_trim_prompt_cache(self.caches), len(rest), self.step)
+        if not left:
             raise ValueError("speculative decoding needs caches that can be trimmed")
-        for at in range(0, len(rest) - 1, self.step):
-            self._echo(rest[at : min(at + self.step, len(rest) - 1)])
-        last = self._prefill(rest)
-        fed: Tokens = (last,)
+        self._prefill_both(rest[: len(rest) - left])
+        fed = rest[len(rest) - left :]
         echo, drafted, accepted = fed, 0, 0
         while True:
             drafted = min(self._budget(), self.machine.settings.num_draft_tokens)
@@ -90,6 +90,15 @@ class Drafting(Alone):
             echo = (*draft[-1:], *fed) if accepted == drafted else fed
             self._rewind(drafted, accepted)
         self._rewind(drafted, accepted)
+
+    def _prefill_both(self, first: Tokens) -> None:
+        for at in range(0, len(first), self.step):
+            self._echo(first[at : at + self.step])
+        for at in range(0, len(first), self.step):
+            piece = first[at : at + self.step]
+            self._feed(piece)
+            self.row.tokens += piece
+            self.paused(self.row)
 
     def _budget(self) -> int:
         return max(1, self.row.request.n_predict) - self.row.n_gen
@@ -122,7 +131,8 @@ class Drafting(Alone):
         row, tokens = self.row, (*fed, *draft)
         said = self._feed(tokens)
         if not row.n_gen:
-            row.tokens += fed                   # the prompt's last token; later ones were noted when they were returned
+            row.tokens += fed                   # of the prompt; later ones were noted when they were returned
+        said = said.part(len(fed) - 1, len(tokens))
         row.task.answer.draft_n += len(draft)
         n = 0
         while n < right and self._budget() and not row.stop:

@@ -1,6 +1,7 @@
 """How do rules of inner tables become known? They are asked deep inside, by caches that know no log.
 
-Each is told once for each request that it was asked in: its id and a plain value. Wrapping changes nothing else.
+Each is told once for each request that it was asked in and each answer: its id and a plain value, of a mask whether it
+hides something, of another array that there is one. Wrapping changes nothing else.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from functools import wraps
 from typing import Any, Callable, TypeVar
+
+import numpy as np
 
 from cachesim.engines.base import rule_id
 from cachesim.events import Decided, Log
@@ -20,15 +23,15 @@ class Teller:
 
     def __init__(self, log: Log) -> None:
         self.log, self.mark = log, -1
-        self.told: set[str] = set()
+        self.told: set[tuple[str, str]] = set()
 
     def tell(self, rule: str, value: Any) -> None:
-        """Emit a decision, unless this rule has spoken in this request."""
+        """Emit a decision, unless this rule has said so in this request."""
         if self.mark != len(self.log.marks):
             self.mark, self.told = len(self.log.marks), set()
-        if rule not in self.told:
-            self.told.add(rule)
-            plain = value if isinstance(value, bool | int | str | tuple | list) else None
+        plain = _plain(value)
+        if (rule, repr(plain)) not in self.told:
+            self.told.add((rule, repr(plain)))
             self.log.emit(Decided(None, rule, plain, {}))
 
     def traced(self, table: T) -> T:
@@ -48,3 +51,9 @@ class Teller:
             return value
 
         return telling
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return not (value.dtype == bool and value.all())
+    return value if isinstance(value, bool | int | str | tuple | list) else None

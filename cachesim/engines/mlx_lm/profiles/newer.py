@@ -7,7 +7,7 @@ from dataclasses import replace
 from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_HEAD, AT_M1072, AT_V0_31_3
 from cachesim.engines.mlx_lm.lru import LRU_HEAD, LRU_M1072
 from cachesim.engines.mlx_lm.profiles.table import Rules
-from cachesim.engines.mlx_lm.rules import keys, prefill, segments
+from cachesim.engines.mlx_lm.rules import drafts, keys, prefill, segments
 
 V0_32_2 = Rules(
     name="mlx_lm@0.32.2",
@@ -27,6 +27,7 @@ V0_32_2 = Rules(
     row=prefill.row_own,
     create=segments.create_at_segment_end,
     create_alone=segments.create_never,
+    start_drafting=drafts.start_trimmable,
     cancel=segments.cancel_drops,
     final_type="assistant",
     checkpoint_type="user",
@@ -60,9 +61,10 @@ M1072 = replace(
     build="2026-04-01",
     source="mlx-lm 3f9d179f (#1072, in v0.31.2)",
     tail=segments.tail_guarded,              # until #1114
+    start_drafting=drafts.start_any,         # until #1109
     caches=AT_M1072,
     lru=LRU_M1072,
-    ended={"tail": "#1114", "arrays_merge_empty": "#1169", "arrays_extend_none": "#1169", "rotating_merge": "#1093",
-           "extend_empty_side": "#1141", "arrays_extend_padding": "#1177"},
+    ended={"tail": "#1114", "start_drafting": "#1109", "arrays_merge_empty": "#1169", "arrays_extend_none": "#1169",
+           "rotating_merge": "#1093", "extend_empty_side": "#1141", "arrays_extend_padding": "#1177"},
 )  # fmt: skip
 """The rules of #1072 and of v0.31.2."""

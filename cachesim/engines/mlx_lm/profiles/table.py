@@ -42,6 +42,7 @@ class Rules:
     row: Rule
     create: Rule
     create_alone: Rule
+    start_drafting: Rule
     cancel: Rule
     final_type: str
     checkpoint_type: str
