@@ -155,7 +155,7 @@ def serve_alone(srv: Server, task: Task) -> None:
         if not rest:
             raise ValueError("a prompt of which nothing is left")
         alone.run(rest)
-    except ValueError as error:
+    except (ValueError, Died) as error:
         task.answer.status, task.answer.error, task.answer.done, row.busy = 404, str(error), True, False
         return
     task.answer.cancelled = row.stop
