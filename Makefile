@@ -2,10 +2,14 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PEERS  := .venv-peers
+OPS    ?= 100000
+BURSTS ?= 1000
+SEED   ?= 0
 TRACES ?= ../shared/traces/llama_cpp
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test check bench meta replay docs coverage clean
+.PHONY: help run test check bench meta replay docs coverage peers clean
 
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
@@ -16,6 +20,7 @@ help:
 	@echo 'make replay   replay recorded traces                make replay TRACES=../shared/traces/llama_cpp'
 	@echo 'make docs     renew the examples in the README      make docs'
 	@echo 'make coverage rules by profiles in the corpus        make coverage'
+	@echo 'make peers    compare with the real mlx-lm          make peers OPS=100000 BURSTS=1000'
 	@echo 'make clean    remove the environment and caches     make clean'
 
 run: $(VENV)/.run
@@ -43,8 +48,18 @@ docs: $(VENV)/.dev
 coverage: $(VENV)/.dev
 	$(BIN)/python -m tests.scenarios.coverage
 
+# The real mlx-lm lives in an environment of its own, so that nothing else can come to need it.
+peers: $(PEERS)/.made
+	$(PEERS)/bin/python -m tests.peers classes --ops $(OPS) --seed $(SEED)
+	$(PEERS)/bin/python -m tests.peers bursts --bursts $(BURSTS) --seed $(SEED)
+
+$(PEERS)/.made: pyproject.toml
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[peers]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
 
 # The stamps: the environment is made once, and brought up to date when pyproject.toml changes.
 $(VENV)/.made:

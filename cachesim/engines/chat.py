@@ -1,10 +1,10 @@
 """How do chat messages become a prompt? A toy template whose every token can be counted by hand.
 
 A message is ``IMS ROLE NL content IME NL``; the generation suffix is ``IMS AST NL``, and ``THK NL`` behind it when the
-model is asked to think. A "reasoning" template puts ``THK NL ETHK NL`` before the content of those assistant messages
-that follow the last user message, and wants at least one user message, as several real ones do: so the rendering of
-fewer messages need not be a prefix of the rendering of all.
-Source: mlx-lm spec, sections 0 and 6.
+model is asked to think. A "terse" template leaves out all but ``ROLE content IME``, ``AST`` and ``THK``. A "reasoning"
+template puts ``THK NL ETHK NL`` before the content of those assistant messages that follow the last user message, and
+wants at least one user message, as several real ones do: so the rendering of fewer messages need not be a prefix of
+the rendering of all. Source: mlx-lm spec, sections 0 and 6.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ THK, ETHK = 96, 97
 SENTINEL = 77
 """The one token of the text "x"."""
 
-TEMPLATES = ("plain", "reasoning")
+TEMPLATES = ("plain", "reasoning", "terse")
 
 
 class Message(NamedTuple):
@@ -36,16 +36,30 @@ class Template(NamedTuple):
     kind: str = "plain"
     thinking: bool = False
 
+    @property
+    def thinks(self) -> bool:
+        """Does the tokenizer know think tokens, whether the suffix has one or not?"""
+        return self.thinking or self.kind != "plain"
+
 
 def render(messages: Sequence[Message], template: Template, add_generation_prompt: bool = True) -> Tokens:
     """The tokens of a conversation. Raises BadInput where the template refuses to render it."""
     users = [i for i, message in enumerate(messages) if message.role == "user"]
     if template.kind == "reasoning" and not users:
         raise BadInput("the reasoning template wants a user message")
+    if template.kind == "terse":
+        return _terse(messages, template, add_generation_prompt)
     out: list[int] = []
     for i, (role, content) in enumerate(messages):
         thought = template.kind == "reasoning" and role == "assistant" and i > users[-1]
         out += [IMS, ROLE[role], NL, *((THK, NL, ETHK, NL) if thought else ()), *content, IME, NL]
     if add_generation_prompt:
         out += [IMS, ROLE["assistant"], NL, *((THK, NL) if template.thinking else ())]
+    return tuple(out)
+
+
+def _terse(messages: Sequence[Message], template: Template, add_generation_prompt: bool) -> Tokens:
+    out = [token for role, content in messages for token in (ROLE[role], *content, IME)]
+    if add_generation_prompt:
+        out += [ROLE["assistant"], *((THK,) if template.thinking else ())]
     return tuple(out)

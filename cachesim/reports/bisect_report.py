@@ -10,7 +10,9 @@ from rich.text import Text
 from cachesim.judge.bisect import Cause, Course, Outcome, Turn
 from cachesim.scenarios.schema import Scenario
 
-EQUAL = {True: "right", False: "WRONG", None: "not judged"}
+EQUAL = {True: "right", False: "WRONG"}
+
+COLOUR = {True: "green", False: "red", None: "yellow"}
 
 
 def bisect_data(scenario: Scenario, courses: Sequence[Course]) -> dict[str, Any]:
@@ -58,7 +60,7 @@ def _paragraph(number: int, prompt: str, course: Course) -> Text:
 
 
 def _line(mark: str, turn: Turn) -> Text:
-    out = Text(f"   {mark}{_said(turn.now)} at {turn.new}\n", "red" if turn.now.equal_cold is False else "green")
+    out = Text(f"   {mark}{_said(turn.now)} at {turn.new}\n", COLOUR[turn.now.equal_cold])
     if turn.was != turn.now and mark:
         out.append(f"      ({_said(turn.was)} at {turn.old})\n", "dim")
     for cause in turn.causes:
@@ -77,4 +79,6 @@ def _said(one: Outcome) -> str:
         return "the process ends"
     if one.status != 200:
         return f"error {one.status}"
+    if one.equal_cold is None:
+        return "undecided"
     return f"keeps {one.cache_n}, {EQUAL[one.equal_cold]}"

@@ -34,6 +34,7 @@ def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> d
         "lost": [charge._asdict() for charge in account.charges],
         "computed": [reason._asdict() for reason in reasons(one, others)],
         "equal_cold": one.judged.equal_cold,
+        "doubt": one.judged.answer.why if number in run.unsettled else "",
         "decisions": steps,
     }
 
@@ -70,7 +71,8 @@ def why_report(data: dict[str, Any]) -> RenderableType:
             table.add_row(step["rule"], Text(step["says"]))
     limits = f"{data['held']} could have been, {data['best']} were ever evaluated"
     bill = Text(f"  {data['cache_n']} of {data['prompt']} tokens kept; {limits}")
-    return Group(head, table, bill, *(_reason(reason) for reason in data["computed"]))
+    doubt = [Text(f"  this is one case of several: the request {data['doubt']}", "yellow")] if data["doubt"] else []
+    return Group(head, table, bill, *doubt, *(_reason(reason) for reason in data["computed"]))
 
 
 def _reason(reason: dict[str, Any]) -> Text:

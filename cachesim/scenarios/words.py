@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, NamedTuple, Sequence
 
+from cachesim.engines.chat import THK
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.errors import BadInput, nearest
 from cachesim.scenarios.schema import MAX_TOKENS
 from cachesim.tokens import Tokens
 
+THINK = "THINK"              # a word of this name is the one token that opens a thought
 FIRST = 1_000                # smaller numbers are left to the engines' special tokens
 STRIDE = 1_000_000           # tokens reserved per word; no word may be longer
 
@@ -56,6 +58,8 @@ def check_word(name: str, length: int) -> None:
     """Raise BadInput unless this may be a word of that length."""
     if not NAME.fullmatch(name):
         raise BadInput(f"word {name!r}: a word is made of letters and underscores")
+    if name == THINK and length != 1:
+        raise BadInput(f"word {THINK!r} is the token that opens a thought, so its length is 1, not {length}")
     if length < 1:
         raise BadInput(f"word {name!r}: its length is {length}, it must be at least 1")
     if length > MAX_TOKENS:
@@ -94,7 +98,7 @@ class Words(dict[str, int]):
 
 def expand(pieces: tuple[Piece, ...], words: Mapping[str, int]) -> Tokens:
     """The tokens of the pieces. A word's tokens depend on its place in ``words`` only, not on any length."""
-    first = {word: FIRST + STRIDE * k for k, word in enumerate(words)}
+    first = {word: THK if word == THINK else FIRST + STRIDE * k for k, word in enumerate(words)}
     spelled = words.spelled if isinstance(words, Words) else {}
     out: list[int] = []
     for piece in pieces:

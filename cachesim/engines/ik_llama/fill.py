@@ -23,9 +23,8 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
     tolerance = srv.settings.tolerance if slot.marks else -1
     stop, slot.due = srv.decide(srv.rules.ckpt_break(start, asked, room, tolerance), slot)
     first = len(batch)
-    for token in task.prompt[start:stop]:
-        batch.add(token, len(slot.tokens), slot.id, False)
-        slot.tokens.append(token)
+    batch.extend(task.prompt[start:stop], len(slot.tokens), slot.id)
+    slot.tokens.extend(task.prompt[start:stop])
     slot.n_prompt = stop
     task.answer.prompt_n += stop - start
     slot.fed = (first, len(batch))

@@ -70,12 +70,15 @@ class Batch:
         self.rows = self.rows + other.rows
 
     def filter(self, keep: Sequence[int]) -> None:
-        """Only these rows stay."""
+        """Only these rows stay. Raises Died where a layer does not have them: what would be read is not defined."""
         self.rows = [self.rows[i] for i in keep]
         if not keep:
             self.caches = []
-        for cache in self.caches:
-            cache.filter(list(keep))
+        try:
+            for cache in self.caches:
+                cache.filter(list(keep))
+        except IndexError as error:
+            raise Died("a row is read that a layer's state does not have") from error
 
     def drop(self, gone: Sequence[Row]) -> None:
         """These rows go."""

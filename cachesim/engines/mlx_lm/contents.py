@@ -1,6 +1,6 @@
 """What lies in a cache's arrays? Rows and states of our model, each with its provenance, as structured elements.
 
-A K/V buffer is [B, 1, T, 1] of one element per token: its digest, and its K row in ``keys``, its V row in ``values``. A
+A K/V buffer is [B, 1, T, 1] of one element per token: its digest and its K or V row. A
 slot of states is [B, n]: the last inputs of the convolution, oldest first, with their digests, and the recurrent
 matrix with its rolling hash. Cache classes move elements and never look inside; zeros are padding, and a zeroed state.
 """
@@ -19,14 +19,15 @@ LABEL: Any = np.dtype(np.uint8)                     # where nothing is computed
 
 
 def pack_rows(rows: Rows) -> tuple[Array, Array]:
-    """(n,) each: elements for keys and for values, of one dtype, for a side of a join that is empty has but one."""
-    n = len(rows.digest)
-    if rows.k is None or rows.v is None:
-        keys, values = (np.zeros(n, [("digest", np.uint64)]) for _ in range(2))
-    else:
-        keys, values = (np.zeros(n, [("digest", np.uint64), ("row", np.float64, rows.k.shape[1:])]) for _ in range(2))
-        keys["row"], values["row"] = rows.k, rows.v
+    """(n,) each: elements for keys and for values. Both are of one dtype, as the engine's are: a batch that lacks both
+    makes both like the other's keys."""
+    kind: list[Any] = [("digest", np.uint64)]
+    if rows.k is not None:
+        kind.append(("x", np.float64, rows.k.shape[1:]))
+    keys, values = np.zeros(len(rows.digest), kind), np.zeros(len(rows.digest), kind)
     keys["digest"] = values["digest"] = rows.digest
+    if rows.k is not None and rows.v is not None:
+        keys["x"], values["x"] = rows.k, rows.v
     return keys, values
 
 
@@ -34,8 +35,8 @@ def unpack_rows(keys: Array, values: Array) -> Rows:
     """Rows from (n,) elements; without labels of their own where nothing was computed."""
     if keys.dtype.names is None:
         return Rows(np.zeros(len(keys), np.uint64), None, None)
-    exact = "row" in keys.dtype.names
-    return Rows(keys["digest"], keys["row"] if exact else None, values["row"] if exact else None)
+    exact = "x" in keys.dtype.names
+    return Rows(keys["digest"], keys["x"] if exact else None, values["x"] if exact else None)
 
 
 def pack_states(states: Sequence[LayerState], slots: int) -> list[Array]:

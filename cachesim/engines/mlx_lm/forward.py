@@ -119,7 +119,7 @@ class BatchStore:
             return MaskView(np.zeros_like(hi), hi, width)
         own = mask[piece.row if len(mask) > 1 else 0, piece.start : piece.stop]     # (t, T)
         if own.shape[1] != width:
-            raise Crash(f"a mask of {own.shape[1]} columns over {width}")
+            raise Died(f"ValueError: a mask of {own.shape[1]} columns over {width} rows")
         return self._masked(part, run, own)
 
     def _masked(self, part: str, run: int, own: Array) -> View:
@@ -146,7 +146,10 @@ class BatchStore:
     def _update(self, layer: int, keys: Array, values: Array) -> None:
         cache = self.rows[layer]
         assert cache is not None
-        self.fetched[layer] = cache.update_and_fetch(keys, values)
+        try:
+            self.fetched[layer] = cache.update_and_fetch(keys, values)
+        except RuntimeError as error:                   # a ring that was not finalized
+            raise Died(f"RuntimeError: {error}") from error
 
     def get_rows(self, layer: int, run: int) -> Rows:
         """The rows of the buffer that the piece's mask lets through."""

@@ -41,7 +41,7 @@ def cut(srv: Server, row: Row) -> Sequence[Segment]:
     system = next((i for i, message in enumerate(messages) if message.role != "system"), len(messages))
     probe = rendered(srv, (*messages[:system], Message("user", ())), False) if system else None
     sys_end = srv.decide(srv.rules.system_end(prompt, probe), row)
-    tail = srv.decide(srv.rules.tail(prompt, sys_end), row) if srv.settings.template.thinking else len(prompt)
+    tail = srv.decide(srv.rules.tail(prompt, sys_end), row) if srv.settings.template.thinks else len(prompt)
     found = srv.decide(srv.rules.cut_chat(prompt, sys_end, tail), row)
     return found
 
@@ -155,7 +155,7 @@ def serve_alone(srv: Server, task: Task) -> None:
         if not rest:
             raise ValueError("a prompt of which nothing is left")
         alone.run(rest)
-    except ValueError as error:
+    except (ValueError, Died) as error:
         task.answer.status, task.answer.error, task.answer.done, row.busy = 404, str(error), True, False
         return
     task.answer.cancelled = row.stop

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cachesim.cli import main
 from cachesim.commands import exits
 from cachesim.commands.running import exit_code
 from cachesim.events import Compared, Log
@@ -44,6 +45,15 @@ def test_a_run_whose_outcome_depends_on_it_is_never_green():
     assert "cache_n 229 or 103" in run.requests[5].judged.answer.why
     assert exit_code([run_data(run)]) == exits.UNDECIDED
     assert exit_code([run_data(run)], as_expected=True) == exits.HOLDS
+
+
+def test_no_report_shows_one_case_as_the_outcome(capsys):
+    for words in (("why", str(D8), "5", "-p", "ik_llama@main"), ("bisect", str(D8))):
+        assert main([*words]) == exits.HOLDS
+        out = " ".join(capsys.readouterr().out.split())
+        assert "one case of several" in out or "undecided at ik_llama@1743" in out
+    assert main(["run", str(D8), "-p", "ik_llama@main"]) == exits.UNDECIDED
+    assert "=> undecided, as its file says" in capsys.readouterr().out
 
 
 def test_a_file_that_allows_one_of_the_outcomes_only_is_not_met(tmp_path):

@@ -32,7 +32,7 @@ def _joined(a: Side, b: Side, part: int, end: int, width: int, empty_side: Calla
         if buffer is None:
             like = stored((other.keys, other.values)[part])
             # Keys decide the dtype of both.
-            rows, dtype = empty_side(side.rows, other.rows, stored(other.keys).dtype)
+            rows, dtype = empty_side(side.rows, like.shape[0], stored(other.keys).dtype)
             buffer = blank(like, 0, rows=rows, dtype=dtype)
         sides.append(_placed(buffer, end - side.idx, width))
     return np.concatenate(sides)

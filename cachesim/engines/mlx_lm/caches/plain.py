@@ -84,6 +84,9 @@ class ConcatenateKVCache(KeysValues):
         self.values = None
         self.offset = 0
 
+    def cut_state(self) -> tuple[Array | None, Array | None]:
+        return self.keys, self.values
+
     def set_whole_state(self, state: object) -> None:
         self.set_cut_state(state)
 

@@ -21,7 +21,8 @@ def quantize(rows: Array, group_size: int, bits: int) -> Packed:
     """Codes, scales and biases of ``rows`` [..., D]. Raises ValueError where MLX does."""
     if group_size not in GROUP_SIZES or bits not in BITS or rows.shape[-1] % group_size:
         raise ValueError(f"no groups of {group_size} with {bits} bits in a width of {rows.shape[-1]}")
-    groups = rows.astype(np.float32).reshape(*rows.shape[:-1], -1, group_size)       # [..., D / group, group]
+    # [..., D / group, group]
+    groups = rows.astype(np.float32).reshape(*rows.shape[:-1], rows.shape[-1] // group_size, group_size)
     scale, bias = _scale_and_bias(groups, bits)
     code = np.rint((groups - bias[..., None]) / scale[..., None])
     words = _packed(np.clip(code, 0, 2**bits - 1).astype(np.uint8).reshape(rows.shape), bits)
@@ -32,7 +33,7 @@ def dequantize(packed: Packed, group_size: int, bits: int) -> Array:
     """The numbers [..., D] that the codes stand for, in the dtype of the scales."""
     words, scale, bias = packed
     stream = np.unpackbits(np.ascontiguousarray(words).view(np.uint8), axis=-1, bitorder="little")
-    codes = stream.reshape(*words.shape[:-1], -1, bits) @ (1 << np.arange(bits))     # [..., D]
+    codes = stream.reshape(*words.shape[:-1], stream.shape[-1] // bits, bits) @ (1 << np.arange(bits))     # [..., D]
     groups = codes.reshape(*scale.shape, group_size).astype(scale.dtype)
     return np.asarray(groups * scale[..., None] + bias[..., None]).reshape(codes.shape)
 
@@ -53,5 +54,5 @@ def _scale_and_bias(groups: Array, bits: int) -> tuple[Array, Array]:
 def _packed(codes: Array, bits: int) -> Array:
     """uint32[..., D * bits / 32] from codes uint8[..., D], lowest bit first."""
     stream = np.unpackbits(codes[..., None], axis=-1, count=bits, bitorder="little")
-    octets = np.packbits(stream.reshape(*codes.shape[:-1], -1), axis=-1, bitorder="little")
+    octets = np.packbits(stream.reshape(*codes.shape[:-1], codes.shape[-1] * bits), axis=-1, bitorder="little")
     return octets.view(np.uint32)

@@ -87,14 +87,14 @@ def merge_all_in_idx(size: int, idx: int) -> MergedRow:
 @rule("ML-RING-04.clamped")
 def row_start_clamped(left_padding: int) -> int:
     """A padding that the ring has already overwritten counts as none.
-    Source: mlx-lm d78bf58e, mlx_lm/models/cache.py, BatchRotatingKVCache.extract; spec 1.8."""
+    Source: mlx-lm #1114 (f26fddfd), mlx_lm/models/cache.py, BatchRotatingKVCache.extract; spec 1.8."""
     return max(0, left_padding)
 
 
 @rule("ML-RING-04.plain")
 def row_start_plain(left_padding: int) -> int:
     """A padding below zero counts columns from the end, so that a rotated row loses most of its entries.
-    Source: mlx-lm 3f9d179f, mlx_lm/models/cache.py, BatchRotatingKVCache.extract."""
+    Source: mlx-lm before #1114 (3f9d179f), mlx_lm/models/cache.py, BatchRotatingKVCache.extract."""
     return left_padding
 
 

@@ -115,6 +115,26 @@ def test_the_variance_rule_spares_both_ends(x, gone):
     assert make.evict_by_option([ckpt(pos) for pos in x], "fifo").value == 0
 
 
+def grown(how, last, limit=6, step=3072):
+    """Positions of the checkpoints after a prompt that took one every ``step`` tokens, at most ``limit`` kept."""
+    x = []
+    for pos in range(step - 1, last, step):
+        if len(x) == limit:
+            del x[make.evict_by_option([ckpt(p) for p in x], how).value]
+        x.append(pos)
+    return [(p + 1) // step for p in x]
+
+
+def test_catalogue_ik25_a_prompt_growing_to_60k():
+    """In units of 3072. The first evictions by hand; at 60k, as run, the report's gap of tens of thousands of tokens is
+    there: nothing between 33,792 and 55,296."""
+    assert [grown("variance", n * 3072) for n in (6, 7, 8, 9, 10)] == [
+        [1, 2, 3, 4, 5, 6], [1, 3, 4, 5, 6, 7], [1, 3, 5, 6, 7, 8], [1, 3, 5, 7, 8, 9], [1, 3, 5, 7, 9, 10],
+    ]
+    assert grown("fifo", 60_000) == [14, 15, 16, 17, 18, 19]
+    assert grown("variance", 60_000) == [1, 5, 7, 11, 18, 19]
+
+
 def test_tolerance_cuts_the_batch():
     assert make.break_tolerance(0, 100, 64, 5).value == (64, False)
     assert make.break_tolerance(64, 100, 64, 5).value == (95, True)

@@ -1,0 +1,81 @@
+"""``python -m tests.peers classes --ops 100000 --seed 0``: compare, and print what was tried."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from cachesim.engines.mlx_lm import caches
+from tests.peers import compare, lru_talk
+from tests.peers.worlds import Ours, Theirs
+
+RULES = {
+    "0.32.2": caches.AT_0_32_2, "head": caches.AT_HEAD, "v0.31.3": caches.AT_V0_31_3, "m1072": caches.AT_M1072,
+    "m1019": caches.AT_M1019, "pr999": caches.AT_PR999,
+}  # fmt: skip
+LRU_SHARE = 6                 # one operation in six is on the prompt cache
+RECORDED = 300                # bursts in the transcript
+WANTED = ("merge", "extract", "extend", "filter", "trim", "prepare/finalize", "while ragged", "while wrapped")
+ENOUGH = 5                    # per cent of all operations
+
+
+def classes(args):
+    """Cache classes and prompt cache, ours and theirs."""
+    began = time.perf_counter()
+    theirs = Theirs(args.source)
+    store = getattr(theirs.caches, "LRUPromptCache", None)
+    lru_ops = args.ops // LRU_SHARE if hasattr(store, "stats_by_type") else 0       # older ones have another face
+    tried = compare.run(Ours(RULES[args.rules], theirs.unasked), theirs, args.ops - lru_ops, args.seed)
+    tried.update(lru_talk.run(theirs.caches, lru_ops, args.seed))
+    _print(tried, time.perf_counter() - began)
+    rare = [name for name in WANTED if tried[name] * 100 < ENOUGH * tried["operations"]]
+    if rare:
+        print("tried too rarely:", ", ".join(rare))
+    return 1 if rare else 0
+
+
+def _print(tried, seconds):
+    total = tried["operations"]
+    for name, n in sorted(tried.items(), key=lambda pair: (pair[0].count(" "), -pair[1])):
+        print(f"{name:34} {n:>8} {100 * n / total:6.1f} %")
+    print(f"{total} operations, 0 mismatches, {seconds:.0f} s")
+
+
+def bursts(args):
+    """Bursts of requests, through the real server and ours."""
+    from tests.peers import bursts as found
+
+    return found.main(args)
+
+
+def record(args):
+    """Write the transcripts that the default suite replays without MLX."""
+    from tests.peers import bursts as found
+    from tests.peers import transcript
+
+    args.bursts, args.out = RECORDED, str(found.TRANSCRIPT)
+    found.main(args)                              # first: what compares classes changes the size of their blocks
+    print(transcript.record(Theirs(), args.seed))
+    return 0
+
+
+def main(argv):
+    """Pick the command."""
+    parser = argparse.ArgumentParser(prog="python -m tests.peers", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    for command in (classes, bursts, record):
+        sub = commands.add_parser(command.__name__, help=command.__doc__)
+        sub.set_defaults(run=command)
+        sub.add_argument("--ops", type=int, default=100_000)
+        sub.add_argument("--seed", type=int, default=0)
+        sub.add_argument("--bursts", type=int, default=1000)
+        sub.add_argument("--out", default="", help="where a transcript of the bursts goes")
+        sub.add_argument("--rules", choices=RULES, default="0.32.2", help="the table that ours follow")
+        sub.add_argument("--source", help="another version's cache.py, in place of the installed one")
+    args = parser.parse_args(argv)
+    return args.run(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

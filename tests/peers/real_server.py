@@ -1,0 +1,223 @@
+"""The real server of mlx-lm on tiny random models, driven without HTTP. Needs MLX (see ``make peers``)."""
+
+from __future__ import annotations
+
+import argparse
+import queue
+import time
+from importlib import import_module
+from types import SimpleNamespace
+from unittest.mock import patch
+
+import mlx.core as mx
+from mlx_lm import server
+from mlx_lm.models import cache as real
+
+from cachesim.engines.chat import THK, Message, render
+
+VOCAB = 100
+QWEN = {
+    "hidden_size": 32, "num_hidden_layers": 4, "intermediate_size": 32, "num_attention_heads": 2,
+    "linear_num_value_heads": 2, "linear_num_key_heads": 2, "linear_key_head_dim": 32, "linear_value_head_dim": 32,
+    "linear_conv_kernel_dim": 3, "num_experts": 2, "num_experts_per_tok": 1, "decoder_sparse_step": 1,
+    "shared_expert_intermediate_size": 32, "mlp_only_layers": [0, 1, 2, 3], "moe_intermediate_size": 32,
+    "rms_norm_eps": 1e-5, "num_key_value_heads": 1, "rope_theta": 10000.0, "partial_rotary_factor": 0.5,
+    "max_position_embeddings": 4096, "head_dim": 16,
+}  # fmt: skip
+MODELS = {
+    "qwen3_next": ("qwen3_next", "GGGA", QWEN),
+    "mamba2": ("mamba2", "SS", {
+        "num_heads": 2, "head_dim": 32, "hidden_size": 32, "intermediate_size": 64, "state_size": 32,
+        "num_hidden_layers": 2, "layer_norm_epsilon": 1e-5, "conv_kernel": 4, "n_groups": 1, "use_bias": False,
+        "use_conv_bias": True, "tie_word_embeddings": True, "time_step_limit": (0.0, 100.0), "time_step_rank": "auto",
+    }),
+    "lfm2": ("lfm2", "CCA", {
+        "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2, "num_key_value_heads": 1,
+        "max_position_embeddings": 4096, "norm_eps": 1e-5, "conv_bias": False, "conv_L_cache": 3, "block_dim": 32,
+        "block_multiple_of": 8, "block_ffn_dim_multiplier": 1.0, "block_auto_adjust_ff_dim": False, "block_ff_dim": 32,
+        "full_attn_idxs": [2],
+    }),
+    "gemma3": ("gemma3_text", "W8 W8 A", {
+        "hidden_size": 32, "num_hidden_layers": 3, "intermediate_size": 32, "num_attention_heads": 2, "head_dim": 16,
+        "num_key_value_heads": 1, "sliding_window": 8, "sliding_window_pattern": 3, "query_pre_attn_scalar": 16,
+        "max_position_embeddings": 4096,
+    }),
+    "llama": ("llama", "AA", {
+        "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 32, "num_attention_heads": 2,
+        "rms_norm_eps": 1e-5, "num_key_value_heads": 1, "max_position_embeddings": 4096,
+    }),
+}  # fmt: skip
+"""Name: module, our notation of its layers, arguments."""
+
+
+def build(name, seed):
+    """A random model in float32. Default weights make states too small to matter."""
+    module, _, args = MODELS[name]
+    found = import_module(f"mlx_lm.models.{module}")
+    mx.random.seed(seed)
+    model = found.Model(found.ModelArgs.from_dict({"model_type": module, "vocab_size": VOCAB, **args}))
+    weights = [(key, mx.random.normal(value.shape) * 0.3 if value.ndim > 1 else value.astype(mx.float32))
+               for key, value in _flat(model.parameters())]
+    model.load_weights(weights)
+    mx.eval(model.parameters())
+    return model
+
+
+def _flat(tree):
+    from mlx.utils import tree_flatten
+
+    return tree_flatten(tree)
+
+
+def weights_of(model):
+    """Bytes per token and per slot of each layer, from one forward pass over three tokens."""
+    caches = real.make_prompt_cache(model)
+    model(mx.array([[1, 2, 3]]), cache=caches)
+    mx.eval([one.state for one in caches])
+    return [_weight(one) for one in caches]
+
+
+def _weight(cache):
+    if isinstance(cache, real.ArraysCache):
+        return 0, tuple(slot.nbytes for slot in cache.cache)
+    return (cache.keys.nbytes + cache.values.nbytes) // cache.keys.shape[2], ()
+
+
+class Detokenizer:
+    """Text does not matter."""
+
+    last_segment = ""
+
+    def add_token(self, token):
+        pass
+
+    def finalize(self):
+        pass
+
+
+class Tokenizer:
+    """The toy template; a message's content is its tokens, written in decimal."""
+
+    has_chat_template, has_tool_calling, tool_parser = True, False, None
+    think_start, think_end, response_initial_state = "<think>", "</think>", None
+    response_transitions, structural_markers, eos_token_ids = {}, (), ()
+
+    def __init__(self, template):
+        self.template = template
+        self.has_thinking = template.thinks
+
+    @property
+    def detokenizer(self):
+        return Detokenizer()
+
+    def encode(self, text, add_special_tokens=True):
+        return [int(word) for word in text.split()]
+
+    def apply_chat_template(self, messages, add_generation_prompt=True, tokenize=True, tools=None):
+        talk = [Message(m["role"], tuple(self.encode(m["content"]))) for m in messages]
+        return list(render(talk, self.template, add_generation_prompt))
+
+    def rfind_think_start(self, tokens, start=None):
+        return max((i for i in range(max(start or 0, 0), len(tokens)) if tokens[i] == THK), default=-1)
+
+    def rfind_think_end(self, tokens):
+        return -1
+
+
+import_module("mlx_lm.generate").TokenizerWrapper = Tokenizer     # a tokenizer of this kind is not wrapped again
+
+
+class Provider:
+    """What the server wants of a ModelProvider, for one model that is always loaded."""
+
+    processor = draft_model = None
+    is_batchable, model_key = True, ("model", None, None)
+
+    def __init__(self, model, template, settings):
+        self.model, self.tokenizer = model, Tokenizer(template)
+        self.cli_args = argparse.Namespace(
+            chat_template_args={}, kv_bits=None, kv_group_size=64, quantized_kv_start=0, **settings,
+        )
+
+    def load_default(self):
+        pass
+
+    def load(self, *names):
+        return self.model, self.tokenizer
+
+    def reset(self):
+        pass
+
+
+class Polled(queue.Queue):
+    """The queue of requests. The thread waits at it, with a timeout, only when nothing is left to do: clients are
+    answered a moment before their caches are stored."""
+
+    polls = 0
+
+    def get(self, block=True, timeout=None):
+        self.polls += timeout is not None
+        return super().get(block, timeout)
+
+
+class RealServer:
+    """A running generation thread. ``settings``: prompt_cache_size, prompt_cache_bytes (None = unset),
+    decode_concurrency, prompt_concurrency, prefill_step_size."""
+
+    def __init__(self, model, template, settings):
+        size = settings["prompt_cache_size"]
+        rest = {key: value for key, value in settings.items() if key != "prompt_cache_size"}
+        self.lru = real.LRUPromptCache(size)
+        with patch.object(server, "Queue", Polled):
+            self.generator = server.ResponseGenerator(Provider(model, template, rest), self.lru)
+
+    def burst(self, requests):
+        """Requests that come at once; a request is (messages or (), text tokens, max_tokens, seed or None). Returns for
+        each (tokens found in the cache, generated tokens), or an exception."""
+        queues = [queue.Queue() for _ in requests]
+        waiting = self.generator.requests
+        items = [(q, *self._asked(*request)) for q, request in zip(queues, requests, strict=True)]
+        with waiting.mutex:                           # all or none: the thread must not see a part of them
+            waiting.queue.extend(items)
+            waiting.unfinished_tasks += len(items)
+            waiting.not_empty.notify_all()
+        answers = [self._answer(one) for one in queues]
+        before = waiting.polls
+        while self.generator.generation_available() and waiting.polls < before + 1:
+            time.sleep(0.001)
+        return answers
+
+    def _asked(self, messages, text, max_tokens, seed):
+        talk = [{"role": role, "content": " ".join(map(str, content))} for role, content in messages]
+        request = server.CompletionRequest("chat" if talk else "text", " ".join(map(str, text)), talk, None, None)
+        sampling = server.SamplingArguments(0.0, 1.0, 0, 0.0, 0.0, 0.0)
+        logits = server.LogitsProcessorArguments(None, 0.0, 20, 0.0, 20, 0.0, 20)
+        model = server.ModelDescription("m", None, None)
+        return request, server.GenerationArguments(model, sampling, logits, [], max_tokens, 3, False, 0, seed, None)
+
+    def _answer(self, answers):
+        cached, tokens, context = 0, [], None
+        while True:
+            try:
+                one = answers.get(timeout=1.0)
+            except queue.Empty:
+                if not self.generator.generation_available():
+                    return SimpleNamespace(error="died", cached=cached, tokens=tokens)
+                continue
+            if one is None:
+                return SimpleNamespace(error="", cached=context.prompt_cache_count, tokens=tokens)
+            if isinstance(one, Exception):
+                return SimpleNamespace(error=f"{type(one).__name__}: {one}", cached=cached, tokens=tokens)
+            if isinstance(one, server.GenerationContext):
+                context = one
+            elif isinstance(one, server.Response):
+                tokens.append(one.token)
+
+    def stored(self):
+        """(type, key) of all entries, queue by queue, oldest first; and all their bytes."""
+        queues = self.lru._lru._lrus
+        return [(kind, tuple(key)) for kind in queues for _, key in queues[kind]], self.lru.nbytes
+
+    def stop(self):
+        """End the thread."""
+        self.generator.stop_and_join()

@@ -1,0 +1,46 @@
+"""A run of both worlds in short form, so that it can be repeated where MLX is not installed.
+
+The operations follow from the seed; of each answer of the real classes eight hexadecimal digits are kept.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from zlib import crc32
+
+from cachesim.engines.mlx_lm import caches
+from tests.peers import compare, lru_talk
+from tests.peers.worlds import Ours
+
+PATH = Path(__file__).resolve().parents[1] / "data" / "mlx_lm" / "classes-0.32.2.json"
+CLASS_OPS, LRU_OPS = 8000, 3000
+STEP = 256                                    # what the classes have of themselves
+
+
+def digest(answer):
+    """Eight digits for a plain value."""
+    return f"{crc32(json.dumps(answer).encode()):08x}"
+
+
+def digests(theirs, seed, class_ops, lru_ops):
+    """The digits of both kinds of operations; ``theirs`` None: of ours alone."""
+    classes, lru = [], []
+    ours = Ours(caches.AT_0_32_2)
+    try:
+        compare.run(ours, theirs, class_ops, seed, lambda answer: classes.append(digest(answer)))
+    finally:
+        ours.steps(STEP)
+    lru_talk.run(theirs and theirs.caches, lru_ops, seed, told=lambda answer: lru.append(digest(answer)))
+    return {"classes": "".join(classes), "lru": "".join(lru)}
+
+
+def record(theirs, seed):
+    """Write the transcript; its path."""
+    from importlib.metadata import version
+
+    found = digests(theirs, seed, CLASS_OPS, LRU_OPS)
+    head = {"mlx": version("mlx"), "mlx_lm": version("mlx-lm"), "seed": seed, "ops": [CLASS_OPS, LRU_OPS]}
+    PATH.parent.mkdir(parents=True, exist_ok=True)
+    PATH.write_text(json.dumps({**head, **found}, indent=1) + "\n", "utf-8")
+    return PATH

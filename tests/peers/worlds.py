@@ -1,0 +1,164 @@
+"""Two worlds in which the same operations are done: ours (NumPy) and theirs (MLX). What is seen is made plain.
+
+A plain value is a number, a text, None, a list of plain values, or a text that stands for an array.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import sys
+from zlib import crc32
+
+import numpy as np
+
+from cachesim.engines.mlx_lm import caches
+
+FIELDS = (
+    "offset", "_idx", "left_padding", "lengths", "rotated", "_lengths", "_right_padding", "start_position",
+    "chunk_size", "max_size", "keep", "group_size", "bits", "batch_size",
+)  # fmt: skip
+QUESTIONS = ("size", "empty", "is_trimmable", "keys_and_values")
+NOT_ALWAYS = frozenset({"keys_and_values", "batch_size"})     # came late; nor did batches always know their size()
+SINGLE_MASKS = (
+    {"N": 1, "return_array": False, "window_size": None},
+    {"N": 3, "return_array": False, "window_size": None},
+    {"N": 2, "return_array": True, "window_size": 2},
+    {"N": 1, "return_array": False, "window_size": 2},
+)
+KINDS = (
+    "KVCache", "RotatingKVCache", "ArraysCache", "CacheList", "QuantizedKVCache", "ChunkedKVCache",
+    "ConcatenateKVCache", "BatchKVCache", "BatchRotatingKVCache",
+)  # fmt: skip
+
+
+class Raised(Exception):
+    """An operation raised in this world."""
+
+
+class Ours:
+    """The classes of cachesim under one table of rules."""
+
+    def __init__(self, rules, unasked=frozenset()):
+        self.rules = rules
+        self.unasked = unasked
+
+    def steps(self, width):
+        for kind in KINDS:
+            getattr(caches, kind).step = width
+
+    def make(self, kind, *args):
+        return getattr(caches, kind)(*args, rules=self.rules)
+
+    def restored(self, cache):
+        meta = cache.meta_state if hasattr(cache, "meta_state") else None
+        return type(cache).from_state(cache.state, meta, rules=self.rules)
+
+    def array(self, value):
+        return value
+
+    def numpy(self, value):
+        return value if isinstance(value, np.ndarray | np.generic) else None
+
+    def trim(self, layers, n):
+        return caches.trim_prompt_cache(layers, n)
+
+    def packed(self, numbers, group_size, bits):
+        found = caches.quantize(numbers, group_size, bits)
+        return [*found, caches.dequantize(found, group_size, bits)]
+
+    def causal_mask(self, *args):
+        return caches.create_causal_mask(*args)
+
+
+class Theirs:
+    """The classes of mlx-lm: those of the installed package, or those of another version's cache.py."""
+
+    def __init__(self, source=None):
+        import mlx.core as mx
+
+        self.mx = mx
+        self.unasked = NOT_ALWAYS if source else frozenset()
+        self.caches = _loaded(source) if source else importlib.import_module("mlx_lm.models.cache")
+
+    def steps(self, width):
+        for kind in KINDS:
+            getattr(self.caches, kind).step = width
+
+    def make(self, kind, *args):
+        return getattr(self.caches, kind)(*args)
+
+    def restored(self, cache):
+        if hasattr(cache, "meta_state"):
+            return type(cache).from_state(cache.state, cache.meta_state)
+        return type(cache).from_state(cache.state)
+
+    def array(self, value):
+        return self.mx.array(value)
+
+    def numpy(self, value):
+        return np.array(value) if isinstance(value, self.mx.array) else None
+
+    def trim(self, layers, n):
+        return self.caches.trim_prompt_cache(layers, n)
+
+    def packed(self, numbers, group_size, bits):
+        found = self.mx.quantize(numbers, group_size=group_size, bits=bits)
+        return [*found, self.mx.dequantize(*found, group_size=group_size, bits=bits)]
+
+    def causal_mask(self, *args):
+        return self.caches.create_causal_mask(*args)
+
+
+def _loaded(path):
+    """Another version of mlx_lm/models/cache.py, as a module beside the installed one."""
+    spec = importlib.util.spec_from_file_location("mlx_lm.models.other_cache", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def plain(world, value):
+    """A value without its world."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, list | tuple):
+        return [plain(world, one) for one in value]
+    array = world.numpy(value)
+    if array is None:
+        return seen(world, value)
+    text = array.dtype.str + "x".join(map(str, array.shape))
+    return f"{text}:{crc32(np.ascontiguousarray(array).tobytes()):08x}"
+
+
+def seen(world, cache):
+    """Everything that can be asked of a cache."""
+    name = type(cache).__name__
+    out = [name]
+    if name == "BatchRotatingKVCache":
+        out.append(cache._offset)
+    out += [_asked(world, lambda field=field: getattr(cache, field)) for field in FIELDS if field not in world.unasked]
+    late = bool(world.unasked) and name.startswith(("Batch", "CacheList"))
+    questions = [question for question in QUESTIONS[late:] if question not in world.unasked]
+    out += [_asked(world, lambda question=question: getattr(cache, question)()) for question in questions]
+    if not world.unasked or name != "QuantizedKVCache":      # whose nbytes lacked an import before #1165
+        out.append(_asked(world, lambda: cache.nbytes))
+    out.append(_asked(world, lambda: cache.meta_state))
+    if name == "CacheList":
+        return [*out, *(seen(world, child) for child in cache.caches)]
+    out.append(_asked(world, lambda: cache.state))
+    masks = [{"N": n} for n in (1, 3)] if name == "ArraysCache" else SINGLE_MASKS
+    return out + [_asked(world, lambda mask=mask: cache.make_mask(**mask)) for mask in masks]
+
+
+def _asked(world, question):
+    try:
+        return plain(world, question())
+    except Exception:                  # that the question fails is the answer
+        return "raises"
+
+
+def twin(cache):
+    """A deep copy, as a fetch makes it."""
+    return copy.deepcopy(cache)

@@ -1,0 +1,146 @@
+"""BatchRotatingKVCache: merging wrapped rings, ragged steps, masks (specification 1.8, 7.9, 7.18)."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.mlx_lm.caches import (
+    AT_0_32_2,
+    AT_HEAD,
+    AT_M1019,
+    AT_M1072,
+    AT_PR999,
+    BatchRotatingKVCache,
+    RotatingKVCache,
+)
+from tests.unit.engines.mlx_lm.rows import feed, filled, told
+
+
+def ring(first, last, *, size=4, rules=AT_HEAD):
+    return filled(RotatingKVCache(size, rules=rules), first, last)
+
+
+def columns(cache):
+    return told(cache.keys_and_values()[0])
+
+
+def test_a_batch_holds_the_last_tokens_and_the_true_offsets():
+    cache = RotatingKVCache.merge([ring(1, 6), ring(101, 102)])
+    assert columns(cache) == [[3, 4, 5, 6], [0, 0, 101, 102]]
+    assert (cache.offset.tolist(), cache.left_padding.tolist()) == ([6, 2], [0, 2])
+    assert (cache._idx, cache._offset, cache.size()) == (4, 4, 4)
+
+
+def test_a_wrapped_ring_comes_in_temporal_order():
+    one = ring(1, 4)
+    feed(one, [5])
+    assert columns(RotatingKVCache.merge([one])) == [2, 3, 4, 5]
+
+
+def test_before_1093_a_long_buffer_does_not_fit():
+    with pytest.raises(ValueError):
+        RotatingKVCache.merge([ring(1, 6, rules=AT_M1072)])
+
+
+def test_before_1072_a_wrapped_ring_does_not_fit():
+    one = ring(1, 4, rules=AT_M1019)
+    feed(one, [5])
+    with pytest.raises(ValueError):
+        RotatingKVCache.merge([one])
+
+
+def test_rings_of_two_sizes_make_no_batch():
+    with pytest.raises(ValueError):
+        RotatingKVCache.merge([ring(1, 2), ring(1, 2, size=5)])
+
+
+def test_kept_columns_are_lost_in_a_batch():
+    one = filled(RotatingKVCache(4, keep=1), 1, 4)
+    assert RotatingKVCache.merge([one]).extract(0).keep == 0
+
+
+def test_wrapping_and_taking_out():
+    cache = RotatingKVCache.merge([ring(1, 4), ring(101, 102)])
+    feed(cache, [5], [103])
+    assert columns(cache) == [[5, 2, 3, 4], [103, 0, 101, 102]]
+    assert (cache.rotated, cache._idx, cache.left_padding.tolist()) == (True, 1, [-1, 1])
+    first, second = cache.extract(0), cache.extract(1)
+    assert (told(first.keys), first.offset, first._idx) == ([2, 3, 4, 5], 5, 4)
+    assert (told(second.keys), second.offset, second._idx) == ([101, 102, 103], 3, 3)
+
+
+def test_before_the_clamp_a_negative_padding_counts_from_the_end():
+    cache = RotatingKVCache.merge([ring(1, 4, rules=AT_M1072)])
+    feed(cache, [5])
+    assert told(cache.extract(0).keys) == [5]
+
+
+def test_padding_behind_a_row_pushes_nothing_out():
+    cache = RotatingKVCache.merge([ring(1, 3), ring(101, 103)])
+    cache.prepare(lengths=[1, 3], right_padding=[2, 0])
+    feed(cache, [4, 0, 0], [104, 105, 106])
+    cache.finalize()
+    assert told(cache.extract(0).keys) == [1, 2, 3, 4]
+    assert told(cache.extract(1).keys) == [101, 102, 103, 104, 105, 106]
+    assert cache.offset.tolist() == [4, 6]
+
+
+def test_one_token_before_finalize_is_refused():
+    cache = RotatingKVCache.merge([ring(1, 3)])
+    cache.prepare(lengths=[0], right_padding=[1])
+    with pytest.raises(RuntimeError):
+        feed(cache, [4])
+
+
+def test_a_step_after_a_turn_hides_the_oldest_live_token_of_a_padded_row():
+    cache = RotatingKVCache.merge([ring(1, 4), ring(101, 102)])
+    feed(cache, [5], [103])
+    mask = cache.make_mask(2)
+    assert feed(cache, [6, 7], [104, 105]) == [[3, 4, 5, 6, 7], [101, 102, 103, 104, 105]]
+    # 101 is column 0 and within the window of 104, yet hidden
+    assert mask[1, 0, 0].tolist() == [False, True, True, True, False]
+    assert mask[0, 0, 0].tolist() == [True, True, True, True, False]
+
+
+def test_the_mask_of_one_token_turns_with_the_ring():
+    cache = RotatingKVCache.merge([ring(1, 4), ring(101, 102)])
+    # the next token goes to column 0; of row 1 columns 2 and 3 are live
+    assert cache.make_mask(1)[1, 0, 0].tolist() == [True, False, True, True]
+
+
+def test_joining_puts_both_sides_in_order():
+    cache, more = RotatingKVCache.merge([ring(1, 4)]), RotatingKVCache.merge([ring(101, 102)])
+    feed(cache, [5])
+    cache.extend(more)
+    assert columns(cache) == [[2, 3, 4, 5], [0, 0, 101, 102]]
+    assert (cache.rotated, cache._idx, cache._offset) == (False, 4, 5)
+    assert cache.left_padding.tolist() == [-1, 2]
+
+
+def test_filtering_moves_no_columns():
+    cache = RotatingKVCache.merge([ring(1, 4), ring(101, 102)])
+    cache.filter([1])
+    assert (columns(cache), cache.left_padding.tolist()) == ([0, 0, 101, 102], [2])
+
+
+@pytest.mark.parametrize(("rules", "rotated"), [(AT_HEAD, True), (AT_0_32_2, False)])
+def test_a_loaded_batch_ring_is_rotated_at_head_whatever_it_was(rules, rotated):
+    cache = RotatingKVCache.merge([ring(1, 3, rules=rules)])
+    meta = cache.meta_state if hasattr(cache, "meta_state") else None
+    again = BatchRotatingKVCache.from_state(cache.state, meta, rules=rules)
+    assert (cache.rotated, again.rotated) == (False, rotated)
+    assert columns(again) == [1, 2, 3]
+
+
+def test_pr999_takes_a_fresh_ring_out_of_an_empty_batch():
+    assert BatchRotatingKVCache(4, [0, 0], rules=AT_PR999).extract(1).empty()
+    with pytest.raises(TypeError):
+        BatchRotatingKVCache(4, [0, 0]).extract(1)
+
+
+def test_pr999_cuts_a_wrapped_batch():
+    cache = RotatingKVCache.merge([ring(1, 4, rules=AT_PR999)])
+    feed(cache, [5])
+    assert cache.is_trimmable()
+    assert cache.trim(1) == 1
+    assert (columns(cache), cache.offset.tolist(), cache._offset) == ([2, 3, 4], [4], 3)

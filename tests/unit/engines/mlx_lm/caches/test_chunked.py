@@ -1,0 +1,49 @@
+"""ChunkedKVCache: the front, and what cannot come back (specification 1.4, 7.8)."""
+
+from __future__ import annotations
+
+from cachesim.engines.mlx_lm.caches import (
+    AT_V0_31_3,
+    ChunkedKVCache,
+    KVCache,
+    can_trim_prompt_cache,
+    trim_prompt_cache,
+)
+from tests.unit.engines.mlx_lm.rows import feed, filled, told
+
+
+def test_the_front_is_cut_to_one_chunk():
+    cache = filled(ChunkedKVCache(4), 1, 6)
+    cache.maybe_trim_front()
+    assert (cache.start_position, cache.offset) == (2, 6)
+    assert told(cache.keys_and_values()[0]) == [3, 4, 5, 6]
+    assert feed(cache, [7]) == [3, 4, 5, 6, 7]
+
+
+def test_a_chunk_that_is_just_full_stays():
+    cache = filled(ChunkedKVCache(4), 1, 4)
+    cache.maybe_trim_front()
+    assert cache.start_position == 0
+
+
+def test_before_1673_the_allocation_counts_and_live_tokens_go():
+    cache = filled(ChunkedKVCache(4, rules=AT_V0_31_3), 1, 6)
+    cache.maybe_trim_front()
+    assert cache.start_position == 252                    # 256 allocated - 4
+    assert told(cache.keys) == [0, 0, 0, 0]
+
+
+def test_no_token_comes_back_over_the_front():
+    cache = filled(ChunkedKVCache(5), 1, 10)
+    cache.maybe_trim_front()
+    assert cache.is_trimmable()
+    assert cache.trim(8) == 5
+    assert cache.offset == 5
+
+
+def test_layers_part_and_the_first_one_speaks_for_all():
+    full, chunk = filled(KVCache(), 1, 10), filled(ChunkedKVCache(5), 1, 10)
+    chunk.maybe_trim_front()
+    assert can_trim_prompt_cache([full, chunk])
+    assert trim_prompt_cache([full, chunk], 8) == 8
+    assert (full.offset, chunk.offset) == (2, 5)

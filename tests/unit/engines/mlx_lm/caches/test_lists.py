@@ -1,0 +1,95 @@
+"""CacheList and lists of layers (specification 1.0, 1.6, 1.11), and the tables of rules."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from cachesim.engines.base import RULES
+from cachesim.engines.mlx_lm import caches
+from cachesim.engines.mlx_lm.caches import (
+    ArraysCache,
+    CacheList,
+    KVCache,
+    RotatingKVCache,
+    can_trim_prompt_cache,
+    make_prompt_cache,
+    trim_prompt_cache,
+)
+from tests.unit.engines.mlx_lm.rows import feed, filled, told
+
+TABLES = [getattr(caches, name) for name in caches.__all__ if name.startswith("AT_")]
+
+
+def hybrid(first, last):
+    """Slots and attention in one layer."""
+    slots = ArraysCache(1)
+    slots[0] = np.full((1, 2), last)
+    return CacheList(slots, filled(KVCache(), first, last))
+
+
+def test_children_answer_for_the_list():
+    cache = CacheList(filled(KVCache(), 1, 5), filled(RotatingKVCache(8), 1, 3))
+    assert (cache.size(), cache.is_trimmable(), cache.empty()) == (5, True, False)
+    assert cache.nbytes == cache[0].nbytes + cache[1].nbytes
+    assert cache.trim(4) == 3                             # the last child's word
+    assert [child.offset for child in cache.caches] == [1, 0]
+
+
+def test_one_child_that_cannot_go_back_is_enough():
+    cache = hybrid(1, 3)
+    assert not cache.is_trimmable()
+    with pytest.raises(AttributeError):
+        cache.trim(1)
+
+
+def test_a_list_goes_into_a_batch_child_by_child():
+    batch = CacheList.merge([hybrid(1, 2), hybrid(101, 104)])
+    assert batch[0][0].tolist() == [[2, 2], [104, 104]]
+    batch.prepare(lengths=[1, 2], right_padding=[1, 0])
+    feed(batch[1], [3, 0], [105, 106])
+    batch.finalize()
+    batch.extend(CacheList.merge([hybrid(201, 201)]))
+    batch.filter([0, 2])
+    row = batch.extract(0)
+    assert (told(row[1].keys), row[0][0].tolist()) == ([1, 2, 3], [[2, 2]])
+    assert batch.size() == 3
+
+
+def test_layers_of_a_plain_model():
+    assert [type(layer).__name__ for layer in make_prompt_cache(2)] == ["KVCache", "KVCache"]
+    ring = make_prompt_cache(1, 64)[0]
+    assert (ring.max_size, ring.keep) == (64, 4)
+
+
+def test_nothing_is_trimmed_if_one_layer_cannot():
+    full, ring = filled(KVCache(), 1, 5), filled(RotatingKVCache(4), 1, 5)
+    assert not can_trim_prompt_cache([full, ring])
+    assert trim_prompt_cache([full, ring], 2) == 0
+    assert full.offset == 5
+    assert (trim_prompt_cache([], 3), can_trim_prompt_cache([])) == (0, True)
+
+
+def test_a_copy_goes_its_own_way():
+    cache = hybrid(1, 3)
+    twin = copy.deepcopy([cache])[0]
+    twin[0][0] = np.zeros((1, 2))
+    feed(twin[1], [4])
+    assert (cache[1].offset, cache[0][0].tolist()) == (3, [[3, 3]])
+    assert twin[1].offset == 4
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_entry_of_a_table_is_a_registered_rule(table):
+    rules = [getattr(table, field.name) for field in fields(table) if callable(getattr(table, field.name))]
+    assert all(RULES[rule.rule] is rule for rule in rules)
+
+
+def test_no_rule_is_without_a_table():
+    used = {value.rule for table in TABLES for value in vars(table).values() if callable(value)}
+    families = ("ML-STATE-", "ML-ARRAYS-", "ML-RING-", "ML-CHUNK-", "ML-BATCH-")
+    here = {name for name, rule in RULES.items() if name.startswith(families) and ".caches." in rule.__module__}
+    assert here == used

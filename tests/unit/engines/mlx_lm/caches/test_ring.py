@@ -1,0 +1,111 @@
+"""RotatingKVCache: wrap, order, going back, masks (specification 1.3, 1.9, 4.5, 5.9)."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.mlx_lm.caches import AT_PR999, RotatingKVCache
+from tests.unit.engines.mlx_lm.rows import feed, filled, told
+
+
+def test_single_tokens_overwrite_the_oldest():
+    ring = RotatingKVCache(4)
+    seen = [feed(ring, [token]) for token in range(1, 7)]
+    assert seen == [[1], [1, 2], [1, 2, 3], [1, 2, 3, 4], [5, 2, 3, 4], [5, 6, 3, 4]]
+    assert (ring.offset, ring._idx, ring.size()) == (6, 2, 4)
+
+
+def test_kept_columns_are_never_overwritten():
+    ring = RotatingKVCache(4, keep=1)
+    seen = [feed(ring, [token]) for token in range(1, 9)]
+    assert seen[4:] == [[1, 5, 3, 4], [1, 5, 6, 4], [1, 5, 6, 7], [1, 8, 6, 7]]
+
+
+def test_a_first_step_is_kept_whole_and_cut_by_the_next():
+    ring = filled(RotatingKVCache(4), 1, 6)
+    assert (ring.offset, ring._idx, ring.size()) == (6, 6, 4)
+    assert feed(ring, [7, 8]) == [4, 5, 6, 7, 8]          # 4 - 1 old ones and the new
+    assert feed(ring, [9]) == [9, 6, 7, 8]
+
+
+def test_several_tokens_after_a_wrap_come_in_temporal_order():
+    ring = filled(RotatingKVCache(4), 1, 4)
+    feed(ring, [5])
+    assert feed(ring, [6, 7]) == [3, 4, 5, 6, 7]
+
+
+def test_kept_columns_stay_when_several_tokens_come():
+    ring = filled(RotatingKVCache(4, keep=1), 1, 4)
+    assert feed(ring, [5, 6]) == [1, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(("tokens", "trimmable"), [(0, True), (3, True), (4, False), (9, False)])
+def test_a_ring_goes_back_only_before_it_is_full(tokens, trimmable):
+    ring = RotatingKVCache(4)
+    for token in range(tokens):
+        feed(ring, [token])
+    assert ring.is_trimmable() is trimmable
+
+
+def test_going_back_before_the_wrap():
+    ring = filled(RotatingKVCache(8), 1, 5)
+    assert ring.trim(2) == 2
+    assert (ring.offset, ring._idx) == (3, 3)
+    assert feed(ring, [9]) == [1, 2, 3, 9]
+
+
+def test_growth_by_blocks_up_to_the_ring():
+    ring = RotatingKVCache(300)
+    feed(ring, [1])
+    assert ring.keys.shape[2] == 256
+    for token in range(256):
+        feed(ring, [token])
+    assert ring.keys.shape[2] == 300
+
+
+def test_masks():
+    ring = filled(RotatingKVCache(4), 1, 3)
+    assert ring.make_mask(1) is None
+    assert ring.make_mask(2, return_array=True).shape == (2, 5)
+    assert ring.make_mask(2)[1].tolist() == [False, True, True, True, True]
+    feed(ring, [4])
+    # three tokens are seen, one was overwritten: the mask is turned like the ring
+    assert ring.make_mask(1, window_size=3).tolist() == [True, False, True, True]
+
+
+def test_a_ring_cannot_be_quantized():
+    with pytest.raises(NotImplementedError):
+        RotatingKVCache(4).to_quantized()
+
+
+def wrapped_999():
+    """Window 8, 20 tokens at once and 12 one by one: the ring holds 24..31."""
+    ring = RotatingKVCache(8, rules=AT_PR999)
+    feed(ring, range(20))
+    for token in range(20, 32):
+        feed(ring, [token])
+    return ring
+
+
+@pytest.mark.parametrize(("n", "held"), [(1, [*range(24, 31)]), (2, [*range(24, 30)]), (7, [24])])
+def test_pr999_loses_what_the_ring_had_dropped(n, held):
+    ring = wrapped_999()
+    assert ring.is_trimmable()
+    assert ring.trim(n) == n
+    assert told(ring.keys_and_values()[0]) == held
+    assert (ring.offset, ring._offset, ring.size()) == (32 - n, 8 - n, 8 - n)
+
+
+def test_pr999_drops_the_buffer_when_all_goes():
+    ring = wrapped_999()
+    assert ring.trim(20) == 8
+    assert (ring.empty(), ring.offset, ring._offset, ring._idx) == (True, 24, 0, 0)
+
+
+def test_pr999_keeps_the_first_columns_after_a_long_step():
+    ring = RotatingKVCache(8, rules=AT_PR999)
+    feed(ring, range(20))
+    assert ring.trim(1) == 1
+    assert told(ring.keys_and_values()[0]) == [0, 1, 2, 3, 4, 5, 6]
+    assert ring.offset == 19
+    assert ring.meta_state == ("0", "8", "19", "7", "7")

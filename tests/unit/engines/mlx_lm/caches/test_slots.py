@@ -1,0 +1,102 @@
+"""ArraysCache: masks, fresh batches, joining rows (specification 1.5, 7.2)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_HEAD, AT_M1019, AT_M1072, AT_V0_31_3, ArraysCache
+
+
+def held(rows, *, rules=AT_HEAD, size=1):
+    """A cache whose slots hold these rows, [B, 2]."""
+    cache = ArraysCache(size, rules=rules)
+    for slot in range(size):
+        cache[slot] = np.array(rows, float) + slot
+    return cache
+
+
+def test_a_fresh_cache():
+    cache = ArraysCache(2)
+    assert (cache.empty(), cache.nbytes, cache.size(), cache.batch_size) == (True, 0, 0, 1)
+    assert not cache.is_trimmable()
+    assert not hasattr(cache, "trim")
+
+
+def test_a_state_cannot_be_taken_out_of_an_empty_slot():
+    with pytest.raises(TypeError):
+        ArraysCache(2).extract(0)
+
+
+def test_bytes_and_rows_are_those_of_the_slots():
+    cache = held([[1, 2], [3, 4]], size=2)
+    assert (cache.nbytes, cache.batch_size) == (64, 2)
+    cache.filter([1])
+    assert cache[0].tolist() == [[3, 4]]
+    assert cache.extract(0)[1].tolist() == [[4, 5]]
+
+
+@pytest.mark.parametrize(("rules", "row_of_one"), [(AT_0_32_2, [True, False, False]), (AT_HEAD, [True] * 3)])
+def test_a_fresh_ragged_batch_folds_padding_where_the_lengths_are_ignored(rules, row_of_one):
+    batch = ArraysCache.merge([ArraysCache(1, rules=rules) for _ in range(2)])
+    batch.prepare(lengths=[1, 3], right_padding=[2, 0])
+    assert batch.make_mask(3).tolist() == [row_of_one, [True, True, True]]
+
+
+def test_before_1169_a_fresh_batch_is_clean_for_it_has_no_padding():
+    batch = ArraysCache.merge([ArraysCache(1, rules=AT_M1072) for _ in range(2)])
+    assert batch.left_padding is None
+    batch.prepare(lengths=[1, 3])
+    assert batch.make_mask(3).tolist() == [[True, False, False], [True, True, True]]
+
+
+def test_a_step_uses_up_lengths_and_padding():
+    cache = ArraysCache(1, left_padding=[2, 0], rules=AT_0_32_2)
+    cache.prepare(lengths=[5, 4])
+    cache.advance(3)
+    assert (cache.left_padding.tolist(), cache.lengths.tolist()) == ([-1, -3], [2, 1])
+    assert cache.make_mask(2).tolist() == [[True, True], [True, False]]
+    cache.finalize()
+    assert (cache.left_padding, cache.lengths, cache.make_mask(2)) == (None, None, None)
+
+
+def test_left_padding_alone():
+    assert ArraysCache(1, left_padding=[1, 0]).make_mask(2).tolist() == [[False, True], [True, True]]
+
+
+def test_a_row_without_a_state_is_zeros():
+    batch = ArraysCache.merge([held([[1, 2]]), ArraysCache(1), held([[5, 6]])])
+    assert batch[0].tolist() == [[1, 2], [0, 0], [5, 6]]
+    assert (batch.left_padding, batch.lengths) == (None, None)
+
+
+@pytest.mark.parametrize("rules", [AT_HEAD, AT_0_32_2, AT_V0_31_3])
+def test_joining_pads_the_side_without_states(rules):
+    batch, more = held([[1, 2]], rules=rules), ArraysCache.merge([ArraysCache(1, rules=rules)] * 2)
+    batch.extend(more)
+    assert batch[0].tolist() == [[1, 2], [0, 0], [0, 0]]
+    assert batch.left_padding.tolist() == [0, 0, 0]
+
+
+def test_before_1169_joining_with_nothing_gives_too_few_rows():
+    batch, more = held([[1, 2]], rules=AT_M1072), ArraysCache.merge([ArraysCache(1, rules=AT_M1072)] * 2)
+    batch.extend(more)
+    assert batch[0].tolist() == [[1, 2]]
+
+
+def test_before_1072_joining_with_nothing_fails():
+    with pytest.raises(TypeError):
+        held([[1, 2]], rules=AT_M1019).extend(ArraysCache(1, rules=AT_M1019))
+
+
+def test_filtering_takes_the_padding_along():
+    cache = ArraysCache(1, left_padding=[3, 1, 2])
+    cache.lengths = np.array([7, 8, 9], np.int32)
+    cache.filter([2, 0])
+    assert (cache.left_padding.tolist(), cache.lengths.tolist()) == ([2, 3], [9, 7])
+
+
+def test_before_1177_filtering_forgets_the_padding():
+    cache = ArraysCache(1, left_padding=[3, 1, 2], rules=AT_M1072)
+    cache.filter([2, 0])
+    assert cache.left_padding.tolist() == [3, 1, 2]

@@ -1,0 +1,56 @@
+"""Layers that are nothing but a length, and prompt caches that remember what they told."""
+
+from __future__ import annotations
+
+from cachesim.engines.mlx_lm.lru import LRU_HEAD, LRUPromptCache
+
+MODEL = "model"
+
+
+class Layer:
+    """``held`` tokens; ``trimmable`` or not; ``nbytes`` bytes, 1 per token if not said."""
+
+    def __init__(self, held, trimmable=True, nbytes=None):
+        self.held, self.trimmable = held, trimmable
+        self.nbytes = held if nbytes is None else nbytes
+
+    def is_trimmable(self):
+        return self.trimmable
+
+    def size(self):
+        return self.held
+
+    def trim(self, n):
+        n = min(n, self.held)
+        self.held -= n
+        return n
+
+
+def attention(key, nbytes=None):
+    """The layers of an attention model that holds the key."""
+    return [Layer(len(key), nbytes=nbytes)]
+
+
+def hybrid(key, nbytes=None):
+    """The layers of a hybrid model that holds the key; the second cannot go back."""
+    return [Layer(len(key), nbytes=nbytes), Layer(len(key), trimmable=False, nbytes=nbytes)]
+
+
+def store(*keys, rules=LRU_HEAD, layers=attention, **options):
+    """A prompt cache with these keys, and the list of what it tells from now on."""
+    told = []
+    cache = LRUPromptCache(rules=rules, tell=told.append, **options)
+    for key in keys:
+        cache.insert_cache(MODEL, key, layers(key))
+    told.clear()
+    return cache, told
+
+
+def stored(cache):
+    """The keys by kind, oldest first; kinds without keys left out."""
+    return {kind: [list(key) for _, key in items] for kind, items in cache.queues().items() if items}
+
+
+def keys(cache):
+    """All keys, by kind and age."""
+    return [key for held in stored(cache).values() for key in held]
