@@ -21,9 +21,10 @@ MODES = ("none", "provenance", "exact")
 @dataclass(frozen=True, slots=True)
 class EngineKit:
     """One engine. ``start(profile, model, flags, mode, log)`` gives a server, of a profile's name or of a table; the
-    next five look into it. ``line`` are its versions in order, oldest first, ``beside`` proposals and what they were
-    made on; ``changes(old, new)`` lists what differs between two tables, ``mixed(old, new, fields)`` gives the older
-    one with fields of the newer."""
+    next seven look into it: ``held`` are the positions of a sequence's rows, ``over`` limits that are exceeded.
+    ``line`` are its versions in order, oldest first, ``beside`` proposals and what they were made on; ``changes(old,
+    new)`` lists what differs between two tables, ``mixed(old, new, fields)`` gives the older one with fields of the
+    newer."""
 
     profiles: Mapping[str, Any]
     commits: Mapping[str, str]
@@ -37,20 +38,25 @@ class EngineKit:
     beside: Mapping[str, str]
     changes: Callable[[Any, Any], Sequence[Any]]
     mixed: Callable[[Any, Any, Collection[str]], Any]
+    held: Callable[[Any, int], list[int]]
+    over: Callable[[Any], list[str]]
 
 
 ENGINES: dict[str, EngineKit] = {
     "llama_cpp": EngineKit(
         llama_cpp.PROFILES, llama_cpp.COMMITS, llama_cpp.start, llama_cpp.live, llama_cpp.kept, llama_cpp.points,
         llama_cpp.checkpoints, llama_cpp.agrees, llama_cpp.LINE, llama_cpp.BESIDE, llama_cpp.changes, llama_cpp.mixed,
+        llama_cpp.held, llama_cpp.over,
     ),
     "ik_llama": EngineKit(
         ik_llama.PROFILES, ik_llama.COMMITS, ik_llama.start, ik_llama.live, ik_llama.kept, ik_llama.points,
         ik_llama.checkpoints, ik_llama.agrees, ik_llama.LINE, ik_llama.BESIDE, ik_llama.changes, ik_llama.mixed,
+        ik_llama.held, ik_llama.over,
     ),
     "mlx_lm": EngineKit(
         mlx_lm.PROFILES, mlx_lm.COMMITS, mlx_lm.start, mlx_lm.live, mlx_lm.kept, mlx_lm.points,
         mlx_lm.checkpoints, mlx_lm.agrees, mlx_lm.LINE, mlx_lm.BESIDE, mlx_lm.changes, mlx_lm.mixed,
+        mlx_lm.held, mlx_lm.over,
     ),
 }
 COMMITS: dict[str, str] = {commit: name for kit in ENGINES.values() for commit, name in kit.commits.items()}

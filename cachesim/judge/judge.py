@@ -42,6 +42,7 @@ class Judge:
 
     def __init__(self, model: Model | None) -> None:
         self.model = model
+        self._recent: list[tuple[Tokens, ColdRun]] = []
         self._cold: dict[Tokens, list[tuple[ColdRun, set[int], set[int]]]] = {}
 
     def judge(self, request: Request, answer: Answer, slot: Stored | None, stored: Sequence[Stored] = ()) -> Judged:
@@ -110,12 +111,25 @@ class Judge:
     def cold(self, tokens: Tokens, speak: tuple[int, ...] = (), mark: int | None = None) -> ColdRun:
         """The cold run of the tokens, from memory if it was made before in this run."""
         assert self.model is not None
+        if not self.model.exact:
+            return self._covering(tokens)
         for run, spoken, marked in self._cold.get(tokens, ()):
-            if not self.model.exact or (set(speak) <= spoken and (mark is None or mark in marked)):
+            if set(speak) <= spoken and (mark is None or mark in marked):
                 return run
         marks = () if mark is None else (mark,)
         run = cold(self.model, tokens, speak=speak, marks=marks)
         self._cold.setdefault(tokens, []).append((run, set(speak), set(marks)))
+        return run
+
+
+    def _covering(self, tokens: Tokens) -> ColdRun:
+        """A cold run that begins with these tokens: provenance of a prefix does not depend on what follows."""
+        n = len(tokens)
+        for known, run in reversed(self._recent):
+            if known[:n] == tokens:
+                return run
+        run = self.digests(tokens)
+        self._recent = [*self._recent[-15:], (tokens, run)]
         return run
 
 

@@ -6,6 +6,7 @@ it left behind. Saved slots lie in a temporary folder that ends with the run.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -54,7 +55,7 @@ def play(
 ) -> Log:
     """Run every step of a scenario under a profile, or under a ``table`` of rules of that profile's engine. ``mode``
     "none", "provenance" or "exact". Returns the whole log. Raises BadInput."""
-    with TemporaryDirectory(prefix="cachesim-") as folder:
+    with _folder(scenario) as folder:
         stage = _Stage(scenario, profile, mode, Path(folder), watcher or Silent(), table or profile)
         for first, group in _groups(scenario.steps):
             try:
@@ -66,6 +67,12 @@ def play(
                 step = f"{first}" if len(group) == 1 else f"{first} to {first + len(group) - 1}"
                 raise BadInput(f"request {step}: {bad.cause}", file=scenario.file, hint=bad.hint) from bad
     return stage.log
+
+
+def _folder(scenario: Scenario) -> AbstractContextManager[str]:
+    """Where slots are saved; nothing is made on the disk for a scenario that saves none."""
+    saves = any(step.action is not None and step.action.file for step in scenario.steps)
+    return TemporaryDirectory(prefix="cachesim-") if saves else nullcontext(".")
 
 
 def _groups(steps: Sequence[Step]) -> Iterator[tuple[int, list[Step]]]:

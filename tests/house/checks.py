@@ -20,7 +20,7 @@ LEVEL = {
     "engines": 3,
     "scenarios": 4,
     "judge": 5, "live": 5,
-    "reports": 6,
+    "reports": 6, "fuzz": 6,
     "cli": 7, "commands": 7, "pytest_plugin": 7, "__main__": 7,
 }  # fmt: skip
 

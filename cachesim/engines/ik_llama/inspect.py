@@ -116,3 +116,18 @@ def _unbroken(own: np.ndarray) -> int:
     present = np.unique(own)
     gaps = np.flatnonzero(present != np.arange(len(present)))
     return int(gaps[0]) if len(gaps) else len(present)
+
+
+def held(server: Server, seq: int) -> list[int]:
+    """Labels of a sequence's cells, ascending."""
+    cells = server.memory.cells
+    return sorted(int(pos) for pos in cells.pos[cells.of(seq)])
+
+
+def over(server: Server) -> list[str]:
+    """Limits that are exceeded: checkpoints of a slot, bytes of the prompt cache."""
+    most, limit = server.settings.max_checkpoints, server.settings.limit_size
+    found = [f"slot {slot.id} has {len(slot.checkpoints)} checkpoints, at most {most}"
+             for slot in server.slots if len(slot.checkpoints) > most]
+    size = sum(entry.size for entry in server.cache.entries) if server.cache else 0
+    return [*found, f"the prompt cache holds {size} bytes, at most {limit}"] if limit and size > limit else found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Mapping
 
-from cachesim.engines.llama_cpp.inspect import agrees, checkpoints, kept, live
+from cachesim.engines.llama_cpp.inspect import agrees, checkpoints, held, kept, live, over
 from cachesim.engines.llama_cpp.memory.kinds import model_kind
 from cachesim.engines.llama_cpp.options import options
 from cachesim.engines.llama_cpp.points import points
@@ -15,7 +15,8 @@ from cachesim.events import Log
 from cachesim.model import make_model
 
 __all__ = [
-    "BESIDE", "COMMITS", "LINE", "PROFILES", "agrees", "changes", "checkpoints", "kept", "live", "mixed", "points",
+    "BESIDE", "COMMITS", "LINE", "PROFILES", "agrees", "changes", "checkpoints", "held", "kept", "live", "mixed",
+    "over", "points",
     "start",
 ]
 

@@ -77,3 +77,18 @@ def kept(server: Server) -> list[Stored]:
 def checkpoints(server: Server, id_slot: int) -> list[int]:
     """Lengths in tokens of the slot's checkpoints, oldest first."""
     return [c.facts.n_tokens for c in server.slots[id_slot].checkpoints]
+
+
+def held(server: Server, seq: int) -> list[int]:
+    """Positions of a sequence's rows in every attention cache, ascending in each."""
+    parts = (cache.state_write(seq, keep_all) for cache in server.memory.parts.values())
+    return [int(pos) for part in parts for pos in np.sort(part.pos)]
+
+
+def over(server: Server) -> list[str]:
+    """Limits that are exceeded: checkpoints of a slot, bytes of the prompt cache."""
+    most, limit = server.settings.max_checkpoints, server.settings.limit_size
+    found = [f"slot {slot.id} has {len(slot.checkpoints)} checkpoints, at most {most}"
+             for slot in server.slots if len(slot.checkpoints) > most]
+    size = sum(entry.size for entry in server.cache.entries) if server.cache else 0
+    return [*found, f"the prompt cache holds {size} bytes, at most {limit}"] if limit and size > limit else found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from cachesim.engines.mlx_lm.inspect import agrees, checkpoints, kept, live, points
+from cachesim.engines.mlx_lm.inspect import agrees, checkpoints, held, kept, live, over, points
 from cachesim.engines.mlx_lm.kinds import model_kind
 from cachesim.engines.mlx_lm.options import options
 from cachesim.engines.mlx_lm.profiles import BESIDE, COMMITS, LINE, PROFILES, Rules, changes, mixed
@@ -13,7 +13,8 @@ from cachesim.events import Log
 from cachesim.model import make_model
 
 __all__ = [
-    "BESIDE", "COMMITS", "LINE", "PROFILES", "agrees", "changes", "checkpoints", "kept", "live", "mixed", "points",
+    "BESIDE", "COMMITS", "LINE", "PROFILES", "agrees", "changes", "checkpoints", "held", "kept", "live", "mixed",
+    "over", "points",
     "start",
 ]
 

@@ -95,3 +95,15 @@ def _points(stored: Stored) -> Iterator[Point]:
         lo = max(lo, n)
     if lo <= hi:
         yield Point(stored._replace(resume=hi), lo, hi)
+
+
+def held(srv: Server, seq: int) -> list[int]:
+    """There is no memory of several sequences whose rows could be removed one by one."""
+    return []
+
+
+def over(srv: Server) -> list[str]:
+    """Limits that are exceeded: entries of the prompt cache. Its bytes are looked at when a request is admitted
+    only."""
+    n, most = len(srv.cache.lru), srv.settings.max_size
+    return [f"the prompt cache holds {n} entries, at most {most}"] if n > most else []

@@ -1,0 +1,128 @@
+"""Conversation after conversation under one profile: what fails, how often, and the first of each kind.
+
+A seed and a number of examples give the same findings in any number of processes: every conversation is an integer.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Iterator, NamedTuple, Sequence
+
+from cachesim.errors import BadInput
+from cachesim.fuzz.case import Case, draw_case
+from cachesim.fuzz.facts import played
+from cachesim.fuzz.properties import PROPERTIES, Finding
+from cachesim.fuzz.shrink import shrink
+from cachesim.judge.judge import Judge
+
+BLOCK = 50             # conversations that a process works on before it reports
+SPREAD = 1 << 32       # conversation i of seed s is the integer s * SPREAD + i
+
+
+class Job(NamedTuple):
+    """Conversations first .. stop-1 of a seed, under a profile, as far as these properties go."""
+
+    profile: str
+    properties: tuple[str, ...]
+    models: tuple[str, ...]
+    seed: int
+    first: int
+    stop: int
+
+
+class Block(NamedTuple):
+    """What a job found: pairs of conversation and finding; conversations played; refused ones, which the simulator
+    does not model."""
+
+    found: list[tuple[int, Finding]]
+    played: int
+    refused: int
+
+
+@dataclass
+class Failure:
+    """Findings of one group: how many, the first conversation, and what became of it."""
+
+    first: int
+    finding: Finding
+    times: int = 1
+    small: Case | None = None
+
+
+@dataclass
+class Campaign:
+    """Everything that was found so far."""
+
+    profile: str
+    failures: dict[tuple[str, str], Failure] = field(default_factory=dict)
+    played: int = 0
+    refused: int = 0
+
+    def take(self, block: Block) -> None:
+        """Add what a job found."""
+        self.played += block.played
+        self.refused += block.refused
+        for number, finding in block.found:
+            known = self.failures.get(finding.group)
+            if known is None:
+                self.failures[finding.group] = Failure(number, finding)
+            else:
+                known.times += 1
+                if number < known.first:
+                    known.first, known.finding = number, finding
+
+
+def findings(case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge]) -> list[Finding]:
+    """What is wrong with one conversation. Raises BadInput for what the engine cannot do."""
+    one = played(case.scenario(profile), profile, judges)
+    if one.unset:
+        return []                       # its outcome depends on a number that nobody wrote: undecided
+    return [finding for name in properties for finding in PROPERTIES[name](one)]
+
+
+def work(job: Job) -> Block:
+    """Play the conversations of a job."""
+    judges: dict[str, Judge] = {}
+    found, refused = [], 0
+    engine = job.profile.partition("@")[0]
+    for i in range(job.first, job.stop):
+        number = job.seed * SPREAD + i
+        try:
+            case = draw_case(number, engine, job.models)
+            found += [(number, one) for one in findings(case, job.profile, job.properties, judges)]
+        except BadInput:
+            refused += 1
+    return Block(found, job.stop - job.first, refused)
+
+
+def blocks(profile: str, properties: Sequence[str], models: Sequence[str], seed: int, examples: int) -> list[Job]:
+    """The jobs of so many examples."""
+    return [Job(profile, tuple(properties), tuple(models), seed, first, min(first + BLOCK, examples))
+            for first in range(0, examples, BLOCK)]
+
+
+def run(todo: Sequence[Job], jobs: int) -> Iterator[Block]:
+    """The results in the order of the jobs, from so many processes."""
+    if jobs < 2:
+        yield from map(work, todo)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(work, todo)
+
+
+def shrunk(failure: Failure, profile: str, models: Sequence[str], examples: int = 1500) -> Failure:
+    """The failure with the smallest case of its group."""
+    engine = profile.partition("@")[0]
+    judges: dict[str, Judge] = {}
+    group = failure.finding.group
+
+    def fails(case: Case) -> bool:
+        try:
+            return any(one.group == group for one in findings(case, profile, (group[0],), judges))
+        except (BadInput, IndexError):
+            return False
+
+    small = shrink(draw_case(failure.first, engine, tuple(models)), fails, examples)
+    again: list[Any] = [one for one in findings(small, profile, (group[0],), judges) if one.group == group]
+    return Failure(failure.first, again[0] if again else failure.finding, failure.times, small)

@@ -1,0 +1,182 @@
+"""One conversation with one server: drawn from an integer, made smaller piece by piece, written as a scenario."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+from cachesim.errors import BadInput
+from cachesim.fuzz.clients import Clients, Said
+from cachesim.fuzz.rng import Rng
+from cachesim.fuzz.worlds import World, draw_world
+from cachesim.scenarios.options import filled
+from cachesim.scenarios.schema import Action, Scenario
+from cachesim.scenarios.steps import Asked, Pieces, check_asked, make_steps
+from cachesim.scenarios.words import Piece, span
+
+SYSTEM, TURN = "system", "user"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is asked of a server of this model with these options; ``seed`` it was drawn from."""
+
+    engine: str
+    model: str
+    server: Mapping[str, Any]
+    words: Mapping[str, int]
+    asked: tuple[Asked, ...]
+    seed: int
+
+    def scenario(self, profile: str) -> Scenario:
+        """The case as a scenario for one version. Raises BadInput where it cannot be one."""
+        words = {name: n for name, n in self.words.items() if n}
+        server = filled(dict(self.server), self.engine)
+        for one in self.asked:
+            if one.action is None:
+                check_asked(one, words)
+        return Scenario(
+            id=f"fuzz-{self.seed}", title=f"conversation {self.seed} of cachesim fuzz", source=("cachesim",), why="",
+            engine=self.engine, model=self.model, profiles=(profile,), server=server, words=words,
+            steps=make_steps(list(self.asked), words, server),
+        )
+
+    def given(self) -> dict[str, Any]:
+        """The options that are not the defaults of scenarios."""
+        return {name: value for name, value in self.server.items() if filled({}, self.engine)[name] != value}
+
+
+def draw_case(seed: int, engine: str, models: tuple[str, ...] = ()) -> Case:
+    """The conversation that an integer stands for; ``models`` narrows the choice of models."""
+    rng = Rng(seed, engine, *models)
+    world = draw_world(rng, engine, models)
+    drawer = _Drawer(rng, world, Clients(rng, world))
+    asked = drawer.all()
+    return Case(engine, world.model, world.server, drawer.clients.words, tuple(asked), seed)
+
+
+@dataclass
+class _Drawer:
+    """Draws one request after the other."""
+
+    rng: Rng
+    world: World
+    clients: Clients
+    saved: int = 0
+
+    def all(self) -> list[Asked]:
+        """Two to nine steps, six as a rule."""
+        found: list[Asked] = []
+        for _ in range(self.rng.one((2, 3, 4, 5, 6, 6, 7, 8, 9))):
+            if found and self.world.engine != "mlx_lm" and self.rng.chance(7):
+                found.append(self._action())
+            else:
+                found.append(self._request(found))
+        return found
+
+    def _action(self) -> Asked:
+        rng, slots = self.rng, int(self.world.server.get("parallel", 1))
+        do = rng.one(("save", "restore", "erase", "restart", "save"))
+        if do == "restore" and not self.saved:
+            do = "save"
+        if do == "restart":
+            return Asked((), action=Action("restart"))
+        file = ""
+        if do == "save":
+            self.saved += 1
+        if do in ("save", "restore"):
+            file = f"f{_letter(rng.below(self.saved))}" if do == "restore" else f"f{_letter(self.saved - 1)}"
+        return Asked((), action=Action(do, rng.below(slots), file))
+
+    def _request(self, before: list[Asked]) -> Asked:
+        rng = self.rng
+        chat = self._chat() if self.world.engine == "mlx_lm" and rng.chance(65) else ()
+        prompt: Pieces = () if chat else self.clients.prompt()
+        answer = (self.clients.word(rng.one((1, 1, 2, 3, 4, 6, 12))),)
+        self.clients.remember(Said(prompt or tuple(p for _, pieces in chat for p in pieces), answer, chat))
+        more: dict[str, Any] = {}
+        if before and before[-1].action is None and rng.chance(18):
+            more["together"], more["after"] = True, rng.one((0, 0, 0, 1, 2, 4))
+        if rng.chance(6):
+            more["cancel_after"] = rng.below(max(1, self.clients.size(answer)))
+        return Asked(prompt, answer, chat=chat, **self._flags(), **more)
+
+    def _flags(self) -> dict[str, Any]:
+        """What only one engine knows."""
+        rng, server = self.rng, self.world.server
+        flags: dict[str, Any] = {}
+        if self.world.engine == "mlx_lm":
+            if rng.chance(6):
+                flags["seed"] = True
+            if "draft_model" in server:
+                flags["draft_else"] = rng.below(int(server["num_draft_tokens"]) + 1)
+            return flags
+        if rng.chance(4):
+            flags["cache_prompt"] = False
+        if server.get("parallel", 1) > 1 and rng.chance(30):
+            flags["id_slot"] = rng.below(int(server["parallel"]))
+        if "spec_type" in server:
+            most = int(server["spec_draft_n_max"])
+            flags["drafts"] = tuple((d, rng.between(0, d)) for d in (rng.between(1, most) for _ in range(rng.below(3))))
+        return flags
+
+    def _chat(self) -> tuple[tuple[str, Pieces], ...]:
+        """Messages: a new chat, the next turn of an old one, its last message written anew, a tool's answer, a
+        repeat."""
+        rng, clients = self.rng, self.clients
+        chats = [one for one in clients.talks if one.chat]
+        move = rng.below(100)
+        if not chats or move < 30:
+            capitals = [name for name in clients.words if name.isupper()]
+            system: Pieces = (
+                (Piece(rng.one(capitals), False, None, None, None),) if capitals and rng.chance(60)
+                else (clients.word(rng.between(1, rng.one((4, 12, 40))), capital=True),)
+            )
+            return (*(((SYSTEM, system),) if rng.chance(80) else ()), (TURN, self._user()))
+        old = rng.one(chats)
+        if move < 60:
+            return (*old.chat, ("assistant", old.answer), (TURN, self._user()))
+        if move < 82:
+            return (*old.chat[:-1], (TURN, self._user()))
+        if move < 88:
+            return (*old.chat, ("tool", self._user()))
+        return old.chat
+
+    def _user(self) -> Pieces:
+        n = self.rng.one((0, 1, 2, 3, 5, 8, 13, 30))
+        return (self.clients.word(n),) if n else ()
+
+
+def _letter(n: int) -> str:
+    return "abcdefghijklmnopqrstuvwxyz"[n % 26]
+
+
+def fits(case: Case, profile: str) -> Scenario | None:
+    """The case as a scenario, None where it cannot be one."""
+    try:
+        return case.scenario(profile)
+    except BadInput:
+        return None
+
+
+def clipped(pieces: Pieces, words: Mapping[str, int]) -> Pieces:
+    """Pieces of words that have become shorter: slices end with their word, empty ones go."""
+    out = []
+    for piece in pieces:
+        n = words.get(piece.word, 0)
+        start = min(piece.start or 0, n)
+        stop = n if piece.stop is None else min(piece.stop, n)
+        if start < stop:
+            whole = start == 0 and stop == n
+            out.append(piece._replace(start=None if whole else start, stop=None if whole else stop))
+    return tuple(out)
+
+
+def tokens(case: Case) -> int:
+    """The longest request of a case, prompt and answer, without what a template adds."""
+    return max((_size(one, case.words) for one in case.asked if one.action is None), default=0)
+
+
+def _size(one: Asked, words: Mapping[str, int]) -> int:
+    texts = [one.prompt, *(pieces for _, pieces in one.chat)]
+    return sum(stop - start for pieces in texts for start, stop in (span(piece, words) for piece in pieces))

@@ -1,0 +1,118 @@
+"""A conversation is played, and what the properties ask about is noted on the way. Provenance only: no arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Mapping, NamedTuple
+
+from cachesim.engines.base import Answer, Request
+from cachesim.engines.registry import EngineKit
+from cachesim.engines.view import Stored
+from cachesim.events import Compared, Event, Log, Release
+from cachesim.judge.judge import Judge, Judged
+from cachesim.judge.verdict import Verdict
+from cachesim.scenarios.runner import play
+from cachesim.scenarios.schema import Action, Scenario, Step
+
+
+class Fact(NamedTuple):
+    """One step that is over. ``armed``: stored objects that are not what the server believes them to be; ``over``:
+    limits that are exceeded, in words."""
+
+    number: int
+    request: Request
+    answer: Answer
+    said: Verdict
+    state: Verdict
+    armed: tuple[tuple[Stored, Verdict], ...]
+    over: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Played:
+    """A conversation that is over. ``torn`` are removals that were refused and changed something all the same, or were
+    done and left something, in words; ``unset``: the server read a number that nobody wrote."""
+
+    scenario: Scenario
+    profile: str
+    log: Log
+    facts: list[Fact] = field(default_factory=list)
+    torn: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def unset(self) -> bool:
+        return any(isinstance(event, Compared) for event in self.log.events)
+
+
+class Notes:
+    """Watches a run. ``judge`` may be shared between conversations with one model."""
+
+    def __init__(self, played: Played, judges: dict[str, Judge]) -> None:
+        self.played, self.judges = played, judges
+        self.left: dict[int, tuple[Stored, bool]] = {}
+
+    def started(self, kit: EngineKit, server: Any, log: Log) -> None:
+        """A server has started."""
+        self.kit, self.server = kit, server
+        self.played.log = log
+        model = server.context.model
+        self.judge = self.judges.setdefault(f"{self.played.scenario.engine} {self.played.scenario.model}", Judge(model))
+        self._guard()
+        log.listener = self._hear
+
+    def _guard(self) -> None:
+        """Look before and after every removal."""
+        memory = getattr(self.server, "memory", None)
+        if memory is None:
+            return
+        inner = memory.seq_rm
+
+        def seq_rm(seq: int, p0: int, *rest: int) -> bool:
+            before = self.kit.held(self.server, seq)
+            ok = bool(inner(seq, p0, *rest))
+            after = self.kit.held(self.server, seq)
+            stop = rest[0] if rest else None
+            want = before if not ok else [p for p in before if p < p0 or (stop is not None and p >= stop)]
+            if after != want:
+                said = "done" if ok else "refused"
+                where = f"seq_rm({seq}, {p0}, {stop}) was {said}: {len(before)} rows before, {len(after)} after"
+                self.played.torn.append((len(self.played.log.marks) - 1, where))
+            return ok
+
+        memory.seq_rm = seq_rm
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, Release) and event.slot is not None and not self.server.slots[event.slot].child:
+            answer = self.server.slots[event.slot].task.answer
+            if answer.status == 200:
+                agrees = self.kit.agrees(self.server, Answer(answer.request, id_slot=event.slot))
+                self.left[answer.request] = self.kit.live(self.server, event.slot), agrees
+
+    def begins(self, number: int, step: Step) -> None:
+        """The step comes next: what it will ask for is evaluated coldly once, all prefixes with it."""
+        if self.judge.model is not None:
+            self.judge.cold((*step.request.prompt, *(step.request.forced or ())))
+
+    def answered(self, number: int, request: Request, answer: Answer) -> None:
+        """A request is answered."""
+        slot, agrees = self.left.pop(answer.request, (None, True))
+        judged: Judged = self.judge.judge(request, answer, slot, self.kit.kept(self.server))
+        if not (answer.done or answer.died):
+            judged.answer = Verdict(None, why="the request was never answered")
+        if not agrees:
+            judged.state = Verdict(False, "provenance", "the memory does not end where the slot's tokens end")
+        over = tuple(self.kit.over(self.server))
+        self.played.facts.append(
+            Fact(number, request, answer, judged.answer, judged.state, tuple(judged.armed), over)
+        )
+
+    def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
+        """A step that is no completion is done."""
+
+
+def played(scenario: Scenario, profile: str, judges: dict[str, Judge], table: Any | None = None) -> Played:
+    """Play a conversation. ``judges`` keeps cold runs between conversations; ``table`` replaces the profile's rules.
+    Raises BadInput for what the engine cannot do."""
+    one = Played(scenario, profile, Log())
+    play(scenario, profile, "provenance", Notes(one, judges), table)
+    return one

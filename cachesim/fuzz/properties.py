@@ -1,0 +1,133 @@
+"""What does a cache owe? Properties of one played conversation; each names what it found and the rule behind it.
+
+A finding carries a group: the property, the rule that settled what was reused, and what was wrong before. Findings of
+one group are one failure, however often it is met.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator, Mapping, NamedTuple
+
+from cachesim.events import Decided, SeqRm
+from cachesim.fuzz.facts import Fact, Played
+
+
+class Finding(NamedTuple):
+    """A property (``name``) does not hold: at this step, behind this rule, because of this; ``causes`` is how it came
+    about."""
+
+    name: str
+    step: int
+    rule: str
+    text: str
+    causes: tuple[str, ...] = ()
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """What makes two findings one failure."""
+        return self.name, self.rule
+
+
+Check = Callable[[Played], Iterator[Finding]]
+
+
+def warm_equals_cold(played: Played) -> Iterator[Finding]:
+    """Every answer, and the memory that it leaves, is that of a cold run. The first failure counts: others follow."""
+    for at, fact in enumerate(played.facts):
+        if fact.answer.died:
+            return
+        wrong = next((one for one in (fact.said, fact.state) if one.holds is False), None)
+        if wrong is not None:
+            rule = " ".join((fact.answer.deciding or "nothing reused", *_first_armed(played, at)[:1]))
+            yield Finding("warm-equals-cold", fact.number, rule, wrong.why, _causes(played, at))
+            return
+
+
+def stored_equals_cold(played: Played) -> Iterator[Finding]:
+    """Every checkpoint and every stored conversation is what a cold run of its tokens would have left there."""
+    for at, fact in enumerate(played.facts):
+        for stored, verdict in fact.armed:
+            if verdict.holds is False:
+                rule = " ".join((stored.kind, _made_by(played, fact)))
+                text = f"{stored.kind} of {len(stored.tokens)} tokens: {verdict.why}"
+                yield Finding("stored-equals-cold", fact.number, rule, text, _causes(played, at))
+                return
+
+
+def survives(played: Played) -> Iterator[Finding]:
+    """No request ends the server."""
+    for fact in played.facts:
+        if fact.answer.died:
+            yield Finding("survives", fact.number, fact.answer.error.partition(":")[0], fact.answer.error)
+            return
+
+
+def seq_rm_atomic(played: Played) -> Iterator[Finding]:
+    """A removal that is refused changes nothing; one that is done leaves nothing of its range."""
+    for step, text in played.torn[:1]:
+        yield Finding("seq-rm-atomic", step, "seq_rm", text)
+
+
+def accounting(played: Played) -> Iterator[Finding]:
+    """Tokens found and tokens evaluated make up the prompt; no more is evaluated than a cold run would."""
+    for fact in played.facts:
+        answer, n = fact.answer, len(fact.request.prompt)
+        if answer.status != 200 or answer.died or answer.cancelled or answer.truncated or not answer.done:
+            continue
+        if answer.cache_n + answer.prompt_n != n or answer.prompt_n > n:
+            text = f"{answer.cache_n} found and {answer.prompt_n} evaluated of {n}"
+            yield Finding("accounting", fact.number, answer.deciding, text)
+            return
+
+
+def limits(played: Played) -> Iterator[Finding]:
+    """What the flags allow at most is not exceeded when a request is over."""
+    for fact in played.facts:
+        for text in fact.over[:1]:
+            yield Finding("limits", fact.number, text.split(" ")[-5], text)
+            return
+
+
+PROPERTIES: Mapping[str, Check] = {
+    "warm-equals-cold": warm_equals_cold,
+    "stored-equals-cold": stored_equals_cold,
+    "survives": survives,
+    "seq-rm-atomic": seq_rm_atomic,
+    "accounting": accounting,
+    "limits": limits,
+}
+"""Those that one run can tell."""
+
+
+def _first_armed(played: Played, at: int) -> tuple[str, ...]:
+    """Kind of the first stored object that was wrong, and the step behind which it was; () = there was none."""
+    for fact in played.facts[: at + 1]:
+        for stored, verdict in fact.armed:
+            if verdict.holds is False:
+                return stored.kind, str(fact.number)
+    return ()
+
+
+def _made_by(played: Played, fact: Fact) -> str:
+    """The rule that last decided to make or to keep a stored object in this step."""
+    words = ("CKPT-CREATE", "CKPT-RESTORE", "PC-SAVE", "PC-LOAD", "-LRU-PRESENT", "SLOT-RESTORE")
+    found = ""
+    for event in played.log.of(fact.number):
+        if isinstance(event, Decided) and event.value and any(word in event.rule for word in words):
+            found = event.rule
+    return found or fact.answer.deciding
+
+
+def _causes(played: Played, at: int) -> tuple[str, ...]:
+    """How it came about, step by step: what was reused by which rule, what was refused, what was wrong behind it."""
+    out = []
+    for fact in played.facts[: at + 1]:
+        answer = fact.answer
+        out.append(f"request {fact.number}: {answer.cache_n} of {len(fact.request.prompt)} tokens reused"
+                   f" by {answer.deciding or 'no rule'}")
+        out += [f"  seq_rm({e.seq}, {e.p0}) refused" for e in played.log.of(fact.number)
+                if isinstance(e, SeqRm) and not e.ok]
+        out += [f"  left a {stored.kind} of {len(stored.tokens)} tokens that is wrong: {verdict.why}"
+                for stored, verdict in fact.armed[:2] if verdict.holds is False]
+    wrong = [one.why for one in (played.facts[at].said, played.facts[at].state) if one.holds is False]
+    return (*out[-12:], *(f"  wrong: {why}" for why in wrong))

@@ -1,0 +1,148 @@
+"""A failing case is made smaller: fewer steps, shorter words, fewer options. Hypothesis does the shrinking.
+
+The case becomes a row of integers, of which smaller ones mean less: which steps stay, which options, how long each word
+is. Hypothesis is handed the row as a failure that it knows from before, and shrinks it while the same group of findings
+shows. A rerun with the same case gives the same result.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Callable, Iterable, NamedTuple
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.database import ExampleDatabase, choices_to_bytes
+
+from cachesim.fuzz.case import Case, clipped
+from cachesim.scenarios.options import filled
+from cachesim.scenarios.steps import Asked
+
+Fails = Callable[[Case], bool]
+_FLAGS = ("cache_prompt", "id_slot", "cancel_after", "drafts", "draft_else", "together", "seed")
+"""What a request may do without, in the order in which it is tried."""
+
+
+class Row(NamedTuple):
+    """A case as integers: steps that stay, flags that stay (per step and kind), options that stay, lengths of words."""
+
+    steps: tuple[int, ...]
+    flags: tuple[int, ...]
+    options: tuple[int, ...]
+    words: tuple[int, ...]
+
+    @property
+    def flat(self) -> tuple[int, ...]:
+        return (*self.steps, *self.flags, *self.options, *self.words)
+
+
+class _Known(ExampleDatabase):
+    """A database that knows one failure, of whatever is asked. A choice too many stands behind it: what is replayed to
+    the last choice counts as shrunk already."""
+
+    def __init__(self, choices: Iterable[int]) -> None:
+        super().__init__()
+        self.blob = choices_to_bytes((*choices, 0))
+
+    def fetch(self, key: bytes) -> Iterable[bytes]:
+        return [self.blob]
+
+    def save(self, key: bytes, value: bytes) -> None: ...
+
+    def delete(self, key: bytes, value: bytes) -> None: ...
+
+
+def whole(case: Case) -> Row:
+    """The row of a case as it is: everything stays."""
+    return Row(
+        tuple(1 for _ in case.asked),
+        tuple(int(_has(one, flag)) for one in case.asked for flag in _FLAGS),
+        tuple(1 for _ in case.given()),
+        tuple(case.words.values()),
+    )
+
+
+def _has(one: Asked, flag: str) -> bool:
+    return bool(getattr(one, flag) != getattr(Asked(()), flag))
+
+
+def reduced(case: Case, row: Row) -> Case:
+    """The case with only what the row lets stay."""
+    words = dict(zip(case.words, row.words, strict=True))
+    kept = [name for name, stays in zip(case.given(), row.options, strict=True) if stays]
+    server = {**filled({}, case.engine), **{name: case.server[name] for name in kept}}
+    asked: list[Asked] = []
+    width = len(_FLAGS)
+    for i, (one, stays) in enumerate(zip(case.asked, row.steps, strict=True)):
+        if not stays:
+            continue
+        if one.action is None:
+            flags = dict(zip(_FLAGS, row.flags[i * width : (i + 1) * width], strict=True))
+            one = _smaller(one, flags, words)
+            if not asked or asked[-1].action is not None:
+                one = one._replace(together=False, after=0)
+            if not one.prompt and not one.chat:
+                continue
+        asked.append(one)
+    used = {piece.word for one in asked for pieces in (one.prompt, one.answer or (), *(p for _, p in one.chat))
+            for piece in pieces}
+    return replace(case, server=server, words={name: n for name, n in words.items() if name in used},
+                   asked=tuple(asked))
+
+
+def _smaller(one: Asked, flags: dict[str, int], words: dict[str, int]) -> Asked:
+    """One request without the flags that go, and with shorter words."""
+    plain = Asked(())
+    gone: dict[str, Any] = {flag: getattr(plain, flag) for flag, stays in flags.items() if not stays}
+    if not flags["together"]:
+        gone["after"] = 0
+    answer = clipped(one.answer or (), words)
+    one = one._replace(
+        prompt=clipped(one.prompt, words), answer=answer or None,
+        chat=tuple((role, clipped(pieces, words)) for role, pieces in one.chat), **gone,
+    )
+    if one.cancel_after is not None and one.cancel_after >= sum(_length(p, words) for p in answer):
+        return one._replace(cancel_after=None)
+    return one
+
+
+def _length(piece: Any, words: dict[str, int]) -> int:
+    return int((words[piece.word] if piece.stop is None else piece.stop) - (piece.start or 0))
+
+
+def shrink(case: Case, fails: Fails, examples: int = 2000) -> Case:
+    """The smallest case that ``fails``, as far as so many tries go. The given one must fail; it is returned if nothing
+    smaller does."""
+    top = whole(case)
+    places = [i for i, most in enumerate(top.flat) if most]         # where there is nothing to choose nothing is drawn
+    best = [case]
+    tried: dict[tuple[int, ...], bool] = {}
+
+    @settings(database=_Known(top.flat[i] for i in places), max_examples=examples,
+              phases=(Phase.reuse, Phase.shrink), deadline=None,
+              derandomize=False, suppress_health_check=list(HealthCheck), print_blob=False)
+    @given(st.tuples(*(st.integers(0, top.flat[i]) for i in places)))
+    def smaller(drawn: tuple[int, ...]) -> None:
+        flat = tuple(dict(zip(places, drawn, strict=True)).get(i, 0) for i in range(len(top.flat)))
+        if flat not in tried:
+            tried[flat] = len(tried) < examples and fails(reduced(case, _row(top, flat)))
+        if tried[flat]:
+            best[0] = reduced(case, _row(top, flat))
+            raise _Failed
+
+    with suppress(_Failed):
+        smaller()
+    return best[0]
+
+
+class _Failed(Exception):
+    """The finding is still there."""
+
+
+def _row(like: Row, flat: tuple[int, ...]) -> Row:
+    parts, at = [], 0
+    for part in like:
+        parts.append(flat[at : at + len(part)])
+        at += len(part)
+    return Row(*parts)

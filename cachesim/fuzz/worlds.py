@@ -1,0 +1,108 @@
+"""Which server does a conversation meet? Models and flags, the corners among them, and the lengths at which things
+happen."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple
+
+from cachesim.fuzz.rng import Rng
+
+MODELS: Mapping[str, tuple[str, ...]] = {
+    "llama_cpp": ("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "SS", "CA", "HH", "G W8", "C W8"),
+    "ik_llama": ("A", "W8 A", "GA", "GGGA", "GGA+M", "A+M"),
+    "mlx_lm": ("A", "AA", "W8 A", "GA", "GGGA", "S", "CA", "H", "W8 G"),
+}
+"""Small models of every kind of memory: attention A, windows W, recurrent S, hybrids, hybrids with windows."""
+
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "A": ("A", "AA"), "W": ("W8 A", "W8 W8"), "R": ("S", "SS"), "H": ("GA", "GGGA", "CA", "HH"),
+    "HW": ("G W8", "C W8", "W8 G"), "M": ("GGA+M", "A+M"),
+}
+"""Classes by which a search can be narrowed."""
+
+
+class World(NamedTuple):
+    """A server. ``edges``: lengths in tokens around which prompts are drawn more often than elsewhere; ``most``: the
+    longest prompt that it takes."""
+
+    engine: str
+    model: str
+    server: Mapping[str, Any]
+    edges: tuple[int, ...]
+    most: int
+
+
+def draw_world(rng: Rng, engine: str, models: tuple[str, ...] = ()) -> World:
+    """A server of this engine; ``models`` narrows the choice."""
+    known = MODELS[engine]
+    model = rng.one([one for one in models if one in known] or known)
+    return {"llama_cpp": _llama_cpp, "ik_llama": _ik_llama, "mlx_lm": _mlx_lm}[engine](rng, model)
+
+
+def _sizes(rng: Rng) -> tuple[int, int]:
+    """n_batch and n_ubatch: often small, so that few tokens make many of them."""
+    ubatch = rng.one((512, 64, 64, 16, 16, 4, 2, 1))
+    return max(ubatch, rng.one((512, 64, 64, 32, 8, 2))), ubatch
+
+
+def _llama_cpp(rng: Rng, model: str) -> World:
+    batch, ubatch = _sizes(rng)
+    server: dict[str, Any] = {"batch_size": batch, "ubatch_size": ubatch, "ctx_size": rng.one((512, 1024, 1024, 2048))}
+    if rng.chance(40):
+        server["parallel"] = rng.one((2, 2, 3))
+        server["kv_unified"] = rng.chance(50)
+        server["slot_prompt_similarity"] = rng.one((0.0, 0.1, 0.5))
+    if rng.chance(40):
+        server["ctx_checkpoints"] = rng.one((0, 1, 2, 3))
+    if rng.chance(60):
+        server["checkpoint_min_step"] = rng.one((0, 2, 8, 32, 8192))
+    if rng.chance(40):
+        server["cache_ram"] = rng.one((0, 0, 1, -1))
+    if rng.chance(15):
+        server["swa_full"] = True
+    if rng.chance(10):
+        server["cache_reuse"] = rng.one((1, 4, 16))
+    if rng.chance(15):
+        server["spec_type"], server["spec_draft_n_max"] = "ngram-simple", rng.one((1, 2, 4))
+    edges = (1, 4, 5, 8, ubatch, batch, 64, 256, 512)
+    return World("llama_cpp", model, server, edges, server["ctx_size"] // server.get("parallel", 1) - 16)
+
+
+def _ik_llama(rng: Rng, model: str) -> World:
+    batch, ubatch = _sizes(rng)
+    server: dict[str, Any] = {"batch_size": batch, "ubatch_size": ubatch, "ctx_size": rng.one((128, 512, 1024, 2048))}
+    if rng.chance(30):
+        server["parallel"] = 2
+    if rng.chance(40):
+        server["ctx_checkpoints"] = rng.one((0, 1, 2, 3))
+    if rng.chance(60):
+        server["ctx_checkpoints_interval"] = rng.one((0, 8, 16, 64, 512))
+        server["ctx_checkpoints_tolerance"] = rng.one((0, 1, 5, 5))
+    if rng.chance(40):
+        server["cache_ram"] = rng.one((0, 0, 1))
+    if rng.chance(30):
+        server["cache_ram_similarity"] = rng.one((0.0, 0.5, 1.0))
+    if rng.chance(20):
+        server["context_shift"] = True
+    if "+M" in model:
+        server["spec_type"], server["spec_draft_n_max"] = "mtp", rng.one((1, 2, 4))
+    edges = (1, 4, 5, 6, ubatch, batch, server.get("ctx_checkpoints_interval", 512))
+    room = server["ctx_size"] // server.get("parallel", 1)
+    return World("ik_llama", model, server, edges, room - 8 if not rng.chance(10) else room + 40)
+
+
+def _mlx_lm(rng: Rng, model: str) -> World:
+    step = rng.one((2048, 2048, 64, 8, 3, 1))
+    server: dict[str, Any] = {"prefill_step_size": step, "template": rng.one(("plain", "plain", "reasoning", "terse"))}
+    server["thinking"] = rng.chance(40)
+    if rng.chance(40):
+        server["prompt_cache_size"] = rng.one((1, 2, 4))
+    if rng.chance(20):
+        server["prompt_cache_bytes"] = rng.one((20_000, 200_000))
+    if rng.chance(30):
+        server["prompt_concurrency"], server["decode_concurrency"] = rng.one((1, 2)), rng.one((1, 2, 4))
+    if rng.chance(12):
+        server["draft_model"], server["num_draft_tokens"] = "A", rng.one((1, 2, 3))
+    if rng.chance(20):
+        server["snapshot_interval"] = rng.one((8, 32))
+    return World("mlx_lm", model, server, (1, 2, 3, 8, 11, step), 400)
