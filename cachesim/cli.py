@@ -24,6 +24,7 @@ COMMANDS = {
     "explain": ("explain", "explain a rule and name its source"),
     "profiles": ("profiles", "list, show or compare rule sets"),
     "bisect": ("bisect", "find the version, and the rule in it, that changed the outcome"),
+    "fuzz": ("fuzz", "search for conversations that break a property"),
     "replay": ("replay", "compare the simulator with recorded traces of real servers"),
 }
 """Sub-command -> its module in cachesim.commands, and its line of help."""

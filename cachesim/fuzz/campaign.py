@@ -10,14 +10,19 @@ from dataclasses import dataclass, field
 from typing import Any, Iterator, NamedTuple, Sequence
 
 from cachesim.errors import BadInput
+from cachesim.fuzz.bills import BILLS, monotone
 from cachesim.fuzz.case import Case, draw_case
 from cachesim.fuzz.facts import played
 from cachesim.fuzz.properties import PROPERTIES, Finding
 from cachesim.fuzz.shrink import shrink
 from cachesim.judge.judge import Judge
+from cachesim.judge.run import run_judged
 
 BLOCK = 50             # conversations that a process works on before it reports
 SPREAD = 1 << 32       # conversation i of seed s is the integer s * SPREAD + i
+
+
+ALL = (*PROPERTIES, *BILLS, "monotone")
 
 
 class Job(NamedTuple):
@@ -75,10 +80,19 @@ class Campaign:
 
 def findings(case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge]) -> list[Finding]:
     """What is wrong with one conversation. Raises BadInput for what the engine cannot do."""
-    one = played(case.scenario(profile), profile, judges)
-    if one.unset:
-        return []                       # its outcome depends on a number that nobody wrote: undecided
-    return [finding for name in properties for finding in PROPERTIES[name](one)]
+    scenario = case.scenario(profile)
+    found: list[Finding] = []
+    if plain := [name for name in properties if name in PROPERTIES]:
+        one = played(scenario, profile, judges)
+        if one.unset:
+            return []                       # its outcome depends on a number that nobody wrote: undecided
+        found += [finding for name in plain for finding in PROPERTIES[name](one)]
+    if bills := [name for name in properties if name in BILLS]:
+        run = run_judged(scenario, profile, "provenance")
+        found += [finding for name in bills for finding in BILLS[name](run)]
+    if "monotone" in properties:
+        found += monotone(scenario, profile)
+    return found
 
 
 def work(job: Job) -> Block:
@@ -96,10 +110,12 @@ def work(job: Job) -> Block:
     return Block(found, job.stop - job.first, refused)
 
 
-def blocks(profile: str, properties: Sequence[str], models: Sequence[str], seed: int, examples: int) -> list[Job]:
-    """The jobs of so many examples."""
-    return [Job(profile, tuple(properties), tuple(models), seed, first, min(first + BLOCK, examples))
-            for first in range(0, examples, BLOCK)]
+def blocks(
+    profile: str, properties: Sequence[str], models: Sequence[str], seed: int, stop: int, start: int = 0
+) -> list[Job]:
+    """The jobs of the conversations start .. stop-1 of a seed."""
+    return [Job(profile, tuple(properties), tuple(models), seed, first, min(first + BLOCK, stop))
+            for first in range(start, stop, BLOCK)]
 
 
 def run(todo: Sequence[Job], jobs: int) -> Iterator[Block]:

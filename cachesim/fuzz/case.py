@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from cachesim.errors import BadInput
 from cachesim.fuzz.clients import Clients, Said
 from cachesim.fuzz.rng import Rng
 from cachesim.fuzz.worlds import World, draw_world
@@ -151,14 +150,6 @@ def _letter(n: int) -> str:
     return "abcdefghijklmnopqrstuvwxyz"[n % 26]
 
 
-def fits(case: Case, profile: str) -> Scenario | None:
-    """The case as a scenario, None where it cannot be one."""
-    try:
-        return case.scenario(profile)
-    except BadInput:
-        return None
-
-
 def clipped(pieces: Pieces, words: Mapping[str, int]) -> Pieces:
     """Pieces of words that have become shorter: slices end with their word, empty ones go."""
     out = []
@@ -172,7 +163,7 @@ def clipped(pieces: Pieces, words: Mapping[str, int]) -> Pieces:
     return tuple(out)
 
 
-def tokens(case: Case) -> int:
+def longest(case: Case) -> int:
     """The longest request of a case, prompt and answer, without what a template adds."""
     return max((_size(one, case.words) for one in case.asked if one.action is None), default=0)
 

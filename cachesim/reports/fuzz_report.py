@@ -1,0 +1,50 @@
+"""How does a campaign look? A line of counts, a table of distinct failures, then each with its case and its causes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+Data = dict[str, Any]
+
+
+def fuzz_report(data: Data) -> RenderableType:
+    """Everything about a campaign, within 80 columns."""
+    found = data["failures"]
+    head = Text.assemble((data["profile"], "cyan"), f"  seed {data['seed']}, {data['examples']} conversations")
+    if data["refused"]:
+        head.append(f", {data['refused']} of them not modelled")
+    if not found:
+        return Group(head, Text(f"nothing found for {', '.join(data['properties'])}", "bold green"))
+    return Group(head, _table(found), *(_case(i, one) for i, one in enumerate(found, 1)),
+                 Text(f"{len(found)} distinct failures", "bold red"))
+
+
+def _table(found: list[Data]) -> Table:
+    table = Table(box=None, padding=(0, 1), header_style="dim", expand=False)
+    table.add_column("#", justify="right")
+    table.add_column("times", justify="right")
+    table.add_column("property", no_wrap=True)
+    table.add_column("rule", overflow="fold")
+    for i, one in enumerate(found, 1):
+        table.add_row(str(i), str(one["times"]), Text(one["property"]), Text(one["rule"]))
+    return table
+
+
+def _case(number: int, one: Data) -> Text:
+    out = Text(f"\n{number}  {one['property']}: {one['text']}\n", "bold red")
+    if "line" in one:
+        flags = "".join(f" --set {name}={_flag(value)}" for name, value in one["server"].items())
+        out.append(f"   {one['line']}\n", "bold")
+        out.append(f"   --model '{one['model']}'{flags}\n", "")
+    for cause in one["causes"]:
+        out.append(f"   {cause}\n", "dim")
+    return out
+
+
+def _flag(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
