@@ -73,7 +73,7 @@ def _tell(data: dict[str, Any], as_json: bool, folder: Path | None) -> None:
         if "toml" not in one:
             continue
         if folder is not None:
-            file = folder / f"fuzz-{one['conversation']}.toml"
+            file = folder / f"{one['id']}.toml"
             file.write_text(one["toml"], encoding="utf-8")
             complain(f"{file} written")
         elif not as_json:

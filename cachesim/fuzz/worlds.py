@@ -21,6 +21,9 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 """Classes by which a search can be narrowed."""
 
 
+MANY = 48              # micro-batches of a prompt, at most: more of the same cost time and show nothing new
+
+
 class World(NamedTuple):
     """A server. ``edges``: lengths in tokens around which prompts are drawn more often than elsewhere; ``most``: the
     longest prompt that it takes."""
@@ -41,7 +44,7 @@ def draw_world(rng: Rng, engine: str, models: tuple[str, ...] = ()) -> World:
 
 def _sizes(rng: Rng) -> tuple[int, int]:
     """n_batch and n_ubatch: often small, so that few tokens make many of them."""
-    ubatch = rng.one((512, 64, 64, 16, 16, 4, 2, 1))
+    ubatch = rng.one((512, 512, 64, 64, 16, 4, 2, 1))
     return max(ubatch, rng.one((512, 64, 64, 32, 8, 2))), ubatch
 
 
@@ -65,7 +68,8 @@ def _llama_cpp(rng: Rng, model: str) -> World:
     if rng.chance(15):
         server["spec_type"], server["spec_draft_n_max"] = "ngram-simple", rng.one((1, 2, 4))
     edges = (1, 4, 5, 8, ubatch, batch, 64, 256, 512)
-    return World("llama_cpp", model, server, edges, server["ctx_size"] // server.get("parallel", 1) - 16)
+    room = server["ctx_size"] // server.get("parallel", 1) - 16
+    return World("llama_cpp", model, server, edges, min(room, MANY * ubatch))
 
 
 def _ik_llama(rng: Rng, model: str) -> World:
@@ -88,7 +92,8 @@ def _ik_llama(rng: Rng, model: str) -> World:
         server["spec_type"], server["spec_draft_n_max"] = "mtp", rng.one((1, 2, 4))
     edges = (1, 4, 5, 6, ubatch, batch, server.get("ctx_checkpoints_interval", 512))
     room = server["ctx_size"] // server.get("parallel", 1)
-    return World("ik_llama", model, server, edges, room - 8 if not rng.chance(10) else room + 40)
+    room = room - 8 if not rng.chance(10) else room + 40
+    return World("ik_llama", model, server, edges, min(room, MANY * ubatch))
 
 
 def _mlx_lm(rng: Rng, model: str) -> World:
@@ -105,4 +110,4 @@ def _mlx_lm(rng: Rng, model: str) -> World:
         server["draft_model"], server["num_draft_tokens"] = "A", rng.one((1, 2, 3))
     if rng.chance(20):
         server["snapshot_interval"] = rng.one((8, 32))
-    return World("mlx_lm", model, server, (1, 2, 3, 8, 11, step), 400)
+    return World("mlx_lm", model, server, (1, 2, 3, 8, 11, step), min(400, MANY * step))

@@ -127,7 +127,8 @@ def test_a_cold_run_is_made_once_for_every_speaker(monkeypatch):
     monkeypatch.setattr(module, "cold", lambda *args, **more: made.append(args) or real(*args, **more))
     judge = Judge(model())
     assert judge.cold(HELD, (9,)) is judge.cold(HELD, (), 4)
-    judge.cold(PROMPT)
+    assert judge.cold(PROMPT) is judge.cold(HELD)          # provenance of a prefix does not depend on what follows
+    judge.cold((1, *HELD))
     assert len(made) == 2
 
 
