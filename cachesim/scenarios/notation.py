@@ -3,7 +3,7 @@
 ``S40.A60/B80/S.C50>r4@1``: requests separated by ``/``, words by dots, a word with its length at first use.
 After a prompt, in this order: ``>r4`` the forced answer, or ``>3`` three tokens of the sampler; ``!`` sends
 cache_prompt = false; ``@1`` asks for slot 1. ``|`` before a word: a user message starts here. ``W[2:9]`` is a
-part of a word.
+part of a word. ``s:S40+u:A60`` is a chat, of a system and a user message (``a`` assistant, ``t`` tool).
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import Iterator, Mapping
 
 from cachesim.errors import BadInput
 from cachesim.scenarios.options import check_model, filled
-from cachesim.scenarios.schema import DEFAULT_PROFILE, Option, Scenario
+from cachesim.scenarios.schema import DEFAULT_PROFILE, ROLES, Option, Scenario
 from cachesim.scenarios.steps import Asked, check_asked, make_steps
 from cachesim.scenarios.words import Piece, check_word, parse_pieces
 
+ROLE_OF = {role[0]: role for role in ROLES}
 _STEP = re.compile(r"([^>!@{]*)(?:>([^>!@{]*))?(!)?(?:@([0-9]{1,9}))?")
 
 
@@ -40,7 +41,7 @@ def from_line(
         profiles=profiles,
         server=filled(server or {}, profiles[0].partition("@")[0]),
         words=words,
-        steps=make_steps(asked, words),
+        steps=make_steps(asked, words, filled(server or {}, profiles[0].partition("@")[0])),
     )
 
 
@@ -65,8 +66,10 @@ def _asked(text: str) -> Asked:
         raise BadInput(f"{text!r} cannot be read (a request is WORDS, then >ANSWER, ! and @SLOT in this order)")
     prompt, answer, bang, slot = match.groups()
     sampled = int(answer) if re.fullmatch("[0-9]{1,9}", answer or "") else None
+    chat = _chat(prompt)
     return Asked(
-        prompt=parse_pieces(prompt),
+        prompt=() if chat else parse_pieces(prompt),
+        chat=chat,
         answer=None if answer is None or sampled is not None else parse_pieces(answer),
         n_predict=sampled,
         cache_prompt=bang is None,
@@ -74,8 +77,23 @@ def _asked(text: str) -> Asked:
     )
 
 
+def _chat(text: str) -> tuple[tuple[str, tuple[Piece, ...]], ...]:
+    """The messages of a chat, () for anything else."""
+    found = []
+    if not re.match(r"\s*[a-z]+:", text):
+        return ()
+    for message in text.split("+"):
+        role, _, content = message.strip().partition(":")
+        if role not in ROLE_OF:
+            raise BadInput(f"{role!r} is no role", hint=", ".join(f"{k} {v}" for k, v in ROLE_OF.items()))
+        found.append((ROLE_OF[role], parse_pieces(content) if content.strip() else ()))
+    return tuple(found)
+
+
 def _pieces(asked: Asked) -> Iterator[Piece]:
     yield from asked.prompt
+    for _, pieces in asked.chat:
+        yield from pieces
     yield from asked.answer or ()
 
 
@@ -101,10 +119,10 @@ def to_line(scenario: Scenario) -> str:
 
     def sized(match: re.Match[str]) -> str:
         word = match[0]
-        if word in seen or word.startswith("{"):
+        if word in seen or word[0] == "{" or word[-1] == ":":
             return word
         seen.add(word)
         return f"{word}{scenario.words[word]}"
 
     texts = (f"{{{step.text}}}" if step.action else step.text for step in scenario.steps)
-    return "/".join(re.sub(r"\{[^}]*\}|[A-Za-z_]+", sized, text) for text in texts)
+    return "/".join(re.sub(r"\{[^}]*\}|[a-z]:(?!\d)|[A-Za-z_]+", sized, text) for text in texts)

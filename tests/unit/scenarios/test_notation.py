@@ -138,3 +138,16 @@ def test_any_text_is_read_or_refused(line):
         assert "\n" not in str(bad)
     else:
         assert from_line(repr(scenario)) == scenario
+
+
+def test_a_chat_is_read_back_and_goes_through_the_template():
+    line = "s:S2+u:a3>r2/s:S+u:a+a:r+u:b1/u:"
+    scenario = from_line(line, model="A", profiles=("mlx_lm@head",), server={"thinking": True})
+    assert repr(scenario) == line
+    assert [len(step.request.prompt) for step in scenario.steps] == [20, 33, 10]
+    assert [role for role, _ in scenario.steps[1].request.messages] == ["system", "user", "assistant", "user"]
+
+
+def test_an_unknown_role_is_named():
+    with pytest.raises(BadInput, match="'x' is no role"):
+        from_line("x:S2", model="A", profiles=("mlx_lm@head",))
