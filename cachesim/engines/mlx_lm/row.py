@@ -41,13 +41,20 @@ class Row:
     next: int = -1                  # the token that was sampled last and is not fed yet
     n_gen: int = 0                  # tokens returned
     busy: bool = True
-    stop: bool = False              # its client has gone
+    stop: bool = False              # its client has gone, and whoever serves it alone has noticed
     left: list[Any] | None = None
     child: bool = False             # never: there are no further completions
 
     @property
     def request(self) -> Request:
         return self.task.request
+
+    @property
+    def hung_up(self) -> bool:
+        """Has the client gone? ``cancel_at`` counts what a slot would hold, which has not evaluated the last token of
+        an answer; a row has, so that it holds one more by then."""
+        at = self.request.cancel_at
+        return at is not None and len(self.tokens) > at
 
     def take(self, n: int) -> Tokens:
         """The first n tokens of the present segment, which are fed now; an emptied segment goes."""
