@@ -30,7 +30,7 @@ class Task:
 class Row:
     """A row of a batch, or the one request that is served alone. Rows are numbered as they come and stay in the
     server's list when they are done. ``tokens`` are those its caches are believed to hold; ``segments`` and ``types``
-    what is left to feed, and to store; ``left`` what its caches were when it ended, for whoever looks."""
+    what is left to feed, and to store; ``left`` what its caches were, for whoever listens at the moment it ends."""
 
     id: int
     task: Task
