@@ -148,8 +148,8 @@ def test_states_of_another_number_of_rows_do_not_fit():
 
 
 def test_5_7_zeros_enter_the_rows_of_pr1006b():
-    """Found: 14. Users of 2 and 6 tokens: pc is 11, so the first row loses 4 tokens of its prefix, then 4 zeros and its 7
-    tokens go in, all but the last twice."""
+    """Found: 14. Users of 2 and 6 tokens: pc is 11, so the first row loses 4 tokens of its prefix; then 4 zeros and its
+    7 tokens go in, all but the last twice."""
     one = server("pr1006b")
     burst(one, chat(system(), user(3)))
     assert keys(one) == {"normal": [25], "checkpoint": [14]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from cachesim.engines.mlx_lm import BESIDE, LINE, PROFILES, changes, mixed
@@ -12,7 +14,8 @@ def changed(old, new):
 
 
 def test_every_row_of_the_specification_has_a_profile():
-    names = ("base923 pr923 pr929 v911 base1006 pr999 pr1006a pr1006b pr1006c m1019 m1072 v0.31.3 head 0.32.2").split()
+    older = {"base923", "pr923", "pr929", "v911", "base1006", "pr999", "pr1006a", "pr1006b", "pr1006c", "m1019"}
+    names = older | {"m1072", "v0.31.3", "head", "0.32.2"}
     assert set(PROFILES) == {f"mlx_lm@{name}" for name in names}
     assert {*LINE, *BESIDE} == set(PROFILES)
 
@@ -54,11 +57,11 @@ def test_a_proposal_answers_for_its_own_rules():
 
 
 def test_every_change_of_the_line_has_a_source():
-    for old, new in zip(LINE, LINE[1:], strict=False):
+    for old, new in pairwise(LINE):
         assert all(one.source for one in changes(PROFILES[old], PROFILES[new])), (old, new)
 
 
-@pytest.mark.parametrize("old, new", list(zip(LINE, LINE[1:], strict=False)))
+@pytest.mark.parametrize("old, new", list(pairwise(LINE)))
 def test_with_all_fields_mixed_in_the_older_is_the_newer(old, new):
     both = mixed(PROFILES[old], PROFILES[new], [one.field for one in changes(PROFILES[old], PROFILES[new])])
     assert changes(both, PROFILES[new]) == []
