@@ -27,7 +27,7 @@ from cachesim.judge.judge import Judge
 from tests.peers.bursts import Talk, possible, world
 
 BURSTS = 6
-FEW, MANY = 4, 100
+FEW, MANY = 4, 40
 
 OLD = ("m1019", "base1006", "pr999", "v911", "pr1006a", "pr1006b", "pr1006c")     # with one checkpoint for a group
 BARE = ("pr923", "pr929")                                                        # keys without suffix and answer
@@ -142,7 +142,7 @@ def test_nothing_is_broken_that_the_table_does_not_name(model, profile):
 @pytest.mark.parametrize("model, profile", CASES)
 def test_everything_is_broken_that_the_table_names(model, profile):
     found, looked = kinds(f"mlx_lm@{profile}", model, range(MANY))
-    assert found == TABLE[model].get(profile, set()) and looked > 3000
+    assert found == TABLE[model].get(profile, set()) and looked > 1000
 
 
 @pytest.mark.parametrize("profile", ["base923", "base1006", "m1072", "head", "0.32.2"])
