@@ -27,9 +27,9 @@ class Machine:
         """One forward pass over rows of equal length."""
         return forward(self.model, self.kind.spec, caches, tokens)
 
-    def speak(self, row: Row, said: Hidden, held: Sequence[int] | None = None) -> None:
+    def speak(self, row: Row, said: Hidden) -> None:
         """The row's next token."""
-        row.speak(said, self.model, self.sampler, held)
+        row.speak(said, self.model, self.sampler)
 
 
 @dataclass(slots=True)

@@ -45,11 +45,6 @@ class ModelKind:
     spec: Spec
     weights: tuple[Weight, ...]
 
-    @property
-    def hybrid(self) -> bool:
-        """Is there a recurrent state?"""
-        return any(layer.taps for layer in self.spec.layers)
-
 
 def model_kind(name: str) -> ModelKind:
     """The model of a short name or a notation of layers. Raises BadInput."""

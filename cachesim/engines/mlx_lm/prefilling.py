@@ -70,7 +70,7 @@ class Prefilling:
             cache.finalize()
         self.asked.checkpoint(group, pc, batch.extract)
         if pc > 1:
-            self._feed(batch, [tail[: pc - 1] for tail in tails])
+            self.machine.feed(batch.caches, [tail[: pc - 1] for tail in tails])
         said = self.machine.feed(batch.caches, tails)
         for row, rest, one in zip(group, rests, said, strict=True):
             row.tokens += rest
@@ -105,10 +105,7 @@ class Prefilling:
     def _chunks(self, batch: Batch, tokens: Sequence[Tokens]) -> None:
         step = self.settings.prefill_step_size
         for at in range(0, len(tokens[0]), step):
-            self._feed(batch, [row[at : at + step] for row in tokens])
-
-    def _feed(self, batch: Batch, tokens: Sequence[Tokens]) -> None:
-        self.machine.feed(batch.caches, tokens)
+            self.machine.feed(batch.caches, [row[at : at + step] for row in tokens])
 
     def extract(self, row: Row) -> list[Any]:
         """Copies of a row's caches."""

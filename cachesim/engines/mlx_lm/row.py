@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Sequence
+from typing import Any
 
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.mlx_lm.rules.keys import Key
@@ -62,15 +62,13 @@ class Row:
         self.segments[:1] = [rest] if rest else []
         return piece
 
-    def speak(self, said: Hidden, model: Model | None, sampler: Sampler, held: Sequence[int] | None = None) -> None:
-        """The model has spoken after the last of ``said``: note it, and sample the next token. ``held``: the tokens
-        behind which it is believed to have spoken, where they are not the row's."""
-        tokens = self.tokens if held is None else held
+    def speak(self, said: Hidden, model: Model | None, sampler: Sampler) -> None:
+        """The model has spoken after the last of ``said``: note it, and sample the next token."""
         logits = None
         if model is not None and said.x is not None:
             logits = model.readout(said.x[-1:])[0]
-        self.task.answer.outputs.append(Output(len(tokens) - 1, int(said.digest[-1]), logits))
-        self.next = sampler(tokens, self.request, self.n_gen)
+        self.task.answer.outputs.append(Output(len(self.tokens) - 1, int(said.digest[-1]), logits))
+        self.next = sampler(self.tokens, self.request, self.n_gen)
 
     def give(self) -> bool:
         """Return the sampled token, which is fed at the same time. Was it the last one?"""
