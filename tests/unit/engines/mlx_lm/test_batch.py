@@ -96,7 +96,7 @@ def test_rows_go_into_a_buffer_and_come_back():
 
 
 def test_states_go_into_slots_and_come_back():
-    states = [LayerState(np.array([n, n + 1], np.uint64), 50 + n, np.full((2, 3), float(n)), np.full((1, 2, 2), 3.0 * n))
+    states = [LayerState(np.array([n, n + 1], np.uint64), 50 + n, np.full((2, 3), 1.0 * n), np.full((1, 2, 2), 3.0 * n))
               for n in (1, 2)]
     slots = pack_states(states, 2)
     assert [len(slot) for slot in slots] == [2, 2]
