@@ -55,6 +55,44 @@ def decode_ms(model: str, mode: str, n: int) -> float:
     return (perf_counter() - begin) / 200 * 1000
 
 
+def mlx_prefill(model: str, n: int) -> float:
+    """Prompt tokens per second, through mlx-lm's server and its batches: one text, in steps of 2048."""
+    seconds = 0.0
+    for _ in range(2):
+        one = engine_of(MLX).start(MLX, model, {}, "provenance", Log())
+        begin = perf_counter()
+        one.complete(Request(tuple(range(1000, 1000 + n)), n_predict=1))
+        seconds = perf_counter() - begin
+    return n / seconds
+
+
+def mlx_decode_ms(model: str, rows: int, n: int) -> float:
+    """Milliseconds for one token of each of so many rows, which came with ragged prompts of about n tokens."""
+    one = engine_of(MLX).start(MLX, model, {}, "provenance", Log())
+    for row in range(rows):
+        one.submit(Request(tuple(range(1000 * row, 1000 * row + n + row)), n_predict=201))
+    while any(row.n_gen < 1 for row in one.slots) or len(one.slots) < rows:
+        one.iterate()
+    begin = perf_counter()
+    while one.working:
+        one.iterate()
+    return (perf_counter() - begin) / 200 * 1000
+
+
+def mlx_bursts() -> float:
+    """Seconds to replay the recorded bursts of the real mlx-lm, labels only."""
+    from tests.peers.bursts import Ours, World
+    from tests.peers.test_bursts import WORLDS, Template, asked
+
+    begin = perf_counter()
+    for one in WORLDS:
+        name, template, flags = one["world"]
+        ours = Ours(World(name, Template(*template), flags), *one["spec"])
+        for burst in one["bursts"]:
+            ours.burst([asked(data) for data in burst["asked"]], [tokens for _, _, tokens in burst["said"]])
+    return perf_counter() - begin
+
+
 def sequential(file: Path) -> bool:
     """Does the recording hold nothing but requests one after the other, without drafts, shifts, moves and hang-ups? The
     aims were set for these: 230 files, 1,779 steps."""
@@ -112,7 +150,7 @@ def slot_rss(mode: str) -> float:
     return peak_mib()
 
 
-IK = "ik_llama@main"
+IK, MLX = "ik_llama@main", "mlx_lm@0.32.2"
 SEED = "scenarios/llama_cpp/seed-24143-hybrid.toml"
 CASES: dict[str, Case] = {
     "exact prefill GGGA 512, ub 512": Case(partial(prefill, "GGGA", "exact", 512, 512), 10_000, "tokens/s", True),
@@ -130,6 +168,9 @@ CASES: dict[str, Case] = {
     "ik_llama: provenance prefill GGGA, ub 16": Case(
         partial(prefill, "GGGA", "provenance", 2048, 16, IK), 100_000, "tokens/s", True),
     "ik_llama: replay, provenance": Case(partial(replay_ik, "provenance"), 5, "s", False, 3),
+    "mlx_lm: provenance prefill GGGA": Case(partial(mlx_prefill, "GGGA", 16384), 15_000, "tokens/s", True),
+    "mlx_lm: provenance decode GGGA, 8 rows": Case(partial(mlx_decode_ms, "GGGA", 8, 512), 4, "ms", False),
+    "mlx_lm: recorded bursts, no model": Case(mlx_bursts, 5, "s", False, 3),
     "replay sequential, no model": Case(partial(replay, "none"), 4, "s", False, 3),
     "replay sequential, provenance": Case(partial(replay, "provenance"), 15, "s", False, 3),
     "replay sequential, exact": Case(partial(replay, "exact"), 180, "s", False, 1),

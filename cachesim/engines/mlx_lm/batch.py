@@ -65,7 +65,7 @@ class Batch:
         if not self.caches:
             self.caches = other.caches
         else:
-            for mine, theirs in zip(self.caches, other.caches, strict=False):
+            for mine, theirs in zip(self.caches, other.caches, strict=True):
                 mine.extend(theirs)
         self.rows = self.rows + other.rows
 

@@ -74,7 +74,9 @@ class BatchStore:
             raise Died(f"ValueError: states of {max(held - {self.b})} rows in a batch of {self.b}")
 
     def _offsets(self) -> list[int]:
-        """Position of each row's first token: what the first K/V cache counts, padding left out."""
+        """Position of each row's first token: what the first K/V cache counts, padding left out. Each layer of the
+        engine asks its own cache; the two differ only where layers were trimmed by different amounts, and then nothing
+        that is said is right anyway."""
         cache = next((one for one in self.rows if one is not None), None)
         if cache is None:
             return [0] * self.b
@@ -123,15 +125,16 @@ class BatchStore:
         return self._masked(part, run, own)
 
     def _masked(self, part: str, run: int, own: Array) -> View:
+        """The rows that any token of the piece sees, and the range of them that each sees."""
         cells = np.flatnonzero(own.any(axis=0))
         self.seen[part, run] = cells
-        seen = own[:, cells]                                                # (t, n)
-        hi = np.where(seen.any(axis=1), len(cells) - np.argmax(seen[:, ::-1], axis=1), 0) if len(cells) else (
-            np.zeros(len(own), np.int64))
-        hi = np.maximum.accumulate(hi)
-        lo = hi - seen.sum(axis=1)
-        first = np.argmax(seen, axis=1) if len(cells) else lo
-        if not ((lo == first) | (lo == hi)).all():
+        seen = own if len(cells) == own.shape[1] else own[:, cells]         # (t, n)
+        count = np.count_nonzero(seen, axis=1)
+        first = np.argmax(seen, axis=1) if len(cells) else count
+        hi = np.maximum.accumulate(np.where(count > 0, first + count, 0))
+        lo = hi - count
+        begins = seen[:, :1].sum(axis=1) + np.count_nonzero(seen[:, 1:] > seen[:, :-1], axis=1)
+        if (begins > 1).any() or not ((lo == first) | (count == 0)).all():
             raise Crash("a token sees rows with a gap between them")
         return MaskView(lo.astype(np.int64), hi.astype(np.int64), len(cells))
 

@@ -27,19 +27,20 @@ class Machine:
         """One forward pass over rows of equal length."""
         return forward(self.model, self.kind.spec, caches, tokens)
 
-    def speak(self, row: Row, said: Hidden, held: Sequence[int] | None = None) -> None:
+    def speak(self, row: Row, said: Hidden) -> None:
         """The row's next token."""
-        row.speak(said, self.model, self.sampler, held)
+        row.speak(said, self.model, self.sampler)
 
 
 @dataclass(slots=True)
 class Ticked:
     """What one tick has done. ``pauses``: rows whose prefill came to a halt, and whether that is the end of a segment;
-    ``ended``: rows that returned their last token, with their caches."""
+    ``ended``: rows that returned their last token, with their caches; ``told``: rows whose clients were told something,
+    progress or a token, in the generator's order."""
 
     pauses: list[tuple[Row, bool]] = field(default_factory=list)
     ended: list[tuple[Row, list[Any]]] = field(default_factory=list)
-    idle: bool = False
+    told: list[Row] = field(default_factory=list)
 
 
 class Generator(Protocol):

@@ -19,7 +19,7 @@ from cachesim.model import LayerState, Rows
 from cachesim.tokens import Tokens
 
 
-def _stored(srv: Server, kind: str, owner: int, tokens: Tokens, caches: Sequence[Any]) -> Stored:
+def stored_as(srv: Server, kind: str, owner: int, tokens: Tokens, caches: Sequence[Any]) -> Stored:
     """Caches of one conversation under the tokens that they are believed to hold."""
     parts: dict[tuple[int, int], dict[int, Rows]] = {}
     states: dict[int, LayerState | None] = {}
@@ -55,7 +55,7 @@ def _rows(cache: Any) -> tuple[int, Rows]:
 def live(srv: Server, id_slot: int) -> Stored:
     """A row when its request ends: its tokens, and what its caches hold."""
     row = srv.slots[id_slot]
-    return _stored(srv, "slot", id_slot, tuple(row.tokens), row.left or [])
+    return stored_as(srv, "slot", id_slot, tuple(row.tokens), row.left or [])
 
 
 def agrees(srv: Server, answer: Answer) -> bool:
@@ -69,7 +69,7 @@ def agrees(srv: Server, answer: Answer) -> bool:
 
 def kept(srv: Server) -> list[Stored]:
     """Every entry, with the tokens that it is stored under."""
-    return [_stored(srv, "entry", number, key, entry.layers)
+    return [stored_as(srv, "entry", number, key, entry.layers)
             for number, ((_, key), entry) in enumerate(srv.cache.lru.entries().items())]
 
 

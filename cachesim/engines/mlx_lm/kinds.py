@@ -6,7 +6,7 @@ C      ArraysCache of one slot
 H      CacheList of both kinds
 
 Source: mlx-lm mlx_lm/models/{llama,gemma3_text,qwen3_next,mamba2,lfm2,falcon_h1}.py make_cache (d78bf58e); spec 1.11.
-Byte counts are those of our own layers in float32, or of whatever model ``Weighed`` names.
+Byte counts are those of our own layers in float32, or the weights of whatever model a ``ModelKind`` is made with.
 """
 
 from __future__ import annotations
@@ -44,11 +44,6 @@ class ModelKind:
     name: str
     spec: Spec
     weights: tuple[Weight, ...]
-
-    @property
-    def hybrid(self) -> bool:
-        """Is there a recurrent state?"""
-        return any(layer.taps for layer in self.spec.layers)
 
 
 def model_kind(name: str) -> ModelKind:

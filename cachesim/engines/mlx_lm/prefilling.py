@@ -49,8 +49,8 @@ class Prefilling:
             room -= len(group)
         batch = self.batch
         if not batch.rows:
-            ticked.idle = True
             return ticked
+        ticked.told += batch.rows
         pieces = [(row.next,) for row in batch.rows]
         done = [i for i, row in enumerate(batch.rows) if row.give()]
         for row, piece, said in zip(batch.rows, pieces, self.machine.feed(batch.caches, pieces), strict=True):
@@ -63,8 +63,6 @@ class Prefilling:
 
     def _prefill(self, group: list[Row]) -> None:
         rests = [row.segments[0] for row in group]
-        if not all(rests):
-            raise Died("ValueError: a prompt without tokens")
         pc = self.asked.pc([len(rest) for rest in rests], [row.task.position for row in group])
         fresh = all(_empty(row.caches or []) for row in group)
         batch, tails = (self._left if fresh else self._right)(group, rests, pc)
@@ -72,7 +70,7 @@ class Prefilling:
             cache.finalize()
         self.asked.checkpoint(group, pc, batch.extract)
         if pc > 1:
-            self._feed(batch, [tail[: pc - 1] for tail in tails])
+            self.machine.feed(batch.caches, [tail[: pc - 1] for tail in tails])
         said = self.machine.feed(batch.caches, tails)
         for row, rest, one in zip(group, rests, said, strict=True):
             row.tokens += rest
@@ -95,6 +93,8 @@ class Prefilling:
         tails = self.asked.tails(rests, pc)
         if tails is None:
             raise Died("ValueError: rows of different lengths in one array")
+        if not tails[0]:
+            raise Died("ValueError: a prompt without tokens")       # all of it was found, and no zeros stand for it
         width = max(len(rest) for rest in rests)
         batch = Batch(group, merged([row.caches or [] for row in group]))
         for cache in batch.caches:
@@ -105,10 +105,7 @@ class Prefilling:
     def _chunks(self, batch: Batch, tokens: Sequence[Tokens]) -> None:
         step = self.settings.prefill_step_size
         for at in range(0, len(tokens[0]), step):
-            self._feed(batch, [row[at : at + step] for row in tokens])
-
-    def _feed(self, batch: Batch, tokens: Sequence[Tokens]) -> None:
-        self.machine.feed(batch.caches, tokens)
+            self.machine.feed(batch.caches, [row[at : at + step] for row in tokens])
 
     def extract(self, row: Row) -> list[Any]:
         """Copies of a row's caches."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Sequence
+from typing import Any
 
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.mlx_lm.rules.keys import Key
@@ -30,7 +30,7 @@ class Task:
 class Row:
     """A row of a batch, or the one request that is served alone. Rows are numbered as they come and stay in the
     server's list when they are done. ``tokens`` are those its caches are believed to hold; ``segments`` and ``types``
-    what is left to feed, and to store; ``left`` what its caches were when it ended, for whoever looks."""
+    what is left to feed, and to store; ``left`` what its caches were, for whoever listens at the moment it ends."""
 
     id: int
     task: Task
@@ -41,7 +41,7 @@ class Row:
     next: int = -1                  # the token that was sampled last and is not fed yet
     n_gen: int = 0                  # tokens returned
     busy: bool = True
-    stop: bool = False              # its client has gone
+    stop: bool = False              # its client has gone, and whoever serves it alone has noticed
     left: list[Any] | None = None
     child: bool = False             # never: there are no further completions
 
@@ -49,21 +49,26 @@ class Row:
     def request(self) -> Request:
         return self.task.request
 
+    @property
+    def hung_up(self) -> bool:
+        """Has the client gone? ``cancel_at`` counts what a slot would hold, which has not evaluated the last token of
+        an answer; a row has, so that it holds one more by then."""
+        at = self.request.cancel_at
+        return at is not None and len(self.tokens) > at
+
     def take(self, n: int) -> Tokens:
         """The first n tokens of the present segment, which are fed now; an emptied segment goes."""
         piece, rest = self.segments[0][:n], self.segments[0][n:]
         self.segments[:1] = [rest] if rest else []
         return piece
 
-    def speak(self, said: Hidden, model: Model | None, sampler: Sampler, held: Sequence[int] | None = None) -> None:
-        """The model has spoken after the last of ``said``: note it, and sample the next token. ``held``: the tokens
-        behind which it is believed to have spoken, where they are not the row's."""
-        tokens = self.tokens if held is None else held
+    def speak(self, said: Hidden, model: Model | None, sampler: Sampler) -> None:
+        """The model has spoken after the last of ``said``: note it, and sample the next token."""
         logits = None
         if model is not None and said.x is not None:
             logits = model.readout(said.x[-1:])[0]
-        self.task.answer.outputs.append(Output(len(tokens) - 1, int(said.digest[-1]), logits))
-        self.next = sampler(tokens, self.request, self.n_gen)
+        self.task.answer.outputs.append(Output(len(self.tokens) - 1, int(said.digest[-1]), logits))
+        self.next = sampler(self.tokens, self.request, self.n_gen)
 
     def give(self) -> bool:
         """Return the sampled token, which is fed at the same time. Was it the last one?"""

@@ -37,9 +37,8 @@ class Segmented:
         if len(self.generating.rows) >= self.settings.completion_batch_size:
             return ticked
         self._admit()
-        begun = self._begin_answers()
-        fed = self._feed_prompts(ticked)
-        ticked.idle = not (begun or fed or ticked.ended or self.generating.rows)
+        self._begin_answers(ticked)
+        self._feed_prompts(ticked)
         return ticked
 
     def _decode(self, ticked: Ticked) -> None:
@@ -49,6 +48,7 @@ class Segmented:
         pieces = [(row.next,) for row in batch.rows]
         done = [i for i, row in enumerate(batch.rows) if row.give()]
         self._step(batch, pieces)
+        ticked.told += batch.rows
         ticked.ended += [(batch.rows[i], batch.extract(i)) for i in done]
         if done:
             batch.filter([i for i in range(len(batch.rows)) if i not in done])
@@ -70,22 +70,23 @@ class Segmented:
         for row in rows:
             row.caches = None
 
-    def _begin_answers(self) -> bool:
+    def _begin_answers(self, ticked: Ticked) -> None:
         """Rows of whose prompt one token is left begin to generate."""
         ready = [i for i, row in enumerate(self.prompts.rows) if [len(one) for one in row.segments] == [1]]
         if not ready:
-            return False
+            return
         batch = Batch(list(self.prompts.rows), deepcopy(self.prompts.caches))
         self.prompts.filter([i for i in range(len(self.prompts.rows)) if i not in ready])
         batch.filter(ready)
         self._step(batch, [row.take(1) for row in batch.rows])
+        ticked.told += batch.rows
         self.generating.extend(batch)
-        return True
 
-    def _feed_prompts(self, ticked: Ticked) -> bool:
+    def _feed_prompts(self, ticked: Ticked) -> None:
         rows = self.prompts.rows
         if not rows:
-            return False
+            return
+        ticked.told += rows
         step, pieces = self.settings.prefill_step_size, []
         for row in rows:
             before = len(row.segments)
@@ -94,7 +95,6 @@ class Segmented:
         for row, piece in zip(rows, pieces, strict=True):
             row.tokens += piece
         self._feed(pieces)
-        return True
 
     def _feed(self, pieces: Sequence[Tokens]) -> None:
         """All pieces in one pass; those that are shorter than the longest are padded on the right."""

@@ -65,11 +65,12 @@ def keyed(srv: Server, row: Row) -> Tokens:
 
 def position(srv: Server, row: Row) -> None:
     """Where does the request want its checkpoint, for the older generator?"""
-    request = row.request
+    request, template = row.request, srv.settings.template
     other = (*request.messages[:-1], Message("user", (SENTINEL,)))
     probe = rendered(srv, other, True) if len(request.messages) > 1 else None
     trimmable = all(one.is_trimmable() for one in make_caches(srv.kind.spec, srv.rules.caches))
-    row.task.position = srv.decide(srv.rules.position(request.prompt, row.task.role, trimmable, probe), row)
+    row.task.position = srv.decide(
+        srv.rules.position(request.prompt, row.task.role, template.thinks, trimmable, probe), row)
 
 
 def feed_whole(srv: Server, row: Row) -> None:
@@ -140,7 +141,7 @@ def serve_alone(srv: Server, task: Task) -> None:
     """A request that cannot be batched, from its first to its last token. An error is its client's alone."""
     row = srv.row(task)
     rest = keyed(srv, row)
-    row.caches = row.caches or _fresh(srv)
+    caches = row.caches = row.caches or _fresh(srv)
 
     def paused(one: Row) -> None:
         srv.decide(srv.rules.create_alone(len(one.tokens)), one)
@@ -150,7 +151,6 @@ def serve_alone(srv: Server, task: Task) -> None:
 
     alone = (Alone(srv.machine, row, paused) if srv.draft is None else
              Drafting(srv.machine, row, paused, srv.draft, begin))
-    caches = row.caches
     try:
         if not rest:
             raise ValueError("a prompt of which nothing is left")

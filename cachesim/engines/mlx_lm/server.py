@@ -1,8 +1,9 @@
 """The server: one generation thread takes requests, admits them to a batch or serves them alone, and stores what is
 left.
 
-A round of the simulator is one turn of the thread's loop: everything that waits is taken, then the generator ticks
-once. Clients that have gone are looked at every ``ticks`` ticks.
+A round of the simulator is one tick of the generator. ``ticks`` of them make a slice, half a second of the real
+thread: before a slice everything that waits is taken, after it the rows of clients that have gone leave. That a client
+has gone is noticed when it is told something.
 Source: mlx-lm mlx_lm/server.py ResponseGenerator._generate (321e764e to 0.32.2); spec 3.
 """
 
@@ -52,7 +53,8 @@ class Server(Driver):
         self.generator: Generator | None = None
         self.active: list[Row] = []
         self.draining = self.dead = False
-        self.ticked = 0
+        self.ticked = 0                                 # ticks of the present slice
+        self.gone: list[Row] = []                       # noticed in the present slice
 
     def _draft(self, model: Model | None) -> tuple[Model | None, Any] | None:
         spec = self.settings.draft
@@ -82,8 +84,8 @@ class Server(Driver):
         raise BadInput(f"this server has no slots to {action}", hint="restart")
 
     def take_tasks(self) -> None:
-        """First half of a round: everything that waits is admitted, served alone, or postponed."""
-        while not self.dead and not self.draining and (self.postponed or self.queue):
+        """First half of a round: between two slices, everything that waits is admitted, served alone, or postponed."""
+        while not self.ticked and not self.dead and not self.draining and (self.postponed or self.queue):
             task = self.postponed.pop() if self.postponed else self.queue.popleft()
             batchable = self.draft is None and not task.request.seed
             if self.generator is not None and not batchable:
@@ -140,22 +142,18 @@ class Server(Driver):
             pause(self, row, end_of_segment, self.generator)
         for row, caches in ticked.ended:
             finish(self, row, caches, "limit")
+        self.gone += [row for row in ticked.told if row.hung_up and row not in self.gone]
         self.ticked += 1
-        for row in self.active:
-            at = row.request.cancel_at
-            row.stop = row.stop or (at is not None and len(row.tokens) > at)
-        if self.ticked % self.settings.ticks == 0:
-            self._hang_up([row for row in self.active if row.stop])
+        if self.ticked >= self.settings.ticks or not self.active:
+            self._hang_up(self.generator)
 
-    def _hang_up(self, gone: list[Row]) -> None:
-        """Rows whose clients have gone leave the batch."""
-        if not gone:
-            return
-        assert self.generator is not None
-        caches = {row.id: self.generator.extract(row) for row in gone}
-        self.generator.remove(gone)
+    def _hang_up(self, generator: Generator) -> None:
+        """A slice is over: rows whose clients have gone leave the batch, unless they have ended meanwhile."""
+        gone = [row for row in self.gone if row in self.active]
+        self.ticked, self.gone = 0, []
+        caches = [generator.extract(row) for row in gone]
+        generator.remove(gone)
         store: Decision = self.rules.cancel()
-        for row in gone:
+        for row, left in zip(gone, caches, strict=True):
             row.task.answer.cancelled = True
-            keep = self.decide(store, row) and row.n_gen > 0
-            finish(self, row, caches[row.id], "none", keep)
+            finish(self, row, left, "none", self.decide(store, row))

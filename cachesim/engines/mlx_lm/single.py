@@ -54,8 +54,7 @@ class Alone:
 
     def _gone(self) -> bool:
         """Has the client hung up? It is looked at after every token that was returned."""
-        at = self.row.request.cancel_at
-        self.row.stop = at is not None and self.row.n_gen > 0 and len(self.row.tokens) > at
+        self.row.stop = self.row.n_gen > 0 and self.row.hung_up
         return self.row.stop
 
 

@@ -65,6 +65,7 @@ M1072 = replace(
     caches=AT_M1072,
     lru=LRU_M1072,
     ended={"tail": "#1114", "start_drafting": "#1109", "arrays_merge_empty": "#1169", "arrays_extend_none": "#1169",
-           "rotating_merge": "#1093", "extend_empty_side": "#1141", "arrays_extend_padding": "#1177"},
+           "rotating_merge": "#1093", "extend_empty_side": "#1141", "arrays_extend_padding": "#1177",
+           "arrays_filtered": "#1169"},
 )  # fmt: skip
 """The rules of #1072 and of v0.31.2."""

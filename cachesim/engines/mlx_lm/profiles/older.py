@@ -26,8 +26,9 @@ M1019 = replace(
     cancel=prefill.cancel_stores,            # until #1072
     caches=AT_M1019,
     lru=LRU_M1019,
-    ended={"batching": "#1072", "cancel": "#1072", "exact": "#1078", "prune": "#1078", "victim": "#1072"},
-)
+    ended={"batching": "#1072", "cancel": "#1072", "arrays_filtered": "#1072", "exact": "#1078", "prune": "#1078",
+           "victim": "#1072"},
+)  # fmt: skip
 
 BASE1006 = replace(
     M1019,

@@ -69,8 +69,12 @@ class _Named:
         self.table, self.ended = table, ended
 
     def changes(self, other: _Named) -> list[Change]:
-        return [Change(name, _told(a), _told(b), tables.changed_by(self.ended, name, a, b))
+        return [Change(name, _told(a), _told(b), self._source(name, a, b))
                 for name, a, b in tables.differences(self.table, other.table)]
+
+    def _source(self, name: str, a: Any, b: Any) -> str:
+        """What the rules themselves say comes first: a proposal does not end what a later version did."""
+        return tables.changed_by({}, name, a, b) or str(self.ended.get(name, ""))
 
 
 def _told(value: Any) -> str:

@@ -1,7 +1,8 @@
 """Where does the older generator take its one checkpoint, and what does it feed? (before #1072)
 
-P   the prompt         l   tokens of one row that are not cached        pc   prompt checkpoint: tokens behind the
-checkpoint A position below 0 counts from the end of the prompt, as the engine writes it.
+P   the prompt         l   tokens of one row that are not cached
+pc  prompt checkpoint: tokens behind it, one number for a whole group
+A position below 0 counts from the end of the prompt, as the engine writes it.
 Source: mlx-lm mlx_lm/server.py _compute_prompt_checkpoint, mlx_lm/generate.py _process_prompts (2105aaf9 to 4d3af3ce);
 spec 4.2, 4.4, 4.6.
 """
@@ -16,30 +17,28 @@ from cachesim.tokens import Tokens, common_prefix
 
 
 @rule("ML-PC-POSITION.NONE")
-def position_none(prompt: Tokens, role: str, trimmable: bool, probe: Tokens | None) -> Decision:
+def position_none(prompt: Tokens, role: str, thinks: bool, trimmable: bool, probe: Tokens | None) -> Decision:
     """There are no checkpoints. Value: None = the request takes none, else a position.
     Source: mlx-lm mlx_lm/server.py (321e764e); spec 4.2."""
     return Decision("ML-PC-POSITION.NONE", None, {"role": role})
 
 
 @rule("ML-PC-POSITION.THINK")
-def position_think(prompt: Tokens, role: str, trimmable: bool, probe: Tokens | None) -> Decision:
-    """For a chat that ends with the user's message: one token before the last think token, if that is among the last
-    few; else one token before the end.
+def position_think(prompt: Tokens, role: str, thinks: bool, trimmable: bool, probe: Tokens | None) -> Decision:
+    """For a chat that ends with the user's message: one token before the last think token, if the tokenizer has one
+    (``thinks``) and it is among the last few; else one token before the end.
     Source: mlx-lm mlx_lm/server.py _compute_prompt_checkpoint (2105aaf9), #911; spec 4.4."""
-    value = _think(prompt) if role == "user" else None
+    value = _think(prompt, thinks) if role == "user" else None
     return Decision("ML-PC-POSITION.THINK", value, {"role": role, "n_tokens": len(prompt)})
 
 
-def _think(prompt: Tokens) -> int:
-    for i in range(1, min(11, len(prompt)) - 1):
-        if prompt[-i] == THK:
-            return -(i + 1)
-    return -1
+def _think(prompt: Tokens, thinks: bool) -> int:
+    last = range(1, min(11, len(prompt)) - 1) if thinks else ()
+    return next((-(i + 1) for i in last if prompt[-i] == THK), -1)
 
 
 @rule("ML-PC-POSITION.SENTINEL")
-def position_sentinel(prompt: Tokens, role: str, trimmable: bool, probe: Tokens | None) -> Decision:
+def position_sentinel(prompt: Tokens, role: str, thinks: bool, trimmable: bool, probe: Tokens | None) -> Decision:
     """Caches that can be trimmed: as before. Others: where the prompt first differs from the same messages with
     another last one, if there is a message before it. ``probe``: that other rendering, None = there is none.
     Source: ml-explore/mlx-lm#1006 (f0402185), _compute_prompt_checkpoint; spec 4.6."""
@@ -47,7 +46,7 @@ def position_sentinel(prompt: Tokens, role: str, trimmable: bool, probe: Tokens 
     if role != "user":
         return Decision("ML-PC-POSITION.SENTINEL", None, because)
     if trimmable:
-        return Decision("ML-PC-POSITION.SENTINEL", _think(prompt), because)
+        return Decision("ML-PC-POSITION.SENTINEL", _think(prompt, thinks), because)
     boundary = 0 if probe is None else common_prefix(prompt, probe)
     inside = 0 < boundary < len(prompt)
     return Decision("ML-PC-POSITION.SENTINEL", boundary - len(prompt) if inside else -1, {**because, "at": boundary})

@@ -1,0 +1,63 @@
+"""Servers and bursts for the tests of this folder: [S(n), u(k)] is the chat of the specification's examples."""
+
+from __future__ import annotations
+
+from cachesim.engines.base import Request
+from cachesim.engines.chat import Message, Template, render
+from cachesim.engines.mlx_lm import start
+from cachesim.engines.mlx_lm.inspect import kept
+from cachesim.engines.mlx_lm.kinds import rows_of
+from cachesim.events import Inserted, Log
+from cachesim.judge.judge import Judge
+
+
+def server(profile="0.32.2", model="GGGA", mode="provenance", **flags):
+    return start(f"mlx_lm@{profile}", model, flags, mode, Log())
+
+
+def user(k, first=20):
+    return Message("user", tuple(range(first, first + k)))
+
+
+def system(n=6):
+    return Message("system", tuple(range(1, n + 1)))
+
+
+def chat(*messages, n=3, first=1000, template=Template(), **more):  # noqa: B008
+    """A chat whose answer is ``n`` tokens from ``first`` on."""
+    prompt = render(messages, template)
+    return Request(prompt, n, forced=tuple(range(first, first + n)), messages=messages, **more)
+
+
+def text(*prompt, n=3, first=1000, **more):
+    return Request(prompt, n, forced=tuple(range(first, first + n)), **more)
+
+
+def burst(one, *requests):
+    """Requests that come at once, worked on until nothing is left to do."""
+    answers = [one.submit(request) for request in requests]
+    while one.working:
+        one.iterate()
+    return answers
+
+
+def keys(one):
+    """Lengths of the stored keys by queue, oldest first."""
+    return {kind: [len(key) for _, key in items] for kind, items in one.cache.lru.queues().items() if items}
+
+
+def inserted(one):
+    """(length, type) of every insert so far, in order."""
+    return [(event.n_tokens, event.cache_type) for event in one.log.events if isinstance(event, Inserted)]
+
+
+def offsets(one):
+    """{length of key: tokens that its first K/V layer counts} of all entries."""
+    return {len(key): int(next(held for held in map(rows_of, entry.layers) if held is not None).offset)
+            for (_, key), entry in one.cache.lru.entries().items()}
+
+
+def sound(one):
+    """Do all entries hold their keys?"""
+    judge = Judge(one.machine.model)
+    return all(judge.stored(entry).holds for entry in kept(one))

@@ -1,0 +1,106 @@
+"""Rows that share their columns: joining, leaving, padding; and what lies in the caches' arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cachesim.engines.mlx_lm import PROFILES
+from cachesim.engines.mlx_lm.batch import Batch, left_padded, merged, right_padded, to_batch
+from cachesim.engines.mlx_lm.contents import pack_rows, pack_states, unpack_rows, unpack_state
+from cachesim.engines.mlx_lm.died import Died
+from cachesim.engines.mlx_lm.forward import forward
+from cachesim.engines.mlx_lm.kinds import make_caches
+from cachesim.engines.mlx_lm.row import Row
+from cachesim.model import LayerState, Rows, make_model, parse
+
+MODEL = make_model(parse("GGGA"), exact=False)
+
+
+def rows(n):
+    return [Row(i, task=None) for i in range(n)]
+
+
+def caches(profile="0.32.2"):
+    return make_caches(MODEL.spec, PROFILES[f"mlx_lm@{profile}"].caches)
+
+
+def batch(*prompts):
+    """A batch of rows of equal length, fed."""
+    out = Batch(rows(len(prompts)), merged([caches() for _ in prompts]))
+    forward(MODEL, MODEL.spec, out.caches, prompts)
+    return out
+
+
+def test_padding_is_the_token_0():
+    assert right_padded([(1, 2), (3,)], 3) == [(1, 2, 0), (3, 0, 0)]
+    assert left_padded([(1, 2), (3,)], 3) == [(0, 1, 2), (0, 0, 3)]
+
+
+def test_a_batch_that_is_joined_keeps_the_order_of_both():
+    one, other = batch((1, 2, 3)), batch((4, 5), (6, 7))
+    names = [*one.rows, *other.rows]
+    one.extend(other)
+    assert one.rows == names and one.caches[3].offset.tolist() == [3, 2, 2]
+    assert [len(slot) for slot in one.caches[0].cache] == [3, 3]
+
+
+def test_an_empty_batch_takes_the_caches_of_the_other():
+    one, other = Batch(), batch((1, 2))
+    one.extend(other)
+    assert one.caches is other.caches and one.rows == other.rows
+
+
+def test_rows_that_go_leave_the_others_as_they_were():
+    one = batch((1, 2, 3), (4, 5, 6), (7, 8, 9))
+    first, gone, last = one.rows
+    kept = [cache.extract(2) for cache in one.caches]
+    one.drop([gone])
+    assert one.rows == [first, last]
+    assert np.array_equal(one.extract(1)[3].keys, kept[3].keys)
+    one.drop([first, last])
+    assert (one.rows, one.caches) == ([], [])
+
+
+def test_rows_that_a_state_does_not_have_end_the_thread():
+    one = batch((1, 2, 3))
+    one.rows = rows(2)
+    with pytest.raises(Died, match="does not have"):
+        one.filter([1])
+
+
+def test_what_the_classes_refuse_ends_the_thread():
+    small = make_caches(parse("W4"), PROFILES["mlx_lm@0.32.2"].caches)
+    large = make_caches(parse("W8"), PROFILES["mlx_lm@0.32.2"].caches)
+    with pytest.raises(Died, match="ValueError"):
+        merged([small, large])
+
+
+@pytest.mark.parametrize("name, kinds", [
+    ("GA", ["ArraysCache", "BatchKVCache"]), ("W8 A", ["BatchRotatingKVCache", "BatchKVCache"]), ("H", ["CacheList"]),
+])
+def test_a_fresh_cache_as_one_of_many_rows(name, kinds):
+    fresh = make_caches(parse(name), PROFILES["mlx_lm@base1006"].caches)
+    made = [to_batch(cache, [3, 0]) for cache in fresh]
+    assert [type(one).__name__ for one in made] == kinds
+    assert all(one.left_padding.tolist() == [3, 0] for one in made if hasattr(one, "left_padding"))
+
+
+def test_rows_go_into_a_buffer_and_come_back():
+    numbers = np.arange(12.0).reshape(3, 2, 2)
+    found = unpack_rows(*pack_rows(Rows(np.array([7, 8, 9], np.uint64), numbers, -numbers)))
+    assert found.digest.tolist() == [7, 8, 9]
+    assert np.array_equal(found.k, numbers) and np.array_equal(found.v, -numbers)
+    found = unpack_rows(*pack_rows(Rows(np.array([7], np.uint64), None, None)))
+    assert found.digest.tolist() == [7] and found.k is None
+
+
+def test_states_go_into_slots_and_come_back():
+    states = [LayerState(np.array([n, n + 1], np.uint64), 50 + n, np.full((2, 3), 1.0 * n), np.full((1, 2, 2), 3.0 * n))
+              for n in (1, 2)]
+    slots = pack_states(states, 2)
+    assert [len(slot) for slot in slots] == [2, 2]
+    back = unpack_state(slots, 1, exact=True)
+    assert back.conv.tolist() == [2, 3] and back.hash == 52
+    assert np.array_equal(back.conv_x, states[1].conv_x) and np.array_equal(back.h, states[1].h)
+    assert len(pack_states(states, 1)) == 1 and unpack_state([None, None], 0, True) is None

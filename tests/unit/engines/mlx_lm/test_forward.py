@@ -1,0 +1,176 @@
+"""A batch through the model: bit for bit what its rows are alone, unless a version's masks or zeros are wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cachesim.engines.mlx_lm import PROFILES
+from cachesim.engines.mlx_lm.batch import left_padded, merged, right_padded, to_batch
+from cachesim.engines.mlx_lm.died import Died
+from cachesim.engines.mlx_lm.forward import forward
+from cachesim.engines.mlx_lm.inspect import kept
+from cachesim.engines.mlx_lm.kinds import make_caches, rows_of, states_of
+from cachesim.judge.judge import Judge
+from cachesim.model import make_model, parse
+from tests.unit.engines.mlx_lm.serving import burst, chat, keys, offsets, server, system, user
+
+ROWS = (tuple(range(1, 7)), tuple(range(11, 20)), tuple(range(21, 28)))       # 6, 9 and 7 tokens, as in 5.11
+MODELS = ["GGGA", "AAAA", "W8 A", "SSSS", "CCA", "HH"]
+
+
+def rules(profile):
+    return PROFILES[f"mlx_lm@{profile}"].caches
+
+
+def fresh(model, profile):
+    return make_caches(model.spec, rules(profile))
+
+
+def alone(model, tokens, profile="0.32.2"):
+    caches = fresh(model, profile)
+    (said,) = forward(model, model.spec, caches, [tokens])
+    return said, caches
+
+
+def right(model, profile, width=9):
+    """The rows in one batch, padded on the right; what was said and each row's caches."""
+    caches = merged([fresh(model, profile) for _ in ROWS])
+    padding = [width - len(row) for row in ROWS]
+    for cache in caches:
+        cache.prepare(lengths=[len(row) for row in ROWS], right_padding=padding)
+    said = forward(model, model.spec, caches, right_padded(ROWS, width))
+    for cache in caches:
+        cache.finalize()
+    return said, [[cache.extract(i) for cache in caches] for i in range(len(ROWS))]
+
+
+def same(mine, theirs):
+    """Layers in which two conversations hold the same; K/V rows are compared as far as both count."""
+    return [_same_rows(*map(rows_of, pair)) and _same_states(*map(states_of, pair))
+            for pair in zip(mine, theirs, strict=True)]
+
+
+def _same_rows(a, b):
+    if a is None:
+        return True
+    n = min(int(a.offset), 8)
+    cut = [_ordered(one)[:, :, -n:] for one in (a, b)]
+    return int(a.offset) == int(b.offset) and np.array_equal(*cut)
+
+
+def _ordered(cache):
+    return cache.temporal(cache.keys) if hasattr(cache, "temporal") else cache.keys[:, :, : cache.offset]
+
+
+def _same_states(a, b):
+    return a is None or all(np.array_equal(x, y) for x, y in zip(a.cache, b.cache, strict=True))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("profile", ["0.32.2", "m1072"])
+def test_rows_padded_on_the_right_are_what_they_are_alone(name, profile):
+    model = make_model(parse(name), exact=True)
+    said, held = right(model, profile)
+    for i, row in enumerate(ROWS):
+        own, caches = alone(model, row, profile)
+        assert np.array_equal(own.x, said[i].x[: len(row)]) and np.array_equal(own.digest, said[i].digest[: len(row)])
+        assert all(same(held[i], caches))
+
+
+@pytest.mark.parametrize("name, wrong", [
+    ("GGGA", [0, 1, 2]), ("SSSS", [0, 1, 2, 3]), ("HH", [0, 1]), ("CCA", []), ("AAAA", []),
+])
+@pytest.mark.parametrize("profile", ["head", "v0.31.3"])
+def test_7_2_padding_is_folded_into_the_states_of_shorter_rows(name, wrong, profile):
+    """3 and 2 tokens of padding go into rows 0 and 2; short convolutions keep what the lengths say."""
+    model = make_model(parse(name), exact=True)
+    said, held = right(model, profile)
+    for i, row in enumerate(ROWS):
+        own, caches = alone(model, row, profile)
+        assert np.array_equal(own.x, said[i].x[: len(row)])           # before the padding all is well
+        found = [layer for layer, good in enumerate(same(held[i], caches)) if not good]
+        assert found == ([] if i == 1 else wrong)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_fresh_rows_padded_on_the_left_are_what_they_are_alone(name):
+    """In two steps, so that padding of row 0 reaches to the end of the first."""
+    model = make_model(parse(name), exact=True)
+    caches = [to_batch(cache, [3, 0, 2]) for cache in fresh(model, "base1006")]
+    tokens = left_padded(ROWS, 9)
+    forward(model, model.spec, caches, [row[:3] for row in tokens])
+    said = forward(model, model.spec, caches, [row[3:] for row in tokens])
+    for cache in caches:
+        cache.finalize()
+    for i, row in enumerate(ROWS):
+        own, single = alone(model, row, "base1006")
+        assert np.array_equal(own.x[-1], said[i].x[-1])
+        assert all(same([cache.extract(i) for cache in caches], single))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_steps_of_one_token_behind_a_ragged_batch_stay_cold(name):
+    """Twelve of them: a ring of eight turns over."""
+    model = make_model(parse(name), exact=True)
+    _, held = right(model, "0.32.2")
+    caches, more = merged(held), list(range(40, 52))
+    for token in more:
+        said = forward(model, model.spec, caches, [(token,)] * 3)
+    for i, row in enumerate(ROWS):
+        own, single = alone(model, (*row, *more))
+        assert np.array_equal(own.x[-1], said[i].x[-1])
+        assert all(same([cache.extract(i) for cache in caches], single))
+
+
+def test_positions_count_from_the_end_of_the_padding():
+    """What is said of a row does not depend on how far its padding pushes it."""
+    model = make_model(parse("AAAA"), exact=False)
+    said = [forward(model, model.spec, [to_batch(cache, [pad, 0]) for cache in fresh(model, "base1006")],
+                    left_padded([(1, 2, 3), tuple(range(10, 13 + pad))], 3 + pad))[0] for pad in (0, 4)]
+    assert said[0].digest[-1] == said[1].digest[-1]
+
+
+def test_without_numbers_the_caches_move_all_the_same():
+    spec = parse("GGGA")
+    caches = make_caches(spec, rules("0.32.2"))
+    said = forward(None, spec, caches, [(1, 2, 3)])
+    assert len(said[0].digest) == 3 and said[0].x is None
+    assert caches[3].offset == 3 and [len(slot) for slot in caches[0].cache] == [1, 1]
+
+
+def test_states_of_another_number_of_rows_do_not_fit():
+    """What m1072 made of a fresh row beside others."""
+    model = make_model(parse("GGGA"), exact=False)
+    caches = alone(model, (1, 2))[1]
+    with pytest.raises(Died, match="states of 1 rows in a batch of 2"):
+        forward(model, model.spec, [*caches[:3], merged([fresh(model, "0.32.2")] * 2)[3]], [(3,), (4,)])
+
+
+def test_5_7_zeros_enter_the_rows_of_pr1006b():
+    """Found: 14. Users of 2 and 6 tokens: pc is 11, so the first row loses 4 tokens of its prefix; then 4 zeros and its
+    7 tokens go in, all but the last twice."""
+    one = server("pr1006b")
+    burst(one, chat(system(), user(3)))
+    assert keys(one) == {"normal": [25], "checkpoint": [14]}
+    burst(one, chat(system(), user(2, 30)), chat(system(), user(6, 40)))
+    assert offsets(one)[24] == 34 and offsets(one)[10] == 10
+    entry = next(one for one in kept(one) if len(one.tokens) == 24)
+    cold = Judge(one.machine.model).cold(entry.tokens, (), 24)
+    (part,) = entry.rows
+    differs = part.rows[3].digest[:24] != cold.rows(3).digest[:24]
+    assert differs.tolist() == [False] * 10 + [True] * 14
+
+
+def test_5_7_the_checkpoint_has_the_rows_of_its_key_and_the_state_of_more():
+    one = server("pr1006b")
+    burst(one, chat(system(), user(3)))
+    burst(one, chat(system(), user(2, 30)), chat(system(), user(6, 40)))
+    short = next(one for one in kept(one) if len(one.tokens) == 10)
+    judge = Judge(one.machine.model)
+    assert judge.stored(short._replace(state=None)).holds
+    assert "state after 10 tokens" in judge.stored(short).why
+    one = server("pr1006c")
+    burst(one, chat(system(), user(3)))
+    burst(one, chat(system(), user(2, 30)), chat(system(), user(6, 40)))
+    assert 10 not in offsets(one) and offsets(one)[24] == 34

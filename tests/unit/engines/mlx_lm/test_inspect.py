@@ -1,0 +1,84 @@
+"""What a judge sees of the server: rows and states under the tokens that they are believed to hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.chat import Template
+from cachesim.engines.mlx_lm.inspect import agrees, checkpoints, kept, live, points
+from cachesim.events import Release
+from tests.unit.engines.mlx_lm.serving import burst, chat, server, sound, system, text, user
+
+
+def spans(one):
+    return [(len(point.stored.tokens), point.lo, point.hi) for point in points(one)]
+
+
+def test_a_state_serves_at_its_end_only():
+    one = server("0.32.2", "GGGA")
+    burst(one, chat(system(), user(3)))
+    assert spans(one) == [(25, 25, 25), (21, 21, 21), (14, 14, 14)]
+    assert checkpoints(one, 0) == [14, 21, 25]
+
+
+def test_rows_serve_at_every_length():
+    one = server("0.32.2", "AAAA")
+    burst(one, chat(system(), user(3)))
+    assert spans(one) == [(25, 1, 25)]
+
+
+def test_a_ring_serves_where_its_window_is_whole():
+    """Prompts of 24 tokens are taken as 23 and 1: the first 16 go from the ring, 17 with the 24th token. An answer of
+    one token writes in place; what is left are rows 17 to 24, whose window of 8 is whole from 24 on."""
+    one = server("0.32.2", "W8 A")
+    burst(one, text(*range(1, 25), n=1))
+    assert spans(one)[-1][2] == 25
+    assert {n: lo for n, lo, _ in spans(one)}[25] == 24
+
+
+@pytest.mark.parametrize("model", ["GGGA", "AAAA", "W8 A", "SSSS", "CCA", "HH"])
+def test_what_is_kept_is_what_a_cold_run_has(model):
+    one = server("0.32.2", model)
+    burst(one, chat(system(), user(3)), chat(system(), user(9, 40)), text(*range(1, 13)))
+    assert sound(one) and kept(one)
+
+
+def ended(one, request):
+    """What is seen of a row at the moment at which it is released, and do its caches agree with its tokens?"""
+    seen = []
+    answer = one.submit(request)
+
+    def hear(event):
+        if isinstance(event, Release):
+            seen.append((live(one, event.slot), agrees(one, answer)))
+
+    one.log.listener = hear
+    while one.working:
+        one.iterate()
+    return seen[0]
+
+
+def test_a_row_is_seen_as_it_ended_and_then_no_more():
+    one = server()
+    stored, agreed = ended(one, chat(system(), user(3)))
+    assert (len(stored.tokens), stored.resume, stored.state.pos) == (25, 25, 24) and agreed
+    assert live(one, 0).state is None
+
+
+def test_a_row_whose_tail_was_fed_twice_does_not_agree():
+    one = server("base1006", template="plain", thinking=True)
+    stored, agreed = ended(one, chat(system(), user(3), template=Template("plain", True)))
+    assert (len(stored.tokens), stored.resume) == (27, 29) and not agreed
+
+
+def test_nothing_is_seen_of_a_request_that_never_had_a_row():
+    one = server()
+    burst(one, text(1, 2, 3))
+    burst(one, text(1, 2, 3, 1000, 1001, 1002))
+    assert agrees(one, one.submit(text(5)))
+
+
+def test_looking_changes_nothing():
+    one = server(model="W8 A")
+    burst(one, text(*range(1, 25)))
+    assert spans(one) == spans(one) and [s.tokens for s in kept(one)] == [s.tokens for s in kept(one)]

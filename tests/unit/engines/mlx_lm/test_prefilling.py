@@ -1,0 +1,114 @@
+"""Ticks of the older generator: groups by length, one checkpoint for all, the tail of a prompt fed twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.chat import Template
+from tests.unit.engines.mlx_lm.serving import burst, chat, inserted, keys, offsets, server, sound, system, text, user
+
+THINKING = {"template": "plain", "thinking": True}
+THINKS = Template("plain", True)
+
+
+def test_a_prompt_is_prefilled_and_answers_in_one_tick():
+    one = server("base1006")
+    one.submit(text(1, 2, 3, n=2))
+    one.iterate()
+    assert [(len(row.tokens), row.n_gen) for row in one.slots] == [(4, 1)]
+
+
+def test_the_shortest_come_first_with_what_they_hold():
+    """Groups of one; the second chat holds 25 tokens of its 47 already."""
+    one = server("base1006", "AAAA", prompt_concurrency=1)
+    burst(one, text(*range(1, 23)))
+    for prompt in (range(101, 141), (*range(1, 23), *range(300, 325)), range(201, 205)):
+        one.submit(text(*prompt, n=1))
+    one.take_tasks()
+    assert [len(row.tokens) + len(row.segments[0]) for row in one.generator.waiting] == [4, 40, 47]
+
+
+def test_groups_are_prefilled_while_there_is_room_for_a_whole_one():
+    """Room for 4 in groups of 2: two groups at once, the fifth row waits for two to end."""
+    one = server("base1006", prompt_concurrency=2, decode_concurrency=4)
+    for k in range(1, 6):
+        one.submit(text(*range(10 * k, 10 * k + k), n=k))
+    one.iterate()
+    assert [row.n_gen for row in one.slots] == [1, 1, 1, 1, 0]
+    one.iterate()
+    assert [row.n_gen for row in one.slots] == [1, 2, 2, 2, 0]         # three places are free only now
+    one.iterate()
+    assert [row.n_gen for row in one.slots] == [1, 2, 3, 3, 1]
+
+
+def test_a_checkpoint_one_token_before_the_end():
+    """5.5: keys of 21 and 25; the divergent turn finds nothing."""
+    one = server("base1006")
+    burst(one, chat(system(), user(3)))
+    assert inserted(one) == [(21, "checkpoint"), (25, "normal")] and sound(one)
+    (answer,) = burst(one, chat(system(), user(4, 40)))
+    assert answer.cache_n == 0
+
+
+def test_texts_have_no_checkpoint():
+    one = server("base1006")
+    burst(one, text(1, 2, 3))
+    assert inserted(one) == [(6, "normal")]
+
+
+def test_5_8_the_think_tail_is_fed_twice():
+    one = server("base1006", **THINKING)
+    burst(one, chat(system(), user(3), template=THINKS))
+    assert offsets(one) == {21: 21, 27: 29} and not sound(one)
+
+
+def test_5_5_side_effect_of_the_sentinel():
+    one = server("pr1006a")
+    burst(one, chat(system(), user(3)))
+    assert offsets(one) == {14: 14, 25: 32}
+    (answer,) = burst(one, chat(system(), user(4, 40)))
+    assert (answer.cache_n, answer.prompt_n) == (14, 9)
+
+
+def test_5_6_rests_of_different_lengths_make_no_array():
+    one = server("pr1006a")
+    users = [(2, 30), (5, 40), (3, 50)]
+    first = burst(one, *(chat(system(), user(*u)) for u in users))
+    assert sorted(length for length, kind in inserted(one) if kind == "checkpoint") == [11, 12, 14]
+    assert [answer.cache_n for answer in first] == [0, 0, 0]
+    again = server("pr1006a")
+    burst(again, chat(system(), user(3, 60)))
+    answers = burst(again, *(chat(system(), user(*u)) for u in users))
+    assert [answer.cache_n for answer in answers] == [14, 14, 14]
+    assert again.dead and all(answer.error.startswith("ValueError") for answer in answers)
+
+
+def test_before_976_every_checkpoint_is_the_last_rows():
+    """Keys of 20, 21 and 23, all with what the last row of the batch holds: 23 tokens."""
+    one = server("v911")
+    burst(one, *(chat(system(), user(k, 10 * k + 20)) for k in (2, 3, 5)))
+    found = offsets(one)
+    assert {n: found[n] for n in (20, 21, 23)} == {20: 23, 21: 23, 23: 23}
+    own = server("base1006")
+    burst(own, *(chat(system(), user(k, 10 * k + 20)) for k in (2, 3, 5)))
+    assert offsets(own) == {20: 20, 21: 21, 23: 23, 24: 24, 25: 25, 27: 27} and sound(own)
+
+
+def test_a_rest_shorter_than_the_distance_mislabels_its_checkpoint():
+    """The same thinking prompt again: 23 of 24 are found, pc is 3, the key has 21 tokens and the caches 23."""
+    one = server("base1006", "AAAA", **THINKING)
+    request = chat(system(), user(3), n=1, template=THINKS)
+    burst(one, request)
+    assert keys(one) == {"normal": [25]}                        # the checkpoint was pruned
+    (answer,) = burst(one, request)
+    assert (answer.cache_n, inserted(one)[2]) == (23, (21, "checkpoint"))
+    assert offsets(one)[25] == 27                               # the first one's: what is there stays
+
+
+@pytest.mark.parametrize("model", ["GGGA", "W8 A", "SSSS", "CCA", "HH"])
+def test_rows_of_several_groups_answer_as_if_alone(model):
+    together, alone = (server("base1006", model, "exact", prompt_concurrency=2, prefill_step_size=3) for _ in "ab")
+    texts = [text(*range(10 * k + 1, 10 * k + 1 + k), n=6 - k, first=100 * k) for k in (1, 2, 3, 4, 5)]
+    for request, answer in zip(texts, burst(together, *texts), strict=True):
+        (own,) = burst(alone, request)
+        assert [said.digest for said in own.outputs] == [said.digest for said in answer.outputs]

@@ -1,0 +1,75 @@
+"""Versions as tables of rules: what changed between two, and mixtures of both."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from cachesim.engines.mlx_lm import BESIDE, LINE, PROFILES, changes, mixed
+
+
+def changed(old, new):
+    return {one.field: one.source for one in changes(PROFILES[f"mlx_lm@{old}"], PROFILES[f"mlx_lm@{new}"])}
+
+
+def test_every_row_of_the_specification_has_a_profile():
+    older = {"base923", "pr923", "pr929", "v911", "base1006", "pr999", "pr1006a", "pr1006b", "pr1006c", "m1019"}
+    names = older | {"m1072", "v0.31.3", "head", "0.32.2"}
+    assert set(PROFILES) == {f"mlx_lm@{name}" for name in names}
+    assert {*LINE, *BESIDE} == set(PROFILES)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_profile_says_what_it_is(name):
+    rules = PROFILES[name]
+    assert rules.name == name and rules.source and rules.build
+
+
+# Section 4.1, step by step.
+@pytest.mark.parametrize("old, new, wanted", [
+    ("base923", "v911", dict.fromkeys(
+        ["position", "pc", "lru.longer", "lru.hand_out", "lru.present", "lru.prune", "lru.victim", "lru.kinds"],
+        "#911")),
+    ("v911", "base1006", {"row": "#976"}),
+    ("base1006", "m1019", dict.fromkeys(
+        ["final_type", "checkpoint_type", "lru.present", "lru.prune", "lru.over_bytes", "lru.victim", "lru.kinds"],
+        "#1019")),
+    ("base1006", "pr1006a", {"position": "#1006"}),
+    ("pr1006a", "pr1006b", {"tails": "#1006"}),
+    ("pr1006b", "pr1006c", {"create_at_pc": "#1006"}),
+    ("v0.31.3", "head", {"caches.arrays_state": "#1632", "caches.chunked_front": "#1673"}),
+])
+def test_what_changed_and_by_which_pull_request(old, new, wanted):
+    assert changed(old, new) == wanted
+
+
+def test_the_mask_of_7_2_came_and_went():
+    assert changed("m1072", "v0.31.3")["caches.arrays_merge_empty"] == "#1169"
+    assert changed("head", "0.32.2")["caches.arrays_mask"] == "0.32.2"
+
+
+def test_a_proposal_answers_for_its_own_rules():
+    """Not whoever ended the rules that it stands beside."""
+    assert changed("base923", "pr923")["lru.hand_out"] == "#923"
+    assert changed("base1006", "pr999")["lru.prune"] == "#999"
+    assert changed("pr923", "pr929") == {"key": "#929", "lru.snapshots": "#929", "lru.snapshot_trim": "#929"}
+
+
+def test_every_change_of_the_line_has_a_source():
+    for old, new in pairwise(LINE):
+        assert all(one.source for one in changes(PROFILES[old], PROFILES[new])), (old, new)
+
+
+@pytest.mark.parametrize("old, new", list(pairwise(LINE)))
+def test_with_all_fields_mixed_in_the_older_is_the_newer(old, new):
+    both = mixed(PROFILES[old], PROFILES[new], [one.field for one in changes(PROFILES[old], PROFILES[new])])
+    assert changes(both, PROFILES[new]) == []
+
+
+def test_dotted_names_reach_the_inner_tables_and_nothing_else():
+    head, wheel = PROFILES["mlx_lm@head"], PROFILES["mlx_lm@0.32.2"]
+    both = mixed(head, wheel, ["caches.arrays_mask"])
+    assert both.caches.arrays_mask is wheel.caches.arrays_mask
+    assert [one.field for one in changes(head, both)] == ["caches.arrays_mask"] and both.name == head.name
+    assert changes(mixed(head, wheel, ["rest"]), head)[0].field == "rest"
