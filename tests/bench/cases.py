@@ -124,6 +124,18 @@ def _timed(files: list[Path], mode: str) -> float | None:
     return perf_counter() - begin if files else None
 
 
+def fuzz(profile: str, kind: str, n: int = 200) -> float:
+    """Conversations per second: drawn, played in provenance and judged by every property that one run can tell."""
+    from cachesim.fuzz.campaign import Job, work
+    from cachesim.fuzz.properties import PROPERTIES
+    from cachesim.fuzz.worlds import KINDS, MODELS
+
+    models = tuple(one for one in MODELS[profile.partition("@")[0]] if one in KINDS[kind])
+    begin = perf_counter()
+    work(Job(profile, tuple(PROPERTIES), models, 1, 0, n))
+    return n / (perf_counter() - begin)
+
+
 def command(*words: str) -> float:
     """Seconds from process start to end of a cachesim command."""
     begin = perf_counter()
@@ -171,6 +183,10 @@ CASES: dict[str, Case] = {
     "mlx_lm: provenance prefill GGGA": Case(partial(mlx_prefill, "GGGA", 16384), 15_000, "tokens/s", True),
     "mlx_lm: provenance decode GGGA, 8 rows": Case(partial(mlx_decode_ms, "GGGA", 8, 512), 4, "ms", False),
     "mlx_lm: recorded bursts, no model": Case(mlx_bursts, 5, "s", False, 3),
+    "fuzz llama_cpp, class A": Case(partial(fuzz, "llama_cpp@head", "A"), 200, "per s", True, 3),
+    "fuzz llama_cpp, hybrids": Case(partial(fuzz, "llama_cpp@head", "H"), 100, "per s", True, 3),
+    "fuzz ik_llama, hybrids": Case(partial(fuzz, "ik_llama@main", "H"), 100, "per s", True, 3),
+    "fuzz mlx_lm, hybrids": Case(partial(fuzz, "mlx_lm@0.32.2", "H"), 100, "per s", True, 3),
     "replay sequential, no model": Case(partial(replay, "none"), 4, "s", False, 3),
     "replay sequential, provenance": Case(partial(replay, "provenance"), 15, "s", False, 3),
     "replay sequential, exact": Case(partial(replay, "exact"), 180, "s", False, 1),
