@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
 import numpy as np
@@ -16,6 +17,10 @@ from cachesim.judge.verdict import Verdict
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Action, Scenario, Step
 from cachesim.tokens import POS_INF
+
+
+SHARED_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Where the small slot files of conversations are written: a disk is slower than everything else here."""
 
 
 class Fact(NamedTuple):
@@ -117,5 +122,5 @@ def played(scenario: Scenario, profile: str, judges: dict[str, Judge], table: An
     """Play a conversation. ``judges`` keeps cold runs between conversations; ``table`` replaces the profile's rules.
     Raises BadInput for what the engine cannot do."""
     one = Played(scenario, profile, Log())
-    play(scenario, profile, "provenance", Notes(one, judges), table)
+    play(scenario, profile, "provenance", Notes(one, judges), table, SHARED_MEMORY)
     return one

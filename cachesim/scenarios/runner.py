@@ -51,11 +51,13 @@ class Silent:
 
 
 def play(
-    scenario: Scenario, profile: str, mode: str, watcher: Watcher | None = None, table: Any | None = None
+    scenario: Scenario, profile: str, mode: str, watcher: Watcher | None = None, table: Any | None = None,
+    place: str | None = None,
 ) -> Log:
     """Run every step of a scenario under a profile, or under a ``table`` of rules of that profile's engine. ``mode``
-    "none", "provenance" or "exact". Returns the whole log. Raises BadInput."""
-    with _folder(scenario) as folder:
+    "none", "provenance" or "exact". ``place``: where the folder of saved slots is made, None = where the system has its
+    temporary files. Returns the whole log. Raises BadInput."""
+    with _folder(scenario, place) as folder:
         stage = _Stage(scenario, profile, mode, Path(folder), watcher or Silent(), table or profile)
         for first, group in _groups(scenario.steps):
             try:
@@ -69,10 +71,10 @@ def play(
     return stage.log
 
 
-def _folder(scenario: Scenario) -> AbstractContextManager[str]:
+def _folder(scenario: Scenario, place: str | None) -> AbstractContextManager[str]:
     """Where slots are saved; nothing is made on the disk for a scenario that saves none."""
     saves = any(step.action is not None and step.action.file for step in scenario.steps)
-    return TemporaryDirectory(prefix="cachesim-") if saves else nullcontext(".")
+    return TemporaryDirectory(prefix="cachesim-", dir=place) if saves else nullcontext(".")
 
 
 def _groups(steps: Sequence[Step]) -> Iterator[tuple[int, list[Step]]]:
