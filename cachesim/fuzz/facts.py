@@ -18,7 +18,6 @@ from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Action, Scenario, Step
 from cachesim.tokens import POS_INF
 
-
 SHARED_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Where the small slot files of conversations are written: a disk is slower than everything else here."""
 
