@@ -1,0 +1,138 @@
+"""What does a client send? Turns of conversations, and the scenario in words that they make.
+
+A turn goes on from what an earlier turn asked and was answered: all of it and more, a part of it and something else, a
+part and nothing, the same again. The answer of a turn is a word too (``A5>a2/A.a.B3``: the client sends it back).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Sequence
+
+from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
+from cachesim.scenarios.steps import Asked, make_steps
+from cachesim.scenarios.words import Piece
+
+KINDS = ("new", "append", "branch", "prefix", "repeat")
+MOST = 12                    # turns of a history; every one may need two words
+
+
+class Turn(NamedTuple):
+    """One request. ``kind`` says what it does with an earlier turn: the one ``after`` turns before the last, modulo those
+    there are (none yet = "new"). ``cut``: tokens taken off the end, less one, where something is; ``new`` tokens of a
+    word of its own, where something comes on; ``predict`` tokens are generated. ``together``: sent while the turn before
+    is served."""
+
+    kind: str
+    after: int
+    cut: int
+    new: int
+    predict: int
+    cache: bool = True
+    cancel_after: int | None = None
+    together: bool = False
+
+
+class Part(NamedTuple):
+    """Tokens start .. stop-1 of a word."""
+
+    word: str
+    start: int
+    stop: int
+
+
+Parts = tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Requests in words, and after how many generated tokens the client hangs up on each."""
+
+    scenario: Scenario
+    hang_ups: tuple[int | None, ...]
+
+    @property
+    def line(self) -> str:
+        """The history in the project's notation."""
+        return repr(self.scenario)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all prompts."""
+        return sum(len(step.request.prompt) for step in self.scenario.steps)
+
+    def plain(self) -> History:
+        """The same prompts one after the other, cached, and heard to the end."""
+        steps = tuple(replace(step, together=False, request=replace(step.request, cache_prompt=True))
+                      for step in self.scenario.steps)  # fmt: skip
+        return History(replace(self.scenario, steps=steps), (None,) * len(steps))
+
+
+def of_scenario(scenario: Scenario) -> History:
+    """A scenario without hang-ups as a history."""
+    return History(scenario, (None,) * len(scenario.steps))
+
+
+def of_turns(turns: Sequence[Turn], most: int) -> History:
+    """The turns in words, prompts cut to ``most`` tokens."""
+    prompts: list[Parts] = []
+    for number, turn in enumerate(turns):
+        prompts.append(_first(_prompt(number, turn, turns, prompts), most))
+    said = {part.word for prompt in prompts for part in prompt}
+    asked = [_asked(number, turn, prompts[number], said) for number, turn in enumerate(turns)]
+    words: dict[str, int] = {}
+    for number, turn in enumerate(turns):
+        words |= {part.word: turn.new for part in prompts[number] if part.word == _word(number)}
+        words |= {_answer(number): turn.predict} if _answer(number) in said else {}
+    engine = DEFAULT_PROFILE.partition("@")[0]
+    steps = make_steps(asked, words)
+    scenario = Scenario("kit", "", ("cachesim",), "", engine, "A", (DEFAULT_PROFILE,), {}, words, steps)
+    return History(scenario, tuple(turn.cancel_after for turn in turns))
+
+
+def _prompt(number: int, turn: Turn, turns: Sequence[Turn], prompts: Sequence[Parts]) -> Parts:
+    own = (Part(_word(number), 0, turn.new),)
+    if turn.kind == "new" or not number:
+        return own
+    at = number - 1 - turn.after % number
+    if turn.kind == "repeat":
+        return prompts[at]
+    whole = (*prompts[at], Part(_answer(at), 0, turns[at].predict))
+    if turn.kind == "append":
+        return (*whole, *own)
+    left = _first(whole, max(1, _size(whole) - 1 - turn.cut))
+    return left if turn.kind == "prefix" else (*left, *own)
+
+
+def _word(number: int) -> str:
+    return chr(ord("A") + number)
+
+
+def _answer(number: int) -> str:
+    return chr(ord("a") + number)
+
+
+def _size(parts: Parts) -> int:
+    return sum(part.stop - part.start for part in parts)
+
+
+def _first(parts: Parts, most: int) -> Parts:
+    """The first ``most`` tokens, or all where there are fewer."""
+    out: list[Part] = []
+    for part in parts:
+        left = most - _size(tuple(out))
+        if left > 0:
+            out.append(part._replace(stop=min(part.stop, part.start + left)))
+    return tuple(out)
+
+
+def _asked(number: int, turn: Turn, prompt: Parts, said: set[str]) -> Asked:
+    answer = Piece(_answer(number), False, None, None, None)
+    return Asked(
+        prompt=tuple(Piece(part.word, False, None, part.start, part.stop) for part in prompt),
+        answer=(answer,) if answer.word in said else None,
+        n_predict=turn.predict,
+        cache_prompt=turn.cache,
+        cancel_after=turn.cancel_after,
+        together=turn.together and number > 0,
+    )
