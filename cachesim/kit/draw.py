@@ -29,7 +29,7 @@ def _turns(near: Sequence[int], abilities: AbstractSet[str]) -> st.SearchStrateg
         after=st.integers(0, MOST - 1),
         cut=_lengths(near, 0),
         new=_lengths(near, 1),
-        predict=st.integers(1, PREDICT),
+        predict=st.one_of(st.just(1), st.integers(1, PREDICT)),
         special=st.sampled_from([""] * PLAIN + [name for name in SPECIAL if name in abilities]),
         hang_up=st.integers(0, PREDICT - 1),
     )

@@ -1,11 +1,12 @@
 """What does a client send? Turns of conversations, and the scenario in words that they make.
 
-A turn goes on from what an earlier turn asked and was answered: all of it and more, a part of it and something else, a
-part and nothing, the same again. The answer of a turn is a word too (``A5>a2/A.a.B3``: the client sends it back).
+A turn goes on from what an earlier turn asked and was answered: all of it and more, its prompt without
+the answer and more, a part of it and something else, a part and nothing, the same again. The answer of a turn is a word too (``A5>a2/A.a.B3``: the client sends it back).
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Sequence
 
@@ -13,15 +14,16 @@ from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 from cachesim.scenarios.steps import Asked, make_steps
 from cachesim.scenarios.words import Piece
 
-KINDS = ("new", "append", "branch", "prefix", "repeat")
+KINDS = ("new", "append", "extend", "branch", "prefix", "repeat")
+_SPECIAL = re.compile(r"\{[^}]*\}|!")          # what stands in a line for a special way of asking
 MOST = 12                    # turns of a history; every one may need two words
 
 
 class Turn(NamedTuple):
-    """One request. ``kind`` says what it does with an earlier turn: the one ``after`` turns before the last, modulo those
-    there are (none yet = "new"). ``cut``: tokens taken off the end, less one, where something is; ``new`` tokens of a
-    word of its own, where something comes on; ``predict`` tokens are generated. ``together``: sent while the turn before
-    is served."""
+    """One request. ``kind`` says what it does with an earlier turn: the one ``after`` turns before the last, modulo
+    those there are (none yet = "new"). ``cut``: tokens taken off the end, less one, where something is; ``new`` tokens
+    of a word of its own, where something comes on; ``predict`` tokens are generated. ``together``: sent while the turn
+    before is served."""
 
     kind: str
     after: int
@@ -63,8 +65,11 @@ class History:
 
     def plain(self) -> History:
         """The same prompts one after the other, cached, and heard to the end."""
-        steps = tuple(replace(step, together=False, request=replace(step.request, cache_prompt=True))
-                      for step in self.scenario.steps)  # fmt: skip
+        steps = tuple(
+            replace(step, text=_SPECIAL.sub("", step.text), together=False,
+                    request=replace(step.request, cache_prompt=True))
+            for step in self.scenario.steps
+        )  # fmt: skip
         return History(replace(self.scenario, steps=steps), (None,) * len(steps))
 
 
@@ -97,6 +102,8 @@ def _prompt(number: int, turn: Turn, turns: Sequence[Turn], prompts: Sequence[Pa
     at = number - 1 - turn.after % number
     if turn.kind == "repeat":
         return prompts[at]
+    if turn.kind == "extend":
+        return (*prompts[at], *own)
     whole = (*prompts[at], Part(_answer(at), 0, turns[at].predict))
     if turn.kind == "append":
         return (*whole, *own)

@@ -35,24 +35,24 @@ class Played:
 
 
 class Bench:
-    """Makes instances: a new one for every use, or one that is reset."""
+    """Makes instances. ``reuse``: "" = a new one for every use; "reset" = one that is reset; "keep" = one as it is."""
 
-    def __init__(self, make: Make, reset: bool = False) -> None:
-        self.make, self.reset = make, reset
+    def __init__(self, make: Make, reuse: str = "") -> None:
+        self.make, self.reuse = make, reuse
         self.kept: Subject | None = None
 
     @contextmanager
     def empty(self) -> Iterator[Subject]:
-        """An instance that holds nothing. Raises Failed if there is none."""
+        """An instance that holds nothing (or the one that is kept). One that fails is not used again. Raises Failed."""
         subject, self.kept = self.kept or self.make(), None
         try:
-            if self.reset:
+            if self.reuse == "reset":
                 subject.reset()
             yield subject
         except BaseException:
             subject.close()
             raise
-        if self.reset:
+        if self.reuse:
             self.kept = subject
         else:
             subject.close()

@@ -155,6 +155,8 @@ def _counted(played: Played, number: int, warm: Reply, cold: Reply, seen: Sequen
     if warm.cached is not None:
         most = max((_shared(prompt, one) for one in seen), default=0)
         yield Check("known", warm.cached <= most, number, f"at most {most} cached", f"{warm.cached} cached")
+    if cold.cached is not None:
+        yield Check("known", not cold.cached, number, "0 cached by an empty cache", f"{cold.cached} cached")
     if warm.computed is not None and cold.computed is not None:
         came = f"{warm.computed} computed"
         yield Check("work", warm.computed <= cold.computed, number, f"at most {cold.computed} computed", came)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from operator import eq
 from typing import Any, Callable, Mapping, Sequence
 
 from cachesim.errors import BadInput, nearest
-from cachesim.kit.abilities import Abilities, probe
+from cachesim.kit.abilities import probe
 from cachesim.kit.history import MOST
 from cachesim.kit.play import Bench, Cold, Make, play
 from cachesim.kit.process import ProcessSubject
@@ -51,21 +52,31 @@ def conform(
     reasons = accepted or {}
     _check_arguments(plan, cold, reasons)
     make = maker(factory, timeout)
-    bench = Bench(make, reset)
-    own = isinstance(cold, str)
-    other = bench if own else Bench(maker(cold, timeout), reset)
-    try:
-        abilities = probe(make, tokens)
-        _check_abilities(abilities, cold, reset)
-        play_one = partial(play, bench=bench, cold=Cold(other, cold == "request"), vocabulary=tokens)
-        report = make_report(plan, abilities, Search(play_one, same, max_prompt))
-    finally:
-        bench.close()
-        other.close()
+    bench = Bench(make, "reset" if reset else "")
+    other = _reference(bench, cold, timeout)
+    with closing(bench), closing(other):
+        report = _played(plan, bench, Cold(other, cold == "request"), same)
     report = replace(report, results=tuple(accept(one, reasons) for one in report.results))
     if check and not report.conforms:
         raise Nonconforming(report)
     return report
+
+
+def _reference(bench: Bench, cold: str | Factory, timeout: float) -> Bench:
+    """What cold replies come from: the same instances, one that is only asked without its cache, or other ones."""
+    if not isinstance(cold, str):
+        return Bench(maker(cold, timeout))
+    return bench if cold == "fresh" or bench.reuse else Bench(bench.make, "keep")
+
+
+def _played(plan: Plan, bench: Bench, cold: Cold, same: Same) -> Report:
+    abilities = probe(bench.make, plan.tokens)
+    if cold.uncached and "cache" in abilities.missing:
+        raise BadInput(f'cold = "request" needs requests without cache: {abilities.missing["cache"]}')
+    if bench.reuse and "reset" in abilities.missing:
+        raise BadInput(f"reset needs a way to reset: {abilities.missing['reset']}")
+    play_one = partial(play, bench=bench, cold=cold, vocabulary=plan.tokens)
+    return make_report(plan, abilities, Search(play_one, same, plan.max_prompt))
 
 
 def maker(factory: Any, timeout: float) -> Make:
@@ -91,10 +102,3 @@ def _check_arguments(plan: Plan, cold: Any, accepted: Mapping[str, str]) -> None
         raise BadInput(f"tokens: at least {FEWEST}, all different, are needed")
     if plan.max_examples < 1 or plan.max_prompt < 2 or not 1 <= plan.max_requests <= MOST:
         raise BadInput(f"max_examples from 1, max_prompt from 2, max_requests from 1 to {MOST}")
-
-
-def _check_abilities(abilities: Abilities, cold: Any, reset: bool) -> None:
-    for wanted, name in ((cold == "request", "cache"), (reset, "reset")):
-        if wanted and name in abilities.missing:
-            raise BadInput(f"{'cold' if name == 'cache' else 'reset'} needs an ability that it lacks: "
-                           f"{abilities.missing[name]}")  # fmt: skip

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Callable
 
-from hypothesis import Phase, Verbosity, find, settings
-from hypothesis.errors import NoSuchExample
+from hypothesis import Phase, Verbosity, assume, find, settings
+from hypothesis.errors import NoSuchExample, Unsatisfiable
 from hypothesis.strategies import SearchStrategy
 
 from cachesim.kit.blame import blame
@@ -72,15 +72,11 @@ class Search:
 
     def draw(self, turns: Turns, examples: int) -> None:
         """Play so many histories."""
-        def nothing(drawn: list[Turn]) -> bool:
-            self.look(of_turns(drawn, self.most_prompt))
-            return False
-
-        _find(turns, nothing, examples)
+        self._find(lambda history: self.look(history) is None, turns, examples)
 
     def smallest(self, name: str, turns: Turns, examples: int) -> tuple[History, Check]:
         """The smallest history that breaks a property, of all that were played on the way to it."""
-        _find(turns, lambda drawn: self._breaks(of_turns(drawn, self.most_prompt), name), examples)
+        self._find(lambda history: self._breaks(history, name), turns, examples)
         history, _ = min(self.tallies[name].broken, key=lambda one: (len(one[0].hang_ups), one[0].tokens, one[0].line))
         history = shrink(history, lambda one: self._breaks(one, name))
         return history, next(check for check in self.look(history) if check.name == name and not check.holds)
@@ -92,12 +88,21 @@ class Search:
     def _breaks(self, history: History, name: str) -> bool:
         return any(check.name == name and not check.holds for check in self.look(history))
 
+    def _find(self, wanted: Callable[[History], bool], turns: Turns, examples: int) -> None:
+        """Draw different histories until one is wanted, then ever smaller ones. The same every time: derandomised."""
+        drawn = set()
 
-def _find(turns: Turns, wanted: Callable[[list[Turn]], bool], examples: int) -> None:
-    """Draw lists of turns until one is wanted, then ever smaller ones. The same every time: derandomised."""
-    how = settings(
-        max_examples=examples, derandomize=True, database=None, deadline=None, verbosity=Verbosity.quiet,
-        phases=(Phase.generate, Phase.shrink),
-    )  # fmt: skip
-    with suppress(NoSuchExample):
-        find(turns, wanted, settings=how)
+        def condition(chosen: list[Turn]) -> bool:
+            history = of_turns(chosen, self.most_prompt)
+            if wanted(history):
+                return True
+            assume(history.line not in drawn)
+            drawn.add(history.line)
+            return False
+
+        how = settings(
+            max_examples=examples, derandomize=True, database=None, deadline=None, verbosity=Verbosity.quiet,
+            phases=(Phase.generate, Phase.shrink),
+        )  # fmt: skip
+        with suppress(NoSuchExample, Unsatisfiable):
+            find(turns, condition, settings=how)

@@ -6,42 +6,83 @@ What Hypothesis draws it also shrinks; this is for lines of the corpus and of th
 from __future__ import annotations
 
 import re
-from typing import Callable, Iterator
+from typing import Callable, Iterable, Iterator
 
 from cachesim.errors import BadInput
 from cachesim.kit.history import History, of_scenario
 from cachesim.scenarios.notation import from_line
 
 _WORD = re.compile(r"([A-Za-z_]+)([0-9]*)")
-_SIZED = re.compile(r"[A-Za-z_]+([0-9]+)")
+_PIECE = re.compile(r"([A-Za-z_]+)[0-9]*(\[[0-9]*:[0-9]*\])?")
 
 
 def shrink(history: History, breaks: Callable[[History], bool]) -> History:
     """The smallest history that still breaks and that no single step makes smaller. One with signs that the notation
     lacks stays as it is."""
-    found = next((one for one in _smaller(history.line) if breaks(one)), None)
+    found: History | None = history
     while found is not None:
         history = found
         found = next((one for one in _smaller(history.line) if breaks(one)), None)
-    return history
+    return next((one for one in _histories([_renamed(history.line)]) if breaks(one)), history)
 
 
 def _smaller(line: str) -> Iterator[History]:
-    """Histories with a request less, a shorter word, a word less, a shorter answer."""
+    """Histories with a request less, a word less, a shorter word, a simpler request."""
     if "{" in line:
         return
-    for text in (*_fewer_requests(line), *_shorter_words(line), *_fewer_words(line), *_plainer(line)):
+    yield from _histories([*_fewer_requests(line), *_fewer_words(line), *_shorter_words(line), *_simpler(line)])
+
+
+def _histories(lines: Iterable[str]) -> Iterator[History]:
+    """What the lines stand for. One that is no history is left out: a slice beyond its word, a request without one."""
+    for text in lines:
         try:
             yield of_scenario(from_line(text))
-        except BadInput:                   # a slice beyond its word, nothing left
+        except BadInput:
             continue
 
 
 def _fewer_requests(line: str) -> Iterator[str]:
     texts = line.split("/")
-    sizes = _sizes(line)
     for k in range(len(texts)):
-        yield _sized("/".join(texts[:k] + texts[k + 1 :]), sizes)
+        yield _sized("/".join(texts[:k] + texts[k + 1 :]), _sizes(line))
+
+
+def _fewer_words(line: str) -> Iterator[str]:
+    """Without one word, everywhere or at one place."""
+    for word in _sizes(line):
+        yield _sized(_dropped(line, lambda match, word=word: match[1] == word), _sizes(line))   # type: ignore[misc]
+    for at in [match.start() for match in _PIECE.finditer(line)]:
+        yield _sized(_dropped(line, lambda match, at=at: match.start() == at), _sizes(line))    # type: ignore[misc]
+
+
+def _dropped(line: str, gone: Callable[[re.Match[str]], bool]) -> str:
+    left = _PIECE.sub(lambda match: "" if gone(match) else match[0], line)
+    left = re.sub(r"\.{2,}", ".", left)
+    return re.sub(r">(?=[/!@]|$)", "", re.sub(r"(?<![A-Za-z0-9_\]])\.|\.(?=[/>!@]|$)", "", left))
+
+
+def _shorter_words(line: str) -> Iterator[str]:
+    """With one word shorter, its slices as they are or shorter by as much."""
+    sizes = _sizes(line)
+    for word, text in sizes.items():
+        for less in sorted({1, int(text) // 2, int(text) - 1} - {0, int(text)}):
+            shorter = {**sizes, word: str(less)}
+            yield _sized(line, shorter)
+            by = int(text) - less
+            yield _sized(_PIECE.sub(lambda match: _cut(match, word, by), line), shorter)        # noqa: B023
+
+
+def _cut(match: re.Match[str], word: str, by: int) -> str:
+    if match[1] != word or not match[2]:
+        return match[0]
+    return re.sub("[0-9]+(?=])", lambda stop: str(int(stop[0]) - by), match[0])
+
+
+def _simpler(line: str) -> Iterator[str]:
+    """Without a slot, a mark, a slice, a request for no cache, or the name of an answer."""
+    for match in re.finditer(r"@[0-9]+|\||\[[0-9:]*\]|!|>[^/!@]*", line):
+        yield line[: match.start()] + line[match.end() :]
 
 
 def _sizes(line: str) -> dict[str, str]:
@@ -50,33 +91,23 @@ def _sizes(line: str) -> dict[str, str]:
 
 def _sized(line: str, sizes: dict[str, str]) -> str:
     """The line with the length of every word at its first use."""
-    bare = re.sub(_WORD, lambda match: match[1], line)
     seen: set[str] = set()
 
     def first(match: re.Match[str]) -> str:
-        size = "" if match[0] in seen else sizes[match[0]]
-        seen.add(match[0])
-        return match[0] + size
+        size = "" if match[1] in seen else sizes[match[1]]
+        seen.add(match[1])
+        return match[1] + size
 
-    return re.sub("[A-Za-z_]+", first, bare)
-
-
-def _shorter_words(line: str) -> Iterator[str]:
-    for match in _SIZED.finditer(line):
-        size = int(match[1])
-        for less in sorted({1, size // 2, size - 1}):
-            if 0 < less < size:
-                yield line[: match.start(1)] + str(less) + line[match.end(1) :]
+    return _WORD.sub(first, line)
 
 
-def _fewer_words(line: str) -> Iterator[str]:
-    sizes = _sizes(line)
-    for match in re.finditer(r"(?<=\.)[^./>!@]+|[^./>!@]+\.", line):
-        left = line[: match.start()].removesuffix(".") if line[match.start() - 1] == "." else line[: match.start()]
-        yield _sized(left + line[match.end() :], sizes)
-
-
-def _plainer(line: str) -> Iterator[str]:
-    """Without a slot, a mark, a slice, a request for no cache, or the name of an answer."""
-    for match in re.finditer(r"@[0-9]+|\||\[[0-9:]*\]|!|>[^/!@]*", line):
-        yield line[: match.start()] + line[match.end() :]
+def _renamed(line: str) -> str:
+    """Words called A, B, C, and answers by the small letter of their request."""
+    names: dict[str, str] = {}
+    for number, text in enumerate(line.split("/")):
+        prompt, _, answer = text.partition(">")
+        for match in _WORD.finditer(prompt):
+            names.setdefault(match[1], chr(ord("A") + len([name for name in names.values() if name.isupper()]) % 26))
+        for match in _WORD.finditer(answer):
+            names.setdefault(match[1], chr(ord("a") + number % 26))
+    return _WORD.sub(lambda match: names[match[1]] + match[2], line)

@@ -50,34 +50,38 @@ def make_report(plan: Plan, abilities: Abilities, search: Search) -> Report:
     for history in corpus_histories(plan.max_prompt) if plan.corpus else ():
         search.look(history)
     search.draw(turns, plan.max_examples)
-    played, tallies = len(search.known), {name: one.copy() for name, one in search.tallies.items()}
-    results = []
-    for name in PROPERTIES:
-        tally = tallies.get(name, Tally())
-        result = Result(name, PROPERTIES[name], "holds", tally.seen, tally.reused)
-        if tally.broken:
-            results.append(_broken(result, search, turns, plan.max_examples))
-        else:
-            results.append(_unbroken(result, abilities, tallies, search.gap))
-    unsteady = any(one.name == "steady" and one.state == "broken" for one in results)
-    return Report(tuple(_unsteady(one) if unsteady else one for one in results), played)
+    drawn = {name: one.copy() for name, one in search.tallies.items()}
+    played, found = len(search.known), _shrunk(search, turns, plan.max_examples)
+    results = [found.get(name) or _unbroken(name, abilities, drawn, search.gap) for name in PROPERTIES]
+    if "steady" in found:
+        results = [_unsteady(one) for one in results]
+    return Report(tuple(results), played)
 
 
-def _broken(result: Result, search: Search, turns: Turns, examples: int) -> Result:
-    history, check = search.smallest(result.name, turns, examples)
+def _shrunk(search: Search, turns: Turns, examples: int) -> dict[str, Result]:
+    """A result for every broken property, those included that only broke on the way to something smaller."""
+    found: dict[str, Result] = {}
+    while left := [name for name, one in search.tallies.items() if one.broken and name not in found]:
+        found[left[0]] = _broken(left[0], search, turns, examples)
+    return found
+
+
+def _broken(name: str, search: Search, turns: Turns, examples: int) -> Result:
+    history, check = search.smallest(name, turns, examples)
     played = search.play(history)
     finding = Finding(history.line, check.request, check.expected, check.came, _prompts(played))
     if not search.again(history, check):
-        return replace(result, state="undecided", why="seen, but not when played again", finding=finding)
-    return replace(result, state="broken", finding=finding)
+        return Result(name, PROPERTIES[name], "undecided", why="seen, but not when played again", finding=finding)
+    return Result(name, PROPERTIES[name], "broken", finding=finding)
 
 
 def _prompts(played: Played) -> tuple[tuple[int, ...], ...]:
     return tuple(ask.prompt for ask in played.asks)
 
 
-def _unbroken(result: Result, abilities: Abilities, tallies: Mapping[str, Tally], gap: str) -> Result:
-    name = result.name
+def _unbroken(name: str, abilities: Abilities, tallies: Mapping[str, Tally], gap: str) -> Result:
+    tally = tallies.get(name, Tally())
+    result = Result(name, PROPERTIES[name], "holds", tally.seen, tally.reused)
     missing = abilities.missing.get(ABILITY.get(name, ""), "")
     if not result.seen and (missing or name in NOT_REPORTED):
         return replace(result, state="unsupported", why=missing or NOT_REPORTED[name])
