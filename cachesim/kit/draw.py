@@ -31,7 +31,7 @@ def _turns(near: Sequence[int], abilities: AbstractSet[str]) -> st.SearchStrateg
         new=_lengths(near, 1),
         predict=st.one_of(st.just(1), st.integers(1, PREDICT)),
         special=st.sampled_from([""] * PLAIN + [name for name in SPECIAL if name in abilities]),
-        hang_up=st.integers(0, PREDICT - 1),
+        hang_up=st.one_of(st.just(0), st.integers(0, PREDICT - 1)),
     )
 
 

@@ -1,7 +1,8 @@
 """What does a client send? Turns of conversations, and the scenario in words that they make.
 
-A turn goes on from what an earlier turn asked and was answered: all of it and more, its prompt without
-the answer and more, a part of it and something else, a part and nothing, the same again. The answer of a turn is a word too (``A5>a2/A.a.B3``: the client sends it back).
+A turn goes on from what an earlier turn asked and was answered: all of it and more, its prompt without the answer and
+more, a part of it and something else, a part and nothing, the same again. The answer of a turn is a word too
+(``A5>a2/A.a.B3``: the client sends it back).
 """
 
 from __future__ import annotations

@@ -41,6 +41,9 @@ class Hasty(Complete):
 class Padded(Complete):
     """Prompts that are served together are padded on the left, and the padding goes into the states."""
 
+    def complete(self, prompt, n_predict, cache=True, cancel_after=None):
+        return {**super().complete(prompt, n_predict, cache, cancel_after), "stored": None}
+
     def burst(self, requests):
         longest = max(len(request["prompt"]) for request in requests)
         replies = []
