@@ -11,18 +11,24 @@ from typing import Callable, Sequence
 from cachesim.kit.properties import EQUAL, Check
 
 SPECIAL = ("cancel", "burst")
+Replay = Callable[..., Sequence[Check]]
 
 
-def blame(found: Sequence[Check], plain: Callable[[], Sequence[Check]] | None) -> list[Check]:
-    """The checks that are charged. ``plain`` plays the same prompts plainly; None if they were."""
+def blame(found: Sequence[Check], replay: Replay | None) -> list[Check]:
+    """The checks that are charged. ``replay`` plays the same prompts without the special ways of asking that it is
+    given; None if there are none."""
     wrong = _wrong(found)
     if not wrong:
         return list(found)
     first = min(wrong)
-    also = _wrong(plain()) if plain else wrong
-    special = first not in also and any(check.name in SPECIAL and check.request == first for check in found)
+    special = {check.name for check in found if check.name in SPECIAL and check.request == first}
+    if replay is None or not special or first in _wrong(replay("cache", *SPECIAL)):
+        special = set()
+    elif len(special) > 1:
+        special = {name for name in SPECIAL if first not in _wrong(replay(name))} or special
+    guilty = special or set(EQUAL).difference(SPECIAL)
     return [check for check in found if check.holds or check.name not in EQUAL
-            or (check.request == first and (check.name in SPECIAL) == special)]  # fmt: skip
+            or (check.request == first and check.name in guilty)]  # fmt: skip
 
 
 def _wrong(found: Sequence[Check]) -> set[int]:

@@ -6,11 +6,11 @@ import re
 from typing import Iterator
 
 from cachesim.errors import BadInput
-from cachesim.kit.history import History, of_scenario
+from cachesim.kit.history import History, of_line
 from cachesim.kit.words import SLOTS, fits
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load
-from cachesim.scenarios.notation import from_line, to_line
+from cachesim.scenarios.notation import to_line
 from cachesim.scenarios.schema import Scenario
 
 REQUESTS = 12                # requests of a history from the corpus at most
@@ -18,11 +18,11 @@ TOKENS = 1_000               # tokens of its prompts together at most
 
 
 def line_history(line: str) -> History:
-    """A history in the one-line notation. Raises BadInput."""
-    scenario = from_line(line)
-    if not _playable(scenario):
+    """A history in one line. Raises BadInput."""
+    history = of_line(line)
+    if not _playable(history.scenario):
         raise BadInput(f"{line!r}: at most {SLOTS} words, and at least one token generated per request")
-    return of_scenario(scenario)
+    return history
 
 
 def corpus_histories(most_prompt: int) -> Iterator[History]:

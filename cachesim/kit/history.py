@@ -11,12 +11,14 @@ import re
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Sequence
 
+from cachesim.errors import BadInput
+from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 from cachesim.scenarios.steps import Asked, make_steps
 from cachesim.scenarios.words import Piece
 
 KINDS = ("new", "append", "extend", "branch", "prefix", "repeat")
-_SPECIAL = re.compile(r"\{[^}]*\}|!")          # what stands in a line for a special way of asking
+_BRACES = re.compile(r"(?:\{(?:cancel_after=([0-9]{1,9}))? ?(together)?\})?")
 MOST = 12                    # turns of a history; every one may need two words
 
 
@@ -64,19 +66,48 @@ class History:
         """Tokens of all prompts."""
         return sum(len(step.request.prompt) for step in self.scenario.steps)
 
-    def plain(self) -> History:
-        """The same prompts one after the other, cached, and heard to the end."""
-        steps = tuple(
-            replace(step, text=_SPECIAL.sub("", step.text), together=False,
-                    request=replace(step.request, cache_prompt=True))
+    def without(self, *names: str) -> History:
+        """The same prompts without these special ways of asking: "cache", "cancel", "burst"."""
+        hang_ups = (None,) * len(self.hang_ups) if "cancel" in names else self.hang_ups
+        steps = [
+            replace(
+                step,
+                together=step.together and "burst" not in names,
+                request=replace(step.request, cache_prompt=step.request.cache_prompt or "cache" in names),
+                text=step.text.partition("{")[0],
+            )
             for step in self.scenario.steps
-        )  # fmt: skip
-        return History(replace(self.scenario, steps=steps), (None,) * len(steps))
+        ]
+        return _marked(replace(self.scenario, steps=tuple(steps)), hang_ups)
 
 
-def of_scenario(scenario: Scenario) -> History:
-    """A scenario without hang-ups as a history."""
-    return History(scenario, (None,) * len(scenario.steps))
+def of_line(line: str) -> History:
+    """A history in the project's notation, with the braces that say when a client hangs up and what is sent together.
+    Raises BadInput."""
+    texts = [text.partition("{") for text in line.split("/")]
+    scenario = from_line("/".join(bare for bare, _, _ in texts))
+    marks = [_BRACES.fullmatch(brace + rest) for _, brace, rest in texts]
+    if not all(marks):
+        raise BadInput(f"{line!r}: braces hold cancel_after=N, together, or both in this order")
+    hang_ups = tuple(int(mark[1]) if mark and mark[1] else None for mark in marks)
+    for hang_up, step in zip(hang_ups, scenario.steps, strict=True):
+        if hang_up is not None and hang_up >= step.request.n_predict:
+            raise BadInput(f"cancel_after is {hang_up}, but the answer ends after {step.request.n_predict} tokens")
+    steps = tuple(replace(step, together=bool(mark and mark[2]) and k > 0)
+                  for k, (mark, step) in enumerate(zip(marks, scenario.steps, strict=True)))  # fmt: skip
+    return _marked(replace(scenario, steps=steps), hang_ups)
+
+
+def _marked(scenario: Scenario, hang_ups: tuple[int | None, ...]) -> History:
+    """The history with the text of every step brought up to date."""
+    steps = []
+    for step, hang_up in zip(scenario.steps, hang_ups, strict=True):
+        text = step.text.partition("{")[0]
+        text = text.replace("!", "") if step.request.cache_prompt else text
+        marks = [] if hang_up is None else [f"cancel_after={hang_up}"]
+        marks += ["together"] if step.together else []
+        steps.append(replace(step, text=text + (f"{{{' '.join(marks)}}}" if marks else "")))
+    return History(replace(scenario, steps=tuple(steps)), hang_ups)
 
 
 def of_turns(turns: Sequence[Turn], most: int) -> History:

@@ -55,8 +55,10 @@ class Search:
         return self.known[history.line]
 
     def _charged(self, history: History) -> list[Check]:
-        plain = history.plain()
-        return blame(self._checks(history), None if plain.line == history.line else lambda: self._checks(plain))
+        def replay(*names: str) -> list[Check]:
+            return self._checks(history.without(*names))
+
+        return blame(self._checks(history), replay if "{" in history.line else None)
 
     def _checks(self, history: History) -> list[Check]:
         played = self.play(history)
@@ -75,7 +77,7 @@ class Search:
         self._find(lambda history: self.look(history) is None, turns, examples)
 
     def smallest(self, name: str, turns: Turns, examples: int) -> tuple[History, Check]:
-        """The smallest history that breaks a property, of all that were played on the way to it."""
+        """The smallest history that breaks a property, of all that were played on the way to it, made smaller still."""
         self._find(lambda history: self._breaks(history, name), turns, examples)
         history, _ = min(self.tallies[name].broken, key=lambda one: (len(one[0].hang_ups), one[0].tokens, one[0].line))
         history = shrink(history, lambda one: self._breaks(one, name))

@@ -9,27 +9,24 @@ import re
 from typing import Callable, Iterable, Iterator
 
 from cachesim.errors import BadInput
-from cachesim.kit.history import History, of_scenario
-from cachesim.scenarios.notation import from_line
+from cachesim.kit.history import History, of_line
 
 _WORD = re.compile(r"([A-Za-z_]+)([0-9]*)")
 _PIECE = re.compile(r"([A-Za-z_]+)[0-9]*(\[[0-9]*:[0-9]*\])?")
 
 
 def shrink(history: History, breaks: Callable[[History], bool]) -> History:
-    """The smallest history that still breaks and that no single step makes smaller. One with signs that the notation
-    lacks stays as it is."""
+    """The smallest history that still breaks and that no single step makes smaller."""
     found: History | None = history
     while found is not None:
         history = found
         found = next((one for one in _smaller(history.line) if breaks(one)), None)
-    return next((one for one in _histories([_renamed(history.line)]) if breaks(one)), history)
+    return next((one for one in _histories([_renamed(_short(history.line))]) if breaks(one)), history)
 
 
 def _smaller(line: str) -> Iterator[History]:
     """Histories with a request less, a word less, a shorter word, a simpler request."""
-    if "{" in line:
-        return
+    line = _short(line)
     yield from _histories([*_fewer_requests(line), *_fewer_words(line), *_shorter_words(line), *_simpler(line)])
 
 
@@ -37,7 +34,7 @@ def _histories(lines: Iterable[str]) -> Iterator[History]:
     """What the lines stand for. One that is no history is left out: a slice beyond its word, a request without one."""
     for text in lines:
         try:
-            yield of_scenario(from_line(text))
+            yield of_line(_long(text))
         except BadInput:
             continue
 
@@ -59,7 +56,7 @@ def _fewer_words(line: str) -> Iterator[str]:
 def _dropped(line: str, gone: Callable[[re.Match[str]], bool]) -> str:
     left = _PIECE.sub(lambda match: "" if gone(match) else match[0], line)
     left = re.sub(r"\.{2,}", ".", left)
-    return re.sub(r">(?=[/!@]|$)", "", re.sub(r"(?<![A-Za-z0-9_\]])\.|\.(?=[/>!@]|$)", "", left))
+    return re.sub(r">(?=[/!@^&]|$)", "", re.sub(r"(?<![A-Za-z0-9_\]])\.|\.(?=[/>!@^&]|$)", "", left))
 
 
 def _shorter_words(line: str) -> Iterator[str]:
@@ -80,9 +77,11 @@ def _cut(match: re.Match[str], word: str, by: int) -> str:
 
 
 def _simpler(line: str) -> Iterator[str]:
-    """Without a slot, a mark, a slice, a request for no cache, or the name of an answer."""
-    for match in re.finditer(r"@[0-9]+|\||\[[0-9:]*\]|!|>[^/!@]*", line):
+    """Without a slot, a mark, a slice, a request for no cache, a hang-up, an answer; sent alone."""
+    for match in re.finditer(r"@[0-9]+|\||\[[0-9:]*\]|!|>[^/!@^&]*|\^[0-9]+|&", line):
         yield line[: match.start()] + line[match.end() :]
+        if match[0][0] == "^" and match[0] != "^0":
+            yield line[: match.start()] + "^0" + line[match.end() :]
 
 
 def _sizes(line: str) -> dict[str, str]:
@@ -99,6 +98,19 @@ def _sized(line: str, sizes: dict[str, str]) -> str:
         return match[1] + size
 
     return _WORD.sub(first, line)
+
+
+def _short(line: str) -> str:
+    """The line with signs in place of braces: ``^0`` for a hang-up, ``&`` for together."""
+    def signs(braces: re.Match[str]) -> str:
+        return braces[1].replace("cancel_after=", "^").replace("together", "&").replace(" ", "")
+
+    return re.sub(r"\{([^}]*)\}", signs, line)
+
+
+def _long(line: str) -> str:
+    marked = re.sub(r"\^([0-9]+)&", r"{cancel_after=\1 together}", line)
+    return re.sub(r"\^([0-9]+)", r"{cancel_after=\1}", marked).replace("&", "{together}")
 
 
 def _renamed(line: str) -> str:

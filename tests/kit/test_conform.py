@@ -30,7 +30,8 @@ FOUND = [
 
 @pytest.mark.parametrize(("cache", "lines"), FOUND, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_fault_is_found_in_its_smallest_form(cache, lines):
-    report = conform(cache, near=(4,), max_examples=100, check=False)
+    near = (4,) if cache is caches.Hasty else ()                 # the size of its chunks
+    report = conform(cache, near=near, max_examples=80, check=False)
     assert {one.name: one.finding.line for one in report.results if one.state == "broken"} == lines
     assert all(one.state in ("broken", "holds", "unsupported") for one in report.results)
 
@@ -98,7 +99,7 @@ def test_it_raises_an_assertion_that_shows_the_report():
 
 
 def test_the_same_arguments_give_the_same_report():
-    one, two = (conform(NaiveCache, max_examples=30, check=False).data() for _ in range(2))
+    one, two = (conform(NaiveCache, max_examples=20, check=False).data() for _ in range(2))
     assert one == two
 
 
