@@ -92,14 +92,13 @@ class Search:
 
     def _find(self, wanted: Callable[[History], bool], turns: Turns, examples: int) -> None:
         """Draw different histories until one is wanted, then ever smaller ones. The same every time: derandomised."""
-        drawn = set()
+        drawn: dict[str, list[Turn]] = {}                # line -> the turns that came to it first: no other ones count
 
         def condition(chosen: list[Turn]) -> bool:
             history = of_turns(chosen, self.most_prompt)
             if wanted(history):
                 return True
-            assume(history.line not in drawn)
-            drawn.add(history.line)
+            assume(drawn.setdefault(history.line, chosen) == chosen)
             return False
 
         how = settings(

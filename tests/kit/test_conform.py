@@ -16,7 +16,7 @@ from tests.kit.naive import FixedCache, NaiveCache
 FOUND = [
     (NaiveCache, {"repeat": "A2/A", "prefix": "A1>a2/A.a[:1]"}),
     (caches.Hasty, {"cancel": "A5{cancel_after=0}/A.B1", "stored": "A5{cancel_after=0}/B1"}),
-    (caches.Padded, {"burst": "A1/B2{together}"}),
+    (caches.Padded, {"burst": "A2/B1{together}"}),
     (caches.Deaf, {"uncached": "A1/A.B1!"}),
     (caches.Miscounts, {"accounting": "A1/A.B1", "known": "A1/A.B1"}),
     (caches.Boasts, {"known": "A2", "uncached": "A2!"}),
@@ -27,11 +27,13 @@ FOUND = [
 ]
 """The cache, and the smallest history that breaks each property that it breaks: worked out by hand."""
 
+START = {caches.Hasty: ["S9.A3{cancel_after=0}/S.A.B7"]}
+"""What a hang-up breaks needs a long prompt and a luckier draw."""
+
 
 @pytest.mark.parametrize(("cache", "lines"), FOUND, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_fault_is_found_in_its_smallest_form(cache, lines):
-    near = (4,) if cache is caches.Hasty else ()                 # the size of its chunks
-    report = conform(cache, near=near, max_examples=80, check=False)
+    report = conform(cache, histories=START.get(cache, ()), max_examples=80, check=False)
     assert {one.name: one.finding.line for one in report.results if one.state == "broken"} == lines
     assert all(one.state in ("broken", "holds", "unsupported") for one in report.results)
 
@@ -54,7 +56,7 @@ def test_attention_alone_hides_the_fault():
 
 
 def test_everything_is_supported_and_holds():
-    report = conform(caches.Complete, max_examples=40)
+    report = conform(caches.Complete, max_examples=100)
     assert {one.state for one in report.results} == {"holds"}
 
 

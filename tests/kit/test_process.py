@@ -29,7 +29,7 @@ def test_the_end_of_a_process_is_a_finding(how, timeout, line, came):
 
 
 def test_a_process_is_found_out_as_an_object_is():
-    report = conform(NAIVE, histories=["A2/A"], max_examples=1, reset=True, check=False)
+    report = conform(NAIVE, histories=["A2/A"], max_examples=1, max_requests=1, reset=True, check=False)
     assert report["repeat"].finding.line == "A2/A"
     assert report.state("limits") == "holds"
 
