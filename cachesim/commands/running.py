@@ -38,15 +38,14 @@ def run_jobs(jobs: list[Job], processes: int) -> Iterator[dict[str, Any]]:
 
 
 def exit_code(runs: Iterable[dict[str, Any]], as_expected: bool = False) -> int:
-    """0 all holds, 1 something is broken or not as its file says, 3 something is undecided. With
-    ``as_expected`` a broken run, and one with requests that cannot be settled, counts as good where its file says
-    exactly that."""
+    """0 all is good, 1 something is broken or not as its file says, 3 something is undecided; see ``outcome``."""
+    from cachesim.judge.outcome import outcome
+
     code = exits.HOLDS
     for run in runs:
-        known = as_expected and run["as_expected"] is True
-        if run["as_expected"] is False or (run["holds"] is False and not known):
+        good = outcome(run, as_expected)
+        if good is False:
             return exits.BROKEN
-        doubts = [one["i"] for one in run["requests"] if one["equal_cold"] is None]
-        if run["holds"] is None and not (known and doubts == run["unsettled"]):
+        if good is None:
             code = exits.UNDECIDED
     return code

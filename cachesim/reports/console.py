@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, TypeVar
@@ -31,6 +32,17 @@ def show(*parts: RenderableType) -> None:
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
     for part in parts:
         console.print(part)
+
+
+def as_text(*parts: RenderableType) -> str:
+    """Tables and text as a string of ``WIDTH`` columns, without colours."""
+    from rich.console import Console
+
+    console = Console(width=WIDTH, highlight=False, file=io.StringIO(), force_terminal=False, no_color=True)
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
 def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:

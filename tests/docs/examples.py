@@ -38,10 +38,11 @@ line-height: {line_height}px; white-space: pre; }}
 
 
 def run(command: str) -> str:
-    """What a cachesim command prints, run from the root of the checkout."""
+    """What a cachesim command, or a module of ours, prints, run from the root of the checkout."""
     words = shlex.split(command)
-    assert words[0] == "cachesim"
-    done = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert words[0] == "cachesim" or words[:2] == ["python", "-m"]
+    module = words if words[0] == "cachesim" else words[2:]
+    done = subprocess.run([sys.executable, "-m", *module], cwd=ROOT, capture_output=True, text=True, check=False)
     return "\n".join(line.rstrip() for line in done.stdout.splitlines()) + "\n"
 
 

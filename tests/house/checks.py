@@ -20,12 +20,12 @@ LEVEL = {
     "engines": 3,
     "scenarios": 4,
     "judge": 5, "live": 5,
-    "reports": 6, "fuzz": 6,
+    "reports": 6, "fuzz": 6, "kit": 6,
     "cli": 7, "commands": 7, "pytest_plugin": 7, "__main__": 7,
 }  # fmt: skip
 
-# Imports between two rooms of level 7: the entrance opens the doors of the commands.
-SIDEWAYS = {("__main__", "cli"), ("cli", "commands")}
+# Imports that only open a door: the entrance those of the commands, the package itself that of the kit, when asked to.
+SIDEWAYS = {("__main__", "cli"), ("cli", "commands"), ("__init__", "kit")}
 
 SHARED_BY_ENGINES = ("base", "chat", "shared", "view")
 REGISTRY = "registry"                  # knows every engine; no engine may know it

@@ -1,0 +1,50 @@
+"""Which histories are played beside the drawn ones? Lines that somebody wrote, and those of the known bugs."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator
+
+from cachesim.errors import BadInput
+from cachesim.kit.history import History, of_line
+from cachesim.kit.words import SLOTS, fits
+from cachesim.scenarios.corpus import corpus_root
+from cachesim.scenarios.load import find, load
+from cachesim.scenarios.notation import to_line
+from cachesim.scenarios.schema import Scenario
+
+REQUESTS = 12                # requests of a history from the corpus at most
+TOKENS = 1_000               # tokens of its prompts together at most
+
+
+def line_history(line: str) -> History:
+    """A history in one line. Raises BadInput."""
+    history = of_line(line)
+    if not _playable(history.scenario):
+        raise BadInput(f"{line!r}: at most {SLOTS} words, and at least one token generated per request")
+    return history
+
+
+def corpus_histories(most_prompt: int) -> Iterator[History]:
+    """The scenarios that are plain prompts and answers, each history once, in the order of their files."""
+    seen = set()
+    for file in find([corpus_root()]):
+        scenario = load(file)
+        if not _playable(scenario):
+            continue
+        line = re.sub(r"@[0-9]+|\|", "", to_line(scenario))         # slots and marks are the engines' own
+        if line in seen or "{" in line:
+            continue
+        lengths = [len(step.request.prompt) for step in scenario.steps]
+        if len(lengths) <= REQUESTS and max(lengths) <= most_prompt and sum(lengths) <= TOKENS:
+            seen.add(line)
+            yield line_history(line)
+
+
+def _playable(scenario: Scenario) -> bool:
+    """Are all steps completions of prompts, in words that are no special tokens?"""
+    return all(
+        step.action is None and step.request.prompt and step.request.n_predict > 0 and not step.request.messages
+        and fits(step.request.prompt) and fits(step.request.forced or ())
+        for step in scenario.steps
+    )  # fmt: skip
