@@ -14,6 +14,7 @@ from cachesim.engines.base import Answer
 from cachesim.engines.ik_llama.memory.kv import Blob, KvCache, States
 from cachesim.engines.ik_llama.server import Server
 from cachesim.engines.ik_llama.slot import Checkpoint
+from cachesim.engines.shared.stored import over_limits
 from cachesim.engines.view import Point, RowsPart, StatePart, Stored
 from cachesim.model import Rows
 
@@ -126,8 +127,6 @@ def held(server: Server, seq: int) -> np.ndarray:
 
 def over(server: Server) -> list[str]:
     """Limits that are exceeded: checkpoints of a slot, bytes of the prompt cache."""
-    most, limit = server.settings.max_checkpoints, server.settings.limit_size
-    found = [f"slot {slot.id} has {len(slot.checkpoints)} checkpoints, at most {most}"
-             for slot in server.slots if len(slot.checkpoints) > most]
-    size = sum(entry.size for entry in server.cache.entries) if server.cache else 0
-    return [*found, f"the prompt cache holds {size} bytes, at most {limit}"] if limit and size > limit else found
+    sizes = [entry.size for entry in server.cache.entries] if server.cache else []
+    counts = [len(slot.checkpoints) for slot in server.slots]
+    return over_limits(counts, server.settings.max_checkpoints, sizes, server.settings.limit_size)

@@ -5,10 +5,11 @@ Source: ik_llama.cpp common/common.cpp, examples/server/server-context.cpp init 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Mapping
 
 from cachesim.engines.ik_llama.memory.kinds import ModelKind
+from cachesim.engines.shared.flags import check_flags
 from cachesim.engines.shared.vocab import THINK
 from cachesim.errors import BadInput, nearest
 
@@ -55,14 +56,8 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 
 def options(flags: Mapping[str, Any]) -> Options:
     """Options from names and values. Raises BadInput for an unknown name or a value that cannot be used."""
-    known = {f.name: getattr(Options(), f.name) for f in fields(Options)}
+    check_flags(flags, asdict(Options()))
     for name, value in flags.items():
-        if name not in known:
-            raise BadInput(f"unknown server flag '{name}'", hint=nearest(name, known))
-        want = type(known[name])
-        good = isinstance(value, want) and (want is bool or not isinstance(value, bool))
-        if not good and not (want is float and type(value) is int):
-            raise BadInput(f"server flag '{name}' wants {want.__name__}, not {value!r}")
         if name in WORDS and value not in WORDS[name]:
             raise BadInput(f"server flag '{name}' cannot be {value!r}", hint=nearest(value, WORDS[name]))
     for name in ("ctx_size", "batch_size", "ubatch_size", "parallel"):

@@ -6,12 +6,13 @@ Source: llama.cpp common/arg.cpp, src/llama-context.cpp, tools/server/server-con
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Mapping
 
 from cachesim.engines.llama_cpp.memory.kinds import ModelKind, draft_kind
 from cachesim.engines.llama_cpp.memory.memory import Sizes, can_shift, pad
 from cachesim.engines.llama_cpp.profiles import Rules
+from cachesim.engines.shared.flags import check_flags
 from cachesim.errors import BadInput, nearest
 
 MIB = 1 << 20
@@ -44,14 +45,7 @@ class Options:
 
 def options(flags: Mapping[str, Any]) -> Options:
     """Options from names and values. Raises BadInput for an unknown name or a value of the wrong type."""
-    known = {f.name: getattr(Options(), f.name) for f in fields(Options)}
-    for name, value in flags.items():
-        if name not in known:
-            raise BadInput(f"unknown server flag '{name}'", hint=nearest(name, known))
-        want = bool if name == "kv_unified" else type(known[name])
-        good = isinstance(value, want) and (want is bool or not isinstance(value, bool))
-        if not good and not (want is float and isinstance(value, int)):
-            raise BadInput(f"server flag '{name}' wants {want.__name__}, not {value!r}")
+    check_flags(flags, asdict(Options()), {"kv_unified": bool})
     return Options(**flags)
 
 

@@ -5,10 +5,11 @@ Source: mlx-lm mlx_lm/server.py main (d78bf58e); spec 3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Mapping
 
 from cachesim.engines.chat import TEMPLATES, Template
+from cachesim.engines.shared.flags import check_flags
 from cachesim.errors import BadInput, nearest
 from cachesim.model.spec import Spec, parse
 
@@ -35,14 +36,9 @@ class Options:
 
 def options(flags: Mapping[str, Any]) -> Options:
     """Options from names and values. Raises BadInput for an unknown name or a value that cannot be used."""
-    known = {f.name: getattr(Options(), f.name) for f in fields(Options)}
+    check_flags(flags, asdict(Options()))
     for name, value in flags.items():
-        if name not in known:
-            raise BadInput(f"unknown server flag '{name}'", hint=nearest(name, known))
-        want = type(known[name])
-        if not isinstance(value, want) or (want is int and isinstance(value, bool)):
-            raise BadInput(f"server flag '{name}' wants {want.__name__}, not {value!r}")
-        if want is int and value < (0 if name in ("prompt_cache_bytes", "prompt_cache_size") else 1):
+        if type(value) is int and value < (0 if name in ("prompt_cache_bytes", "prompt_cache_size") else 1):
             raise BadInput(f"server flag '{name}' must be larger than {value}")
     if (kind := flags.get("template", "plain")) not in TEMPLATES:
         raise BadInput(f"unknown template '{kind}'", hint=nearest(kind, TEMPLATES) or ", ".join(TEMPLATES))

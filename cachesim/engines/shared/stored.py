@@ -51,3 +51,11 @@ def evict_oldest(sizes: Sequence[int], lengths: Sequence[int], limits: Limits, s
     while limits.tokens and len(sizes) - first > spare and sum(lengths[first:]) > est:
         first += 1
     return Eviction(for_size, first - for_size, est)
+
+
+def over_limits(checkpoints: Sequence[int], most: int, sizes: Sequence[int], limit: int) -> list[str]:
+    """What is too much, in words: ``checkpoints`` of each slot against ``most``, bytes of all stored conversations
+    against ``limit`` (0 = none)."""
+    found = [f"slot {slot} has {n} checkpoints, at most {most}" for slot, n in enumerate(checkpoints) if n > most]
+    total = sum(sizes)
+    return [*found, f"the prompt cache holds {total} bytes, at most {limit}"] if limit and total > limit else found
