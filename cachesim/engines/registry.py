@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, Collection, Mapping, Sequence
 
+import numpy as np
+
 from cachesim.engines import ik_llama, llama_cpp, mlx_lm
 from cachesim.engines.base import Answer
 from cachesim.engines.view import Point, Stored
@@ -38,7 +40,7 @@ class EngineKit:
     beside: Mapping[str, str]
     changes: Callable[[Any, Any], Sequence[Any]]
     mixed: Callable[[Any, Any, Collection[str]], Any]
-    held: Callable[[Any, int], list[int]]
+    held: Callable[[Any, int], np.ndarray]
     over: Callable[[Any], list[str]]
 
 

@@ -91,7 +91,7 @@ class _Drawer:
         rng = self.rng
         chat = self._chat() if self.world.engine == "mlx_lm" and rng.chance(65) else ()
         prompt: Pieces = () if chat else self.clients.prompt()
-        answer = (self.clients.word(rng.one((1, 1, 2, 3, 4, 6, 12))),)
+        answer = (self.clients.word(rng.one((1, 1, 1, 2, 2, 3, 4, 8))),)
         self.clients.remember(Said(prompt or tuple(p for _, pieces in chat for p in pieces), answer, chat))
         more: dict[str, Any] = {}
         if before and before[-1].action is None and rng.chance(18):

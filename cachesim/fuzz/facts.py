@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Mapping, NamedTuple
 
+import numpy as np
+
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import EngineKit
 from cachesim.engines.view import Stored
@@ -13,6 +15,7 @@ from cachesim.judge.judge import Judge, Judged
 from cachesim.judge.verdict import Verdict
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Action, Scenario, Step
+from cachesim.tokens import POS_INF
 
 
 class Fact(NamedTuple):
@@ -71,9 +74,9 @@ class Notes:
             before = self.kit.held(self.server, seq)
             ok = bool(inner(seq, p0, *rest))
             after = self.kit.held(self.server, seq)
-            stop = rest[0] if rest else None
-            want = before if not ok else [p for p in before if p < p0 or (stop is not None and p >= stop)]
-            if after != want:
+            stop = rest[0] if rest else POS_INF
+            want = before[(before < p0) | (before >= stop)] if ok else before
+            if not np.array_equal(after, want):
                 said = "done" if ok else "refused"
                 where = f"seq_rm({seq}, {p0}, {stop}) was {said}: {len(before)} rows before, {len(after)} after"
                 self.played.torn.append((len(self.played.log.marks) - 1, where))

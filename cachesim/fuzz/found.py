@@ -39,7 +39,8 @@ def case_toml(case: Case, profile: str, failure: Failure, number: int) -> str:
     finding = failure.finding
     why = f"{finding.name}: {finding.text} ({finding.rule}). Found by cachesim fuzz -p {profile}."
     head = {
-        "id": case_id(case, number), "title": f"{finding.name} fails under {profile}", "source": ["cachesim"], "why": why,
+        "id": case_id(case, number), "title": f"{finding.name} fails under {profile}", "source": ["cachesim"],
+        "why": why,
         "engine": case.engine, "model": case.model, "profiles": [profile],
     }  # fmt: skip
     return to_toml(head, case.server, {name: n for name, n in case.words.items() if n}, case.asked)

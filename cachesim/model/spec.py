@@ -20,6 +20,7 @@ KINDS = {
     "C": "short convolution",
     "H": "attention beside SSM",
 }
+PARTS = {"A": "base", "H": "base", "W": "swa"}
 MAX_LAYERS = 64
 MAX_WINDOW = 2**20
 CONV_TAPS = {"G": 4, "S": 4, "H": 4, "C": 3}
@@ -46,7 +47,7 @@ class Layer:
     @property
     def part(self) -> str:
         """The memory that holds the layer's K/V rows: "base", "swa", or "" where there are none."""
-        return {"A": "base", "H": "base", "W": "swa"}.get(self.kind, "")
+        return PARTS.get(self.kind, "")
 
     @property
     def taps(self) -> int:

@@ -118,10 +118,10 @@ def _unbroken(own: np.ndarray) -> int:
     return int(gaps[0]) if len(gaps) else len(present)
 
 
-def held(server: Server, seq: int) -> list[int]:
-    """Labels of a sequence's cells, ascending."""
+def held(server: Server, seq: int) -> np.ndarray:
+    """(n,) labels of a sequence's cells, ascending."""
     cells = server.memory.cells
-    return sorted(int(pos) for pos in cells.pos[cells.of(seq)])
+    return np.sort(cells.pos[cells.of(seq)])
 
 
 def over(server: Server) -> list[str]:

@@ -79,10 +79,10 @@ def checkpoints(server: Server, id_slot: int) -> list[int]:
     return [c.facts.n_tokens for c in server.slots[id_slot].checkpoints]
 
 
-def held(server: Server, seq: int) -> list[int]:
-    """Positions of a sequence's rows in every attention cache, ascending in each."""
-    parts = (cache.state_write(seq, keep_all) for cache in server.memory.parts.values())
-    return [int(pos) for part in parts for pos in np.sort(part.pos)]
+def held(server: Server, seq: int) -> np.ndarray:
+    """(n,) positions of a sequence's rows in every attention cache, ascending in each."""
+    tables = (cache.cells(seq) for cache in server.memory.parts.values())
+    return np.concatenate([np.zeros(0, np.int64), *(np.sort(table.pos[table.of(seq)]) for table in tables)])
 
 
 def over(server: Server) -> list[str]:

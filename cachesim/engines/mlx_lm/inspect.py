@@ -97,9 +97,9 @@ def _points(stored: Stored) -> Iterator[Point]:
         yield Point(stored._replace(resume=hi), lo, hi)
 
 
-def held(srv: Server, seq: int) -> list[int]:
-    """There is no memory of several sequences whose rows could be removed one by one."""
-    return []
+def held(srv: Server, seq: int) -> np.ndarray:
+    """Nothing: there is no memory of several sequences whose rows could be removed one by one."""
+    return np.zeros(0, np.int64)
 
 
 def over(srv: Server) -> list[str]:
