@@ -10,6 +10,7 @@ import numpy as np
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import EngineKit
 from cachesim.engines.view import Stored
+from cachesim.errors import Crash
 from cachesim.events import Compared, Event, Log, Release
 from cachesim.judge.judge import Judge, Judged
 from cachesim.judge.verdict import Verdict
@@ -34,13 +35,15 @@ class Fact(NamedTuple):
 @dataclass(slots=True)
 class Played:
     """A conversation that is over. ``torn`` are removals that were refused and changed something all the same, or were
-    done and left something, in words; ``unset``: the server read a number that nobody wrote."""
+    done and left something, in words; ``unsound`` what a memory found when it checked itself after a step; ``unset``:
+    the server read a number that nobody wrote."""
 
     scenario: Scenario
     profile: str
     log: Log
     facts: list[Fact] = field(default_factory=list)
     torn: list[tuple[int, str]] = field(default_factory=list)
+    unsound: list[tuple[int, str]] = field(default_factory=list)
 
     @property
     def unset(self) -> bool:
@@ -104,13 +107,26 @@ class Notes:
             judged.answer = Verdict(None, why="the request was never answered")
         if not agrees:
             judged.state = Verdict(False, "provenance", "the memory does not end where the slot's tokens end")
+        self._check(number)
         over = tuple(self.kit.over(self.server))
         self.played.facts.append(
             Fact(number, request, answer, judged.answer, judged.state, tuple(judged.armed), over)
         )
 
+    def _check(self, number: int) -> None:
+        """The memory looks at itself, where it can."""
+        memory = getattr(self.server, "memory", None)
+        if memory is None:
+            return
+        try:
+            memory.check()
+        except Crash as crash:
+            self.played.unsound.append((number, str(crash)))
+
     def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
         """A step that is no completion is done."""
+        if action.do != "restart":
+            self._check(number)
 
 
 def played(scenario: Scenario, profile: str, judges: dict[str, Judge], table: Any | None = None) -> Played:

@@ -68,6 +68,12 @@ def seq_rm_atomic(played: Played) -> Iterator[Finding]:
         yield Finding("seq-rm-atomic", step, "seq_rm", text)
 
 
+def memory_sound(played: Played) -> Iterator[Finding]:
+    """The tables of the memory agree with themselves after every step: what is counted is there, without a gap."""
+    for step, text in played.unsound[:1]:
+        yield Finding("memory-sound", step, "check", text)
+
+
 def accounting(played: Played) -> Iterator[Finding]:
     """Tokens found and tokens evaluated make up the prompt; no more is evaluated than a cold run would."""
     for fact in played.facts:
@@ -93,6 +99,7 @@ PROPERTIES: Mapping[str, Check] = {
     "stored-equals-cold": stored_equals_cold,
     "survives": survives,
     "seq-rm-atomic": seq_rm_atomic,
+    "memory-sound": memory_sound,
     "accounting": accounting,
     "limits": limits,
 }

@@ -1,8 +1,8 @@
 """Faults that nobody thought of: operators and constants of the engines, mutated one at a time.
 
 Every mutation that the sources allow gets a number from its own text and the seed; of each engine's memory, rules and
-drivers those with the smallest numbers are planted. So the choice is the same everywhere, and a change to one line of an
-engine changes the choice by at most that line.
+drivers those with the smallest numbers are planted. So the choice is the same everywhere, and a change to one line of
+an engine changes the choice by at most that line.
 """
 
 from __future__ import annotations

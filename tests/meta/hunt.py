@@ -2,7 +2,7 @@
 
     hunt.py note PROFILE N FILE               what the unspoilt engine answers, conversation by conversation
     hunt.py find PROFILE N FILE               the first conversation that breaks what the unspoilt engine keeps
-    hunt.py holds MODULE NAME                 the profiles whose tables have this rule
+    hunt.py rules                             which profiles have which rule in their tables, newest first
 
 A finding counts if the unspoilt engine keeps this property in every conversation with this model ("clean"), if it never
 fails by this rule ("new"), or if it does not fail in this very conversation ("changed"; only if nothing better comes).
@@ -45,7 +45,7 @@ def _end(*_: object) -> None:
 
 
 def observe(profile: str, i: int, judges: dict) -> tuple[str, str, list[tuple[str, str]]]:
-    """(model, what was answered, groups of findings) of a conversation. What breaks the simulator itself is a finding."""
+    """(model, what was answered, groups of findings) of a conversation. A crash of the simulator is a finding too."""
     case = draw_case(SEED * SPREAD + i, profile.partition("@")[0])
     signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)
     said = ""
@@ -101,27 +101,39 @@ def find(profile: str, n: int, file: Path) -> dict:
     return changed or {"how": "", "examples": n, "seconds": time.perf_counter() - begun, "differs": differs}
 
 
-def holds(module: str, name: str) -> list[str]:
-    """The profiles that have a rule in one of their tables, newest first."""
+def rules() -> dict[str, list[str]]:
+    """Profiles by the rules in their tables and by what those call in their files, newest first."""
+    having: dict[str, list[str]] = {}
 
-    def has(table: object) -> bool:
+    def look(table: object, profile: str) -> None:
         for field in fields(table):
             value = getattr(table, field.name)
-            if is_dataclass(value) and not isinstance(value, type) and has(value):
-                return True
-            if getattr(value, "__module__", "") == module and getattr(value, "__name__", "") == name:
-                return True
-        return False
+            if is_dataclass(value) and not isinstance(value, type):
+                look(value, profile)
+            elif callable(value):
+                called(value, profile)
 
-    return [profile for kit in ENGINES.values() for profile, table in kit.profiles.items() if has(table)]
+    def called(function: object, profile: str) -> None:
+        known = having.setdefault(f"{function.__module__} {getattr(function, '__name__', '')}", [])
+        if profile not in known:
+            known.append(profile)
+            names = getattr(getattr(function, "__code__", None), "co_names", ())
+            for other in (getattr(sys.modules[function.__module__], name, None) for name in names):
+                if callable(other) and getattr(other, "__module__", "") == function.__module__:
+                    called(other, profile)
+
+    for kit in ENGINES.values():
+        for profile, table in kit.profiles.items():
+            look(table, profile)
+    return having
 
 
 def main(what: str, *args: str) -> None:
     """One of the three."""
     signal.signal(signal.SIGVTALRM, _end)
     said = {"package": cachesim.__file__}
-    if what == "holds":
-        said["profiles"] = holds(*args)
+    if what == "rules":
+        said["rules"] = rules()
     else:
         profile, n, file = args
         said.update({"note": note, "find": find}[what](profile, int(n), Path(file)) or {})
