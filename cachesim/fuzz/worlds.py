@@ -55,6 +55,8 @@ def _llama_cpp(rng: Rng, model: str) -> World:
         server["parallel"] = rng.one((2, 2, 3))
         server["kv_unified"] = rng.chance(50)
         server["slot_prompt_similarity"] = rng.one((0.0, 0.1, 0.5))
+        if server["kv_unified"]:            # several texts want the room of one: purges, halved batches, failed loads
+            server["ctx_size"] = rng.one((256, 256, 512, server["ctx_size"]))
     if rng.chance(40):
         server["ctx_checkpoints"] = rng.one((0, 1, 2, 3))
     if rng.chance(60):
@@ -68,7 +70,8 @@ def _llama_cpp(rng: Rng, model: str) -> World:
     if rng.chance(15):
         server["spec_type"], server["spec_draft_n_max"] = "ngram-simple", rng.one((1, 2, 4))
     edges = (1, 4, 5, 8, ubatch, batch, 64, 256, 512)
-    room = server["ctx_size"] // server.get("parallel", 1) - 16
+    shares = 1 if server.get("kv_unified") else server.get("parallel", 1)
+    room = server["ctx_size"] // shares - 16
     return World("llama_cpp", model, server, edges, min(room, MANY * ubatch))
 
 
