@@ -35,8 +35,8 @@ class Fact(NamedTuple):
 @dataclass(slots=True)
 class Played:
     """A conversation that is over. ``torn`` are removals that were refused and changed something all the same, or were
-    done and left something, in words; ``unsound`` what a memory found when it checked itself after a step; ``unset``:
-    the server read a number that nobody wrote."""
+    done and left something, in words; ``unsound`` what a memory found when it checked itself after a step, or what an
+    erased slot left; ``unset``: the server read a number that nobody wrote."""
 
     scenario: Scenario
     profile: str
@@ -125,8 +125,11 @@ class Notes:
 
     def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
         """A step that is no completion is done."""
-        if action.do != "restart":
-            self._check(number)
+        if action.do == "restart":
+            return
+        self._check(number)
+        if action.do == "erase" and (left := len(self.kit.held(self.server, action.id_slot))):
+            self.played.unsound.append((number, f"slot {action.id_slot} was erased and has {left} rows"))
 
 
 def played(scenario: Scenario, profile: str, judges: dict[str, Judge], table: Any | None = None) -> Played:

@@ -69,9 +69,10 @@ def seq_rm_atomic(played: Played) -> Iterator[Finding]:
 
 
 def memory_sound(played: Played) -> Iterator[Finding]:
-    """The tables of the memory agree with themselves after every step: what is counted is there, without a gap."""
+    """The tables of the memory agree with themselves after every step: what is counted is there, without a gap; an
+    erased slot has left nothing."""
     for step, text in played.unsound[:1]:
-        yield Finding("memory-sound", step, "check", text)
+        yield Finding("memory-sound", step, "erase" if "erased" in text else "check", text)
 
 
 def accounting(played: Played) -> Iterator[Finding]:
@@ -90,7 +91,7 @@ def limits(played: Played) -> Iterator[Finding]:
     """What the flags allow at most is not exceeded when a request is over."""
     for fact in played.facts:
         for text in fact.over[:1]:
-            yield Finding("limits", fact.number, text.split(" ")[-5], text)
+            yield Finding("limits", fact.number, text.split(" ")[-4].strip(","), text)      # of what: no number
             return
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 class Fault(NamedTuple):
     """The text ``old``, which stands once in the engine and what it shares with others, becomes ``new``. ``named``: the
     issue that began this asks for it. ``how`` is the mutation of a generated one ("" = written by hand), ``rule`` the
-    function that it lies in, as (module, name)."""
+    function that it lies in, as (module, name). ``profiles``: where to look for it, () = where all are looked for."""
 
     name: str
     old: str
@@ -17,3 +17,4 @@ class Fault(NamedTuple):
     engine: str = "llama_cpp"
     how: str = ""
     rule: tuple[str, str] = ("", "")
+    profiles: tuple[str, ...] = ()

@@ -32,7 +32,7 @@ from cachesim.fuzz.properties import PROPERTIES  # noqa: E402
 from cachesim.judge.run import run_judged  # noqa: E402
 
 SEED = 24              # the campaign's
-LONGEST = 20           # seconds of computing after which a conversation is taken for one that never ends
+LONGEST = 6            # seconds of computing after which a conversation is taken for one that never ends
 BILLED = 4             # every so many conversations the slow properties are looked at too
 
 

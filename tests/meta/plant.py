@@ -127,7 +127,7 @@ class Field:
 
     def profiles(self, fault: Fault) -> tuple[str, ...]:
         """Where to look for a fault."""
-        usual = PROFILES[fault.engine]
+        usual = fault.profiles or PROFILES[fault.engine]
         having = self.rules.get(" ".join(fault.rule), [])
         return tuple(one for one in usual if one in having) or tuple(having[:1]) or usual
 
