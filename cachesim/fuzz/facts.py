@@ -114,7 +114,7 @@ class Notes:
         )
 
     def _check(self, number: int) -> None:
-        """The memory looks at itself, where it can."""
+        """The memory looks at itself, where it can; and no sequence has a hole, whoever was shifted or restored."""
         memory = getattr(self.server, "memory", None)
         if memory is None:
             return
@@ -122,6 +122,10 @@ class Notes:
             memory.check()
         except Crash as crash:
             self.played.unsound.append((number, str(crash)))
+        for seq in range(len(self.server.slots)):
+            steps = np.diff(self.kit.held(self.server, seq))
+            if (steps > 1).any():
+                self.played.unsound.append((number, f"positions of sequence {seq} have a gap of {steps.max() - 1}"))
 
     def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
         """A step that is no completion is done."""

@@ -72,7 +72,11 @@ def memory_sound(played: Played) -> Iterator[Finding]:
     """The tables of the memory agree with themselves after every step: what is counted is there, without a gap; an
     erased slot has left nothing."""
     for step, text in played.unsound[:1]:
-        yield Finding("memory-sound", step, "erase" if "erased" in text else "check", text)
+        yield Finding("memory-sound", step, _unsound(text), text)
+
+
+def _unsound(text: str) -> str:
+    return "erase" if "erased" in text else "gap" if "positions of" in text else "check"
 
 
 def accounting(played: Played) -> Iterator[Finding]:

@@ -89,13 +89,14 @@ def _ik_llama(rng: Rng, model: str) -> World:
         server["cache_ram"] = rng.one((0, 0, 1))
     if rng.chance(30):
         server["cache_ram_similarity"] = rng.one((0.0, 0.5, 1.0))
-    if rng.chance(20):
-        server["context_shift"] = True
+    if rng.chance(20):          # in a context so small that prompt and answer fill it
+        server["context_shift"], server["ctx_size"] = True, 128
     if "+M" in model:
         server["spec_type"], server["spec_draft_n_max"] = "mtp", rng.one((1, 2, 4))
     edges = (1, 4, 5, 6, ubatch, batch, server.get("ctx_checkpoints_interval", 512))
     room = server["ctx_size"] // server.get("parallel", 1)
-    room = room - 8 if not rng.chance(10) else room + 40
+    spare = 2 if "context_shift" in server else 8
+    room = room - spare if not rng.chance(10) else room + 40
     return World("ik_llama", model, server, edges, min(room, MANY * ubatch))
 
 
