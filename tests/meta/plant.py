@@ -22,7 +22,8 @@ from tests.meta.fault import Fault
 
 ROOT = Path(__file__).parents[2]
 HUNT = Path(__file__).with_name("hunt.py")
-EXAMPLES = 1000        # conversations within which the fuzzer is to find a fault
+EXAMPLES = 400         # conversations within which the fuzzer is to find a fault
+PATIENCE = 400         # seconds after which a group of tests is taken for one that never ends
 PROFILES = {
     "llama_cpp": ("llama_cpp@head",), "ik_llama": ("ik_llama@main",),
     "mlx_lm": ("mlx_lm@0.32.2", "mlx_lm@base1006"),
@@ -99,9 +100,13 @@ class Copy:
 
     def _python(self, args: list[str]) -> tuple[int, str]:
         env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(self.folder)}
-        done = subprocess.run(
-            [sys.executable, *args], cwd=self.folder, env=env, capture_output=True, text=True, timeout=600, check=False
-        )
+        try:
+            done = subprocess.run(
+                [sys.executable, *args], cwd=self.folder, env=env, capture_output=True, text=True, timeout=PATIENCE,
+                check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return FAILED, f"ERROR {args[-1]}.py::never_ends"
         return done.returncode, done.stdout
 
     def spoil(self, fault: Fault) -> None:
