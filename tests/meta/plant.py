@@ -28,7 +28,8 @@ PROFILES = {
     "llama_cpp": ("llama_cpp@head",), "ik_llama": ("ik_llama@main",),
     "mlx_lm": ("mlx_lm@0.32.2", "mlx_lm@base1006"),
 }  # fmt: skip
-"""Where a fault is looked for, one after the other; one in a rule that none of these has: in the newest that has it."""
+"""Where a fault is looked for, one after the other; one in a rule: in those of them that have it, and in
+the newest that has it (a table may name a rule that its other rules never ask)."""
 
 GROUPS = {
     "llama_cpp": {
@@ -134,7 +135,7 @@ class Field:
         """Where to look for a fault."""
         usual = fault.profiles or PROFILES[fault.engine]
         having = self.rules.get(" ".join(fault.rule), [])
-        return tuple(one for one in usual if one in having) or tuple(having[:1]) or usual
+        return tuple(dict.fromkeys((*(one for one in usual if one in having), *having[:1]))) or usual
 
     def note(self, profile: str, n: int = EXAMPLES) -> Path:
         """What the unspoilt engine answers in n conversations."""
