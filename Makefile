@@ -6,6 +6,7 @@ PEERS  := .venv-peers
 OPS    ?= 100000
 BURSTS ?= 1000
 SEED   ?= 0
+JOBS   ?= 2
 TRACES ?= ../shared/traces/llama_cpp
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
@@ -16,7 +17,7 @@ help:
 	@echo 'make test     run the test suite                    make test ARGS="tests/house -x"'
 	@echo 'make check    the tests, then ruff and mypy         make check'
 	@echo 'make bench    measure speed and memory              make bench'
-	@echo 'make meta     plant faults; each must be caught     make meta'
+	@echo 'make meta     plant faults; each must be found      make meta JOBS=2'
 	@echo 'make replay   replay recorded traces                make replay TRACES=../shared/traces/llama_cpp'
 	@echo 'make docs     renew the examples in the README      make docs'
 	@echo 'make coverage rules by profiles in the corpus        make coverage'
@@ -37,7 +38,7 @@ bench: $(VENV)/.run
 	$(BIN)/python -m tests.bench
 
 meta: $(VENV)/.dev
-	$(BIN)/python -m pytest tests/meta -m meta $(ARGS)
+	META_JOBS=$(JOBS) $(BIN)/python -m pytest tests/meta -m meta $(ARGS)
 
 replay: $(VENV)/.run
 	$(BIN)/cachesim replay $(TRACES)/*.json

@@ -11,6 +11,7 @@ import numpy as np
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import EngineKit
 from cachesim.engines.view import Stored
+from cachesim.errors import Crash
 from cachesim.events import Compared, Event, Log, Release
 from cachesim.judge.judge import Judge, Judged
 from cachesim.judge.verdict import Verdict
@@ -38,13 +39,15 @@ class Fact(NamedTuple):
 @dataclass(slots=True)
 class Played:
     """A conversation that is over. ``torn`` are removals that were refused and changed something all the same, or were
-    done and left something, in words; ``unset``: the server read a number that nobody wrote."""
+    done and left something, in words; ``unsound`` what a memory found when it checked itself after a step, or what an
+    erased slot left; ``unset``: the server read a number that nobody wrote."""
 
     scenario: Scenario
     profile: str
     log: Log
     facts: list[Fact] = field(default_factory=list)
     torn: list[tuple[int, str]] = field(default_factory=list)
+    unsound: list[tuple[int, str]] = field(default_factory=list)
 
     @property
     def unset(self) -> bool:
@@ -108,13 +111,33 @@ class Notes:
             judged.answer = Verdict(None, why="the request was never answered")
         if not agrees:
             judged.state = Verdict(False, "provenance", "the memory does not end where the slot's tokens end")
+        self._check(number)
         over = tuple(self.kit.over(self.server))
         self.played.facts.append(
             Fact(number, request, answer, judged.answer, judged.state, tuple(judged.armed), over)
         )
 
+    def _check(self, number: int) -> None:
+        """The memory looks at itself, where it can; and no sequence has a hole, whoever was shifted or restored."""
+        memory = getattr(self.server, "memory", None)
+        if memory is None:
+            return
+        try:
+            memory.check()
+        except Crash as crash:
+            self.played.unsound.append((number, str(crash)))
+        for seq in range(len(self.server.slots)):
+            steps = np.diff(self.kit.held(self.server, seq))
+            if (steps > 1).any():
+                self.played.unsound.append((number, f"positions of sequence {seq} have a gap of {steps.max() - 1}"))
+
     def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
         """A step that is no completion is done."""
+        if action.do == "restart":
+            return
+        self._check(number)
+        if action.do == "erase" and (left := len(self.kit.held(self.server, action.id_slot))):
+            self.played.unsound.append((number, f"slot {action.id_slot} was erased and has {left} rows"))
 
 
 def played(scenario: Scenario, profile: str, judges: dict[str, Judge], table: Any | None = None) -> Played:

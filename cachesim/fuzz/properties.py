@@ -68,6 +68,17 @@ def seq_rm_atomic(played: Played) -> Iterator[Finding]:
         yield Finding("seq-rm-atomic", step, "seq_rm", text)
 
 
+def memory_sound(played: Played) -> Iterator[Finding]:
+    """The tables of the memory agree with themselves after every step: what is counted is there, without a gap; an
+    erased slot has left nothing."""
+    for step, text in played.unsound[:1]:
+        yield Finding("memory-sound", step, _unsound(text), text)
+
+
+def _unsound(text: str) -> str:
+    return "erase" if "erased" in text else "gap" if "positions of" in text else "check"
+
+
 def accounting(played: Played) -> Iterator[Finding]:
     """Tokens found and tokens evaluated make up the prompt; no more is evaluated than a cold run would."""
     for fact in played.facts:
@@ -84,7 +95,7 @@ def limits(played: Played) -> Iterator[Finding]:
     """What the flags allow at most is not exceeded when a request is over."""
     for fact in played.facts:
         for text in fact.over[:1]:
-            yield Finding("limits", fact.number, text.split(" ")[-5], text)
+            yield Finding("limits", fact.number, text.split(" ")[-4].strip(","), text)      # of what: no number
             return
 
 
@@ -93,6 +104,7 @@ PROPERTIES: Mapping[str, Check] = {
     "stored-equals-cold": stored_equals_cold,
     "survives": survives,
     "seq-rm-atomic": seq_rm_atomic,
+    "memory-sound": memory_sound,
     "accounting": accounting,
     "limits": limits,
 }

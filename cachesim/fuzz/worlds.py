@@ -55,6 +55,8 @@ def _llama_cpp(rng: Rng, model: str) -> World:
         server["parallel"] = rng.one((2, 2, 3))
         server["kv_unified"] = rng.chance(50)
         server["slot_prompt_similarity"] = rng.one((0.0, 0.1, 0.5))
+        if server["kv_unified"]:            # several texts want the room of one: purges, halved batches, failed loads
+            server["ctx_size"] = rng.one((256, 256, 512, server["ctx_size"]))
     if rng.chance(40):
         server["ctx_checkpoints"] = rng.one((0, 1, 2, 3))
     if rng.chance(60):
@@ -68,7 +70,8 @@ def _llama_cpp(rng: Rng, model: str) -> World:
     if rng.chance(15):
         server["spec_type"], server["spec_draft_n_max"] = "ngram-simple", rng.one((1, 2, 4))
     edges = (1, 4, 5, 8, ubatch, batch, 64, 256, 512)
-    room = server["ctx_size"] // server.get("parallel", 1) - 16
+    shares = 1 if server.get("kv_unified") else server.get("parallel", 1)
+    room = server["ctx_size"] // shares - 16
     return World("llama_cpp", model, server, edges, min(room, MANY * ubatch))
 
 
@@ -86,13 +89,14 @@ def _ik_llama(rng: Rng, model: str) -> World:
         server["cache_ram"] = rng.one((0, 0, 1))
     if rng.chance(30):
         server["cache_ram_similarity"] = rng.one((0.0, 0.5, 1.0))
-    if rng.chance(20):
-        server["context_shift"] = True
+    if rng.chance(20):          # in a context so small that prompt and answer fill it
+        server["context_shift"], server["ctx_size"] = True, 128
     if "+M" in model:
         server["spec_type"], server["spec_draft_n_max"] = "mtp", rng.one((1, 2, 4))
     edges = (1, 4, 5, 6, ubatch, batch, server.get("ctx_checkpoints_interval", 512))
     room = server["ctx_size"] // server.get("parallel", 1)
-    room = room - 8 if not rng.chance(10) else room + 40
+    spare = 2 if "context_shift" in server else 8
+    room = room - spare if not rng.chance(10) else room + 40
     return World("ik_llama", model, server, edges, min(room, MANY * ubatch))
 
 

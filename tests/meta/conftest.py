@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 import pytest
+
+from tests.meta.survivors import SURVIVORS
 
 TABLE = pytest.StashKey[dict]()
 
 
 @pytest.fixture(scope="session")
 def table(request):
+    """Who noticed each fault: (fault, [Noticed, ..])."""
     return request.config.stash.setdefault(TABLE, {})
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    for name, caught in config.stash.get(TABLE, {}).items():
-        said = ", ".join(f"{group} ({test})" for group, test in caught.items()) or "NOBODY"
-        terminalreporter.write_line(f"{name}: {said}")
+    rows = config.stash.get(TABLE, {})
+    for line in (*lines(rows), *summary(rows)) if rows else ():
+        terminalreporter.write_line(line)
+
+
+def lines(rows):
+    """A line for each fault."""
+    yield f"{'engine':<10}{'fault':<74}{'found by':<22}{'rule or test':<48}{'examples':>9}{'seconds':>9}"
+    for fault, found in rows.values():
+        one = found[-1] if found else None
+        by, rule = (f"{one.by} ({one.how})", one.rule) if one and one.by else ("NOBODY", SURVIVORS.get(fault.name, ""))
+        sought = sum(each.examples for each in found)
+        seconds = sum(each.seconds for each in found)
+        star = "*" if fault.how else " "
+        yield f"{fault.engine:<10}{star}{fault.name[:72]:<73}{by:<22} {rule[:46]:<47}{sought:>9}{seconds:>9.1f}"
+
+
+def summary(rows):
+    """Counts, engine by engine, and what it took."""
+    yield "* = generated; how: the engine is else clean / the rule is new / the verdict has changed"
+    for engine in dict.fromkeys(fault.engine for fault, _ in rows.values()):
+        mine = [(fault, found) for fault, found in rows.values() if fault.engine == engine]
+        fuzz = [found for _, found in mine if found and found[-1].examples and found[-1].by]
+        tests = [found for _, found in mine if found and not found[-1].examples]
+        yield (f"{engine}: {len(mine)} faults, {sum(bool(fault.how) for fault, _ in mine)} of them generated; "
+               f"{len(fuzz)} found by fuzzing, {len(tests)} by tests, {len(mine) - len(fuzz) - len(tests)} by nobody")
+    took = sorted(sum(one.examples for one in found) for _, found in rows.values()
+                  if found and found[-1].examples and found[-1].by)
+    if took:
+        yield f"examples until found: median {median(took):.0f}, worst {took[-1]}"

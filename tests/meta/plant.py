@@ -1,32 +1,76 @@
-"""Plants a fault in a copy of the package and asks which tests notice.
+"""Plants a fault in a copy of the package and asks who notices: the fuzzer, and where it does not, which tests.
 
-The copy holds the package and the tests; pytest runs inside it, so nothing here or in an installed package is touched.
+The copy holds the package and the tests; everything runs inside it, so nothing here or in an installed package is
+touched.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
+import tempfile
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.meta.fault import Fault
 
 ROOT = Path(__file__).parents[2]
-GROUPS = {
-    "unit": ["tests/unit/engines"],
-    "replay": ["tests/replay/test_selection.py", "-k", "every_verdict"],
-    "property": [f"tests/properties/test_{name}.py" for name in ("memory_ops", "server_histories", "server_quality")],
+HUNT = Path(__file__).with_name("hunt.py")
+EXAMPLES = 400         # conversations within which the fuzzer is to find a fault
+PATIENCE = 400         # seconds after which a group of tests is taken for one that never ends
+PROFILES = {
+    "llama_cpp": ("llama_cpp@head",), "ik_llama": ("ik_llama@main",),
+    "mlx_lm": ("mlx_lm@0.32.2", "mlx_lm@base1006"),
 }  # fmt: skip
-ENGINE = ("cachesim/engines/llama_cpp", "cachesim/engines/shared")
+"""Where a fault is looked for, one after the other; one in a rule: in those of them that have it, and in
+the newest that has it (a table may name a rule that its other rules never ask)."""
+
+GROUPS = {
+    "llama_cpp": {
+        "unit": ["tests/unit/engines/llama_cpp"],
+        "replay": ["tests/replay/test_selection.py", "-k", "every_verdict"],
+        "property": [f"tests/properties/test_{name}.py" for name in ("memory_ops", "server_histories")],
+    },
+    "ik_llama": {
+        "unit": ["tests/unit/engines/ik_llama"],
+        "replay": ["tests/replay/test_selection.py", "-k", "every_verdict and ik_llama"],
+        "property": ["tests/properties/test_ik_companion.py"],
+    },
+    "mlx_lm": {
+        "unit": ["tests/unit/engines/mlx_lm"],
+        "transcripts": ["tests/peers/test_replay.py", "tests/peers/test_bursts.py"],
+    },
+}  # fmt: skip
+"""The second line of defence."""
+
+ENOUGH = 1
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "meta", "house", "scenarios")
+PASSED, FAILED = 0, 1
 
 
-def holders(folder: Path, text: str) -> list[Path]:
-    """The files of the engine in which a text stands."""
-    files = (path for part in ENGINE for path in sorted((folder / part).rglob("*.py")))
+def holders(root: Path, engine: str, text: str) -> list[Path]:
+    """The files of an engine, and of what it shares with others, in which a text stands."""
+    files = (path for part in (engine, "shared") for path in sorted((root / "cachesim/engines" / part).rglob("*.py")))
     return [path for path in files if text in path.read_text()]
+
+
+class Noticed(NamedTuple):
+    """Who noticed a fault: a property ("" = nobody) of which rule after how many conversations and seconds, how clearly
+    (see hunt.py), or a test. ``differs``: the first conversation that was answered otherwise at all, None = none."""
+
+    by: str = ""
+    rule: str = ""
+    how: str = ""
+    profile: str = ""
+    examples: int = 0
+    seconds: float = 0.0
+    differs: int | None = None
 
 
 class Copy:
@@ -37,31 +81,95 @@ class Copy:
         shutil.copytree(ROOT / "cachesim", folder / "cachesim", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copytree(ROOT / "tests", folder / "tests", ignore=LEFT_OUT)
         shutil.copy(ROOT / "pyproject.toml", folder)
+        shutil.copy(HUNT, folder)
 
-    def run(self, group: str) -> tuple[int, str]:
+    def test(self, engine: str, group: str) -> tuple[int, str]:
         """(pytest's exit code, first test that failed or "") of a group of tests, stopped at its first failure."""
-        command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", *GROUPS[group]]
-        env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-        done = subprocess.run(
-            command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=600, check=False
-        )
-        failed = re.search(r"^FAILED (?:\S*/)?(\S+?\.py::.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
-        return done.returncode, failed[1] if failed else ""
+        command = ["-m", "pytest", "-x", "-p", "no:cacheprovider", *GROUPS[engine][group]]
+        code, out = self._python(command)
+        failed = re.search(r"^(?:FAILED|ERROR) (?:\S*/)?(\S+?\.py(?:::.*?)?)(?: - .*)?$", out, re.MULTILINE)
+        return code, failed[1] if failed else ""
 
-    def origin(self) -> Path:
-        """Where a run inside the copy gets the package from."""
-        code = "import cachesim, sys; sys.stdout.write(cachesim.__file__)"
-        done = subprocess.run([sys.executable, "-c", code], cwd=self.folder, capture_output=True, text=True, check=True)
-        return Path(done.stdout)
+    def hunt(self, *args: object) -> dict[str, Any]:
+        """What hunt.py says, run with the package of the copy."""
+        code, out = self._python(["hunt.py", *map(str, args)])
+        if code:
+            return {"how": "clean", "property": "no crash", "rule": "at once", "examples": 1, "seconds": 0.0}
+        said: dict[str, Any] = json.loads(out)
+        assert Path(said["package"]).is_relative_to(self.folder), "another package was asked"
+        return said
 
-    @contextmanager
-    def with_fault(self, old: str, new: str):
-        """The copy with one text of the engine replaced, as long as the block runs."""
-        paths = holders(self.folder, old)
-        text = paths[0].read_text() if len(paths) == 1 else ""
-        assert text.count(old) == 1, f"{[str(p) for p in paths]} hold, not once: {old}"
-        paths[0].write_text(text.replace(old, new))
+    def _python(self, args: list[str]) -> tuple[int, str]:
+        env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(self.folder)}
         try:
-            yield
-        finally:
-            paths[0].write_text(text)
+            done = subprocess.run(
+                [sys.executable, *args], cwd=self.folder, env=env, capture_output=True, text=True, timeout=PATIENCE,
+                check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return FAILED, f"ERROR {args[-1]}.py::never_ends"
+        return done.returncode, done.stdout
+
+    def spoil(self, fault: Fault) -> None:
+        """Plant a fault."""
+        paths = holders(self.folder, fault.engine, fault.old)
+        text = paths[0].read_text() if len(paths) == 1 else ""
+        assert text.count(fault.old) == 1, f"{[str(p) for p in paths]} hold, not once: {fault.old}"
+        paths[0].write_text(text.replace(fault.old, fault.new))
+
+
+@dataclass
+class Field:
+    """Where faults are planted, one copy for each. ``notes`` are what the unspoilt engine answers, by profile."""
+
+    folder: Path
+    notes: dict[str, Path] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.clean = Copy(self.folder / "clean")
+        subprocess.run([sys.executable, "-m", "compileall", "-q", "cachesim"], cwd=self.clean.folder, check=True)
+
+        self.rules: dict[str, list[str]] = self.clean.hunt("rules")["rules"]
+
+    def profiles(self, fault: Fault) -> tuple[str, ...]:
+        """Where to look for a fault."""
+        usual = fault.profiles or PROFILES[fault.engine]
+        having = self.rules.get(" ".join(fault.rule), [])
+        return tuple(dict.fromkeys((*(one for one in usual if one in having), *having[:1]))) or usual
+
+    def note(self, profile: str, n: int = EXAMPLES) -> Path:
+        """What the unspoilt engine answers in n conversations."""
+        if profile not in self.notes:
+            path = self.folder / f"{profile}.json"
+            self.clean.hunt("note", profile, n, path)
+            self.notes[profile] = path
+        return self.notes[profile]
+
+    def ask(self, fault: Fault, profiles: tuple[str, ...], n: int = EXAMPLES) -> list[Noticed]:
+        """Who notices the fault. The last one tells; those before it are fuzzing under other profiles."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as name:
+            copy = Copy.__new__(Copy)
+            copy.folder = Path(name) / "copy"
+            shutil.copytree(self.clean.folder, copy.folder)
+            copy.spoil(fault)
+            found = []
+            for profile in profiles:
+                said = copy.hunt("find", profile, n, self.notes[profile])
+                found.append(Noticed(
+                    said.get("property", ""), said.get("rule", ""), said["how"], profile, said["examples"],
+                    said["seconds"], said.get("differs"),
+                ))
+                if said["how"]:
+                    return found
+            return [*found, *_tested(copy, fault)]
+
+
+def _tested(copy: Copy, fault: Fault) -> list[Noticed]:
+    """The first group of tests that fails."""
+    begun = time.perf_counter()
+    for group in GROUPS[fault.engine]:
+        code, test = copy.test(fault.engine, group)
+        assert code in (PASSED, FAILED, 2), f"{group}: pytest ended with {code}"
+        if code != PASSED:
+            return [Noticed(group, test, "test", seconds=time.perf_counter() - begun)]
+    return []

@@ -1,0 +1,171 @@
+"""Faults that nobody thought of: operators and constants of the engines, mutated one at a time.
+
+Every mutation that the sources allow gets a number from its own text and the seed; of each engine's memory, rules and
+drivers those with the smallest numbers are planted. So the choice is the same everywhere, and a change to one line of
+an engine changes the choice by at most that line.
+"""
+
+from __future__ import annotations
+
+import ast
+from hashlib import sha256
+from pathlib import Path
+from typing import Iterator, NamedTuple
+
+from tests.meta.fault import Fault
+
+SEED = 1
+EACH = 4               # faults of each part of each engine
+ENGINES = ("llama_cpp", "ik_llama", "mlx_lm")
+BESIDE = {"__init__.py", "inspect.py", "options.py", "points.py", "table.py", "contents.py", "died.py", "traced.py",
+          "events.py", "facts.py", "entry.py", "core.py", "kinds.py", "quantized.py", "quantize.py", "chunked.py",
+          "masks.py"}  # fmt: skip
+"""Files that decide nothing, or that only say what there is; and classes that no simulated server uses."""
+
+MEMORY, RULES = ("memory", "caches", "lru"), ("rules",)
+ORDERS = {ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">")}
+TELLING = {"emit", "tell", "_tell", "_told", "changed", "tell_change", "Crash", "Aborted", "share", "mib", "_because"}
+"""Calls that are words for the log. Of a Decision only the value is more than that."""
+
+
+class Mutation(NamedTuple):
+    """In this line of the file, columns start .. stop-1 become ``new``. ``where``: the function it lies in."""
+
+    path: Path
+    line: int
+    start: int
+    stop: int
+    new: str
+    how: str
+    where: str
+
+
+def generated(root: Path, each: int = EACH, seed: int = SEED) -> list[Fault]:
+    """The faults, ``each`` of memory, rules and drivers of every engine; never two in one function."""
+    found = []
+    for engine in ENGINES:
+        folder = root / "cachesim/engines" / engine
+        shared = [path.read_text() for path in sorted((folder.parent / "shared").rglob("*.py"))]
+        everything = "\0".join([*(path.read_text() for path in sorted(folder.rglob("*.py"))), *shared])
+        for part in ("memory", "rules", "drivers"):
+            files = [path for path in sorted(folder.rglob("*.py"))
+                     if path.name not in BESIDE and part_of(path, folder) == part]
+            ranked = sorted((one for path in files for one in mutations(path)), key=lambda one: _number(one, seed))
+            seen: set[tuple[Path, str]] = set()
+            for one in ranked:
+                if len(seen) == each:
+                    break
+                if (one.path, one.where) not in seen:
+                    seen.add((one.path, one.where))
+                    found.append(_fault(one, engine, everything, root))
+    return found
+
+
+def part_of(path: Path, folder: Path) -> str:
+    """Which part of its engine a file belongs to; "" = versions, which are tables."""
+    top = path.relative_to(folder).parts[0]
+    return "memory" if top in MEMORY else "rules" if top in RULES else "" if top == "profiles" else "drivers"
+
+
+def _number(one: Mutation, seed: int) -> str:
+    line = one.path.read_text().splitlines()[one.line]
+    at = len(line) - len(line.lstrip())
+    text = f"{seed} {one.path.name} {one.where} {line.strip()} {one.start - at} {one.new}"
+    return sha256(text.encode()).hexdigest()
+
+
+def _fault(one: Mutation, engine: str, everything: str, root: Path) -> Fault:
+    """The mutation with as many lines around it as make its text stand once."""
+    lines = one.path.read_text().splitlines(keepends=True)
+    above, below = one.line, one.line + 1
+    while everything.count("".join(lines[above:below])) != 1:
+        above, below = max(0, above - 1), min(len(lines), below + 1)
+    line = lines[one.line]
+    spoilt = line[: one.start] + one.new + line[one.stop :]
+    old = "".join(lines[above:below])
+    new = "".join([*lines[above : one.line], spoilt, *lines[one.line + 1 : below]])
+    name = f"{one.path.stem}.{one.where}: {one.how} in {line.strip()[:70]}"
+    module = ".".join(one.path.relative_to(root).with_suffix("").parts)
+    return Fault(name, old, new, engine=engine, how=one.how, rule=(module, one.where))
+
+
+def mutations(path: Path) -> Iterator[Mutation]:
+    """Every mutation of a file."""
+    text = path.read_text()
+    lines = text.splitlines()
+    for function, node in _nodes(ast.parse(text), ""):
+        for row, start, stop, new, how in _of(node, lines):
+            yield Mutation(path, row, start, stop, new, how, function)
+
+
+def _nodes(node: ast.AST, where: str) -> Iterator[tuple[str, ast.AST]]:
+    """What is executed inside functions, texts and what is only said left out."""
+    for child in _parts(node):
+        if isinstance(child, ast.FunctionDef) and child.name not in ("check", "meta", "set_meta"):
+            for statement in child.body:
+                yield child.name, statement
+                yield from _nodes(statement, child.name)
+        elif isinstance(child, ast.ClassDef):
+            yield from _nodes(child, where)
+        elif where and not isinstance(child, ast.Raise | ast.Assert | ast.JoinedStr | ast.FunctionDef):
+            yield where, child
+            yield from _nodes(child, where)
+
+
+def _parts(node: ast.AST) -> Iterator[ast.AST]:
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name == "Decision":
+            yield from node.args[1:2]
+            return
+        if name in TELLING:
+            return
+    if isinstance(node, ast.Dict):                      # numbers for the log, or words of an answer
+        return
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant | ast.UnaryOp):
+        yield node.value                                # x[0]: one place further there is as a rule nothing
+        return
+    yield from ast.iter_child_nodes(node)
+
+
+def _of(node: ast.AST, lines: list[str]) -> Iterator[tuple[int, int, int, str, str]]:
+    """(line, start, stop, new text, what it is) of one node's mutations."""
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in ORDERS:
+        old, new = ORDERS[type(node.ops[0])]
+        yield from _between(node.left, node.comparators[0], old, new, lines)
+    elif isinstance(node, ast.BoolOp) and not isinstance(node.values[1], ast.List | ast.Dict):
+        old, new = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
+        yield from _between(node.values[0], node.values[1], old, new, lines)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        old, new = ("+", "-") if isinstance(node.op, ast.Add) else ("-", "+")
+        yield from _between(node.left, node.right, old, new, lines)
+        if isinstance(node.right, ast.Constant) and node.left.end_lineno == node.right.end_lineno:
+            row, right = node.right.lineno - 1, node.right
+            start, stop = node.left.end_col_offset or 0, right.end_col_offset or 0
+            text = lines[row][start:stop].strip()
+            if "(" not in text and ")" not in text:
+                yield row, start, stop, "", f"`{text}` removed"
+    elif isinstance(node, ast.Constant) and type(node.value) is int:
+        row = node.lineno - 1
+        for new in (node.value + 1, *((node.value - 1,) if node.value else ())):
+            yield row, node.col_offset, node.end_col_offset or 0, str(new), f"`{node.value}` -> `{new}`"
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
+        if len(node.args) > 1:
+            new = "max" if node.func.id == "min" else "min"
+            at = node.func
+            yield at.lineno - 1, at.col_offset, at.end_col_offset or 0, new, f"`{at.id}` -> `{new}`"
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        start = node.col_offset
+        yield node.lineno - 1, start, start + 4, "", "`not` removed"
+
+
+def _between(
+    left: ast.expr, right: ast.expr, old: str, new: str, lines: list[str]
+) -> Iterator[tuple[int, int, int, str, str]]:
+    """The operator between two operands that stand in one line."""
+    if left.end_lineno != right.lineno:
+        return
+    row, begin = right.lineno - 1, left.end_col_offset or 0
+    at = lines[row].find(old, begin, right.col_offset)
+    if at >= 0:
+        yield row, at, at + len(old), new, f"`{old}` -> `{new}`"

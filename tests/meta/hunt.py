@@ -1,0 +1,144 @@
+"""Run by plant.py inside a copy: conversations of ``cachesim fuzz`` against a spoilt engine, until one shows the fault.
+
+    hunt.py note PROFILE N FILE               what the unspoilt engine answers, conversation by conversation
+    hunt.py find PROFILE N FILE               the first conversation that breaks what the unspoilt engine keeps
+    hunt.py rules                             which profiles have which rule in their tables, newest first
+
+A finding counts if the unspoilt engine keeps this property in every conversation with this model ("clean"), if it never
+fails by this rule ("new"), or if it does not fail in this very conversation ("changed"; only if nothing better comes).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import cachesim  # noqa: E402
+from cachesim.engines.registry import ENGINES  # noqa: E402
+from cachesim.errors import BadInput  # noqa: E402
+from cachesim.fuzz.bills import BILLS, monotone  # noqa: E402
+from cachesim.fuzz.campaign import SPREAD  # noqa: E402
+from cachesim.fuzz.case import draw_case  # noqa: E402
+from cachesim.fuzz.facts import played  # noqa: E402
+from cachesim.fuzz.properties import PROPERTIES  # noqa: E402
+from cachesim.judge.run import run_judged  # noqa: E402
+
+SEED = 24              # the campaign's
+LONGEST = 6            # seconds of computing after which a conversation is taken for one that never ends
+BILLED = 4             # every so many conversations the slow properties are looked at too
+
+
+class Endless(Exception):
+    """A conversation that does not end."""
+
+
+def _end(*_: object) -> None:
+    raise Endless
+
+
+def observe(profile: str, i: int, judges: dict) -> tuple[str, str, list[tuple[str, str]]]:
+    """(model, what was answered, groups of findings) of a conversation. A crash of the simulator is a finding too."""
+    case = draw_case(SEED * SPREAD + i, profile.partition("@")[0])
+    signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)
+    said = ""
+    try:
+        scenario = case.scenario(profile)
+        one = played(scenario, profile, judges)
+        said = str([(f.answer.cache_n, f.answer.prompt_n, f.answer.status, f.answer.died, f.answer.deciding,
+                     f.answer.id_slot, tuple(f.answer.tokens), f.said.holds, f.state.holds, len(f.armed))
+                    for f in one.facts])
+        found = [] if one.unset else [finding for check in PROPERTIES.values() for finding in check(one)]
+        if i % BILLED == 0 and not one.unset:
+            run = run_judged(scenario, profile, "provenance")
+            found += [finding for bill in BILLS.values() for finding in bill(run)]
+            found += monotone(scenario, profile)
+        groups = [finding.group for finding in found]
+    except BadInput:
+        groups = []
+    except Endless:
+        groups = [("ends", "")]
+    except Exception as error:      # whatever the fault has led to
+        groups = [("no crash", type(error).__name__)]
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    return case.model, said, groups
+
+
+def note(profile: str, n: int, file: Path) -> None:
+    """Write down what n conversations come to."""
+    judges: dict = {}
+    file.write_text(json.dumps([observe(profile, i, judges) for i in range(n)]))
+
+
+def find(profile: str, n: int, file: Path) -> dict:
+    """The first conversation that shows the fault."""
+    before = json.loads(file.read_text())[:n]
+    broken = {(model, name) for model, _, groups in before for name, _ in groups}
+    known = {tuple(group) for _, _, groups in before for group in groups}
+    begun, judges, changed, differs = time.perf_counter(), {}, None, None
+    for i in range(n):
+        model, said, groups = observe(profile, i, judges)
+        if differs is None and said != before[i][1]:
+            differs = i + 1
+        for group in groups:
+            if [*group] in before[i][2]:
+                continue
+            how = "clean" if (model, group[0]) not in broken else "new" if group not in known else "changed"
+            shown = {"how": how, "property": group[0], "rule": group[1], "examples": i + 1, "model": model,
+                     "seconds": time.perf_counter() - begun, "differs": differs}
+            if how != "changed":
+                return shown
+            if group[0] not in {name for name, _ in before[i][2]}:
+                changed = changed or shown
+    return changed or {"how": "", "examples": n, "seconds": time.perf_counter() - begun, "differs": differs}
+
+
+def rules() -> dict[str, list[str]]:
+    """Profiles by the rules in their tables and by what those call in their files, newest first."""
+    having: dict[str, list[str]] = {}
+
+    def look(table: object, profile: str) -> None:
+        for field in fields(table):
+            value = getattr(table, field.name)
+            if is_dataclass(value) and not isinstance(value, type):
+                look(value, profile)
+            elif callable(value):
+                called(value, profile)
+
+    def called(function: object, profile: str) -> None:
+        known = having.setdefault(f"{function.__module__} {getattr(function, '__name__', '')}", [])
+        if profile not in known:
+            known.append(profile)
+            names = getattr(getattr(function, "__code__", None), "co_names", ())
+            for other in (getattr(sys.modules[function.__module__], name, None) for name in names):
+                if callable(other) and getattr(other, "__module__", "") == function.__module__:
+                    called(other, profile)
+
+    for kit in ENGINES.values():
+        for profile, table in kit.profiles.items():
+            look(table, profile)
+    return having
+
+
+def main(what: str, *args: str) -> None:
+    """One of the three."""
+    signal.signal(signal.SIGVTALRM, _end)
+    said = {"package": cachesim.__file__}
+    if what == "rules":
+        said["rules"] = rules()
+    else:
+        profile, n, file = args
+        said.update({"note": note, "find": find}[what](profile, int(n), Path(file)) or {})
+    sys.stdout.write(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

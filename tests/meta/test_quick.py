@@ -1,0 +1,27 @@
+"""Does the hunt work at all? Three faults that show soon, so that it runs with all other tests."""
+
+import pytest
+
+from tests.meta.faults import FAULTS
+from tests.meta.plant import Field
+
+EXAMPLES = 30
+SOON = {
+    "seq_rm spares the first position": "warm-equals-cold",
+    "freed cells are not counted as free": "memory-sound",
+    "a hit lends the stored layers": "stored-equals-cold",
+}
+
+
+@pytest.fixture(scope="module")
+def field(tmp_path_factory):
+    return Field(tmp_path_factory.mktemp("planted"))
+
+
+@pytest.mark.parametrize("name", SOON)
+def test_a_fault_is_found_soon_and_by_its_property(field, name):
+    (fault,) = (one for one in FAULTS if one.name == name)
+    profile = field.profiles(fault)[0]
+    field.note(profile, EXAMPLES)
+    (found,) = field.ask(fault, (profile,), EXAMPLES)
+    assert (found.by, found.how) == (SOON[name], "clean")
