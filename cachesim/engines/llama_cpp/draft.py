@@ -10,10 +10,12 @@ from cachesim import events as ev
 from cachesim.engines.base import Output
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.context import OK
+from cachesim.engines.llama_cpp.memory.state import StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Batch, runs_of
 from cachesim.engines.llama_cpp.slot import Slot, SpecCkpt, Task
 from cachesim.engines.shared.sampler import forced_draft
 from cachesim.engines.shared.spoken import joined
+from cachesim.errors import Aborted
 from cachesim.model import Hidden
 from cachesim.model.mtp import before, carried
 
@@ -101,14 +103,18 @@ def _accepted(srv: Core, slot: Slot, task: Task, held: int) -> list[int]:
 
 
 def _go_back(srv: Core, slot: Slot, ids: list[int]) -> None:
-    """Back to the state before the draft; the right tokens become the next draft."""
+    """Back to the state before the draft; the right tokens become the next draft. Raises Aborted where other slots have
+    taken the cells that the state would need."""
     ckpt = slot.spec_ckpt
     assert ckpt is not None
     srv.emit(ev.SpecRestore(slot.id, slot.id_task, ckpt.pos_min, ckpt.pos_max))
-    if ckpt.tgt is not None:
-        srv.memory.state_read(slot.id, ckpt.tgt)
-    if ckpt.dft is not None and srv.dft is not None:
-        srv.dft.memory.state_read(slot.id, ckpt.dft)
+    try:
+        if ckpt.tgt is not None:
+            srv.memory.state_read(slot.id, ckpt.tgt)
+        if ckpt.dft is not None and srv.dft is not None:
+            srv.dft.memory.state_read(slot.id, ckpt.dft)
+    except StateReadError as error:             # a load of another size than was saved: spec 3.2
+        raise Aborted(f"checkpoint size mismatch: {error}") from error
     srv.both.must_rm(slot.id, ckpt.pos_max + 1)
     del slot.tokens[ckpt.n_tokens :]
     slot.draft, slot.replay = ids, True
