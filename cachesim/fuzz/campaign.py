@@ -78,17 +78,20 @@ class Campaign:
                     known.first, known.finding = number, finding
 
 
-def findings(case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge]) -> list[Finding]:
-    """What is wrong with one conversation. Raises BadInput for what the engine cannot do."""
+def findings(
+    case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge], table: Any | None = None
+) -> list[Finding]:
+    """What is wrong with one conversation; ``table`` replaces the profile's rules, except for "monotone". Raises
+    BadInput for what the engine cannot do."""
     scenario = case.scenario(profile)
     found: list[Finding] = []
     if plain := [name for name in properties if name in PROPERTIES]:
-        one = played(scenario, profile, judges)
+        one = played(scenario, profile, judges, table)
         if one.unset:
             return []                       # its outcome depends on a number that nobody wrote: undecided
         found += [finding for name in plain for finding in PROPERTIES[name](one)]
     if bills := [name for name in properties if name in BILLS]:
-        run = run_judged(scenario, profile, "provenance")
+        run = run_judged(scenario, profile, "provenance", table=table)
         found += [finding for name in bills for finding in BILLS[name](run)]
     if "monotone" in properties:
         found += monotone(scenario, profile)

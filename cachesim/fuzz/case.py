@@ -126,11 +126,13 @@ class _Drawer:
         chats = [one for one in clients.talks if one.chat]
         move = rng.below(100)
         if not chats or move < 30:
-            capitals = [name for name in clients.words if name.isupper()]
+            capitals = clients.shared()
             system: Pieces = (
                 (Piece(rng.one(capitals), False, None, None, None),) if capitals and rng.chance(60)
                 else (clients.word(rng.between(1, rng.one((4, 12, 40))), capital=True),)
             )
+            if self.world.server["template"] != "plain" and rng.chance(15):
+                system = (*system, clients.think())     # a system text that talks about thinking
             return (*(((SYSTEM, system),) if rng.chance(80) else ()), (TURN, self._user()))
         old = rng.one(chats)
         if move < 60:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cachesim.fuzz.rng import Rng
 from cachesim.fuzz.worlds import World
 from cachesim.scenarios.steps import Pieces
-from cachesim.scenarios.words import Piece, span
+from cachesim.scenarios.words import THINK, Piece, span
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -40,6 +40,15 @@ class Clients:
         name = name.upper() if capital else name
         self.words[name] = length
         return Piece(name, False, None, None, None)
+
+    def think(self) -> Piece:
+        """The token that opens a thought, in the middle of somebody's text."""
+        self.words[THINK] = 1
+        return Piece(THINK, False, None, None, None)
+
+    def shared(self) -> list[str]:
+        """Texts that several conversations begin with: those in capitals."""
+        return [name for name in self.words if name.isupper() and name != THINK]
 
     def length(self, most: int) -> int:
         """Tokens of a text: near an edge, short, or anything."""
@@ -111,7 +120,7 @@ class Clients:
     def _new(self, most: int) -> Pieces:
         """A conversation from its beginning, half the time behind a system text that others have too."""
         rng = self.rng
-        capitals = [name for name in self.words if name.isupper()]
+        capitals = self.shared()
         if capitals and rng.chance(60):
             system = Piece(rng.one(capitals), False, None, None, None)
         else:
