@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Mapping
 
 from cachesim.fuzz.clients import Clients, Said
@@ -11,7 +11,7 @@ from cachesim.fuzz.worlds import World, draw_world
 from cachesim.scenarios.options import filled
 from cachesim.scenarios.schema import Action, Scenario
 from cachesim.scenarios.steps import Asked, Pieces, check_asked, make_steps
-from cachesim.scenarios.words import Piece, span
+from cachesim.scenarios.words import THINK, Piece, span
 
 SYSTEM, TURN = "system", "user"
 
@@ -163,6 +163,29 @@ def clipped(pieces: Pieces, words: Mapping[str, int]) -> Pieces:
             whole = start == 0 and stop == n
             out.append(piece._replace(start=None if whole else start, stop=None if whole else stop))
     return tuple(out)
+
+
+def renamed(case: Case) -> Case:
+    """The case with its words called A, B, C in the order in which they come."""
+    pieces = [piece for one in case.asked for text in (one.prompt, *(p for _, p in one.chat), one.answer or ())
+              for piece in text]
+    used = dict.fromkeys(piece.word for piece in pieces)
+    new = {THINK: THINK} if THINK in used else {}
+    new |= {word: _letters(i) for i, word in enumerate(word for word in used if word != THINK)}
+
+    def said(text: Pieces) -> Pieces:
+        return tuple(piece._replace(word=new[piece.word]) for piece in text)
+
+    asked = tuple(
+        one._replace(prompt=said(one.prompt), answer=None if one.answer is None else said(one.answer),
+                     chat=tuple((role, said(text)) for role, text in one.chat))
+        for one in case.asked
+    )  # fmt: skip
+    return replace(case, words={new[word]: case.words[word] for word in used}, asked=asked)
+
+
+def _letters(i: int) -> str:
+    return ("" if i < 26 else chr(ord("A") + i // 26 - 1)) + chr(ord("A") + i % 26)
 
 
 def longest(case: Case) -> int:

@@ -26,12 +26,14 @@ class Said(NamedTuple):
 
 @dataclass
 class Clients:
-    """Everybody who talks to one server. ``words`` are those used so far, with their lengths."""
+    """Everybody who talks to one server. ``words`` are those used so far, with their lengths; ``parted``: lengths at
+    which a conversation left the one before."""
 
     rng: Rng
     world: World
     words: dict[str, int] = field(default_factory=dict)
     talks: list[Said] = field(default_factory=list)
+    parted: list[int] = field(default_factory=list)
 
     def word(self, length: int, capital: bool = False) -> Piece:
         """A new word."""
@@ -131,8 +133,15 @@ class Clients:
         return self.word(self.length(max(1, most // 2)))._replace(user=self.rng.chance(40))
 
     def _near(self, n: int, most: int) -> int:
-        """A place to cut at: just around the end of the prompt or an edge, or anywhere."""
+        """A place to cut at: where one was cut before, around the end of the prompt or an edge, or anywhere."""
+        at = self._place(n, most)
+        self.parted.append(at)
+        return at
+
+    def _place(self, n: int, most: int) -> int:
         rng = self.rng
+        if self.parted and rng.chance(25):
+            return max(1, min(most, rng.one(self.parted[-3:]) + rng.between(-1, 2)))
         if rng.chance(50):
             return max(1, min(most, n - rng.between(-3, 7)))
         if rng.chance(50):

@@ -62,6 +62,16 @@ def survives(played: Played) -> Iterator[Finding]:
             return
 
 
+def answered(played: Played) -> Iterator[Finding]:
+    """A request for which there is room gets an answer, not an error of the server's."""
+    for fact in played.facts:
+        error = fact.answer.error
+        if fact.answer.status == 500 and not any(word in error.lower() for word in ("context", "kv size")):
+            rule = f"{error.partition(':')[0]} {fact.answer.deciding}".strip()
+            yield Finding("answered", fact.number, rule, error, _causes(played, played.facts.index(fact)))
+            return
+
+
 def seq_rm_atomic(played: Played) -> Iterator[Finding]:
     """A removal that is refused changes nothing; one that is done leaves nothing of its range."""
     for step, text in played.torn[:1]:
@@ -92,6 +102,7 @@ PROPERTIES: Mapping[str, Check] = {
     "warm-equals-cold": warm_equals_cold,
     "stored-equals-cold": stored_equals_cold,
     "survives": survives,
+    "answered": answered,
     "seq-rm-atomic": seq_rm_atomic,
     "accounting": accounting,
     "limits": limits,

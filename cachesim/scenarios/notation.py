@@ -101,10 +101,10 @@ def to_line(scenario: Scenario) -> str:
 
     def sized(match: re.Match[str]) -> str:
         word = match[0]
-        if word in seen or word.startswith("{"):
-            return word
+        if word in seen or word.startswith("{") or word.endswith(":"):
+            return word                    # known, for the eye, or the role of a message
         seen.add(word)
         return f"{word}{scenario.words[word]}"
 
     texts = (f"{{{step.text}}}" if step.action else step.text for step in scenario.steps)
-    return "/".join(re.sub(r"\{[^}]*\}|[A-Za-z_]+", sized, text) for text in texts)
+    return "/".join(re.sub(r"\{[^}]*\}|[A-Za-z_]+:?", sized, text) for text in texts)

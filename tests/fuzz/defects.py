@@ -41,6 +41,8 @@ DEFECTS = (
     Defect("#24411", LC + "base-24143", WARM, rules_of(LC + "user-turns", "ckpt_pick"), "", "W"),
     Defect("#19924", LC + "mtmd-broken", WARM, rules_of(LC + "every-8192", "ckpt_restore"), "", "", 140,
            "no checkpoint below 64 tokens"),
+    Defect("#19924 refused", LC + "mtmd-broken", "answered", rules_of(LC + "every-8192", "ckpt_restore"), "", "", 140,
+           "no checkpoint below 64 tokens"),
     Defect("#24143", LC + "base-24143", "no-lost-conversation", rules_of(LC + "pr24143-on-base", "pc_after_hit")),
     Defect("#24035", LC + "base-24035", "nothing-needless", rules_of(LC + "24035-v1", "ckpt_pick", "ckpt_restore",
                                                                       "ckpt_erase"), "", "SGCH"),
