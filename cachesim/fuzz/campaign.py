@@ -110,6 +110,8 @@ def work(job: Job) -> Block:
             found += [(number, one) for one in findings(case, job.profile, job.properties, judges)]
         except BadInput:
             refused += 1
+        except Exception as error:      # one conversation that the simulator fails at does not end a campaign
+            found.append((number, Finding("simulator", 0, type(error).__name__, str(error))))
     return Block(found, job.stop - job.first, refused)
 
 
@@ -139,9 +141,11 @@ def shrunk(failure: Failure, profile: str, models: Sequence[str], examples: int 
     def fails(case: Case) -> bool:
         try:
             return any(one.group == group for one in findings(case, profile, (group[0],), judges))
-        except (BadInput, IndexError):
+        except Exception:               # a case that cannot be played, or that the simulator fails at
             return False
 
     small = shrink(draw_case(failure.first, engine, tuple(models)), fails, examples)
-    again: list[Any] = [one for one in findings(small, profile, (group[0],), judges) if one.group == group]
+    again = [] if group[0] not in ALL else [
+        one for one in findings(small, profile, (group[0],), judges) if one.group == group
+    ]
     return Failure(failure.first, again[0] if again else failure.finding, failure.times, small)

@@ -94,7 +94,7 @@ class _Drawer:
         answer = (self.clients.word(rng.one((1, 1, 2, 3, 4, 6, 12))),)
         self.clients.remember(Said(prompt or tuple(p for _, pieces in chat for p in pieces), answer, chat))
         more: dict[str, Any] = {}
-        if before and before[-1].action is None and rng.chance(18):
+        if before and before[-1].action is None and rng.chance(35 if self.world.engine == "mlx_lm" else 18):
             more["together"], more["after"] = True, rng.one((0, 0, 0, 1, 2, 4))
         if rng.chance(6):
             more["cancel_after"] = rng.below(max(1, self.clients.size(answer)))

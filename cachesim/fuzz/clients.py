@@ -130,7 +130,8 @@ class Clients:
         return self.cut((system, self._user(most)), most)
 
     def _user(self, most: int) -> Piece:
-        return self.word(self.length(max(1, most // 2)))._replace(user=self.rng.chance(40))
+        length = self.rng.between(1, 6) if self.rng.chance(20) else self.length(max(1, most // 2))
+        return self.word(length)._replace(user=self.rng.chance(40))
 
     def _near(self, n: int, most: int) -> int:
         """A place to cut at: where one was cut before, around the end of the prompt or an edge, or anywhere."""
@@ -140,8 +141,8 @@ class Clients:
 
     def _place(self, n: int, most: int) -> int:
         rng = self.rng
-        if self.parted and rng.chance(25):
-            return max(1, min(most, rng.one(self.parted[-3:]) + rng.between(-1, 2)))
+        if self.parted and rng.chance(30):
+            return max(1, min(most, rng.one(self.parted[-3:]) + rng.one((0, 0, 0, -1, 1, 2))))
         if rng.chance(50):
             return max(1, min(most, n - rng.between(-3, 7)))
         if rng.chance(50):

@@ -10,12 +10,12 @@ from cachesim.fuzz.rng import Rng
 MODELS: Mapping[str, tuple[str, ...]] = {
     "llama_cpp": ("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "SS", "CA", "HH", "G W8", "C W8"),
     "ik_llama": ("A", "W8 A", "GA", "GGGA", "GGA+M", "A+M"),
-    "mlx_lm": ("A", "AA", "W8 A", "GA", "GGGA", "S", "CA", "H", "W8 G"),
+    "mlx_lm": ("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "CA", "H", "W8 G"),
 }
 """Small models of every kind of memory: attention A, windows W, recurrent S, hybrids, hybrids with windows."""
 
 KINDS: Mapping[str, tuple[str, ...]] = {
-    "A": ("A", "AA"), "W": ("W8 A", "W8 W8"), "R": ("S", "SS"), "H": ("GA", "GGGA", "CA", "HH"),
+    "A": ("A", "AA"), "W": ("W8 A", "W8 W8"), "R": ("S", "SS"), "H": ("GA", "GGGA", "CA", "H", "HH"),
     "HW": ("G W8", "C W8", "W8 G"), "M": ("GGA+M", "A+M"),
 }
 """Classes by which a search can be narrowed."""
@@ -58,7 +58,7 @@ def _llama_cpp(rng: Rng, model: str) -> World:
     if rng.chance(40):
         server["ctx_checkpoints"] = rng.one((0, 1, 2, 3))
     if rng.chance(60):
-        server["checkpoint_min_step"] = rng.one((0, 2, 8, 32, 8192))
+        server["checkpoint_min_step"] = rng.one((0, 0, 2, 8, 32, 8192))
     if rng.chance(40):
         server["cache_ram"] = rng.one((0, 0, 1, -1))
     if rng.chance(15):
@@ -93,13 +93,16 @@ def _ik_llama(rng: Rng, model: str) -> World:
     if "+M" in model:
         server["spec_type"], server["spec_draft_n_max"] = "mtp", rng.one((1, 2, 4))
     edges = (1, 4, 5, 6, ubatch, batch, server.get("ctx_checkpoints_interval", 512))
-    room = server["ctx_size"] // server.get("parallel", 1)
-    room = room - 8 if not rng.chance(10) else room + 40
+    room = server["ctx_size"] // server.get("parallel", 1) - 8
+    if rng.chance(15):                           # prompts that are longer than the context
+        server["ctx_size"] = rng.one((128, 256)) * server.get("parallel", 1)
+        room = server["ctx_size"] // server.get("parallel", 1) + 150
+        edges = (*edges, 64, 100, 128, 256)
     return World("ik_llama", model, server, edges, min(room, MANY * ubatch))
 
 
 def _mlx_lm(rng: Rng, model: str) -> World:
-    step = rng.one((2048, 2048, 64, 8, 3, 1))
+    step = rng.one((2048, 2048, 64, 8, 7, 4, 3, 1))
     server: dict[str, Any] = {"prefill_step_size": step, "template": rng.one(("plain", "plain", "reasoning", "terse"))}
     server["thinking"] = rng.chance(40)
     if rng.chance(40):

@@ -56,5 +56,5 @@ DEFECTS = (
     Defect("7.10", ML + "0.32.2", WARM, rules_of(ML + "m1072", "tail")),
     Defect("#976", ML + "v911", STORED, rules_of(ML + "base1006", "row")),
     Defect("v911 twice", ML + "v911", WARM, option("thinking", False)),
-    Defect("#1006b key", ML + "pr1006b", STORED, rules_of(ML + "pr1006c", "create_at_pc")),
+    Defect("#1006b key", ML + "pr1006b", STORED, rules_of(ML + "pr1006c", "create_at_pc"), "recurrent state"),
 )

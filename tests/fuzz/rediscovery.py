@@ -14,10 +14,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from statistics import median
 from typing import NamedTuple
 
-from cachesim.errors import BadInput
 from cachesim.fuzz.campaign import SPREAD, findings
 from cachesim.fuzz.case import Case, draw_case, longest
-from cachesim.fuzz.properties import Finding
+from cachesim.fuzz.properties import Finding, kind_of
 from cachesim.fuzz.shrink import shrink
 from cachesim.judge.judge import Judge
 from tests.fuzz.defects import DEFECTS, Defect
@@ -47,7 +46,7 @@ class Found(NamedTuple):
 
 
 def is_it(defect: Defect, case: Case, judges: dict[str, Judge]) -> Finding | None:
-    """The finding of this case, if it is this defect: nothing is found so early once it is cured."""
+    """The finding of this case, if it is this defect: once that is cured, nothing alike is found so early."""
     if defect.models and not set(defect.models) & set(case.model):
         return None
     found = [one for one in findings(case, defect.profile, (defect.prop,), judges)
@@ -55,7 +54,8 @@ def is_it(defect: Defect, case: Case, judges: dict[str, Judge]) -> Finding | Non
     if not found:
         return None
     after = cured(defect, case, judges)
-    return found[0] if all(one.step > found[0].step for one in after) else None
+    return next((one for one in found if all(
+        late.step > one.step or kind_of(late.text) != kind_of(one.text) for late in after)), None)  # fmt: skip
 
 
 def cured(defect: Defect, case: Case, judges: dict[str, Judge]) -> list[Finding]:
@@ -77,7 +77,7 @@ def search(defect: Defect, seed: int, limit: int = LIMIT) -> Found:
     def fails(case: Case) -> bool:
         try:
             return is_it(defect, case, judges) is not None
-        except (BadInput, IndexError):
+        except Exception:
             return False
 
     for i in range(limit):
@@ -99,7 +99,7 @@ def search_named(name: str, seed: int, limit: int) -> Found:
 
 
 def _line(case: Case, profile: str) -> str:
-    flags = "".join(f" --set {name}={str(value).lower()}" for name, value in case.given().items())
+    flags = "".join(f" --set {name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in case.given().items())
     return f"{case.scenario(profile)!r} --model '{case.model}'{flags}"
 
 

@@ -1,0 +1,103 @@
+"""Does ``cachesim fuzz`` print, write and return what it promises?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from cachesim.cli import main
+from cachesim.commands import exits
+from cachesim.fuzz import campaign
+from cachesim.scenarios.load import load
+
+BAD = ("fuzz", "-p", "mlx_lm@0.32.2", "--property", "survives", "--examples", "60")
+
+
+def call(capsys, *argv):
+    code = main([*map(str, argv)])
+    got = capsys.readouterr()
+    return code, got.out, got.err
+
+
+def test_a_failure_is_exit_1_with_its_line_and_its_file(capsys):
+    code, out, _ = call(capsys, *BAD)
+    assert code == exits.BROKEN
+    assert "survives: ValueError: an empty prompt" in out
+    assert 'profiles = ["mlx_lm@0.32.2"]' in out
+    assert "1 distinct failures" in out
+
+
+def test_nothing_found_is_exit_0(capsys):
+    code, out, _ = call(capsys, "fuzz", "-p", "llama_cpp@head", "--model", "A", "--examples", "30")
+    assert code == exits.HOLDS
+    assert "llama_cpp@head  seed 0, 30 conversations" in out
+    assert "nothing found for warm-equals-cold" in out
+
+
+def test_json_has_the_contracts_keys(capsys):
+    code, out, _ = call(capsys, *BAD, "--json")
+    data = json.loads(out)
+    assert (code, data["schema"], data["profile"], data["seed"]) == (exits.BROKEN, 1, "mlx_lm@0.32.2", 0)
+    assert (data["examples"], data["properties"]) == (60, ["survives"])
+    one = data["failures"][0]
+    assert one.keys() == {
+        "property", "rule", "text", "times", "conversation", "step", "causes", "line", "model", "server", "requests",
+        "longest", "id", "toml",
+    }  # fmt: skip
+    assert one["requests"] <= 4 and one["longest"] <= 40
+    assert one["times"] >= 2
+
+
+def test_files_are_written_and_run(capsys, tmp_path):
+    code, _, err = call(capsys, *BAD, "--out", tmp_path)
+    files = list(tmp_path.glob("*.toml"))
+    assert (code, len(files)) == (exits.BROKEN, 1)
+    assert files[0].name in err
+    assert load(files[0]).id == files[0].stem
+    code, out, _ = call(capsys, "run", files[0], "--provenance")
+    assert code == exits.BROKEN
+
+
+def test_without_shrinking_there_are_counts_only(capsys):
+    code, out, _ = call(capsys, *BAD, "--no-shrink", "--json")
+    assert "toml" not in json.loads(out)["failures"][0]
+    assert code == exits.BROKEN
+
+
+def test_findings_survive_an_interruption(capsys):
+    plain = campaign.run
+
+    def interrupted(todo, jobs):
+        for i, block in enumerate(plain(todo, jobs)):
+            if i == 1:
+                raise KeyboardInterrupt
+            yield block
+
+    with patch.object(campaign, "run", interrupted):
+        code, out, err = call(capsys, *BAD, "--json")
+    data = json.loads(out)
+    assert (code, data["examples"]) == (exits.INTERRUPTED, 50)
+    assert data["failures"]
+    assert "interrupted" in err
+
+
+@pytest.mark.parametrize(("argv", "words"), [
+    (("-p", "llama_cpp@haed"), ("unknown profile", "llama_cpp@head")),
+    (("-p", "llama_cpp@head", "--property", "survive"), ("unknown property", "survives")),
+    (("-p", "mlx_lm@head", "--model", "Q"), ("no model 'Q'", "GGGA")),
+    (("-p", "mlx_lm@head", "--minutes", "1", "--examples", "5"), ("two things",)),
+    (("-p", "mlx_lm@head", "--jobs", "0"), ("at least 1",)),
+    (("-p", "mlx_lm@head", "--out", "/no/such/folder"), ("no such folder",)),
+])  # fmt: skip
+def test_what_cannot_be_done_is_exit_2_with_a_hint(capsys, argv, words):
+    code, out, err = call(capsys, "fuzz", *argv)
+    assert (code, out) == (exits.USAGE if hasattr(exits, "USAGE") else 2, "")
+    assert all(word in err for word in words), err
+
+
+def test_the_report_names_every_file_that_it_prints(capsys):
+    _, out, _ = call(capsys, *BAD)
+    assert Path(f"{out.split('id = ')[1].splitlines()[0].strip(chr(34))}.toml").name.startswith("fuzz-")
