@@ -129,7 +129,7 @@ class _Drawer:
             capitals = clients.shared()
             system: Pieces = (
                 (Piece(rng.one(capitals), False, None, None, None),) if capitals and rng.chance(60)
-                else (clients.word(rng.between(1, rng.one((4, 12, 40))), capital=True),)
+                else (clients.word(self._system(), capital=True),)
             )
             if self.world.server["template"] != "plain" and rng.chance(15):
                 system = (*system, clients.think())     # a system text that talks about thinking
@@ -142,6 +142,14 @@ class _Drawer:
         if move < 88:
             return (*old.chat, ("tool", self._user()))
         return old.chat
+
+    def _system(self) -> int:
+        """Tokens of a system text. With its headers it often is one token longer than so many steps: then the last of
+        them is a tick of one token."""
+        rng, step = self.rng, int(self.world.server["prefill_step_size"])
+        if step <= 8 and rng.chance(50):
+            return max(1, 1 + step * rng.between(1, 5) - (3 if self.world.server["template"] == "terse" else 8))
+        return rng.between(1, rng.one((4, 12, 40)))
 
     def _user(self) -> Pieces:
         n = self.rng.one((0, 1, 2, 3, 5, 8, 13, 30))

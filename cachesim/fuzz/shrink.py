@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, Callable, Iterable, Iterator, NamedTuple
 
 from hypothesis import HealthCheck, Phase, given, settings
@@ -137,7 +138,7 @@ def shrink(case: Case, fails: Fails, examples: int = 2000) -> Case:
     """The smallest case that ``fails``, as far as so many tries go, its words named A, B, C. The given one must fail;
     it is returned if nothing smaller does."""
     best = _by_hypothesis(_by_chance(case, fails), fails, examples)
-    best = _by_hypothesis(_by_chance(best, fails), fails, examples // 4)
+    best = _by_hypothesis(_by_pairs(_by_chance(best, fails), fails), fails, examples // 4)
     named = renamed(best)
     return named if fails(named) else best
 
@@ -158,6 +159,26 @@ def _by_chance(case: Case, fails: Fails) -> Case:
         if small.asked and _weight(small) < _weight(best) and fails(small):
             best = small
     return best
+
+
+def _by_pairs(case: Case, fails: Fails) -> Case:
+    """Two words shorter by the same number of tokens, for what depends on their difference."""
+    for one, two in combinations(case.words, 2):
+        less = min(case.words.get(one, 0), case.words.get(two, 0)) - 1
+        while less > 0:
+            small = _shorter(case, {one: less, two: less})
+            if fails(small):
+                case, less = small, min(small.words.get(one, 0), small.words.get(two, 0)) - 1
+            else:
+                less //= 2
+    return case
+
+
+def _shorter(case: Case, less: dict[str, int]) -> Case:
+    """The case with words that have so many tokens less."""
+    row = whole(case)
+    words = tuple(n - less.get(name, 0) for name, n in case.words.items())
+    return reduced(case, row._replace(words=words))
 
 
 def _by_hypothesis(case: Case, fails: Fails, examples: int) -> Case:

@@ -94,10 +94,11 @@ def _ik_llama(rng: Rng, model: str) -> World:
         server["spec_type"], server["spec_draft_n_max"] = "mtp", rng.one((1, 2, 4))
     edges = (1, 4, 5, 6, ubatch, batch, server.get("ctx_checkpoints_interval", 512))
     room = server["ctx_size"] // server.get("parallel", 1) - 8
-    if rng.chance(15):                           # prompts that are longer than the context
-        server["ctx_size"] = rng.one((128, 256)) * server.get("parallel", 1)
-        room = server["ctx_size"] // server.get("parallel", 1) + 150
-        edges = (*edges, 64, 100, 128, 256)
+    if rng.chance(20):                           # prompts that are longer than the context
+        server.pop("parallel", None)
+        server["ctx_size"] = rng.one((128, 256))
+        room = server["ctx_size"] + 150
+        edges = (5, 64, 80, 100, 128)            # 64 tokens are the least that leave a checkpoint
     return World("ik_llama", model, server, edges, min(room, MANY * ubatch))
 
 

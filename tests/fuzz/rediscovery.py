@@ -47,7 +47,7 @@ class Found(NamedTuple):
 
 def is_it(defect: Defect, case: Case, judges: dict[str, Judge]) -> Finding | None:
     """The finding of this case, if it is this defect: once that is cured, nothing alike is found so early."""
-    if defect.models and not set(defect.models) & set(case.model):
+    if defect.models and not set(defect.models) & set(case.model) or not defect.about(case):
         return None
     found = [one for one in findings(case, defect.profile, (defect.prop,), judges)
              if re.search(defect.said, f"{one.rule} | {one.text}")]

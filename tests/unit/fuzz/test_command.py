@@ -13,7 +13,7 @@ from cachesim.commands import exits
 from cachesim.fuzz import campaign
 from cachesim.scenarios.load import load
 
-BAD = ("fuzz", "-p", "mlx_lm@0.32.2", "--property", "survives", "--examples", "60")
+BAD = ("fuzz", "-p", "ik_llama@1889-base", "--property", "warm-equals-cold", "--model", "GA", "--examples", "60")
 
 
 def call(capsys, *argv):
@@ -25,9 +25,9 @@ def call(capsys, *argv):
 def test_a_failure_is_exit_1_with_its_line_and_its_file(capsys):
     code, out, _ = call(capsys, *BAD)
     assert code == exits.BROKEN
-    assert "survives: ValueError: an empty prompt" in out
-    assert 'profiles = ["mlx_lm@0.32.2"]' in out
-    assert "1 distinct failures" in out
+    assert "warm-equals-cold: the answer at position" in out
+    assert 'profiles = ["ik_llama@1889-base"]' in out
+    assert "distinct failures" in out
 
 
 def test_nothing_found_is_exit_0(capsys):
@@ -40,24 +40,25 @@ def test_nothing_found_is_exit_0(capsys):
 def test_json_has_the_contracts_keys(capsys):
     code, out, _ = call(capsys, *BAD, "--json")
     data = json.loads(out)
-    assert (code, data["schema"], data["profile"], data["seed"]) == (exits.BROKEN, 1, "mlx_lm@0.32.2", 0)
-    assert (data["examples"], data["properties"]) == (60, ["survives"])
+    assert (code, data["schema"], data["profile"], data["seed"]) == (exits.BROKEN, 1, "ik_llama@1889-base", 0)
+    assert (data["examples"], data["properties"]) == (60, ["warm-equals-cold"])
     one = data["failures"][0]
     assert one.keys() == {
         "property", "rule", "text", "times", "conversation", "step", "causes", "line", "model", "server", "requests",
         "longest", "id", "toml",
     }  # fmt: skip
-    assert one["requests"] <= 4 and one["longest"] <= 40
-    assert one["times"] >= 2
+    assert one["requests"] <= 4
+    assert sum(failure["times"] for failure in data["failures"]) >= 2
 
 
 def test_files_are_written_and_run(capsys, tmp_path):
     code, _, err = call(capsys, *BAD, "--out", tmp_path)
     files = list(tmp_path.glob("*.toml"))
-    assert (code, len(files)) == (exits.BROKEN, 1)
-    assert files[0].name in err
-    assert load(files[0]).id == files[0].stem
-    code, out, _ = call(capsys, "run", files[0], "--provenance")
+    assert code == exits.BROKEN
+    for file in files:
+        assert file.name in err
+        assert load(file).id == file.stem
+    code, _, _ = call(capsys, "run", *files, "--provenance")
     assert code == exits.BROKEN
 
 
@@ -94,7 +95,7 @@ def test_findings_survive_an_interruption(capsys):
 ])  # fmt: skip
 def test_what_cannot_be_done_is_exit_2_with_a_hint(capsys, argv, words):
     code, out, err = call(capsys, "fuzz", *argv)
-    assert (code, out) == (exits.USAGE if hasattr(exits, "USAGE") else 2, "")
+    assert (code, out) == (exits.BAD_INPUT, "")
     assert all(word in err for word in words), err
 
 
