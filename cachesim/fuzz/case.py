@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Mapping
+from itertools import pairwise
+from typing import Any, Callable, Mapping
 
 from cachesim.fuzz.clients import Clients, Said
 from cachesim.fuzz.rng import Rng
@@ -175,8 +176,7 @@ def clipped(pieces: Pieces, words: Mapping[str, int]) -> Pieces:
 
 def renamed(case: Case) -> Case:
     """The case with its words called A, B, C in the order in which they come."""
-    pieces = [piece for one in case.asked for text in (one.prompt, *(p for _, p in one.chat), one.answer or ())
-              for piece in text]
+    pieces = [piece for one in case.asked for text in _texts(one) for piece in text]
     used = dict.fromkeys(piece.word for piece in pieces)
     new = {THINK: THINK} if THINK in used else {}
     new |= {word: _letters(i) for i, word in enumerate(word for word in used if word != THINK)}
@@ -184,12 +184,38 @@ def renamed(case: Case) -> Case:
     def said(text: Pieces) -> Pieces:
         return tuple(piece._replace(word=new[piece.word]) for piece in text)
 
-    asked = tuple(
-        one._replace(prompt=said(one.prompt), answer=None if one.answer is None else said(one.answer),
-                     chat=tuple((role, said(text)) for role, text in one.chat))
-        for one in case.asked
-    )  # fmt: skip
-    return replace(case, words={new[word]: case.words[word] for word in used}, asked=asked)
+    return replace(case, words={new[word]: case.words[word] for word in used},
+                   asked=tuple(_said(one, said) for one in case.asked))
+
+
+def split(case: Case) -> Case:
+    """The case without slices: every word is several words, one from each place where it is cut to the next."""
+    ends: dict[str, set[int]] = {word: {0, n} for word, n in case.words.items()}
+    for piece in (piece for one in case.asked for text in _texts(one) for piece in text):
+        ends[piece.word] |= set(span(piece, case.words))
+    cuts = {word: list(pairwise(sorted(found))) for word, found in ends.items()}
+
+    def said(text: Pieces) -> Pieces:
+        out: list[Piece] = []
+        for piece in text:
+            start, stop = span(piece, case.words)
+            parts = [f"{piece.word}_{_letters(i)}" if len(cuts[piece.word]) > 1 else piece.word
+                     for i, (a, b) in enumerate(cuts[piece.word]) if start <= a and b <= stop]
+            out += [Piece(part, piece.user and i == 0, None, None, None) for i, part in enumerate(parts)]
+        return tuple(out)
+
+    words = {f"{word}_{_letters(i)}" if len(found) > 1 else word: b - a
+             for word, found in cuts.items() for i, (a, b) in enumerate(found)}
+    return replace(case, words=words, asked=tuple(_said(one, said) for one in case.asked))
+
+
+def _texts(one: Asked) -> tuple[Pieces, ...]:
+    return (one.prompt, *(text for _, text in one.chat), one.answer or ())
+
+
+def _said(one: Asked, said: Callable[[Pieces], Pieces]) -> Asked:
+    return one._replace(prompt=said(one.prompt), answer=None if one.answer is None else said(one.answer),
+                        chat=tuple((role, said(text)) for role, text in one.chat))
 
 
 def _letters(i: int) -> str:

@@ -2,7 +2,7 @@
 
 The case becomes a row of integers, of which smaller ones mean less: which steps stay, which pieces of their texts, which
 options, how long each word is. First a few much smaller rows are tried, since lengths that must add up to something
-cannot be made shorter one by one. Hypothesis is then handed the row as a failure that it knows from before, and shrinks
+cannot be made shorter one by one, and words are split where they are cut, so that no cut is left. Hypothesis is then handed the row as a failure that it knows from before, and shrinks
 it while the same group of findings shows. A rerun with the same case gives the same result.
 """
 
@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from itertools import combinations
 from typing import Any, Callable, Iterable, Iterator, NamedTuple
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.database import ExampleDatabase, choices_to_bytes
 
-from cachesim.fuzz.case import Case, clipped, longest, renamed
+from cachesim.fuzz.case import Case, clipped, longest, renamed, split
 from cachesim.fuzz.rng import Rng
 from cachesim.scenarios.options import filled
 from cachesim.scenarios.steps import Asked
@@ -137,8 +136,9 @@ def _length(piece: Any, words: dict[str, int]) -> int:
 def shrink(case: Case, fails: Fails, examples: int = 2000) -> Case:
     """The smallest case that ``fails``, as far as so many tries go, its words named A, B, C. The given one must fail;
     it is returned if nothing smaller does."""
-    best = _by_hypothesis(_by_chance(case, fails), fails, examples)
-    best = _by_hypothesis(_by_pairs(_by_chance(best, fails), fails), fails, examples // 4)
+    parts = split(case)
+    best = _by_hypothesis(_by_chance(parts if fails(parts) else case, fails), fails, examples)
+    best = _by_hypothesis(_by_chance(best, fails), fails, examples // 4)
     named = renamed(best)
     return named if fails(named) else best
 
@@ -159,26 +159,6 @@ def _by_chance(case: Case, fails: Fails) -> Case:
         if small.asked and _weight(small) < _weight(best) and fails(small):
             best = small
     return best
-
-
-def _by_pairs(case: Case, fails: Fails) -> Case:
-    """Two words shorter by the same number of tokens, for what depends on their difference."""
-    for one, two in combinations(case.words, 2):
-        less = min(case.words.get(one, 0), case.words.get(two, 0)) - 1
-        while less > 0:
-            small = _shorter(case, {one: less, two: less})
-            if fails(small):
-                case, less = small, min(small.words.get(one, 0), small.words.get(two, 0)) - 1
-            else:
-                less //= 2
-    return case
-
-
-def _shorter(case: Case, less: dict[str, int]) -> Case:
-    """The case with words that have so many tokens less."""
-    row = whole(case)
-    words = tuple(n - less.get(name, 0) for name, n in case.words.items())
-    return reduced(case, row._replace(words=words))
 
 
 def _by_hypothesis(case: Case, fails: Fails, examples: int) -> Case:
