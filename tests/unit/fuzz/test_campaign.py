@@ -23,9 +23,9 @@ def found(profile, jobs, stop, start=0):
 
 
 def test_one_process_or_two_find_the_same():
-    one, two = found(PROFILE, 1, 240), found(PROFILE, 2, 240)
+    one, two = found(PROFILE, 1, 110), found(PROFILE, 2, 110)
     assert (one.played, one.refused, one.failures) == (two.played, two.refused, two.failures)
-    assert one.played == 240
+    assert one.played == 110
     assert one.failures
 
 
@@ -36,7 +36,7 @@ def test_blocks_cover_every_conversation_once():
 
 
 def test_two_parts_find_what_the_whole_finds():
-    whole, first, second = found(PROFILE, 1, 200), found(PROFILE, 1, 100), found(PROFILE, 1, 200, 100)
+    whole, first, second = found(PROFILE, 1, 80), found(PROFILE, 1, 50), found(PROFILE, 1, 80, 50)
     for block in work_of(second):
         first.take(block)
     assert first.failures == whole.failures
@@ -67,9 +67,9 @@ def test_a_crash_of_the_simulator_is_a_finding():
 
 
 def test_shrinking_keeps_the_group():
-    out = found(PROFILE, 1, 60)
+    out = found("ik_llama@1889-base", 1, 30)
     group, failure = next(iter(out.failures.items()))
-    small = shrunk(failure, PROFILE, (), 300)
+    small = shrunk(failure, "ik_llama@1889-base", (), 300)
     assert small.finding.group == group
     assert len(small.small.asked) <= 4
     assert (small.first, small.times) == (failure.first, failure.times)
