@@ -1,1 +1,1 @@
-"""What must the fuzzer find, and where must it find nothing? Not collected by pytest, the tests marked slow apart."""
+"""What must the fuzzer find, and where must it find nothing? Most of it is marked slow."""

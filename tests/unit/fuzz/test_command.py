@@ -26,7 +26,7 @@ def test_a_failure_is_exit_1_with_its_line_and_its_file(capsys):
     assert code == exits.BROKEN
     assert "warm-equals-cold: the answer at position" in out
     assert 'profiles = ["ik_llama@1889-base"]' in out
-    assert "distinct failures" in out
+    assert "distinct failure" in out
 
 
 def test_nothing_found_is_exit_0(capsys):
