@@ -28,7 +28,7 @@ _FLAGS = ("cache_prompt", "id_slot", "cancel_after", "drafts", "draft_else", "to
 
 
 SMALLER = 240          # rows that are tried before Hypothesis begins
-CAPS = (1, 2, 3, 5, 5, 8, 12, 20, 40)
+CAPS = (1, 2, 3, 5, 5, 8, 12, 20, 40, 90, 140)
 
 
 class Row(NamedTuple):
@@ -155,7 +155,8 @@ def _by_chance(case: Case, fails: Fails) -> Case:
         cap, lose = rng.one(CAPS), rng.one((0, 0, 15, 40))
         words = tuple(min(n, rng.between(0, cap)) if rng.chance(90) else n for n in top.words)
         steps = tuple(int(not rng.chance(lose)) for _ in top.steps)
-        small = reduced(case, top._replace(steps=steps, words=words))
+        options = tuple(int(not rng.chance(2 * lose)) for _ in top.options)
+        small = reduced(case, top._replace(steps=steps, words=words, options=options))
         if small.asked and _weight(small) < _weight(best) and fails(small):
             best = small
     return best

@@ -50,6 +50,8 @@ def _sizes(rng: Rng) -> tuple[int, int]:
 
 def _llama_cpp(rng: Rng, model: str) -> World:
     batch, ubatch = _sizes(rng)
+    if "W" in model and ubatch < 16 and rng.chance(50):
+        batch, ubatch = max(batch, 64), 16       # else no prompt would leave the ring of 256 cells
     server: dict[str, Any] = {"batch_size": batch, "ubatch_size": ubatch, "ctx_size": rng.one((512, 1024, 1024, 2048))}
     if rng.chance(40):
         server["parallel"] = rng.one((2, 2, 3))
@@ -69,7 +71,7 @@ def _llama_cpp(rng: Rng, model: str) -> World:
         server["spec_type"], server["spec_draft_n_max"] = "ngram-simple", rng.one((1, 2, 4))
     edges = (1, 4, 5, 8, ubatch, batch, 64, 256, 512)
     if "W" in model:
-        edges = (*edges, 256, 264, 300)          # a ring has 256 cells at least: only then is something lost
+        edges = (*edges, 130, 256, 264, 300, 400)    # a ring has 256 cells at least: only then is something lost
     room = server["ctx_size"] // server.get("parallel", 1) - 16
     return World("llama_cpp", model, server, edges, min(room, MANY * ubatch))
 
