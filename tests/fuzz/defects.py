@@ -31,7 +31,7 @@ class Defect(NamedTuple):
 
 def refused(case: Case) -> bool:
     """Is there a prompt for which the context is too small?"""
-    room = case.server["ctx_size"] // case.server["parallel"]
+    room = case.server["ctx_size"] // case.server.get("parallel", 1)
     return any(sum(stop - start for start, stop in (span(piece, case.words) for piece in one.prompt)) >= room
                for one in case.asked)  # fmt: skip
 
@@ -47,7 +47,8 @@ DEFECTS = (
            r"checkpoint of 1 tokens: .*recurrent state", "SGCH"),
     Defect("erosion", LC + "head", STORED, RESUME_BEHIND, r"checkpoint of .*rows from position \d+ on are missing", "W"),
     Defect("D4", LC + "head", WARM, option("cache_reuse", 0), "", "SGCH"),
-    Defect("D5", LC + "head", WARM, rules_of(LC + "spring-2026", "kv_state"), "", "W"),
+    Defect("D5", LC + "head", WARM, rules_of(LC + "spring-2026", "kv_state"), "", "W",
+           about=lambda case: bool(case.server.get("swa_full"))),
     Defect("#20671", LC + "before-20671", WARM, rules_of(LC + "before-min0", "ckpt_erase"), "", "W", 100,
            "no checkpoint below 64 tokens"),
     Defect("#24411", LC + "base-24143", WARM, rules_of(LC + "user-turns", "ckpt_pick"), "", "W"),

@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from statistics import median
 from typing import NamedTuple
 
+from cachesim.errors import BadInput
 from cachesim.fuzz.campaign import SPREAD, findings
 from cachesim.fuzz.case import Case, draw_case, longest
 from cachesim.fuzz.properties import Finding, kind_of
@@ -77,7 +78,7 @@ def search(defect: Defect, seed: int, limit: int = LIMIT) -> Found:
     def fails(case: Case) -> bool:
         try:
             return is_it(defect, case, judges) is not None
-        except Exception:
+        except BadInput:
             return False
 
     for i in range(limit):
