@@ -6,11 +6,12 @@ PEERS  := .venv-peers
 OPS    ?= 100000
 BURSTS ?= 1000
 SEED   ?= 0
+MINUTES ?= 60
 JOBS   ?= 2
 TRACES ?= ../shared/traces/llama_cpp
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test check bench meta replay docs coverage peers clean
+.PHONY: help run test check bench meta fuzz rediscover replay docs coverage peers clean
 
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
@@ -18,6 +19,8 @@ help:
 	@echo 'make check    the tests, then ruff and mypy         make check'
 	@echo 'make bench    measure speed and memory              make bench'
 	@echo 'make meta     plant faults; each must be found      make meta JOBS=2'
+	@echo 'make fuzz     search for new failures, for long      make fuzz MINUTES=60 JOBS=2'
+	@echo 'make rediscover  are the known ones found           make rediscover JOBS=2'
 	@echo 'make replay   replay recorded traces                make replay TRACES=../shared/traces/llama_cpp'
 	@echo 'make docs     renew the examples in the README      make docs'
 	@echo 'make coverage rules by profiles in the corpus        make coverage'
@@ -39,6 +42,12 @@ bench: $(VENV)/.run
 
 meta: $(VENV)/.dev
 	META_JOBS=$(JOBS) $(BIN)/python -m pytest tests/meta -m meta $(ARGS)
+
+fuzz: $(VENV)/.run
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --jobs $(JOBS)
+
+rediscover: $(VENV)/.run
+	$(BIN)/python -m tests.fuzz.rediscovery --seeds 5 --jobs $(JOBS)
 
 replay: $(VENV)/.run
 	$(BIN)/cachesim replay $(TRACES)/*.json

@@ -32,7 +32,7 @@ def no_lost_conversation(run: Run) -> Iterator[Finding]:
     """A stored conversation stays until a limit wants its room: nobody loses it by using it."""
     for i, one in enumerate(run.requests):
         for charge in one.account.charges:
-            if charge.event == "consumed" and charge.tokens >= LEAST:
+            if charge.event == "consumed" and charge.at >= 0 and charge.tokens >= LEAST:
                 text = f"{charge.tokens} tokens were consumed at request {charge.at}"
                 yield Finding("no-lost-conversation", i, charge.rule, text)
                 return

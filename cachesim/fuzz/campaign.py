@@ -78,17 +78,20 @@ class Campaign:
                     known.first, known.finding = number, finding
 
 
-def findings(case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge]) -> list[Finding]:
-    """What is wrong with one conversation. Raises BadInput for what the engine cannot do."""
+def findings(
+    case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge], table: Any | None = None
+) -> list[Finding]:
+    """What is wrong with one conversation; ``table`` replaces the profile's rules, except for "monotone". Raises
+    BadInput for what the engine cannot do."""
     scenario = case.scenario(profile)
     found: list[Finding] = []
     if plain := [name for name in properties if name in PROPERTIES]:
-        one = played(scenario, profile, judges)
+        one = played(scenario, profile, judges, table)
         if one.unset:
             return []                       # its outcome depends on a number that nobody wrote: undecided
         found += [finding for name in plain for finding in PROPERTIES[name](one)]
     if bills := [name for name in properties if name in BILLS]:
-        run = run_judged(scenario, profile, "provenance")
+        run = run_judged(scenario, profile, "provenance", table=table)
         found += [finding for name in bills for finding in BILLS[name](run)]
     if "monotone" in properties:
         found += monotone(scenario, profile)
@@ -107,6 +110,8 @@ def work(job: Job) -> Block:
             found += [(number, one) for one in findings(case, job.profile, job.properties, judges)]
         except BadInput:
             refused += 1
+        except Exception as error:      # one conversation that the simulator fails at does not end a campaign
+            found.append((number, Finding("simulator", 0, type(error).__name__, str(error))))
     return Block(found, job.stop - job.first, refused)
 
 
@@ -136,9 +141,11 @@ def shrunk(failure: Failure, profile: str, models: Sequence[str], examples: int 
     def fails(case: Case) -> bool:
         try:
             return any(one.group == group for one in findings(case, profile, (group[0],), judges))
-        except (BadInput, IndexError):
+        except Exception:               # a case that cannot be played, or that the simulator fails at
             return False
 
     small = shrink(draw_case(failure.first, engine, tuple(models)), fails, examples)
-    again: list[Any] = [one for one in findings(small, profile, (group[0],), judges) if one.group == group]
+    again = [] if group[0] not in ALL else [
+        one for one in findings(small, profile, (group[0],), judges) if one.group == group
+    ]
     return Failure(failure.first, again[0] if again else failure.finding, failure.times, small)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Callable, Mapping
 
 from cachesim.fuzz.clients import Clients, Said
 from cachesim.fuzz.rng import Rng
@@ -11,7 +12,7 @@ from cachesim.fuzz.worlds import World, draw_world
 from cachesim.scenarios.options import filled
 from cachesim.scenarios.schema import Action, Scenario
 from cachesim.scenarios.steps import Asked, Pieces, check_asked, make_steps
-from cachesim.scenarios.words import Piece, span
+from cachesim.scenarios.words import THINK, Piece, span
 
 SYSTEM, TURN = "system", "user"
 
@@ -94,7 +95,7 @@ class _Drawer:
         answer = (self.clients.word(rng.one((1, 1, 1, 2, 2, 3, 4, 8))),)
         self.clients.remember(Said(prompt or tuple(p for _, pieces in chat for p in pieces), answer, chat))
         more: dict[str, Any] = {}
-        if before and before[-1].action is None and rng.chance(18):
+        if before and before[-1].action is None and rng.chance(35 if self.world.engine == "mlx_lm" else 18):
             more["together"], more["after"] = True, rng.one((0, 0, 0, 1, 2, 4))
         if rng.chance(6):
             more["cancel_after"] = rng.below(max(1, self.clients.size(answer)))
@@ -126,11 +127,13 @@ class _Drawer:
         chats = [one for one in clients.talks if one.chat]
         move = rng.below(100)
         if not chats or move < 30:
-            capitals = [name for name in clients.words if name.isupper()]
+            capitals = clients.shared()
             system: Pieces = (
                 (Piece(rng.one(capitals), False, None, None, None),) if capitals and rng.chance(60)
-                else (clients.word(rng.between(1, rng.one((4, 12, 40))), capital=True),)
+                else (clients.word(self._system(), capital=True),)
             )
+            if self.world.server["template"] != "plain" and rng.chance(15):
+                system = (*system, clients.think())     # a system text that talks about thinking
             return (*(((SYSTEM, system),) if rng.chance(80) else ()), (TURN, self._user()))
         old = rng.one(chats)
         if move < 60:
@@ -140,6 +143,14 @@ class _Drawer:
         if move < 88:
             return (*old.chat, ("tool", self._user()))
         return old.chat
+
+    def _system(self) -> int:
+        """Tokens of a system text. With its headers it often is one token longer than so many steps: then the last of
+        them is a tick of one token."""
+        rng, step = self.rng, int(self.world.server["prefill_step_size"])
+        if step <= 8 and rng.chance(50):
+            return max(1, 1 + step * rng.between(1, 5) - (3 if self.world.server["template"] == "terse" else 8))
+        return rng.between(1, rng.one((4, 12, 40)))
 
     def _user(self) -> Pieces:
         n = self.rng.one((0, 1, 2, 3, 5, 8, 13, 30))
@@ -161,6 +172,54 @@ def clipped(pieces: Pieces, words: Mapping[str, int]) -> Pieces:
             whole = start == 0 and stop == n
             out.append(piece._replace(start=None if whole else start, stop=None if whole else stop))
     return tuple(out)
+
+
+def renamed(case: Case) -> Case:
+    """The case with its words called A, B, C in the order in which they come."""
+    pieces = [piece for one in case.asked for text in _texts(one) for piece in text]
+    used = dict.fromkeys(piece.word for piece in pieces)
+    new = {THINK: THINK} if THINK in used else {}
+    new |= {word: _letters(i) for i, word in enumerate(word for word in used if word != THINK)}
+
+    def said(text: Pieces) -> Pieces:
+        return tuple(piece._replace(word=new[piece.word]) for piece in text)
+
+    return replace(case, words={new[word]: case.words[word] for word in used},
+                   asked=tuple(_said(one, said) for one in case.asked))
+
+
+def split(case: Case) -> Case:
+    """The case without slices: every word is several words, one from each place where it is cut to the next."""
+    ends: dict[str, set[int]] = {word: {0, n} for word, n in case.words.items()}
+    for piece in (piece for one in case.asked for text in _texts(one) for piece in text):
+        ends[piece.word] |= set(span(piece, case.words))
+    cuts = {word: list(pairwise(sorted(found))) for word, found in ends.items()}
+
+    def said(text: Pieces) -> Pieces:
+        out: list[Piece] = []
+        for piece in text:
+            start, stop = span(piece, case.words)
+            parts = [f"{piece.word}_{_letters(i)}" if len(cuts[piece.word]) > 1 else piece.word
+                     for i, (a, b) in enumerate(cuts[piece.word]) if start <= a and b <= stop]
+            out += [Piece(part, piece.user and i == 0, None, None, None) for i, part in enumerate(parts)]
+        return tuple(out)
+
+    words = {f"{word}_{_letters(i)}" if len(found) > 1 else word: b - a
+             for word, found in cuts.items() for i, (a, b) in enumerate(found)}
+    return replace(case, words=words, asked=tuple(_said(one, said) for one in case.asked))
+
+
+def _texts(one: Asked) -> tuple[Pieces, ...]:
+    return (one.prompt, *(text for _, text in one.chat), one.answer or ())
+
+
+def _said(one: Asked, said: Callable[[Pieces], Pieces]) -> Asked:
+    return one._replace(prompt=said(one.prompt), answer=None if one.answer is None else said(one.answer),
+                        chat=tuple((role, said(text)) for role, text in one.chat))
+
+
+def _letters(i: int) -> str:
+    return ("" if i < 26 else chr(ord("A") + i // 26 - 1)) + chr(ord("A") + i % 26)
 
 
 def longest(case: Case) -> int:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cachesim.fuzz.rng import Rng
 from cachesim.fuzz.worlds import World
 from cachesim.scenarios.steps import Pieces
-from cachesim.scenarios.words import Piece, span
+from cachesim.scenarios.words import THINK, Piece, span
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -26,12 +26,14 @@ class Said(NamedTuple):
 
 @dataclass
 class Clients:
-    """Everybody who talks to one server. ``words`` are those used so far, with their lengths."""
+    """Everybody who talks to one server. ``words`` are those used so far, with their lengths; ``parted``: lengths at
+    which a conversation left the one before."""
 
     rng: Rng
     world: World
     words: dict[str, int] = field(default_factory=dict)
     talks: list[Said] = field(default_factory=list)
+    parted: list[int] = field(default_factory=list)
 
     def word(self, length: int, capital: bool = False) -> Piece:
         """A new word."""
@@ -40,6 +42,15 @@ class Clients:
         name = name.upper() if capital else name
         self.words[name] = length
         return Piece(name, False, None, None, None)
+
+    def think(self) -> Piece:
+        """The token that opens a thought, in the middle of somebody's text."""
+        self.words[THINK] = 1
+        return Piece(THINK, False, None, None, None)
+
+    def shared(self) -> list[str]:
+        """Texts that several conversations begin with: those in capitals."""
+        return [name for name in self.words if name.isupper() and name != THINK]
 
     def length(self, most: int) -> int:
         """Tokens of a text: near an edge, short, or anything."""
@@ -111,7 +122,7 @@ class Clients:
     def _new(self, most: int) -> Pieces:
         """A conversation from its beginning, half the time behind a system text that others have too."""
         rng = self.rng
-        capitals = [name for name in self.words if name.isupper()]
+        capitals = self.shared()
         if capitals and rng.chance(60):
             system = Piece(rng.one(capitals), False, None, None, None)
         else:
@@ -119,11 +130,19 @@ class Clients:
         return self.cut((system, self._user(most)), most)
 
     def _user(self, most: int) -> Piece:
-        return self.word(self.length(max(1, most // 2)))._replace(user=self.rng.chance(40))
+        length = self.rng.between(1, 6) if self.rng.chance(20) else self.length(max(1, most // 2))
+        return self.word(length)._replace(user=self.rng.chance(40))
 
     def _near(self, n: int, most: int) -> int:
-        """A place to cut at: just around the end of the prompt or an edge, or anywhere."""
+        """A place to cut at: where one was cut before, around the end of the prompt or an edge, or anywhere."""
+        at = self._place(n, most)
+        self.parted.append(at)
+        return at
+
+    def _place(self, n: int, most: int) -> int:
         rng = self.rng
+        if self.parted and rng.chance(30):
+            return max(1, min(most, rng.one(self.parted[-3:]) + rng.one((0, 0, 0, -1, 1, 2))))
         if rng.chance(50):
             return max(1, min(most, n - rng.between(-3, 7)))
         if rng.chance(50):

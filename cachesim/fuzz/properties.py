@@ -6,6 +6,7 @@ one group are one failure, however often it is met.
 
 from __future__ import annotations
 
+import re
 from typing import Callable, Iterator, Mapping, NamedTuple
 
 from cachesim.events import Decided, SeqRm
@@ -39,19 +40,22 @@ def warm_equals_cold(played: Played) -> Iterator[Finding]:
         wrong = next((one for one in (fact.said, fact.state) if one.holds is False), None)
         if wrong is not None:
             rule = " ".join((fact.answer.deciding or "nothing reused", *_first_armed(played, at)[:1]))
-            yield Finding("warm-equals-cold", fact.number, rule, wrong.why, _causes(played, at))
+            yield Finding("warm-equals-cold", fact.number, f"{rule}: {kind_of(wrong.why)}", wrong.why,
+                          _causes(played, at))
             return
 
 
 def stored_equals_cold(played: Played) -> Iterator[Finding]:
-    """Every checkpoint and every stored conversation is what a cold run of its tokens would have left there."""
+    """Every checkpoint and every stored conversation is what a cold run of its tokens would have left there. Of those
+    that are wrong at the first such step one of every kind of wrong counts."""
     for at, fact in enumerate(played.facts):
-        for stored, verdict in fact.armed:
-            if verdict.holds is False:
-                rule = " ".join((stored.kind, _made_by(played, fact)))
-                text = f"{stored.kind} of {len(stored.tokens)} tokens: {verdict.why}"
-                yield Finding("stored-equals-cold", fact.number, rule, text, _causes(played, at))
-                return
+        wrong = {f"{stored.kind} {_made_by(played, fact)}: {kind_of(verdict.why)}":
+                 f"{stored.kind} of {len(stored.tokens)} tokens: {verdict.why}"
+                 for stored, verdict in reversed(fact.armed) if verdict.holds is False}
+        for rule, text in wrong.items():
+            yield Finding("stored-equals-cold", fact.number, rule, text, _causes(played, at))
+        if wrong:
+            return
 
 
 def survives(played: Played) -> Iterator[Finding]:
@@ -59,6 +63,16 @@ def survives(played: Played) -> Iterator[Finding]:
     for fact in played.facts:
         if fact.answer.died:
             yield Finding("survives", fact.number, fact.answer.error.partition(":")[0], fact.answer.error)
+            return
+
+
+def answered(played: Played) -> Iterator[Finding]:
+    """A request for which there is room gets an answer, not an error of the server's."""
+    for fact in played.facts:
+        error = fact.answer.error
+        if fact.answer.status == 500 and not any(word in error.lower() for word in ("context", "kv size")):
+            rule = f"{error.partition(':')[0]} {fact.answer.deciding}".strip()
+            yield Finding("answered", fact.number, rule, error, _causes(played, played.facts.index(fact)))
             return
 
 
@@ -103,12 +117,18 @@ PROPERTIES: Mapping[str, Check] = {
     "warm-equals-cold": warm_equals_cold,
     "stored-equals-cold": stored_equals_cold,
     "survives": survives,
+    "answered": answered,
     "seq-rm-atomic": seq_rm_atomic,
     "memory-sound": memory_sound,
     "accounting": accounting,
     "limits": limits,
 }
 """Those that one run can tell."""
+
+
+def kind_of(text: str) -> str:
+    """What is wrong, without its numbers: two findings that differ in nothing else are one failure."""
+    return re.sub(r"-?\d+", "n", text)
 
 
 def _first_armed(played: Played, at: int) -> tuple[str, ...]:

@@ -1,40 +1,49 @@
 """A failing case is made smaller: fewer steps, shorter words, fewer options. Hypothesis does the shrinking.
 
-The case becomes a row of integers, of which smaller ones mean less: which steps stay, which options, how long each word
-is. Hypothesis is handed the row as a failure that it knows from before, and shrinks it while the same group of findings
-shows. A rerun with the same case gives the same result.
-"""
+The case becomes a row of integers, of which smaller ones mean less: which steps stay, which pieces of their texts,
+which options, how long each word is. First a few much smaller rows are tried, since lengths that must add up to
+something cannot be made shorter one by one, and words are split where they are cut, so that no cut is left. Hypothesis
+is then handed the row as a failure that it knows from before, and shrinks it while the same group of findings shows. A
+rerun with the same case gives the same result. """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Callable, Iterable, NamedTuple
+from typing import Any, Callable, Iterable, Iterator, NamedTuple
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.database import ExampleDatabase, choices_to_bytes
 
-from cachesim.fuzz.case import Case, clipped
+from cachesim.fuzz.case import Case, clipped, longest, renamed, split
+from cachesim.fuzz.rng import Rng
 from cachesim.scenarios.options import filled
 from cachesim.scenarios.steps import Asked
+from cachesim.scenarios.words import Piece
 
 Fails = Callable[[Case], bool]
 _FLAGS = ("cache_prompt", "id_slot", "cancel_after", "drafts", "draft_else", "together", "seed")
 """What a request may do without, in the order in which it is tried."""
 
 
+SMALLER = 240          # rows that are tried before Hypothesis begins
+CAPS = (1, 2, 3, 5, 5, 8, 12, 20, 40, 90, 140)
+
+
 class Row(NamedTuple):
-    """A case as integers: steps that stay, flags that stay (per step and kind), options that stay, lengths of words."""
+    """A case as integers: steps that stay, pieces of their texts, flags (per step and kind), options that stay, lengths
+    of words."""
 
     steps: tuple[int, ...]
+    pieces: tuple[int, ...]
     flags: tuple[int, ...]
     options: tuple[int, ...]
     words: tuple[int, ...]
 
     @property
     def flat(self) -> tuple[int, ...]:
-        return (*self.steps, *self.flags, *self.options, *self.words)
+        return (*self.steps, *self.pieces, *self.flags, *self.options, *self.words)
 
 
 class _Known(ExampleDatabase):
@@ -57,10 +66,22 @@ def whole(case: Case) -> Row:
     """The row of a case as it is: everything stays."""
     return Row(
         tuple(1 for _ in case.asked),
+        tuple(1 for one in case.asked for _ in _pieces(one)),
         tuple(int(_has(one, flag)) for one in case.asked for flag in _FLAGS),
         tuple(1 for _ in case.given()),
         tuple(case.words.values()),
     )
+
+
+def _pieces(one: Asked) -> list[Piece]:
+    return [*one.prompt, *(piece for _, pieces in one.chat for piece in pieces)]
+
+
+def _without(one: Asked, stay: Iterator[int]) -> Asked:
+    """The request with the pieces that stay; ``stay`` says so piece by piece."""
+    prompt = tuple(piece for piece in one.prompt if next(stay))
+    chat = tuple((role, tuple(piece for piece in pieces if next(stay))) for role, pieces in one.chat)
+    return one._replace(prompt=prompt, chat=chat)
 
 
 def _has(one: Asked, flag: str) -> bool:
@@ -73,8 +94,9 @@ def reduced(case: Case, row: Row) -> Case:
     kept = [name for name, stays in zip(case.given(), row.options, strict=True) if stays]
     server = {**filled({}, case.engine), **{name: case.server[name] for name in kept}}
     asked: list[Asked] = []
-    width = len(_FLAGS)
+    width, stay = len(_FLAGS), iter(row.pieces)
     for i, (one, stays) in enumerate(zip(case.asked, row.steps, strict=True)):
+        one = _without(one, stay)
         if not stays:
             continue
         if one.action is None:
@@ -112,8 +134,35 @@ def _length(piece: Any, words: dict[str, int]) -> int:
 
 
 def shrink(case: Case, fails: Fails, examples: int = 2000) -> Case:
-    """The smallest case that ``fails``, as far as so many tries go. The given one must fail; it is returned if nothing
-    smaller does."""
+    """The smallest case that ``fails``, as far as so many tries go, its words named A, B, C. The given one must fail;
+    it is returned if nothing smaller does."""
+    parts = split(case)
+    best = _by_hypothesis(_by_chance(parts if fails(parts) else case, fails), fails, examples)
+    best = _by_hypothesis(_by_chance(best, fails), fails, examples // 4)
+    named = renamed(best)
+    return named if fails(named) else best
+
+
+def _weight(case: Case) -> tuple[int, int, int]:
+    return len(case.asked), longest(case), sum(case.words.values())
+
+
+def _by_chance(case: Case, fails: Fails) -> Case:
+    """The smallest of a few much smaller cases that fails, or the case itself."""
+    rng, best = Rng(case.seed, "shrink"), case
+    top = whole(case)
+    for _ in range(SMALLER):
+        cap, lose = rng.one(CAPS), rng.one((0, 0, 15, 40))
+        words = tuple(min(n, rng.between(0, cap)) if rng.chance(90) else n for n in top.words)
+        steps = tuple(int(not rng.chance(lose)) for _ in top.steps)
+        options = tuple(int(not rng.chance(2 * lose)) for _ in top.options)
+        small = reduced(case, top._replace(steps=steps, words=words, options=options))
+        if small.asked and _weight(small) < _weight(best) and fails(small):
+            best = small
+    return best
+
+
+def _by_hypothesis(case: Case, fails: Fails, examples: int) -> Case:
     top = whole(case)
     places = [i for i, most in enumerate(top.flat) if most]         # where there is nothing to choose nothing is drawn
     best = [case]

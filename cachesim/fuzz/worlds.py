@@ -10,12 +10,12 @@ from cachesim.fuzz.rng import Rng
 MODELS: Mapping[str, tuple[str, ...]] = {
     "llama_cpp": ("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "SS", "CA", "HH", "G W8", "C W8"),
     "ik_llama": ("A", "W8 A", "GA", "GGGA", "GGA+M", "A+M"),
-    "mlx_lm": ("A", "AA", "W8 A", "GA", "GGGA", "S", "CA", "H", "W8 G"),
+    "mlx_lm": ("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "CA", "H", "W8 G"),
 }
 """Small models of every kind of memory: attention A, windows W, recurrent S, hybrids, hybrids with windows."""
 
 KINDS: Mapping[str, tuple[str, ...]] = {
-    "A": ("A", "AA"), "W": ("W8 A", "W8 W8"), "R": ("S", "SS"), "H": ("GA", "GGGA", "CA", "HH"),
+    "A": ("A", "AA"), "W": ("W8 A", "W8 W8"), "R": ("S", "SS"), "H": ("GA", "GGGA", "CA", "H", "HH"),
     "HW": ("G W8", "C W8", "W8 G"), "M": ("GGA+M", "A+M"),
 }
 """Classes by which a search can be narrowed."""
@@ -50,6 +50,8 @@ def _sizes(rng: Rng) -> tuple[int, int]:
 
 def _llama_cpp(rng: Rng, model: str) -> World:
     batch, ubatch = _sizes(rng)
+    if "W" in model and ubatch < 16 and rng.chance(50):
+        batch, ubatch = max(batch, 64), 16       # else no prompt would leave the ring of 256 cells
     server: dict[str, Any] = {"batch_size": batch, "ubatch_size": ubatch, "ctx_size": rng.one((512, 1024, 1024, 2048))}
     if rng.chance(40):
         server["parallel"] = rng.one((2, 2, 3))
@@ -60,7 +62,7 @@ def _llama_cpp(rng: Rng, model: str) -> World:
     if rng.chance(40):
         server["ctx_checkpoints"] = rng.one((0, 1, 2, 3))
     if rng.chance(60):
-        server["checkpoint_min_step"] = rng.one((0, 2, 8, 32, 8192))
+        server["checkpoint_min_step"] = rng.one((0, 0, 2, 8, 32, 8192))
     if rng.chance(40):
         server["cache_ram"] = rng.one((0, 0, 1, -1))
     if rng.chance(15):
@@ -69,7 +71,9 @@ def _llama_cpp(rng: Rng, model: str) -> World:
         server["cache_reuse"] = rng.one((1, 4, 16))
     if rng.chance(15):
         server["spec_type"], server["spec_draft_n_max"] = "ngram-simple", rng.one((1, 2, 4))
-    edges = (1, 4, 5, 8, ubatch, batch, 64, 256, 512)
+    edges: tuple[int, ...] = (1, 4, 5, 8, ubatch, batch, 64, 256, 512)
+    if "W" in model:
+        edges = (*edges, 130, 256, 264, 300, 400)    # a ring has 256 cells at least: only then is something lost
     shares = 1 if server.get("kv_unified") else server.get("parallel", 1)
     room = server["ctx_size"] // shares - 16
     return World("llama_cpp", model, server, edges, min(room, MANY * ubatch))
@@ -93,15 +97,20 @@ def _ik_llama(rng: Rng, model: str) -> World:
         server["context_shift"], server["ctx_size"] = True, 128
     if "+M" in model:
         server["spec_type"], server["spec_draft_n_max"] = "mtp", rng.one((1, 2, 4))
-    edges = (1, 4, 5, 6, ubatch, batch, server.get("ctx_checkpoints_interval", 512))
+    edges: tuple[int, ...] = (1, 4, 5, 6, ubatch, batch, server.get("ctx_checkpoints_interval", 512))
     room = server["ctx_size"] // server.get("parallel", 1)
     spare = 2 if "context_shift" in server else 8
     room = room - spare if not rng.chance(10) else room + 40
+    if rng.chance(20):                           # prompts that are longer than the context
+        server.pop("parallel", None)
+        server["ctx_size"] = rng.one((128, 256))
+        room = server["ctx_size"] + 150
+        edges = (5, 64, 80, 100, 128)            # 64 tokens are the least that leave a checkpoint
     return World("ik_llama", model, server, edges, min(room, MANY * ubatch))
 
 
 def _mlx_lm(rng: Rng, model: str) -> World:
-    step = rng.one((2048, 2048, 64, 8, 3, 1))
+    step = rng.one((2048, 2048, 64, 8, 7, 4, 3, 1))
     server: dict[str, Any] = {"prefill_step_size": step, "template": rng.one(("plain", "plain", "reasoning", "terse"))}
     server["thinking"] = rng.chance(40)
     if rng.chance(40):
@@ -110,7 +119,7 @@ def _mlx_lm(rng: Rng, model: str) -> World:
         server["prompt_cache_bytes"] = rng.one((20_000, 200_000))
     if rng.chance(30):
         server["prompt_concurrency"], server["decode_concurrency"] = rng.one((1, 2)), rng.one((1, 2, 4))
-    if rng.chance(12):
+    if rng.chance(40 if set(model) == {"A"} else 4):     # others are refused since #1109
         server["draft_model"], server["num_draft_tokens"] = "A", rng.one((1, 2, 3))
     if rng.chance(20):
         server["snapshot_interval"] = rng.one((8, 32))

@@ -20,7 +20,7 @@ def fuzz_report(data: Data) -> RenderableType:
     if not found:
         return Group(head, Text(f"nothing found for {', '.join(data['properties'])}", "bold green"))
     return Group(head, _table(found), *(_case(i, one) for i, one in enumerate(found, 1)),
-                 Text(f"{len(found)} distinct failures", "bold red"))
+                 Text(f"{len(found)} distinct failure{'s' * (len(found) > 1)}", "bold red"))
 
 
 def _table(found: list[Data]) -> Table:

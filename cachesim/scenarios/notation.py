@@ -120,9 +120,9 @@ def to_line(scenario: Scenario) -> str:
     def sized(match: re.Match[str]) -> str:
         word = match[0]
         if word in seen or word[0] == "{" or word[-1] == ":":
-            return word
+            return word                    # known, for the eye, or the role of a message
         seen.add(word)
         return f"{word}{scenario.words[word]}"
 
     texts = (f"{{{step.text}}}" if step.action else step.text for step in scenario.steps)
-    return "/".join(re.sub(r"\{[^}]*\}|[a-z]:(?!\d)|[A-Za-z_]+", sized, text) for text in texts)
+    return "/".join(re.sub(r"\{[^}]*\}|[a-z]:|[A-Za-z_]+", sized, text) for text in texts)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from cachesim import events as ev
 from cachesim.engines.base import rule_id
 from cachesim.engines.llama_cpp.core import Core
+from cachesim.engines.llama_cpp.memory.state import StateReadError
 from cachesim.engines.llama_cpp.rules.checkpoint_use import Need
 from cachesim.engines.llama_cpp.rules.facts import Ask, Resume
 from cachesim.engines.llama_cpp.shift import reuse
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
-from cachesim.errors import Aborted
+from cachesim.errors import Aborted, BadInput
 from cachesim.tokens import common_prefix
 
 
@@ -99,9 +100,12 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
             srv.changed(slot, "erased", reset.rule)
         return nothing
     ckpt = slot.checkpoints[found]
-    srv.memory.state_read(slot.id, ckpt.blob)
-    if srv.dft is not None and ckpt.draft is not None:
-        srv.dft.memory.state_read(slot.id, ckpt.draft)
+    try:
+        srv.memory.state_read(slot.id, ckpt.blob)
+        if srv.dft is not None and ckpt.draft is not None:
+            srv.dft.memory.state_read(slot.id, ckpt.draft)
+    except StateReadError as error:     # other slots have taken the cells: a reset until b9109, and then an abort
+        raise BadInput("a checkpoint for which there is no room is not modelled", hint=str(error)) from error
     srv.changed(slot, "overwritten", pick.rule)
     again: Resume = srv.decide(srv.rules.ckpt_restore(ckpt.facts, ask), slot)
     c = ckpt.facts

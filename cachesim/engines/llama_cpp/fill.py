@@ -10,13 +10,17 @@ from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.rules.facts import Chunk, Ckpt
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot, State, Task
-from cachesim.errors import Aborted
+from cachesim.errors import Aborted, BadInput
 
 
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
     """Trim the memory to the slot's tokens, then append the next chunk of the prompt to slot and batch."""
     trim(srv, slot, task, len(slot.tokens))
     start, prompt = len(slot.tokens), task.request.prompt
+    if start >= len(prompt):             # D2: a longer conversation was loaded over the running one
+        if len(batch):
+            raise BadInput("a busy slot that another conversation was loaded into, beside others, is not modelled")
+        raise Aborted("GGML_ASSERT(batch.n_tokens > 0) failed" if start == len(prompt) else "too many empty batches")
     chunk = Chunk(
         start, len(prompt), srv.settings.n_batch - len(batch), srv.settings.n_batch, srv.settings.n_ubatch,
         task.request.user_starts, srv.settings.min_step, _are_made(srv, slot, task), slot.reused,

@@ -151,8 +151,8 @@ class BatchStore:
         assert cache is not None
         try:
             self.fetched[layer] = cache.update_and_fetch(keys, values)
-        except RuntimeError as error:                   # a ring that was not finalized
-            raise Died(f"RuntimeError: {error}") from error
+        except (RuntimeError, ValueError) as error:     # a ring that was not finalized; rows that are not the batch's
+            raise Died(f"{type(error).__name__}: {error}") from error
 
     def get_rows(self, layer: int, run: int) -> Rows:
         """The rows of the buffer that the piece's mask lets through."""

@@ -1,0 +1,79 @@
+"""How is it shown that a failing conversation fails because of one defect? It holds once that defect is cured.
+
+A cure changes one thing: fields of the rule table (those of the version that repaired it, where there is one), an
+option of the server, or a method of a class.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any, Callable, NamedTuple
+from unittest.mock import patch
+
+from cachesim.engines.base import Decision, rule
+from cachesim.engines.mlx_lm.caches import BatchRotatingKVCache
+from cachesim.engines.mlx_lm.rules import segments
+from cachesim.engines.registry import engine_of
+from cachesim.fuzz.case import Case
+
+
+class Cure(NamedTuple):
+    """``table``: what becomes of the rules, ``case``: of the conversation, ``around``: holds while it is played;
+    ``text`` says it."""
+
+    text: str
+    table: Callable[[Any], Any] = lambda rules: rules
+    case: Callable[[Case], Case] = lambda case: case
+    around: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+
+def rules_of(profile: str, *fields: str) -> Cure:
+    """These fields of another version's table."""
+    kit = engine_of(profile)
+    text = f"{', '.join(fields)} of {profile.partition('@')[2]}"
+    return Cure(text, table=lambda rules: kit.mixed(rules, kit.profiles[profile], fields))
+
+
+def option(name: str, value: Any) -> Cure:
+    """Another value of a server option."""
+    return Cure(f"{name} = {value}", case=lambda case: replace(case, server={**case.server, name: value}))
+
+
+@rule("TEST-RESUME-BEHIND")
+def resume_behind(ckpt: Any, ask: Any) -> Decision:
+    """Go on behind the checkpoint, and do not evaluate its last token again.
+    Source: tests."""
+    from cachesim.engines.llama_cpp.rules.checkpoint_use import Resume
+
+    n = min(ckpt.n_tokens, ask.n_past)
+    return Decision("TEST-RESUME-BEHIND", Resume(n, n), {"n_tokens": ckpt.n_tokens})
+
+
+@rule("TEST-REST-ONE")
+def rest_at_least_one(parts: Any, n_cached: int) -> Decision:
+    """As the wheel has it, but one token is always left.
+    Source: tests."""
+    whole = sum(len(one.tokens) for one in parts)
+    return segments.rest_or_value_error(parts, min(n_cached, whole - 1))
+
+
+RESUME_BEHIND = Cure("resume behind the checkpoint", table=lambda rules: replace(rules, ckpt_restore=resume_behind))
+ONE_LEFT = Cure("one token is always left", table=lambda rules: replace(rules, rest=rest_at_least_one))
+WIDER = Cure("a context of twice the size", case=lambda case: replace(
+    case, server={**case.server, "ctx_size": 2 * case.server["ctx_size"]}))  # fmt: skip
+
+
+def straight_first() -> AbstractContextManager[Any]:
+    """The ring is put straight before the mask of several tokens is made."""
+    plain = BatchRotatingKVCache.make_mask
+
+    def make_mask(self: Any, N: int, window_size: int | None = None, return_array: bool = False) -> Any:
+        if N > 1 and self.rotated:
+            self._straighten()
+        return plain(self, N, window_size, return_array)
+
+    return patch.object(BatchRotatingKVCache, "make_mask", make_mask)
+
+
+STRAIGHT_FIRST = Cure("the ring is put straight before the mask is made", around=straight_first)

@@ -1,0 +1,74 @@
+"""The defects that a search from nothing must find: where, by which property, and how it is recognised."""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple
+
+from cachesim.fuzz.case import Case
+from cachesim.scenarios.words import span
+from tests.fuzz.cures import ONE_LEFT, RESUME_BEHIND, STRAIGHT_FIRST, WIDER, Cure, option, rules_of
+
+WARM, STORED = "warm-equals-cold", "stored-equals-cold"
+
+
+class Defect(NamedTuple):
+    """``said``: a pattern in the rule and the text of the finding; ``cure``: with it the conversation holds.
+    ``models``: layers of which the model must have one, "" = any; ``about``: what else the conversation must have;
+    ``longest``: tokens of the longest request of a shrunk case, at most; ``least`` says why a shrunk case is longer
+    than 40 tokens, where it is."""
+
+    name: str
+    profile: str
+    prop: str
+    cure: Cure
+    said: str = ""
+    models: str = ""
+    longest: int = 40
+    least: str = ""
+    about: Callable[[Case], bool] = lambda case: True
+
+
+def refused(case: Case) -> bool:
+    """Is there a prompt for which the context is too small?"""
+    room = case.server["ctx_size"] // case.server.get("parallel", 1)
+    return any(sum(stop - start for start, stop in (span(piece, case.words) for piece in one.prompt)) >= room
+               for one in case.asked)  # fmt: skip
+
+
+LC = "llama_cpp@"
+IK = "ik_llama@"
+ML = "mlx_lm@"
+
+DEFECTS = (
+    Defect("D1 adjacent", LC + "head", STORED, rules_of(LC + "24035-v3", "ckpt_erase"),
+           r"checkpoint of ([2-9]|\d\d+) tokens: .*recurrent state", "SGCH"),
+    Defect("D1 one token", LC + "head", STORED, rules_of(LC + "24035-v3", "ckpt_erase"),
+           r"checkpoint of 1 tokens: .*recurrent state", "SGCH"),
+    Defect("erosion", LC + "head", STORED, RESUME_BEHIND,
+           r"checkpoint of .*rows from position \d+ on are missing", "W"),
+    Defect("D4", LC + "head", WARM, option("cache_reuse", 0), "", "SGCH"),
+    Defect("D5", LC + "head", WARM, rules_of(LC + "spring-2026", "kv_state"), "", "W",
+           about=lambda case: bool(case.server.get("swa_full"))),
+    Defect("#20671", LC + "before-20671", WARM, rules_of(LC + "before-min0", "ckpt_erase"), "", "W", 100,
+           "no checkpoint below 64 tokens"),
+    Defect("#24411", LC + "base-24143", WARM, rules_of(LC + "user-turns", "ckpt_pick"), "", "W"),
+    Defect("#19924", LC + "mtmd-broken", WARM, rules_of(LC + "every-8192", "ckpt_restore"), "", "", 140,
+           "no checkpoint below 64 tokens"),
+    Defect("#19924 refused", LC + "mtmd-broken", "answered", rules_of(LC + "every-8192", "ckpt_restore"), "", "", 140,
+           "no checkpoint below 64 tokens"),
+    Defect("#24143", LC + "base-24143", "no-lost-conversation", rules_of(LC + "pr24143-on-base", "pc_after_hit")),
+    Defect("#24035", LC + "base-24035", "nothing-needless", rules_of(LC + "24035-v1", "ckpt_pick", "ckpt_restore",
+                                                                      "ckpt_erase"), "", "SGCH"),
+    Defect("ik D1", IK + "1889-base", WARM, rules_of(IK + "2105", "one"), "", "", 70, "no checkpoint below 64 tokens"),
+    Defect("ik #1888", IK + "pr1888", WARM, rules_of(IK + "1889-base", "ckpt_pick"), "PR1888"),
+    Defect("ik oversized", IK + "main", WARM, WIDER, "CKPT-PICK", "G", 300,
+           "longer than the context, which is rounded up to 256", refused),
+    Defect("7.1", ML + "0.32.2", "survives", ONE_LEFT, "ValueError"),
+    Defect("7.2", ML + "head", STORED, rules_of(ML + "0.32.2", "caches.arrays_mask"), "", "SGH"),
+    Defect("7.4", ML + "0.32.2", STORED, option("draft_model", ""), r": 1 rows from position \d+ on are missing", "A"),
+    Defect("7.9", ML + "0.32.2", WARM, STRAIGHT_FIRST, "", "W"),
+    Defect("7.10", ML + "0.32.2", WARM, rules_of(ML + "m1072", "tail")),
+    Defect("#976", ML + "v911", STORED, rules_of(ML + "base1006", "row")),
+    Defect("v911 twice", ML + "v911", WARM, option("thinking", False)),
+    Defect("#1006b key", ML + "pr1006b", STORED, rules_of(ML + "pr1006c", "create_at_pc"), "recurrent state"),
+)

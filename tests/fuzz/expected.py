@@ -1,0 +1,97 @@
+"""Where must a search find nothing? Profiles, kinds of models and properties that should hold.
+
+``without`` names what is taken out of every conversation first, because a defect that is known and has a scenario of
+its own would be found again and again: "id_slot" D2 and D3, "cache_reuse" D4, "files" D11, "drafts" mlx-lm 7.4 and 7.5,
+"swa_full" D5; under base-24035 and older a slot that is restored keeps the checkpoints of another text (#25649).
+
+Both versions of #24035 keep a checkpoint that ends within the common prefix although the prompt begins again from 0. If
+that is interrupted the list names more tokens than the slot has. It does no harm (the next prompt shares fewer tokens,
+and it is erased), but what it stands for can no longer be told: "stored-equals-cold" is not among their properties. ik_llama.cpp lists tokens of a refused prompt that were never evaluated (D13) and saves
+them too; with attention only nobody can ask for so many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Iterator, NamedTuple
+
+from cachesim.errors import BadInput
+from cachesim.fuzz.campaign import SPREAD, findings
+from cachesim.fuzz.case import Case, draw_case
+from cachesim.fuzz.properties import PROPERTIES, Finding
+from cachesim.fuzz.worlds import KINDS, MODELS
+from cachesim.judge.judge import Judge
+from cachesim.scenarios.options import filled
+
+ALL = tuple(PROPERTIES)
+DEFAULTS = {"cache_reuse": "cache_reuse", "drafts": "draft_model", "swa_full": "swa_full", "shift": "context_shift",
+            "thinking": "thinking"}  # fmt: skip
+LLAMA = tuple(f"llama_cpp@{name}" for name in (
+    "after-28302", "head", "pr24143-on-head", "24035-v3", "user-turns", "base-24143", "pr24143-on-base", "base-24035",
+    "24035-v1", "minus-one", "spring-2026", "before-min0", "before-20671", "two-ends", "every-8192", "mtmd-broken",
+    "late-2025", "hybrid-first", "swa-first",
+))  # fmt: skip
+
+
+class Hold(NamedTuple):
+    """These properties hold for these kinds of models under a profile."""
+
+    profile: str
+    kinds: tuple[str, ...]
+    properties: tuple[str, ...] = ALL
+    without: tuple[str, ...] = ()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(model for model in MODELS[self.profile.partition("@")[0]]
+                     if any(model in KINDS[kind] for kind in self.kinds))  # fmt: skip
+
+
+def but(*names: str) -> tuple[str, ...]:
+    """All properties but these."""
+    return tuple(name for name in ALL if name not in names)
+
+
+HOLD = (
+    *(Hold(profile, ("A",), ALL, ("id_slot",)) for profile in LLAMA),
+    Hold("llama_cpp@pr24143-on-head", ("A", "W", "R", "H", "HW"), ("no-lost-conversation",)),
+    Hold("llama_cpp@pr24143-on-base", ("A", "W", "R", "H", "HW"), ("no-lost-conversation",)),
+    Hold("llama_cpp@24035-v3", ("R", "H"), but("stored-equals-cold"), ("id_slot", "cache_reuse")),
+    Hold("llama_cpp@24035-v1", ("R", "H"), but("stored-equals-cold"), ("id_slot", "cache_reuse", "files")),
+    Hold("ik_llama@main", ("A",), but("stored-equals-cold"), ("shift",)),
+    Hold("ik_llama@1889-base", ("A",), but("stored-equals-cold"), ("shift",)),
+    Hold("mlx_lm@0.32.2", ("A", "R", "H"), but("survives"), ("drafts", "think")),
+    Hold("mlx_lm@m1072", ("A",), but("survives"), ("drafts",)),
+    Hold("mlx_lm@base1006", ("A",), but("survives"), ("drafts", "thinking", "think", "together")),
+)
+
+
+def told(case: Case, without: tuple[str, ...]) -> Case:
+    """The conversation without what is known to go wrong."""
+    plain = filled({}, case.engine)
+    options = {DEFAULTS[name]: plain[DEFAULTS[name]] for name in without if name in DEFAULTS}
+    asked = case.asked
+    if "id_slot" in without:
+        asked = tuple(one._replace(id_slot=-1) for one in asked)
+    if "together" in without:
+        asked = tuple(one._replace(together=False, after=0) for one in asked)
+    if "files" in without:
+        asked = tuple(one for one in asked if one.action is None)
+    if "think" in without:
+        asked = tuple(one._replace(chat=tuple(
+            (role, tuple(piece for piece in text if piece.word != "THINK")) for role, text in one.chat
+        )) for one in asked)  # fmt: skip
+    return replace(case, server={**case.server, **options}, asked=asked)
+
+
+def unexpected(hold: Hold, seed: int, stop: int, start: int = 0) -> Iterator[tuple[Case, Finding]]:
+    """What is found all the same in the conversations start .. stop-1 of a seed."""
+    judges: dict[str, Judge] = {}
+    engine = hold.profile.partition("@")[0]
+    for i in range(start, stop):
+        case = told(draw_case(seed * SPREAD + i, engine, hold.models), hold.without)
+        try:
+            for finding in findings(case, hold.profile, hold.properties, judges):
+                yield case, finding
+        except BadInput:
+            continue

@@ -1,0 +1,151 @@
+"""``python -m tests.fuzz.rediscovery``: does a search from nothing find what is known, and how long does it take?
+
+Conversation after conversation of a seed is played under the defect's profile; nothing else is said to the search.
+A conversation counts when its finding is this defect (it goes away with the defect's cure), and is then shrunk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from statistics import median
+from typing import NamedTuple
+
+from cachesim.errors import BadInput
+from cachesim.fuzz.campaign import SPREAD, findings
+from cachesim.fuzz.case import Case, draw_case, longest
+from cachesim.fuzz.properties import Finding, kind_of
+from cachesim.fuzz.shrink import shrink
+from cachesim.judge.judge import Judge
+from tests.fuzz.defects import DEFECTS, Defect
+
+LIMIT = 20_000
+
+
+class Found(NamedTuple):
+    """A defect that was found: conversations and seconds until then, seconds to shrink it, and the shrunk case."""
+
+    name: str
+    seed: int
+    examples: int
+    seconds: float
+    shrinking: float
+    case: Case | None
+    line: str = ""
+    said: str = ""
+
+    @property
+    def steps(self) -> int:
+        return len(self.case.asked) if self.case else 0
+
+    @property
+    def longest(self) -> int:
+        return longest(self.case) if self.case else 0
+
+
+def is_it(defect: Defect, case: Case, judges: dict[str, Judge]) -> Finding | None:
+    """The finding of this case, if it is this defect: once that is cured, nothing alike is found so early."""
+    if (defect.models and not set(defect.models) & set(case.model)) or not defect.about(case):
+        return None
+    found = [one for one in findings(case, defect.profile, (defect.prop,), judges)
+             if re.search(defect.said, f"{one.rule} | {one.text}")]
+    if not found:
+        return None
+    after = cured(defect, case, judges)
+    return next((one for one in found if all(
+        late.step > one.step or kind_of(late.text) != kind_of(one.text) for late in after)), None)  # fmt: skip
+
+
+def cured(defect: Defect, case: Case, judges: dict[str, Judge]) -> list[Finding]:
+    """What is found when the defect is cured."""
+    from cachesim.engines.registry import engine_of
+
+    cure = defect.cure
+    table = cure.table(engine_of(defect.profile).profiles[defect.profile])
+    with cure.around():
+        return findings(cure.case(case), defect.profile, (defect.prop,), judges, table)
+
+
+def search(defect: Defect, seed: int, limit: int = LIMIT) -> Found:
+    """Conversation after conversation of a seed until the defect is met, then its smallest case."""
+    judges: dict[str, Judge] = {}
+    engine = defect.profile.partition("@")[0]
+    begin = time.monotonic()
+
+    def fails(case: Case) -> bool:
+        try:
+            return is_it(defect, case, judges) is not None
+        except BadInput:
+            return False
+
+    for i in range(limit):
+        case = draw_case(seed * SPREAD + i, engine)
+        if fails(case):
+            met = time.monotonic()
+            small = shrink(case, fails)
+            finding = is_it(defect, small, judges)
+            left = cured(defect, small, judges)
+            said = f"{finding.text} ({finding.rule})" if finding else "?"
+            return Found(defect.name, seed, i + 1, met - begin, time.monotonic() - met, small,
+                         _line(small, defect.profile), said + ("" if not left else f"; cured: {left[0].text}"))
+    return Found(defect.name, seed, limit, time.monotonic() - begin, 0.0, None)
+
+
+def search_named(name: str, seed: int, limit: int) -> Found:
+    """The same for another process, which knows the table too."""
+    return search(next(one for one in DEFECTS if one.name == name), seed, limit)
+
+
+def _line(case: Case, profile: str) -> str:
+    flags = "".join(
+        f" --set {name}={str(value).lower() if isinstance(value, bool) else value}"
+        for name, value in case.given().items()
+    )
+    return f"{case.scenario(profile)!r} --model '{case.model}'{flags}"
+
+
+def report(defect: Defect, found: list[Found]) -> str:
+    """One defect, all seeds."""
+    got = [one for one in found if one.case]
+    best = min(got, key=lambda one: (one.steps, one.longest, one.seed), default=None)
+    head = (f"{defect.name:14} {defect.profile:24} {defect.prop:21} {len(got)}/{len(found)}"
+            f" {median(one.examples for one in found):7.0f} examples {median(one.seconds for one in found):6.1f} s"
+            f" shrunk {median(one.shrinking for one in found):5.1f} s"
+            f" steps <= {max((one.steps for one in got), default=0)}"
+            f" tokens <= {max((one.longest for one in got), default=0)}")
+    lines = [head, f"    holds with {defect.cure.text}"]
+    if best is not None:
+        lines += [f"    {best.line}", f"    {best.said}"]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """0 = all were found with every seed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.rediscovery", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("-j", "--jobs", type=int, default=1)
+    parser.add_argument("--limit", type=int, default=LIMIT)
+    parser.add_argument("names", nargs="*", help="part of a defect's name")
+    args = parser.parse_args()
+    wanted = [one for one in DEFECTS if not args.names or any(name in one.name for name in args.names)]
+    missing = 0
+    with ProcessPoolExecutor(args.jobs) as pool:
+        todo = {
+            pool.submit(search_named, one.name, seed, args.limit): one
+            for one in wanted for seed in range(args.seeds)
+        }
+        done: dict[str, list[Found]] = {one.name: [] for one in wanted}
+        for future in as_completed(todo):
+            one = todo[future]
+            done[one.name].append(future.result())
+            if len(done[one.name]) == args.seeds:
+                print(report(one, done[one.name]), flush=True)
+                missing += sum(found.case is None for found in done[one.name])
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

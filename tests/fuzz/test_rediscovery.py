@@ -1,0 +1,20 @@
+"""Every known defect is found from nothing; the quick ones always, all of them with ``-m slow``."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fuzz.defects import DEFECTS
+from tests.fuzz.rediscovery import LIMIT, search
+
+QUICK = ("D1 one token", "ik D1", "7.4", "v911 twice")
+
+
+@pytest.mark.parametrize("defect", [
+    pytest.param(one, id=one.name, marks=() if one.name in QUICK else pytest.mark.slow) for one in DEFECTS
+])  # fmt: skip
+def test_a_search_from_nothing_finds_it(defect):
+    found = search(defect, 0, LIMIT)
+    assert found.case is not None
+    assert found.steps <= 4 or defect.longest > 40
+    assert found.longest <= defect.longest

@@ -1,0 +1,92 @@
+"""Does a campaign find the same in any number of processes, and keep one failure from hiding another?"""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+
+from cachesim.fuzz import campaign
+from cachesim.fuzz.campaign import ALL, SPREAD, Block, Campaign, Failure, blocks, findings, run, shrunk, work
+from cachesim.fuzz.properties import PROPERTIES, Finding
+from tests.unit.fuzz.test_case import made
+
+NAMES = tuple(PROPERTIES)
+PROFILE = "mlx_lm@0.32.2"
+
+
+def found(profile, jobs, stop, start=0):
+    out = Campaign(profile)
+    for block in run(blocks(profile, NAMES, (), 3, stop, start), jobs):
+        out.take(block)
+    return out
+
+
+def test_one_process_or_two_find_the_same():
+    one, two = found(PROFILE, 1, 110), found(PROFILE, 2, 110)
+    assert (one.played, one.refused, one.failures) == (two.played, two.refused, two.failures)
+    assert one.played == 110
+    assert one.failures
+
+
+def test_blocks_cover_every_conversation_once():
+    jobs = blocks(PROFILE, NAMES, ("A",), 2, 130, 10)
+    assert [(job.first, job.stop) for job in jobs] == [(10, 60), (60, 110), (110, 130)]
+    assert {job.seed for job in jobs} == {2}
+
+
+def test_two_parts_find_what_the_whole_finds():
+    whole, first, second = found(PROFILE, 1, 80), found(PROFILE, 1, 50), found(PROFILE, 1, 80, 50)
+    for block in work_of(second):
+        first.take(block)
+    assert first.failures == whole.failures
+
+
+def work_of(campaign_):
+    """The failures of a campaign as the block that would have found them, with their times."""
+    pairs = [(one.first, one.finding) for one in campaign_.failures.values() for _ in range(one.times)]
+    yield Block(pairs, campaign_.played, campaign_.refused)
+
+
+def test_the_first_conversation_of_a_group_is_kept():
+    one, two = Finding("survives", 3, "R", "late"), Finding("survives", 1, "R", "early")
+    other = Finding("survives", 0, "S", "other")
+    out = Campaign("p")
+    out.take(Block([(9, one), (4, two), (7, other)], 10, 1))
+    assert out.failures == {("survives", "R"): Failure(4, two, 2), ("survives", "S"): Failure(7, other)}
+
+
+def test_a_crash_of_the_simulator_is_a_finding():
+    job = blocks(PROFILE, NAMES, (), 0, 3)[0]
+    with patch.object(campaign, "findings", side_effect=ZeroDivisionError("oops")):
+        block = work(job)
+    assert [(number, one.name, one.rule, one.text) for number, one in block.found] == [
+        (i, "simulator", "ZeroDivisionError", "oops") for i in range(3)
+    ]
+    assert shrunk(Failure(0, block.found[0][1]), PROFILE, (), 50).finding == block.found[0][1]
+
+
+def test_shrinking_keeps_the_group():
+    out = found("ik_llama@1889-base", 1, 30)
+    group, failure = next(iter(out.failures.items()))
+    small = shrunk(failure, "ik_llama@1889-base", (), 300)
+    assert small.finding.group == group
+    assert len(small.small.asked) <= 4
+    assert (small.first, small.times) == (failure.first, failure.times)
+    assert small.first >> 32 == 3 * SPREAD >> 32
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_plain_conversation_breaks_nothing(name):
+    for engine, profile in (("llama_cpp", "llama_cpp@head"), ("ik_llama", "ik_llama@main"), ("mlx_lm", PROFILE)):
+        case = made(engine, {"A": 12, "b": 5, "c": 4}, "A.b", "A.c", "A.b", model="AA")
+        assert findings(case, profile, (name,), {}) == []
+
+
+def test_a_number_that_nobody_wrote_decides_nothing():
+    class Unset:
+        unset = True
+
+    case = made("ik_llama", {"A": 3}, "A")
+    with patch.object(campaign, "played", return_value=Unset()):
+        assert findings(case, "ik_llama@main", NAMES, {}) == []

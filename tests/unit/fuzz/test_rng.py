@@ -1,0 +1,35 @@
+"""Does the generator draw splitmix64's numbers, the same everywhere?"""
+
+from __future__ import annotations
+
+from cachesim.fuzz.rng import Rng
+
+PUBLISHED = (0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC, 0x1B39896A51A8749B)
+"""The first numbers of splitmix64 from state 0, which is what seed 0 begins with."""
+
+
+def test_seed_0_gives_the_published_numbers():
+    rng = Rng(0)
+    assert [rng.below(1 << 64) for _ in PUBLISHED] == list(PUBLISHED)
+
+
+def test_a_number_below_n_is_the_same_part_of_n():
+    rng = Rng(0)
+    assert [rng.below(1000) for _ in PUBLISHED] == [n * 1000 // 2**64 for n in PUBLISHED]
+
+
+def test_paths_are_streams_of_their_own():
+    def first(*path):
+        rng = Rng(7, *path)
+        return [rng.below(1000) for _ in range(8)]
+
+    assert first("llama_cpp") == first("llama_cpp")
+    assert len({tuple(first(*path)) for path in ((), ("a",), ("b",), ("a", "b"), ("b", "a"))}) == 5
+
+
+def test_ends_of_the_ranges_are_drawn():
+    rng = Rng(1)
+    assert {rng.between(-2, 2) for _ in range(200)} == {-2, -1, 0, 1, 2}
+    assert {rng.one("abc") for _ in range(100)} == set("abc")
+    assert not any(rng.chance(0) for _ in range(200))
+    assert all(rng.chance(100) for _ in range(200))
