@@ -1,13 +1,14 @@
 """Where must a search find nothing? Profiles, kinds of models and properties that should hold.
 
 ``without`` names what is taken out of every conversation first, because a defect that is known and has a scenario of
-its own would be found again and again: "id_slot" D2 and D3, "cache_reuse" D4, "files" D11, "drafts" mlx-lm 7.4 and 7.5,
-"swa_full" D5; under base-24035 and older a slot that is restored keeps the checkpoints of another text (#25649).
+its own would be found again and again: "id_slot" D2 and D3, "cache_reuse" D4, "files" D11, "drafts" mlx-lm 7.4 and
+7.5, "swa_full" D5; under base-24035 and older a slot that is restored keeps the checkpoints of another text (#25649).
 
-Both versions of #24035 keep a checkpoint that ends within the common prefix although the prompt begins again from 0. If
-that is interrupted the list names more tokens than the slot has. It does no harm (the next prompt shares fewer tokens,
-and it is erased), but what it stands for can no longer be told: "stored-equals-cold" is not among their properties. ik_llama.cpp lists tokens of a refused prompt that were never evaluated (D13) and saves
-them too; with attention only nobody can ask for so many.
+Both versions of #24035 keep a checkpoint that ends within the common prefix although the prompt begins again from 0.
+If that is interrupted the list names more tokens than the slot has. It does no harm (the next prompt shares fewer
+tokens, and it is erased), but what it stands for can no longer be told: "stored-equals-cold" is not among their
+properties. ik_llama.cpp lists tokens of a refused prompt that were never evaluated (D13) and saves them too; with
+attention only nobody can ask for so many.
 """
 
 from __future__ import annotations
