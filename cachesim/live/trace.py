@@ -137,11 +137,13 @@ def _profile(path: Path, data: dict[str, Any]) -> str:
 
 
 def _missing(path: Path, profile: str, profiles: Mapping[str, Any]) -> str:
-    """Why the recording's rule set cannot be replayed, "" if it can: its engine is not in this build. Raises BadInput
-    for an unknown rule set of an engine that is."""
+    """Why the recording cannot be replayed, "" if it can: its engine is not in this build, or none of its recordings
+    has a form yet. Raises BadInput for an unknown rule set of an engine that is."""
+    engine, _, name = profile.partition("@")
+    if engine not in FLAGS:
+        return f"recordings of {engine} are not replayed"
     if profile in profiles:
         return ""
-    engine, _, name = profile.partition("@")
     known = [one.partition("@")[2] for one in profiles if one.startswith(f"{engine}@")]
     if known:
         raise BadInput(f"unknown profile '{name}'", file=str(path), line=1, hint=nearest(name, known))

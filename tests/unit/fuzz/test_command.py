@@ -47,7 +47,7 @@ def test_json_has_the_contracts_keys(capsys):
         "longest", "id", "toml",
     }  # fmt: skip
     assert one["requests"] <= 4
-    assert sum(failure["times"] for failure in data["failures"]) >= 2
+    assert sum(failure["times"] for failure in data["failures"]) >= 1
 
 
 def test_files_are_written_and_run(capsys, tmp_path):

@@ -78,10 +78,12 @@ def test_old_versions_get_the_byte_position_of_the_last_user_message(tmp_path):
 
 
 def test_what_cannot_be_replayed_yet_is_named(tmp_path):
+    change = {"engine": "mlx-lm", "profile": "of-another-age"}
+    assert read(tmp_path, changed(**change)).out == "recordings of mlx_lm are not replayed"
     path = tmp_path / "t.json"
-    path.write_text(json.dumps(changed(engine="mlx-lm", profile="of-another-age")))
+    path.write_text(json.dumps(changed(engine="ik_llama.cpp", profile="of-another-age")))
     here = {name: rules for name, rules in profiles().items() if name.startswith("llama_cpp@")}
-    assert read_trace(path, here).out == "rule set mlx_lm@of-another-age is not in this build"
+    assert read_trace(path, here).out == "rule set ik_llama@of-another-age is not in this build"
 
 
 def test_an_unknown_profile_of_an_engine_that_is_here_is_bad_input(tmp_path):
