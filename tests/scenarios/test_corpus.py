@@ -150,8 +150,9 @@ def _decided() -> set[str]:
 
 
 def test_every_rule_is_cited() -> None:
-    assert _decided() - set(RULES) == set()
-    assert set(RULES) - _decided() - set(INSIDE_THE_MEMORY) - ASKED_QUIETLY - set(NOT_YET) == set()
+    rules = {name for name in RULES if not name.startswith("TEST-")}       # those are cures of tests/fuzz
+    assert _decided() - rules == set()
+    assert rules - _decided() - set(INSIDE_THE_MEMORY) - ASKED_QUIETLY - set(NOT_YET) == set()
 
 
 def test_the_list_of_exceptions_is_not_longer_than_needed() -> None:
