@@ -27,7 +27,7 @@ from cachesim.judge.judge import Judge
 from tests.peers.bursts import Talk, possible, world
 
 BURSTS = 6
-FEW, MANY = 2, 40
+FEW, MANY = 4, 40
 
 OLD = ("m1019", "base1006", "pr999", "v911", "pr1006a", "pr1006b", "pr1006c")     # with one checkpoint for a group
 BARE = ("pr923", "pr929")                                                        # keys without suffix and answer
