@@ -6,6 +6,7 @@ A module is named by its path below ``cachesim/`` without ``.py``, in parts: ("e
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import Iterator, NamedTuple
 
@@ -64,6 +65,7 @@ def parse(text: str, name: str) -> Module:
     return Module(tuple(name.split(".")), text, ast.parse(text))
 
 
+@cache
 def modules() -> list[Module]:
     """All modules of the package."""
     return [parse(path.read_text("utf-8"), _name(path)) for path in sorted(PACKAGE.rglob("*.py"))]
