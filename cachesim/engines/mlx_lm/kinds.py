@@ -78,17 +78,16 @@ def _cache(layer: Layer, rules: CacheRules) -> Any:
 
 def rows_of(cache: Any) -> Any | None:
     """The part of a layer's cache that holds K/V rows."""
-    return _part(cache, lambda one: not hasattr(one, "advance"))
+    if isinstance(cache, CacheList):
+        return next((one for one in cache.caches if not isinstance(one, ArraysCache)), None)
+    return None if isinstance(cache, ArraysCache) else cache
 
 
-def states_of(cache: Any) -> Any | None:
+def states_of(cache: Any) -> ArraysCache | None:
     """The part of a layer's cache that holds a recurrent state."""
-    return _part(cache, lambda one: hasattr(one, "advance"))
-
-
-def _part(cache: Any, wanted: Any) -> Any | None:
-    parts = cache.caches if hasattr(cache, "caches") else (cache,)
-    return next((one for one in parts if wanted(one)), None)
+    if isinstance(cache, CacheList):
+        return next((one for one in cache.caches if isinstance(one, ArraysCache)), None)
+    return cache if isinstance(cache, ArraysCache) else None
 
 
 def declared(caches: Sequence[Any], weights: Sequence[Weight]) -> int:
