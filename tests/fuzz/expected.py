@@ -55,8 +55,7 @@ def but(*names: str) -> tuple[str, ...]:
 
 
 HOLD = (
-    *(Hold(profile, ("A",), ALL, ("id_slot",)) for profile in LLAMA[:-2]),
-    *(Hold(profile, ("A",), ALL, ("id_slot", "cache_reuse")) for profile in LLAMA[-2:]),     # moved chunks, by design
+    *(Hold(profile, ("A",), ALL, ("id_slot", "cache_reuse")) for profile in LLAMA),     # moved chunks, by design
     Hold("llama_cpp@pr24143-on-head", ("A", "W", "R", "H", "HW"), ("no-lost-conversation",)),
     Hold("llama_cpp@pr24143-on-base", ("A", "W", "R", "H", "HW"), ("no-lost-conversation",)),
     Hold("llama_cpp@24035-v3", ("R", "H"), but("stored-equals-cold"), ("id_slot", "cache_reuse")),
