@@ -96,7 +96,7 @@ def test_pure_attention_is_always_equal_to_cold(profile, options, history):
             assert talk.right(answer) is True
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(st.sampled_from("RH"), st.sampled_from(ERASES_ALL_STALE), keen | flags, histories | short_histories)
 def test_24035_makes_recurrent_memories_always_equal_to_cold(kind, profile, options, history):
     with small():
@@ -111,7 +111,7 @@ def wrong_objects(talk):
     return [s for s in [*kit.kept(talk.server), *live] if talk.judge.stored(s).holds is False]
 
 
-@settings(max_examples=250)
+@settings(max_examples=500)
 @given(st.sampled_from("RH"), st.sampled_from(PROFILE_NAMES), keen | flags, histories | short_histories)
 def test_a_recurrent_memory_answers_wrongly_only_from_a_stored_state_that_was_wrong_before(
     kind, profile, options, history
