@@ -76,6 +76,7 @@ def _drafting(value: int, because: Because) -> str:
 
 FAMILIES: Mapping[str, Any] = {
     "KEY": _key,
+    "BATCHABLE": lambda v, b: "" if v else "served alone, " + ("with a seed" if b["seed"] else "beside a draft model"),
     "BATCH": lambda v, b: "prompts are fed " + ("as a whole" if v == "whole" else "segment by segment"),
     "SEG-SYSTEM": lambda v, b: f"the system segment ends at {v}" if v else "there is no system segment",
     "SEG-TAIL": lambda v, b: f"a thought begins at {v}" if v < b["n_tokens"] else "no thought begins at the end",

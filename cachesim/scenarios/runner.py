@@ -58,7 +58,7 @@ def play(
     "none", "provenance" or "exact". ``place``: where the folder of saved slots is made, None = where the system has its
     temporary files. Returns the whole log. Raises BadInput."""
     with _folder(scenario, place) as folder:
-        stage = _Stage(scenario, profile, mode, Path(folder), watcher or Silent(), table or profile)
+        stage = Stage(scenario, profile, mode, Path(folder), watcher or Silent(), table or profile)
         for first, group in _groups(scenario.steps):
             try:
                 if group[0].action is not None:
@@ -90,8 +90,8 @@ def _groups(steps: Sequence[Step]) -> Iterator[tuple[int, list[Step]]]:
         yield first, group
 
 
-class _Stage:
-    """A server on its way through a scenario."""
+class Stage:
+    """A server on its way through a scenario, step by step. ``rules`` is a profile or a table of rules."""
 
     def __init__(self, scenario: Scenario, profile: str, mode: str, folder: Path, watcher: Watcher, rules: Any) -> None:
         self.scenario, self.rules, self.mode = scenario, rules, mode

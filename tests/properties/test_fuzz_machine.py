@@ -25,7 +25,7 @@ from cachesim.events import Log
 from cachesim.fuzz.facts import Notes, Played
 from cachesim.fuzz.properties import PROPERTIES
 from cachesim.scenarios.options import filled
-from cachesim.scenarios.runner import _Stage
+from cachesim.scenarios.runner import Stage
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.steps import Asked, make_steps
 from cachesim.scenarios.words import Piece
@@ -55,7 +55,7 @@ class Machine(RuleBasedStateMachine):
         model = data.draw(st.sampled_from(models))
         scenario = Scenario("machine", "", (), "", engine, model, (self.profile,), self.server_options, self.words, ())
         self.played = Played(scenario, self.profile, Log())
-        self.stage = _Stage(scenario, self.profile, "provenance", Path("."), Notes(self.played, {}), self.profile)
+        self.stage = Stage(scenario, self.profile, "provenance", Path("."), Notes(self.played, {}), self.profile)
 
     def word(self, length):
         name = "".join(chr(ord("a") + int(digit)) for digit in str(len(self.words)))

@@ -47,6 +47,9 @@ def test_why_fits_into_80_columns_and_shows_no_tokens(name):
     ("ML-PC-TAILS.ZEROS", [(0, 0, 5), (5, 6, 7)], {"pc": 3, "lengths": [1, 3]},
      "tails of 1, 3 tokens, and 2 zeros before them"),
     ("ML-CANCEL.STORE", True, {}, "what was answered is stored"),
+    ("ML-BATCHABLE", True, {"drafts": False, "seed": False}, ""),
+    ("ML-BATCHABLE", False, {"drafts": False, "seed": True}, "served alone, with a seed"),
+    ("ML-BATCHABLE", False, {"drafts": True, "seed": False}, "served alone, beside a draft model"),
     ("ML-NEW", 3, {"n": 1}, "3  (n 1)"),
 ])
 def test_sentences(rule, value, because, says):

@@ -122,24 +122,36 @@ def pause(srv: Server, row: Row, end_of_segment: bool, generator: Generator) -> 
 
 
 def finish(srv: Server, row: Row, caches: list[Any], why: str, keep: bool = True) -> None:
-    """The row is done: what it holds is stored under its key, its client is answered."""
+    """The row is done: its client is answered, then what it holds is stored under its key. Raises Died if it cannot be
+    stored."""
     task, answer = row.task, row.task.answer
+    answer.stop_type, answer.tokens_cached = why, len(row.tokens)
+    answer.slot_tokens = tuple(row.tokens[: len(row.request.prompt) + len(answer.outputs) - 1])
+    answer.done = True
     if keep:
         key = tuple(row.tokens) if task.key.stored == "held" else task.key.asked
         srv.cache.insert(row, key, caches, srv.rules.final_type, task.key.boundaries, task.old_key)
     if row in srv.active:
         srv.active.remove(row)
     row.busy, row.caches, row.left = False, None, caches
-    answer.stop_type, answer.tokens_cached = why, len(row.tokens)
-    answer.slot_tokens = tuple(row.tokens[: len(row.request.prompt) + len(answer.outputs) - 1])
-    answer.done = True
     srv.emit(ev.Release(row.id, task.id, len(row.tokens), 0))
     row.left = None
 
 
 def serve_alone(srv: Server, task: Task) -> None:
-    """A request that cannot be batched, from its first to its last token. An error is its client's alone."""
+    """A request that cannot be batched, from its first to its last token. An error is its client's alone, wherever it
+    comes from: the prompt cache, the model, or storing what is left, when the client has had its answer already."""
     row = srv.row(task)
+    try:
+        _alone(srv, row)
+    except (ValueError, Died) as error:
+        if not task.answer.done:
+            task.answer.status, task.answer.error, task.answer.done = 404, str(error), True
+        row.busy = False
+
+
+def _alone(srv: Server, row: Row) -> None:
+    """Raises ValueError for a prompt of which nothing is left, and Died for what only ends a batch."""
     rest = keyed(srv, row)
     caches = row.caches = row.caches or _fresh(srv)
 
@@ -151,14 +163,10 @@ def serve_alone(srv: Server, task: Task) -> None:
 
     alone = (Alone(srv.machine, row, paused) if srv.draft is None else
              Drafting(srv.machine, row, paused, srv.draft, begin))
-    try:
-        if not rest:
-            raise ValueError("a prompt of which nothing is left")
-        alone.run(rest)
-    except (ValueError, Died) as error:
-        task.answer.status, task.answer.error, task.answer.done, row.busy = 404, str(error), True, False
-        return
-    task.answer.cancelled = row.stop
+    if not rest:
+        raise ValueError("a prompt of which nothing is left")
+    alone.run(rest)
+    row.task.answer.cancelled = row.stop
     finish(srv, row, caches, "none" if row.stop else "limit")
 
 

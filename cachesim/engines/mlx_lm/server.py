@@ -87,7 +87,7 @@ class Server(Driver):
         """First half of a round: between two slices, everything that waits is admitted, served alone, or postponed."""
         while not self.ticked and not self.dead and not self.draining and (self.postponed or self.queue):
             task = self.postponed.pop() if self.postponed else self.queue.popleft()
-            batchable = self.draft is None and not task.request.seed
+            batchable = self.decide(self.rules.batchable(self.draft is not None, task.request.seed), None)
             if self.generator is not None and not batchable:
                 self.draining = True
                 self.postponed.append(task)
@@ -113,7 +113,8 @@ class Server(Driver):
             self.dead = True
             self.emit(ev.Aborted(str(end)))
             for task in (*(row.task for row in self.active), *self.queue, *self.postponed):
-                task.answer.died, task.answer.error = True, str(end)
+                if not task.answer.done:                # whose answer is complete has it already
+                    task.answer.died, task.answer.error = True, str(end)
 
     def row(self, task: Task) -> Row:
         """A new row."""

@@ -5,13 +5,14 @@ Buffers are never written in place, so a deep copy shares them and copies only t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 from cachesim.engines.mlx_lm.caches.arrays import Array, stored
 from cachesim.engines.mlx_lm.caches.table import AT_HEAD, CacheRules
 
 
-class Cache:
+class Cache(ABC):
     """The contract. ``WHOLE`` names the fields of the saved form that holds everything (0.32.2)."""
 
     step: ClassVar[int] = 256
@@ -75,14 +76,14 @@ class Cache:
         """Tokens held, where the class knows them; 0 where it does not."""
         return 0
 
+    @abstractmethod
     def empty(self) -> bool:
         """Whether nothing was ever stored. A cache that was trimmed to 0 tokens is not empty."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def nbytes(self) -> int:
         """Bytes allocated, slack counted."""
-        raise NotImplementedError
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         twin = type(self).__new__(type(self))

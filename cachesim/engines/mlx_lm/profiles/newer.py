@@ -13,6 +13,7 @@ V0_32_2 = Rules(
     name="mlx_lm@0.32.2",
     build="2026-09",
     source="mlx-lm 0.32.2 (PyPI)",
+    batchable=keys.is_batchable,
     batching=keys.batch_segments,
     system_end=segments.system_end,
     tail=segments.tail_anywhere,

@@ -28,6 +28,7 @@ class Rules:
     name: str
     build: str
     source: str
+    batchable: Rule
     batching: Rule
     system_end: Rule
     tail: Rule

@@ -62,3 +62,11 @@ def batch_segments() -> Decision:
     """Prompts are fed segment by segment, beside the rows that generate.
     Source: mlx-lm mlx_lm/generate.py BatchGenerator (3f9d179f), #1072; spec 3.3."""
     return Decision("ML-BATCH.SEGMENTS", "segments", {})
+
+
+@rule("ML-BATCHABLE")
+def is_batchable(drafts: bool, seed: bool) -> Decision:
+    """May a request join a batch? Not beside a draft model, and not with a seed of its own: then it is served alone.
+    All layers of all models here can be merged; ``kv_bits`` and images, for which 0.32.2 asks too, are not modelled.
+    Source: mlx-lm mlx_lm/server.py _is_batchable (321e764e to 0.32.2); spec 1.11, 3."""
+    return Decision("ML-BATCHABLE", not drafts and not seed, {"drafts": drafts, "seed": seed})

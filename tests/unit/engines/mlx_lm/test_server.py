@@ -154,7 +154,26 @@ def test_followers_of_a_moved_entry_end_the_thread_of_923():
     one = server("pr923", "AAAA")
     burst(one, chat(user(3)))
     answers = burst(one, chat(user(3), user(2, 30)), chat(user(3), user(2, 40)))
-    assert one.dead and answers[1].error.startswith("KeyError")
+    assert [event.text for event in one.log.events if isinstance(event, Aborted)] == ["KeyError in insert_cache"]
+    assert one.dead and all(answer.done and not answer.died for answer in answers)     # they were answered before
+    assert burst(one, text(1, 2))[0].died
+
+
+@pytest.mark.parametrize("call, status, said", [
+    ("fetch_nearest_cache", 404, "KeyError in fetch_nearest_cache"), ("insert_cache", 200, ""),
+])
+def test_alone_an_error_of_the_prompt_cache_does_not_end_the_thread(monkeypatch, call, status, said):
+    one = server()
+
+    def fails(*args, **more):
+        raise KeyError("gone")
+
+    monkeypatch.setattr(one.cache.lru, call, fails)
+    (answer,) = burst(one, text(1, 2, 3, seed=True))
+    assert (answer.status, answer.error, answer.done, answer.died) == (status, said, True, False)
+    assert (answer.tokens == [1000, 1001, 1002]) == (status == 200)
+    monkeypatch.undo()
+    assert burst(one, text(1, 2, 3))[0].done and not one.dead
 
 
 def test_texts_of_923_are_stored_under_the_prompt_alone():

@@ -25,3 +25,8 @@ def test_a_text_has_no_suffix_and_no_boundaries():
 
 def test_the_two_generators():
     assert (rules.batch_whole().value, rules.batch_segments().value) == ("whole", "segments")
+
+
+def test_a_draft_model_or_a_seed_keeps_a_request_out_of_the_batch():
+    said = {(drafts, seed): rules.is_batchable(drafts, seed).value for drafts in (0, 1) for seed in (0, 1)}
+    assert said == {(0, 0): True, (0, 1): False, (1, 0): False, (1, 1): False}
