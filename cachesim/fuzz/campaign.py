@@ -5,7 +5,9 @@ A seed and a number of examples give the same findings in any number of processe
 
 from __future__ import annotations
 
+import gc
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Iterator, NamedTuple, Sequence
 
@@ -98,6 +100,19 @@ def findings(
     return found
 
 
+@contextmanager
+def rarely_collected() -> Iterator[None]:
+    """Cycles are looked for after every hundred thousand objects: a conversation makes ten thousand, and looking after
+    every few hundred takes a tenth of the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+@rarely_collected()
 def work(job: Job) -> Block:
     """Play the conversations of a job."""
     judges: dict[str, Judge] = {}

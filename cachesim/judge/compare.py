@@ -60,11 +60,9 @@ def _digests_only(state: LayerState | None) -> LayerState | None:
 
 def _rows(part: RowsPart, cold: Truth, n: int) -> Verdict:
     first = max(0, n - part.window + 1) if part.window else 0
-    order = np.argsort(part.pos, kind="stable")
-    order = order[(part.pos[order] >= first) & (part.pos[order] < n)]
-    have = part.pos[order]
-    want = np.arange(first, n)
-    if not np.array_equal(have, want):
+    order = _order(part.pos, first, n)
+    have, want = part.pos[order], np.arange(first, n)
+    if len(have) != len(want) or (have != want).any():
         missing = np.setdiff1d(want, have)
         where = int(missing[0]) if len(missing) else -1
         return Verdict(False, "provenance", f"{len(missing)} rows from position {where} on are missing", where)
@@ -75,7 +73,15 @@ def _rows(part: RowsPart, cold: Truth, n: int) -> Verdict:
     return HOLDS
 
 
-def _layer_rows(layer: int, rows: Rows, order: np.ndarray, want: Rows, first: int, n: int) -> Verdict:
+def _order(pos: np.ndarray, first: int, n: int) -> np.ndarray | slice:
+    """Which of the rows have positions first .. n-1, ascending; a slice where they stand so."""
+    if len(pos) and pos[0] >= first and pos[-1] < n and (pos[1:] >= pos[:-1]).all():
+        return slice(None)
+    order = np.argsort(pos, kind="stable")
+    return order[(pos[order] >= first) & (pos[order] < n)]
+
+
+def _layer_rows(layer: int, rows: Rows, order: np.ndarray | slice, want: Rows, first: int, n: int) -> Verdict:
     wrong = np.flatnonzero(rows.digest[order] != want.digest[first:n])
     if len(wrong):
         where = first + int(wrong[0])

@@ -121,12 +121,11 @@ class Judge:
         self._cold.setdefault(tokens, []).append((run, set(speak), set(marks)))
         return run
 
-
     def _covering(self, tokens: Tokens) -> ColdRun:
         """A cold run that begins with these tokens: provenance of a prefix does not depend on what follows."""
         n = len(tokens)
         for known, run in reversed(self._recent):
-            if known[:n] == tokens:
+            if n <= len(known) and (not n or known[n - 1] == tokens[-1]) and known[:n] == tokens:
                 return run
         run = self.digests(tokens)
         self._recent = [*self._recent[-15:], (tokens, run)]

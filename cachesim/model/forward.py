@@ -13,7 +13,7 @@ from typing import Sequence
 import numpy as np
 
 from cachesim.errors import Crash
-from cachesim.model.attention import Heads, attend, heads
+from cachesim.model.attention import attend, heads
 from cachesim.model.digests import RunTrail, Trail, moved
 from cachesim.model.grid import add_residual, project
 from cachesim.model.mixing import STEP, LayerKeys, layer_keys, mix, token_digests
@@ -24,7 +24,7 @@ from cachesim.model.single import SingleTrail
 from cachesim.model.spec import Layer, Spec, parse
 from cachesim.model.store import Hidden, LayerState, Positions, Rows, Run, Store, Values
 from cachesim.model.view import View
-from cachesim.model.weights import LayerWeights, Weights, embed, make_weights
+from cachesim.model.weights import Weights, embed, make_weights
 
 
 class Model:
@@ -41,13 +41,18 @@ class Model:
         """Evaluate one micro-batch; the answer has one Hidden for each run. Changes nothing but the store. ``before``:
         for a head that reads it (see mtp.py), what the trunk said before each token of each run."""
         said: Sequence[Hidden | None] = before or [None] * len(runs)
-        batch = [_RunPass(self, store, i, run, one) for i, (run, one) in enumerate(zip(runs, said, strict=True))]
+        batch = [self._begun(store, i, run, one) for i, (run, one) in enumerate(zip(runs, said, strict=True))]
         for index, layer in enumerate(self.spec.layers):
             for one in batch:
                 one.enter(index, layer)
             for one in batch:
                 one.leave(index, layer)
         return [Hidden(one.trail.digest, one.x) for one in batch]
+
+    def _begun(self, store: Store, index: int, run: Run, before: Hidden | None) -> _RunPass:
+        if self.weights is None:
+            return _RunPass(self, store, index, run, before)
+        return _ExactPass(self, self.weights, store, index, run, before)
 
     def readout(self, hidden_x: Values) -> Values:
         """(n, 64) logits in units of the grid, from the hidden values of n tokens."""
@@ -62,68 +67,87 @@ class Model:
 
 
 class _RunPass:
-    """One run on its way through the layers."""
+    """One run on its way through the layers: digests only."""
 
     def __init__(self, model: Model, store: Store, index: int, run: Run, before: Hidden | None) -> None:
         self.model, self.store, self.run = model, store, index
         self.asked = np.arange(run.pos0, run.pos0 + len(run.tokens))                # (t,)
         self.views: dict[str, View] = {}
-        first = token_digests(run.tokens, model.seed)                               # (t,)
-        self.x: Values | None = None if model.weights is None else embed(first, model.weights)          # (t, d)
+        self.first = first = token_digests(run.tokens, model.seed)                  # (t,)
         if before is not None:
             first = mix(first + before.digest * STEP)
-            if self.x is not None and before.x is not None:
-                self.x = add_residual(self.x, before.x)
         self.trail: Trail = SingleTrail(first, run.pos0) if len(first) == 1 else RunTrail(first, self.asked)
-        self.turn = None if model.weights is None else turns(self.asked)
-        self.weights: LayerWeights | None = None            # of the layer at work
-        self.u: Values | None = None                        # (t, d) its normed input
-        self.asks: Heads | None = None
+        self.x: Values | None = None                                                # (t, d)
 
     def enter(self, index: int, layer: Layer) -> None:
-        """Norm the input of a layer and put the run's own K/V rows into the store."""
-        self.weights = None if self.model.weights is None else self.model.weights.layers[index]
-        self.u = None if self.x is None or self.weights is None else rms_norm(self.x, self.weights.norm)    # (t, d)
-        if not layer.part:
-            return
-        new = Rows(self.trail.rows(self.model.keys[index]), None, None)
-        if self.u is not None and self.turn and self.weights and self.weights.attention:
-            self.asks = heads(self.u, self.weights.attention, self.turn)
-            new = Rows(new.digest, self.asks.k, self.asks.v)
-        self.store.put_rows(index, self.run, new)
+        """Put the run's own K/V rows into the store."""
+        if layer.part:
+            self.store.put_rows(index, self.run, Rows(self.trail.rows(self.model.keys[index]), None, None))
 
     def leave(self, index: int, layer: Layer) -> None:
         """Read what the layer holds: attention, recurrence, or both on the same input."""
         if layer.part:
-            self._attend(index, layer)
+            self.attend(index, layer)
         if layer.taps:
-            self._recur(index, layer)
+            self.recur(index, layer)
         self.trail.leave(self.model.keys[index])
 
-    def _attend(self, index: int, layer: Layer) -> None:
-        if layer.part not in self.views:
-            self.views[layer.part] = self.store.view(layer.part, self.run, self.asked)
-        view = self.views[layer.part]
+    def attend(self, index: int, layer: Layer) -> tuple[Rows, View]:
+        """Read the rows that the run sees; returns them."""
+        view = self.views.get(layer.part)
+        if view is None:
+            view = self.views[layer.part] = self.store.view(layer.part, self.run, self.asked)
         rows = self.store.get_rows(index, self.run)
         if len(rows.digest) != view.n:
             raise Crash(f"layer {index}: the store has {view.n} positions and {len(rows.digest)} rows")
         self.trail.attend(rows.digest, view, layer.window)
-        if self.asks is not None and self.weights and self.weights.attention:
-            self._add(attend(self.asks.q, rows, view.visible(layer.window)), self.weights.attention.out)
+        return rows, view
 
-    def _recur(self, index: int, layer: Layer) -> None:
+    def recur(self, index: int, layer: Layer) -> None:
+        """Read the recurrent state, and put its successor in its place."""
+        conv, final = self.trail.recur(layer, self.store.get_state(index, self.run))
+        self.store.put_state(index, self.run, LayerState(conv, final, None, None))
+
+
+class _ExactPass(_RunPass):
+    """The same with numbers. All of them are in units of the grid."""
+
+    def __init__(
+        self, model: Model, weights: Weights, store: Store, index: int, run: Run, before: Hidden | None
+    ) -> None:
+        super().__init__(model, store, index, run, before)
+        self.layers, self.turn = weights.layers, turns(self.asked)
+        self.x: Values = embed(self.first, weights)                                 # (t, d)
+        if before is not None and before.x is not None:
+            self.x = add_residual(self.x, before.x)
+
+    def enter(self, index: int, layer: Layer) -> None:
+        """Norm the input of a layer and put the run's own K/V rows into the store."""
+        weights = self.layers[index]
+        self.u = rms_norm(self.x, weights.norm)                                     # (t, d)
+        if layer.part and weights.attention:
+            self.asks = heads(self.u, weights.attention, self.turn)
+            digest = self.trail.rows(self.model.keys[index])
+            self.store.put_rows(index, self.run, Rows(digest, self.asks.k, self.asks.v))
+
+    def attend(self, index: int, layer: Layer) -> tuple[Rows, View]:
+        """Add what the heads make of the rows."""
+        rows, view = super().attend(index, layer)
+        weights = self.layers[index].attention
+        if weights:
+            self._add(attend(self.asks.q, rows, view.visible(layer.window)), weights.out)
+        return rows, view
+
+    def recur(self, index: int, layer: Layer) -> None:
+        """The same step with numbers."""
         state = self.store.get_state(index, self.run)
         conv, final = self.trail.recur(layer, state)
-        conv_x = h = None
-        if self.u is not None and self.weights is not None:
-            step, out = recur(self.u, self.weights, state)
-            self._add(step.y, out)
-            conv_x, h = step.conv_x, step.h
-        self.store.put_state(index, self.run, LayerState(conv, final, conv_x, h))
+        step, out = recur(self.u, self.layers[index], state)
+        self._add(step.y, out)
+        self.store.put_state(index, self.run, LayerState(conv, final, step.conv_x, step.h))
 
     def _add(self, y: Values, out: Values) -> None:
-        if self.x is not None:
-            self.x = add_residual(self.x, project(y, out))
+        self.x = add_residual(self.x, project(y, out))
 
 
 def make_model(spec: Spec | str, exact: bool, seed: int = 0) -> Model:

@@ -32,8 +32,10 @@ class SingleTrail:
         return np.array([mix_int(self.x ^ int(keys.row)) * self.placed & MASK], np.uint64)
 
     def attend(self, rows: Digests, view: View, window: int) -> None:
-        seen = view.visible(window)
-        self.read += int(np.add.reduce(rows[seen.lo[0] : seen.hi[0]]))
+        if not (view.tail and not window):                  # else every row is seen
+            seen = view.visible(window)
+            rows = rows[seen.lo[0] : seen.hi[0]]
+        self.read += int(np.add.reduce(rows))
 
     def recur(self, layer: Layer, state: LayerState | None) -> tuple[Digests, int]:
         past = [0] * (layer.taps - 1) if state is None else state.conv.tolist()

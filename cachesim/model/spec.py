@@ -8,7 +8,7 @@ model has an MTP head. Examples: ``GGGA``, ``W32 A W32 A``, ``C C W32 C W32 C``,
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cachesim.errors import BadInput, nearest
 
@@ -31,28 +31,24 @@ _PIECE = re.compile(r"\s*(?:([A-Z])(\d*)|(\+M\s*$))")
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer. ``window`` is the width of a W layer (a key is hidden iff query - key >= window), else 0."""
+    """One layer. ``window`` is the width of a W layer (a key is hidden iff query - key >= window), else 0. ``part``:
+    the memory that holds its K/V rows, "base", "swa", or "" where there are none. ``taps``: inputs read by its short
+    convolution, 0 for a layer without recurrent state."""
 
     kind: str
     window: int = 0
+    part: str = field(init=False, repr=False, compare=False)
+    taps: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "part", PARTS.get(self.kind, ""))      # asked for so often that looking up costs
+        object.__setattr__(self, "taps", CONV_TAPS.get(self.kind, 0))
         if self.kind not in KINDS:
             raise BadInput(f"unknown kind of layer '{self.kind}'", hint=_hint(self.kind))
         if self.kind == "W" and not 0 < self.window <= MAX_WINDOW:
             raise BadInput(f"a W layer needs a window of 1 to {MAX_WINDOW}, not {self.window}", hint="for example W8")
         if self.kind != "W" and self.window:
             raise BadInput(f"layer {self.kind} has no window, yet {self.window} is given", hint=f"W{self.window}?")
-
-    @property
-    def part(self) -> str:
-        """The memory that holds the layer's K/V rows: "base", "swa", or "" where there are none."""
-        return PARTS.get(self.kind, "")
-
-    @property
-    def taps(self) -> int:
-        """Inputs read by the layer's short convolution, 0 for a layer without recurrent state."""
-        return CONV_TAPS.get(self.kind, 0)
 
     @property
     def notation(self) -> str:

@@ -15,7 +15,7 @@ from statistics import median
 from typing import NamedTuple
 
 from cachesim.errors import BadInput
-from cachesim.fuzz.campaign import SPREAD, findings
+from cachesim.fuzz.campaign import SPREAD, findings, rarely_collected
 from cachesim.fuzz.case import Case, draw_case, longest
 from cachesim.fuzz.properties import Finding, kind_of
 from cachesim.fuzz.shrink import shrink
@@ -69,6 +69,7 @@ def cured(defect: Defect, case: Case, judges: dict[str, Judge]) -> list[Finding]
         return findings(cure.case(case), defect.profile, (defect.prop,), judges, table)
 
 
+@rarely_collected()
 def search(defect: Defect, seed: int, limit: int = LIMIT) -> Found:
     """Conversation after conversation of a seed until the defect is met, then its smallest case."""
     judges: dict[str, Judge] = {}

@@ -82,8 +82,13 @@ def checkpoints(server: Server, id_slot: int) -> list[int]:
 
 def held(server: Server, seq: int) -> np.ndarray:
     """(n,) positions of a sequence's rows in every attention cache, ascending in each."""
-    tables = (cache.cells(seq) for cache in server.memory.parts.values())
-    return np.concatenate([np.zeros(0, np.int64), *(np.sort(table.pos[table.of(seq)]) for table in tables)])
+    found = [np.zeros(0, np.int64)]
+    for cache in server.memory.parts.values():
+        table = cache.cells(seq)
+        pos = table.pos[table.seqs[seq]]
+        pos.sort()
+        found.append(pos)
+    return found[-1] if len(found) < 3 else np.concatenate(found)
 
 
 def over(server: Server) -> list[str]:

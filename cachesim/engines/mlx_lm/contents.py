@@ -7,6 +7,7 @@ matrix with its rolling hash. Cache classes move elements and never look inside;
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Sequence
 
 import numpy as np
@@ -18,39 +19,45 @@ Array = npt.NDArray[Any]
 LABEL: Any = np.dtype(np.uint8)                     # where nothing is computed
 
 
-def pack_rows(rows: Rows) -> tuple[Array, Array]:
-    """(n,) each: elements for keys and for values. Both are of one dtype, as the engine's are: a batch that lacks both
-    makes both like the other's keys."""
-    kind: list[Any] = [("digest", np.uint64)]
-    if rows.k is not None:
-        kind.append(("x", np.float64, rows.k.shape[1:]))
-    keys, values = np.zeros(len(rows.digest), kind), np.zeros(len(rows.digest), kind)
-    keys["digest"] = values["digest"] = rows.digest
-    if rows.k is not None and rows.v is not None:
-        keys["x"], values["x"] = rows.k, rows.v
+def pack_rows(pieces: Sequence[Rows]) -> tuple[Array, Array]:
+    """(n,) each: elements for keys and for values, the pieces one after the other. Both are of one dtype, as the
+    engine's are: a batch that lacks both makes both like the other's keys."""
+    first = pieces[0]
+    digest = first.digest if len(pieces) == 1 else np.concatenate([one.digest for one in pieces])
+    kind = _element("digest", None if first.k is None else first.k.shape[1:])
+    keys, values = np.zeros(len(digest), kind), np.zeros(len(digest), kind)
+    keys["digest"] = values["digest"] = digest
+    if first.k is not None:
+        keys["x"] = np.concatenate([one.k for one in pieces if one.k is not None])
+        values["x"] = np.concatenate([one.v for one in pieces if one.v is not None])
     return keys, values
 
 
-def unpack_rows(keys: Array, values: Array) -> Rows:
-    """Rows from (n,) elements; without labels of their own where nothing was computed."""
+def unpack_rows(keys: Array, values: Array, which: Array | slice = slice(None)) -> Rows:
+    """Rows from (n,) elements, or from some of them; without labels of their own where nothing was computed."""
     if keys.dtype.names is None:
-        return Rows(np.zeros(len(keys), np.uint64), None, None)
+        return Rows(np.zeros(len(keys[which]), np.uint64), None, None)
     exact = "x" in keys.dtype.names
-    return Rows(keys["digest"], keys["x"] if exact else None, values["x"] if exact else None)
+    return Rows(keys["digest"][which], keys["x"][which] if exact else None, values["x"][which] if exact else None)
 
 
 def pack_states(states: Sequence[LayerState], slots: int) -> list[Array]:
     """The slots of a batch: one row for each state."""
     first = states[0]
-    channels = () if first.conv_x is None else first.conv_x.shape[1:]
-    inputs = np.zeros((len(states), len(first.conv)), [("digest", np.uint64), ("x", np.float64, channels)])
-    shape = () if first.h is None else first.h.shape
-    matrix = np.zeros((len(states), 1), [("hash", np.uint64), ("h", np.float64, shape)])
+    inputs = np.zeros((len(states), len(first.conv)),
+                      _element("digest", () if first.conv_x is None else first.conv_x.shape[1:]))
+    matrix = np.zeros((len(states), 1), _element("hash", () if first.h is None else first.h.shape))
     for row, state in enumerate(states):
-        inputs[row]["digest"], matrix[row, 0]["hash"] = state.conv, np.uint64(state.hash)
+        inputs["digest"][row], matrix["hash"][row, 0] = state.conv, np.uint64(state.hash)
         if state.conv_x is not None and state.h is not None:
-            inputs[row]["x"], matrix[row, 0]["h"] = state.conv_x, state.h
+            inputs["x"][row], matrix["x"][row, 0] = state.conv_x, state.h
     return [inputs, matrix][:slots]
+
+
+@lru_cache(maxsize=64)
+def _element(label: str, shape: tuple[int, ...] | None) -> np.dtype[Any]:
+    """What an array holds: a label, and numbers of this shape unless it is None."""
+    return np.dtype([(label, np.uint64)] if shape is None else [(label, np.uint64), ("x", np.float64, shape)])
 
 
 def unpack_state(slots: Sequence[Array | None], row: int, exact: bool) -> LayerState | None:
@@ -59,7 +66,8 @@ def unpack_state(slots: Sequence[Array | None], row: int, exact: bool) -> LayerS
     if inputs is None or inputs.dtype.names is None:
         return None
     matrix = slots[1] if len(slots) > 1 else None
-    h = np.zeros((0, 0, 0)) if matrix is None else matrix[row, 0]["h"]
-    held = inputs[row]
-    number = 0 if matrix is None else int(matrix[row, 0]["hash"])
-    return LayerState(held["digest"], number, held["x"] if exact else None, h if exact else None)
+    number = 0 if matrix is None else int(matrix["hash"][row, 0])
+    if not exact:
+        return LayerState(inputs["digest"][row], number, None, None)
+    h = np.zeros((0, 0, 0)) if matrix is None else matrix["x"][row, 0]
+    return LayerState(inputs["digest"][row], number, inputs["x"][row], h)

@@ -61,11 +61,11 @@ class BatchStore:
         self._check_rows()
         self.masks = {layer.part: self._mask(layer.part) for layer in spec.layers if layer.part}
         self.first = self._offsets()
-        self.pieces = [piece for row in range(self.b) for piece in self._cut(row)]
+        self.pieces = self._cut()
         self.new: dict[int, list[Rows]] = {}
         self.fetched: dict[int, tuple[Array, Array]] = {}
         self.states: dict[tuple[int, int], LayerState | None] = {}
-        self.seen: dict[tuple[str, int], Array] = {}
+        self.seen: dict[tuple[str, int], Array | slice] = {}
 
     def _check_rows(self) -> None:
         """Raises Died where a layer has states for fewer rows, or more, than go through: arrays that do not fit."""
@@ -80,7 +80,7 @@ class BatchStore:
         cache = next((one for one in self.rows if one is not None), None)
         if cache is None:
             return [0] * self.b
-        return [int(x) for x in np.broadcast_to(np.asarray(cache.offset), (self.b,))]
+        return [cache.offset] * self.b if isinstance(cache.offset, int) else cache.offset.tolist()
 
     def _mask(self, part: str) -> Any:
         """The mask that all layers of a part share, made from the first one's cache: bool [B or 1, N, T], or None."""
@@ -93,18 +93,15 @@ class BatchStore:
             return mask
         return mask[:, 0] if mask.ndim == 4 else mask.reshape(1, self.n, -1)
 
-    def _cut(self, row: int) -> list[Piece]:
-        """The row's tokens in pieces that are treated alike by its recurrent layers."""
+    def _cut(self) -> list[Piece]:
+        """Every row's tokens in pieces that are treated alike by its recurrent layers."""
         cache = next((one for one in self.arrays if one is not None), None)
-        if cache is None:
-            return [Piece(row, 0, self.n, True, True)]
-        mask = cache.make_mask(self.n)
-        real = np.flatnonzero(np.ones(self.n, bool) if mask is None else np.broadcast_to(mask, (self.b, self.n))[row])
-        begin, end = (int(real[0]), int(real[-1]) + 1) if len(real) else (0, 0)
-        kept = end if cache.lengths is None else min(max(int(cache.lengths[row]), 0), self.n)
-        cuts = sorted({0, begin, end, kept, self.n})
-        return [Piece(row, a, b, begin <= a < end, begin <= a < end and b <= kept)
-                for a, b in pairwise(cuts)]
+        mask = None if cache is None else cache.make_mask(self.n)
+        if cache is None or (mask is None and cache.lengths is None):
+            return [Piece(row, 0, self.n, True, True) for row in range(self.b)]
+        real = np.broadcast_to(True if mask is None else mask, (self.b, self.n))
+        ends = [self.n] * self.b if cache.lengths is None else cache.lengths
+        return [piece for row in range(self.b) for piece in _pieces(row, real[row], int(ends[row]))]
 
     def runs(self) -> list[Run]:
         """The pieces as the model wants them."""
@@ -117,7 +114,7 @@ class BatchStore:
         width = self.fetched[layer][0].shape[2]
         if mask is None or isinstance(mask, str):                           # all, or the last ones of a causal mask
             hi = np.arange(piece.start, piece.stop) + width - self.n + 1
-            self.seen[part, run] = np.arange(width)
+            self.seen[part, run] = slice(None)
             return MaskView(np.zeros_like(hi), hi, width)
         own = mask[piece.row if len(mask) > 1 else 0, piece.start : piece.stop]     # (t, T)
         if own.shape[1] != width:
@@ -126,8 +123,11 @@ class BatchStore:
 
     def _masked(self, part: str, run: int, own: Array) -> View:
         """The rows that any token of the piece sees, and the range of them that each sees."""
-        cells = np.flatnonzero(own.any(axis=0))
-        self.seen[part, run] = cells
+        cells = np.flatnonzero(own[0] if len(own) == 1 else own.any(axis=0))
+        dense = len(cells) and int(cells[-1]) - int(cells[0]) + 1 == len(cells)
+        self.seen[part, run] = slice(int(cells[0]), int(cells[-1]) + 1) if dense else cells
+        if len(own) == 1:                                                   # one token sees all that any sees
+            return MaskView(np.zeros(1, np.int64), np.full(1, len(cells)), len(cells))
         seen = own if len(cells) == own.shape[1] else own[:, cells]         # (t, n)
         count = np.count_nonzero(seen, axis=1)
         first = np.argmax(seen, axis=1) if len(cells) else count
@@ -143,8 +143,8 @@ class BatchStore:
         held = self.new.setdefault(layer, [])
         held.append(rows)
         if len(held) == len(self.pieces):
-            self._update(layer, *(np.concatenate(part).reshape(self.b, 1, self.n, 1)
-                                  for part in zip(*(pack_rows(one) for one in held), strict=True)))
+            keys, values = pack_rows(held)
+            self._update(layer, keys.reshape(self.b, 1, self.n, 1), values.reshape(self.b, 1, self.n, 1))
 
     def _update(self, layer: int, keys: Array, values: Array) -> None:
         cache = self.rows[layer]
@@ -159,7 +159,7 @@ class BatchStore:
         cells = self.seen[self.spec.layers[layer].part, run]
         keys, values = self.fetched[layer]
         row = self.pieces[run].row
-        return unpack_rows(keys[row, 0, cells, 0], values[row, 0, cells, 0])
+        return unpack_rows(keys[row, 0, :, 0], values[row, 0, :, 0], cells)
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
         """The state that the row has reached."""
@@ -201,6 +201,15 @@ class BatchStore:
             if all(state is not None for state in reached):
                 cache.cache = pack_states(reached, SLOTS[self.spec.layers[layer].kind])     # type: ignore[arg-type]
             cache.advance(self.n)
+
+
+def _pieces(row: int, real: Array, stop: int) -> list[Piece]:
+    """The pieces of one row, of which ``real`` tokens are no padding; the convolution keeps none from ``stop`` on."""
+    n, at = len(real), np.flatnonzero(real)
+    begin, end = (int(at[0]), int(at[-1]) + 1) if len(at) else (0, 0)
+    kept = min(max(stop, 0), n)
+    cuts = sorted({0, begin, end, kept, n})
+    return [Piece(row, a, b, begin <= a < end, begin <= a < end and b <= kept) for a, b in pairwise(cuts)]
 
 
 def _zeroed(like: LayerState) -> LayerState:

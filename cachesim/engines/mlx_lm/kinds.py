@@ -78,16 +78,16 @@ def _cache(layer: Layer, rules: CacheRules) -> Any:
 
 def rows_of(cache: Any) -> Any | None:
     """The part of a layer's cache that holds K/V rows."""
-    if isinstance(cache, CacheList):
-        return next((one for one in cache.caches if not isinstance(one, ArraysCache)), None)
-    return None if isinstance(cache, ArraysCache) else cache
+    if type(cache) is CacheList:
+        return next((one for one in cache.caches if type(one) is not ArraysCache), None)
+    return None if type(cache) is ArraysCache else cache
 
 
 def states_of(cache: Any) -> ArraysCache | None:
     """The part of a layer's cache that holds a recurrent state."""
-    if isinstance(cache, CacheList):
-        return next((one for one in cache.caches if isinstance(one, ArraysCache)), None)
-    return cache if isinstance(cache, ArraysCache) else None
+    if type(cache) is CacheList:
+        return next((one for one in cache.caches if type(one) is ArraysCache), None)
+    return cache if type(cache) is ArraysCache else None
 
 
 def declared(caches: Sequence[Any], weights: Sequence[Weight]) -> int:

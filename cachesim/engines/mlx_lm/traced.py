@@ -23,15 +23,16 @@ class Teller:
 
     def __init__(self, log: Log) -> None:
         self.log, self.mark = log, -1
-        self.told: set[tuple[str, str]] = set()
+        self.told: set[tuple[str, str | bool | None]] = set()
 
     def tell(self, rule: str, value: Any) -> None:
         """Emit a decision, unless this rule has said so in this request."""
         if self.mark != len(self.log.marks):
             self.mark, self.told = len(self.log.marks), set()
         plain = _plain(value)
-        if (rule, repr(plain)) not in self.told:
-            self.told.add((rule, repr(plain)))
+        said = plain if plain is None or plain is True or plain is False else repr(plain)
+        if (rule, said) not in self.told:
+            self.told.add((rule, said))
             self.log.emit(Decided(None, rule, plain, {}))
 
     def traced(self, table: T) -> T:

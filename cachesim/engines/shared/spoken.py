@@ -21,9 +21,10 @@ def spoken(model: Model, batch: Batch, ubatch: Ubatch, hidden: Sequence[Hidden])
     """Place in the batch -> what was said there, for the tokens that are marked."""
     found: dict[int, Spoken] = {}
     for run, at, said in zip(ubatch.runs, ubatch.at, hidden, strict=True):
-        asked = [k for k in range(len(run.tokens)) if batch.out[at + k]]
-        if not asked:
+        marked = batch.out[at : at + len(run.tokens)]
+        if True not in marked:
             continue
+        asked = [k for k, out in enumerate(marked) if out]
         logits = model.readout(said.x[asked]) if said.x is not None else None
         for row, k in enumerate(asked):
             found[at + k] = Spoken(int(said.digest[k]), None if logits is None else logits[row])

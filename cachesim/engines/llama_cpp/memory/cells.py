@@ -58,7 +58,8 @@ class Cells:
 
     def of(self, seq: int) -> np.ndarray:
         """Indices of the sequence's cells, by cell index."""
-        return np.flatnonzero(self.seqs[seq])
+        cells: np.ndarray = self.seqs[seq].nonzero()[0]
+        return cells
 
     def in_range(self, seq: int, p0: int, p1: int) -> np.ndarray:
         """Indices of cells with p0 <= pos < p1 that the sequence uses (seq < 0: that anybody uses)."""
@@ -225,8 +226,9 @@ class Cells:
             raise Crash(f"head {self.head} lies outside {self.size} cells")
         for seq in range(self.n_seq):
             held = self.pos[self.seqs[seq]]
-            if len(np.unique(held)) != len(held):
+            held.sort()
+            if (held[1:] == held[:-1]).any():
                 raise Crash(f"sequence {seq} holds a position twice")
-            want = (int(held.min()), int(held.max())) if len(held) else (-1, -1)
+            want = (int(held[0]), int(held[-1])) if len(held) else (-1, -1)
             if self.span(seq) != want:
                 raise Crash(f"sequence {seq} spans {want}, not {self.span(seq)}")

@@ -88,10 +88,10 @@ def test_a_fresh_cache_as_one_of_many_rows(name, kinds):
 
 def test_rows_go_into_a_buffer_and_come_back():
     numbers = np.arange(12.0).reshape(3, 2, 2)
-    found = unpack_rows(*pack_rows(Rows(np.array([7, 8, 9], np.uint64), numbers, -numbers)))
+    found = unpack_rows(*pack_rows([Rows(np.array([7, 8, 9], np.uint64), numbers, -numbers)]))
     assert found.digest.tolist() == [7, 8, 9]
     assert np.array_equal(found.k, numbers) and np.array_equal(found.v, -numbers)
-    found = unpack_rows(*pack_rows(Rows(np.array([7], np.uint64), None, None)))
+    found = unpack_rows(*pack_rows([Rows(np.array([7], np.uint64), None, None)]))
     assert found.digest.tolist() == [7] and found.k is None
 
 
