@@ -62,8 +62,8 @@ def layer_keys(seed: int, layer: int) -> LayerKeys:
 
 def token_digests(tokens: Sequence[int], seed: int) -> Digests:
     """(n,) what enters the first layer: one digest for each token, whatever its position."""
-    if len(tokens) == 1 and 0 <= tokens[0] <= MASK:         # decoding: numpy would take longer to be asked
-        return np.array([mix_int(int(tokens[0]) * _GOLDEN + mix_int(seed))], np.uint64)
+    if len(tokens) == 1 and type(tokens[0]) is int and 0 <= tokens[0] <= MASK:      # decoding, where numpy is slow
+        return np.array([mix_int(tokens[0] * _GOLDEN + mix_int(seed))], np.uint64)
     try:
         below = len(tokens) > 0 and min(tokens) < 0         # NumPy 1.26 would wrap it
         ids = np.array(() if below else tokens, dtype=np.uint64)

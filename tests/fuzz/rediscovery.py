@@ -126,7 +126,8 @@ def report(defect: Defect, found: list[Found]) -> str:
 def main() -> int:
     """0 = all were found with every seed."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.rediscovery", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=5, help="how many")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("-j", "--jobs", type=int, default=1)
     parser.add_argument("--limit", type=int, default=LIMIT)
     parser.add_argument("names", nargs="*", help="part of a defect's name")
@@ -136,7 +137,7 @@ def main() -> int:
     with ProcessPoolExecutor(args.jobs) as pool:
         todo = {
             pool.submit(search_named, one.name, seed, args.limit): one
-            for one in wanted for seed in range(args.seeds)
+            for one in wanted for seed in range(args.first, args.first + args.seeds)
         }
         done: dict[str, list[Found]] = {one.name: [] for one in wanted}
         for future in as_completed(todo):
