@@ -64,11 +64,16 @@ class _Drawer:
     clients: Clients
     saved: int = 0
 
+    @property
+    def batches(self) -> bool:
+        """Does this server take chats, and work on what comes together as one batch? It has no slots then."""
+        return self.world.engine == "mlx_lm"
+
     def all(self) -> list[Asked]:
         """Two to nine steps, six as a rule."""
         found: list[Asked] = []
         for _ in range(self.rng.one((2, 3, 4, 5, 6, 6, 7, 8, 9))):
-            if found and self.world.engine != "mlx_lm" and self.rng.chance(7):
+            if found and not self.batches and self.rng.chance(7):
                 found.append(self._action())
             else:
                 found.append(self._request(found))
@@ -90,12 +95,13 @@ class _Drawer:
 
     def _request(self, before: list[Asked]) -> Asked:
         rng = self.rng
-        chat = self._chat() if self.world.engine == "mlx_lm" and rng.chance(65) else ()
+        burst = bool(before) and before[-1].action is None and rng.chance(45 if self.batches else 18)
+        chat = self._chat(burst) if self.batches and rng.chance(65) else ()
         prompt: Pieces = () if chat else self.clients.prompt()
         answer = (self.clients.word(rng.one((1, 1, 1, 2, 2, 3, 4, 8))),)
         self.clients.remember(Said(prompt or tuple(p for _, pieces in chat for p in pieces), answer, chat))
         more: dict[str, Any] = {}
-        if before and before[-1].action is None and rng.chance(35 if self.world.engine == "mlx_lm" else 18):
+        if burst:
             more["together"], more["after"] = True, rng.one((0, 0, 0, 1, 2, 4))
         if rng.chance(6):
             more["cancel_after"] = rng.below(max(1, self.clients.size(answer)))
@@ -105,7 +111,7 @@ class _Drawer:
         """What only one engine knows."""
         rng, server = self.rng, self.world.server
         flags: dict[str, Any] = {}
-        if self.world.engine == "mlx_lm":
+        if self.batches:
             if rng.chance(6):
                 flags["seed"] = True
             if "draft_model" in server:
@@ -115,21 +121,23 @@ class _Drawer:
             flags["cache_prompt"] = False
         if server.get("parallel", 1) > 1 and rng.chance(30):
             flags["id_slot"] = rng.below(int(server["parallel"]))
+        if self.world.engine == "llama_cpp" and server.get("parallel", 1) > 1 and rng.chance(5):
+            flags["n_cmpl"] = rng.between(2, int(server["parallel"]))
         if "spec_type" in server:
             most = int(server["spec_draft_n_max"])
             flags["drafts"] = tuple((d, rng.between(0, d)) for d in (rng.between(1, most) for _ in range(rng.below(3))))
         return flags
 
-    def _chat(self) -> tuple[tuple[str, Pieces], ...]:
+    def _chat(self, burst: bool) -> tuple[tuple[str, Pieces], ...]:
         """Messages: a new chat, the next turn of an old one, its last message written anew, a tool's answer, a
-        repeat."""
+        repeat. Who comes at the same time as somebody else often has a chat of his own."""
         rng, clients = self.rng, self.clients
         chats = [one for one in clients.talks if one.chat]
         move = rng.below(100)
-        if not chats or move < 30:
+        if not chats or move < 30 or burst and rng.chance(30):
             capitals = clients.shared()
             system: Pieces = (
-                (Piece(rng.one(capitals), False, None, None, None),) if capitals and rng.chance(60)
+                (Piece(rng.one(capitals), False, None, None, None),) if capitals and rng.chance(50)
                 else (clients.word(self._system(), capital=True),)
             )
             if self.world.server["template"] != "plain" and rng.chance(15):
@@ -149,7 +157,8 @@ class _Drawer:
         them is a tick of one token."""
         rng, step = self.rng, int(self.world.server["prefill_step_size"])
         if step <= 8 and rng.chance(50):
-            return max(1, 1 + step * rng.between(1, 5) - (3 if self.world.server["template"] == "terse" else 8))
+            header = 3 if self.world.server["template"] == "terse" else 8
+            return 1 + step * (header // step + rng.between(1, 5)) - header
         return rng.between(1, rng.one((4, 12, 40)))
 
     def _user(self) -> Pieces:
@@ -228,5 +237,5 @@ def longest(case: Case) -> int:
 
 
 def _size(one: Asked, words: Mapping[str, int]) -> int:
-    texts = [one.prompt, *(pieces for _, pieces in one.chat)]
+    texts = _texts(one)
     return sum(stop - start for pieces in texts for start, stop in (span(piece, words) for piece in pieces))

@@ -23,12 +23,16 @@ from cachesim.scenarios.steps import Asked
 from cachesim.scenarios.words import Piece
 
 Fails = Callable[[Case], bool]
-_FLAGS = ("cache_prompt", "id_slot", "cancel_after", "drafts", "draft_else", "together", "seed")
+_FLAGS = ("cache_prompt", "id_slot", "n_cmpl", "cancel_after", "drafts", "draft_else", "together", "seed")
 """What a request may do without, in the order in which it is tried."""
 
 
 SMALLER = 240          # rows that are tried before Hypothesis begins
+ROUNDS = 5             # at least 2 of chance and Hypothesis, more while a case is longer than it should be
+STEPS, TOKENS = 4, 40  # as long as a case should be: requests, and tokens of each
 CAPS = (1, 2, 3, 5, 5, 8, 12, 20, 40, 90, 140)
+LONG = (64, 128, 248, 256)
+"""Lengths at which the engines' constants begin to matter: some cases are smaller with one long word than with many."""
 
 
 class Row(NamedTuple):
@@ -137,8 +141,11 @@ def shrink(case: Case, fails: Fails, examples: int = 2000) -> Case:
     """The smallest case that ``fails``, as far as so many tries go, its words named A, B, C. The given one must fail;
     it is returned if nothing smaller does."""
     parts = split(case)
-    best = _by_hypothesis(_by_chance(parts if fails(parts) else case, fails), fails, examples)
-    best = _by_hypothesis(_by_chance(best, fails), fails, examples // 4)
+    best = parts if fails(parts) else case
+    for number in range(ROUNDS):
+        best = _by_hypothesis(_by_chance(best, fails, number), fails, examples // (4 if number else 1))
+        if number and len(best.asked) <= STEPS and longest(best) <= TOKENS:
+            break
     named = renamed(best)
     return named if fails(named) else best
 
@@ -147,16 +154,18 @@ def _weight(case: Case) -> tuple[int, int, int]:
     return len(case.asked), longest(case), sum(case.words.values())
 
 
-def _by_chance(case: Case, fails: Fails) -> Case:
-    """The smallest of a few much smaller cases that fails, or the case itself."""
-    rng, best = Rng(case.seed, "shrink"), case
+def _by_chance(case: Case, fails: Fails, number: int) -> Case:
+    """The smallest of a few much smaller cases that fails, or the case itself. ``number``: which few."""
+    rng, best = Rng(case.seed, "shrink", f"{number}"), case
     top = whole(case)
     for _ in range(SMALLER):
         cap, lose = rng.one(CAPS), rng.one((0, 0, 15, 40))
-        words = tuple(min(n, rng.between(0, cap)) if rng.chance(90) else n for n in top.words)
+        words = [min(n, rng.between(0, cap)) if rng.chance(90) else n for n in top.words]
         steps = tuple(int(not rng.chance(lose)) for _ in top.steps)
         options = tuple(int(not rng.chance(2 * lose)) for _ in top.options)
-        small = reduced(case, top._replace(steps=steps, words=words, options=options))
+        if words and rng.chance(50):
+            words[rng.below(len(words))] = rng.one(LONG) + rng.below(14)
+        small = reduced(case, top._replace(steps=steps, words=tuple(words), options=options))
         if small.asked and _weight(small) < _weight(best) and fails(small):
             best = small
     return best

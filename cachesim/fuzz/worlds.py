@@ -110,8 +110,8 @@ def _ik_llama(rng: Rng, model: str) -> World:
 
 
 def _mlx_lm(rng: Rng, model: str) -> World:
-    step = rng.one((2048, 2048, 64, 8, 7, 4, 3, 1))
-    server: dict[str, Any] = {"prefill_step_size": step, "template": rng.one(("plain", "plain", "reasoning", "terse"))}
+    step = rng.one((2048, 2048, 64, 8, 7, 4, 3, 2, 2, 1))
+    server: dict[str, Any] = {"prefill_step_size": step, "template": rng.one(("plain", "reasoning", "terse", "terse"))}
     server["thinking"] = rng.chance(40)
     if rng.chance(40):
         server["prompt_cache_size"] = rng.one((1, 2, 4))

@@ -14,11 +14,12 @@ from typing import Any, Iterator, Mapping, Protocol, Sequence
 
 from cachesim.engines.base import Answer, Draft, Request
 from cachesim.engines.registry import EngineKit, engine_of
-from cachesim.errors import BadInput
+from cachesim.errors import BadInput, Crash
 from cachesim.events import Log
 from cachesim.scenarios.schema import Action, Scenario, Step
 
 DEAD = "before this step"
+STUCK = 10_000         # rounds without an event after which a server is taken for one that waits for ever
 """The error of whoever asks a server whose process has ended."""
 
 
@@ -116,8 +117,12 @@ class Stage:
             waiting[number] = request, self.server.submit(request)
             if self.server.dead:
                 waiting[number][1].error = DEAD
+        quiet, told = 0, len(self.log.events)
         while self.server.working:
             self._iterate(waiting)
+            quiet, told = quiet + 1 if len(self.log.events) == told else 0, len(self.log.events)
+            if quiet > STUCK:
+                raise Crash(f"nothing has happened for {STUCK} rounds, and {len(waiting)} requests wait")
         self._tell(waiting, everything=True)
 
     def _iterate(self, waiting: dict[int, tuple[Request, Answer]]) -> None:
@@ -128,7 +133,8 @@ class Stage:
 
     def _tell(self, waiting: dict[int, tuple[Request, Answer]], everything: bool = False) -> None:
         for number, (request, answer) in list(waiting.items()):
-            if answer.done or answer.died or everything:
+            over = answer.done and all(child.done for child in answer.children)
+            if over or answer.died or everything:
                 del waiting[number]
                 self.watcher.answered(number, request, answer)
 

@@ -33,6 +33,18 @@ def launch_children(srv: Core, parent: Slot, task: Task, slots: list[Slot]) -> N
     parent.children = [slot.id for slot in slots]
 
 
+def left_waiting(srv: Core) -> list[Slot]:
+    """Children that wait for a parent that is gone: its client hung up, or got an error. The server's reader of results
+    cancels every task of the request then, the parent's first.
+
+    Source: llama.cpp tools/server/server-queue.cpp server_response_reader::next, stop (3f545be)."""
+    waiting = [slot for slot in srv.slots if slot.state is State.WAITING]
+    if not waiting:
+        return []
+    awaited = {number for slot in srv.slots for number in slot.children}
+    return [slot for slot in waiting if slot.id not in awaited]
+
+
 def activate_children(srv: Core) -> None:
     """After a successful view: children whose parent's prompt is complete (as far as the batch goes) become copies."""
     for parent in srv.slots:

@@ -106,7 +106,8 @@ class Core(Driver):
         self.emit(ev.Release(slot.id, task.id, len(slot.tokens), int(slot.truncated)))
         answer = task.answer
         answer.id_slot, answer.tokens_cached, answer.predicted_n = slot.id, len(slot.tokens), slot.n_gen
-        answer.truncated, answer.slot_tokens, answer.done = slot.truncated, tuple(slot.tokens), True
+        held = () if slot.state is State.WAITING else tuple(slot.tokens)     # a child that never began: another text's
+        answer.truncated, answer.slot_tokens, answer.done = slot.truncated, held, True
         if slot.child:
             self.clear(slot)
         slot.state, slot.task, slot.t_last, slot.at = State.IDLE, None, self.next_tick(), -1

@@ -11,6 +11,7 @@ from typing import Any
 from cachesim import events as ev
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.llama_cpp.begin import begin_prompt
+from cachesim.engines.llama_cpp.children import left_waiting
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.decode import decode
 from cachesim.engines.llama_cpp.draft import DrafterFailed, make_draft
@@ -66,10 +67,16 @@ class Server(Core):
             if task is None or task.request.cancel_at is None or len(slot.tokens) < task.request.cancel_at:
                 continue
             due = any(draft.at == len(slot.tokens) for draft in task.request.drafts) and not slot.replay
-            if slot.state is not State.STARTED and not due:
-                self.emit(ev.Cancel())
-                task.answer.cancelled = True
-                self.release(slot)
+            if slot.state not in (State.STARTED, State.WAITING) and not due:    # they hold another text still
+                self._cancel(slot, task)
+        for slot in left_waiting(self):
+            if slot.task is not None:
+                self._cancel(slot, slot.task)
+
+    def _cancel(self, slot: Slot, task: Task) -> None:
+        self.emit(ev.Cancel())
+        task.answer.cancelled = True
+        self.release(slot)
 
     def _update_slots(self) -> None:
         if not any(slot.busy for slot in self.slots):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cachesim.errors import BadInput
+from cachesim.errors import BadInput, Crash
 from cachesim.scenarios import runner
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.runner import Silent, play
@@ -125,3 +125,28 @@ def test_what_the_engine_does_not_simulate_is_named_with_its_place():
     asks_two = replace(second, request=replace(second.request, n_cmpl=2))
     with pytest.raises(BadInput, match=r"^x\.toml: request 1: n_cmpl 2 is not modelled for this engine"):
         play(replace(scenario, steps=(first, asks_two)), "ik_llama@main", "none")
+
+
+def test_a_request_counts_as_answered_when_all_its_completions_are():
+    """The prompt is too long for a slot; the second completion ends one round after the first."""
+    found = []
+
+    class Children(Silent):
+        def answered(self, number, request, answer):
+            found.append((answer.status, [child.done for child in answer.children]))
+
+    made = scenario("S300", parallel=2)
+    play(replace(made, steps=(replace(made.steps[0], request=replace(made.steps[0].request, n_cmpl=2)),)), HEAD, "none",
+         Children())
+    assert found == [(400, [True])]
+
+
+def test_a_server_that_waits_for_ever_is_a_fault_and_no_endless_run(monkeypatch):
+    monkeypatch.setattr(runner, "STUCK", 50)
+
+    class Deaf(Silent):
+        def started(self, kit, server, log):
+            server.update = lambda: None
+
+    with pytest.raises(Crash, match="nothing has happened for 50 rounds, and 1 requests wait"):
+        play(scenario("S20"), HEAD, "none", Deaf())

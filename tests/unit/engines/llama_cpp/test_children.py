@@ -43,6 +43,29 @@ def test_children_wait_for_idle_slots():
     assert talk.kinds(second, "launch") == ["launch", "launch"]
 
 
+@pytest.mark.parametrize(("more", "status", "parent_cancelled"), [
+    ({"cancel_at": 8, "prompt": A}, 200, True), ({"prompt": word("L", 600)}, 400, False),
+])
+def test_children_do_not_wait_for_a_parent_that_has_gone(more, status, parent_cancelled):
+    """Its client hung up while the prompt was fed, or the prompt was too long."""
+    talk = Talk("A", parallel=2, batch_size=8, ubatch_size=8, ctx_size=512)
+    talk.ask(B, 1, id_slot=1)                               # not what the child holds
+    answer = talk.send(**more, n=2, n_cmpl=2, id_slot=0)
+    for _ in range(12):
+        talk.server.iterate()
+    (child,) = answer.children
+    assert (answer.status, answer.done, answer.cancelled) == (status, True, parent_cancelled)
+    assert (child.done, child.cancelled, child.tokens, child.slot_tokens) == (True, True, [], ())
+    assert not talk.server.working and talk.ask(B, 1, n_cmpl=2).children[0].done
+
+
+def test_what_a_waiting_child_held_before_is_not_counted_when_a_client_hangs_up():
+    talk = Talk("A", parallel=2, batch_size=8, ubatch_size=8, cache_idle_slots=False)
+    talk.ask(B, 1, id_slot=1)
+    answer = talk.ask(A, 9, id_slot=0, n_cmpl=2, cancel_at=42)
+    assert [(one.cancelled, len(one.tokens)) for one in (answer, *answer.children)] == [(True, 3), (True, 3)]
+
+
 def test_two_at_once_share_the_batch_and_answer_right():
     talk = Talk("H", parallel=2)
     first, second = talk.send(A, 5), talk.send(B, 5)
