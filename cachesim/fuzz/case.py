@@ -134,7 +134,7 @@ class _Drawer:
         rng, clients = self.rng, self.clients
         chats = [one for one in clients.talks if one.chat]
         move = rng.below(100)
-        if not chats or move < 30 or burst and rng.chance(30):
+        if not chats or move < 30 or (burst and rng.chance(30)):
             capitals = clients.shared()
             system: Pieces = (
                 (Piece(rng.one(capitals), False, None, None, None),) if capitals and rng.chance(50)

@@ -150,8 +150,9 @@ def shrink(case: Case, fails: Fails, examples: int = 2000) -> Case:
     return named if fails(named) else best
 
 
-def _weight(case: Case) -> tuple[int, int, int]:
-    return len(case.asked), longest(case), sum(case.words.values())
+def _weight(case: Case) -> tuple[bool, int, int, int]:
+    """What is smaller? One request more is less than a text too long to be read."""
+    return longest(case) > TOKENS, len(case.asked), longest(case), sum(case.words.values())
 
 
 def _by_chance(case: Case, fails: Fails, number: int) -> Case:

@@ -2,6 +2,7 @@
 table of what must hold. Prints how many conversations were played, and every distinct failure with its one-line case.
 
 Findings under the newest rules are known defects as a rule; one where a property should hold is news, and exit code 1.
+What was found until then is printed too when the campaign is interrupted.
 """
 
 from __future__ import annotations
@@ -10,21 +11,72 @@ import argparse
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from typing import Any, Callable, Iterable, NamedTuple
 
-from cachesim.fuzz.campaign import Campaign, blocks, run, shrunk
-from cachesim.fuzz.properties import PROPERTIES
-from tests.fuzz.expected import HOLD, unexpected
+from cachesim.errors import BadInput
+from cachesim.fuzz.campaign import Campaign, Failure, blocks, run, shrunk
+from cachesim.fuzz.case import Case
+from cachesim.fuzz.properties import PROPERTIES, Finding
+from cachesim.fuzz.shrink import shrink
+from tests.fuzz.expected import HOLD, held, unexpected
+from tests.fuzz.rediscovery import one_line
 
 MAIN = ("llama_cpp@head", "ik_llama@main", "mlx_lm@0.32.2", "llama_cpp@pr24143-on-head", "llama_cpp@24035-v3")
 ROUND = 1000           # conversations under one profile before the next one has its turn
 HELD = 100             # conversations of a row of the table in each round
 
 
-def hold(row: int, first: int) -> list[str]:
-    """What is found in a block of conversations under a row of the table, in words."""
-    one = HOLD[row]
-    return [f"{one.profile} {case.model} conversation {case.seed}: {finding.name} {finding.text}"
-            for case, finding in unexpected(one, 0, first + HELD, first)]
+class News(NamedTuple):
+    """Something that was found where nothing should be: row of the table, conversation, finding."""
+
+    row: int
+    case: Case
+    finding: Finding
+
+
+def hold(row: int, first: int) -> list[News]:
+    """What is found in a block of conversations under a row of the table."""
+    return [News(row, case, finding) for case, finding in unexpected(HOLD[row], 0, first + HELD, first)]
+
+
+def told_of(one: News) -> str:
+    """A finding with its smallest case."""
+
+    def fails(case: Case) -> bool:
+        try:
+            return any(found.group == one.finding.group for found in held(HOLD[one.row], case))
+        except BadInput:
+            return False
+
+    small = shrink(one.case, fails, 800)
+    head = f"  {HOLD[one.row].profile} {one.finding.name}: {one.finding.text} ({one.finding.rule})"
+    return f"{head}\n         {one_line(small, HOLD[one.row].profile)}"
+
+
+def failure_of(profile: str, failure: Failure) -> str:
+    """A failure under the newest rules with its smallest case."""
+    small = shrunk(failure, profile, ())
+    line = one_line(small.small, profile) if small.small else "?"
+    return f"  {failure.times:6} {small.finding.name}: {small.finding.text} ({small.finding.rule})\n         {line}"
+
+
+def search(minutes: int, jobs: int, campaigns: dict[str, Campaign], news: list[News]) -> None:
+    """Round after round until the time is over, one at least."""
+    end, first, played = time.monotonic() + 60 * minutes, 0, 0
+    while not first or time.monotonic() < end:
+        for profile, campaign in campaigns.items():
+            for block in run(blocks(profile, tuple(PROPERTIES), (), 0, first + ROUND, first), jobs):
+                campaign.take(block)
+        for found in spread(jobs, hold, [(row, first // ROUND * HELD) for row in range(len(HOLD))]):
+            news += found
+        first, played = first + ROUND, played + HELD * len(HOLD)
+        print(f"{sum(one.played for one in campaigns.values()) + played} conversations, {len(news)} news", flush=True)
+
+
+def spread(jobs: int, work: Callable[..., Any], todo: Iterable[tuple[Any, ...]]) -> Iterable[Any]:
+    """Results in the order of the work, from so many processes."""
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(work, *zip(*todo, strict=True))
 
 
 def main() -> int:
@@ -33,26 +85,21 @@ def main() -> int:
     parser.add_argument("--minutes", type=int, default=60)
     parser.add_argument("-j", "--jobs", type=int, default=1)
     args = parser.parse_args()
-    end, first, held = time.monotonic() + 60 * args.minutes, 0, 0
     campaigns = {profile: Campaign(profile) for profile in MAIN}
-    news: list[str] = []
-    while time.monotonic() < end:
-        for profile, campaign in campaigns.items():
-            for block in run(blocks(profile, tuple(PROPERTIES), (), 0, first + ROUND, first), args.jobs):
-                campaign.take(block)
-        with ProcessPoolExecutor(args.jobs) as pool:
-            start = held // len(HOLD)
-            news += [text for found in pool.map(hold, range(len(HOLD)), [start] * len(HOLD)) for text in found]
-        first, held = first + ROUND, held + HELD * len(HOLD)
-        print(f"{sum(one.played for one in campaigns.values()) + held} conversations, {len(news)} news", flush=True)
+    news: list[News] = []
+    try:
+        search(args.minutes, args.jobs, campaigns, news)
+    except KeyboardInterrupt:
+        print("interrupted")
     for profile, campaign in campaigns.items():
         print(f"\n{profile}: {campaign.played} conversations, {len(campaign.failures)} distinct failures")
-        for failure in campaign.failures.values():
-            small = shrunk(failure, profile, ())
-            line = repr(small.small.scenario(profile)) if small.small else "?"
-            print(f"  {failure.times:6} {small.finding.name}: {small.finding.text} ({small.finding.rule})")
-            print(f"         {line}")
-    print(f"\n{held} conversations where nothing should be found: {len(news)} findings", *news[:50], sep="\n  ")
+        todo = sorted(campaign.failures.values(), key=lambda one: -one.times)
+        if todo:
+            print(*spread(args.jobs, failure_of, [(profile, one) for one in todo]), sep="\n", flush=True)
+    distinct = {(HOLD[one.row].profile, *one.finding.group): one for one in reversed(news)}
+    print(f"\nwhere nothing should be found: {len(news)} findings, {len(distinct)} distinct")
+    if distinct:
+        print(*spread(args.jobs, told_of, [(one,) for one in distinct.values()]), sep="\n")
     return 1 if news else 0
 
 

@@ -14,6 +14,7 @@ attention only nobody can ask for so many.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Iterator, NamedTuple
 
@@ -89,14 +90,21 @@ def told(case: Case, without: tuple[str, ...]) -> Case:
     return replace(case, server={**case.server, **options}, asked=asked)
 
 
+def held(hold: Hold, case: Case, judges: dict[str, Judge] | None = None) -> list[Finding]:
+    """What is found in a conversation of which ``told`` has taken out what is known. Raises BadInput."""
+    try:
+        return findings(case, hold.profile, hold.properties, {} if judges is None else judges)
+    except BadInput:
+        raise
+    except Exception as error:          # the simulator fails at it: that is found too
+        return [Finding("simulator", 0, type(error).__name__, str(error))]
+
+
 def unexpected(hold: Hold, seed: int, stop: int, start: int = 0) -> Iterator[tuple[Case, Finding]]:
     """What is found all the same in the conversations start .. stop-1 of a seed."""
     judges: dict[str, Judge] = {}
     engine = hold.profile.partition("@")[0]
     for i in range(start, stop):
         case = told(draw_case(seed * SPREAD + i, engine, hold.models), hold.without)
-        try:
-            for finding in findings(case, hold.profile, hold.properties, judges):
-                yield case, finding
-        except BadInput:
-            continue
+        with suppress(BadInput):
+            yield from ((case, finding) for finding in held(hold, case, judges))

@@ -91,7 +91,7 @@ def search(defect: Defect, seed: int, limit: int = LIMIT) -> Found:
             left = cured(defect, small, judges)
             said = f"{finding.text} ({finding.rule})" if finding else "?"
             return Found(defect.name, seed, i + 1, met - begin, time.monotonic() - met, small,
-                         _line(small, defect.profile), said + ("" if not left else f"; cured: {left[0].text}"))
+                         one_line(small, defect.profile), said + ("" if not left else f"; cured: {left[0].text}"))
     return Found(defect.name, seed, limit, time.monotonic() - begin, 0.0, None)
 
 
@@ -100,7 +100,8 @@ def search_named(name: str, seed: int, limit: int) -> Found:
     return search(next(one for one in DEFECTS if one.name == name), seed, limit)
 
 
-def _line(case: Case, profile: str) -> str:
+def one_line(case: Case, profile: str) -> str:
+    """The case as it is typed: requests, model, options."""
     flags = "".join(
         f" --set {name}={str(value).lower() if isinstance(value, bool) else value}"
         for name, value in case.given().items()
