@@ -36,11 +36,12 @@ class Machine:
 class Ticked:
     """What one tick has done. ``pauses``: rows whose prefill came to a halt, and whether that is the end of a segment;
     ``ended``: rows that returned their last token, with their caches; ``told``: rows whose clients were told something,
-    progress or a token, in the generator's order."""
+    progress or a token, in the generator's order; ``decoded``: rows that went through the model one token each."""
 
     pauses: list[tuple[Row, bool]] = field(default_factory=list)
     ended: list[tuple[Row, list[Any]]] = field(default_factory=list)
     told: list[Row] = field(default_factory=list)
+    decoded: int = 0
 
 
 class Generator(Protocol):

@@ -103,7 +103,9 @@ def held(srv: Server, seq: int) -> np.ndarray:
 
 
 def over(srv: Server) -> list[str]:
-    """Limits that are exceeded: entries of the prompt cache. Its bytes are looked at when a request is admitted
-    only."""
+    """Limits that are exceeded: entries of the prompt cache, rows that ever decoded together. The bytes of the prompt
+    cache are looked at when a request is admitted only."""
     n, most = len(srv.cache.lru), srv.settings.max_size
-    return [f"the prompt cache holds {n} entries, at most {most}"] if n > most else []
+    found = [f"the prompt cache holds {n} entries, at most {most}"] if n > most else []
+    n, most = srv.widest, srv.settings.completion_batch_size
+    return [*found, *([f"{n} rows decoded, at most {most}"] if n > most else [])]

@@ -51,6 +51,7 @@ class Prefilling:
         if not batch.rows:
             return ticked
         ticked.told += batch.rows
+        ticked.decoded = len(batch.rows)
         pieces = [(row.next,) for row in batch.rows]
         done = [i for i, row in enumerate(batch.rows) if row.give()]
         for row, piece, said in zip(batch.rows, pieces, self.machine.feed(batch.caches, pieces), strict=True):

@@ -49,6 +49,7 @@ class Segmented:
         done = [i for i, row in enumerate(batch.rows) if row.give()]
         self._step(batch, pieces)
         ticked.told += batch.rows
+        ticked.decoded = len(batch.rows)
         ticked.ended += [(batch.rows[i], batch.extract(i)) for i in done]
         if done:
             batch.filter([i for i in range(len(batch.rows)) if i not in done])

@@ -54,6 +54,7 @@ class Server(Driver):
         self.active: list[Row] = []
         self.draining = self.dead = False
         self.ticked = 0                                 # ticks of the present slice
+        self.widest = 0                                 # most rows that ever decoded together
         self.gone: list[Row] = []                       # noticed in the present slice
 
     def _draft(self, model: Model | None) -> tuple[Model | None, Any] | None:
@@ -139,6 +140,7 @@ class Server(Driver):
     def _tick(self) -> None:
         assert self.generator is not None
         ticked = self.generator.next()
+        self.widest = max(self.widest, ticked.decoded)
         for row, end_of_segment in ticked.pauses:
             pause(self, row, end_of_segment, self.generator)
         for row, caches in ticked.ended:

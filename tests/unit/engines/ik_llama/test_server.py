@@ -106,3 +106,16 @@ def test_what_is_not_modelled_is_refused_and_never_an_answer(request_, what):
     with pytest.raises(BadInput, match=f"{what} is not modelled for this engine"):
         one.submit(request_)
     assert not one.working
+
+
+def test_behind_a_restored_checkpoint_the_interval_is_counted_from_there():
+    """Every 80 positions, looked at when 64 more are evaluated: 127, and from the restored 127 on 255, not 191."""
+    one = server("GGGA", ctx_checkpoints_interval=80)
+
+    def held():
+        return [kept.facts.pos_max for kept in one.slots[0].checkpoints]
+
+    one.complete(Request(tuple(range(1, 151)), 2))
+    assert held() == [127, 144, 150]
+    assert one.complete(Request((*range(1, 141), *range(5000, 5150)), 2)).cache_n == 128
+    assert held() == [127, 255, 284, 290]

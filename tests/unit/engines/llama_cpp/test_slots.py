@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.events import Aborted
+from cachesim.tokens import POS_INF
 from tests.unit.engines.llama_cpp.talk import Talk, reuse, word
 
 PLAIN = {"cache_idle_slots": False}
@@ -64,6 +66,17 @@ def test_d2_a_stored_conversation_is_loaded_over_a_running_one():
     talk.send(word("B", 30), 1, id_slot=0)
     talk.work()
     assert talk.right(running) is not True
+
+
+@pytest.mark.parametrize(("shared", "died"), [(0, False), (1, True), (7, True)])
+def test_a_slot_of_which_nothing_is_in_memory_ends_the_server_if_any_token_is_shared(shared, died):
+    """Its tokens are there, their rows are not: as after a first batch that found no room."""
+    talk = Talk("A")
+    talk.ask(word("a", 20))
+    talk.server.memory.seq_rm(0, 0, POS_INF)
+    answer = talk.ask((*word("a", shared), *word("b", 9)))
+    assert answer.died is died
+    assert [event.text[:13] for event in talk.log.events if isinstance(event, Aborted)] == ["pos_min == -1"] * died
 
 
 def test_a_prompt_longer_than_the_context_leaves_the_slot_as_it_was():

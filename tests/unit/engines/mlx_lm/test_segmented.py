@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.mlx_lm.inspect import over
 from tests.unit.engines.mlx_lm.serving import burst, chat, server, sound, system, text, user
 
 
@@ -45,6 +46,17 @@ def test_the_prompt_batch_takes_as_many_as_it_has_room_for():
         [(3, 0), (3, 0), (0, 0)],            # two have left the prompt batch only after others were let in
         [(4, 1), (4, 1), (2, 0)],
     ]
+
+
+def test_rows_that_are_ready_at_once_may_be_more_than_there_is_room_for():
+    """Room for three: two answer, the third is fed in two ticks, the fourth in one: both begin in the next."""
+    one = server(prompt_concurrency=2, decode_concurrency=3, prefill_step_size=2)
+    for prompt in ((10, 11), (20, 21), range(30, 35), (40, 41, 42)):
+        one.submit(text(*prompt, n=9))
+    states = ticks(one, 6)
+    assert states[2][2:] == [(2, 0), (0, 0)] and states[3][2:] == [(4, 0), (2, 0)]
+    assert [n_gen for _, n_gen in states[5]] == [4, 4, 1, 1]
+    assert over(one) == ["4 rows decoded, at most 3"]
 
 
 def test_room_is_counted_without_the_rows_that_are_being_fed():

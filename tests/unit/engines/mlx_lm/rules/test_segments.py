@@ -43,6 +43,12 @@ def test_how_far_back_the_think_token_is_looked_for(at, sequence, guarded):
     assert rules.tail_guarded(prompt, 0).value == guarded
 
 
+@pytest.mark.parametrize("at, guarded", [(14, 20), (15, 15), (16, 16)])
+def test_the_token_next_to_the_system_segment_is_not_looked_at(at, guarded):
+    """14 tokens of system, 6 more: what stands in place 14 is the first of them, and left out."""
+    assert rules.tail_guarded((*P[:at], 96, *P[at + 1 :]), 14).value == guarded
+
+
 def test_the_last_of_several_think_tokens_counts():
     assert rules.tail_anywhere((*P, 96, 1, 96, 2), 0).value == 22
 
