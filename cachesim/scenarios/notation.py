@@ -2,8 +2,9 @@
 
 ``S40.A60/B80/S.C50>r4@1``: requests separated by ``/``, words by dots, a word with its length at first use.
 After a prompt, in this order: ``>r4`` the forced answer, or ``>3`` three tokens of the sampler; ``!`` sends
-cache_prompt = false; ``@1`` asks for slot 1. ``|`` before a word: a user message starts here. ``W[2:9]`` is a
-part of a word. ``s:S40+u:A60`` is a chat, of a system and a user message (``a`` assistant, ``t`` tool).
+cache_prompt = false; ``@1`` asks for slot 1; braces hold what has no sign, and steps that are no requests (braces.py).
+``|`` before a word: a user message starts here. ``W[2:9]`` is a part of a word. ``s:S40+u:A60`` is a chat, of a system
+and a user message (``a`` assistant, ``t`` tool).
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import re
 from typing import Iterator, Mapping
 
 from cachesim.errors import BadInput
+from cachesim.scenarios.braces import action_of, flagged, requests_of
 from cachesim.scenarios.options import check_model, filled
 from cachesim.scenarios.schema import DEFAULT_PROFILE, ROLES, Option, Scenario
 from cachesim.scenarios.steps import Asked, check_asked, make_steps
 from cachesim.scenarios.words import Piece, check_word, parse_pieces
 
+_WORD = r"[a-z]:|[A-Za-z_]+"
 ROLE_OF = {role[0]: role for role in ROLES}
-_STEP = re.compile(r"([^>!@{]*)(?:>([^>!@{]*))?(!)?(?:@([0-9]{1,9}))?")
+_STEP = re.compile(r"([^>!@{}]*)(?:>([^>!@{}]*))?(!)?(?:@([0-9]{1,9}))?(?:\{([^{}]*)\})?")
+_ACTION = re.compile(r"\{([^{}]*)\}")
 
 
 def from_line(
@@ -29,28 +33,35 @@ def from_line(
     server: Mapping[str, Option] | None = None,
 ) -> Scenario:
     """The scenario that a line stands for. Raises BadInput naming the request (from 0) that is wrong."""
-    asked, words = _parse(line)
+    engine = profiles[0].partition("@")[0]
+    asked, words = _parse(line, engine)
     check_model(model)
     return Scenario(
         id="try",
         title="from the one-line notation",
         source=("cachesim",),
         why="",
-        engine=profiles[0].partition("@")[0],
+        engine=engine,
         model=model,
         profiles=profiles,
-        server=filled(server or {}, profiles[0].partition("@")[0]),
+        server=filled(server or {}, engine),
         words=words,
-        steps=make_steps(asked, words, filled(server or {}, profiles[0].partition("@")[0])),
+        steps=make_steps(asked, words, filled(server or {}, engine)),
     )
 
 
-def _parse(line: str) -> tuple[list[Asked], dict[str, int]]:
+def _parse(line: str, engine: str) -> tuple[list[Asked], dict[str, int]]:
     words: dict[str, int] = {}
     asked: list[Asked] = []
-    for number, text in enumerate(line.strip().split("/")):
+    saved: list[str] = []
+    for number, text in enumerate(requests_of(line)):
         try:
+            if action := _ACTION.fullmatch(text.strip()):
+                asked.append(action_of(action[1], saved, engine))
+                continue
             one = _asked(text.strip())
+            if one.together and (not asked or asked[-1].action is not None):
+                raise BadInput("together needs a request before it")
             for piece in _pieces(one):
                 _define(piece, words)
             check_asked(one, words)
@@ -63,11 +74,12 @@ def _parse(line: str) -> tuple[list[Asked], dict[str, int]]:
 def _asked(text: str) -> Asked:
     match = _STEP.fullmatch(text)
     if match is None:
-        raise BadInput(f"{text!r} cannot be read (a request is WORDS, then >ANSWER, ! and @SLOT in this order)")
-    prompt, answer, bang, slot = match.groups()
+        form = "WORDS, then >ANSWER, !, @SLOT and {NAME=VALUE} in this order"
+        raise BadInput(f"{text!r} cannot be read (a request is {form})")
+    prompt, answer, bang, slot, braces = match.groups()
     sampled = int(answer) if re.fullmatch("[0-9]{1,9}", answer or "") else None
     chat = _chat(prompt)
-    return Asked(
+    asked = Asked(
         prompt=() if chat else parse_pieces(prompt),
         chat=chat,
         answer=None if answer is None or sampled is not None else parse_pieces(answer),
@@ -75,6 +87,7 @@ def _asked(text: str) -> Asked:
         cache_prompt=bang is None,
         id_slot=-1 if slot is None else int(slot),
     )
+    return asked if braces is None else flagged(asked, braces)
 
 
 def _chat(text: str) -> tuple[tuple[str, tuple[Piece, ...]], ...]:
@@ -94,7 +107,8 @@ def _pieces(asked: Asked) -> Iterator[Piece]:
     yield from asked.prompt
     for _, pieces in asked.chat:
         yield from pieces
-    yield from asked.answer or ()
+    for pieces in (asked.answer or (), *asked.answers):
+        yield from pieces
 
 
 def _define(piece: Piece, words: dict[str, int]) -> None:
@@ -112,17 +126,18 @@ def to_line(scenario: Scenario) -> str:
 
     Reading the line back gives the same requests if [words] lists the words in the order of their first
     use and no unused word before a used one; otherwise the same requests with tokens renumbered.
-    Only words, answer, ``!`` and ``@`` have signs. Everything else a step may say, and a step that is no request,
-    stands in braces, for the eye: ``from_line`` refuses such a line instead of reading it as another scenario.
     """
     seen: set[str] = set()
 
     def sized(match: re.Match[str]) -> str:
         word = match[0]
-        if word in seen or word[0] == "{" or word[-1] == ":":
-            return word                    # known, for the eye, or the role of a message
+        if word[0] == "{":                 # of what stands in braces only answers are words
+            return re.sub(r"(?<=answers=)[^ }]+", lambda found: re.sub(_WORD, sized, found[0]), word)
+        if word in seen or word[-1] == ":":
+            return word                    # known, or the role of a message
         seen.add(word)
         return f"{word}{scenario.words[word]}"
 
-    texts = (f"{{{step.text}}}" if step.action else step.text for step in scenario.steps)
-    return "/".join(re.sub(r"\{[^}]*\}|[a-z]:|[A-Za-z_]+", sized, text) for text in texts)
+    texts = (f"{{{step.text}}}" if step.action else re.sub(rf"\{{[^}}]*\}}|{_WORD}", sized, step.text)
+             for step in scenario.steps)
+    return "/".join(texts)

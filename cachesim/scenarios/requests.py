@@ -12,10 +12,9 @@ from cachesim.scenarios.schema import ACTIONS, EMPTY_PROMPT, ROLES, TASKS, Actio
 from cachesim.scenarios.steps import Asked, Pieces, check_asked
 from cachesim.scenarios.words import parse_pieces
 
-_COMPLETION = (
-    "prompt", "answer", "n_predict", "cache_prompt", "id_slot", "why", "n_keep", "n_discard", "n_cache_reuse", "n_cmpl",
-    "task", "answers", "cancel_after", "drafts", "draft_else", "together", "after", "chat", "seed",
-)  # fmt: skip
+_FLAGS = ("task", "n_keep", "n_discard", "n_cache_reuse", "n_cmpl", "cancel_after", "drafts", "draft_else", "together",
+          "after", "seed")  # fmt: skip
+_COMPLETION = ("prompt", "chat", "answer", "answers", "n_predict", "cache_prompt", "id_slot", "why", *_FLAGS)
 _KEYS = {"save": ("do", "id_slot", "file", "why"), "restore": ("do", "id_slot", "file", "why"),
          "erase": ("do", "id_slot", "why"), "restart": ("do", "server", "why")}  # fmt: skip
 
@@ -30,12 +29,13 @@ def read_steps(tables: list[Table], words: Mapping[str, int], engine: str) -> li
             if one.together and (not asked or asked[-1].action is not None):
                 raise table.fault("together needs a request before it", "together")
         else:
-            one = _action(table, saved, engine)
+            one = read_action(table, saved, engine)
         asked.append(one)
     return asked
 
 
-def _action(table: Table, saved: list[str], engine: str) -> Asked:
+def read_action(table: Table, saved: list[str], engine: str) -> Asked:
+    """A step that is no completion. ``saved``: files written so far, to which its own is added. Raises BadInput."""
     do = table.text("do")
     if do not in ACTIONS:
         raise table.fault(f"unknown action {do!r}", "do", nearest(do, ACTIONS) or ", ".join(ACTIONS))
@@ -58,7 +58,6 @@ def _changed(table: Table, engine: str) -> tuple[tuple[str, Option], ...]:
 
 
 def _completion(table: Table, words: Mapping[str, int], engine: str) -> Asked:
-    table.only(_COMPLETION)
     asked = Asked(
         prompt=() if "chat" in table.raw else _prompt(table, words, engine),
         answer=_pieces(table, "answer", table.text("answer"), words) if "answer" in table.raw else None,
@@ -66,27 +65,37 @@ def _completion(table: Table, words: Mapping[str, int], engine: str) -> Asked:
         cache_prompt=table.flag("cache_prompt", True),
         id_slot=table.integer("id_slot", -1, low=-1),
         why=table.text("why", ""),
-        task=_task(table),
-        n_keep=table.integer("n_keep", 0, low=-1),
-        n_discard=table.integer("n_discard", 0, low=0),
-        n_cache_reuse=_count(table, "n_cache_reuse"),
-        n_cmpl=table.integer("n_cmpl", 1, low=0),
         answers=_answers(table, words),
-        cancel_after=_count(table, "cancel_after"),
-        drafts=_drafts(table),
-        draft_else=table.integer("draft_else", 0, low=0),
-        together=table.flag("together", False),
-        after=table.integer("after", 0, low=0),
         chat=_chat(table, words),
-        seed=table.flag("seed", False),
+        **read_flags(table),
     )
     if "chat" in table.raw and "prompt" in table.raw:
         raise table.fault("a request has a prompt or a chat, not both", "chat")
-    if asked.after and not asked.together:
-        raise table.fault("after counts from the request before, so it needs together = true", "after")
     wrong = next((key for key in ("cancel_after", "answers", "answer") if key in table.raw), "prompt")
     table.placed(wrong, check_asked, asked, words)
     return asked
+
+
+def read_flags(table: Table) -> dict[str, Any]:
+    """The fields of a request that are no texts and have no sign in a line. Raises BadInput, also for a key that is
+    none of a request's."""
+    table.only(_COMPLETION)
+    together, after = table.flag("together", False), table.integer("after", 0, low=0)
+    if after and not together:
+        raise table.fault("after counts from the request before, so it needs together = true", "after")
+    return {
+        "task": _task(table),
+        "n_keep": table.integer("n_keep", 0, low=-1),
+        "n_discard": table.integer("n_discard", 0, low=0),
+        "n_cache_reuse": _count(table, "n_cache_reuse"),
+        "n_cmpl": table.integer("n_cmpl", 1, low=0),
+        "cancel_after": _count(table, "cancel_after"),
+        "drafts": _drafts(table),
+        "draft_else": table.integer("draft_else", 0, low=0),
+        "together": together,
+        "after": after,
+        "seed": table.flag("seed", False),
+    }
 
 
 def _prompt(table: Table, words: Mapping[str, int], engine: str) -> Pieces:

@@ -139,7 +139,7 @@ def _message(role: str, pieces: Pieces, words: Mapping[str, int]) -> str:
 
 
 def _more(asked: Asked, words: Mapping[str, int]) -> Iterator[str]:
-    """What the notation has no sign for. The one-line form cannot be read back with these braces."""
+    """What the notation has no sign for: it stands in braces (see braces.py)."""
     plain = Asked(())
     for name in ("task", "n_keep", "n_discard", "n_cache_reuse", "n_cmpl", "cancel_after", "draft_else", "seed"):
         if getattr(asked, name) != getattr(plain, name):

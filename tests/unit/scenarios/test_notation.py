@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cachesim.errors import BadInput
+from cachesim.fuzz.case import draw_case, renamed
 from cachesim.scenarios.load import load
 from cachesim.scenarios.notation import from_line
 
@@ -122,6 +125,24 @@ def test_other_spellings_become_canonical(written):
         ("S9999999", "at most 1000000"),
         ("S9999999999999", "is not a word"),
         ("S600000/S", "1200002 tokens in all"),
+        ("S4{n_cmpl=2", "cannot be read"),
+        ("S4{n_cmpl}", "'n_cmpl' in braces cannot be read"),
+        ("S4{n_cmpl=2 n_cmpl=2}", "'n_cmpl=2' in braces cannot be read"),
+        ("S4{n_cmpl=x}", "n_cmpl must be an integer"),
+        ("S4{n_cmpl=-1}", "it must be at least 0"),
+        ("S4{n_compl=2}", "unknown key 'n_compl' (did you mean 'n_cmpl'?)"),
+        ("S4{drafts=1:2}", "not more accepted than drafted"),
+        ("S4{together=1}", "cannot be read"),
+        ("S4/S{together+x}", "after must be an integer"),
+        ("S4{together}", "request 0: together needs a request before it"),
+        ("S4/{restart}/S{together}", "request 2: together needs a request before it"),
+        ("S4{cancel_after=1}", "the answer ends after 1"),
+        ("S4>2{n_cmpl=2 answers=a3}", "every completion has 2 tokens"),
+        ("S4/{sav@0 f}", "request 1: unknown action 'sav' (did you mean 'save'?)"),
+        ("S4/{restore@0 f}", "file 'f' was not saved before"),
+        ("S4/{save@0 f g}", "a name is made of letters"),
+        ("S4/{save f}", "id_slot is missing"),
+        ("S4/{restart paralel=2}", "did you mean 'parallel'?"),
     ],
 )
 def test_bad_lines(line, told):
@@ -130,7 +151,7 @@ def test_bad_lines(line, told):
     assert told in str(caught.value)
 
 
-@given(st.text(alphabet="SAr40.|/[]:>!@ 1-", max_size=24))
+@given(st.text(alphabet="SAr40.|/[]:>!@ 1-", max_size=24) | st.text(alphabet="S4/{}=+ n1@sae", max_size=24))
 def test_any_text_is_read_or_refused(line):
     try:
         scenario = from_line(line)
@@ -146,6 +167,21 @@ def test_a_chat_is_read_back_and_goes_through_the_template():
     assert repr(scenario) == line
     assert [len(step.request.prompt) for step in scenario.steps] == [20, 33, 10]
     assert [role for role, _ in scenario.steps[1].request.messages] == ["system", "user", "assistant", "user"]
+
+
+@pytest.mark.parametrize("engine", ["llama_cpp@head", "ik_llama@main", "mlx_lm@0.32.2"])
+def test_whatever_the_fuzzer_draws_is_read_back(engine):
+    for seed in range(60):
+        case = renamed(draw_case(seed, engine.partition("@")[0]))
+        scenario = case.scenario(engine)
+        again = from_line(repr(scenario), model=case.model, profiles=(engine,), server=case.server)
+        assert repr(again) == repr(scenario)
+        assert [(step.action, step.together, step.after, step.drafts) for step in again.steps] == [
+            (step.action, step.together, step.after, step.drafts) for step in scenario.steps
+        ]
+        assert [replace(step.request, prompt=(), forced=(), messages=()) for step in again.steps] == [
+            replace(step.request, prompt=(), forced=(), messages=()) for step in scenario.steps
+        ]
 
 
 def test_an_unknown_role_is_named():
