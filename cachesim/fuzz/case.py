@@ -218,6 +218,41 @@ def split(case: Case) -> Case:
     return replace(case, words=words, asked=tuple(_said(one, said) for one in case.asked))
 
 
+def unmarked(case: Case) -> Case:
+    """The case in which no user message is told to begin anywhere."""
+
+    def said(text: Pieces) -> Pieces:
+        return tuple(piece._replace(user=False) for piece in text)
+
+    return replace(case, asked=tuple(_said(one, said) for one in case.asked))
+
+
+def merged(case: Case) -> Case:
+    """The case with words that only come one behind the other, whole and without a mark between them, made one."""
+    texts = [text for one in case.asked for text in _texts(one)]
+    for first in case.words:
+        behind = {text[i + 1] if i + 1 < len(text) else None
+                  for text in texts for i, piece in enumerate(text) if piece.word == first}
+        second = behind.pop() if len(behind) == 1 else None
+        if second is None or second.word in (first, THINK) or first == THINK:
+            continue
+        before = {text[i - 1].word if i else "" for text in texts for i, piece in enumerate(text)
+                  if piece.word == second.word}
+        whole = all(piece.start is None and piece.stop is None for text in texts for piece in text
+                    if piece.word in (first, second.word))
+        if before == {first} and whole and not second.user:
+            return merged(_made_one(case, first, second.word))
+    return case
+
+
+def _made_one(case: Case, first: str, second: str) -> Case:
+    def said(text: Pieces) -> Pieces:
+        return tuple(piece for piece in text if piece.word != second)
+
+    words = {word: n + case.words[second] * (word == first) for word, n in case.words.items() if word != second}
+    return replace(case, words=words, asked=tuple(_said(one, said) for one in case.asked))
+
+
 def _texts(one: Asked) -> tuple[Pieces, ...]:
     return (one.prompt, *(text for _, text in one.chat), one.answer or ())
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.database import ExampleDatabase, choices_to_bytes
 
-from cachesim.fuzz.case import Case, clipped, longest, renamed, split
+from cachesim.fuzz.case import Case, clipped, longest, merged, renamed, split, unmarked
 from cachesim.fuzz.rng import Rng
 from cachesim.scenarios.options import filled
 from cachesim.scenarios.steps import Asked
@@ -146,8 +146,10 @@ def shrink(case: Case, fails: Fails, examples: int = 2000) -> Case:
         best = _by_hypothesis(_by_chance(best, fails, number), fails, examples // (4 if number else 1))
         if number and len(best.asked) <= STEPS and longest(best) <= TOKENS:
             break
-    named = renamed(best)
-    return named if fails(named) else best
+    for tidy in (unmarked, merged, renamed):
+        tidied = tidy(best)
+        best = tidied if fails(tidied) else best
+    return best
 
 
 def _weight(case: Case) -> tuple[bool, int, int, int]:

@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.errors import BadInput
 from cachesim.fuzz.campaign import Failure
-from cachesim.fuzz.case import Case, draw_case, longest, renamed
+from cachesim.fuzz.case import Case, draw_case, longest, merged, renamed, unmarked
 from cachesim.fuzz.found import case_toml
 from cachesim.fuzz.properties import Finding
 from cachesim.fuzz.worlds import KINDS, MODELS
@@ -69,6 +69,24 @@ def test_words_are_renamed_in_the_order_of_their_use():
     again = renamed(case)
     assert repr(again.scenario("llama_cpp@head")) == "A5.B3/B.A[:2]"
     assert dict(again.words) == {"A": 5, "B": 3}
+
+
+@pytest.mark.parametrize(("prompts", "left"), [
+    (("A.B.C", "A.B"), "A7.C2/A"),                  # C comes behind B once only
+    (("A.B.C", "A.B.C"), "A9/A"),
+    (("A.|B", "A.|B"), "A4.|B3/A.|B"),              # a mark stands between them
+    (("A.B", "B"), "A4.B3/B"),
+    (("A.B[:2]", "A.B"), "A4.B3[:2]/A.B"),
+    (("A.A", "A"), "A4.A/A"),
+])
+def test_words_that_only_come_together_are_made_one(prompts, left):
+    case = merged(made("llama_cpp", {"A": 4, "B": 3, "C": 2}, *prompts))
+    assert repr(case.scenario("llama_cpp@head")) == left
+
+
+def test_marks_can_go():
+    case = unmarked(made("llama_cpp", {"A": 4, "B": 3}, "|A.|B", "A"))
+    assert repr(case.scenario("llama_cpp@head")) == "A4.B3/A"
 
 
 def test_the_word_that_opens_a_thought_keeps_its_name():
