@@ -25,6 +25,8 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="property to check, may be repeated (default: all that one run can tell)")  # fmt: skip
     parser.add_argument("--model", dest="models", metavar="MODEL", action="append", default=[],
                         help="model to draw, may be repeated: layers, or a class A, W, R, H, HW, M")  # fmt: skip
+    parser.add_argument("--mode", choices=("provenance", "exact"), default="provenance",
+                        help="exact: with numbers, all rungs, some ten times slower (default provenance)")  # fmt: skip
     parser.add_argument("--examples", metavar="N", type=count, help=f"conversations to play (default {EXAMPLES})")
     parser.add_argument("--minutes", metavar="M", type=count, help="go on for so long instead")
     parser.add_argument("--seed", metavar="S", type=count, default=0, help="the same seed finds the same (default 0)")
@@ -53,7 +55,8 @@ def run(args: Namespace) -> int:
         if not args.no_shrink:
             groups = list(campaign.failures)
             for group in progress(groups, len(groups), "shrinking"):
-                campaign.failures[group] = shrunk(campaign.failures[group], args.profile, models)
+                failure = campaign.failures[group]
+                campaign.failures[group] = shrunk(failure, args.profile, models, mode=args.mode)
     except KeyboardInterrupt:
         cut = True
         complain("interrupted: what was found so far")
@@ -84,12 +87,12 @@ def _blocks(args: Namespace, properties: tuple[str, ...], models: tuple[str, ...
     from cachesim.fuzz.campaign import blocks, run
 
     if not args.minutes:
-        todo = blocks(args.profile, properties, models, args.seed, args.examples or EXAMPLES)
+        todo = blocks(args.profile, properties, models, args.seed, args.examples or EXAMPLES, mode=args.mode)
         yield from progress(run(todo, args.jobs), len(todo), "conversations")
         return
     end, first = time.monotonic() + 60 * args.minutes, 0
     while time.monotonic() < end:
-        todo = blocks(args.profile, properties, models, args.seed, first + ROUND, first)
+        todo = blocks(args.profile, properties, models, args.seed, first + ROUND, first, args.mode)
         yield from progress(run(todo, args.jobs), len(todo), f"conversations from {first} on")
         first += ROUND
 

@@ -28,7 +28,8 @@ ALL = (*PROPERTIES, *BILLS, "monotone")
 
 
 class Job(NamedTuple):
-    """Conversations first .. stop-1 of a seed, under a profile, as far as these properties go."""
+    """Conversations first .. stop-1 of a seed, under a profile, as far as these properties go. ``mode``: "provenance",
+    or "exact", that is with numbers."""
 
     profile: str
     properties: tuple[str, ...]
@@ -36,6 +37,7 @@ class Job(NamedTuple):
     seed: int
     first: int
     stop: int
+    mode: str = "provenance"
 
 
 class Block(NamedTuple):
@@ -81,19 +83,20 @@ class Campaign:
 
 
 def findings(
-    case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge], table: Any | None = None
+    case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge], table: Any | None = None,
+    mode: str = "provenance",
 ) -> list[Finding]:
     """What is wrong with one conversation; ``table`` replaces the profile's rules, except for "monotone". Raises
     BadInput for what the engine cannot do."""
     scenario = case.scenario(profile)
     found: list[Finding] = []
     if plain := [name for name in properties if name in PROPERTIES]:
-        one = played(scenario, profile, judges, table)
+        one = played(scenario, profile, judges, table, mode)
         if one.unset:
             return []                       # its outcome depends on a number that nobody wrote: undecided
         found += [finding for name in plain for finding in PROPERTIES[name](one)]
     if bills := [name for name in properties if name in BILLS]:
-        run = run_judged(scenario, profile, "provenance", table=table)
+        run = run_judged(scenario, profile, mode, table=table)
         found += [finding for name in bills for finding in BILLS[name](run)]
     if "monotone" in properties:
         found += monotone(scenario, profile)
@@ -122,7 +125,7 @@ def work(job: Job) -> Block:
         number = job.seed * SPREAD + i
         try:
             case = draw_case(number, engine, job.models)
-            found += [(number, one) for one in findings(case, job.profile, job.properties, judges)]
+            found += [(number, one) for one in findings(case, job.profile, job.properties, judges, mode=job.mode)]
         except BadInput:
             refused += 1
         except Exception as error:      # one conversation that the simulator fails at does not end a campaign
@@ -131,10 +134,11 @@ def work(job: Job) -> Block:
 
 
 def blocks(
-    profile: str, properties: Sequence[str], models: Sequence[str], seed: int, stop: int, start: int = 0
+    profile: str, properties: Sequence[str], models: Sequence[str], seed: int, stop: int, start: int = 0,
+    mode: str = "provenance",
 ) -> list[Job]:
     """The jobs of the conversations start .. stop-1 of a seed."""
-    return [Job(profile, tuple(properties), tuple(models), seed, first, min(first + BLOCK, stop))
+    return [Job(profile, tuple(properties), tuple(models), seed, first, min(first + BLOCK, stop), mode)
             for first in range(start, stop, BLOCK)]
 
 
@@ -147,7 +151,9 @@ def run(todo: Sequence[Job], jobs: int) -> Iterator[Block]:
         yield from pool.map(work, todo)
 
 
-def shrunk(failure: Failure, profile: str, models: Sequence[str], examples: int = 1500) -> Failure:
+def shrunk(
+    failure: Failure, profile: str, models: Sequence[str], examples: int = 1500, mode: str = "provenance"
+) -> Failure:
     """The failure with the smallest case of its group."""
     engine = profile.partition("@")[0]
     judges: dict[str, Judge] = {}
@@ -155,12 +161,12 @@ def shrunk(failure: Failure, profile: str, models: Sequence[str], examples: int 
 
     def fails(case: Case) -> bool:
         try:
-            return any(one.group == group for one in findings(case, profile, (group[0],), judges))
+            return any(one.group == group for one in findings(case, profile, (group[0],), judges, mode=mode))
         except Exception:               # a case that cannot be played, or that the simulator fails at
             return False
 
     small = shrink(draw_case(failure.first, engine, tuple(models)), fails, examples)
     again = [] if group[0] not in ALL else [
-        one for one in findings(small, profile, (group[0],), judges) if one.group == group
+        one for one in findings(small, profile, (group[0],), judges, mode=mode) if one.group == group
     ]
     return Failure(failure.first, again[0] if again else failure.finding, failure.times, small)

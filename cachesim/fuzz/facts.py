@@ -1,4 +1,4 @@
-"""A conversation is played, and what the properties ask about is noted on the way. Provenance only: no arithmetic."""
+"""A conversation is played, and what the properties ask about is noted on the way."""
 
 from __future__ import annotations
 
@@ -99,8 +99,9 @@ class Notes:
                 self.left[answer.request] = self.kit.live(self.server, event.slot), agrees
 
     def begins(self, number: int, step: Step) -> None:
-        """The step comes next: what it will ask for is evaluated coldly once, all prefixes with it."""
-        if self.judge.model is not None:
+        """The step comes next: what it will ask for is evaluated coldly once, all prefixes with it. With numbers that
+        would say nothing of prefixes."""
+        if self.judge.model is not None and not self.judge.model.exact:
             self.judge.cold((*step.request.prompt, *(step.request.forced or ())))
 
     def answered(self, number: int, request: Request, answer: Answer) -> None:
@@ -140,9 +141,11 @@ class Notes:
             self.played.unsound.append((number, f"slot {action.id_slot} was erased and has {left} rows"))
 
 
-def played(scenario: Scenario, profile: str, judges: dict[str, Judge], table: Any | None = None) -> Played:
-    """Play a conversation. ``judges`` keeps cold runs between conversations; ``table`` replaces the profile's rules.
-    Raises BadInput for what the engine cannot do."""
+def played(
+    scenario: Scenario, profile: str, judges: dict[str, Judge], table: Any | None = None, mode: str = "provenance"
+) -> Played:
+    """Play a conversation. ``judges`` keeps cold runs between conversations, but not the numbers of "exact" ones;
+    ``table`` replaces the profile's rules. Raises BadInput for what the engine cannot do."""
     one = Played(scenario, profile, Log())
-    play(scenario, profile, "provenance", Notes(one, judges), table, SHARED_MEMORY)
+    play(scenario, profile, mode, Notes(one, judges if mode == "provenance" else {}), table, SHARED_MEMORY)
     return one

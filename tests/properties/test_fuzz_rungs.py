@@ -1,0 +1,40 @@
+"""With numbers a conversation fails where its provenance says so, and nowhere else: bits and argmax have no say of
+their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.errors import BadInput
+from cachesim.fuzz.campaign import SPREAD, findings
+from cachesim.fuzz.case import draw_case
+from cachesim.fuzz.properties import PROPERTIES
+
+PROFILES = ("llama_cpp@head", "llama_cpp@before-20671", "ik_llama@main", "mlx_lm@0.32.2", "mlx_lm@v911")
+SEED = 61
+
+
+def compared(profile, first, stop):
+    """How many findings there were, the same ones in both modes."""
+    found, judges = 0, {}
+    for i in range(first, stop):
+        case = draw_case(SEED * SPREAD + i, profile.partition("@")[0])
+        try:
+            plain = findings(case, profile, tuple(PROPERTIES), judges)
+        except BadInput:
+            continue
+        exact = findings(case, profile, tuple(PROPERTIES), {}, mode="exact")
+        assert {(one.name, one.step) for one in exact} == {(one.name, one.step) for one in plain}, case.seed
+        found += len(plain)
+    return found
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_all_rungs_agree(profile):
+    compared(profile, 0, 6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", PROFILES)
+def test_all_rungs_agree_in_many_conversations(profile):
+    assert compared(profile, 6, 300)
