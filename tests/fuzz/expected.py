@@ -73,7 +73,7 @@ HOLD = (
 def told(case: Case, without: tuple[str, ...]) -> Case:
     """The conversation without what is known to go wrong."""
     plain = filled({}, case.engine)
-    options = {DEFAULTS[name]: plain[DEFAULTS[name]] for name in without if name in DEFAULTS}
+    options = {DEFAULTS[name]: plain[DEFAULTS[name]] for name in without if DEFAULTS.get(name) in plain}
     asked = case.asked
     if "id_slot" in without:
         asked = tuple(one._replace(id_slot=-1) for one in asked)
