@@ -45,6 +45,17 @@ def test_a_blank_against_another_blank_and_one_at_the_end():
     assert common(held, asked, recorded_piece, strict=True) == (1, 1)
 
 
+@pytest.mark.parametrize(("rule", "held", "states", "taken"), [
+    (make.create_by_tokens, 63, True, False), (make.create_by_tokens, 64, True, True),
+    (make.create_from_four, 3, True, False), (make.create_from_four, 4, True, True),
+    (make.create_from_four, 63, False, False), (make.create_from_four, 64, False, True),
+    (make.create_by_position, 16, True, False), (make.create_by_position, 17, True, True),
+])
+def test_from_how_many_tokens_on_a_checkpoint_is_taken(rule, held, states, taken):
+    assert rule([], held, held - 1, held - 1, states).value is taken
+    assert rule([], held, -1, -1, states).value is False        # nothing in memory
+
+
 def test_an_empty_prompt_is_answered_at_once():
     assert (prompt_empty(0).value, prompt_empty(1).value) == (True, False)
     assert float(similarity(0, 0, 0)) == 0.0
