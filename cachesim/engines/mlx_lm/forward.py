@@ -97,7 +97,7 @@ class BatchStore:
         """Every row's tokens in pieces that are treated alike by its recurrent layers."""
         cache = next((one for one in self.arrays if one is not None), None)
         mask = None if cache is None else cache.make_mask(self.n)
-        if cache is None or (mask is None and cache.lengths is None):
+        if cache is None or (cache.lengths is None and (mask is None or mask.all())):
             return [Piece(row, 0, self.n, True, True) for row in range(self.b)]
         real = np.broadcast_to(True if mask is None else mask, (self.b, self.n))
         ends = [self.n] * self.b if cache.lengths is None else cache.lengths
@@ -131,10 +131,10 @@ class BatchStore:
         seen = own if len(cells) == own.shape[1] else own[:, cells]         # (t, n)
         count = np.count_nonzero(seen, axis=1)
         first = np.argmax(seen, axis=1) if len(cells) else count
-        hi = np.maximum.accumulate(np.where(count > 0, first + count, 0))
+        last = len(cells) - (np.argmax(seen[:, ::-1], axis=1) if len(cells) else count)
+        hi = np.maximum.accumulate(np.where(count > 0, last, 0))
         lo = hi - count
-        begins = seen[:, :1].sum(axis=1) + np.count_nonzero(seen[:, 1:] > seen[:, :-1], axis=1)
-        if (begins > 1).any() or not ((lo == first) | (count == 0)).all():
+        if not ((lo == first) | (count == 0)).all():        # more between first and last than is seen, or not ascending
             raise Crash("a token sees rows with a gap between them")
         return MaskView(lo.astype(np.int64), hi.astype(np.int64), len(cells))
 
