@@ -60,6 +60,8 @@ HOLD = (
     *(Hold(profile, ("A",), ALL, KNOWN) for profile in LLAMA),
     Hold("llama_cpp@pr24143-on-head", ("A", "W", "R", "H", "HW"), ("no-lost-conversation",)),
     Hold("llama_cpp@pr24143-on-base", ("A", "W", "R", "H", "HW"), ("no-lost-conversation",)),
+    *(Hold(profile, tuple(KINDS), ("balances",)) for profile in (
+        "llama_cpp@head", "llama_cpp@swa-first", "ik_llama@main", "mlx_lm@0.32.2", "mlx_lm@pr923")),
     Hold("llama_cpp@24035-v3", ("R", "H"), but("stored-equals-cold"), KNOWN),
     Hold("llama_cpp@24035-v1", ("R", "H"), but("stored-equals-cold"), (*KNOWN, "files")),
     Hold("ik_llama@main", ("A",), but("stored-equals-cold"), ("shift", "slots")),

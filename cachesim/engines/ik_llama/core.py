@@ -39,7 +39,7 @@ class Core(Driver):
         self.settings = settings(opts, kind)
         self.pieces: Callable[[int], str] = recorded_piece if kind.words else unique_piece
         self.memory = self._cache(model, opts.swa_compress, None)
-        self.context = Context(self.memory, model, self.settings.n_ubatch)
+        self.context = Context(self.memory, model, self.settings.n_ubatch, self.settings.capacity)
         self.companion = self._companion(opts) if self.settings.companion else None
         limits = Limits(self.settings.limit_size, 0)
         self.cache = PromptCache(rules, self.memory, limits, log) if self.settings.has_cache else None

@@ -54,19 +54,24 @@ class UbatchStore(ByPosition):
 
 
 class Context:
-    """A cache, a model that fills it, and llama_decode between them. ``model`` None = labels only. ``per_step`` True =
-    the recurrent rows after each token of the next batch are kept in ``steps``."""
+    """A cache, a model that fills it, and llama_decode between them. ``model`` None = labels only.
 
-    def __init__(self, kv: KvCache, model: Model | None, n_ubatch: int) -> None:
+    While ``per_step`` is set, the recurrent rows after each token of a micro-batch are kept in ``steps``: of every
+    micro-batch of 2 to ``capacity`` tokens, from the first place on. Nothing is emptied; a place that was never written
+    holds a zeroed row.
+    Source: ik_llama.cpp src/llama-delta-net.cpp save_per_step_states, src/llama.cpp per_step_alloc (8337e4cd3).
+    """
+
+    def __init__(self, kv: KvCache, model: Model | None, n_ubatch: int, capacity: int = 0) -> None:
         self.kv, self.model, self.n_ubatch = kv, model, n_ubatch
         self.spoken: dict[int, Spoken] = {}
         self.per_step = False
-        self.steps: list[States] = []
+        self.steps: list[States] = [{} for _ in range(capacity)]
 
     def decode(self, batch: Batch) -> int:
         """Evaluate a batch; returns OK, NO_ROOM, or FAILED if a compacted window does not end where the batch begins.
         ``spoken`` then maps places in the batch to what the model said there."""
-        self.spoken, self.steps = {}, []
+        self.spoken = {}
         for ubatch in split_simple(batch, self.n_ubatch):
             window = self.kv.window
             if window is not None and window.end != ubatch.runs[0].pos0:
@@ -86,19 +91,19 @@ class Context:
             kv.state_pos[run.seq] = run.pos0 + len(run.tokens) - 1
         if self.model is None:
             return
-        hidden = []
-        for run in ubatch.runs:
-            hidden.append(self._run(self.model, run, first))
-            first += len(run.tokens)
+        hidden, kept = [], self.per_step and bool(kv.kind.states) and 1 < ubatch.n <= len(self.steps)
+        for run, at in zip(ubatch.runs, ubatch.at, strict=True):
+            place = at - ubatch.at[0]
+            hidden.append(self._run(self.model, run, first + place, place if kept else None))
         self.spoken |= spoken(self.model, batch, ubatch, hidden)
 
-    def _run(self, model: Model, run: Run, first: int) -> Hidden:
-        """One run; token by token where the states between are wanted."""
-        if not self.per_step or not self.kv.kind.states:
+    def _run(self, model: Model, run: Run, first: int, place: int | None) -> Hidden:
+        """One run; token by token where the states between are kept, from a place on."""
+        if place is None:
             return model.forward([run], UbatchStore(self.kv, run, first))[0]
         parts = []
         for k, token in enumerate(run.tokens):
             one = Run(run.seq, run.pos0 + k, [token])
             parts += model.forward([one], UbatchStore(self.kv, one, first + k))
-            self.steps.append(dict(self.kv.states[run.seq]))
+            self.steps[place + k] = dict(self.kv.states[run.seq])
         return joined(parts)

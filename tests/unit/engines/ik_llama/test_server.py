@@ -131,3 +131,13 @@ def test_a_full_slot_gives_up_half_of_what_it_need_not_keep_and_the_rest_moves_u
     assert one.slots[0].tokens[: 10 + 108] == [*prompt[:10], *prompt[132:]]
     assert held(one, 0).tolist() == list(range(157))
 
+
+
+@pytest.mark.parametrize(("n_ubatch", "cold"), [(16, True), (4, True), (3, True), (2, False), (1, False)])
+def test_a_round_that_does_not_fit_into_one_micro_batch_is_undone_to_what_happens_to_be_kept(n_ubatch, cold):
+    """Three drafts of which one is right: the row after the second of four tokens is wanted. Taken is the second of the
+    last micro-batch that had more than one token; where none had, zeros."""
+    one = server(spec_type="mtp", spec_draft_n_max=3, ubatch_size=n_ubatch)
+    request = Request(P, 9, forced=tuple(range(5000, 5009)), drafts=(Draft(82, 3, 1),))
+    judged = Judge(one.context.model).judge(request, one.complete(request), live(one, 0))
+    assert judged.equal_cold is cold
