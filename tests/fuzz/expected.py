@@ -55,11 +55,16 @@ def but(*names: str) -> tuple[str, ...]:
     return tuple(name for name in ALL if name not in names)
 
 
+SOUND = ("memory-sound", "accounting", "limits", "seq-rm-atomic")
 KNOWN = ("id_slot", "cache_reuse", "completions")     # of llama.cpp; moved chunks are never a cold run's, by design
 HOLD = (
     *(Hold(profile, ("A",), ALL, KNOWN) for profile in LLAMA),
     Hold("llama_cpp@pr24143-on-head", ("A", "W", "R", "H", "HW"), ("no-lost-conversation",)),
     Hold("llama_cpp@pr24143-on-base", ("A", "W", "R", "H", "HW"), ("no-lost-conversation",)),
+    *(Hold(profile, tuple(KINDS), SOUND) for profile in (
+        "llama_cpp@head", "llama_cpp@24035-v3", "llama_cpp@mtmd-broken", "llama_cpp@hybrid-first",
+        "llama_cpp@swa-first")),
+    *(Hold(profile, ("A", "W", "H"), SOUND) for profile in ("ik_llama@main", "ik_llama@1295")),   # drafts: D5
     *(Hold(profile, tuple(KINDS), ("balances",)) for profile in (
         "llama_cpp@head", "llama_cpp@swa-first", "ik_llama@main", "mlx_lm@0.32.2", "mlx_lm@pr923")),
     Hold("llama_cpp@24035-v3", ("R", "H"), but("stored-equals-cold"), KNOWN),
