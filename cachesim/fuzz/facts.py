@@ -133,8 +133,8 @@ class Notes:
                 self.played.unsound.append((number, f"positions of sequence {seq} have a gap of {steps.max() - 1}"))
 
     def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
-        """A step that is no completion is done."""
-        if action.do == "restart":
+        """A step that is no completion is done, unless the server has ended before."""
+        if action.do == "restart" or not reply["status"]:
             return
         self._check(number)
         if action.do == "erase" and (left := len(self.kit.held(self.server, action.id_slot))):

@@ -1,0 +1,35 @@
+"""What is noted while a conversation is played?"""
+
+from __future__ import annotations
+
+from cachesim.engines.llama_cpp.slot_actions import slot_action
+from cachesim.fuzz.facts import played
+from cachesim.scenarios.notation import from_line
+
+HEAD = "llama_cpp@head"
+
+
+def notes(line, model="A", **server):
+    return played(from_line(line, model=model, server={"ctx_size": 512, "parallel": 2, **server}), HEAD, {})
+
+
+def test_what_an_ended_server_does_not_erase_is_no_finding():
+    one = notes("A1>B1.C1/B.C/C@0/{erase@1}", "W8 W8", cache_reuse=1)
+    assert [fact.answer.died for fact in one.facts] == [False, False, True]
+    assert one.unsound == []
+
+
+def test_an_erased_slot_that_holds_rows_is_noted(monkeypatch):
+    def leaves_all(srv, action, id_slot, file=None):
+        held = srv.memory.parts["base"].cells(id_slot).seqs[id_slot].copy()
+        return slot_action(srv, action, id_slot, file) if not held.any() else {"status": 200}
+
+    monkeypatch.setattr("cachesim.engines.llama_cpp.server.slot_action", leaves_all)
+    assert notes("A4@1/{erase@1}").unsound == [(1, "slot 1 was erased and has 4 rows")]
+
+
+def test_what_a_conversation_left_in_its_slot_is_judged():
+    one = notes("A4>B2@1/A.B.C2@1")
+    assert [(fact.number, fact.answer.cache_n, fact.said.holds, fact.state.holds, fact.over) for fact in one.facts] == [
+        (0, 0, True, True, ()), (1, 5, True, True, ()),
+    ]  # fmt: skip
