@@ -69,18 +69,20 @@ class SlotEvent(Event):
 class Log:
     """Append-only list of events, cut into requests by ``mark``.
 
-    ``listener`` is told of every event as it happens (the judge's accounting); by default nobody listens.
+    ``listener`` is told of every event as it happens (the judge's accounting), or of one of its ``kinds``; by default
+    nobody listens.
     """
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.marks: list[int] = []
         self.listener: Callable[[Event], None] | None = None
+        self.kinds: frozenset[type[Event]] = frozenset()
 
     def emit(self, event: Event) -> None:
         """Append one event and tell the listener, if there is one."""
         self.events.append(event)
-        if self.listener is not None:
+        if self.listener is not None and (not self.kinds or type(event) in self.kinds):
             self.listener(event)
 
     def mark(self) -> int:

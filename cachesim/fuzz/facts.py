@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
-import numpy as np
-
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import EngineKit
 from cachesim.engines.view import Stored
@@ -68,7 +66,7 @@ class Notes:
         model = server.context.model
         self.judge = self.judges.setdefault(f"{self.played.scenario.engine} {self.played.scenario.model}", Judge(model))
         self._guard()
-        log.listener = self._hear
+        log.listener, log.kinds = self._hear, frozenset({Release})
 
     def _guard(self) -> None:
         """Look before and after every removal."""
@@ -83,7 +81,7 @@ class Notes:
             after = self.kit.held(self.server, seq)
             stop = rest[0] if rest else POS_INF
             want = before[(before < p0) | (before >= stop)] if ok else before
-            if len(after) != len(want) or (after != want).any():
+            if after.tobytes() != want.tobytes():
                 said = "done" if ok else "refused"
                 where = f"seq_rm({seq}, {p0}, {stop}) was {said}: {len(before)} rows before, {len(after)} after"
                 self.played.torn.append((len(self.played.log.marks) - 1, where))
@@ -92,7 +90,7 @@ class Notes:
         memory.seq_rm = seq_rm
 
     def _hear(self, event: Event) -> None:
-        if type(event) is Release and event.slot is not None and not self.server.slots[event.slot].child:
+        if isinstance(event, Release) and event.slot is not None and not self.server.slots[event.slot].child:
             answer = self.server.slots[event.slot].task.answer
             if answer.status == 200:
                 agrees = self.kit.agrees(self.server, Answer(answer.request, id_slot=event.slot))
@@ -128,7 +126,8 @@ class Notes:
         except Crash as crash:
             self.played.unsound.append((number, str(crash)))
         for seq in range(len(self.server.slots)):
-            steps = np.diff(self.kit.held(self.server, seq))
+            held = self.kit.held(self.server, seq)
+            steps = held[1:] - held[:-1]
             if (steps > 1).any():
                 self.played.unsound.append((number, f"positions of sequence {seq} have a gap of {steps.max() - 1}"))
 

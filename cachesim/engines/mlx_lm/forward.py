@@ -69,9 +69,10 @@ class BatchStore:
 
     def _check_rows(self) -> None:
         """Raises Died where a layer has states for fewer rows, or more, than go through: arrays that do not fit."""
-        held = {len(slot) for cache in self.arrays if cache is not None for slot in cache.cache if slot is not None}
-        if held - {self.b}:
-            raise Died(f"ValueError: states of {max(held - {self.b})} rows in a batch of {self.b}")
+        for cache in self.arrays:
+            for slot in cache.cache if cache is not None else ():
+                if slot is not None and len(slot) != self.b:
+                    raise Died(f"ValueError: states of {len(slot)} rows in a batch of {self.b}")
 
     def _offsets(self) -> list[int]:
         """Position of each row's first token: what the first K/V cache counts, padding left out. Each layer of the

@@ -29,8 +29,10 @@ class Teller:
         """Emit a decision, unless this rule has said so in this request."""
         if self.mark != len(self.log.marks):
             self.mark, self.told = len(self.log.marks), set()
-        plain = _plain(value)
-        said = plain if plain is None or plain is True or plain is False else repr(plain)
+        plain = said = value
+        if not (value is None or value is True or value is False):
+            plain = _plain(value)
+            said = repr(plain)
         if (rule, said) not in self.told:
             self.told.add((rule, said))
             self.log.emit(Decided(None, rule, plain, {}))
