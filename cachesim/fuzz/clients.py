@@ -55,7 +55,7 @@ class Clients:
     def length(self, most: int) -> int:
         """Tokens of a text: near an edge, short, or anything."""
         rng = self.rng
-        if rng.chance(35):
+        if rng.chance(50 if "W" in self.world.model else 35):
             near = rng.one(self.world.edges) * rng.one((1, 1, 1, 2)) + rng.between(-2, 2)
             return max(1, min(near, most))
         return rng.between(1, min(most, rng.one((4, 12, 40, 120))))
@@ -141,7 +141,7 @@ class Clients:
 
     def _place(self, n: int, most: int) -> int:
         rng = self.rng
-        if self.parted and rng.chance(30):
+        if self.parted and rng.chance(45):
             return max(1, min(most, rng.one(self.parted[-3:]) + rng.one((0, 0, 0, -1, 1, 2))))
         if rng.chance(50):
             return max(1, min(most, n - rng.between(-3, 7)))

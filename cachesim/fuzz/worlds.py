@@ -37,8 +37,9 @@ class World(NamedTuple):
 
 def draw_world(rng: Rng, engine: str, models: tuple[str, ...] = ()) -> World:
     """A server of this engine; ``models`` narrows the choice."""
-    known = MODELS[engine]
-    model = rng.one([one for one in models if one in known] or known)
+    known = [one for one in MODELS[engine] if one in models] or list(MODELS[engine])
+    rings = [one for one in known if "W" in one]            # they have the most to lose, and the longest way to it
+    model = rng.one(rings if rings and rng.chance(20) else known)
     return {"llama_cpp": _llama_cpp, "ik_llama": _ik_llama, "mlx_lm": _mlx_lm}[engine](rng, model)
 
 
@@ -73,7 +74,7 @@ def _llama_cpp(rng: Rng, model: str) -> World:
         server["spec_type"], server["spec_draft_n_max"] = "ngram-simple", rng.one((1, 2, 4))
     edges: tuple[int, ...] = (1, 4, 5, 8, ubatch, batch, 64, 256, 512)
     if "W" in model:
-        edges = (*edges, 130, 256, 264, 300, 400)    # a ring has 256 cells at least: only then is something lost
+        edges = (*edges, 130, 256, 264, 300, 400, 130, 264, 300)    # a ring has 256 cells: only then is something lost
     shares = 1 if server.get("kv_unified") else server.get("parallel", 1)
     room = server["ctx_size"] // shares - 16
     return World("llama_cpp", model, server, edges, min(room, MANY * ubatch))
