@@ -1,7 +1,8 @@
 """How is a Python object asked? By ``complete(prompt, n_predict)`` and whatever else it happens to have.
 
 An ability is there if the keyword or the method is: ``complete(..., cache=)``, ``complete(..., cancel_after=)``,
-``burst(requests)``, ``limits()``, ``reset()``. A stub may raise NotImplementedError instead.
+``burst(requests)``, ``limits()``, ``reset()``. A method that raises NotImplementedError counts as missing: so a stub
+says it.
 """
 
 from __future__ import annotations

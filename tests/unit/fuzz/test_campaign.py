@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from unittest.mock import patch
 
 import pytest
@@ -90,3 +91,9 @@ def test_a_number_that_nobody_wrote_decides_nothing():
     case = made("ik_llama", {"A": 3}, "A")
     with patch.object(campaign, "played", return_value=Unset()):
         assert findings(case, "ik_llama@main", NAMES, {}) == []
+
+
+def test_the_collector_works_as_before_when_a_job_is_done():
+    before = gc.get_threshold()
+    work(blocks(PROFILE, NAMES, (), 3, 2)[0])
+    assert gc.get_threshold() == before

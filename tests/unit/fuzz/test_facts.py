@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cachesim.engines.llama_cpp.slot_actions import slot_action
+from cachesim.events import Cancel, Error, Log
 from cachesim.fuzz.facts import played
 from cachesim.scenarios.notation import from_line
 
@@ -33,3 +34,20 @@ def test_what_a_conversation_left_in_its_slot_is_judged():
     assert [(fact.number, fact.answer.cache_n, fact.said.holds, fact.state.holds, fact.over) for fact in one.facts] == [
         (0, 0, True, True, ()), (1, 5, True, True, ()),
     ]  # fmt: skip
+
+
+def test_numbers_are_computed_in_exact_mode_only():
+    scenario = from_line("A4>B2", model="A", server={"ctx_size": 256})
+    for mode in ("provenance", "exact"):
+        (fact,) = played(scenario, HEAD, {}, mode=mode).facts
+        assert [said.logits is not None for said in fact.answer.outputs] == [mode == "exact"] * 2
+
+
+def test_only_kinds_that_were_asked_for_are_heard():
+    log, heard = Log(), []
+    log.listener = heard.append
+    log.emit(Cancel())
+    log.kinds = frozenset({Error})
+    log.emit(Cancel())
+    log.emit(Error("x"))
+    assert heard == [Cancel(), Error("x")] and len(log.events) == 3

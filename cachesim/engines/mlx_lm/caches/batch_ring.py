@@ -163,6 +163,8 @@ class BatchRotatingKVCache(Batch):
         return int(cut.n)
 
     def to_quantized(self, group_size: int = 64, bits: int = 4) -> None:
+        """Raises NotImplementedError, as the original does: --kv-bits ends a request with a window in this error.
+        Source: mlx-lm mlx_lm/models/cache.py to_quantized (d78bf58e)."""
         raise NotImplementedError("a ring cannot be quantized")
 
     def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> Array:

@@ -61,7 +61,7 @@ def test_children_do_not_wait_for_a_parent_that_has_gone(more, status, parent_ca
 
 def test_what_a_waiting_child_held_before_is_not_counted_when_a_client_hangs_up():
     talk = Talk("A", parallel=2, batch_size=8, ubatch_size=8, cache_idle_slots=False)
-    talk.ask(B, 1, id_slot=1)
+    talk.ask(word("B", 60), 1, id_slot=1)                   # more than the 42 after which the client goes
     answer = talk.ask(A, 9, id_slot=0, n_cmpl=2, cancel_at=42)
     assert [(one.cancelled, len(one.tokens)) for one in (answer, *answer.children)] == [(True, 3), (True, 3)]
 

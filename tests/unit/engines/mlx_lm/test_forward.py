@@ -8,9 +8,10 @@ import pytest
 from cachesim.engines.mlx_lm import PROFILES
 from cachesim.engines.mlx_lm.batch import left_padded, merged, right_padded, to_batch
 from cachesim.engines.mlx_lm.died import Died
-from cachesim.engines.mlx_lm.forward import forward
+from cachesim.engines.mlx_lm.forward import BatchStore, forward
 from cachesim.engines.mlx_lm.inspect import kept
 from cachesim.engines.mlx_lm.kinds import make_caches, rows_of, states_of
+from cachesim.errors import Crash
 from cachesim.judge.judge import Judge
 from cachesim.model import make_model, parse
 from tests.unit.engines.mlx_lm.serving import burst, chat, keys, offsets, server, system, user
@@ -174,3 +175,22 @@ def test_5_7_the_checkpoint_has_the_rows_of_its_key_and_the_state_of_more():
     burst(one, chat(system(), user(3)))
     burst(one, chat(system(), user(2, 30)), chat(system(), user(6, 40)))
     assert 10 not in offsets(one) and offsets(one)[24] == 34
+
+
+@pytest.mark.parametrize(("mask", "fine"), [
+    ([[1, 0, 0], [1, 1, 0], [1, 1, 1]], True), ([[0, 0, 0], [0, 1, 1]], True), ([[1, 0, 1], [1, 1, 1]], False),
+    ([[0, 1, 1], [1, 1, 0]], False),
+])
+def test_a_mask_that_no_range_can_say_is_a_fault(mask, fine):
+    store = BatchStore.__new__(BatchStore)
+    store.seen = {}
+    own = np.array(mask, bool)
+    if not fine:
+        with pytest.raises(Crash, match="gap"):
+            store._masked("base", 0, own)
+        return
+    seen = store._masked("base", 0, own).visible(0)
+    assert [list(range(*pair)) for pair in zip(seen.lo, seen.hi, strict=True)] == [
+        np.flatnonzero(row[own.any(axis=0)]).tolist() for row in own
+    ]
+

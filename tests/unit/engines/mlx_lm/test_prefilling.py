@@ -36,6 +36,7 @@ def test_groups_are_prefilled_while_there_is_room_for_a_whole_one():
     one.iterate()
     assert [row.n_gen for row in one.slots] == [1, 1, 1, 1, 0]
     one.iterate()
+    assert one.widest == 4
     assert [row.n_gen for row in one.slots] == [1, 2, 2, 2, 0]         # three places are free only now
     one.iterate()
     assert [row.n_gen for row in one.slots] == [1, 2, 3, 3, 1]
