@@ -17,17 +17,17 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     from cachesim.engines.base import RULES
-    from cachesim.engines.registry import profiles
+    from cachesim.engines.registry import profile_fields, profiles
     from cachesim.reports.rules_report import rule_data, rule_report
 
-    known = profiles()
+    used = {profile: list(profile_fields(profile).values()) for profile in profiles()}
     names = [name for name in RULES if args.rule in (name, name.split(".")[0])]
     if not names:
         families = {name.split(".")[0] for name in RULES}
         hint = nearest(args.rule, [*sorted(families), *RULES]) or "see cachesim profiles show"
         raise BadInput(f"unknown rule {args.rule!r}", hint=hint)
     found = [
-        rule_data(name, RULES[name], [p for p, rules in known.items() if RULES[name] in vars(rules).values()])
+        rule_data(name, RULES[name], [profile for profile, values in used.items() if RULES[name] in values])
         for name in names
     ]
     if args.json:

@@ -12,6 +12,8 @@ from cachesim.reports.console import say_json, show
 
 NAMES = {"list": 0, "show": 1, "diff": 2}
 """How many profiles each action takes."""
+ABOUT = ("name", "build", "source", "inferred", "ended")
+"""Fields that describe a profile and decide nothing."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -35,9 +37,11 @@ def run(args: Namespace) -> int:
     return exits.HOLDS
 
 
-def _rules(rules: Any) -> dict[str, Any]:
+def _rules(profile: str) -> dict[str, Any]:
     """The rules and numbers of a profile by field, rules by their ids."""
-    return {name: getattr(value, "rule", _plain(value)) for name, value in vars(rules).items()}
+    from cachesim.engines.registry import profile_fields
+
+    return {name: getattr(value, "rule", _plain(value)) for name, value in profile_fields(profile).items()}
 
 
 def _plain(value: Any) -> Any:
@@ -56,24 +60,28 @@ def _list(known: Mapping[str, Any], args: Namespace) -> None:
 
 
 def _show(known: Mapping[str, Any], args: Namespace) -> None:
+    from cachesim.engines.registry import profile_fields
     from cachesim.reports.rules_report import rule_data, rule_report
 
     rules = known[args.names[0]]
     if args.json:
-        say_json(_rules(rules))
+        say_json(_rules(rules.name))
         return
     show(f"{rules.name}  {rules.build}  {rules.source}\n")
-    for name, value in vars(rules).items():
+    for name, value in profile_fields(rules.name).items():
         if hasattr(value, "rule"):
             mark = "   (inferred: nobody saw it run)" if name in rules.inferred else ""
             show(f"\n-- {name}{mark}", rule_report(rule_data(value.rule, value, [])))
 
 
 def _diff(known: Mapping[str, Any], args: Namespace) -> None:
+    from cachesim.engines.registry import engine_of
     from cachesim.reports.rules_report import differences_report
 
-    a, b = (_rules(known[name]) for name in args.names)
-    rows = [(k, a[k], b[k]) for k in a if a[k] != b[k] and k not in ("name", "build", "source", "inferred")]
+    if engine_of(args.names[0]) is not engine_of(args.names[1]):
+        raise BadInput("profiles diff compares two profiles of one engine")
+    a, b = (_rules(name) for name in args.names)
+    rows = [(k, a[k], b[k]) for k in a if a[k] != b[k] and k not in ABOUT]
     if args.json:
         say_json({"a": args.names[0], "b": args.names[1], "fields": [{"field": k, "a": x, "b": y} for k, x, y in rows]})
     else:

@@ -9,15 +9,14 @@ from cachesim.engines.llama_cpp.inspect import agrees, checkpoints, held, kept, 
 from cachesim.engines.llama_cpp.memory.kinds import model_kind
 from cachesim.engines.llama_cpp.options import options
 from cachesim.engines.llama_cpp.points import points
-from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, PROFILES, Rules, changes, mixed
+from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, PROFILES, Rules, changes, mixed, table_fields
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.events import Log
 from cachesim.model import make_model
 
 __all__ = [
     "BESIDE", "COMMITS", "LINE", "PROFILES", "agrees", "changes", "checkpoints", "held", "kept", "live", "mixed",
-    "over", "points",
-    "start",
+    "over", "points", "start", "table_fields",
 ]
 
 

@@ -16,6 +16,11 @@ def rule_fields(rules: Any) -> dict[str, Any]:
     return {f.name: getattr(rules, f.name) for f in fields(rules) if callable(getattr(rules, f.name))}
 
 
+def table_fields(rules: Any) -> dict[str, Any]:
+    """All fields of a profile by name, in their order: rules, numbers, and what says which version it is."""
+    return {f.name: getattr(rules, f.name) for f in fields(rules)}
+
+
 def differences(a: Any, b: Any) -> list[tuple[str, Any, Any]]:
     """Fields in which two profiles differ, names and sources aside."""
     skip = {"name", "build", "source", "ended", "inferred", "unset"}

@@ -21,7 +21,16 @@ from cachesim.engines.llama_cpp.profiles.history import (
     SWA_FIRST,
     TWO_ENDS,
 )
-from cachesim.engines.llama_cpp.profiles.table import Change, Rule, Rules, changes, differences, mixed, rule_fields
+from cachesim.engines.llama_cpp.profiles.table import (
+    Change,
+    Rule,
+    Rules,
+    changes,
+    differences,
+    mixed,
+    rule_fields,
+    table_fields,
+)
 
 PROFILES: dict[str, Rules] = {
     rules.name: rules
@@ -63,4 +72,5 @@ __all__ = [
     "differences",
     "mixed",
     "rule_fields",
+    "table_fields",
 ]

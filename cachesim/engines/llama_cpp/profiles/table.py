@@ -10,7 +10,7 @@ from typing import Any, Callable, Mapping
 
 from cachesim.engines.base import Decision
 from cachesim.engines.llama_cpp.memory.state import HOST_HEADER
-from cachesim.engines.shared.tables import SAID, Change, changes, differences, mixed, rule_fields
+from cachesim.engines.shared.tables import SAID, Change, changes, differences, mixed, rule_fields, table_fields
 
 Rule = Callable[..., Decision]
 
@@ -87,4 +87,4 @@ class Rules:
     inferred: tuple[str, ...] = ()
 
 
-__all__ = ["SAID", "Change", "Rule", "Rules", "changes", "differences", "mixed", "rule_fields"]
+__all__ = ["SAID", "Change", "Rule", "Rules", "changes", "differences", "mixed", "rule_fields", "table_fields"]

@@ -15,7 +15,7 @@ from cachesim.engines.mlx_lm.profiles.older import (
     PR1006C,
     V911,
 )
-from cachesim.engines.mlx_lm.profiles.table import Rules, changes, mixed
+from cachesim.engines.mlx_lm.profiles.table import Rules, changes, mixed, table_fields
 
 PROFILES: dict[str, Rules] = {
     rules.name: rules
@@ -36,4 +36,4 @@ BESIDE = {
 COMMITS: dict[str, str] = {}
 """There are no recordings of this engine's server."""
 
-__all__ = ["BESIDE", "COMMITS", "LINE", "PROFILES", "Rules", "changes", "mixed"]
+__all__ = ["BESIDE", "COMMITS", "LINE", "PROFILES", "Rules", "changes", "mixed", "table_fields"]

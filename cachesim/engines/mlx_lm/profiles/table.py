@@ -54,6 +54,13 @@ class Rules:
     ended: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
+def table_fields(rules: Rules) -> dict[str, Any]:
+    """All fields of a profile by name; those of an inner table are written ``lru.victim``."""
+    outer = tables.table_fields(rules)
+    inner = {f"{name}.{field}": value for name in TABLES for field, value in tables.table_fields(outer[name]).items()}
+    return {name: value for name, value in outer.items() if name not in TABLES} | inner
+
+
 def changes(old: Rules, new: Rules) -> list[Change]:
     """What was changed between two versions; fields of an inner table are written ``lru.victim``."""
     found = [one for one in tables.changes(old, new) if one.field not in TABLES]
