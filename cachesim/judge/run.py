@@ -57,25 +57,27 @@ class Run:
 def run_judged(
     scenario: Scenario, profile: str, mode: str = "exact", judge: Judge | None = None, table: Any | None = None
 ) -> Run:
-    """Run a scenario under a profile (or a ``table`` of rules) and judge every request. ``judge`` may be shared between
-    runs of one model. Where the server reads a number that nobody wrote, the scenario runs once for every value that
-    matters. Raises BadInput."""
+    """Run a scenario under a profile and judge every request. Where the server reads a number that nobody wrote, the
+    scenario runs once for every value that matters.
+
+    ``table`` replaces the profile's rules by others of the same engine; the run then bears the table's name, and the
+    file's expectations apply only where it is the shipped profile of that name. ``judge`` may be shared between runs of
+    one model. Raises BadInput."""
+    kit = engine_of(profile)
+    rules = table or kit.profiles[profile]
+    name = rules.name if kit.profiles.get(rules.name) in (None, rules) else f"{rules.name} (changed)"
+
     def case(values: Values) -> Run:
-        rules = table or engine_of(profile).profiles[profile]
-        return _run(scenario, profile, mode, judge, replace(rules, unset=values) if values else rules)
+        run, watch = Run(scenario, name, mode), Watch(scenario, judge)
+        run.log = play(scenario, profile, mode, watch, replace(rules, unset=values) if values else rules)
+        run.requests = [watch.found[number] for number in range(len(scenario.steps))]
+        return run
 
     run, *others = cases = every_case(case)
-    expected = scenario.expect.get(profile)
+    expected = scenario.expect.get(name)
     run.unsettled = settle(cases)
     if expected is not None:
         run.wrong = compare_expected(expected, run.requests, run.broken, run.unsettled)
         for other in others:
             run.wrong += [one for one in compare_numbers(expected, other.requests) if one not in run.wrong]
-    return run
-
-
-def _run(scenario: Scenario, profile: str, mode: str, judge: Judge | None, table: Any) -> Run:
-    run, watch = Run(scenario, profile, mode), Watch(scenario, judge)
-    run.log = play(scenario, profile, mode, watch, table)
-    run.requests = [watch.found[number] for number in range(len(scenario.steps))]
     return run

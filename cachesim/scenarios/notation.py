@@ -14,7 +14,7 @@ from typing import Iterator, Mapping
 
 from cachesim.errors import BadInput
 from cachesim.scenarios.braces import action_of, flagged, requests_of
-from cachesim.scenarios.options import check_model, filled
+from cachesim.scenarios.options import check_engine, check_model, check_profile, filled
 from cachesim.scenarios.schema import DEFAULT_PROFILE, ROLES, Option, Scenario
 from cachesim.scenarios.steps import Asked, check_asked, make_steps
 from cachesim.scenarios.words import Piece, check_word, parse_pieces
@@ -32,8 +32,12 @@ def from_line(
     profiles: tuple[str, ...] = (DEFAULT_PROFILE,),
     server: Mapping[str, Option] | None = None,
 ) -> Scenario:
-    """The scenario that a line stands for. Raises BadInput naming the request (from 0) that is wrong."""
+    """The scenario that a line stands for. ``profiles`` are of one engine, of any version. Raises BadInput naming the
+    request (from 0) that is wrong."""
     engine = profiles[0].partition("@")[0]
+    check_engine(engine)
+    for name in profiles:
+        check_profile(name, engine, None)
     asked, words = _parse(line, engine)
     check_model(model)
     return Scenario(

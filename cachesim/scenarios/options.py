@@ -15,9 +15,7 @@ from cachesim.scenarios.schema import (
     MLX_MODELS,
     MODELS,
     OPEN,
-    OPTIONS,
     OPTIONS_OF,
-    SPEC_TYPES,
     SPEC_TYPES_OF,
     Option,
 )
@@ -26,13 +24,15 @@ HIGHEST = 2**31 - 1                        # the server keeps these options in 3
 
 
 def filled(given: Mapping[str, Option], engine: str = "llama_cpp") -> dict[str, Option]:
-    """All options of an engine: those given, the defaults for the rest."""
-    return {**OPTIONS_OF.get(engine, OPTIONS), **given}
+    """All options of an engine: those given, the defaults for the rest. Raises BadInput for an unknown engine."""
+    check_engine(engine)
+    return {**OPTIONS_OF[engine], **given}
 
 
 def check_option(name: str, value: object, engine: str = "llama_cpp") -> Option:
     """The value if the engine's server option ``name`` accepts it. Raises BadInput otherwise."""
-    known = OPTIONS_OF.get(engine, OPTIONS)
+    check_engine(engine)
+    known = OPTIONS_OF[engine]
     if name not in known:
         raise BadInput(f"unknown server option {name!r}", hint=nearest(name, known))
     default = known[name]
@@ -43,7 +43,7 @@ def check_option(name: str, value: object, engine: str = "llama_cpp") -> Option:
     if isinstance(default, float):
         return _share(name, value)
     if isinstance(default, str):
-        return _text(name, value, SPEC_TYPES_OF.get(engine, SPEC_TYPES))
+        return _text(name, value, SPEC_TYPES_OF.get(engine, ()))
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadInput(f"{name} must be an integer, not {value!r}")
     low = LOWEST.get(name, 0)
@@ -117,4 +117,4 @@ def check_profile(profile: str, engine: str, known: AbstractSet[str] | None) -> 
 def check_engine(engine: str) -> None:
     """Raise BadInput unless ``engine`` is one that scenarios can be written for."""
     if engine not in ENGINES:
-        raise BadInput(f"unknown engine {engine!r}", hint=nearest(engine, ENGINES))
+        raise BadInput(f"unknown engine {engine!r}", hint=nearest(engine, ENGINES) or ", ".join(ENGINES))

@@ -19,8 +19,8 @@ from cachesim.events import Log
 from cachesim.scenarios.schema import Action, Scenario, Step
 
 DEAD = "before this step"
-STUCK = 10_000         # rounds without an event after which a server is taken for one that waits for ever
 """The error of whoever asks a server whose process has ended."""
+STUCK = 10_000         # rounds without an event after which a server is taken for one that waits for ever
 
 
 class Watcher(Protocol):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cachesim.engines.base import Request
+from cachesim.engines.registry import engine_of
 from cachesim.events import Decided
 from cachesim.judge.expect import Mismatch, compare_expected
 from cachesim.judge.run import run_judged
@@ -138,3 +139,15 @@ def test_every_draft_is_made_in_its_place(model, spec, drafts):
     assert answer.draft_n == sum(drafted for drafted, _ in drafts)
     assert answer.draft_n_accepted == sum(accepted for _, accepted in drafts)
     assert run.verdict.holds is True and len(answer.tokens) == 30
+
+
+def test_a_run_bears_the_name_of_the_rules_that_it_followed():
+    """Rules of one's own are not the shipped profile, whose expectations they need not meet."""
+    head = engine_of(HEAD).profiles[HEAD]
+    made = replace(from_line("S4"), expect={HEAD: Expect(cache_n=((3,),))})
+    named = run_judged(made, HEAD, "provenance", table=replace(head, name="llama_cpp@mine", min_step=2))
+    unnamed = run_judged(made, HEAD, "provenance", table=replace(head, min_step=2))
+    shipped = [run_judged(made, HEAD, "provenance", table=table) for table in (None, head)]
+    assert (named.profile, unnamed.profile) == ("llama_cpp@mine", f"{HEAD} (changed)")
+    assert [run.profile for run in shipped] == [HEAD, HEAD]
+    assert [len(run.wrong) for run in (named, unnamed, *shipped)] == [0, 0, 1, 1]

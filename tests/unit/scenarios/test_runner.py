@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -150,3 +153,9 @@ def test_a_server_that_waits_for_ever_is_a_fault_and_no_endless_run(monkeypatch)
 
     with pytest.raises(Crash, match="nothing has happened for 50 rounds, and 1 requests wait"):
         play(scenario("S20"), HEAD, "none", Deaf())
+
+
+def test_a_constants_docstring_stands_below_it():
+    body = ast.parse(Path(runner.__file__).read_text(encoding="utf-8")).body
+    told = {node.targets[0].id: ast.unparse(below) for node, below in pairwise(body) if isinstance(node, ast.Assign)}
+    assert "server whose process has ended" in told["DEAD"] and "process" not in told["STUCK"]
