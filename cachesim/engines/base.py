@@ -7,7 +7,11 @@ looked up by ``cachesim explain ID``.
 
 from __future__ import annotations
 
+import ast
+import inspect
+import sys
 from dataclasses import dataclass, field
+from textwrap import dedent
 from typing import Any, Callable, Mapping, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -33,13 +37,13 @@ class Decision(NamedTuple):
 def rule(rule_id: str) -> Callable[[F], F]:
     """Register a pure function as the rule ``rule_id``; ``fn.rule`` holds the id afterwards.
 
-    Raises Crash if the id is taken or the function names no source.
+    Raises Crash if the id is taken or the function names no source. ``python -OO`` has no docstrings to look at.
     """
 
     def register(fn: F) -> F:
         if rule_id in RULES:
             raise Crash(f"rule id {rule_id} is used twice")
-        if "Source:" not in (fn.__doc__ or ""):
+        if sys.flags.optimize < 2 and "Source:" not in (fn.__doc__ or ""):
             raise Crash(f"rule {rule_id} names no source")
         RULES[rule_id] = fn
         fn.rule = rule_id  # type: ignore[attr-defined]
@@ -54,6 +58,17 @@ def rule_id(rule: Callable[..., Any]) -> str:
     if not isinstance(found, str):
         raise Crash(f"{rule!r} is not a rule")
     return found
+
+
+def rule_text(rule: Callable[..., Any]) -> str:
+    """The docstring of a rule. ``python -OO`` strips it, so it is read from the source file there; "" = there is none."""
+    if sys.flags.optimize < 2:
+        return rule.__doc__ or ""
+    try:
+        [function] = ast.parse(dedent(inspect.getsource(rule))).body
+    except OSError:                     # installed without source files
+        return ""
+    return ast.get_docstring(function, clean=False) or "" if isinstance(function, ast.FunctionDef) else ""
 
 
 AS_MANY_AS_ALLOWED = -1      # a draft as long as the server's limits admit

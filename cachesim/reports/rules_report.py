@@ -10,10 +10,12 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from cachesim.engines.base import rule_text
+
 
 def rule_data(rule_id: str, rule: Callable[..., Any], users: list[str]) -> dict[str, Any]:
     """A rule: its words, its source in the real engine, its code, the profiles that use it."""
-    words, _, source = inspect.cleandoc(rule.__doc__ or "").partition("Source:")
+    words, _, source = inspect.cleandoc(rule_text(rule)).partition("Source:")
     return {
         "rule": rule_id,
         "decides": " ".join(words.split()),

@@ -10,6 +10,8 @@ import re
 from dataclasses import fields, replace
 from typing import Any, Collection, Mapping, NamedTuple
 
+from cachesim.engines.base import rule_text
+
 
 def rule_fields(rules: Any) -> dict[str, Any]:
     """The profile's rules by field, in the order in which a request meets them."""
@@ -65,7 +67,7 @@ def changed_by(ended: Mapping[str, str], name: str, a: Any, b: Any) -> str:
         (b, r"[\w-]+/(?:(?:ik_)?llama.cpp|mlx-lm)(#\d+)"), (a, r"\b(?:to|before|until) (#\d+)"), (b, r"since (#\d+)"),
     )
     for rule, pattern in asked:
-        found = re.search(pattern, (rule.__doc__ or "").partition("Source:")[2])
+        found = re.search(pattern, rule_text(rule).partition("Source:")[2])
         if found:
             return found[1]
     return ""

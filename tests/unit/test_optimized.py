@@ -1,0 +1,48 @@
+"""Does every command print the same under ``python -OO``, which strips docstrings and assertions?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from cachesim.cli import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[2]
+SEED = "scenarios/llama_cpp/seed-24143-dense.toml"
+SMOKE = {
+    "run": [SEED, "-p", "llama_cpp@head"],
+    "try": ["S40.A60/S.B5", "-p", "ik_llama@main"],
+    "why": [SEED, "3", "-p", "llama_cpp@head"],
+    "diff": [SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"],
+    "explain": ["ML-LRU-HAND.copy"],
+    "profiles": ["show", "mlx_lm@0.32.2"],
+    "bisect": ["P100/P", "-p", "ik_llama@main"],
+    "fuzz": ["-p", "ik_llama@1889-base", "--model", "GA", "--property", "warm-equals-cold", "--examples", "5"],
+    "replay": ["tests/data/llama_cpp/mamba2-bug-stale-ckpt-pos0.json", "--mode", "provenance"],
+}
+"""A small call of every command; ``bisect`` and ``explain`` read docstrings."""
+
+ALL = f"""
+from cachesim.cli import main
+for command, rest in {SMOKE!r}.items():
+    print(command, main([command, *rest]), flush=True)
+"""
+
+
+def printed(*flags):
+    """What all commands print, in one process with these flags of the interpreter."""
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", ALL], capture_output=True, text=True, cwd=ROOT, check=False, timeout=600
+    )
+    return done.stdout + done.stderr
+
+
+def test_stripped_docstrings_change_nothing():
+    plain = printed()
+    assert "bisect 0\n" in plain and "#2105" in plain and "A hit copies" in plain and "Traceback" not in plain
+    assert printed("-OO") == plain
+
+
+def test_every_command_is_tried():
+    assert SMOKE.keys() == COMMANDS.keys()
