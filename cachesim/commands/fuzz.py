@@ -56,7 +56,9 @@ def run(args: Namespace) -> int:
             groups = list(campaign.failures)
             for group in progress(groups, len(groups), "shrinking"):
                 failure = campaign.failures[group]
-                campaign.failures[group] = shrunk(failure, args.profile, models, mode=args.mode)
+                campaign.failures[group] = shrunk(
+                    failure, args.profile, models, mode=args.mode, properties=properties
+                )
     except KeyboardInterrupt:
         cut = True
         complain("interrupted: what was found so far")

@@ -61,7 +61,7 @@ def rule_id(rule: Callable[..., Any]) -> str:
 
 
 def rule_text(rule: Callable[..., Any]) -> str:
-    """The docstring of a rule. ``python -OO`` strips it, so it is read from the source file there; "" = there is none."""
+    """The docstring of a rule. ``python -OO`` strips it: there it is read from the source file ("" = none)."""
     if sys.flags.optimize < 2:
         return rule.__doc__ or ""
     try:

@@ -6,9 +6,11 @@ A seed and a number of examples give the same findings in any number of processe
 from __future__ import annotations
 
 import gc
+import traceback
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Sequence
 
 from cachesim.errors import BadInput
@@ -20,6 +22,7 @@ from cachesim.fuzz.shrink import shrink
 from cachesim.judge.judge import Judge
 from cachesim.judge.run import run_judged
 
+PACKAGE = Path(__file__).resolve().parents[1]
 BLOCK = 50             # conversations that a process works on before it reports
 SPREAD = 1 << 32       # conversation i of seed s is the integer s * SPREAD + i
 
@@ -129,8 +132,23 @@ def work(job: Job) -> Block:
         except BadInput:
             refused += 1
         except Exception as error:      # one conversation that the simulator fails at does not end a campaign
-            found.append((number, Finding("simulator", 0, type(error).__name__, str(error))))
+            found.append((number, crashed(error)))
     return Block(found, job.stop - job.first, refused)
+
+
+def crashed(error: Exception) -> Finding:
+    """The finding that the simulator itself failed; ``causes`` is the traceback. Its group is the exception and the
+    function of ours that it comes from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(PACKAGE)] or frames
+    place = f" in {ours[-1].name}" if ours else ""
+    told = [f"{_short(frame.filename)}:{frame.lineno} in {frame.name}: {frame.line}" for frame in frames]
+    return Finding("simulator", 0, f"{type(error).__name__}{place}", str(error) or type(error).__name__, tuple(told))
+
+
+def _short(file: str) -> str:
+    path = Path(file)
+    return str(path.relative_to(PACKAGE.parent)) if path.is_relative_to(PACKAGE) else path.name
 
 
 def blocks(
@@ -152,21 +170,28 @@ def run(todo: Sequence[Job], jobs: int) -> Iterator[Block]:
 
 
 def shrunk(
-    failure: Failure, profile: str, models: Sequence[str], examples: int = 1500, mode: str = "provenance"
+    failure: Failure, profile: str, models: Sequence[str], examples: int = 1500, mode: str = "provenance",
+    properties: Sequence[str] = tuple(PROPERTIES),
 ) -> Failure:
-    """The failure with the smallest case of its group."""
+    """The failure with the smallest case of its group. ``properties``: those that were looked at when it was found."""
     engine = profile.partition("@")[0]
     judges: dict[str, Judge] = {}
     group = failure.finding.group
+    wanted = (group[0],) if group[0] in ALL else tuple(properties)
 
-    def fails(case: Case) -> bool:
+    def found(case: Case) -> list[Finding]:
         try:
-            return any(one.group == group for one in findings(case, profile, (group[0],), judges, mode=mode))
-        except Exception:               # a case that cannot be played, or that the simulator fails at
-            return False
+            every = findings(case, profile, wanted, judges, mode=mode)
+        except BadInput:                # a case that cannot be played
+            every = []
+        except Exception as error:
+            every = [crashed(error)]
+        return [one for one in every if one.group == group]
 
-    small = shrink(draw_case(failure.first, engine, tuple(models)), fails, examples)
-    again = [] if group[0] not in ALL else [
-        one for one in findings(small, profile, (group[0],), judges, mode=mode) if one.group == group
-    ]
+    try:
+        drawn = draw_case(failure.first, engine, tuple(models))
+    except Exception:                   # what failed is the drawing itself: there is no case
+        return failure
+    small = shrink(drawn, lambda case: bool(found(case)), examples)
+    again = found(small)
     return Failure(failure.first, again[0] if again else failure.finding, failure.times, small)

@@ -7,13 +7,16 @@ from unittest.mock import patch
 
 import pytest
 
+from cachesim.engines.llama_cpp.server import Server
 from cachesim.fuzz import campaign
 from cachesim.fuzz.campaign import ALL, SPREAD, Block, Campaign, Failure, blocks, findings, run, shrunk, work
+from cachesim.fuzz.case import longest
 from cachesim.fuzz.properties import PROPERTIES, Finding
 from tests.unit.fuzz.test_case import made
 
 NAMES = tuple(PROPERTIES)
 PROFILE = "mlx_lm@0.32.2"
+SUBMIT = Server.submit
 
 
 def found(profile, jobs, stop, start=0):
@@ -62,9 +65,37 @@ def test_a_crash_of_the_simulator_is_a_finding():
     with patch.object(campaign, "findings", side_effect=ZeroDivisionError("oops")):
         block = work(job)
     assert [(number, one.name, one.rule, one.text) for number, one in block.found] == [
-        (i, "simulator", "ZeroDivisionError", "oops") for i in range(3)
+        (i, "simulator", "ZeroDivisionError in work", "oops") for i in range(3)
     ]
     assert shrunk(Failure(0, block.found[0][1]), PROFILE, (), 50).finding == block.found[0][1]
+
+
+def planted(server, request):
+    """A fault of the simulator: a later request of seven tokens or more."""
+    if server.log.marks and len(request.prompt) >= 7:
+        raise IndexError("list index out of range")
+    return SUBMIT(server, request)
+
+
+def test_a_crash_of_the_simulator_is_made_small_and_keeps_its_traceback():
+    with patch.object(Server, "submit", planted):
+        out = Campaign("llama_cpp@head")
+        out.take(work(blocks("llama_cpp@head", ("survives",), (), 0, 4)[0]))
+        [(group, failure)] = out.failures.items()
+        small = shrunk(failure, "llama_cpp@head", (), 300, properties=("survives",))
+    assert group == small.finding.group == ("simulator", "IndexError in send")
+    assert (len(small.small.asked), longest(small.small)) == (2, 7)
+    assert small.finding.text == "list index out of range"
+    assert any("scenarios/runner.py" in line and "submit" in line for line in small.finding.causes)
+    assert small.finding.causes[-1].startswith("test_campaign.py")
+
+
+def test_a_conversation_that_cannot_even_be_drawn_stays_a_finding():
+    failure = Failure(0, Finding("simulator", 0, "KeyError in draw_case", "'x'"))
+    with patch.object(campaign, "draw_case", side_effect=KeyError("x")):
+        [(_, found)] = work(blocks(PROFILE, NAMES, (), 0, 1)[0]).found
+        assert (found.name, found.text) == ("simulator", "'x'")
+        assert shrunk(failure, PROFILE, (), 50) == failure
 
 
 def test_shrinking_keeps_the_group():
