@@ -9,6 +9,7 @@ from cachesim.engines.chat import TEMPLATES
 from cachesim.errors import BadInput, nearest
 from cachesim.model.spec import parse
 from cachesim.scenarios.schema import (
+    ARCHITECTURES,
     ENGINES,
     IK_MODELS,
     LOWEST,
@@ -97,11 +98,13 @@ def _literal(text: str) -> object:
 
 
 def check_model(model: str) -> None:
-    """Raise BadInput unless ``model`` is the name of a recorded model or a notation of layers."""
+    """Raise BadInput unless ``model`` is the name of a recorded model or a notation of layers, perhaps behind an
+    architecture."""
     if model in (*MODELS, *IK_MODELS, *MLX_MODELS):
         return
+    arch, _, layers = model.partition("-")
     try:
-        parse(model)
+        parse(layers if arch in ARCHITECTURES else model)
     except BadInput as bad:
         raise BadInput(bad.cause, hint=nearest(model, MODELS) or bad.hint) from None
 

@@ -21,6 +21,8 @@ IK_MODELS = ("qwen35d64", "qwen35d64mtp", "deepseek4")
 """Models that only ik_llama.cpp was recorded or described with."""
 MLX_MODELS = ("qwen3_next", "falcon_h1")
 """Models that only mlx-lm was described with."""
+ARCHITECTURES = ("qwen35",)
+"""May precede the layers in llama.cpp: ``qwen35-GGGA``."""
 
 WITH_TEXT = ("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp")
 """Models whose tokens have a text that an engine looks at."""

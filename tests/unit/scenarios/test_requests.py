@@ -7,15 +7,15 @@ from dataclasses import fields, replace
 import pytest
 
 from cachesim.engines.base import Draft
-from cachesim.engines.llama_cpp.memory.kinds import RECORDED
+from cachesim.engines.llama_cpp.memory.kinds import MROPE, RECORDED
 from cachesim.engines.llama_cpp.options import SPEC_TYPES as ENGINE_SPEC_TYPES
 from cachesim.engines.llama_cpp.options import Options
 from cachesim.errors import BadInput
 from cachesim.scenarios.load import load
 from cachesim.scenarios.notation import from_line
-from cachesim.scenarios.options import parse_settings
+from cachesim.scenarios.options import check_model, parse_settings
 from cachesim.scenarios.runner import placed
-from cachesim.scenarios.schema import MODELS, OPTIONS, SPEC_TYPES, Action, Expect
+from cachesim.scenarios.schema import ARCHITECTURES, MODELS, OPTIONS, SPEC_TYPES, Action, Expect
 
 FULL = """\
 id = "full"
@@ -163,9 +163,15 @@ def test_strings_on_the_command_line():
         parse_settings(["spec_type=draft-mpt"])
 
 
+def test_an_architecture_may_precede_the_layers():
+    check_model("qwen35-GGGA")
+    with pytest.raises(BadInput, match="'qwen36-GGGA'"):
+        check_model("qwen36-GGGA")
+
+
 def test_names_are_those_of_the_engine():
     assert set(OPTIONS) == {field.name for field in fields(Options)}
-    assert (SPEC_TYPES, set(MODELS)) == (ENGINE_SPEC_TYPES, set(RECORDED))
+    assert (SPEC_TYPES, set(MODELS), ARCHITECTURES) == (ENGINE_SPEC_TYPES, set(RECORDED), MROPE)
 
 
 class Server:

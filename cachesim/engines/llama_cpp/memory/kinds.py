@@ -93,6 +93,10 @@ RECORDED = {
 """The recorded tiny models: notation, and whether their positions are 2-D."""
 
 
+MROPE = ("qwen35",)
+"""Architectures with 2-D positions: ``qwen35-GGGA`` is the model of these layers that has them."""
+
+
 def draft_kind(kind: ModelKind, spec_type: str, draft_model: str) -> ModelKind | None:
     """The model of the draft context, None where there is none: a plain attention layer for an MTP head, or the draft
     model that was named. Its K/V rows are F16."""
@@ -104,12 +108,14 @@ def draft_kind(kind: ModelKind, spec_type: str, draft_model: str) -> ModelKind |
 
 
 def model_kind(name: str) -> ModelKind:
-    """The model of a recorded name, or of a notation. Raises BadInput."""
+    """The model of a recorded name, or of a notation, perhaps behind an architecture. Raises BadInput."""
     if name in RECORDED:
         notation, mrope = RECORDED[name]
         return ModelKind(name, parse(notation), mrope)
+    arch, dash, layers = name.partition("-")
+    mrope = bool(dash) and arch in MROPE
     try:
-        return ModelKind(name, parse(name))
+        return ModelKind(name, parse(layers if mrope else name), mrope)
     except BadInput as error:
         hint = nearest(name, RECORDED)
         raise BadInput(error.cause, hint=hint or error.hint) from None

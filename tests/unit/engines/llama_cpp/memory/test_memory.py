@@ -29,6 +29,17 @@ def test_the_recorded_models_have_their_classes(name, kind):
     assert model_kind(name).kind == kind
 
 
+@pytest.mark.parametrize("name, mrope", [("GGGA", False), ("qwen35-GGGA", True), ("qwen35-GGGA+M", True)])
+def test_an_architecture_before_the_layers_has_its_positions(name, mrope):
+    kind = model_kind(name)
+    assert (kind.name, kind.mrope, kind.spec) == (name, mrope, model_kind(name.removeprefix("qwen35-")).spec)
+
+
+def test_an_unknown_architecture_is_no_notation():
+    with pytest.raises(BadInput, match="column 1 is no layer"):
+        model_kind("qwen36-GGGA")
+
+
 def test_an_unknown_model_names_the_nearest():
     with pytest.raises(BadInput, match="gemma3"):
         model_kind("gema3")

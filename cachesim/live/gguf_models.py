@@ -1,0 +1,158 @@
+"""Which GGUF is a model of our notation? Writes tiny random-weight models that a real server loads.
+
+    python -m cachesim.live.gguf_models 'W8 A' tiny-W8A.gguf
+
+Sizes of K/V rows and of recurrent states are those that the engines' memories declare for the notation, so that byte
+limits evict the same. The package ``gguf`` (extra of that name) is imported when a file is written, and not before.
+Source: llama.cpp src/models/*.cpp load_arch_hparams and load_arch_tensors, src/llama-model.cpp create_memory (b11549).
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Iterator, NamedTuple
+
+from cachesim.engines.llama_cpp.memory.kinds import MROPE, model_kind
+from cachesim.errors import BadInput
+from cachesim.live import gguf_tensors as t
+from cachesim.live.gguf_keys import sizes, special, vocabulary
+from cachesim.model import Layer, Spec
+
+ARCHITECTURES = (
+    ("llama", "A", "A"),
+    ("gemma3", "W", "WA"),
+    ("mamba2", "S", "S"),
+    ("granitehybrid", "SA", "SA"),
+    ("qwen3next", "GA", "GA"),
+    ("lfm2", "CA", "CA"),
+    ("lfm2", "CW", "CW"),
+    ("falcon-h1", "H", "H"),
+)
+"""An architecture, the kinds of layers that it must have, and those that it may have."""
+NO_ARCHITECTURE = "no architecture of llama.cpp has the layers '{}': {}"
+
+
+class Model(NamedTuple):
+    """A model as it is written: the architecture, its layers, and the name by which ``model_kind`` knows it."""
+
+    arch: str
+    spec: Spec
+    name: str
+
+    @property
+    def file(self) -> str:
+        """Name of its file, from which a recorded trace's reader finds the model."""
+        return f"tiny-{self.name}.gguf"
+
+
+def find_model(notation: str) -> Model:
+    """The architecture that has these layers. Raises BadInput where none has.
+
+    Gated delta nets come with plain positions (qwen3next), unless an MTP head follows or ``qwen35-`` precedes the
+    layers: then with those of M-RoPE (qwen35), which no context shift can move.
+    """
+    kind = model_kind(notation)
+    arch = _architecture(kind.spec, kind.mrope)
+    layers = kind.spec.notation.replace(" ", "")
+    return Model(arch, kind.spec, f"{arch}-{layers}" if arch in MROPE else layers)
+
+
+def _architecture(spec: Spec, mrope: bool) -> str:
+    kinds = {layer.kind for layer in spec.layers}
+    windows = {layer.window for layer in spec.layers} - {0}
+
+    def refuse(why: str) -> BadInput:
+        return BadInput(NO_ARCHITECTURE.format(spec.notation, why))
+
+    if len(windows) > 1:
+        raise refuse("all windows of a model are of one width")
+    if (spec.mtp or mrope) and kinds != {"G", "A"}:
+        raise refuse("MTP heads and M-RoPE come with G and A only" if spec.mtp else "qwen35 has both G and A")
+    for arch, needs, may in ARCHITECTURES:
+        if set(needs) <= kinds <= set(may):
+            return "qwen35" if spec.mtp or mrope else arch
+    if kinds in ({"C"}, {"G"}):
+        raise refuse(f"those with {min(kinds)} have an attention cache beside it, even if without rows: add an A")
+    raise refuse("H stands alone, windows stand with A or with C alone, and S, C, G stand with A")
+
+
+def write_model(notation: str, path: Path, seed: int = 0) -> str:
+    """Write the model; returns its architecture. The bytes depend on nothing but notation, seed and version of the
+    package gguf. Raises BadInput for a notation that no architecture has, and where gguf is not installed."""
+    model = find_model(notation)
+    gguf = _package()
+    out = gguf.GGUFWriter(path, model.arch)
+    out.add_name(f"tiny-{model.name}")
+    out.add_description("random weights; for tests of cache logic only")
+    out.add_file_type(0)
+    add = {int: out.add_uint32, float: out.add_float32, list: out.add_array}
+    for key, value in {**sizes(model.arch, model.spec), **special(model.arch, model.spec)}.items():
+        add[type(value)](f"{model.arch}.{key}", value)
+    vocabulary(out)
+    for tensor in tensors(model):
+        out.add_tensor(tensor.name, t.values(tensor, seed))
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()
+    return model.arch
+
+
+def _package() -> Any:
+    try:
+        return import_module("gguf")
+    except ImportError:
+        raise BadInput("writing a model needs the package gguf", hint="pip install 'llm-cachesim[gguf]'") from None
+
+
+def tensors(model: Model) -> Iterator[t.Tensor]:
+    """All tensors of a model, in the order of the file."""
+    embedding = 0.125 if model.arch == "gemma3" else 1.0           # gemma3 multiplies it with the root of its width
+    yield from t.outer(embedding, "token_embd_norm.weight" if model.arch == "lfm2" else "output_norm.weight")
+    damping = t.DAMPED if model.spec.mtp else t.Damping()
+    for i, layer in enumerate(model.spec.layers):
+        for tensor in _layer(model.arch, layer, damping.trunk):
+            yield tensor._replace(name=f"blk.{i}.{tensor.name}")
+    if model.spec.mtp:
+        for tensor in (*_norms(model.arch), *t.mtp_head(damping.head)):
+            yield tensor._replace(name=f"blk.{len(model.spec.layers)}.{tensor.name}")
+
+
+def _layer(arch: str, layer: Layer, damping: float) -> Iterator[t.Tensor]:
+    yield from _norms(arch)
+    qwen = arch in ("qwen3next", "qwen35")
+    if layer.kind == "G":
+        yield from t.delta_net(damping, joint=arch == "qwen3next")
+    if layer.kind in "SH":
+        yield from t.ssm()
+    if layer.kind == "C":
+        yield from t.short_convolution()
+    if layer.kind in "AWH":
+        yield from t.attention(damping, gated=qwen, normed=qwen or arch in ("gemma3", "lfm2"))
+    if arch == "qwen3next":
+        yield from t.experts()
+    elif arch != "mamba2":
+        yield from t.feed_forward(damping)
+
+
+def _norms(arch: str) -> Iterator[t.Tensor]:
+    """Norms between the parts of a layer."""
+    for name in {
+        "mamba2": ("attn_norm.weight",),
+        "qwen35": ("attn_norm.weight", "post_attention_norm.weight"),
+        "qwen3next": ("attn_norm.weight", "post_attention_norm.weight"),
+        "gemma3": ("attn_norm.weight", "post_attention_norm.weight", "ffn_norm.weight", "post_ffw_norm.weight"),
+        "falcon-h1": ("attn_norm.weight", "ffn_norm"),
+    }.get(arch, ("attn_norm.weight", "ffn_norm.weight")):
+        yield t.Tensor(name, (t.EMBD,), 0.1, 1.0)
+
+
+if __name__ == "__main__":
+    try:
+        write_model(sys.argv[1], Path(sys.argv[2]))
+    except IndexError:
+        sys.exit("python -m cachesim.live.gguf_models NOTATION FILE")
+    except BadInput as bad:
+        sys.exit(str(bad))

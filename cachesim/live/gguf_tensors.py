@@ -1,0 +1,153 @@
+"""Which tensors does a tiny model have, and which numbers are in them?
+
+Shapes are written as GGUF lists them, the fastest dimension first. Random values are a function of the seed and of the
+tensor's name alone, so that a file has the same bytes on every machine and with every NumPy.
+Source: names and shapes from the GGUFs of the recorded models; qwen3next's from llama.cpp src/models/qwen3next.cpp
+load_arch_tensors (b11549).
+"""
+
+from __future__ import annotations
+
+from hashlib import shake_256
+from typing import Iterator, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cachesim.engines.shared.vocab import PIECES
+
+EMBD, HEADS, KV_HEADS, HEAD, FF, TAPS = 64, 4, 2, 16, 96, 4
+"""Width of the model, heads of queries and of K/V, width of a head, of the feed-forward; taps of a convolution."""
+Q, KV = HEADS * HEAD, KV_HEADS * HEAD
+DELTA_HEADS, DELTA_KEYS = 4, 2                      # of the gated delta net, HEAD wide
+SSM_INNER, SSM_STATE, SSM_HEADS = 128, 32, 8
+EXPERTS, EXPERT_FF = 2, 48                          # every expert is used, so that no rounding decides which
+CONV_TAPS = 3                                       # of the short convolution
+
+
+class Tensor(NamedTuple):
+    """``std`` around ``mean``; ``decay``: no random values, but decay rates up to this one, slow ones first;
+    ``identity``: the unit matrix is added to the first columns."""
+
+    name: str
+    shape: tuple[int, ...]
+    std: float = 0.0
+    mean: float = 0.0
+    decay: float = 0.0
+    identity: bool = False
+
+
+class Damping(NamedTuple):
+    """What the outputs of the trunk's layers, and of the MTP head's, are multiplied with."""
+
+    trunk: float = 1.0
+    head: float = 1.0
+
+
+DAMPED = Damping(0.04, 0.05)
+"""Of a model with an MTP head: both then follow the last token mostly, and agree about half of the time."""
+
+
+def values(tensor: Tensor, seed: int) -> NDArray[np.float32]:
+    """The tensor as NumPy has it, the slowest dimension first; normal values as sums of four uniform ones."""
+    shape = tensor.shape[::-1]
+    n = int(np.prod(shape))
+    if tensor.decay:
+        rates = tensor.decay * 300.0 ** (np.arange(n) / (n - 1) - 1.0)
+        return np.ascontiguousarray(-rates.round(6)[::-1].reshape(shape), np.float32)
+    bits = np.frombuffer(shake_256(f"{seed} {tensor.name}".encode()).digest(8 * n), "<u2")
+    spread = bits.reshape(n, 4).sum(axis=1, dtype=np.int64) - 2 * 65535
+    out = (tensor.mean + tensor.std * spread / 37837.0).reshape(shape)       # 65536 / sqrt(3): their deviation
+    if tensor.identity:
+        out = out + np.eye(shape[0], shape[1])
+    return np.ascontiguousarray(out, np.float32)
+
+
+def outer(embedding: float, norm: str) -> list[Tensor]:
+    """Embedding, last norm and head of the vocabulary."""
+    n_vocab = len(PIECES)
+    return [
+        Tensor("token_embd.weight", (EMBD, n_vocab), embedding),
+        Tensor(norm, (EMBD,), 0.1, 1.0),
+        Tensor("output.weight", (EMBD, n_vocab), 0.375),
+    ]
+
+
+def _norm(name: str, width: int = EMBD, mean: float = 1.0) -> Tensor:
+    return Tensor(name, (width,), 0.1, mean)
+
+
+def attention(damping: float, *, gated: bool = False, normed: bool = False) -> Iterator[Tensor]:
+    """An attention layer. ``gated``: the queries bring an output gate; ``normed``: queries and keys are normed."""
+    yield Tensor("attn_q.weight", (EMBD, Q * (1 + gated)), 0.225)
+    yield Tensor("attn_k.weight", (EMBD, KV), 0.225)
+    yield Tensor("attn_v.weight", (EMBD, KV), 0.125)
+    yield Tensor("attn_output.weight", (Q, EMBD), 0.25 * damping)
+    if normed:
+        yield _norm("attn_q_norm.weight", HEAD, 1.7)
+        yield _norm("attn_k_norm.weight", HEAD, 1.7)
+
+
+def delta_net(damping: float, *, joint: bool) -> Iterator[Tensor]:
+    """A gated delta net. ``joint``: beta and alpha come from one projection."""
+    inner, conv = DELTA_HEADS * HEAD, (2 * DELTA_KEYS + DELTA_HEADS) * HEAD
+    yield Tensor("attn_qkv.weight", (EMBD, conv), 0.15)
+    yield Tensor("attn_gate.weight", (EMBD, inner), 0.15)
+    yield Tensor("ssm_conv1d.weight", (TAPS, conv), 0.6)
+    yield Tensor("ssm_dt.bias", (DELTA_HEADS,), 0.2, -1.0)
+    yield Tensor("ssm_a", (DELTA_HEADS,), decay=0.3)
+    if joint:
+        yield Tensor("ssm_ba.weight", (EMBD, 2 * DELTA_HEADS), 0.125)
+    else:
+        yield Tensor("ssm_beta.weight", (EMBD, DELTA_HEADS), 0.125)
+        yield Tensor("ssm_alpha.weight", (EMBD, DELTA_HEADS), 0.125)
+    yield _norm("ssm_norm.weight", HEAD)
+    yield Tensor("ssm_out.weight", (inner, EMBD), 0.1875 * damping)
+
+
+def ssm() -> Iterator[Tensor]:
+    """A Mamba-2 layer of one group."""
+    conv = SSM_INNER + 2 * SSM_STATE
+    yield Tensor("ssm_in.weight", (EMBD, SSM_INNER + conv + SSM_HEADS), 0.15)
+    yield Tensor("ssm_conv1d.weight", (TAPS, conv), 0.6)
+    yield Tensor("ssm_conv1d.bias", (conv,), 0.05)
+    yield Tensor("ssm_dt.bias", (SSM_HEADS,), 0.2, -1.0)
+    yield Tensor("ssm_a", (1, SSM_HEADS), decay=0.6)
+    yield Tensor("ssm_d", (1, SSM_HEADS), 0.1, 1.0)
+    yield Tensor("ssm_norm.weight", (SSM_INNER, 1), 0.1, 1.0)
+    yield Tensor("ssm_out.weight", (SSM_INNER, EMBD), 0.13)
+
+
+def short_convolution() -> Iterator[Tensor]:
+    """LFM2's short convolution."""
+    yield Tensor("shortconv.conv.weight", (CONV_TAPS, EMBD), 0.6)
+    yield Tensor("shortconv.in_proj.weight", (EMBD, 3 * EMBD), 0.16)
+    yield Tensor("shortconv.out_proj.weight", (EMBD, EMBD), 0.16)
+
+
+def feed_forward(damping: float = 1.0) -> Iterator[Tensor]:
+    """A gated feed-forward."""
+    yield Tensor("ffn_gate.weight", (EMBD, FF), 0.15)
+    yield Tensor("ffn_up.weight", (EMBD, FF), 0.125)
+    yield Tensor("ffn_down.weight", (FF, EMBD), 0.1 * damping)
+
+
+def experts() -> Iterator[Tensor]:
+    """A mixture of experts, with a shared one."""
+    yield Tensor("ffn_gate_inp.weight", (EMBD, EXPERTS), 0.15)
+    yield Tensor("ffn_gate_exps.weight", (EMBD, EXPERT_FF, EXPERTS), 0.15)
+    yield Tensor("ffn_up_exps.weight", (EMBD, EXPERT_FF, EXPERTS), 0.125)
+    yield Tensor("ffn_down_exps.weight", (EXPERT_FF, EMBD, EXPERTS), 0.1)
+    yield Tensor("ffn_gate_inp_shexp.weight", (EMBD,), 0.15)
+    yield Tensor("ffn_gate_shexp.weight", (EMBD, EXPERT_FF), 0.15)
+    yield Tensor("ffn_up_shexp.weight", (EMBD, EXPERT_FF), 0.125)
+    yield Tensor("ffn_down_shexp.weight", (EXPERT_FF, EMBD), 0.1)
+
+
+def mtp_head(damping: float) -> Iterator[Tensor]:
+    """The layer behind the trunk that drafts: one of gated attention, and what joins embedding and hidden state."""
+    yield from attention(damping, gated=True, normed=True)
+    yield from feed_forward(damping)
+    yield Tensor("nextn.eh_proj.weight", (2 * EMBD, EMBD), 0.005, identity=True)
+    yield Tensor("nextn.enorm.weight", (EMBD,), 0.02, 1.0)
+    yield Tensor("nextn.hnorm.weight", (EMBD,), 0.02, 1.0)

@@ -1,0 +1,135 @@
+"""Tiny GGUFs of our notation: which architecture, which sizes, which bytes."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cachesim.engines.llama_cpp.memory.kinds import KV_ROW, RECORDED, STATE_ROW, model_kind
+from cachesim.errors import BadInput
+from cachesim.live import gguf_models, gguf_tensors
+from cachesim.live.gguf_models import find_model, tensors, write_model
+
+ARCHITECTURES = {
+    "A": "llama", "AA": "llama", "AAAA": "llama",
+    "W8 A": "gemma3", "W8 W8": "gemma3", "W32 A W32 A": "gemma3", "W8 A A": "gemma3",
+    "GA": "qwen3next", "GGGA": "qwen3next", "GGGAGGGA": "qwen3next", "AG": "qwen3next",
+    "qwen35-GGGA": "qwen35", "GA+M": "qwen35", "GGGA+M": "qwen35",
+    "S": "mamba2", "SS": "mamba2", "SSASSA": "granitehybrid", "AS": "granitehybrid",
+    "CA": "lfm2", "CCACAC": "lfm2", "C W8": "lfm2", "H": "falcon-h1", "HH": "falcon-h1",
+}  # fmt: skip
+MODELS = Path(__file__).resolve().parents[4] / "shared" / "models"
+needs_gguf = pytest.mark.skipif(find_spec("gguf") is None, reason="the package gguf is not installed (extra gguf)")
+
+
+@pytest.mark.parametrize("notation, arch", ARCHITECTURES.items())
+def test_architecture_of_a_notation(notation, arch):
+    assert find_model(notation).arch == arch
+
+
+@pytest.mark.parametrize("notation", ARCHITECTURES)
+def test_a_file_name_leads_back_to_the_layers(notation):
+    model = find_model(notation)
+    again = model_kind(model.file.removeprefix("tiny-").removesuffix(".gguf"))
+    assert (again.spec, again.mrope) == (model_kind(notation).spec, model.arch == "qwen35")
+    assert find_model(model.name) == model
+
+
+@pytest.mark.parametrize("notation, why", [
+    ("G W8", "windows stand with A or with C alone"), ("HA", "H stands alone"), ("C W8 A", "no architecture"),
+    ("CC", "add an A"), ("GG", "add an A"), ("W8 W9", "of one width"), ("A+M", "MTP heads"), ("S+M", "MTP heads"),
+    ("qwen35-AA", "both G and A"), ("GSA", "no architecture"), ("X", "layer"),
+])
+def test_what_no_architecture_has_is_refused(notation, why):
+    with pytest.raises(BadInput, match=why):
+        find_model(notation)
+
+
+def elements(notation, layer, *names):
+    """Elements of the tensors of a layer by name, in order."""
+    shapes = {tensor.name: tensor.shape for tensor in tensors(find_model(notation))}
+    return [shapes[f"blk.{layer}.{name}.weight"] for name in names]
+
+
+@pytest.mark.parametrize("notation, layer", [("A", 0), ("W8 A", 0), ("CA", 1), ("H", 0), ("GA", 1), ("SA", 1)])
+def test_rows_have_the_declared_bytes(notation, layer):
+    k, v = elements(notation, layer, "attn_k", "attn_v")
+    assert 4 * (k[1] + v[1]) == KV_ROW == model_kind(notation).row_bytes
+
+
+@pytest.mark.parametrize("notation", ["GA", "qwen35-GA", "S", "SA", "H"])
+def test_states_have_the_declared_bytes(notation):
+    (taps, conv), (inner, _) = elements(notation, 0, "ssm_conv1d", "ssm_out")
+    state = gguf_tensors.HEAD if "G" in notation else gguf_tensors.SSM_STATE
+    kind = model_kind(notation).spec.layers[0].kind
+    assert 4 * ((taps - 1) * conv + inner * state) == STATE_ROW[kind]
+
+
+def test_a_short_convolution_has_the_declared_bytes():
+    (taps, width), = elements("CA", 0, "shortconv.conv")
+    assert 4 * (taps - 1) * width == STATE_ROW["C"]
+
+
+def test_values_are_those_of_the_seed_and_the_name():
+    tensor = gguf_tensors.Tensor("blk.0.attn_q.weight", (64, 64), 0.2, 1.0)
+    one = gguf_tensors.values(tensor, 0)
+    assert (one.dtype, one.shape) == (np.float32, (64, 64))
+    assert abs(one.mean() - 1.0) < 0.01 and abs(one.std() - 0.2) < 0.01
+    assert not np.array_equal(one, gguf_tensors.values(tensor, 1))
+    assert not np.array_equal(one, gguf_tensors.values(tensor._replace(name="blk.1.attn_q.weight"), 0))
+
+
+def test_the_numbers_are_the_same_everywhere():
+    digest = hashlib.sha256()
+    for notation in ARCHITECTURES:
+        for tensor in tensors(find_model(notation)):
+            digest.update(tensor.name.encode() + gguf_tensors.values(tensor, 0).astype("<f4").tobytes())
+    assert digest.hexdigest()[:16] == "691552b3d7ac196d"
+
+
+def test_without_the_package_one_line_says_what_to_install(monkeypatch, tmp_path):
+    def missing(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(gguf_models, "import_module", missing)
+    with pytest.raises(BadInput, match=r"needs the package gguf \(pip install 'llm-cachesim\[gguf\]'\)"):
+        write_model("A", tmp_path / "a.gguf")
+    assert not list(tmp_path.iterdir())
+
+
+@needs_gguf
+@pytest.mark.parametrize("notation", ARCHITECTURES)
+def test_a_file_is_written_the_same_way_twice(notation, tmp_path):
+    for name in "ab":
+        assert write_model(notation, tmp_path / name) == ARCHITECTURES[notation]
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def fields(path):
+    from gguf import GGUFReader
+
+    reader = GGUFReader(path)
+    return {
+        **{name: field.contents() for name, field in reader.fields.items()},
+        **{tensor.name: (tensor.tensor_type.name, [int(n) for n in tensor.shape]) for tensor in reader.tensors},
+    }
+
+
+OURS = {"general.name", "general.description"}
+
+
+@needs_gguf
+@pytest.mark.skipif(not MODELS.is_dir(), reason=f"no recorded models in {MODELS}")
+@pytest.mark.parametrize(
+    "name", ["llama", "gemma3", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid"]
+)
+def test_keys_and_shapes_are_those_of_the_recorded_models(name, tmp_path):
+    notation, mrope = RECORDED[name]
+    write_model(f"qwen35-{notation}" if mrope else notation, tmp_path / "a")
+    ours, theirs = fields(tmp_path / "a"), fields(MODELS / f"tiny-{name}.gguf")
+    assert ours.keys() == theirs.keys()
+    assert {key: value for key, value in ours.items() if value != theirs[key]}.keys() <= OURS
