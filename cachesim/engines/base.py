@@ -89,10 +89,11 @@ class Request:
 
     ``forced`` holds the generated tokens (n_predict of them at most are taken, the last is never
     evaluated); None lets the engine's sampler choose. ``user_starts`` are the indices in ``prompt`` at
-    which user messages begin, as the client's template marks them. ``byte_pos`` is the byte offset of the
-    last user message where a client of an old server sent one. ``None`` = the engine's default. ``n_cmpl`` > 1 asks for
-    further completions, forced by ``children_forced``. ``cancel_at``: the client hangs up, and the request ends after
-    the iteration in which the slot has come to hold that many tokens. ``drafts`` forces the drafter; where it says
+    which user messages begin; ``chat``: the server's own chat template marks them, not ``message_delimiters`` of a
+    plain completion. ``byte_pos`` is the byte offset of the last user message where a client of an old server sent
+    one. ``None`` = the engine's default. ``n_cmpl`` > 1 asks for further completions, forced by ``children_forced``.
+    ``cancel_at``: the client hangs up, and the request ends after the iteration in which the slot has come to hold
+    that many tokens. ``drafts`` forces the drafter; where it says
     nothing, ``draft_else`` tokens are drafted and all are right. ``messages`` are those of a chat, which the server's
     own template has made the prompt from. ``seed``: the client asks for a seed of its own, so that it is served alone.
     """
@@ -104,6 +105,7 @@ class Request:
     cache_prompt: bool = True
     id_slot: int = -1
     user_starts: tuple[int, ...] = ()
+    chat: bool = True
     byte_pos: int | None = None
     n_keep: int = 0
     n_discard: int = 0

@@ -86,6 +86,15 @@ class CopyToChild(SlotEvent):
 
 
 @frozen
+class CopyShared(SlotEvent):
+    """A child with a prompt of its own gets the part that it shares with its parent, ``n_tokens`` tokens."""
+
+    ev = "copy_shared"
+    n_tokens: int
+    child: int
+
+
+@frozen
 class Cancel(Event):
     """The client's hang-up was noticed; its place among the events means nothing."""
 
@@ -162,8 +171,6 @@ class NeedOne(SlotEvent):
     n_tokens: int
 
 
-
-
 @frozen
 class Batch(SlotEvent):
     ev = "batch"
@@ -193,6 +200,31 @@ class CkptEvict(SlotEvent):
     pos_min: int
     pos_max: int
     n_tokens: int
+
+
+@frozen
+class CkptSupersede(SlotEvent):
+    """A checkpoint gives way to a new one of the same number of tokens."""
+
+    ev = "ckpt_supersede"
+    n_tokens: int
+
+
+@frozen
+class CkptAppend(SlotEvent):
+    """A slot file was saved with ``n`` checkpoints behind the state, which take ``mib``."""
+
+    ev = "ckpt_append"
+    n: int
+    mib: float
+
+
+@frozen
+class CkptFromFile(SlotEvent):
+    """``n`` checkpoints came back with a slot file."""
+
+    ev = "ckpt_from_file"
+    n: int
 
 
 @frozen

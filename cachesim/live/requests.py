@@ -28,6 +28,7 @@ def make_request(
         cache_prompt=bool(body.get("cache_prompt", True)),
         id_slot=int(body.get("id_slot", -1)),
         user_starts=starts,
+        chat=op == "chat",
         byte_pos=byte_pos,
         n_keep=int(body.get("n_keep", 0)),
         n_discard=int(body.get("n_discard", 0)),

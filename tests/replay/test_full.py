@@ -13,6 +13,7 @@ TRACES = DATA.parents[2] / "shared" / "traces"
 # folder: (steps, events) recorded, and steps that are at least replayed; the rest is out of scope, never agreement
 RECORDED = {
     "llama_cpp": (3105, 65127, 3105),
+    "llama_cpp_b11549": (1992, 37556, 1992),
     "llama_cpp_history/head": (135, 2743, 135),
     "llama_cpp_history/pr24143-on-head": (331, 7828, 331),
     "llama_cpp_history/base-24143": (411, 6926, 411),

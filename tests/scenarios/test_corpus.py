@@ -45,7 +45,7 @@ QUIET = "asked without a line in the log; tests/unit/engines/llama_cpp/test_hist
 NOT_YET: dict[str, str] = {
     **dict.fromkeys((
         "LC-CKPT-AFTER.NEVER", "LC-CKPT-COUNT.BATCH", "LC-CKPT-COUNT.OWN", "LC-CKPT-PERIODIC.NONE",
-        "LC-CKPT-REPLACE.NONE", "LC-CKPT-TOLD.GONE", "LC-CKPT-TOLD.NEWEST", "LC-CKPT-TOLD.NEXT", "LC-KV-STATE.RING",
+        "LC-CKPT-TOLD.GONE", "LC-CKPT-TOLD.NEWEST", "LC-CKPT-TOLD.NEXT", "LC-KV-STATE.RING",
         "LC-PC-ASK.PC4", "LC-RS-RM.RM1",
     ), QUIET),
     **dict.fromkeys((

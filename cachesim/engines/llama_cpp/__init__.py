@@ -7,6 +7,7 @@ from typing import Any, Mapping
 
 from cachesim.engines.llama_cpp.inspect import agrees, checkpoints, held, kept, live, over
 from cachesim.engines.llama_cpp.memory.kinds import model_kind
+from cachesim.engines.llama_cpp.memory.state import StateForm
 from cachesim.engines.llama_cpp.options import options
 from cachesim.engines.llama_cpp.points import points
 from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, PROFILES, Rules, changes, mixed, table_fields
@@ -24,6 +25,6 @@ def start(profile: str | Rules, model: str, flags: Mapping[str, Any], mode: str,
     """A server of the given version (its name, or a table of one's own) and model. ``mode``: "none", "provenance" or
     "exact". Raises BadInput."""
     rules = PROFILES[profile] if isinstance(profile, str) else profile
-    kind = replace(model_kind(model), ext_bytes=rules.ext_bytes)
+    kind = replace(model_kind(model), form=StateForm(rules.ext_bytes, rules.data_header))
     tiny = None if mode == "none" else make_model(kind.spec, exact=mode == "exact")
     return Server(rules, kind, options({**rules.defaults, **flags}), tiny, log)

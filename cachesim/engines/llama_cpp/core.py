@@ -46,7 +46,7 @@ class Core(Driver):
             emit=log.emit,
             habits=Habits(rules.kv_read().value, rules.kv_undo().value),
         )
-        self.context = Context(self.memory, model, self.settings.n_batch, self.settings.n_ubatch, log.emit)
+        self.context = self._context(self.memory, model)
         self.carried: dict[int, Carried] = {}        # per sequence, what the trunk said last: in no saved state
         self.dft = self._draft_context(self.settings.draft)
         self.both = CommonMemory(self.memory, self.dft.memory if self.dft else None)
@@ -76,7 +76,11 @@ class Core(Driver):
             model = mtp_head(trunk) if self.settings.mtp else make_model(kind.spec, trunk.exact, trunk.seed + 2)
         sizes = self.settings.sizes._replace(n_rs_seq=0)
         memory = Memory(kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit)
-        return Context(memory, model, self.settings.n_batch, self.settings.n_ubatch, self.log.emit)
+        return self._context(memory, model)
+
+    def _context(self, memory: Memory, model: Model | None) -> Context:
+        n_batch, n_ubatch = self.settings.n_batch, self.settings.n_ubatch
+        return Context(memory, model, n_batch, n_ubatch, self.log.emit, self.rules.bad_batch_lines)
 
     def _refuses(self, pos: int, p0: int, p1: int) -> bool:
         """RS-RM. Written down where it says no."""

@@ -23,7 +23,7 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
         raise Aborted("GGML_ASSERT(batch.n_tokens > 0) failed" if start == len(prompt) else "too many empty batches")
     chunk = Chunk(
         start, len(prompt), srv.settings.n_batch - len(batch), srv.settings.n_batch, srv.settings.n_ubatch,
-        task.request.user_starts, srv.settings.min_step, _are_made(srv, slot, task), slot.reused,
+        _starts(srv, slot, task), srv.settings.min_step, _are_made(srv, slot, task), slot.reused,
     )
     stop: int = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot)
     slot.tokens.extend(prompt[start:stop])
@@ -34,6 +34,12 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
         batch.out[-1] = True
         slot.at = len(batch) - 1
     consider_checkpoint(srv, slot, task, chunk, stop, len(batch))
+
+
+def _starts(srv: Core, slot: Slot, task: Task) -> tuple[int, ...]:
+    """Where user messages begin, as far as this build looks at what marks them."""
+    starts = task.request.user_starts
+    return starts if starts and srv.decide(srv.rules.marks(task.request.chat), slot) else ()
 
 
 def _are_made(srv: Core, slot: Slot, task: Task) -> bool:
@@ -82,12 +88,8 @@ def checkpoint_after_prompt(srv: Core, slot: Slot, task: Task) -> None:
 
 
 def keep_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
-    """CKPT-SPACING, CKPT-LIMIT, then the state of the first ``n_tokens`` tokens joins the list."""
+    """CKPT-SPACING, CKPT-LIMIT, CKPT-REPLACE, then the state of the first ``n_tokens`` tokens joins the list."""
     pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
-    same = srv.rules.ckpt_replace(slot.facts, n_tokens)
-    if same.value:
-        slot.drop(srv.decide(same, slot))
-        srv.changed(slot, "erased", same.rule)
     near = srv.rules.ckpt_spacing(slot.facts, task.id, srv.settings.min_step, srv.settings.max_checkpoints)
     gone = srv.drop(slot, near, srv.rules.limit_told)
     srv.changed(slot, "erased", near.rule)
@@ -98,6 +100,11 @@ def keep_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     srv.changed(slot, "evicted", over.rule)
     for lost in gone:
         srv.emit(ev.CkptEvict(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
+    same = srv.rules.ckpt_replace(slot.facts, n_tokens)
+    gone = srv.drop(slot, same, srv.rules.limit_told)
+    srv.changed(slot, "erased", same.rule)
+    for lost in gone:
+        srv.emit(ev.CkptSupersede(slot.id, task.id, lost.n_tokens))
     blob = srv.memory.state_write(slot.id, partial=True)
     draft = srv.dft.memory.state_write(slot.id, partial=True) if srv.dft else None
     size = sum(part.size + srv.rules.host_header for part in (blob, draft) if part is not None)

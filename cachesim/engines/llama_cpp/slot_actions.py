@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from cachesim import events as ev
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.state import StateReadError
-from cachesim.engines.llama_cpp.slot import Slot
-from cachesim.engines.llama_cpp.slot_file import SlotFile, pack, unpack
+from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
+from cachesim.engines.llama_cpp.slot_file import SlotFile, appendix_bytes, pack, unpack
 from cachesim.engines.shared.array_file import check_model, read_bytes, write_atomically
 from cachesim.engines.shared.slots import check_action
 
@@ -32,21 +33,33 @@ def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None) 
 
 def _bytes(srv: Core, slot_file: SlotFile) -> int:
     """Bytes that the real server's file would have."""
-    return slot_file.blob.size + srv.rules.slot_file_header + TOKEN_BYTES * len(slot_file.tokens)
+    state = slot_file.blob.size + srv.rules.slot_file_header + TOKEN_BYTES * len(slot_file.tokens)
+    return state + appendix_bytes(slot_file.checkpoints)
 
 
 def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
-    """Tokens and the full state; neither checkpoints nor a draft context."""
-    made = SlotFile(srv.kind.spec.notation, tuple(slot.tokens), srv.memory.state_write(slot.id, partial=False))
+    """Tokens and the full state, and the checkpoints that the rule names; never the draft context's state."""
+    which = srv.rules.file_ckpts(len(slot.checkpoints), srv.settings.max_checkpoints)
+    saved = tuple(slot.checkpoints[k] for k in srv.decide(which, slot))
+    blob, model = srv.memory.state_write(slot.id, partial=False), srv.kind.spec.notation
+    made = SlotFile(model, srv.rules.state_form, tuple(slot.tokens), blob, saved, _draft_model(srv))
     write_atomically(file, pack(made))
+    if saved:
+        srv.emit(ev.CkptAppend(slot.id, None, len(saved), ev.mib(appendix_bytes(saved))))
     return {"status": 200, "n_saved": len(slot.tokens), "n_written": _bytes(srv, made)}
 
 
+def _draft_model(srv: Core) -> str:
+    return srv.dft.memory.kind.spec.notation if srv.dft else ""
+
+
 def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
-    """The file's tokens and state replace the slot's; without checkpoints. No room or a longer text than the context:
-    the slot is emptied, the client gets 400."""
+    """The file's tokens and state replace the slot's, and the checkpoints that the rule names. A file of another state
+    format, no room, or a longer text than the context: the slot is emptied, the client gets 400."""
     saved = read_slot_file(file, srv.kind.spec.notation)
     try:
+        if saved.form != srv.rules.state_form:
+            raise StateReadError(f"unknown (magic, version) for sequence state file: version {saved.form}")
         if len(saved.tokens) > srv.settings.n_ctx_slot:
             raise StateReadError("the saved text is longer than the context")
         srv.memory.state_read(slot.id, saved.blob)
@@ -57,8 +70,37 @@ def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     clear = srv.rules.clear(len(slot.checkpoints))
     if srv.decide(clear, slot):
         slot.checkpoints.clear()
+    _take_checkpoints(srv, slot, saved)
     srv.changed(slot, "overwritten", clear.rule)
     return {"status": 200, "n_restored": len(saved.tokens), "n_read": _bytes(srv, saved)}
+
+
+def _take_checkpoints(srv: Core, slot: Slot, saved: SlotFile) -> None:
+    """The file's checkpoints come to the slot. The newest one's draft part is loaded for a trial, which empties the
+    draft context; if it does not fit there, no checkpoint keeps its draft part."""
+    which = srv.rules.file_ckpts(len(saved.checkpoints), srv.settings.max_checkpoints)
+    taken = [saved.checkpoints[k] for k in which.value]
+    if not which.value and not saved.checkpoints:
+        return
+    slot.checkpoints = taken
+    srv.decide(which, slot)
+    if srv.dft is not None and taken and taken[-1].draft is not None:
+        fits = saved.draft_model == _draft_model(srv)
+        try:
+            if fits:
+                srv.dft.memory.state_read(slot.id, taken[-1].draft)
+        except StateReadError:
+            fits = False
+        srv.dft.memory.seq_rm(slot.id, 0)
+        if not fits:
+            slot.checkpoints = [_without_draft(srv, ckpt) for ckpt in taken]
+            srv.emit(ev.Warn("draft context checkpoint data does not match the draft context - dropped"))
+    srv.emit(ev.CkptFromFile(slot.id, None, len(taken)))
+
+
+def _without_draft(srv: Core, ckpt: Checkpoint) -> Checkpoint:
+    lost = ckpt.draft.size + srv.rules.host_header if ckpt.draft else 0
+    return Checkpoint(ckpt.facts._replace(size=ckpt.facts.size - lost), ckpt.blob)
 
 
 def read_slot_file(file: Path, model: str) -> SlotFile:

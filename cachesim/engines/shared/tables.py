@@ -33,7 +33,9 @@ def differences(a: Any, b: Any) -> list[tuple[str, Any, Any]]:
     ]
 
 
-SAID = frozenset({"erase_told", "limit_told", "share_digits", "fatal_lines", "silent", "unlogged", "late"})
+SAID = frozenset({
+    "erase_told", "limit_told", "share_digits", "fatal_lines", "bad_batch_lines", "silent", "unlogged", "late",
+})
 """Fields that change only what the log says."""
 
 

@@ -8,6 +8,8 @@ Source: llama.cpp src/llama-context.cpp decode, src/llama-batch.cpp init (3f545b
 
 from __future__ import annotations
 
+from typing import Sequence
+
 from cachesim.engines.llama_cpp.memory.attention import Emit
 from cachesim.engines.llama_cpp.memory.memory import Memory, Placed
 from cachesim.engines.llama_cpp.memory.store import UbatchStore
@@ -17,13 +19,18 @@ from cachesim.events import Error, Warn
 from cachesim.model import Hidden, Model, Run
 
 OK, NO_ROOM, BAD_BATCH = 0, 1, -1
+BAD_BATCH_LINE = "decode: failed to initialize batch"
 
 
 class Context:
-    """A memory, a model that fills it, and llama_decode between them. ``model`` None = positions only."""
+    """A memory, a model that fills it, and llama_decode between them. ``model`` None = positions only;
+    ``bad_batch_lines``: what the build logs of a batch that does not continue what the memory holds."""
 
-    def __init__(self, memory: Memory, model: Model | None, n_batch: int, n_ubatch: int, emit: Emit) -> None:
-        self.memory, self.model, self.emit = memory, model, emit
+    def __init__(
+        self, memory: Memory, model: Model | None, n_batch: int, n_ubatch: int, emit: Emit,
+        bad_batch_lines: Sequence[str] = (BAD_BATCH_LINE,),
+    ) -> None:
+        self.memory, self.model, self.emit, self.bad_batch_lines = memory, model, emit, bad_batch_lines
         self.n_batch, self.n_ubatch = n_batch, n_ubatch
         self.spoken: dict[int, Spoken] = {}
         self._pieces: list[tuple[int, Hidden]] = []
@@ -33,8 +40,8 @@ class Context:
         MTP head, what the trunk said before each token of the batch."""
         self.spoken, self._pieces = {}, []
         if not self._continues(batch):
-            self.emit(Error("decode: failed to initialize batch"))
-            self.emit(Error("llama_decode: failed to decode, ret = -1"))
+            for line in self.bad_batch_lines:
+                self.emit(Error(line))
             return BAD_BATCH
         self.memory.init_update()
         placed = self.memory.init_batch(batch, self.n_ubatch)

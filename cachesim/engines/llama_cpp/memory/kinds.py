@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cachesim.engines.llama_cpp.memory.state import AttentionShape, RecurrentShape
+from cachesim.engines.llama_cpp.memory.state import STATE_FORM, AttentionShape, RecurrentShape, StateForm
 from cachesim.errors import BadInput, nearest
 from cachesim.model import Spec, parse
 
@@ -25,13 +25,13 @@ STATE_ROW = {"G": 5632, "S": 18688, "C": 512, "H": 18688}        # bytes of conv
 @dataclass(frozen=True, slots=True)
 class ModelKind:
     """A model as the memory sees it. ``mrope``: positions are 2-D, so they cannot be shifted; ``row_bytes``: a K row
-    and a V row of one layer."""
+    and a V row of one layer; ``form``: how the build writes a saved state."""
 
     name: str
     spec: Spec
     mrope: bool = False
     row_bytes: int = KV_ROW
-    ext_bytes: int = 8       # that a saved cell has for its 2-D position
+    form: StateForm = STATE_FORM
 
     @property
     def n_swa(self) -> int:
@@ -67,11 +67,11 @@ class ModelKind:
 
     def base_shape(self) -> AttentionShape:
         """Declared shape of the full attention cache."""
-        return AttentionShape(len(self.base), self.row_bytes, self.mrope, self.ext_bytes)
+        return AttentionShape(len(self.base), self.row_bytes, self.mrope, self.form)
 
     def swa_shape(self) -> AttentionShape:
         """Declared shape of the window cache."""
-        return AttentionShape(len(self.swa), self.row_bytes, self.mrope, self.ext_bytes)
+        return AttentionShape(len(self.swa), self.row_bytes, self.mrope, self.form)
 
     def recr_shape(self) -> RecurrentShape:
         """Declared shape of the recurrent memory."""
@@ -101,9 +101,9 @@ def draft_kind(kind: ModelKind, spec_type: str, draft_model: str) -> ModelKind |
     """The model of the draft context, None where there is none: a plain attention layer for an MTP head, or the draft
     model that was named. Its K/V rows are F16."""
     if spec_type == "draft-mtp":
-        return ModelKind(f"{kind.name}+mtp", parse("A"), kind.mrope, KV_ROW // 2)
+        return ModelKind(f"{kind.name}+mtp", parse("A"), kind.mrope, KV_ROW // 2, kind.form)
     if spec_type == "draft-simple":
-        return replace(model_kind(draft_model), row_bytes=KV_ROW // 2)
+        return replace(model_kind(draft_model), row_bytes=KV_ROW // 2, form=kind.form)
     return None
 
 

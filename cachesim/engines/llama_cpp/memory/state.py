@@ -27,6 +27,17 @@ class StateReadError(Exception):
     """A saved state could not be put back; the caller sees 0 bytes read. ``text`` is what the library logs."""
 
 
+class StateForm(NamedTuple):
+    """What builds write differently, in bytes: ``ext_bytes`` with each cell of a 2-D position, ``data_header`` before
+    the rows of an attention cache."""
+
+    ext_bytes: int = 8
+    data_header: int = 8
+
+
+STATE_FORM = StateForm()
+
+
 @dataclass(frozen=True, slots=True)
 class AttentionShape:
     """Declared shape of one attention cache: layers, bytes of one K row plus one V row, 2-D positions or not."""
@@ -34,12 +45,12 @@ class AttentionShape:
     layers: int
     row_bytes: int
     mrope: bool = False
-    ext_bytes: int = 8       # of the second dimension of a 2-D position
+    form: StateForm = STATE_FORM
 
     def size(self, n: int, n_stream: int) -> int:
         """Bytes of one sequence of n cells in a cache of n_stream streams."""
-        per_cell = 12 + (self.ext_bytes if self.mrope else 0) + self.layers * self.row_bytes
-        return 4 + 4 * n_stream + (8 + 24 * self.layers + n * per_cell if n else 0)
+        per_cell = 12 + (self.form.ext_bytes if self.mrope else 0) + self.layers * self.row_bytes
+        return 4 + 4 * n_stream + (self.form.data_header + 24 * self.layers + n * per_cell if n else 0)
 
 
 @dataclass(frozen=True, slots=True)

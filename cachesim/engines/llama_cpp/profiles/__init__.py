@@ -9,7 +9,6 @@ from __future__ import annotations
 from cachesim.engines.llama_cpp.profiles.base import BASE_24035, BASE_24143, PR24143_ON_BASE, USER_TURNS, V1_24035
 from cachesim.engines.llama_cpp.profiles.head import HEAD, PR24143_ON_HEAD, V3_24035
 from cachesim.engines.llama_cpp.profiles.history import (
-    AFTER_28302,
     BEFORE_20671,
     BEFORE_MIN0,
     EVERY_8192,
@@ -21,6 +20,7 @@ from cachesim.engines.llama_cpp.profiles.history import (
     SWA_FIRST,
     TWO_ENDS,
 )
+from cachesim.engines.llama_cpp.profiles.newer import B10809, B11063, B11312, B11549
 from cachesim.engines.llama_cpp.profiles.table import (
     Change,
     Rule,
@@ -35,16 +35,17 @@ from cachesim.engines.llama_cpp.profiles.table import (
 PROFILES: dict[str, Rules] = {
     rules.name: rules
     for rules in (
-        AFTER_28302, HEAD, PR24143_ON_HEAD, V3_24035, USER_TURNS, BASE_24143, PR24143_ON_BASE, BASE_24035, V1_24035,
-        MINUS_ONE, SPRING_2026, BEFORE_MIN0, BEFORE_20671, TWO_ENDS, EVERY_8192, MTMD_BROKEN, LATE_2025, HYBRID_FIRST,
-        SWA_FIRST,
+        B11549, B11312, B11063, B10809, HEAD, PR24143_ON_HEAD, V3_24035, USER_TURNS, BASE_24143, PR24143_ON_BASE,
+        BASE_24035, V1_24035, MINUS_ONE, SPRING_2026, BEFORE_MIN0, BEFORE_20671, TWO_ENDS, EVERY_8192, MTMD_BROKEN,
+        LATE_2025, HYBRID_FIRST, SWA_FIRST,
     )
 }
 
 
 LINE = tuple(rules.name for rules in (
     SWA_FIRST, HYBRID_FIRST, LATE_2025, MTMD_BROKEN, EVERY_8192, TWO_ENDS, BEFORE_20671, BEFORE_MIN0, SPRING_2026,
-    MINUS_ONE, BASE_24035, BASE_24143, USER_TURNS, HEAD, AFTER_28302,
+    MINUS_ONE, BASE_24035, BASE_24143, USER_TURNS, HEAD, B10809,
+    B11063, B11312, B11549,
 ))  # fmt: skip
 """The master branch in order of build, oldest first."""
 
@@ -54,7 +55,10 @@ BESIDE = {
 }
 """What was proposed -> what it was proposed on."""
 
-COMMITS = {"3f545beccee69d9975f466ec7e45fd9aacd8ba90": HEAD.name}
+COMMITS = {
+    "3f545beccee69d9975f466ec7e45fd9aacd8ba90": HEAD.name,
+    **{rules.build: rules.name for rules in (B10809, B11063, B11549)},
+}
 """Commit of a recording that names no profile -> profile."""
 
 __all__ = [

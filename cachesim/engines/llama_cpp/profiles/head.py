@@ -10,7 +10,7 @@ from dataclasses import replace
 from cachesim.engines.llama_cpp.profiles.table import Rules
 from cachesim.engines.llama_cpp.rules import checkpoint_make as make
 from cachesim.engines.llama_cpp.rules import checkpoint_use as use
-from cachesim.engines.llama_cpp.rules import choice, memory, prompt, shift, spec, start
+from cachesim.engines.llama_cpp.rules import choice, memory, prompt, shift, slot_file, spec, start
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
 
 HEAD = Rules(
@@ -22,6 +22,7 @@ HEAD = Rules(
     slot_select=choice.slot_select_3,
     task_caches=prompt.completions_only,
     task_whole=prompt.whole_prompt,
+    marks=prompt.marks_of_any,
     pc_ask=pc.ask_always,
     pc_alloc=pc.admit_strict,
     pc_load=pc.pick_entry,
@@ -60,6 +61,7 @@ HEAD = Rules(
     kv_state=memory.keep_window,
     kv_read=memory.read_anywhere,
     kv_undo=memory.undo_all,
+    file_ckpts=slot_file.no_checkpoints,
     silent=frozenset({"ckpt_search"}),
     unlogged={"slot_by_lcp": frozenset({"task", "lcp"}), "slot_by_lru": frozenset({"task"})},
 )

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Mapping
 
 from cachesim.engines.llama_cpp.profiles.base import BASE_24035
-from cachesim.engines.llama_cpp.profiles.head import HEAD
 from cachesim.engines.llama_cpp.profiles.table import Rules
 from cachesim.engines.llama_cpp.rules import checkpoint_make as make
 from cachesim.engines.llama_cpp.rules import choice, memory, old_choice, prompt, start
@@ -24,16 +23,6 @@ def without(rules: Rules, **fields: str) -> Mapping[str, frozenset[str]]:
     known = rules.unlogged
     return {**known, **{kind: known.get(kind, frozenset()) | set(names.split()) for kind, names in fields.items()}}
 
-
-AFTER_28302 = replace(
-    HEAD,
-    name="llama_cpp@after-28302",
-    build="later",
-    source="ggml-org/llama.cpp#28302 (about 2026-09-03), thread only, on head",
-    ckpt_replace=make.replace_same,
-    ckpt_spacing=make.space_when_full,
-    inferred=("ckpt_replace", "ckpt_spacing"),
-)
 
 MINUS_ONE = replace(
     BASE_24035,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping
 
 from cachesim.engines.base import Decision
+from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
 from cachesim.engines.llama_cpp.memory.state import HOST_HEADER
 from cachesim.engines.shared.tables import SAID, Change, changes, differences, mixed, rule_fields, table_fields
 
@@ -32,6 +33,7 @@ class Rules:
     slot_select: Rule
     task_caches: Rule
     task_whole: Rule
+    marks: Rule
     pc_ask: Rule
     pc_alloc: Rule
     pc_load: Rule
@@ -70,14 +72,18 @@ class Rules:
     kv_state: Rule
     kv_read: Rule
     kv_undo: Rule
+    file_ckpts: Rule
     min_step: int = 8192
     host_header: int = HOST_HEADER
     slot_file_header: int = 28
+    state_form: int = 2
     ext_bytes: int = 8
+    data_header: int = 8
     ctx_pad: int = 256
     window_pad: int = 256
     least_batch: int = 1
     share_digits: int = 3
+    bad_batch_lines: tuple[str, ...] = (BAD_BATCH_LINE, "llama_decode: failed to decode, ret = -1")
     fatal_lines: tuple[str, ...] = ("{text} off = {off}, n_batch = {n_batch}, ret = {ret}", "decode() failed: {text}")
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     silent: frozenset[str] = frozenset()

@@ -136,15 +136,16 @@ def count_own(start: int, stop: int, n_batch: int) -> Decision:
 @rule("LC-CKPT-REPLACE.NONE")
 def replace_none(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
     """A new checkpoint replaces none, not even one of the same tokens. Value: which go.
-    Source: llama.cpp tools/server/server-context.cpp create_checkpoint (3f545be), before #28302."""
+    Source: llama.cpp tools/server/server-context.cpp create_checkpoint (3f545be), before #28302 (b11063)."""
     return Decision("LC-CKPT-REPLACE.NONE", (), {"n_tokens": n_tokens})
 
 
-# [New in llama_cpp@after-28302]
+# [New in llama_cpp@b11063]
 @rule("LC-CKPT-REPLACE.CR11")
 def replace_same(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
-    """A new checkpoint replaces one of the same number of tokens. Inferred: thread only.
-    Source: ggml-org/llama.cpp#28302; history section 4."""
+    """A new checkpoint supersedes those of the same number of tokens. Asked after the limit, so that an old one may
+    have gone although the superseded one would have made room. Value: which go.
+    Source: llama.cpp tools/server/server-context.cpp create_checkpoint (b11063); ggml-org/llama.cpp#28302."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.n_tokens == n_tokens)
     return Decision("LC-CKPT-REPLACE.CR11", gone, {"n_tokens": n_tokens})
 
@@ -162,13 +163,21 @@ def space_older(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int =
     return Decision("LC-CKPT-SPACING.CR10", tuple(gone), {"min_step": min_step, "id_task": id_task})
 
 
-# [New in llama_cpp@after-28302]
+# [New in llama_cpp@b11063]
 @rule("LC-CKPT-SPACING.CR11")
 def space_when_full(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
-    """As CR10, but only when the list is full. Inferred: thread only.
-    Source: ggml-org/llama.cpp#28302; history section 4."""
-    gone = space_older(ckpts, id_task, min_step).value if len(ckpts) >= limit else ()
-    return Decision("LC-CKPT-SPACING.CR11", gone, {"min_step": min_step, "id_task": id_task, "max": limit})
+    """As CR10, but a checkpoint is looked at only while the list with one more would reach the limit; this is tested
+    before each, so that no more go than are needed.
+    Source: llama.cpp tools/server/server-context.cpp create_checkpoint (b11063); ggml-org/llama.cpp#28302."""
+    last, gone = -1, list[int]()
+    for i, c in enumerate(ckpts):
+        if len(ckpts) - len(gone) + 1 < limit:
+            break
+        if c.id_task != id_task and last >= 0 and c.n_tokens <= last + min_step:
+            gone.append(i)
+        else:
+            last = c.n_tokens
+    return Decision("LC-CKPT-SPACING.CR11", tuple(gone), {"min_step": min_step, "id_task": id_task, "max": limit})
 
 
 # [Gone in llama_cpp@head]

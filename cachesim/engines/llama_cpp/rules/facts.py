@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+FROM_FILE = -1
+"""The ``id_task`` of a checkpoint that came back with a slot file."""
+
 
 class Ckpt(NamedTuple):
     """A checkpoint: the state after ``n_tokens`` tokens, taken for task ``id_task``; the range that the memory

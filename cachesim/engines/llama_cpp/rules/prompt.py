@@ -33,6 +33,23 @@ def whole_prompt(kind: str, n_tokens: int, n_ubatch: int) -> Decision:
     return Decision("LC-TASK.WHOLE", value, {"kind": kind, "n_tokens": n_tokens, "n_ubatch": n_ubatch})
 
 
+@rule("LC-MARKS.REQUEST")
+def marks_of_any(chat: bool) -> Decision:
+    """Where user messages begin is known from the chat template, or from ``message_delimiters`` that any completion may
+    send. Value: are the marks looked at?
+    Source: llama.cpp tools/server/server-context.cpp handle_completions_impl (3f545be), before b11549."""
+    return Decision("LC-MARKS.REQUEST", True, {"chat": chat})
+
+
+# [New in llama_cpp@b11549]
+@rule("LC-MARKS.CHAT")
+def marks_of_chats(chat: bool) -> Decision:
+    """Only the chat endpoints know where user messages begin; ``message_delimiters`` of a plain completion are ignored.
+    Source: llama.cpp tools/server/server-context.cpp handle_completions_impl, server-task.h apply_chat_session
+    (b11549); recorded: every completion with delimiters in llama_cpp_b11549."""
+    return Decision("LC-MARKS.CHAT", chat, {"chat": chat})
+
+
 @rule("LC-NPAST-ONE")
 def need_one(n_past: int, n_tokens: int) -> Decision:
     """At least one token is evaluated, so that there are logits: a prompt that is held whole gives one back.

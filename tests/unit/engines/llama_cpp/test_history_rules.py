@@ -167,11 +167,24 @@ def test_which_checkpoint_the_log_names():
     assert old_make.told_newest(4, (0,)).value == (3,)
 
 
-def test_spacing_waits_until_the_list_is_full():
+def test_spacing_waits_until_one_more_would_fill_the_list():
     ckpts = [state(80), state(96), state(180, task=1)]
     assert make.space_older(ckpts, 1, 8192).value == (1,)
-    assert make.space_when_full(ckpts, 1, 8192, 4).value == ()
+    assert make.space_when_full(ckpts, 1, 8192, 5).value == ()
+    assert make.space_when_full(ckpts, 1, 8192, 4).value == (1,)
     assert make.space_when_full(ckpts, 1, 8192, 3).value == (1,)
+
+
+def test_spacing_ends_as_soon_as_enough_has_gone():
+    ckpts = [state(n) for n in (80, 96, 112, 128, 144)]
+    assert make.space_older(ckpts, 1, 8192).value == (1, 2, 3, 4)
+    assert make.space_when_full(ckpts, 1, 8192, 6).value == (1,)       # 5 + 1 >= 6, then 4 + 1 < 6
+    assert make.space_when_full(ckpts, 1, 8192, 5).value == (1, 2)
+    assert make.space_when_full(ckpts, 1, 16, 5).value == (1, 3)       # 112 lies beyond 80 + 16
+
+
+def test_a_checkpoint_of_the_same_tokens_is_superseded():
+    ckpts = [state(80), state(96), state(180, task=1)]
     assert make.replace_same(ckpts, 96).value == (1,) and make.replace_none(ckpts, 96).value == ()
 
 

@@ -108,7 +108,10 @@ def test_pack_and_unpack_are_inverse():
     talk.ask(A, 2)
     from cachesim.engines.llama_cpp.slot_file import SlotFile
 
-    made = SlotFile("C W8", tuple(talk.server.slots[0].tokens), talk.server.memory.state_write(0, partial=False))
+    state = talk.server.memory.state_write(0, partial=False)
+    ckpts = tuple(talk.server.slots[0].checkpoints)
+    made = SlotFile("C W8", 2, tuple(talk.server.slots[0].tokens), state, ckpts, "A")
     again = unpack(pack(made), "x")
     assert pack(again) == pack(made)
+    assert [c.facts.id_task for c in again.checkpoints] == [-1] * len(ckpts) and ckpts
     assert not again.blob.recr.rows[0].conv.flags.writeable

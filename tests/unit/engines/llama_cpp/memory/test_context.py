@@ -11,7 +11,6 @@ from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World, held
 INCONSISTENT = [
     "init: the tokens of sequence 0 in the input batch have inconsistent sequence positions:",
     "decode: failed to initialize batch",
-    "llama_decode: failed to decode, ret = -1",
 ]
 
 
