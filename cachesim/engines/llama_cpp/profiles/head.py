@@ -64,6 +64,7 @@ HEAD = Rules(
     file_ckpts=slot_file.no_checkpoints,
     silent=frozenset({"ckpt_search"}),
     unlogged={"slot_by_lcp": frozenset({"task", "lcp"}), "slot_by_lru": frozenset({"task"})},
+    ended={"ext_bytes": "#27762", "state_form": "#27762"},
 )
 
 PR24143_ON_HEAD = replace(
