@@ -37,6 +37,7 @@ B11312 = replace(
     build="b11312",
     source="ggml-org/llama.cpp 0c1e57098 (2026-10-01), tree in llama-cpp-python 0.3.36; read, not run",
     bad_batch_lines=(BAD_BATCH_LINE,),
+    ended={"data_header": "#28498", "state_form": "#28498"},
 )
 
 B11549 = replace(
