@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any, Callable, Mapping
 
 from cachesim.fuzz.clients import Clients, Said
-from cachesim.fuzz.rng import Rng
 from cachesim.fuzz.worlds import World, draw_world
+from cachesim.model.rng import Rng
 from cachesim.scenarios.options import filled
 from cachesim.scenarios.schema import Action, Scenario
 from cachesim.scenarios.steps import Asked, Pieces, check_asked, make_steps

@@ -1,23 +1,20 @@
-"""A failing case is made smaller: fewer steps, shorter words, fewer options. Hypothesis does the shrinking.
+"""A failing case is made smaller: fewer steps, shorter words, fewer options.
 
 The case becomes a row of integers, of which smaller ones mean less: which steps stay, which pieces of their texts,
 which options, how long each word is. First a few much smaller rows are tried, since lengths that must add up to
-something cannot be made shorter one by one, and words are split where they are cut, so that no cut is left. Hypothesis
-is then handed the row as a failure that it knows from before, and shrinks it while the same group of findings shows. A
-rerun with the same case gives the same result. """
+something cannot be made shorter one by one, and words are split where they are cut, so that no cut is left. Then the
+numbers are lowered one by one (descent.py) while the same group of findings shows. A rerun with the same case gives the
+same result.
+"""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Callable, Iterable, Iterator, NamedTuple
-
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
-from hypothesis.database import ExampleDatabase, choices_to_bytes
+from typing import Any, Callable, Iterator, NamedTuple
 
 from cachesim.fuzz.case import Case, clipped, longest, merged, renamed, split, unmarked
-from cachesim.fuzz.rng import Rng
+from cachesim.fuzz.descent import lowest
+from cachesim.model.rng import Rng
 from cachesim.scenarios.options import filled
 from cachesim.scenarios.steps import Asked
 from cachesim.scenarios.words import Piece
@@ -27,8 +24,8 @@ _FLAGS = ("cache_prompt", "id_slot", "n_cmpl", "cancel_after", "drafts", "draft_
 """What a request may do without, in the order in which it is tried."""
 
 
-SMALLER = 240          # rows that are tried before Hypothesis begins
-ROUNDS = 5             # at least 2 of chance and Hypothesis, more while a case is longer than it should be
+SMALLER = 240          # rows that are tried before the descent begins
+ROUNDS = 5             # at least 2 of chance and descent, more while a case is longer than it should be
 STEPS, TOKENS = 4, 40  # as long as a case should be: requests, and tokens of each
 CAPS = (1, 2, 3, 5, 5, 8, 12, 20, 40, 90, 140)
 LONG = (64, 128, 248, 256)
@@ -48,22 +45,6 @@ class Row(NamedTuple):
     @property
     def flat(self) -> tuple[int, ...]:
         return (*self.steps, *self.pieces, *self.flags, *self.options, *self.words)
-
-
-class _Known(ExampleDatabase):
-    """A database that knows one failure, of whatever is asked. A choice too many stands behind it: what is replayed to
-    the last choice counts as shrunk already."""
-
-    def __init__(self, choices: Iterable[int]) -> None:
-        super().__init__()
-        self.blob = choices_to_bytes((*choices, 0))
-
-    def fetch(self, key: bytes) -> Iterable[bytes]:
-        return [self.blob]
-
-    def save(self, key: bytes, value: bytes) -> None: ...
-
-    def delete(self, key: bytes, value: bytes) -> None: ...
 
 
 def whole(case: Case) -> Row:
@@ -143,7 +124,7 @@ def shrink(case: Case, fails: Fails, examples: int = 2000) -> Case:
     parts = split(case)
     best = parts if fails(parts) else case
     for number in range(ROUNDS):
-        best = _by_hypothesis(_by_chance(best, fails, number), fails, examples // (4 if number else 1))
+        best = _by_descent(_by_chance(best, fails, number), fails, examples // (4 if number else 1))
         if number and len(best.asked) <= STEPS and longest(best) <= TOKENS:
             break
     for tidy in (unmarked, merged, renamed):
@@ -174,31 +155,20 @@ def _by_chance(case: Case, fails: Fails, number: int) -> Case:
     return best
 
 
-def _by_hypothesis(case: Case, fails: Fails, examples: int) -> Case:
-    top = whole(case)
-    places = [i for i, most in enumerate(top.flat) if most]         # where there is nothing to choose nothing is drawn
-    best = [case]
-    tried: dict[tuple[int, ...], bool] = {}
+def _by_descent(case: Case, fails: Fails, tries: int) -> Case:
+    """What is left when no single number of the row can be lowered any more."""
+    top, best = whole(case), case
 
-    @settings(database=_Known(top.flat[i] for i in places), max_examples=examples,
-              phases=(Phase.reuse, Phase.shrink), deadline=None,
-              derandomize=False, suppress_health_check=list(HealthCheck), print_blob=False)
-    @given(st.tuples(*(st.integers(0, top.flat[i]) for i in places)))
-    def smaller(drawn: tuple[int, ...]) -> None:
-        flat = tuple(dict(zip(places, drawn, strict=True)).get(i, 0) for i in range(len(top.flat)))
-        if flat not in tried:
-            tried[flat] = len(tried) < examples and fails(reduced(case, _row(top, flat)))
-        if tried[flat]:
-            best[0] = reduced(case, _row(top, flat))
-            raise _Failed
+    def still(flat: tuple[int, ...]) -> bool:
+        nonlocal best
+        small = reduced(case, _row(top, flat))
+        if small != best and not (small.asked and fails(small)):
+            return False
+        best = small
+        return True
 
-    with suppress(_Failed):
-        smaller()
-    return best[0]
-
-
-class _Failed(Exception):
-    """The finding is still there."""
+    lowest(top.flat, still, tries)
+    return best
 
 
 def _row(like: Row, flat: tuple[int, ...]) -> Row:

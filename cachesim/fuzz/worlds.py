@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple
 
-from cachesim.fuzz.rng import Rng
+from cachesim.model.rng import Rng
 
 MODELS: Mapping[str, tuple[str, ...]] = {
     "llama_cpp": ("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "SS", "CA", "HH", "G W8", "C W8"),

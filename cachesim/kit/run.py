@@ -76,7 +76,7 @@ def _played(plan: Plan, bench: Bench, cold: Cold, same: Same) -> Report:
     if bench.reuse and "reset" in abilities.missing:
         raise BadInput(f"reset needs a way to reset: {abilities.missing['reset']}")
     play_one = partial(play, bench=bench, cold=cold, vocabulary=plan.tokens)
-    return make_report(plan, abilities, Search(play_one, same, plan.max_prompt))
+    return make_report(plan, abilities, Search(play_one, same))
 
 
 def maker(factory: Any, timeout: float) -> Make:

@@ -1,27 +1,22 @@
 """Which properties does an implementation break, and what is the smallest history that shows it?
 
-One pass plays all histories and shrinks nothing; then each broken property is searched for again by itself, so that one
-does not hide another. Histories are played once: both passes draw the same ones, and replies are remembered.
+One pass plays all histories and shrinks nothing; then each broken property is made small by itself, so that one does
+not hide another. Histories are played once: what each of them breaks is remembered.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Callable
 
-from hypothesis import Phase, Verbosity, assume, find, settings
-from hypothesis.errors import NoSuchExample, Unsatisfiable
-from hypothesis.strategies import SearchStrategy
-
 from cachesim.kit.blame import blame
-from cachesim.kit.history import History, Turn, of_turns
+from cachesim.kit.history import History
 from cachesim.kit.play import Played
 from cachesim.kit.properties import Check, Same, checks
 from cachesim.kit.shrink import shrink
 
 Player = Callable[[History], Played]
-Turns = SearchStrategy[list[Turn]]
+STARTS = 4                   # histories from which the smallest one is looked for: not all lead to the same
 
 
 @dataclass(slots=True)
@@ -40,8 +35,8 @@ class Tally:
 class Search:
     """Plays histories and remembers what every one of them breaks."""
 
-    def __init__(self, play: Player, same: Same, most_prompt: int) -> None:
-        self.play, self.same, self.most_prompt = play, same, most_prompt
+    def __init__(self, play: Player, same: Same) -> None:
+        self.play, self.same = play, same
         self.tallies: dict[str, Tally] = {}
         self.gap = ""                                # the first ability that was missing where it had been there
         self.known: dict[str, list[Check]] = {}
@@ -72,15 +67,10 @@ class Search:
         if not check.holds:
             tally.broken.append((history, check))
 
-    def draw(self, turns: Turns, examples: int) -> None:
-        """Play so many histories."""
-        self._find(lambda history: self.look(history) is None, turns, examples)
-
-    def smallest(self, name: str, turns: Turns, examples: int) -> tuple[History, Check]:
-        """The smallest history that breaks a property, of all that were played on the way to it, made smaller still."""
-        self._find(lambda history: self._breaks(history, name), turns, examples)
-        history, _ = min(self.tallies[name].broken, key=lambda one: (len(one[0].hang_ups), one[0].tokens, one[0].line))
-        history = shrink(history, lambda one: self._breaks(one, name))
+    def smallest(self, name: str) -> tuple[History, Check]:
+        """The smallest history that breaks a property: the smallest ones that were played, made smaller still."""
+        start = sorted({history.line: history for history, _ in self.tallies[name].broken}.values(), key=_size)[:STARTS]
+        history = min((shrink(one, lambda other: self._breaks(other, name)) for one in start), key=_size)
         return history, next(check for check in self.look(history) if check.name == name and not check.holds)
 
     def again(self, history: History, check: Check) -> bool:
@@ -90,20 +80,6 @@ class Search:
     def _breaks(self, history: History, name: str) -> bool:
         return any(check.name == name and not check.holds for check in self.look(history))
 
-    def _find(self, wanted: Callable[[History], bool], turns: Turns, examples: int) -> None:
-        """Draw different histories until one is wanted, then ever smaller ones. The same every time: derandomised."""
-        drawn: dict[str, list[Turn]] = {}                # line -> the turns that came to it first: no other ones count
 
-        def condition(chosen: list[Turn]) -> bool:
-            history = of_turns(chosen, self.most_prompt)
-            if wanted(history):
-                return True
-            assume(drawn.setdefault(history.line, chosen) == chosen)
-            return False
-
-        how = settings(
-            max_examples=examples, derandomize=True, database=None, deadline=None, verbosity=Verbosity.quiet,
-            phases=(Phase.generate, Phase.shrink),
-        )  # fmt: skip
-        with suppress(NoSuchExample, Unsatisfiable):
-            find(turns, condition, settings=how)
+def _size(history: History) -> tuple[int, int, int, str]:
+    return len(history.hang_ups), history.tokens, len(history.line), history.line

@@ -1,6 +1,6 @@
 """How does a history that was not drawn become smaller? Requests and tokens are left out while it still breaks.
 
-What Hypothesis draws it also shrinks; this is for lines of the corpus and of the user, and for the last step of both.
+It works on the one-line text, whatever the history came from: drawn, from the corpus, or from the user.
 """
 
 from __future__ import annotations

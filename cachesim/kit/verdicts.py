@@ -11,11 +11,11 @@ from typing import Mapping, Sequence
 
 from cachesim.kit.abilities import Abilities
 from cachesim.kit.corpus import corpus_histories, line_history
-from cachesim.kit.draw import histories as drawn_histories
+from cachesim.kit.draw import Space, histories
 from cachesim.kit.play import Played
 from cachesim.kit.properties import EQUAL, PROPERTIES
 from cachesim.kit.report import Finding, Report, Result
-from cachesim.kit.search import Search, Tally, Turns
+from cachesim.kit.search import Search, Tally
 
 ABILITY = {"uncached": "cache", "cancel": "cancel", "burst": "burst", "limits": "limits"}
 """Property -> the ability that it needs."""
@@ -44,30 +44,31 @@ class Plan:
 
 def make_report(plan: Plan, abilities: Abilities, search: Search) -> Report:
     """Play everything, then shrink what is broken."""
-    turns = drawn_histories(plan.max_requests, plan.near, abilities.present)
     for line in plan.histories:
         search.look(line_history(line))
     for history in corpus_histories(plan.max_prompt) if plan.corpus else ():
         search.look(history)
-    search.draw(turns, plan.max_examples)
+    space = Space(plan.max_requests, plan.max_prompt, plan.near, abilities.present)
+    for history in histories(space, plan.max_examples):
+        search.look(history)
     drawn = {name: one.copy() for name, one in search.tallies.items()}
-    played, found = len(search.known), _shrunk(search, turns, plan.max_examples)
+    played, found = len(search.known), _shrunk(search)
     results = [found.get(name) or _unbroken(name, abilities, drawn, search.gap) for name in PROPERTIES]
     if "steady" in found:
         results = [_unsteady(one) for one in results]
     return Report(tuple(results), played)
 
 
-def _shrunk(search: Search, turns: Turns, examples: int) -> dict[str, Result]:
+def _shrunk(search: Search) -> dict[str, Result]:
     """A result for every broken property, those included that only broke on the way to something smaller."""
     found: dict[str, Result] = {}
     while left := [name for name, one in search.tallies.items() if one.broken and name not in found]:
-        found[left[0]] = _broken(left[0], search, turns, examples)
+        found[left[0]] = _broken(left[0], search)
     return found
 
 
-def _broken(name: str, search: Search, turns: Turns, examples: int) -> Result:
-    history, check = search.smallest(name, turns, examples)
+def _broken(name: str, search: Search) -> Result:
+    history, check = search.smallest(name)
     played = search.play(history)
     finding = Finding(history.line, check.request, check.expected, check.came, _prompts(played))
     if not search.again(history, check):

@@ -104,4 +104,4 @@ if __name__ == "__main__":
     if "lines" in sys.argv:
         speak(chosen())
     else:
-        print(conform(chosen, corpus="any", check=False))
+        print(conform(chosen, check=False))

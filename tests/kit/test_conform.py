@@ -16,7 +16,7 @@ from tests.kit.naive import FixedCache, NaiveCache
 FOUND = [
     (NaiveCache, {"repeat": "A2/A", "prefix": "A1>a2/A.a[:1]"}),
     (caches.Hasty, {"cancel": "A5{cancel_after=0}/A.B1", "stored": "A5{cancel_after=0}/B1"}),
-    (caches.Padded, {"burst": "A2/B1{together}"}),
+    (caches.Padded, {"burst": "A1/B2{together}"}),
     (caches.Deaf, {"uncached": "A1/A.B1!"}),
     (caches.Miscounts, {"accounting": "A1/A.B1", "known": "A1/A.B1"}),
     (caches.Boasts, {"known": "A2", "uncached": "A2!"}),

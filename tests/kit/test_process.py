@@ -14,7 +14,7 @@ NAIVE = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); 
          "import runpy; runpy.run_module('tests.kit.naive', run_name='__main__')"]  # fmt: skip
 
 ENDS = [
-    ("die", 5.0, "A1/B1", "the process ended with status 1: out of cells"),
+    ("die", 5.0, "A1/A", "the process ended with status 1: out of cells"),
     ("half", 5.0, "A1", "cold: the process ended with status 3 inside the line b'{\"tokens\": [1'"),
     ("talk", 5.0, "A1", "cold: the line b'loading model\\n' is not JSON (log lines belong to stderr)"),
     ("hang", 0.3, "A1", "cold: no reply within 0.3 seconds"),

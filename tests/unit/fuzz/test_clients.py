@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cachesim.fuzz.clients import Clients, Said
-from cachesim.fuzz.rng import Rng
 from cachesim.fuzz.worlds import World
+from cachesim.model.rng import Rng
 from cachesim.scenarios.words import THINK, parse_pieces, written
 
 WORLD = World("llama_cpp", "A", {}, (8, 64), 100)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.fuzz.rng import Rng
 from cachesim.fuzz.worlds import KINDS, MODELS, draw_world
+from cachesim.model.rng import Rng
 from cachesim.scenarios.options import check_model, check_option
 
 

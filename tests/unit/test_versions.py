@@ -1,0 +1,47 @@
+"""Does nothing that a user sees depend on Hypothesis? Its versions draw and shrink differently."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+
+from tests.house import checks
+
+WITHOUT = """
+import sys
+sys.modules["hypothesis"] = None            # an import of it fails
+from cachesim.cli import main
+from tests.kit.naive import NaiveCache
+from cachesim.kit import conform
+print(conform(NaiveCache, max_examples=20, check=False))
+main(["fuzz", "-p", "ik_llama@1889-base", "--model", "GA", "--property", "warm-equals-cold", "--examples", "10"])
+"""
+
+
+def test_the_kit_and_the_fuzzer_do_without_hypothesis():
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, cwd=checks.ROOT, check=False)
+    assert done.stderr == ""
+    assert "repeat     BROKEN" in done.stdout and "A2/A" in done.stdout and "1 distinct failure" in done.stdout
+
+
+def roots(tree):
+    """The first names of all imports, wherever in the file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module.partition(".")[0]
+
+
+def test_what_is_imported_is_what_is_required():
+    """A library that is not needed is not demanded of users; one that is needed is (pytest only by its plugin)."""
+    with (checks.ROOT / "pyproject.toml").open("rb") as stream:
+        project = tomllib.load(stream)["project"]
+    required = {re.match(r"[\w.-]+", one)[0] for one in project["dependencies"]}
+    extras = {re.match(r"[\w.-]+", one)[0] for some in project["optional-dependencies"].values() for one in some}
+    outside = {name for module in checks.modules() for name in roots(module.tree)}
+    outside -= {*sys.stdlib_module_names, "cachesim"}
+    assert required <= outside <= required | extras
