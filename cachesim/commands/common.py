@@ -17,7 +17,19 @@ def add_json(parser: ArgumentParser) -> None:
 
 def add_profiles(parser: ArgumentParser, text: str = "rule set to run under, may be repeated") -> None:
     """``-p``, which may be repeated; ``args.profiles`` is empty where it is left out."""
-    parser.add_argument("-p", "--profile", dest="profiles", metavar="PROFILE", action="append", default=[], help=text)
+    parser.add_argument("-p", "--profile", dest="profiles", metavar="PROFILE", action="append", default=[],
+                        type=profile_name, help=text)  # fmt: skip
+
+
+def profile_name(text: str) -> str:
+    """An argument that names a profile: ``<engine>@latest`` becomes the newest recorded one, an old name the present
+    one, with a line on stderr. Whether the profile exists is asked later."""
+    from cachesim.engines.registry import latest, renamed
+    from cachesim.reports.console import complain
+
+    if text in renamed():
+        complain(f"{text} is {renamed()[text]} now")
+    return {**latest(), **renamed()}.get(text, text)
 
 
 def count(text: str) -> int:
@@ -38,14 +50,23 @@ def load_files(files: list[str]) -> list[Scenario]:
     """The scenarios in these files and folders; empty if a folder has none. Raises BadInput."""
     from cachesim.scenarios.load import find, load_all
 
-    return load_all(find(Path(file) for file in files), known_profiles())
+    return [_hinted(scenario) for scenario in load_all(find(Path(file) for file in files), known_profiles())]
 
 
 def load_one(file: str) -> Scenario:
     """The scenario in one file. Raises BadInput."""
     from cachesim.scenarios.load import load
 
-    return load(Path(file), known_profiles())
+    return _hinted(load(Path(file), known_profiles()))
+
+
+def _hinted(scenario: Scenario) -> Scenario:
+    """The same scenario; a line on stderr for each old name of a profile in its file."""
+    from cachesim.reports.console import complain
+
+    for old, new in scenario.old_names.items():
+        complain(f"{scenario.file}: {old} is {new} now")
+    return scenario
 
 
 def chosen_profiles(scenario: Scenario, asked: list[str]) -> tuple[str, ...]:

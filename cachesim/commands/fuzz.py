@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_json, count
+from cachesim.commands.common import add_json, count, profile_name
 from cachesim.errors import BadInput, nearest
 from cachesim.reports.console import complain, progress, say, say_json, show
 
@@ -20,7 +20,8 @@ ROUND = 2000          # conversations between two looks at the clock
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("-p", "--profile", metavar="PROFILE", required=True, help="rule set to search")
+    parser.add_argument("-p", "--profile", metavar="PROFILE", type=profile_name, default="",
+                        help="rule set to search (default: llama.cpp's newest recorded)")  # fmt: skip
     parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
                         help="property to check, may be repeated (default: all that one run can tell)")  # fmt: skip
     parser.add_argument("--model", dest="models", metavar="MODEL", action="append", default=[],
@@ -40,7 +41,9 @@ def run(args: Namespace) -> int:
     from cachesim.engines.registry import engine_of
     from cachesim.fuzz.campaign import Campaign, shrunk
     from cachesim.fuzz.found import campaign_data
+    from cachesim.scenarios.schema import DEFAULT_PROFILE
 
+    args.profile = args.profile or DEFAULT_PROFILE
     engine_of(args.profile)
     if args.minutes and args.examples:
         raise BadInput("--minutes and --examples say two things", hint="give one of them")

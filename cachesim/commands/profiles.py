@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any, Mapping
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_json
+from cachesim.commands.common import add_json, profile_name
 from cachesim.errors import BadInput, nearest
 from cachesim.reports.console import say_json, show
 
@@ -18,7 +18,7 @@ ABOUT = ("name", "build", "source", "inferred", "ended")
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("action", metavar="list|show|diff", help="list all, show one, compare two")
-    parser.add_argument("names", metavar="NAME", nargs="*", help="profiles: none, one, two")
+    parser.add_argument("names", metavar="NAME", nargs="*", type=profile_name, help="profiles: none, one, two")
     add_json(parser)
 
 
@@ -51,16 +51,22 @@ def _plain(value: Any) -> Any:
 
 
 def _list(known: Mapping[str, Any], args: Namespace) -> None:
+    from cachesim.engines.registry import latest, notes
     from cachesim.reports.rules_report import list_report
 
+    told = notes()
     if args.json:
-        say_json({"profiles": [{"name": n, "build": r.build, "source": r.source} for n, r in known.items()]})
+        rows = [
+            {"name": n, "build": r.build, "source": r.source, **({"note": told[n]} if n in told else {})}
+            for n, r in known.items()
+        ]
+        say_json({"profiles": rows, "latest": latest()})
     else:
-        show(list_report(known))
+        show(list_report(known, latest(), told))
 
 
 def _show(known: Mapping[str, Any], args: Namespace) -> None:
-    from cachesim.engines.registry import profile_fields
+    from cachesim.engines.registry import notes, profile_fields
     from cachesim.reports.rules_report import rule_data, rule_report
 
     rules = known[args.names[0]]
@@ -68,6 +74,8 @@ def _show(known: Mapping[str, Any], args: Namespace) -> None:
         say_json(_rules(rules.name))
         return
     show(f"{rules.name}  {rules.build}  {rules.source}\n")
+    if rules.name in notes():
+        show(f"{notes()[rules.name]}\n")
     for name, value in profile_fields(rules.name).items():
         if hasattr(value, "rule"):
             mark = "   (inferred: nobody saw it run)" if name in rules.inferred else ""

@@ -5,7 +5,7 @@ Everything above asks for an engine by name and gets the same handful of functio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable, Collection, Mapping, Sequence
 
 import numpy as np
@@ -26,7 +26,9 @@ class EngineKit:
     next seven look into it: ``held`` are the positions of a sequence's rows, ``over`` limits that are exceeded.
     ``line`` are its versions in order, oldest first, ``beside`` proposals and what they were made on; ``changes(old,
     new)`` lists what differs between two tables, ``mixed(old, new, fields)`` gives the older one with fields of the
-    newer; ``fields`` are all rules and numbers of a table by name, those of tables inside it too."""
+    newer; ``fields`` are all rules and numbers of a table by name, those of tables inside it too. ``newest``
+    is the newest recorded version, ``renamed`` maps old names of profiles to present ones, ``notes`` what a reader of
+    a profile's name should know."""
 
     profiles: Mapping[str, Any]
     commits: Mapping[str, str]
@@ -43,13 +45,16 @@ class EngineKit:
     held: Callable[[Any, int], np.ndarray]
     over: Callable[[Any], list[str]]
     fields: Callable[[Any], Mapping[str, Any]]
+    newest: str = ""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 ENGINES: dict[str, EngineKit] = {
     "llama_cpp": EngineKit(
         llama_cpp.PROFILES, llama_cpp.COMMITS, llama_cpp.start, llama_cpp.live, llama_cpp.kept, llama_cpp.points,
         llama_cpp.checkpoints, llama_cpp.agrees, llama_cpp.LINE, llama_cpp.BESIDE, llama_cpp.changes, llama_cpp.mixed,
-        llama_cpp.held, llama_cpp.over, llama_cpp.table_fields,
+        llama_cpp.held, llama_cpp.over, llama_cpp.table_fields, llama_cpp.NEWEST, llama_cpp.RENAMED, llama_cpp.NOTES,
     ),
     "ik_llama": EngineKit(
         ik_llama.PROFILES, ik_llama.COMMITS, ik_llama.start, ik_llama.live, ik_llama.kept, ik_llama.points,
@@ -82,3 +87,18 @@ def engine_of(profile: str) -> EngineKit:
         if profile in kit.profiles:
             return kit
     raise BadInput(f"unknown profile '{profile}'", hint=nearest(profile, profiles()))
+
+
+def latest() -> dict[str, str]:
+    """``<engine>@latest`` -> the newest recorded profile of the engine."""
+    return {f"{engine}@latest": kit.newest for engine, kit in ENGINES.items() if kit.newest}
+
+
+def renamed() -> dict[str, str]:
+    """Old names of profiles -> present ones."""
+    return {old: new for kit in ENGINES.values() for old, new in kit.renamed.items()}
+
+
+def notes() -> dict[str, str]:
+    """What a reader of a profile's name should know, by profile."""
+    return {name: note for kit in ENGINES.values() for name, note in kit.notes.items()}

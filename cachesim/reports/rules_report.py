@@ -43,13 +43,18 @@ def rule_report(data: Mapping[str, Any]) -> RenderableType:
     )
 
 
-def list_report(profiles: Mapping[str, Any]) -> RenderableType:
-    """All profiles."""
+def list_report(
+    profiles: Mapping[str, Any], latest: Mapping[str, str], notes: Mapping[str, str]
+) -> RenderableType:
+    """All profiles, the names that stand for the newest of them first; ``notes`` are added to their sources."""
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for name in ("profile", "build", "source"):
         table.add_column(name, no_wrap=name != "source")
+    for name, profile in latest.items():
+        table.add_row(Text(name, "cyan"), profiles[profile].build, f"= {profile}, the newest recorded; the default")
     for name, rules in profiles.items():
-        table.add_row(Text(name, "cyan"), rules.build, rules.source)
+        note = f" [{notes[name]}]" if name in notes else ""
+        table.add_row(Text(name, "cyan"), rules.build, Text(rules.source + note))
     return table
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import AbstractSet, Iterable
 
+from cachesim.engines.registry import renamed
 from cachesim.errors import BadInput, nearest
 from cachesim.scenarios.expect import read_expect
 from cachesim.scenarios.fields import Table
@@ -69,6 +70,9 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
     words = _words(top.table("words"), model)
     server = _server(top.table("server"), engine)
     steps = _steps(top, words, engine, server)
+    old = renamed()
+    asked = _profiles(top, engine, known)
+    expect = read_expect(top, len(steps), lambda name: check_profile(old.get(name, name), engine, known))
     return Scenario(
         id=_id(top, path),
         title=top.text("title"),
@@ -76,12 +80,13 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
         why=top.text("why"),
         engine=engine,
         model=model,
-        profiles=_profiles(top, engine, known),
+        profiles=tuple(old.get(name, name) for name in asked),
         server=server,
         words=words,
         steps=steps,
-        expect=read_expect(top, len(steps), lambda name: check_profile(name, engine, known)),
+        expect={old.get(name, name): one for name, one in expect.items()},
         file=str(path),
+        old_names={name: old[name] for name in asked if name in old},
     )
 
 
@@ -95,8 +100,8 @@ def _id(top: Table, path: Path) -> str:
 def _profiles(top: Table, engine: str, known: AbstractSet[str] | None) -> tuple[str, ...]:
     names = top.texts("profiles")
     for name in names:
-        top.placed("profiles", check_profile, name, engine, known)
-    if len(set(names)) != len(names):
+        top.placed("profiles", check_profile, renamed().get(name, name), engine, known)
+    if len({renamed().get(name, name) for name in names}) != len(names):
         raise top.fault("profiles names one of them twice", "profiles")
     return names
 

@@ -6,6 +6,7 @@ import re
 from typing import AbstractSet, Mapping, Sequence
 
 from cachesim.engines.chat import TEMPLATES
+from cachesim.engines.registry import latest
 from cachesim.errors import BadInput, nearest
 from cachesim.model.spec import parse
 from cachesim.scenarios.schema import (
@@ -112,7 +113,8 @@ def check_model(model: str) -> None:
 def check_profile(profile: str, engine: str, known: AbstractSet[str] | None) -> None:
     """Raise BadInput unless ``profile`` is a known one of this engine; ``known`` None = any name."""
     if known is not None and profile not in known:
-        raise BadInput(f"unknown profile {profile!r}", hint=nearest(profile, sorted(known)))
+        meant = f"the build is {latest()[profile]}" if profile in latest() else nearest(profile, sorted(known))
+        raise BadInput(f"unknown profile {profile!r}", hint=meant)
     if profile.partition("@")[0] != engine or "@" not in profile:
         raise BadInput(f"profile {profile!r} is not one of the engine {engine!r}")
 

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from typing import Mapping
 
 from cachesim.engines.base import Request
+from cachesim.engines.registry import ENGINES as ENGINES_BY_NAME
 
 Option = int | float | bool | str
 Allowed = tuple[int, ...]
 """The values that an expectation accepts: one, or several where the engine leaves freedom (``either``)."""
 
-DEFAULT_PROFILE = "llama_cpp@head"
+DEFAULT_PROFILE = ENGINES_BY_NAME["llama_cpp"].newest
+"""The rule set of a command that names none."""
+
 ENGINES = ("llama_cpp", "ik_llama", "mlx_lm")
 MODELS = (
     "llama", "gemma3", "gemma3l6", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid",
@@ -183,6 +186,7 @@ class Scenario:
     steps: tuple[Step, ...]
     expect: Mapping[str, Expect] = field(default_factory=dict)
     file: str = ""
+    old_names: Mapping[str, str] = field(default_factory=dict)       # of profiles, as the file has them -> present ones
 
     def __repr__(self) -> str:
         from cachesim.scenarios.notation import to_line  # schema is below notation

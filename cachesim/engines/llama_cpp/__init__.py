@@ -10,14 +10,26 @@ from cachesim.engines.llama_cpp.memory.kinds import model_kind
 from cachesim.engines.llama_cpp.memory.state import StateForm
 from cachesim.engines.llama_cpp.options import options
 from cachesim.engines.llama_cpp.points import points
-from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, PROFILES, Rules, changes, mixed, table_fields
+from cachesim.engines.llama_cpp.profiles import (
+    BESIDE,
+    COMMITS,
+    LINE,
+    NEWEST,
+    NOTES,
+    PROFILES,
+    RENAMED,
+    Rules,
+    changes,
+    mixed,
+    table_fields,
+)
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.events import Log
 from cachesim.model import make_model
 
 __all__ = [
-    "BESIDE", "COMMITS", "LINE", "PROFILES", "agrees", "changes", "checkpoints", "held", "kept", "live", "mixed",
-    "over", "points", "start", "table_fields",
+    "BESIDE", "COMMITS", "LINE", "NEWEST", "NOTES", "PROFILES", "RENAMED", "agrees", "changes", "checkpoints", "held",
+    "kept", "live", "mixed", "over", "points", "start", "table_fields",
 ]
 
 

@@ -55,6 +55,15 @@ BESIDE = {
 }
 """What was proposed -> what it was proposed on."""
 
+NEWEST = B11549.name
+"""The newest build that was recorded: ``llama_cpp@latest`` on a command line."""
+
+RENAMED = {"llama_cpp@after-28302": B11063.name}
+"""Names of old, which command lines and files may still use -> the profile that took their place."""
+
+NOTES = {HEAD.name: f"{HEAD.build} of 2026-08-22; newest recorded: {B11549.build}"}
+"""What a reader of a profile's name should know besides its source."""
+
 COMMITS = {
     "3f545beccee69d9975f466ec7e45fd9aacd8ba90": HEAD.name,
     **{rules.build: rules.name for rules in (B10809, B11063, B11549)},
@@ -66,8 +75,11 @@ __all__ = [
     "COMMITS",
     "HEAD",
     "LINE",
+    "NEWEST",
+    "NOTES",
     "PR24143_ON_HEAD",
     "PROFILES",
+    "RENAMED",
     "V3_24035",
     "Change",
     "Rule",
