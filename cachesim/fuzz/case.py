@@ -49,10 +49,18 @@ class Case:
 def draw_case(seed: int, engine: str, models: tuple[str, ...] = ()) -> Case:
     """The conversation that an integer stands for; ``models`` narrows the choice of models."""
     rng = Rng(seed, engine, *models)
-    world = draw_world(rng, engine, models)
+    return _drawn(rng, draw_world(rng, engine, models), seed)
+
+
+def draw_in(world: World, seed: int) -> Case:
+    """The conversation that an integer stands for with a server that is there already."""
+    return _drawn(Rng(seed, "conversation"), world, seed)
+
+
+def _drawn(rng: Rng, world: World, seed: int) -> Case:
     drawer = _Drawer(rng, world, Clients(rng, world))
     asked = drawer.all()
-    return Case(engine, world.model, world.server, drawer.clients.words, tuple(asked), seed)
+    return Case(world.engine, world.model, world.server, drawer.clients.words, tuple(asked), seed)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Which server options does a recorded command line set?
+"""Which server options does a command line set, and which command line sets them?
 
 Source: llama.cpp common/arg.cpp (3f545be), spec section 5. Flags that change nothing here (threads, data types,
 verbosity) are read over.
@@ -39,6 +39,10 @@ DEFAULTS: Mapping[str, tuple[str, ...]] = {
     "n_keep": ("--keep",),
 }
 """Flags that are only the default of a request's field."""
+
+DRAFTS = ("spec_draft_n_max",)
+OPEN: Mapping[str, int] = {"parallel": -1, "checkpoint_min_step": -1, "cache_reuse": 0}
+"""The value by which an option is left to the server."""
 
 MODEL_DRAFT = ("-md", "--model-draft")
 SILENT_ONE = (
@@ -107,3 +111,32 @@ def _value(word: str, todo: list[str]) -> str:
     if not todo:
         raise BadInput(f"flag '{word}' has no value")
     return todo.pop()
+
+
+def write_flags(options: Mapping[str, Any], engine: str = "llama_cpp") -> list[str]:
+    """The command line that sets these options of a server, ``MODELS/`` before a draft model; ``read_flags`` reads it
+    back. An option that is left open (-1) or has no effect without another is left out."""
+    if engine == "ik_llama":
+        from cachesim.live.ik_flags import write_ik_flags
+
+        return write_ik_flags(options)
+    out: list[str] = []
+    for name, words in {**INTEGERS, **SHARES}.items():
+        if name in options and options[name] != OPEN.get(name) and name not in DRAFTS:
+            out += [words[0], str(options[name])]
+    for table, value in ((ON, True), (OFF, False)):
+        for name, words in table.items():
+            if options.get(name) is value and (name != "kv_unified" or options.get("parallel", 1) != -1):
+                out.append(words[0])
+    return out + _drafting(options)
+
+
+def _drafting(options: Mapping[str, Any]) -> list[str]:
+    """The drafter. One token has to be repeated before an n-gram is drafted from, so that it happens in short texts."""
+    kind, most = options.get("spec_type", "none"), str(options.get("spec_draft_n_max", 3))
+    if kind == "none":
+        return []
+    if kind == "ngram-simple":
+        return ["--spec-type", kind, "--spec-ngram-simple-size-n", "1", "--spec-ngram-simple-size-m", most]
+    model = [MODEL_DRAFT[0], f"MODELS/tiny-{options['model_draft']}.gguf"] if options.get("model_draft") else []
+    return ["--spec-type", kind, "--spec-draft-n-max", most, *model]

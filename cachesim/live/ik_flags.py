@@ -64,3 +64,16 @@ def _one(options: dict[str, Any], word: str, text: str) -> None:
         options["spec_type"], _, rest = text.partition(":")
         given = dict(pair.partition("=")[::2] for pair in rest.split(",") if pair)
         options["spec_draft_n_max"] = int(given.get("n_max", 1))
+
+
+def write_ik_flags(options: Mapping[str, Any]) -> list[str]:
+    """The command line that sets these options; ``read_ik_flags`` reads it back."""
+    out: list[str] = []
+    for name in dict.fromkeys(name for name, _ in WORDS.values()):
+        if name in options:
+            word, read = next((word, read) for word, (known, read) in WORDS.items() if known == name)
+            out += [word, ("on" if options[name] else "off") if read is _switch else str(options[name])]
+    out += [word for word, name in ALONE.items() if options.get(name)]
+    if options.get("spec_type", "none") != "none":
+        out += [SPEC_TYPE, f"{options['spec_type']}:n_max={options.get('spec_draft_n_max', 1)}"]
+    return out

@@ -55,7 +55,7 @@ def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Repl
         return out
     files = any(step.file for step in trace.steps)
     with TemporaryDirectory(prefix="cachesim-") if files else nullcontext(".") as folder:
-        run = _Run(trace, mode, Path(folder), check if mode != "none" else None)
+        run = Replaying(trace, mode, Path(folder), check if mode != "none" else None)
         for number, step in enumerate(trace.steps):
             run.following = trace.steps[number + 1].events if number + 1 < len(trace.steps) else []
             run.step(out, step)
@@ -64,8 +64,8 @@ def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Repl
     return out
 
 
-class _Run:
-    """A server on its way through a trace."""
+class Replaying:
+    """Our server on its way through a trace, step by step. ``folder`` is for saved slots."""
 
     def __init__(self, trace: Trace, mode: str, folder: Path, check: Check | None) -> None:
         kit = engine_of(trace.profile)
@@ -77,7 +77,12 @@ class _Run:
         # A recorder that did not learn the number of slots wrote the slot into every event.
         self.one_slot = trace.server.get("n_slots") == 1
         self.tasks = False          # does the present step have several tasks?
-        self.server = kit.start(trace.profile, trace.model, trace.flags, mode, Log())
+        self.kit, self.trace, self.mode = kit, trace, mode
+        self.server = self._started(trace.flags)
+
+    def _started(self, flags: Mapping[str, Any]) -> Any:
+        self.flags = flags
+        return self.kit.start(self.trace.profile, self.trace.model, flags, self.mode, Log())
 
     def step(self, out: Replayed, step: TraceStep) -> None:
         """Do one step and compare it."""
@@ -101,6 +106,11 @@ class _Run:
                 out.broken.append(step.number)
 
     def _slot_action(self, out: Replayed, step: TraceStep) -> None:
+        if step.action == "restart":
+            self.server = self._started(self.flags if step.options is None else step.options)
+            out.steps_agree += 1
+            self.verdicts_agree += 1
+            return
         first = len(self.server.log.events)
         answer = self.server.slot(step.action, step.id_slot, self.folder / step.file if step.file else None)
         wrong = _first_field(step.response, answer, SLOT_FIELDS)

@@ -24,7 +24,7 @@ MAX_DEPTH = 32
 ENGINES = {"llama.cpp": "llama_cpp", "ik_llama.cpp": "ik_llama", "mlx-lm": "mlx_lm"}
 FLAGS = {"llama_cpp": read_flags, "ik_llama": read_ik_flags}
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.S)
-OPERATIONS = ("completion", "chat", "slot", "parallel")
+OPERATIONS = ("completion", "chat", "slot", "parallel", "restart")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Member:
 @dataclass(frozen=True, slots=True)
 class TraceStep:
     """One step: what was sent, what came back, what was logged. Several members = sent at the same time; none = an
-    ``action`` on slot ``id_slot``, perhaps with a file."""
+    ``action`` on slot ``id_slot``, perhaps with a file, or a "restart", perhaps with other ``options``."""
 
     number: int
     members: tuple[Member, ...]
@@ -49,6 +49,7 @@ class TraceStep:
     id_slot: int = 0
     file: str = ""
     died: bool = False
+    options: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,11 @@ class Trace:
 
 def read_trace(path: Path, profiles: Mapping[str, Any]) -> Trace:
     """Read and check one trace. Raises BadInput for anything that is not one."""
-    data = _load(path)
+    return make_trace(path, _load(path), profiles)
+
+
+def make_trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Trace:
+    """The recording that a JSON object is, read from ``path`` or made just now. Raises BadInput."""
     try:
         return _trace(path, data, profiles)
     except BadInput as bad:
@@ -119,7 +124,7 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Tra
     why = _missing(path, profile, profiles)
     flags = Flags() if why else FLAGS[profile.partition("@")[0]](data["flags"])
     inexact = {str(entry["i"]) for entry in data["inexact"]}
-    steps = [_step(step, flags.request, inexact) for step in data["steps"]]
+    steps = [_step(step, flags.request, inexact, profile) for step in data["steps"]]
     model = data["model"].removeprefix("tiny-").removesuffix(".gguf")
     numbers = frozenset(int(number.split(".")[0]) for number in inexact)
     return Trace(path, profile, model, data["name"], flags.options, dict(data["server"].items()), numbers, steps, why)
@@ -150,7 +155,9 @@ def _missing(path: Path, profile: str, profiles: Mapping[str, Any]) -> str:
     return f"rule set {profile} is not in this build"
 
 
-def _step(step: Mapping[str, Any], defaults: Mapping[str, Any], inexact: AbstractSet[str]) -> TraceStep:
+def _step(
+    step: Mapping[str, Any], defaults: Mapping[str, Any], inexact: AbstractSet[str], profile: str
+) -> TraceStep:
     response = step.get("response") or {}
     number, events = int(step["i"]), list(step.get("events", []))
     died = str(step["died"]["fatal"]) if "died" in step else ""
@@ -158,6 +165,9 @@ def _step(step: Mapping[str, Any], defaults: Mapping[str, Any], inexact: Abstrac
     if step["op"] == "slot":
         file = Path(str(body.get("filename", ""))).name
         return TraceStep(number, (), response, events, str(body["action"]), int(body["id_slot"]), file)
+    if step["op"] == "restart":
+        changed = FLAGS[profile.partition("@")[0]](step["flags"]).options if "flags" in step else None
+        return TraceStep(number, (), response, events, "restart", options=changed)
     if step["op"] not in ("completion", "chat", "parallel"):
         raise BadInput(f"unknown operation '{step['op']}'", hint=nearest(str(step["op"]), OPERATIONS))
     sent = step["steps"] if step["op"] == "parallel" else [step]

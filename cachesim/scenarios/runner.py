@@ -60,7 +60,7 @@ def play(
     temporary files. Returns the whole log. Raises BadInput."""
     with _folder(scenario, place) as folder:
         stage = Stage(scenario, profile, mode, Path(folder), watcher or Silent(), table or profile)
-        for first, group in _groups(scenario.steps):
+        for first, group in groups(scenario.steps):
             try:
                 if group[0].action is not None:
                     stage.act(first, group[0], group[0].action)
@@ -78,7 +78,7 @@ def _folder(scenario: Scenario, place: str | None) -> AbstractContextManager[str
     return TemporaryDirectory(prefix="cachesim-", dir=place) if saves else nullcontext(".")
 
 
-def _groups(steps: Sequence[Step]) -> Iterator[tuple[int, list[Step]]]:
+def groups(steps: Sequence[Step]) -> Iterator[tuple[int, list[Step]]]:
     """Steps that are sent together, with the number of the first."""
     first, group = 0, list(steps[:1])
     for number, step in enumerate(steps[1:], 1):

@@ -1,0 +1,85 @@
+"""Our server goes through a recording while it is being made, and says where it differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from cachesim.commands.replay import checker
+from cachesim.engines.registry import profiles
+from cachesim.live.replay import Replayed, Replaying
+from cachesim.live.trace import make_trace
+
+
+class Difference(NamedTuple):
+    """The first thing in which a step differs. ``what`` is a field of an answer, an "event", or a "verdict";
+    ``recorded`` and ``ours`` are the two values. ``racy``: the step depends on timing."""
+
+    step: int
+    what: str
+    recorded: object
+    ours: object
+    racy: bool = False
+
+    @property
+    def group(self):
+        """Differences of one group are taken for one and the same."""
+        return f"{self.what}: {_kind(self.recorded)} / {_kind(self.ours)}" + (" (racy)" if self.racy else "")
+
+
+def _kind(value):
+    """An event's name; anything else without its numbers."""
+    if isinstance(value, dict):
+        return value.get("ev", "?")
+    return value if value is None or isinstance(value, bool | str) else "number"
+
+
+class Beside:
+    """A replay of a recording that grows. ``steps``, ``events`` and ``verdicts`` count what was compared."""
+
+    def __init__(self):
+        self.run = None
+        self.found = None
+        self.folder = TemporaryDirectory(prefix="cachesim-")
+        self.steps = self.events = self.verdicts = 0
+
+    def close(self):
+        """Remove the saved slots."""
+        self.folder.cleanup()
+
+    def hear(self, data):
+        """Go on with the steps that are new in a recording; the first difference, None if there is none."""
+        trace = make_trace(Path("live"), data, profiles())
+        if trace.out:
+            raise ValueError(trace.out)
+        if self.run is None:
+            self.run = Replaying(trace, "provenance", Path(self.folder.name), checker())
+            self.run.files = True
+            self.found = Replayed(trace)
+        for step, raw in zip(trace.steps[self.steps :], data["steps"][self.steps :], strict=True):
+            difference = self._step(step, raw)
+            self.steps += 1
+            if difference is not None:
+                return difference
+        return None
+
+    def _step(self, step, raw):
+        found, run = self.found, self.run
+        agreed, undecided, right = found.steps_agree, found.steps_undecided, run.verdicts_agree
+        found.first = None
+        run.step(found, step)
+        self.events += len(step.events)
+        racy = bool(raw.get("racy"))
+        if found.steps_undecided > undecided:
+            return None
+        if found.steps_agree == agreed:
+            first = found.first or {}
+            what = "event" if "event" in first else first.get("field", "?")
+            return Difference(step.number, what, first.get("recorded"), first.get("ours"), racy)
+        self.verdicts += 1
+        if run.verdicts_agree == right:
+            broken = step.number in found.broken
+            return Difference(step.number, "verdict", "equal" if broken else "differs", "broken" if broken else "holds",
+                              racy)
+        return None
