@@ -26,6 +26,7 @@ COMMANDS = {
     "bisect": ("bisect", "find the version, and the rule in it, that changed the outcome"),
     "fuzz": ("fuzz", "search for conversations that break a property"),
     "replay": ("replay", "compare the simulator with recorded traces of real servers"),
+    "record": ("record", "play scenarios on a real llama-server and record what it does"),
 }
 """Sub-command -> its module in cachesim.commands, and its line of help."""
 

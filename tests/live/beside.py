@@ -42,7 +42,7 @@ class Beside:
         self.run = None
         self.found = None
         self.folder = TemporaryDirectory(prefix="cachesim-")
-        self.steps = self.events = self.verdicts = 0
+        self.steps = self.events = self.verdicts = self.undecided = 0
 
     def close(self):
         """Remove the saved slots."""
@@ -72,6 +72,7 @@ class Beside:
         self.events += len(step.events)
         racy = bool(raw.get("racy"))
         if found.steps_undecided > undecided:
+            self.undecided += 1
             return None
         if found.steps_agree == agreed:
             first = found.first or {}

@@ -1,0 +1,80 @@
+"""``cachesim record FILE|LINE|FOLDER --server BIN --model GGUF``: what does a real llama-server do with a scenario?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cachesim.commands import exits
+from cachesim.errors import BadInput
+from cachesim.reports.console import complain, progress, say
+
+if TYPE_CHECKING:
+    from cachesim.scenarios.schema import Scenario
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("what", metavar="FILE|LINE|FOLDER",
+                        help="scenario file, folder of them, or requests in one line")  # fmt: skip
+    parser.add_argument("--server", metavar="BIN", type=Path, required=True, help="llama-server to run")
+    parser.add_argument("--model", metavar="GGUF", type=Path, required=True, help="model file for it (tiny vocabulary)")
+    parser.add_argument("--commit", metavar="NAME", default="", help="build to name in the recording "
+                        "(default: what the server says, such as b11549)")  # fmt: skip
+    parser.add_argument("--out", metavar="FILE", type=Path, help="file to write (default NAME.json), or a folder")
+    parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
+                        help="server option, may be repeated")  # fmt: skip
+
+
+def run(args: Namespace) -> int:
+    for what, file in (("server", args.server), ("model", args.model)):
+        if not file.is_file():
+            raise BadInput(f"no such {what}", file=str(file))
+    scenarios = _scenarios(args)
+    if not scenarios:
+        complain("no scenario to record")
+        return exits.NOTHING
+    if len(scenarios) > 1 and args.out and not args.out.is_dir():
+        raise BadInput(f"{len(scenarios)} recordings need a folder", file=str(args.out))
+    for scenario in progress(scenarios, len(scenarios), "recording"):
+        _record(scenario, args)
+    return exits.HOLDS
+
+
+def _scenarios(args: Namespace) -> list[Scenario]:
+    from dataclasses import replace
+
+    from cachesim.commands.common import load_files, scenario_of_line
+    from cachesim.scenarios.options import parse_settings
+
+    if not Path(args.what).exists() and not args.what.endswith(".toml"):
+        name = args.model.stem.removeprefix("tiny-")
+        return [scenario_of_line(args.what, name, [], args.settings)]
+    found = [one for one in load_files([args.what]) if one.engine == "llama_cpp"]
+    return [replace(one, server={**one.server, **parse_settings(args.settings, one.engine)}) for one in found]
+
+
+def _record(scenario: Scenario, args: Namespace) -> None:
+    """Play one scenario on a server of its own, and write what it did."""
+    from cachesim.live.flags import write_flags
+    from cachesim.live.player import Player
+    from cachesim.live.recorder import Recorder, Start, write_trace
+
+    player = Player(scenario)
+    flags = tuple(write_flags(scenario.server, scenario.engine))
+    with Recorder(Start(args.server, args.model, flags, args.commit)) as recorder:
+        for _ in player.run(recorder.play):
+            pass
+        trace = recorder.trace()
+    trace["name"] = scenario.id
+    file = _target(args.out, scenario.id)
+    write_trace(trace, file)
+    say(f"{file}: {len(trace['steps'])} steps, {sum(len(step['events']) for step in trace['steps'])} events")
+    for note in player.notes:
+        complain(f"{scenario.id}: {note}")
+
+
+def _target(out: Path | None, name: str) -> Path:
+    if out is None:
+        return Path(f"{name}.json")
+    return out / f"{name}.json" if out.is_dir() else out

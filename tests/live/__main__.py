@@ -1,0 +1,117 @@
+"""``python -m tests.live --server PATH --commit b11549``: conversations on a real server, and whether ours agrees.
+
+Goes on where it stopped: what was played stands in the state folder. Exit code 1 if anything differs without a name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+from cachesim.engines.registry import COMMITS
+from cachesim.live.recorder import Recorder, Start
+from tests.live.play import Table
+from tests.live.state import State
+from tests.live.worlds import option_set
+
+LEAST, MOST, SETS = 25, 50, 200          # conversations of one option set, and option sets at least
+_STOP = None                             # set in every process: the user pressed Ctrl-C
+
+
+class Args(argparse.Namespace):
+    """The command line."""
+
+
+def main(argv):
+    args = _arguments(argv)
+    if args.commit not in COMMITS:
+        print(f"{args.commit}: no rule set is recorded with this build; not run")
+        return 2
+    file = args.state / f"{args.commit}-{args.seed}.jsonl"
+    state = State(file)
+    per = max(LEAST, min(MOST, args.n // SETS))
+    todo = [(number, state.done(number), per) for number in range((args.n + per - 1) // per)]
+    todo = [(number, first, per - first) for number, first, per in todo if first < per]
+    end = time.time() + 60 * args.minutes
+    stop = multiprocessing.Event()
+    with ProcessPoolExecutor(args.jobs, initializer=_begin, initargs=(stop,)) as pool:
+        running = [pool.submit(_work, args, number, first, count, end) for number, first, count in todo]
+        cut = False
+        try:
+            _take(running, state)
+        except KeyboardInterrupt:
+            cut = True
+            stop.set()
+            print("interrupted: what was played is kept", file=sys.stderr)
+            for one in running:
+                one.cancel()
+            _take([one for one in running if not one.cancelled()], state)
+    _print(args, state, file)
+    return 130 if cut else 1 if state.sums()[2] else 0
+
+
+def _arguments(argv):
+    parser = argparse.ArgumentParser(prog="python -m tests.live", description=__doc__)
+    parser.add_argument("--server", type=Path, required=True, help="the binary")
+    parser.add_argument("--commit", required=True, help="its build, such as b11549")
+    parser.add_argument("--models", type=Path, default=Path("../shared/models"))
+    parser.add_argument("-n", type=int, default=1000, help="conversations in all, those of earlier runs included")
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--shrink", type=float, default=60, help="seconds for one difference")
+    parser.add_argument("--state", type=Path, default=Path.home() / ".cache" / "cachesim-live" / "state")
+    return parser.parse_args(argv)
+
+
+def _begin(stop):
+    global _STOP
+    _STOP = stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def _work(args, number, first, count, end):
+    """One option set, in a process of its own."""
+
+    def over():
+        return _STOP.is_set() or time.time() > end
+
+    def start(flags, model):
+        return Recorder(Start(args.server, args.models / f"tiny-{model}.gguf", tuple(flags), args.commit))
+
+    table = Table(start, COMMITS[args.commit], args.state / "differences", args.shrink)
+    return None if over() else table.play(option_set(args.seed, number), first, count, over)
+
+
+def _take(running, state):
+    """Keep results as they come."""
+    for one in as_completed(running):
+        tally = one.result()
+        if tally is not None:
+            state.add(tally)
+            sums = state.sums()[0]
+            print(f"option set {tally.number}: {tally.conversations} conversations in {tally.seconds:.0f} s, "
+                  f"{len(tally.differences)} differences; {sums['conversations']} in all", file=sys.stderr)  # fmt: skip
+
+
+def _print(args, state, file):
+    sums, named, others = state.sums()
+    print(f"{args.commit} against {COMMITS[args.commit]}, {file}")
+    for name, value in sums.items():
+        print(f"  {name:16} {value:>8}")
+    for title, table in (("named", named), ("DIFFERENT", others)):
+        for key, files in sorted(table.items(), key=lambda pair: -len(pair[1])):
+            print(f"  {title}: {len(files):>4}  {key}  ({files[0]})")
+    if not others:
+        print("  0 differences" + (" but those named" if named else ""))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

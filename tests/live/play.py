@@ -1,0 +1,135 @@
+"""One start of a real server: conversation after conversation, compared with ours as they go."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cachesim.errors import BadInput
+from cachesim.live.flags import write_flags
+from cachesim.live.player import Player
+from cachesim.scenarios.write import to_toml
+from tests.live.beside import Beside
+from tests.live.named import name_of
+from tests.live.smaller import smaller
+
+
+@dataclass
+class Tally:
+    """What became of some conversations of one option set, the first of them ``first``."""
+
+    number: int
+    first: int
+    model: str
+    server: dict
+    conversations: int = 0
+    steps: int = 0
+    events: int = 0
+    verdicts: int = 0
+    undecided: int = 0
+    refused: int = 0
+    starts: int = 0
+    seconds: float = 0.0
+    differences: list = field(default_factory=list)
+
+    @property
+    def done(self):
+        """Conversations that need not be played again."""
+        return self.conversations + self.refused
+
+
+class Table:
+    """Where conversations are played. ``start(flags, model)`` gives a recorder; ``out`` is for what differs."""
+
+    def __init__(self, start, profile, out, shrink_seconds=60):
+        self.start, self.profile, self.out, self.shrink_seconds = start, profile, Path(out), shrink_seconds
+
+    def play(self, options, first, count, stop=lambda: False):
+        """Conversations first .. first + count - 1 of an option set, as many as ``stop`` lets; a Tally."""
+        began = time.monotonic()
+        tally = Tally(options.number, first, options.model, options.server)
+        with self.start(write_flags(options.server), options.model) as recorder:
+            beside, tally.starts = Beside(), 1
+            for number in range(first, first + count):
+                if stop():
+                    break
+                case = options.case(number)
+                difference, data = self._conversation(recorder, beside, case, f"c{number}-", tally)
+                if difference is not None:
+                    tally.differences.append(self._kept(recorder, options, case, number, difference, data))
+                if difference is not None or (data and "died" in data["steps"][-1]):
+                    _add(tally, beside)
+                    recorder.reset()
+                    beside, tally.starts = Beside(), tally.starts + 1
+            _add(tally, beside)
+        tally.seconds = round(time.monotonic() - began, 1)
+        return tally
+
+    def _conversation(self, recorder, beside, case, prefix, tally):
+        """Play one conversation on a server that others have used; the first difference and the recording."""
+        try:
+            player = Player(case.scenario(self.profile), case.seed, prefix)
+        except BadInput:
+            tally.refused += 1
+            return None, None
+        tally.conversations += 1
+        for _ in player.run(recorder.play):
+            pass
+        data = recorder.trace()
+        return beside.hear(data), data
+
+    def alone(self, recorder, case):
+        """Play a conversation on a fresh start: its first difference and the recording."""
+        recorder.reset()
+        beside = Beside()
+        try:
+            player = Player(case.scenario(self.profile), case.seed)
+            for _ in player.run(recorder.play):
+                pass
+            data = recorder.trace()
+            return beside.hear(data), data
+        finally:
+            beside.close()
+
+    def _kept(self, recorder, options, case, number, difference, data):
+        """What is known of a difference: its smallest conversation, or the whole recording if it needs what was
+        before."""
+        about = {"conversation": number, "group": difference.group, "what": list(difference),
+                 "name": name_of(difference, data)}  # fmt: skip
+        stem = f"{self.profile.partition('@')[2]}-{options.seed}-{options.number}-{number}"
+        try:
+            again, recording = self.alone(recorder, case)
+            about["alone"] = again is not None and again.group == difference.group
+            if about["alone"]:
+                about["name"] = about["name"] or name_of(again, recording)
+                if not about["name"] and not self._known(difference.group):
+                    case, again, recording = smaller(self, recorder, case, again, recording, self.shrink_seconds)
+                data, about["what"] = recording, list(again)
+        except BadInput as bad:
+            about["why"] = str(bad)
+        self.out.mkdir(parents=True, exist_ok=True)
+        (self.out / f"{stem}.json").write_text(json.dumps(data), "utf-8")
+        (self.out / f"{stem}.toml").write_text(_toml(case, self.profile, about), "utf-8")
+        about["file"] = f"{stem}.json"
+        with (self.out / "groups").open("a", encoding="utf-8") as groups:
+            groups.write(difference.group + "\n")
+        return about
+
+    def _known(self, group):
+        """Was one of this group made smaller before?"""
+        file = self.out / "groups"
+        return file.exists() and group in file.read_text("utf-8").splitlines()
+
+
+def _add(tally, beside):
+    for name in ("steps", "events", "verdicts", "undecided"):
+        setattr(tally, name, getattr(tally, name) + getattr(beside, name))
+    beside.close()
+
+
+def _toml(case, profile, about):
+    head = {"id": f"live-{case.seed}", "title": about["group"], "source": ["cachesim"], "why": str(about["what"]),
+            "engine": case.engine, "model": case.model, "profiles": [profile]}  # fmt: skip
+    return to_toml(head, case.scenario(profile).server, {word: n for word, n in case.words.items() if n}, case.asked)

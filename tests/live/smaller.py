@@ -1,0 +1,51 @@
+"""A conversation that differs is made smaller: requests go, words become shorter, as long as it differs alike.
+
+Every try is a start of the real server, so there are few: a bisection of the requests, then of each word's length.
+"""
+
+from __future__ import annotations
+
+import time
+
+from cachesim.errors import BadInput
+from cachesim.fuzz.shrink import reduced, whole
+
+
+def smaller(table, recorder, case, difference, recording, seconds):
+    """The smallest case found in so many seconds, its difference and its recording."""
+    end, best = time.monotonic() + seconds, (case, difference, recording)
+
+    def fails(row):
+        nonlocal best
+        try:
+            candidate = reduced(case, row)
+            if not candidate.asked:
+                return False
+            again, made = table.alone(recorder, candidate)
+        except BadInput:
+            return False
+        if again is None or again.group != difference.group:
+            return False
+        best = candidate, again, made
+        return True
+
+    row = whole(case)
+    for field in ("steps", "options", "flags", "pieces", "words"):
+        for place in reversed(range(len(getattr(row, field)))):
+            for value in _less(getattr(row, field)[place], field):
+                if time.monotonic() > end:
+                    return best
+                values = list(getattr(row, field))
+                values[place] = value
+                tried = row._replace(**{field: tuple(values)})
+                if fails(tried):
+                    row = tried
+                    break
+    return best
+
+
+def _less(value, field):
+    """What to try in place of a value, the smallest first."""
+    if not value:
+        return ()
+    return (0,) if field != "words" else [n for n in (0, 1, 4, value // 2, value - 1) if n < value]

@@ -1,0 +1,53 @@
+"""What was played so far: one JSON line per start of a server, in a file per build and seed."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+COUNTS = ("conversations", "steps", "events", "verdicts", "undecided", "refused", "starts")
+
+
+class State:
+    """The lines of one file. Lines with differences that have no name are forgotten when the file is read: what
+    differs is played again."""
+
+    def __init__(self, file):
+        self.file, self.lines = Path(file), []
+        if self.file.exists():
+            found = [json.loads(line) for line in self.file.read_text("utf-8").splitlines() if line]
+            self.lines = [line for line in found if not unnamed(line)]
+
+    def done(self, number):
+        """Conversations of an option set that need not be played again: all up to here."""
+        at = 0
+        for line in sorted((line for line in self.lines if line["number"] == number), key=lambda one: one["first"]):
+            if line["first"] == at:
+                at += line["conversations"] + line["refused"]
+        return at
+
+    def add(self, tally):
+        """Keep what was played; the file is whole at any time."""
+        self.lines.append(json.loads(json.dumps(asdict(tally))))
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.file.with_suffix(".new")
+        beside.write_text("".join(json.dumps(line) + "\n" for line in self.lines), "utf-8")
+        os.replace(beside, self.file)
+
+    def sums(self):
+        """Totals over all lines, and differences by class: those with a name, the others by their group."""
+        sums = {name: sum(line[name] for line in self.lines) for name in COUNTS}
+        sums["option sets"] = len({line["number"] for line in self.lines if line["conversations"]})
+        sums["seconds"] = round(sum(line["seconds"] for line in self.lines))
+        named, others = {}, {}
+        for one in (one for line in self.lines for one in line["differences"]):
+            table, key = (named, one["name"]) if one["name"] else (others, one["group"])
+            table.setdefault(key, []).append(one["file"])
+        return sums, named, others
+
+
+def unnamed(line):
+    """The differences of a line that no class explains."""
+    return [one for one in line["differences"] if not one["name"]]

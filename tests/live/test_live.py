@@ -1,0 +1,98 @@
+"""Does the campaign find what differs, and nothing where nothing does? Against our own simulator, without a server."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from cachesim.engines.registry import profiles
+from tests.live.beside import Difference
+from tests.live.fake import Fake
+from tests.live.named import NAMED
+from tests.live.play import Table
+from tests.live.state import State
+from tests.live.worlds import option_set
+
+PROFILE = "llama_cpp@head"
+"""The rule set that plays the real server."""
+
+
+def table(folder, **planted):
+    rules = replace(profiles()[PROFILE], **planted)
+    return Table(lambda flags, model: Fake(PROFILE, model, flags, rules), PROFILE, folder, shrink_seconds=20)
+
+
+def alone(number):
+    """An option set whose conversations do not depend on timing."""
+
+    class Quiet:
+        def __init__(self):
+            self.drawn = option_set(0, number)
+            self.number, self.seed = number, 0
+            self.model, self.server = self.drawn.model, self.drawn.server
+
+        def case(self, conversation):
+            case = self.drawn.case(conversation)
+            return replace(case, asked=tuple(one._replace(together=False, after=0, cancel_after=None, n_cmpl=1)
+                                             for one in case.asked))
+
+    return Quiet()
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_the_same_rules_on_both_sides_differ_in_nothing(number, tmp_path):
+    tally = table(tmp_path).play(alone(number), 0, 4)
+    assert tally.differences == []
+    assert tally.done == 4
+    assert tally.verdicts == tally.steps
+
+
+def test_a_planted_fault_is_found_and_made_smaller(tmp_path):
+    planted = profiles()["llama_cpp@base-24143"].ckpt_break
+    assert planted is not profiles()[PROFILE].ckpt_break
+    tallies = [table(tmp_path, ckpt_break=planted).play(alone(number), 0, 12) for number in range(12)]
+    found = [one for tally in tallies for one in tally.differences]
+    assert found
+    assert all(one["alone"] or "why" not in one for one in found)
+    files = [tmp_path / one["file"] for one in found]
+    assert min(len(json.loads(file.read_text("utf-8"))["steps"]) for file in files) <= 4
+    assert all(file.with_suffix(".toml").exists() for file in files)
+
+
+def test_what_was_played_is_not_played_again(tmp_path):
+    state, options = State(tmp_path / "state.jsonl"), alone(3)
+    state.add(table(tmp_path).play(options, 0, 2))
+    state.add(table(tmp_path).play(options, 2, 1))
+    again = State(tmp_path / "state.jsonl")
+    assert again.done(3) == 3
+    assert again.done(4) == 0
+    assert again.sums()[0]["conversations"] == 3
+
+
+def test_what_differs_without_a_name_is_played_again(tmp_path):
+    state = State(tmp_path / "state.jsonl")
+    tally = table(tmp_path).play(alone(3), 0, 2)
+    tally.differences.append({"conversation": 1, "group": "g", "what": [], "name": "", "file": "f"})
+    state.add(tally)
+    assert state.sums()[2] == {"g": ["f"]}
+    assert State(tmp_path / "state.jsonl").done(3) == 0
+
+
+def test_a_stop_keeps_what_was_played(tmp_path):
+    asked = iter((False, False, True))
+    tally = table(tmp_path).play(alone(5), 0, 50, lambda: next(asked))
+    assert tally.done == 2
+
+
+def test_at_most_five_classes_have_names():
+    assert len(NAMED) <= 5
+
+
+def test_differences_of_one_kind_are_one_group():
+    one = Difference(3, "event", {"ev": "batch", "p0": 1}, {"ev": "release"})
+    other = Difference(8, "event", {"ev": "batch", "p0": 7}, {"ev": "release"})
+    assert one.group == other.group == "event: batch / release"
+    assert Difference(1, "cache_n", 3, 4).group != one.group
+    assert json.dumps(list(one))
