@@ -8,40 +8,49 @@ A step goes in as in a recording (README of the recorded traces) without results
     {"op": "restart", "flags": ["-c", "512", ...]}     the same binary and model with other flags
 
 A restart loses the slots and the RAM prompt cache and keeps the slot files. Its result has `events: []` and `server`,
-what the new process said when it started. `trace()["flags"]` and `["server"]` are those of the first start.
+what the new process said when it started. `trace()["flags"]` and `["server"]` are those of the first start. After a
+step with `died` only a restart can follow.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any
+from typing import Any, Mapping
 
-BASE = ("-t", "1", "-tb", "1", "-fa", "off", "-ctk", "f32", "-ctv", "f32", "--no-warmup", "-fit", "off", "-lv", "5")
-"""One thread, F32 K/V without flash attention: the arithmetic repeats exactly. Everything is logged."""
+from cachesim.engines.llama_cpp.log import Entry
+from cachesim.errors import BadInput
+from cachesim.live.answers import hung_up, read_completion, read_slot, undelivered
+from cachesim.live.client import Lost, Reply, at_once
+from cachesim.live.cold import ROUNDING, ask_cold, cold_flags, compare, inexact
+from cachesim.live.llama_server import BASE, LlamaServer, Start
+from cachesim.live.logbook import Logbook, events_of, generated
+from cachesim.live.process import Died, Ended
 
+__all__ = ["BASE", "Recorder", "Start", "write_trace"]
 
-@dataclass(frozen=True)
-class Start:
-    """What is started: a server's binary and model, its flags and what the recording calls it.
-
-    ``flags`` belong to the workload; in them `MODELS/x.gguf` is a file beside ``gguf``. ``commit`` names the build."""
-
-    binary: Path
-    gguf: Path
-    flags: tuple[str, ...]
-    commit: str
-    base_flags: tuple[str, ...] = BASE
+MOVED = ("ctx_shift", "reuse_chunk")
+LAUNCHED = "processing task, is_child"
+Step = dict[str, Any]
 
 
 class Recorder:
     """A real server and, with ``cold``, a second one without any caching; a context manager: both end with it.
 
-    Raises BadInput where the binary cannot be started or does not become healthy; nothing is left running then."""
+    ``rounding``: differences of log-probabilities up to this are not inexact. Raises BadInput where the binary cannot
+    be started or does not become healthy; nothing is left running then."""
 
-    def __init__(self, start: Start, cold: bool = True) -> None:
-        raise NotImplementedError
+    def __init__(self, start: Start, cold: bool = True, rounding: float = ROUNDING) -> None:
+        self.start, self.rounding = start, rounding
+        self._with_cold = cold
+        self._folder = TemporaryDirectory(prefix="cachesim-live-")
+        self._hot: LlamaServer | None = None
+        self._cold: LlamaServer | None = None
+        self._begin()
 
     def __enter__(self) -> Recorder:
         return self
@@ -49,21 +58,193 @@ class Recorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        raise NotImplementedError
+        self.close()
+
+    def close(self) -> None:
+        """End both servers and remove their files. May be called again."""
+        for server in (self._hot, self._cold):
+            if server is not None:
+                server.stop()
+        self._hot = self._cold = None
+        self._folder.cleanup()
 
     def reset(self) -> None:
-        """Begin another recording under the same options: both servers start again, slot files and steps are gone."""
-        raise NotImplementedError
+        """Begin another recording under the same options: the server starts again, slot files and steps are gone."""
+        for file in self._slots.iterdir():
+            file.unlink()
+        self._begin()
 
-    def play(self, step: dict[str, Any]) -> dict[str, Any]:
-        """Do one step; returns it with its number and results."""
-        raise NotImplementedError
+    def _begin(self) -> None:
+        self.steps: list[Step] = []
+        self.inexact: list[dict[str, Any]] = []
+        self._moved, self._flags = False, self.start.flags
+        self._slots.mkdir(exist_ok=True)
+        try:
+            self._start_hot()
+            self.server = dict(self._running().facts)
+            if self._with_cold and self._cold is None:
+                self._start_cold()
+        except BaseException:
+            self.close()
+            raise
 
-    def trace(self) -> dict[str, Any]:
-        """Header and steps so far, as a recording holds them."""
-        raise NotImplementedError
+    @property
+    def _slots(self) -> Path:
+        return Path(self._folder.name, "slots")
+
+    def _start_hot(self) -> None:
+        if self._hot is not None:
+            self._hot.stop()
+            self._hot = None
+        self._hot = _up(replace(self.start, flags=self._flags), self._slots, Path(self._folder.name, "hot.log"))
+
+    def _start_cold(self) -> None:
+        if self._cold is not None:
+            self._cold.stop()
+            self._cold = None
+        start = replace(self.start, flags=cold_flags(self._flags))
+        self._cold = _up(start, self._slots, Path(self._folder.name, "cold.log"))
+
+    def _running(self) -> LlamaServer:
+        if self._hot is None:
+            raise BadInput("the server has ended: only a restart can follow")
+        return self._hot
+
+    # Steps
+
+    def play(self, step: Step) -> Step:
+        """Do one step; returns it with its number and results. Raises BadInput for a step that cannot be done."""
+        out: Step = {"i": len(self.steps), **step}
+        if step["op"] == "restart":
+            self._restart(out)
+        else:
+            self._work(out)
+        self.steps.append(out)
+        return out
+
+    def _restart(self, out: Step) -> None:
+        before, self._flags = self._flags, tuple(out.get("flags", self._flags))
+        self._start_hot()
+        if self._with_cold and self._flags != before:
+            self._start_cold()
+        out["events"], out["server"] = [], dict(self._running().facts)
+
+    def _work(self, out: Step) -> None:
+        server, members = self._running(), self._members(out)
+        said: list[Entry] = []
+        try:
+            replies = at_once([partial(self._send, member, said) for member in members])
+            said += server.settled()
+        except (Lost, Ended) as error:
+            self._ended(out, members, said, error)
+            return
+        out["events"] = events_of(said, server.one_slot)
+        if out["op"] == "parallel" or any("cancel_after" in member["request"] for member in members):
+            out["racy"] = True
+        moved_here = any(event["ev"] in MOVED for event in out["events"])
+        self._moved |= moved_here
+        for member, reply in zip(members, replies, strict=True):
+            self._answer(member, reply, said)
+
+    def _members(self, out: Step) -> list[Step]:
+        """What is sent at the same time: the step itself, or its members, numbered."""
+        if out["op"] == "parallel":
+            out["steps"] = [{"i": f"{out['i']}.{n}", **one} for n, one in enumerate(out["steps"])]
+            return list(out["steps"])
+        if out["op"] not in ("completion", "slot"):
+            raise BadInput(f"operation '{out['op']}' is not played on a real server")
+        return [out]
+
+    def _send(self, member: Step, said: list[Entry]) -> Any:
+        """One request; what comes back is a Reply, or the tokens seen before a hang-up."""
+        server, body = self._running(), member["request"]
+        if member["op"] == "slot":
+            return server.client.slot(body["action"], body["id_slot"], body.get("filename", ""))
+        sent = {name: value for name, value in body.items() if name != "cancel_after"}
+        if "cancel_after" in body:
+            return server.client.hang_up(sent, body["cancel_after"], partial(server.heard, LAUNCHED, said))
+        return server.client.complete(sent)
+
+    def _answer(self, member: Step, reply: Any, said: list[Entry]) -> None:
+        if member["op"] == "slot":
+            member["response"] = read_slot(reply)
+        elif not isinstance(reply, Reply):
+            member["response"] = hung_up(reply, member["request"], said, generated(said))
+        else:
+            member["response"] = read_completion(reply)
+            if reply.status == 200 and self._cold is not None:
+                self._compare(member, reply)
+
+    def _ended(self, out: Step, members: list[Step], said: list[Entry], error: Lost | Ended) -> None:
+        """The process ended in this step: there are no answers, and the events end where it ended."""
+        server = self._running()
+        died: Died = error.died if isinstance(error, Ended) else server.died()
+        said += server.book.read()
+        out["events"] = events_of(said, server.one_slot)
+        out["died"] = {"error": str(error), "returncode": died.returncode, "fatal": list(died.fatal), "frames": []}
+        if len(members) > 1:
+            out["racy"] = True
+        self.inexact.append({"i": out["i"], "died": True, "shifted": self._moved})
+        server.stop()
+        self._hot = None
+
+    # The comparison with a cold answer
+
+    def _compare(self, member: Step, reply: Reply) -> None:
+        bodies = reply.body if isinstance(reply.body, list) else [reply.body]
+        cold = self._ask_cold(member["request"])
+        if cold is None:
+            return
+        member["cold"] = self._judge(member, bodies[0], cold, {})
+        member["response"].update(undelivered(bodies[0], member["request"], self._ask_cold))
+        for child, body in zip(member["response"].get("completions", ()), bodies[1:], strict=True):
+            child["cold"] = self._judge(member, body, cold, {"child": child["index"]})
+
+    def _judge(self, member: Step, body: Mapping[str, Any], cold: dict[str, Any], which: Step) -> Step:
+        found = compare(body, cold)
+        if not found["equal"]:
+            self._start_cold()                  # was it the cold server that remembered something?
+            fresh = self._ask_cold(member["request"])
+            found = {**compare(body, fresh or cold), "confirmed_fresh_process": fresh is not None}
+        if inexact(found, self.rounding):
+            kept: Step = {name: found[name] for name in ("equal", "first_diff", "max_dlogprob") if name in found}
+            self.inexact.append({"i": member["i"], **which, "shifted": self._moved, **kept})
+        return found
+
+    def _ask_cold(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
+        if self._cold is None:
+            self._start_cold()
+        assert self._cold is not None
+        try:
+            return ask_cold(self._cold.client, request)
+        except Lost:
+            self._start_cold()
+            return None
+
+    # The recording
+
+    def trace(self, name: str = "", **more: Any) -> dict[str, Any]:
+        """Header and steps so far, as a recording holds them; ``more`` are further header fields."""
+        start = self.start
+        return {
+            "engine": "llama.cpp", "commit": start.commit, "model": start.gguf.name, "name": name, "workload": name,
+            "seed": 0, "note": None, "flags": list(start.flags), "base_flags": list(start.base_flags), "env": {},
+            **more, "server": self.server, "inexact": self.inexact, "steps": self.steps,
+        }
+
+
+def _up(start: Start, slots: Path, log: Path) -> LlamaServer:
+    try:
+        return LlamaServer(start, slots, log)
+    except Ended as error:
+        errors = [entry.text for entry in Logbook(log).read() if entry.level == "E"]
+        why = (*errors[:1], *error.died.fatal, str(error))[0]
+        raise BadInput(f"the server ended when it started: {why}", file=str(start.binary)) from None
 
 
 def write_trace(trace: dict[str, Any], path: Path) -> None:
     """Write a recording: the header on the first line, every step on a line of its own."""
-    raise NotImplementedError
+    head = {name: value for name, value in trace.items() if name != "steps"}
+    steps = ",\n".join(json.dumps(step, separators=(",", ":")) for step in trace["steps"])
+    text = f'{json.dumps(head, separators=(",", ":"))[:-1]},"steps":[\n{steps}\n]}}\n'
+    path.write_text(text, encoding="utf-8")

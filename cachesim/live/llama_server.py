@@ -1,0 +1,126 @@
+"""A real llama-server under way: started, asked, and heard until it is idle again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Sequence
+
+from cachesim.engines.llama_cpp.log import IDLE, Entry, server_facts
+from cachesim.errors import BadInput
+from cachesim.live.client import Client, Lost
+from cachesim.live.logbook import Logbook
+from cachesim.live.process import HOST, Died, Ended, Process
+
+BASE = ("-t", "1", "-tb", "1", "-fa", "off", "-ctk", "f32", "-ctv", "f32", "--no-warmup", "-fit", "off", "-lv", "5")
+"""One thread, F32 K/V without flash attention: the arithmetic repeats exactly. Everything is logged."""
+
+MODELS = "MODELS/"
+CONTROL = "/v1/chat/completions/control"
+MARK = "control reasoning_end on unknown completion id={}, no live slot"
+"""What a server says when a completion is to be controlled that does not exist; nothing changes by it."""
+
+START_WITHIN = 60.0         # seconds until the model is loaded
+IDLE_WITHIN = 120.0         # seconds until all work is done
+DEAD_WITHIN = 20.0          # seconds until a server whose connection broke must have ended
+
+
+@dataclass(frozen=True)
+class Start:
+    """What is started: a server's binary and model, its flags and what the recording calls it.
+
+    ``flags`` belong to the workload; in them `MODELS/x.gguf` is a file beside ``gguf``. ``commit`` names the build."""
+
+    binary: Path
+    gguf: Path
+    flags: tuple[str, ...]
+    commit: str
+    base_flags: tuple[str, ...] = BASE
+
+    def command(self, port: int, slots: Path) -> list[str]:
+        """The command line on a port, with a folder of slot files."""
+        flags = [self._file(word) for word in (*self.base_flags, *self.flags)]
+        where = ["--host", HOST, "--port", str(port), "--slot-save-path", f"{slots}/"]
+        return [str(self.binary), "-m", str(self.gguf), *where, *flags]
+
+    def _file(self, word: str) -> str:
+        return str(self.gguf.parent / word.removeprefix(MODELS)) if word.startswith(MODELS) else word
+
+
+class LlamaServer:
+    """One process with its client and its log. ``facts`` is what it said of itself when it started."""
+
+    def __init__(self, start: Start, folder: Path, log: Path) -> None:
+        """Start it and wait until it is idle. Raises BadInput if it cannot be started or does not come up."""
+        self.process = Process(lambda port: start.command(port, folder), log)
+        try:
+            self.client = Client(self.process.url)
+            self.book, self._marks = Logbook(log), 0
+            self.process.wait(self.client.healthy, START_WITHIN, "loading the model")
+            self.facts: dict[str, Any] = server_facts(entry.text for entry in self.settled())
+        except BaseException:
+            self.stop()
+            raise
+
+    def __enter__(self) -> LlamaServer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def one_slot(self) -> bool:
+        """Has it a single slot?"""
+        return bool(self.facts.get("n_slots") == 1)
+
+    def settled(self) -> list[Entry]:
+        """Everything said since the last call, as soon as no slot works any more. Raises Ended.
+
+        The log is written by a thread of its own, some time after the answers. So a completion that does not exist is
+        asked for: that question waits behind everything else, and when its refusal and then an idle server have been
+        logged, so has everything before."""
+        said: list[Entry] = []
+        self._marks += 1
+        name = f"cachesim-{self._marks}"
+        mark = MARK.format(name)
+        try:
+            reply = self.client.post(CONTROL, {"id": name, "action": "reasoning_end"})
+        except Lost:
+            raise Ended(self.died()) from None
+        if reply.status == 404:
+            raise BadInput(f"no {CONTROL}: needs a llama-server like b10566 or newer", file=self.process.url)
+
+        def quiet() -> bool:
+            said.extend(self.book.read())
+            place = _place(said, mark)
+            return place is not None and any(entry.text == IDLE for entry in said[place:])
+
+        self.process.wait(quiet, IDLE_WITHIN, "the work in hand")
+        return [entry for entry in said if entry.text != mark]
+
+    def heard(self, text: str, already: list[Entry]) -> None:
+        """Wait until a message that begins so has been logged; what was read on the way is added to ``already``."""
+        def there() -> bool:
+            before = len(already)
+            already.extend(self.book.read())
+            return any(entry.text.startswith(text) for entry in already[before:])
+
+        self.process.wait(there, IDLE_WITHIN, f"waiting for '{text}'")
+
+    def died(self) -> Died:
+        """How it ended, waiting for its end if the connection broke just now."""
+        self.process.wait(lambda: self.process.returncode is not None, DEAD_WITHIN, "ending")
+        return self.process.died()
+
+    def stop(self) -> None:
+        """End it."""
+        if hasattr(self, "client"):
+            self.client.close()
+        self.process.stop()
+
+
+def _place(said: Sequence[Entry], text: str) -> int | None:
+    return next((i for i, entry in enumerate(said) if entry.text == text), None)
