@@ -30,8 +30,9 @@ class Args(argparse.Namespace):
 
 def main(argv):
     args = _arguments(argv)
-    if args.commit not in COMMITS:
-        print(f"{args.commit}: no rule set is recorded with this build; not run")
+    args.profile = args.profile or COMMITS.get(args.commit, "")
+    if not args.profile:
+        print(f"{args.commit}: no rule set is known for this build; not run")
         return 2
     file = args.state / f"{args.commit}-{args.seed}.jsonl"
     state = State(file)
@@ -60,6 +61,7 @@ def _arguments(argv):
     parser = argparse.ArgumentParser(prog="python -m tests.live", description=__doc__)
     parser.add_argument("--server", type=Path, required=True, help="the binary")
     parser.add_argument("--commit", required=True, help="its build, such as b11549")
+    parser.add_argument("--profile", default="", help="rule set to compare with (default: that of the build)")
     parser.add_argument("--models", type=Path, default=Path("../shared/models"))
     parser.add_argument("-n", type=int, default=1000, help="conversations in all, those of earlier runs included")
     parser.add_argument("--minutes", type=float, default=30)
@@ -86,7 +88,7 @@ def _work(args, number, first, count, end):
     def start(flags, model):
         return Recorder(Start(args.server, args.models / f"tiny-{model}.gguf", tuple(flags), args.commit))
 
-    table = Table(start, COMMITS[args.commit], args.state / "differences", args.shrink)
+    table = Table(start, args.profile, args.state / "differences", args.shrink)
     return None if over() else table.play(option_set(args.seed, number), first, count, over)
 
 
@@ -103,7 +105,7 @@ def _take(running, state):
 
 def _print(args, state, file):
     sums, named, others = state.sums()
-    print(f"{args.commit} against {COMMITS[args.commit]}, {file}")
+    print(f"{args.commit} against {args.profile}, {file}")
     for name, value in sums.items():
         print(f"  {name:16} {value:>8}")
     for title, table in (("named", named), ("DIFFERENT", others)):

@@ -10,6 +10,7 @@ from pathlib import Path
 from cachesim.errors import BadInput
 from cachesim.live.flags import write_flags
 from cachesim.live.player import Player
+from cachesim.scenarios.options import filled
 from cachesim.scenarios.write import to_toml
 from tests.live.beside import Beside
 from tests.live.named import name_of
@@ -50,7 +51,7 @@ class Table:
         """Conversations first .. first + count - 1 of an option set, as many as ``stop`` lets; a Tally."""
         began = time.monotonic()
         tally = Tally(options.number, first, options.model, options.server)
-        with self.start(write_flags(options.server), options.model) as recorder:
+        with self.start(write_flags(filled(options.server)), options.model) as recorder:
             beside, tally.starts = Beside(), 1
             for number in range(first, first + count):
                 if stop():
@@ -77,7 +78,7 @@ class Table:
         tally.conversations += 1
         for _ in player.run(recorder.play):
             pass
-        data = recorder.trace()
+        data = {**recorder.trace(), "profile": self.profile.partition("@")[2]}
         return beside.hear(data), data
 
     def alone(self, recorder, case):
@@ -88,7 +89,7 @@ class Table:
             player = Player(case.scenario(self.profile), case.seed)
             for _ in player.run(recorder.play):
                 pass
-            data = recorder.trace()
+            data = {**recorder.trace(), "profile": self.profile.partition("@")[2]}
             return beside.hear(data), data
         finally:
             beside.close()
