@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +22,7 @@ from cachesim.errors import BadInput
 
 HOST = "127.0.0.1"
 POLL = 0.002                # seconds between two looks
+GUARD_WITHIN = 3.0          # seconds in which the guard should have ended it
 END_WITHIN = 10.0           # seconds until a killed group must be gone
 
 _GUARD = """
@@ -29,8 +31,12 @@ exec 3<&0 </dev/null
 "$@" 3<&- &
 server=$!
 (read line <&3; kill -9 $server) 2>/dev/null &
+guard=$!
 wait $server 2>/dev/null
-exit $?
+code=$?
+kill $guard 2>/dev/null
+wait $guard 2>/dev/null
+exit $code
 """
 
 
@@ -97,12 +103,14 @@ class Process:
     def stop(self) -> None:
         """End the whole group and wait until nothing of it is left. May be called again."""
         group = self._popen.pid
+        if self._popen.stdin is not None:
+            self._popen.stdin.close()           # the guard kills the server, the shell collects both
+        with suppress(subprocess.TimeoutExpired):
+            self._popen.wait(GUARD_WITHIN)
         stop = time.monotonic() + END_WITHIN
         while _kill(group) and time.monotonic() < stop:
             self._popen.poll()
             time.sleep(POLL)
-        if self._popen.stdin is not None:
-            self._popen.stdin.close()
         self._popen.wait(END_WITHIN)
 
 

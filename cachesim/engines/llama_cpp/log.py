@@ -70,8 +70,6 @@ EVENTS = (
     Line("reuse_chunk", "reusing chunk with size {n}, shifting KV cache [{c0}, {c1}) -> [{p0}, {p1})"),
     Line("reuse_result", "after context reuse, new n_past = {n_past}"),
     Line("reuse_unsupported", "cache reuse is not supported - ignoring n_cache_reuse = {}"),
-    Line("ckpt_search", "n_past = {n_past}, slot.prompt.tokens.size() = {n_tokens}, seq_id = {seq_id}, "
-         "pos_min = {pos_min}, n_swa = {n_swa}", until=9231),
     Line("ckpt_check", "checking checkpoint with [{pos_min}, {pos_max}] against {thold}..."),
     Line("ckpt_restore", "restored context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, "
          "n_tokens = {n_tokens}, n_past = {n_past}, size = {mib} MiB)"),
