@@ -74,6 +74,11 @@ class Process:
         self.stop()
 
     @property
+    def group(self) -> int:
+        """The id of its process group."""
+        return self._popen.pid
+
+    @property
     def url(self) -> str:
         """Where it listens."""
         return f"http://{HOST}:{self.port}"
@@ -102,7 +107,7 @@ class Process:
 
     def stop(self) -> None:
         """End the whole group and wait until nothing of it is left. May be called again."""
-        group = self._popen.pid
+        group = self.group
         if self._popen.stdin is not None:
             self._popen.stdin.close()           # the guard kills the server, the shell collects both
         with suppress(subprocess.TimeoutExpired):

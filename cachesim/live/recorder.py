@@ -70,7 +70,7 @@ class Recorder:
 
     def reset(self) -> None:
         """Begin another recording under the same options: the server starts again, slot files and steps are gone."""
-        for file in self._slots.iterdir():
+        for file in self.folder.iterdir():
             file.unlink()
         self._begin()
 
@@ -78,7 +78,7 @@ class Recorder:
         self.steps: list[Step] = []
         self.inexact: list[dict[str, Any]] = []
         self._moved, self._flags = False, self.start.flags
-        self._slots.mkdir(exist_ok=True)
+        self.folder.mkdir(exist_ok=True)
         try:
             self._start_hot()
             self.server = dict(self._running().facts)
@@ -89,21 +89,26 @@ class Recorder:
             raise
 
     @property
-    def _slots(self) -> Path:
+    def folder(self) -> Path:
+        """Where the slot files are."""
         return Path(self._folder.name, "slots")
+
+    def groups(self) -> list[int]:
+        """The process groups of the servers that run."""
+        return [server.process.group for server in (self._hot, self._cold) if server is not None]
 
     def _start_hot(self) -> None:
         if self._hot is not None:
             self._hot.stop()
             self._hot = None
-        self._hot = _up(replace(self.start, flags=self._flags), self._slots, Path(self._folder.name, "hot.log"))
+        self._hot = _up(replace(self.start, flags=self._flags), self.folder, Path(self._folder.name, "hot.log"))
 
     def _start_cold(self) -> None:
         if self._cold is not None:
             self._cold.stop()
             self._cold = None
         start = replace(self.start, flags=cold_flags(self._flags))
-        self._cold = _up(start, self._slots, Path(self._folder.name, "cold.log"))
+        self._cold = _up(start, self.folder, Path(self._folder.name, "cold.log"))
 
     def _running(self) -> LlamaServer:
         if self._hot is None:

@@ -1,0 +1,119 @@
+"""A stand-in for llama-server, run as a program: it answers and logs in the same forms, and misbehaves on demand.
+
+`--fake MODE`: well, unhealthy, stillborn, busy (never idle), remembers (a prompt asked twice is answered wrongly). The
+prompt [13] ends it with a failed assertion. The next token is a number made of all tokens before it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+WORDS = dict(zip(sys.argv[1:], [*sys.argv[2:], ""], strict=False))
+MODE, COLD = WORDS.get("--fake", "well"), "--ctx-checkpoints" in WORDS
+LOCK, HELD, TASKS = threading.Lock(), [], iter(range(10**6))
+
+
+def say(level, text):
+    print(f"0.00.000.001 {level} {text}", file=sys.stderr, flush=True)
+
+
+def idle():
+    if MODE != "busy":
+        say("I", "srv  update_slots: all slots are idle")
+
+
+def generate(prompt, n):
+    out = []
+    for i in range(n):
+        out.append((sum(prompt) + sum(out) + i) % 300)
+    if MODE == "remembers" and not COLD and prompt in HELD:
+        out[-1] += 1
+    HELD.append(prompt)
+    return out
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *words):
+        pass
+
+    def reply(self, status, body):
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self):
+        self.reply(503 if MODE == "unhealthy" else 200, {})
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
+        path = urlsplit(self.path)
+        with LOCK:
+            if path.path == "/completion":
+                self.complete(body)
+            elif path.path.startswith("/slots/"):
+                action = parse_qs(path.query)["action"][0]
+                counts = {"erase": {"n_erased": 3}, "save": {"n_saved": 3, "n_written": 40}}
+                self.reply(200, {"id_slot": 0, "filename": "x", **counts.get(action, {"n_restored": 3, "n_read": 40})})
+                idle()
+            else:
+                say("W", f"srv  process_sing: control reasoning_end on unknown completion id={body['id']}, no live slot")
+                self.reply(200, {"success": False})
+                idle()
+
+    def complete(self, body):
+        prompt, task = body["prompt"], next(TASKS)
+        at = f"id  0 | task {task} |"
+        say("I", "slot get_availabl: id  0 | task -1 | selected slot by LRU, t_last = -1")
+        say("I", f"slot launch_slot_: {at} processing task, is_child = 0")
+        if prompt == [13]:
+            print("/src/common.cpp:7: failed to remove sequence 0 with p0=1, p1=-1", file=sys.stderr, flush=True)
+            os.abort()
+        say("I", f"slot   operator(): {at} new prompt, n_ctx_slot = 64, n_keep = 0, task.n_tokens = {len(prompt)}")
+        say("I", f"slot   operator(): {at} cached n_tokens = 0, memory_seq_rm [0, end)")
+        tokens = generate(prompt, body["n_predict"])
+        for n, token in enumerate(tokens):
+            say("D", f"slot process_toke: {at} n_gen = {n + 1}, n_remaining = 1, next token: {token:5d} 'x'")
+        if body.get("stream"):
+            self.stream(tokens)
+            say("W", f"srv          stop: cancel task, id_task = {task}")
+            tokens = tokens[:4]
+        held = len(prompt) + len(tokens) - 1
+        if not body.get("stream"):
+            top = [{"id": token, "logprob": -1.0} for token in tokens]
+            timings = {"cache_n": 0, "prompt_n": len(prompt), "predicted_n": len(tokens)}
+            self.reply(200, {
+                "id_slot": 0, "tokens_evaluated": len(prompt), "tokens_cached": held, "truncated": False,
+                "stop_type": "limit", "tokens": tokens, "timings": timings,
+                "completion_probabilities": [{"top_logprobs": [one]} for one in top],
+            })
+        say("I", f"slot      release: {at} stop processing: n_tokens = {held}, truncated = 0")
+        idle()
+
+    def stream(self, tokens):
+        self.send_response(200)
+        self.end_headers()
+        try:
+            for token in tokens:
+                self.wfile.write(f"data: {json.dumps({'tokens': [token], 'stop': False})}\n\n".encode())
+                self.wfile.flush()
+                time.sleep(0.01)
+        except OSError:
+            pass
+
+
+if MODE == "stillborn":
+    say("E", "srv    load_model: failed to load model, 'x.gguf'")
+    sys.exit(1)
+say("W", "srv  llama_server: a banner")
+say("I", "srv    load_model: initializing, n_slots = 1, n_ctx_slot = 64, kv_unified = 'false'")
+ThreadingHTTPServer((WORDS["--host"], int(WORDS["--port"])), Handler).serve_forever()
