@@ -15,17 +15,15 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from cachesim.engines.registry import COMMITS
+from cachesim.live.gguf_models import find_model
 from cachesim.live.recorder import Recorder, Start
 from tests.live.play import Table
 from tests.live.state import State
-from tests.live.worlds import option_set
+from tests.live.worlds import option_set, write_models
 
 LEAST, MOST, SETS = 25, 50, 200          # conversations of one option set, and option sets at least
+CACHE = Path.home() / ".cache" / "cachesim-live"
 _STOP = None                             # set in every process: the user pressed Ctrl-C
-
-
-class Args(argparse.Namespace):
-    """The command line."""
 
 
 def main(argv):
@@ -36,6 +34,7 @@ def main(argv):
         return 2
     file = args.state / f"{args.commit}-{args.seed}.jsonl"
     state = State(file)
+    write_models(args.models)
     per = max(LEAST, min(MOST, args.n // SETS))
     todo = [(number, state.done(number), per) for number in range((args.n + per - 1) // per)]
     todo = [(number, first, per - first) for number, first, per in todo if first < per]
@@ -62,13 +61,13 @@ def _arguments(argv):
     parser.add_argument("--server", type=Path, required=True, help="the binary")
     parser.add_argument("--commit", required=True, help="its build, such as b11549")
     parser.add_argument("--profile", default="", help="rule set to compare with (default: that of the build)")
-    parser.add_argument("--models", type=Path, default=Path("../shared/models"))
+    parser.add_argument("--models", type=Path, default=CACHE / "models", help="folder of models, written if missing")
     parser.add_argument("-n", type=int, default=1000, help="conversations in all, those of earlier runs included")
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--shrink", type=float, default=60, help="seconds for one difference")
-    parser.add_argument("--state", type=Path, default=Path.home() / ".cache" / "cachesim-live" / "state")
+    parser.add_argument("--state", type=Path, default=CACHE / "state")
     return parser.parse_args(argv)
 
 
@@ -86,7 +85,7 @@ def _work(args, number, first, count, end):
         return _STOP.is_set() or time.time() > end
 
     def start(flags, model):
-        return Recorder(Start(args.server, args.models / f"tiny-{model}.gguf", tuple(flags), args.commit))
+        return Recorder(Start(args.server, args.models / find_model(model).file, tuple(flags), args.commit))
 
     table = Table(start, args.profile, args.state / "differences", args.shrink)
     return None if over() else table.play(option_set(args.seed, number), first, count, over)

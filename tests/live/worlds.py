@@ -8,13 +8,13 @@ from typing import NamedTuple
 from cachesim.fuzz.case import draw_in
 from cachesim.fuzz.rng import Rng
 from cachesim.fuzz.worlds import World, draw_world
+from cachesim.live.gguf_models import find_model, write_model
 
-MODELS = {
-    "A": ("llama",), "AA": ("llama",), "W8 A": ("gemma3",), "W8 W8": ("gemma3", "gemma3l6"),
-    "GA": ("qwen35",), "GGGA": ("qwen35", "granitehybrid"), "S": ("mamba2",), "SS": ("mamba2", "granitehybrid"),
-    "CA": ("lfm2",), "HH": ("falconh1",), "G W8": ("lfm2swa",), "C W8": ("lfm2swa",),
-}  # fmt: skip
-"""What is drawn by its layers -> tiny models with such a memory."""
+ALSO = {"A": ("A", "AAAA"), "AA": ("AA",), "GA": ("GA", "qwen35-GA"), "GGGA": ("GGGA", "qwen35-GGGA"),
+        "S": ("S",), "SS": ("SS", "SSA"), "W8 A": ("W8 A", "W32 A"), "W8 W8": ("W8 W8", "W8 A"), "CA": ("CA", "CCA"),
+        "HH": ("H", "HH"), "G W8": ("C W8",), "C W8": ("C W8", "C W32")}  # fmt: skip
+"""What is drawn by its layers -> models with such a memory that llama.cpp has an architecture for."""
+DRAFTERS, MTP = ("A", "A", "S"), ("GGGA+M", "GA+M")
 SPREAD = 1 << 20               # conversation c of option set n of seed s is the integer (s * SPREAD + n) * SPREAD + c
 
 
@@ -33,15 +33,16 @@ class OptionSet(NamedTuple):
         return replace(drawn, model=self.model, server=self.server)
 
 
-def option_set(seed, number, models=MODELS):
+def option_set(seed, number):
     """The option set that two integers stand for."""
     rng = Rng(seed * SPREAD + number, "options")
-    world = draw_world(rng, "llama_cpp", tuple(models))
-    model, server = rng.one(models[world.model]), dict(world.server)
+    world = draw_world(rng, "llama_cpp")
+    model, server = rng.one(ALSO[world.model]), dict(world.server)
+    if "parallel" not in server and rng.chance(8):
+        server["parallel"] = -1                         # as most people start it: four slots, unified
     if "spec_type" in server:
         model, server = _drafting(rng, model, server)
-        world = world._replace(server=server)
-    return OptionSet(number, seed, world, model, server)
+    return OptionSet(number, seed, world._replace(server=server), model, server)
 
 
 def _drafting(rng, model, server):
@@ -49,7 +50,23 @@ def _drafting(rng, model, server):
     kind = rng.one(("ngram-simple", "draft-simple", "draft-mtp"))
     server = {**server, "spec_type": kind}
     if kind == "draft-mtp":
-        return "qwen35mtp", server
+        return rng.one(MTP), server
     if kind == "draft-simple":
-        server["model_draft"] = rng.one(("llama", "llama", "mamba2"))
+        server["model_draft"] = rng.one(DRAFTERS)
     return model, server
+
+
+def models():
+    """Every model that is started, or drafts."""
+    return sorted({*DRAFTERS, *MTP, *(one for several in ALSO.values() for one in several)})
+
+
+def write_models(folder):
+    """Write the models that the folder lacks. Raises BadInput where the package gguf is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for notation in models():
+        file = folder / find_model(notation).file
+        if not file.exists():
+            beside = file.with_suffix(".new")
+            write_model(notation, beside)
+            beside.replace(file)
