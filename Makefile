@@ -3,15 +3,17 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PEERS  := .venv-peers
+LIVE   := .venv-live
 OPS    ?= 100000
 BURSTS ?= 1000
 SEED   ?= 0
 MINUTES ?= 60
+N      ?= 1000
 JOBS   ?= 2
 TRACES ?= ../shared/traces/llama_cpp
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test check bench meta fuzz rediscover replay docs coverage peers clean
+.PHONY: help run test check bench meta fuzz rediscover replay docs coverage peers live clean
 
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
@@ -25,6 +27,7 @@ help:
 	@echo 'make docs     renew the examples in the README      make docs'
 	@echo 'make coverage rules by profiles in the corpus        make coverage'
 	@echo 'make peers    compare with the real mlx-lm          make peers OPS=100000 BURSTS=1000'
+	@echo 'make live     compare with real llama-servers   make live N=10000 MINUTES=60 SEED=0'
 	@echo 'make clean    remove the environment and caches     make clean'
 
 run: $(VENV)/.run
@@ -68,8 +71,19 @@ $(PEERS)/.made: pyproject.toml
 	@$(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[peers]'
 	@touch $@
 
+# Real llama-servers, built once outside the tree; LLAMA_SERVER=PATH takes one that is there (COMMIT= if it does not say
+# its build). Stops after MINUTES or at Ctrl-C, and goes on where it stopped.
+live: $(LIVE)/.made
+	@$(LIVE)/bin/python -m tests.live.every -n $(N) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS) --commit '$(COMMIT)'
+
+$(LIVE)/.made: pyproject.toml
+	@echo 'creating $(LIVE)' >&2
+	@$(PYTHON) -m venv $(LIVE)
+	@$(LIVE)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[live]' cmake ninja
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(PEERS) $(LIVE) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
 
 # The stamps: the environment is made once, and brought up to date when pyproject.toml changes.
 $(VENV)/.made:

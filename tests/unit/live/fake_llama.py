@@ -66,7 +66,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.reply(200, {"id_slot": 0, "filename": "x", **counts.get(action, {"n_restored": 3, "n_read": 40})})
                 idle()
             else:
-                say("W", f"srv  process_sing: control reasoning_end on unknown completion id={body['id']}, no live slot")
+                mark = f"control reasoning_end on unknown completion id={body['id']}, no live slot"
+                say("W", f"srv  process_sing: {mark}")
                 self.reply(200, {"success": False})
                 idle()
 

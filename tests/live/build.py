@@ -1,0 +1,225 @@
+"""The pinned llama-servers, built once and kept outside the tree: ``python -m tests.live.build [b11549 ...]``.
+
+The whole llama.cpp tree is in the sdist of the package xllamacpp, whose version ends with the build's number. Below
+``$XDG_CACHE_HOME/cachesim-live`` (default ``~/.cache/cachesim-live``): ``sdist/``, ``src/xllamacpp-VERSION/`` and
+``build/VERSION/bin/llama-server``. Each is made beside its place and renamed, and looked at again before it is used.
+``LLAMA_SERVER=PATH`` names a binary that is there; then nothing is built.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+COMMON = (
+    "-DCMAKE_BUILD_TYPE=Release", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_UI=OFF",
+    "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_OPENSSL=OFF", "-DBUILD_SHARED_LIBS=OFF", "-DGGML_NATIVE=OFF",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Build:
+    """A build of llama.cpp: version and sha256 of the sdist that holds its tree, and the flags that it needs."""
+
+    commit: str
+    version: str
+    sha256: str
+    flags: tuple[str, ...] = COMMON
+
+    @property
+    def number(self) -> int:
+        return int(self.commit.removeprefix("b"))
+
+
+BUILDS = {
+    build.commit: build
+    for build in (
+        Build("b11549", "2026.10.11549", "c17ee1163006f70726abb9f72137830818f3d8cb60bfc34cb232d08428eaa22b"),
+        Build("b11063", "2026.9.11063", "37ad3d0389f1d65b68e7d341df86d55077158950a764801be94f955024afb759"),
+        Build("b10809", "2026.9.10809", "67d1ba941ae7ed603cece162ffb8b41df8677726d50d1a9c624a76962d3db2dd"),
+        Build("b10566", "2026.8.10566", "c216159932bda7de056423a921b04532a21afc58c1f26ba3b65869650c92eb27",
+              (*COMMON, "-DLLAMA_CURL=OFF")),
+    )
+}  # fmt: skip
+PINNED = ("b11549", "b11063", "b10809")
+"""The builds that `make live` runs."""
+
+TREE = "thirdparty/llama.cpp"
+SECONDS = {"look": 60, "load": 600, "build": 5400}
+VERSION = re.compile(r"version: .*?(?:build (\d+)|(?<![\w.])(\d+) \()")
+
+
+class Missing(Exception):
+    """Something needed is not here; one line says what."""
+
+
+def cache() -> Path:
+    """Where sdists, trees and binaries are kept."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "cachesim-live"
+
+
+def binary(commit: str) -> Path:
+    """The llama-server of a build, which is made now if it is not there or cannot be used. Raises Missing."""
+    build = BUILDS[commit]
+    made = cache() / "build" / build.version
+    if works(made / "bin" / "llama-server"):
+        return made / "bin" / "llama-server"
+    with _alone():
+        if not works(made / "bin" / "llama-server"):
+            _compile(build, made)
+    return made / "bin" / "llama-server"
+
+
+def works(server: Path) -> bool:
+    """Is it a program that can say its version?"""
+    return said_version(server) is not None
+
+
+def said_version(server: Path) -> str | None:
+    """What a server says of its version, None if it is not there or breaks off."""
+    try:
+        done = subprocess.run([str(server), "--version"], capture_output=True, text=True, timeout=SECONDS["look"])
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    text = done.stdout + done.stderr
+    return text if done.returncode == 0 and "version" in text else None
+
+
+def commit_of(server: Path) -> str:
+    """The build of a binary that is there, "" if it does not say (as one without a git tree). Raises Missing."""
+    text = said_version(server)
+    if text is None:
+        raise Missing(f"{server}: not a llama-server that says its version")
+    found = VERSION.search(text)
+    number = int(found[1] or found[2]) if found else 0
+    return f"b{number}" if number else ""
+
+
+def is_ik(server: Path) -> bool:
+    """Is it the server of ik_llama.cpp? Its help names a flag that llama.cpp does not have."""
+    done = subprocess.run([str(server), "--help"], capture_output=True, text=True, timeout=SECONDS["look"])
+    return "--ctx-checkpoints-interval" in done.stdout + done.stderr
+
+
+# How it is made
+
+
+def _compile(build: Build, made: Path) -> None:
+    for tool in ("cmake", "ninja"):
+        if _tool(tool) is None:
+            raise Missing(f"{build.commit} is not built here and there is no {tool}: LLAMA_SERVER=PATH takes a binary")
+    if not any(shutil.which(name) for name in (os.environ.get("CXX", "c++"), "g++", "clang++")):
+        raise Missing(f"{build.commit} is not built here and there is no C++ compiler: LLAMA_SERVER=PATH takes a binary")
+    source = _source(build)
+    beside = made.with_name(f"{build.version}.part")
+    shutil.rmtree(beside, ignore_errors=True)
+    print(f"building llama-server {build.commit}: some ten minutes on two cores", file=sys.stderr)
+    made.parent.mkdir(parents=True, exist_ok=True)
+    flags = [*build.flags, f"-DLLAMA_BUILD_NUMBER={build.number}"]
+    log = made.with_name(f"{build.version}.log")
+    with log.open("w") as stream:
+        for words in (
+            [_tool("cmake"), "-S", source / TREE, "-B", beside, "-G", "Ninja",
+             f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}", *flags],
+            [_tool("ninja"), "-C", beside, f"-j{os.cpu_count() or 1}", "llama-server"],
+        ):  # fmt: skip
+            done = subprocess.run(list(map(str, words)), stdout=stream, stderr=stream, timeout=SECONDS["build"])
+            if done.returncode:
+                raise Missing(f"{build.commit} could not be built, see {log}")
+    if not works(beside / "bin" / "llama-server"):
+        raise Missing(f"{build.commit} was built but does not start, see {log}")
+    shutil.rmtree(made, ignore_errors=True)
+    beside.rename(made)
+
+
+def _tool(name: str) -> str | None:
+    """A tool of this environment (from pip), or of the machine."""
+    here = Path(sys.executable).with_name(name)
+    return str(here) if here.exists() else shutil.which(name)
+
+
+def _source(build: Build) -> Path:
+    """The unpacked sdist: a tree that lacks a file is unpacked again."""
+    packed = _sdist(build)
+    tree = cache() / "src" / f"xllamacpp-{build.version}"
+    with tarfile.open(packed) as archive:
+        wanted = [one for one in archive if f"/{TREE}/" in f"{one.name}/"]
+        if _complete(tree, wanted):
+            return tree
+        tree.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=tree.parent) as beside:
+            archive.extractall(beside, wanted, filter="data")
+            shutil.rmtree(tree, ignore_errors=True)
+            (Path(beside) / tree.name).rename(tree)
+    return tree
+
+
+def _complete(tree: Path, wanted: list[tarfile.TarInfo]) -> bool:
+    files = ((tree.parent / one.name, one.size) for one in wanted if one.isfile())
+    return tree.is_dir() and all(path.is_file() and path.stat().st_size == size for path, size in files)
+
+
+def _sdist(build: Build) -> Path:
+    """The sdist with the pinned hash, loaded if it is not there."""
+    kept = cache() / "sdist" / f"xllamacpp-{build.version}.tar.gz"
+    if kept.is_file() and sha256(kept) == build.sha256:
+        return kept
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    print(f"loading the sdist of xllamacpp {build.version}", file=sys.stderr)
+    with tempfile.TemporaryDirectory(dir=kept.parent) as beside:
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "download", "--no-deps",
+               "--no-binary", "xllamacpp", "--dest", beside, f"xllamacpp=={build.version}"]  # fmt: skip
+        done = subprocess.run(pip, capture_output=True, text=True, timeout=SECONDS["load"])
+        loaded = Path(beside) / kept.name
+        if done.returncode or not loaded.is_file():
+            why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise Missing(f"xllamacpp {build.version} could not be loaded: {why}")
+        if sha256(loaded) != build.sha256:
+            raise Missing(f"xllamacpp {build.version}: the sdist has another sha256 than the pinned one")
+        loaded.replace(kept)
+    return kept
+
+
+def sha256(file: Path) -> str:
+    """Hash of a file, as hexadecimal digits."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@contextmanager
+def _alone():
+    """Only one process at a time builds."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / "lock").open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def main(argv: list[str]) -> int:
+    """Print the path of each build's binary."""
+    unknown = [commit for commit in argv if commit not in BUILDS]
+    if unknown:
+        print(f"unknown build '{unknown[0]}' (known: {', '.join(BUILDS)})", file=sys.stderr)
+        return 2
+    for commit in argv or PINNED:
+        try:
+            print(commit, binary(commit))
+        except Missing as why:
+            print(why, file=sys.stderr)
+            return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,65 @@
+"""``make live``: builds the pinned servers and runs the campaign on each, or on the one that LLAMA_SERVER names.
+
+Of N conversations the newest build gets all, each older one a fifth; the minutes are shared in the same way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.live import build
+from tests.live.build import PINNED, Missing
+
+OLDER = 0.2                 # share of an older build
+
+
+def main(argv: Sequence[str], campaign: Callable[[list[str]], int] | None = None) -> int:
+    """Exit code: the worst of the campaigns; 2 if a server is missing."""
+    args = _arguments(argv)
+    given = os.environ.get("LLAMA_SERVER", "")
+    try:
+        servers = [one(Path(given), args.commit)] if given else [(commit, build.binary(commit)) for commit in PINNED]
+    except Missing as why:
+        print(why, file=sys.stderr)
+        return 2
+    if campaign is None:
+        from tests.live.__main__ import main as campaign
+    weights = [1.0 if n == 0 else OLDER for n in range(len(servers))]
+    codes = []
+    for (commit, server), weight in zip(servers, weights, strict=True):
+        minutes = args.minutes * weight / sum(weights)
+        words = ["--server", server, "--commit", commit, "--seed", args.seed, "--jobs", args.jobs,
+                 "-n", round(args.n * weight), "--minutes", f"{minutes:.2f}"]  # fmt: skip
+        codes.append(campaign(list(map(str, words))))
+        if codes[-1] == 130:
+            return 130
+    print("ik_llama.cpp: not run (LLAMA_SERVER=PATH names a server; of ik_llama.cpp's the log is not read yet)")
+    return max(codes)
+
+
+def one(server: Path, commit: str) -> tuple[str, Path]:
+    """Build and path of the binary that was named. Raises Missing where the build is unknown or its log is not read."""
+    said = build.commit_of(server)
+    if build.is_ik(server):
+        raise Missing(f"{server}: ik_llama.cpp, not run: its log is not read yet")
+    if not (commit or said):
+        raise Missing(f"{server}: does not say its build; name it: make live LLAMA_SERVER={server} COMMIT=b11549")
+    return commit or said, server
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make live", description=__doc__)
+    parser.add_argument("-n", type=int, default=1000, help="conversations on the newest build, earlier runs included")
+    parser.add_argument("--minutes", type=float, default=30, help="for all servers together, building aside")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--commit", default="", help="the build of LLAMA_SERVER, if it does not say it")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
