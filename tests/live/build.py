@@ -55,6 +55,7 @@ PINNED = ("b11549", "b11063", "b10809")
 """The builds that `make live` runs."""
 
 TREE = "thirdparty/llama.cpp"
+INSTEAD = "LLAMA_SERVER=PATH takes a binary"
 SECONDS = {"look": 60, "load": 600, "build": 5400}
 VERSION = re.compile(r"version: .*?(?:build (\d+)|(?<![\w.])(\d+) \()")
 
@@ -118,9 +119,9 @@ def is_ik(server: Path) -> bool:
 def _compile(build: Build, made: Path) -> None:
     for tool in ("cmake", "ninja"):
         if _tool(tool) is None:
-            raise Missing(f"{build.commit} is not built here and there is no {tool}: LLAMA_SERVER=PATH takes a binary")
+            raise Missing(f"{build.commit} is not built here and there is no {tool}: {INSTEAD}")
     if not any(shutil.which(name) for name in (os.environ.get("CXX", "c++"), "g++", "clang++")):
-        raise Missing(f"{build.commit} is not built here and there is no C++ compiler: LLAMA_SERVER=PATH takes a binary")
+        raise Missing(f"{build.commit} is not built here and there is no C++ compiler: {INSTEAD}")
     source = _source(build)
     beside = made.with_name(f"{build.version}.part")
     shutil.rmtree(beside, ignore_errors=True)
