@@ -1,7 +1,7 @@
 """Is an answer what a server without any cache would have said? Compares tokens and log-probabilities.
 
-The cold server is a second process of the same binary: same flags without drafts, no prompt cache, no checkpoints,
-`cache_prompt` false, the slot erased before each request. With one thread and F32 K/V the arithmetic repeats exactly;
+The cold server is a second process of the same binary: same flags without drafts, no prompt cache, no checkpoints, and
+`cache_prompt` false, which empties the slot before each request. With one thread and F32 K/V the arithmetic repeats exactly;
 only another placement of the same cells in the K/V buffer moves log-probabilities, by a little. Source: README of the
 recorded traces, "What `cold` means, exactly".
 """
@@ -18,7 +18,7 @@ ROUNDING = 1e-3
 DRAFTING = ("--spec-type", "--spec-draft-n-max", "--spec-draft-n-min", "--spec-draft-p-min", "-md", "--model-draft",
             "--spec-ngram-simple-size-n", "--spec-ngram-simple-size-m")
 """Flags with a value that only drafts need."""
-UNCACHED = ("--cache-ram", "0", "--ctx-checkpoints", "0")
+UNCACHED = ("--cache-ram", "0", "--ctx-checkpoints", "0", "-lv", "0")
 KEPT = ("prompt", "n_predict", "n_keep", "n_discard", "max_tokens")
 """Fields of a request that say what is to be computed."""
 
@@ -45,7 +45,6 @@ def cold_request(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def ask_cold(client: Client, request: Mapping[str, Any]) -> dict[str, Any] | None:
     """The cold server's answer, None if it refuses."""
-    client.slot("erase", 0)
     reply = client.complete(cold_request(request))
     return reply.body if reply.status == 200 else None
 

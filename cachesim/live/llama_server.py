@@ -51,14 +51,15 @@ class Start:
 class LlamaServer:
     """One process with its client and its log. ``facts`` is what it said of itself when it started."""
 
-    def __init__(self, start: Start, folder: Path, log: Path) -> None:
-        """Start it and wait until it is idle. Raises BadInput if it cannot be started or does not come up."""
+    def __init__(self, start: Start, folder: Path, log: Path, listen: bool = True) -> None:
+        """Start it and wait until it is idle; without ``listen`` until it answers, and ``settled`` hears nothing.
+        Raises BadInput if it cannot be started or does not come up."""
         self.process = Process(lambda port: start.command(port, folder), log)
         try:
             self.client = Client(self.process.url)
             self.book, self._marks = Logbook(log), 0
             self.process.wait(self.client.healthy, START_WITHIN, "loading the model")
-            self.facts: dict[str, Any] = server_facts(entry.text for entry in self.settled())
+            self.facts: dict[str, Any] = server_facts(entry.text for entry in self.settled()) if listen else {}
         except BaseException:
             self.stop()
             raise

@@ -108,7 +108,7 @@ class Recorder:
             self._cold.stop()
             self._cold = None
         start = replace(self.start, flags=cold_flags(self._flags))
-        self._cold = _up(start, self.folder, Path(self._folder.name, "cold.log"))
+        self._cold = _up(start, self.folder, Path(self._folder.name, "cold.log"), listen=False)
 
     def _running(self) -> LlamaServer:
         if self._hot is None:
@@ -238,9 +238,9 @@ class Recorder:
         }
 
 
-def _up(start: Start, slots: Path, log: Path) -> LlamaServer:
+def _up(start: Start, slots: Path, log: Path, listen: bool = True) -> LlamaServer:
     try:
-        return LlamaServer(start, slots, log)
+        return LlamaServer(start, slots, log, listen)
     except Ended as error:
         errors = [entry.text for entry in Logbook(log).read() if entry.level == "E"]
         why = (*errors[:1], *error.died.fatal, str(error))[0]
