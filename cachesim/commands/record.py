@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cachesim.commands import exits
+from cachesim.commands.common import add_json
 from cachesim.errors import BadInput
-from cachesim.reports.console import complain, progress, say
+from cachesim.reports.console import complain, progress, say, say_json
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -24,6 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", type=Path, help="file to write (default NAME.json), or a folder")
     parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
                         help="server option, may be repeated")  # fmt: skip
+    add_json(parser)
 
 
 def run(args: Namespace) -> int:
@@ -36,8 +38,14 @@ def run(args: Namespace) -> int:
         return exits.NOTHING
     if len(scenarios) > 1 and args.out and not args.out.is_dir():
         raise BadInput(f"{len(scenarios)} recordings need a folder", file=str(args.out))
-    for scenario in progress(scenarios, len(scenarios), "recording"):
-        _record(scenario, args)
+    made = [_record(scenario, args) for scenario in progress(scenarios, len(scenarios), "recording")]
+    if args.json:
+        say_json({"recordings": made})
+        return exits.HOLDS
+    for one in made:
+        say(f"{one['file']}: {one['steps']} steps, {one['events']} events")
+        for note in one["notes"]:
+            complain(f"{one['id']}: {note}")
     return exits.HOLDS
 
 
@@ -54,8 +62,8 @@ def _scenarios(args: Namespace) -> list[Scenario]:
     return [replace(one, server={**one.server, **parse_settings(args.settings, one.engine)}) for one in found]
 
 
-def _record(scenario: Scenario, args: Namespace) -> None:
-    """Play one scenario on a server of its own, and write what it did."""
+def _record(scenario: Scenario, args: Namespace) -> dict[str, Any]:
+    """Play one scenario on a server of its own, and write what it did. ``notes``: what could not be asked."""
     from cachesim.live.flags import write_flags
     from cachesim.live.player import Player
     from cachesim.live.recorder import Recorder, Start, write_trace
@@ -69,9 +77,9 @@ def _record(scenario: Scenario, args: Namespace) -> None:
     trace["name"] = scenario.id
     file = _target(args.out, scenario.id)
     write_trace(trace, file)
-    say(f"{file}: {len(trace['steps'])} steps, {sum(len(step['events']) for step in trace['steps'])} events")
-    for note in player.notes:
-        complain(f"{scenario.id}: {note}")
+    events = sum(len(step["events"]) for step in trace["steps"])
+    return {"id": scenario.id, "file": str(file), "steps": len(trace["steps"]), "events": events,
+            "notes": player.notes}  # fmt: skip
 
 
 def _target(out: Path | None, name: str) -> Path:

@@ -36,12 +36,15 @@ def _kind(value):
 
 
 class Beside:
-    """A replay of a recording that grows. ``steps``, ``events`` and ``verdicts`` count what was compared."""
+    """A replay of a recording that grows. ``steps``, ``events`` and ``verdicts`` count what was compared; ``clean`` is
+    the largest difference of log-probabilities from a cold run where ours says that nothing is wrong, ``broken`` the
+    smallest where something is."""
 
     def __init__(self):
         self.run = None
         self.found = None
         self.folder = TemporaryDirectory(prefix="cachesim-")
+        self.clean, self.broken = 0.0, float("inf")
         self.steps = self.events = self.verdicts = self.undecided = 0
 
     def close(self):
@@ -79,8 +82,20 @@ class Beside:
             what = "event" if "event" in first else first.get("field", "?")
             return Difference(step.number, what, first.get("recorded"), first.get("ours"), racy)
         self.verdicts += 1
+        self._measure(raw, step.number in found.broken)
         if run.verdicts_agree == right:
             broken = step.number in found.broken
             return Difference(step.number, "verdict", "equal" if broken else "differs", "broken" if broken else "holds",
                               racy)
         return None
+
+    def _measure(self, raw, broken):
+        """How far apart are rounding and real differences?"""
+        for one in raw.get("steps", [raw]):
+            cold = one.get("cold") or {}
+            if "max_dlogprob" in cold and len(raw.get("steps", [raw])) == 1:
+                apart = cold["max_dlogprob"] if cold["equal"] else 99.0
+                if broken:
+                    self.broken = min(self.broken, apart)
+                else:
+                    self.clean = max(self.clean, apart)

@@ -33,6 +33,8 @@ class Tally:
     refused: int = 0
     starts: int = 0
     seconds: float = 0.0
+    clean: float = 0.0
+    broken: float = 99.0
     differences: list = field(default_factory=list)
 
     @property
@@ -127,6 +129,7 @@ class Table:
 def _add(tally, beside):
     for name in ("steps", "events", "verdicts", "undecided"):
         setattr(tally, name, getattr(tally, name) + getattr(beside, name))
+    tally.clean, tally.broken = max(tally.clean, beside.clean), min(tally.broken, beside.broken)
     beside.close()
 
 
