@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cachesim.fuzz.case import draw_in
-from cachesim.fuzz.rng import Rng
 from cachesim.fuzz.worlds import World, draw_world
 from cachesim.live.gguf_models import find_model, write_model
+from cachesim.model.rng import Rng
 
 ALSO = {"A": ("A", "AAAA"), "AA": ("AA",), "GA": ("GA", "qwen35-GA"), "GGGA": ("GGGA", "qwen35-GGGA"),
         "S": ("S",), "SS": ("SS", "SSA"), "W8 A": ("W8 A", "W32 A"), "W8 W8": ("W8 W8", "W8 A"), "CA": ("CA", "CCA"),
