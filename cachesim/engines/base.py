@@ -92,8 +92,9 @@ class Request:
     which user messages begin; ``chat``: the server's own chat template marks them, not ``message_delimiters`` of a
     plain completion. ``byte_pos`` is the byte offset of the last user message where a client of an old server sent
     one. ``None`` = the engine's default. ``n_cmpl`` > 1 asks for further completions, forced by ``children_forced``.
-    ``cancel_at``: the client hangs up, and the request ends after the iteration in which the slot has come to hold
-    that many tokens. ``drafts`` forces the drafter; where it says
+    ``stop`` are texts that end the generation where the recorded vocabulary spells one of them. ``cancel_at``: the
+    client hangs up, and the request ends after the iteration in which the slot has come to hold that many tokens.
+    ``drafts`` forces the drafter; where it says
     nothing, ``draft_else`` tokens are drafted and all are right. ``messages`` are those of a chat, which the server's
     own template has made the prompt from. ``seed``: the client asks for a seed of its own, so that it is served alone.
     """
@@ -117,6 +118,7 @@ class Request:
     draft_else: int = 0
     messages: tuple[Message, ...] = ()
     seed: bool = False
+    stop: tuple[str, ...] = ()
 
 
 class Output(NamedTuple):

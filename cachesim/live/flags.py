@@ -60,6 +60,9 @@ EVERY = ("-cpent", "--checkpoint-every-n-tokens")
 """The step of periodic checkpoints, in builds that have them: the same number as the spacing; 0 or less = never."""
 NEVER = 2**31 - 1
 
+AUTO = -1
+"""The number of slots where the command line names none: four with one cache for all, or one in old builds."""
+
 _INTEGERS, _SHARES, _ON, _OFF, _DEFAULTS = map(_words, (INTEGERS, SHARES, ON, OFF, DEFAULTS))
 _KNOWN = (
     *_INTEGERS, *EVERY, *_SHARES, *_ON, *_OFF, *_DEFAULTS, *MODEL_DRAFT, *SILENT_ONE, *SILENT, "--no-cache-prompt",
@@ -75,8 +78,9 @@ class Flags:
 
 
 def read_flags(words: list[str]) -> Flags:
-    """The options of a command line. Raises BadInput for an unknown flag or one whose value is missing or wrong."""
-    out = Flags()
+    """The options of a command line. Without ``-np`` the version chooses the number of slots. Raises BadInput for an
+    unknown flag or one whose value is missing or wrong."""
+    out = Flags({"parallel": AUTO})
     todo = [str(word) for word in words][::-1]
     while todo:
         _one(out, todo.pop(), todo)

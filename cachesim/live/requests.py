@@ -36,6 +36,7 @@ def make_request(
         n_cmpl=int(body.get("n_cmpl", body.get("n", 1))),
         children_forced=tuple(tuple(child.get("tokens", ())) for child in children),
         cancel_at=_cancel_at(body, events),
+        stop=_stop_words(body),
         drafts=read_drafts(events, response, len(prompt), died),
     )
 
@@ -48,6 +49,11 @@ def _message_starts(op: str, body: Mapping[str, Any], prompt: Tokens) -> tuple[t
         marks = CHAT if op == "chat" else [(d["role"], d["delimiter"]) for d in body["message_delimiters"]]
         return starts_of(prompt, [(role, tokenize(text)) for role, text in marks]), None
     return (), None
+
+
+def _stop_words(body: Mapping[str, Any]) -> tuple[str, ...]:
+    stop = body.get("stop") or ()
+    return (stop,) if isinstance(stop, str) else tuple(str(word) for word in stop)
 
 
 def _cancel_at(body: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> int | None:

@@ -14,6 +14,7 @@ from cachesim.engines.llama_cpp.fill import checkpoint_after_prompt
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
+from cachesim.engines.shared.vocab import plain_text
 
 FATAL = {NO_ROOM: "Context size has been exceeded.", BAD_BATCH: "Invalid input batch."}
 
@@ -123,8 +124,10 @@ def take(srv: Core, slot: Slot, task: Task, token: int) -> bool:
     slot.sampled = token
     slot.n_gen += 1
     task.answer.tokens.append(token)
+    words = task.request.stop
     ending = srv.rules.end(
-        slot.n_gen, task.request.n_predict, len(slot.tokens), srv.settings.n_ctx_slot, srv.settings.context_shift
+        slot.n_gen, task.request.n_predict, len(slot.tokens), srv.settings.n_ctx_slot, srv.settings.context_shift,
+        plain_text(task.answer.tokens) if words else "", words,
     )
     stop, truncated = srv.decide(ending, slot)
     slot.truncated = slot.truncated or truncated

@@ -21,7 +21,8 @@ SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Flags by their long names. ``parallel`` -1 = four slots with a unified cache; ``cache_ram`` in MiB, -1 = no
+    """Flags by their long names. ``parallel`` -1 = as many slots as the version starts without the flag (four with a
+    unified cache since b6925, whatever ``kv_unified`` says); ``cache_ram`` in MiB, -1 = no
     byte limit, 0 = no prompt cache; ``kv_unified`` None = as ``parallel`` says, ``checkpoint_min_step``
     -1 = the default of the version."""
 
@@ -98,8 +99,8 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     start with."""
     _check(opts)
     auto = opts.parallel == -1
-    n_slots = 4 if auto else opts.parallel
-    unified = auto if opts.kv_unified is None else opts.kv_unified
+    n_slots = rules.auto_slots if auto else opts.parallel
+    unified = bool(opts.kv_unified) or (auto and n_slots > 1)
     n_ctx = pad(opts.ctx_size, rules.ctx_pad)
     n_ctx_seq = n_ctx if unified or n_slots == 1 else pad(n_ctx // n_slots, rules.ctx_pad)
     n_ctx = n_ctx_seq if unified else n_ctx_seq * n_slots

@@ -66,7 +66,7 @@ def _is_asked(srv: Core, slot: Slot, kind: str) -> bool:
 
 def _tell_choice(srv: Core, facts: Sequence[SlotFacts], choice: Choice | None, asked: int, id_slot: int) -> None:
     by = choice.by if choice else ""
-    looked = [f for f in facts if choice and f.id == choice.slot] if by == "id" else facts
+    looked = [f for f in facts if f.id == id_slot] if by == "id" else facts
     if choice and by == "id":
         srv.emit(ev.SlotById(choice.slot, srv.slots[choice.slot].id_task, id_slot))
     for fact in looked if srv.settings.sps and by != "name" else ():

@@ -20,10 +20,14 @@ TOKEN_BYTES = 4
 
 
 def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
-    """Do one action on an idle slot; returns what the real server answers. Raises BadInput for an unknown action, a
-    slot that does not exist, or a file that cannot be read; the slot is untouched then."""
-    check_action(len(srv.slots), action, id_slot, file)
-    slot = srv.slots[id_slot]
+    """Do one action on an idle slot; returns what the real server answers. Raises BadInput for an unknown action, or a
+    file that cannot be read; the slot is untouched then."""
+    found: int | None = srv.rules.slot_id(id_slot, len(srv.slots)).value
+    check_action(len(srv.slots), action, found or 0, file)
+    if found is None:
+        srv.emit(ev.Error("error: Invalid slot ID"))
+        return {"status": 400, "error": "Invalid slot ID"}
+    slot = srv.slots[found]
     if file is None or action == "erase":
         n_erased = len(slot.tokens)
         srv.clear(slot)
@@ -53,19 +57,29 @@ def _draft_model(srv: Core) -> str:
     return srv.dft.memory.kind.spec.notation if srv.dft else ""
 
 
+LOAD = "llama_state_seq_load_file: error loading sequence state file:"
+OTHER_FORM = "state_seq_load_file: unknown (magic, version) for sequence state file:"
+UNUSABLE = "No available space in KV cache or invalid slot save file"
+
+
 def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
-    """The file's tokens and state replace the slot's, and the checkpoints that the rule names. A file of another state
-    format, no room, or a longer text than the context: the slot is emptied, the client gets 400."""
+    """The file's tokens and state replace the slot's, and the checkpoints that the rule names. No such file, one of
+    another state format, no room, or a longer text than the context: the client gets 400, the slot is emptied."""
+    if not file.exists():
+        srv.emit(ev.Error(f"{LOAD} failed to open SLOTS/{file.name}: No such file or directory"))
+        return _refused(srv, slot, UNUSABLE)
     saved = read_slot_file(file, srv.kind.spec.notation)
+    if saved.form != srv.rules.state_form:
+        srv.emit(ev.Error(f"{OTHER_FORM} 67677371, {saved.form:08x}"))
+        return _refused(srv, slot, UNUSABLE)
     try:
-        if saved.form != srv.rules.state_form:
-            raise StateReadError(f"unknown (magic, version) for sequence state file: version {saved.form}")
-        if len(saved.tokens) > srv.settings.n_ctx_slot:
-            raise StateReadError("the saved text is longer than the context")
         srv.memory.state_read(slot.id, saved.blob)
     except StateReadError as error:
-        srv.clear(slot)
-        return {"status": 400, "error": str(error)}
+        srv.emit(ev.Error(str(error)))
+        srv.emit(ev.Error(f"{LOAD} failed to restore kv cache"))
+        return _refused(srv, slot, UNUSABLE)
+    if len(saved.tokens) > srv.settings.n_ctx_slot:
+        return _refused(srv, slot, "Restored prompt does not fit in the slot context")
     slot.tokens = list(saved.tokens)
     clear = srv.rules.clear(len(slot.checkpoints))
     if srv.decide(clear, slot):
@@ -101,6 +115,19 @@ def _take_checkpoints(srv: Core, slot: Slot, saved: SlotFile) -> None:
 def _without_draft(srv: Core, ckpt: Checkpoint) -> Checkpoint:
     lost = ckpt.draft.size + srv.rules.host_header if ckpt.draft else 0
     return Checkpoint(ckpt.facts._replace(size=ckpt.facts.size - lost), ckpt.blob)
+
+
+def _refused(srv: Core, slot: Slot, cause: str) -> dict[str, Any]:
+    """A restore that failed: what the slot held is forgotten."""
+    failed = srv.rules.restore_failed(cause)
+    text, everything = srv.decide(failed, slot)
+    if everything:
+        srv.clear(slot)
+    else:
+        slot.tokens.clear()
+        srv.changed(slot, "cleared", failed.rule)
+    srv.emit(ev.Error(f"error: {text}"))
+    return {"status": 400, "error": text}
 
 
 def read_slot_file(file: Path, model: str) -> SlotFile:

@@ -7,6 +7,8 @@ Source: tokenizer.ggml.tokens of the recorded models; recorded traces' README, "
 
 from __future__ import annotations
 
+from typing import Iterable
+
 SPECIAL = {
     96: "<|endoftext|>",
     97: "<|im_start|>",
@@ -25,6 +27,11 @@ PIECES: tuple[str, ...] = (
 def recorded_piece(token: int) -> str:
     """The text of a token; one that the vocabulary lacks has a text of its own, which begins with a NUL."""
     return PIECES[token] if token < len(PIECES) else unique_piece(token)
+
+
+def plain_text(tokens: Iterable[int]) -> str:
+    """The text of tokens as an answer shows it: special tokens have none."""
+    return "".join("" if token in SPECIAL else recorded_piece(token) for token in tokens)
 
 
 def unique_piece(token: int) -> str:

@@ -175,3 +175,13 @@ def test_a_file_that_is_not_there(tmp_path):
 
 def test_brackets_inside_a_text_are_no_nesting(tmp_path):
     assert read(tmp_path, changed(note='[{"' * 50)).name == "lfm2-x"
+
+
+def test_without_np_the_version_chooses_the_number_of_slots(tmp_path):
+    assert read(tmp_path, changed(flags=["-c", "512"])).flags == {"ctx_size": 512, "parallel": -1}
+
+
+@pytest.mark.parametrize("stop, words", [(["ab", "\n"], ("ab", "\n")), ("ab", ("ab",)), ([], ())])
+def test_stop_words_are_part_of_a_request(tmp_path, stop, words):
+    trace = read(tmp_path, with_step(request={"prompt": [1], "stop": stop}))
+    assert trace.steps[0].members[0].request.stop == words

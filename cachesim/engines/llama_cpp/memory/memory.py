@@ -191,7 +191,8 @@ class Memory:
             cells = cache.prepare(ubatches)
             if cells is None:
                 if hybrid:
-                    self.emit(Error("init_batch: failed to prepare attention ubatches"))
+                    part = f"attention {name}" if "swa" in self.parts else "attention"
+                    self.emit(Error(f"init_batch: failed to prepare {part} ubatches"))
                 return None
             found[name] = cells
         return [

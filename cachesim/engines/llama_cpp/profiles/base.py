@@ -22,12 +22,13 @@ USER_TURNS = replace(
     pc_alloc=pc.admit_any,                   # until #25070
     pc_update=pc.evict_spare_one,            # until #25070
     clear=prompt.clear_tokens,               # until #25649
+    restore_failed=prompt.restore_failed_tokens,   # until #26640
     ckpt_break=old_make.break_cr8,           # until #25420
     ckpt_create=old_make.create_cr8,         # until #25472
     ckpt_spacing=make.space_none,            # until #25472
     slot_file_header=12,                     # until the packed tokens of #26640
     silent=HEAD.silent | {"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand"},
-    ended={"slot_file_header": "#26640"},
+    ended={"slot_file_header": "#26640", "restore_failed": "#26640"},
 )
 
 BASE_24143 = replace(

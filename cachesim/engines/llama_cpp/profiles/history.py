@@ -116,6 +116,7 @@ LATE_2025 = replace(
     build="b7789",
     source="ggml-org/llama.cpp ad8d85bd9 (2026-01-21)",
     slot_select=old_choice.slot_select_1,    # until #19207
+    slot_id=choice.slot_id_exact,            # until #19207
     ckpt_restore=old_use.resume_re1,         # until #19849
     ckpt_break=old_make.break_cr2,           # until #19408
     ckpt_count=make.count_own,               # until #19849: no count was kept, nothing looks at it
@@ -139,6 +140,7 @@ HYBRID_FIRST = replace(
     rs_rm=memory.rs_rm_1,                    # until #17009
     kv_read=memory.read_together,            # until #17982
     kv_undo=memory.undo_used,                # inferred: only swa-first shows it
+    auto_slots=1,                            # until #16736
     least_batch=64,                          # recorded (server.n_batch), though the history names swa-first only
     ctx_pad=32,                              # until #17046
     window_pad=32,                           # until between b6685 and b7789; history section 2, SWA state
@@ -147,7 +149,7 @@ HYBRID_FIRST = replace(
     unlogged={
         **without(LATE_2025, launch="is_child"), "slot_by_lcp": frozenset({"f_keep"}), "slot_by_lru": frozenset(),
     },
-    ended={"ctx_pad": "#17046", "defaults": "#16391"},
+    ended={"auto_slots": "#16736", "ctx_pad": "#17046", "defaults": "#16391"},
     inferred=("kv_undo",),
 )
 

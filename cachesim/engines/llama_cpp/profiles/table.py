@@ -31,6 +31,7 @@ class Rules:
     n_swa: Rule
     slot_ctx: Rule
     slot_select: Rule
+    slot_id: Rule
     task_caches: Rule
     task_whole: Rule
     marks: Rule
@@ -41,6 +42,7 @@ class Rules:
     pc_update: Rule
     idle_save: Rule
     clear: Rule
+    restore_failed: Rule
     n_past: Rule
     reuse: Rule
     ckpt_need: Rule
@@ -79,6 +81,7 @@ class Rules:
     state_form: int = 2
     ext_bytes: int = 8
     data_header: int = 8
+    auto_slots: int = 4                     # without -np; more than one share a unified cache
     ctx_pad: int = 256
     window_pad: int = 256
     least_batch: int = 1

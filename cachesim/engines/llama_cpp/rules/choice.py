@@ -73,16 +73,42 @@ def by_content(slots: Sequence[SlotFacts], asked: int, sps: float) -> Choice | N
     return None if oldest is None else Choice(oldest.id, "lru", 0.0, 0.0, True)
 
 
+ANY_SLOT = -1            # the value of id_slot with which a request leaves the choice to the server
+
+
+def slot_of_id(id_slot: int, n_slots: int) -> int:
+    """The slot that an id stands for: the remainder of the unsigned 64-bit number that C++ makes of it."""
+    return id_slot % (1 << 64) % n_slots
+
+
+@rule("LC-SLOT-ID.MODULO")
+def slot_id_modulo(id_slot: int, n_slots: int) -> Decision:
+    """Which slot a save, restore or erase means: the id modulo the number of slots.
+    Source: llama.cpp tools/server/server-context.cpp get_slot_by_id (3f545be), since #19207 (b7890)."""
+    because = {"id_slot": id_slot, "n_slots": n_slots}
+    return Decision("LC-SLOT-ID.MODULO", slot_of_id(id_slot, n_slots), because)
+
+
+# [Gone in llama_cpp@mtmd-broken]
+@rule("LC-SLOT-ID.EXACT")
+def slot_id_exact(id_slot: int, n_slots: int) -> Decision:
+    """Which slot a save, restore or erase means: the one of this number; None = there is none, the client gets 400.
+    Source: llama.cpp tools/server/server-context.cpp get_slot_by_id (ad8d85bd9), before #19207 (b7890)."""
+    value = id_slot if 0 <= id_slot < n_slots else None
+    return Decision("LC-SLOT-ID.EXACT", value, {"id_slot": id_slot, "n_slots": n_slots})
+
+
 @rule("LC-SLOT-SELECT.SL3")
 def slot_select_3(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
     """A request that names its slot gets it, and asks the prompt cache unless enough of the slot survives.
-    An empty named slot divides zero by zero and never asks; a busy one is looked past, so it always asks.
+    An empty named slot divides zero by zero and never asks; a busy one is looked past, so it always asks. So does an
+    id that is no slot's own number: it is taken modulo the number of slots, but compared as it is.
     Source: llama.cpp tools/server/server-context.cpp get_available_slot (3f545be), since #24755 (b9718)."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
-    if id_slot < 0:
+    if id_slot == ANY_SLOT:
         return Decision("LC-SLOT-SELECT.SL3", by_content(slots, asked, sps), because)
-    named = slots[id_slot % len(slots)]
-    found, best = similar([named], asked, sps) if sps else (None, F32(0))
+    named = slots[slot_of_id(id_slot, len(slots))]
+    found, best = similar([named], asked, sps) if sps and named.id == id_slot else (None, F32(0))
     f_keep = keep_share(best, asked, named.held)
     update = bool(sps) and bool(f_keep < F32(KEEP_HALF))
     choice = Choice(named.id, "id", float(best), float(f_keep), update)
@@ -95,9 +121,10 @@ def slot_select_2(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
     """A request that names its slot gets it without a look at similarity or at the prompt cache.
     Source: llama.cpp tools/server/server-context.cpp (7c158fbb4), before #24755; history section 2, SLOT-SELECT."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
-    if id_slot < 0:
+    if id_slot == ANY_SLOT:
         return Decision("LC-SLOT-SELECT.SL2", by_content(slots, asked, sps), because)
-    return Decision("LC-SLOT-SELECT.SL2", Choice(id_slot % len(slots), "name", 0.0, 0.0, False), because)
+    named = slot_of_id(id_slot, len(slots))
+    return Decision("LC-SLOT-SELECT.SL2", Choice(named, "name", 0.0, 0.0, False), because)
 
 
 class IdlePlan(NamedTuple):

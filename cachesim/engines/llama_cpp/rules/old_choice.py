@@ -10,7 +10,7 @@ from typing import Sequence
 import numpy as np
 
 from cachesim.engines.base import Decision, rule
-from cachesim.engines.llama_cpp.rules.choice import F32, Choice, IdlePlan, SlotFacts, by_content, least_recent
+from cachesim.engines.llama_cpp.rules.choice import ANY_SLOT, F32, Choice, IdlePlan, SlotFacts, by_content, least_recent
 
 
 # [Gone in llama_cpp@mtmd-broken]
@@ -19,13 +19,13 @@ def slot_select_1(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
     """A request that names its slot gets it, past similarity and prompt cache; a number that is no slot's gets none.
     Source: llama.cpp tools/server/server-context.cpp (ad8d85bd9), #16391 (b6723) to #19207 (b7890)."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
-    if id_slot < 0:
+    if id_slot == ANY_SLOT:
         return Decision("LC-SLOT-SELECT.SL1", by_content(slots, asked, sps), because)
     return Decision("LC-SLOT-SELECT.SL1", _named(slots, id_slot), because)
 
 
 def _named(slots: Sequence[SlotFacts], id_slot: int) -> Choice | None:
-    return Choice(id_slot, "name", 0.0, 0.0, False) if id_slot < len(slots) else None
+    return Choice(id_slot, "name", 0.0, 0.0, False) if 0 <= id_slot < len(slots) else None
 
 
 def _share_of_slot(slots: Sequence[SlotFacts], sps: float) -> tuple[SlotFacts | None, np.float32]:
@@ -46,7 +46,7 @@ def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
     """Similarity is the share of the slot's own content; there is no prompt cache to ask.
     Source: llama.cpp tools/server/server.cpp (f6dcda390), before #16391 (b6723)."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
-    if id_slot >= 0:
+    if id_slot != ANY_SLOT:
         return Decision("LC-SLOT-SELECT.SL0", _named(slots, id_slot), because)
     found, share = _share_of_slot(slots, sps) if sps else (None, F32(0))
     if found is not None:

@@ -6,6 +6,8 @@ Source: llama.cpp tools/server/server-context.cpp, update_slots (3f545be); spec 
 
 from __future__ import annotations
 
+from typing import Any, Sequence
+
 from cachesim.engines.base import Decision, rule
 
 
@@ -88,6 +90,23 @@ def clear_tokens(checkpoints: int) -> Decision:
     return Decision("LC-CLEAR.TOKENS", False, {"checkpoints": checkpoints})
 
 
+@rule("LC-RESTORE-FAIL.CLEAR")
+def restore_failed(cause: str) -> Decision:
+    """A slot file that cannot be restored empties the slot. Value: what the client is told, and whether the memory and
+    the checkpoints go besides the tokens.
+    Source: llama.cpp tools/server/server-context.cpp SERVER_TASK_TYPE_SLOT_RESTORE (3f545be), since #26640 (b10388)."""
+    return Decision("LC-RESTORE-FAIL.CLEAR", (f"Unable to restore slot: {cause}", True), {"cause": cause})
+
+
+# [Gone in llama_cpp@head]
+@rule("LC-RESTORE-FAIL.TOKENS")
+def restore_failed_tokens(cause: str) -> Decision:
+    """A slot file that cannot be restored makes the slot forget its tokens only. Inferred: no recording shows it.
+    Source: llama.cpp tools/server/server-context.cpp SERVER_TASK_TYPE_SLOT_RESTORE (7c158fbb4), before #26640."""
+    text = "Unable to restore slot, no available space in KV cache or invalid slot save file"
+    return Decision("LC-RESTORE-FAIL.TOKENS", (text, False), {"cause": cause})
+
+
 @rule("LC-DECODE.RETRY")
 def next_attempt(purged: bool, n_batch: int) -> Decision:
     """After a batch that found no room: the same size if an idle slot could be emptied, else half. Value 0 = give up.
@@ -96,12 +115,23 @@ def next_attempt(purged: bool, n_batch: int) -> Decision:
     return Decision("LC-DECODE.RETRY", value, {"purged": purged, "n_batch": n_batch})
 
 
+def stop_word(said: str, words: Sequence[str]) -> str:
+    """The first of the stop words that the generated text contains, "" = none."""
+    return next((word for word in words if word and word in said), "")
+
+
 @rule("LC-END")
-def end_of_generation(n_gen: int, n_predict: int, n_slot: int, n_ctx: int, shift: bool) -> Decision:
+def end_of_generation(
+    n_gen: int, n_predict: int, n_slot: int, n_ctx: int, shift: bool, said: str = "", words: Sequence[str] = ()
+) -> Decision:
     """Does the generation end with this token? "limit" with a full context or a spent budget (a budget of 0
-    still yields one token), "" = it goes on. The value's second half: was the answer truncated?
+    still yields one token), "word" where the generated text ``said`` contains a stop word, "" = it goes on. A full
+    context comes before a stop word, a stop word before the budget. The value's second half: was the answer truncated?
     Source: llama.cpp tools/server/server-context.cpp process_token (3f545be); spec 3.12."""
-    because = {"n_gen": n_gen, "n_predict": n_predict, "n_slot": n_slot, "n_ctx": n_ctx}
+    because: dict[str, Any] = {"n_gen": n_gen, "n_predict": n_predict, "n_slot": n_slot, "n_ctx": n_ctx}
     full = not shift and n_slot + 1 >= n_ctx
+    word = stop_word(said, words)
+    if word:
+        because |= {"word": word}
     spent = n_predict != -1 and n_gen >= max(1, n_predict)
-    return Decision("LC-END", ("limit" if full or spent else "", full), because)
+    return Decision("LC-END", ("limit" if full else "word" if word else "limit" if spent else "", full), because)

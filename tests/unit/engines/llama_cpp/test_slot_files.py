@@ -75,11 +75,55 @@ def test_a_file_of_another_model_is_refused(tmp_path):
         two.server.slot("restore", 0, tmp_path / "a")
 
 
-def test_a_missing_file_and_a_wrong_action_are_bad_input(tmp_path):
+def test_a_wrong_action_and_a_missing_name_are_bad_input(tmp_path):
     talk = Talk("A")
-    for arguments in (("restore", 0, tmp_path / "none"), ("save", 0), ("sav", 0, tmp_path / "a"), ("erase", 7)):
+    for arguments in (("save", 0), ("restore", 0), ("sav", 0, tmp_path / "a")):
         with pytest.raises(BadInput):
             talk.server.slot(*arguments)
+
+
+def test_restoring_a_file_that_is_not_there_empties_the_slot(tmp_path):
+    talk = Talk("H")
+    talk.ask(A, 1)
+    assert talk.lengths()
+    reply = talk.server.slot("restore", 0, tmp_path / "none.bin")
+    text = "Unable to restore slot: No available space in KV cache or invalid slot save file"
+    assert reply == {"status": 400, "error": text}
+    assert (talk.held(), talk.lengths(), talk.server.memory.pos_max(0)) == ([0], [], -1)
+    lost, cleared, told = [e.record(one_slot=True) for e in talk.log.events if e.logged][-3:]
+    assert lost["text"].endswith("failed to open SLOTS/none.bin: No such file or directory")
+    assert (cleared, told) == ({"ev": "slot_clear", "n_tokens": 40}, {"ev": "error", "text": f"error: {text}"})
+
+
+def test_older_builds_forget_the_tokens_only(tmp_path):
+    talk = Talk("H", "base-24143")
+    talk.ask(A, 1)
+    assert talk.server.slot("restore", 0, tmp_path / "none.bin")["status"] == 400
+    assert (talk.held(), bool(talk.lengths()), talk.server.memory.pos_max(0)) == ([0], True, 39)
+
+
+def test_a_restore_for_which_there_is_no_room_says_so(tmp_path):
+    talk = Talk("A", parallel=2, kv_unified=True, cache_idle_slots=False)
+    talk.ask(word("long", 200), 1, id_slot=0)
+    talk.server.slot("save", 0, tmp_path / "a")
+    assert talk.server.slot("restore", 1, tmp_path / "a")["status"] == 400
+    told = [e.text for e in talk.log.events if e.ev == "error"]
+    assert told[1] == "llama_state_seq_load_file: error loading sequence state file: failed to restore kv cache"
+    assert told[2].startswith("error: Unable to restore slot: No available space") and talk.held() == [200, 0]
+
+
+@pytest.mark.parametrize("id_slot, erased", [(3, 1), (2, 0), (-1, 1)])
+def test_the_slot_of_an_action_is_counted_modulo_the_slots(id_slot, erased):
+    talk = Talk("A", parallel=2, cache_idle_slots=False)
+    for slot in (0, 1):
+        talk.ask(word("a", 20), id_slot=slot)
+    assert talk.server.slot("erase", id_slot) == {"status": 200, "n_erased": 20}
+    assert talk.held()[erased] == 0
+
+
+def test_before_19207_an_unknown_slot_is_refused():
+    talk = Talk("A", "late-2025")
+    assert talk.server.slot("erase", 7) == {"status": 400, "error": "Invalid slot ID"}
 
 
 def test_a_text_longer_than_the_context_empties_the_slot(tmp_path):

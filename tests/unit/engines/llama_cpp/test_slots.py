@@ -34,9 +34,26 @@ def test_of_two_equally_similar_slots_the_lowest_id_goes_on():
     assert [e["f_sim"] for e in talk.events(answer, "slot_sim")] == [0.833, 0.833]
 
 
-@pytest.mark.parametrize("asked, got", [(0, 0), (1, 1), (2, 0), (5, 1)])
+@pytest.mark.parametrize("asked, got", [(0, 0), (1, 1), (2, 0), (5, 1), (-2, 1)])
 def test_a_slot_id_counts_modulo_the_slots(asked, got):
-    assert Talk("A", parallel=2).ask(word("a", 9), id_slot=asked).id_slot == got
+    """Of three slots, too: -2 is 2 ** 64 - 2, an even number that leaves the remainder 2."""
+    assert Talk("A", parallel=3 if asked < 0 else 2).ask(word("a", 9), id_slot=asked).id_slot == got + (asked < 0)
+
+
+def test_an_id_that_is_no_slots_own_number_is_never_similar_and_always_asks_the_prompt_cache():
+    talk = Talk("A", parallel=2, **PLAIN)
+    talk.ask(word("a", 20), id_slot=1)
+    own = talk.ask(word("a", 20) + word("b", 3), id_slot=1)
+    other = talk.ask(word("a", 20) + word("b", 3), id_slot=3)
+    looked = ("slot_by_id", "slot_sim", "pc_begin")
+    assert (talk.kinds(own, *looked), talk.kinds(other, *looked)) == (list(looked[:2]), ["slot_by_id", "pc_begin"])
+
+
+def test_without_a_number_of_slots_there_are_four_with_one_cache():
+    for given in ({}, {"kv_unified": False}):
+        server = Talk("A", parallel=-1, **given).server
+        assert (len(server.slots), server.settings.unified) == (4, True)
+    assert len(Talk("A", "hybrid-first", parallel=-1).server.slots) == 1
 
 
 def test_a_request_for_a_busy_slot_waits_until_it_is_free():

@@ -55,7 +55,7 @@ def test_a_gap_makes_a_recurrent_memory_warn_twice():
 
 @pytest.mark.parametrize("kind, said", [
     ("A", []), ("W", []), ("H", ["init_batch: failed to prepare attention ubatches"]),
-    ("HW", ["init_batch: failed to prepare attention ubatches"]),
+    ("HW", ["init_batch: failed to prepare attention base ubatches"]),
 ])
 def test_no_room_changes_nothing(kind, said):
     world = World(kind, n_ctx_seq=16)

@@ -39,3 +39,14 @@ def test_after_a_purge_the_same_size_else_half(purged, n_batch, again):
 ])  # fmt: skip
 def test_end_of_generation(n_gen, n_predict, n_slot, n_ctx, shift, want):
     assert prompt.end_of_generation(n_gen, n_predict, n_slot, n_ctx, shift).value == want
+
+
+@pytest.mark.parametrize("said, words, n_gen, n_slot, outcome", [
+    ("abc", ("x", "bc"), 2, 50, ("word", False)),
+    ("abc", ("bcd", ""), 2, 50, ("", False)),
+    ("abc", ("bc",), 9, 50, ("word", False)),           # the budget is spent with the same token
+    ("abc", ("bc",), 2, 99, ("limit", True)),           # the context is full with the same token
+    ("abc", (), 9, 50, ("limit", False)),
+])
+def test_a_stop_word_ends_the_generation_unless_the_context_is_full(said, words, n_gen, n_slot, outcome):
+    assert prompt.end_of_generation(n_gen, 9, n_slot, 100, False, said, words).value == outcome
