@@ -91,10 +91,11 @@ class Request:
     evaluated); None lets the engine's sampler choose. ``user_starts`` are the indices in ``prompt`` at
     which user messages begin; ``chat``: the server's own chat template marks them, not ``message_delimiters`` of a
     plain completion. ``byte_pos`` is the byte offset of the last user message where a client of an old server sent
-    one. ``None`` = the engine's default. ``n_cmpl`` > 1 asks for further completions, forced by ``children_forced``.
-    ``stop`` are texts that end the generation where the recorded vocabulary spells one of them. ``cancel_at``: the
-    client hangs up, and the request ends after the iteration in which the slot has come to hold that many tokens.
-    ``drafts`` forces the drafter; where it says
+    one. ``None`` = the engine's default. ``n_cmpl`` > 1 asks for further completions, forced by ``children_forced`` and
+    ``children_drafts``. ``stop`` are texts that end the generation where the recorded vocabulary spells one of them.
+    ``cancel_at``: the client hangs up, and the request ends after the iteration in which the slot has come to hold
+    that many tokens; of several completions those in the slots named by ``cancel_order`` end in that order. ``drafts``
+    forces the drafter; where it says
     nothing, ``draft_else`` tokens are drafted and all are right. ``messages`` are those of a chat, which the server's
     own template has made the prompt from. ``seed``: the client asks for a seed of its own, so that it is served alone.
     """
@@ -119,6 +120,8 @@ class Request:
     messages: tuple[Message, ...] = ()
     seed: bool = False
     stop: tuple[str, ...] = ()
+    cancel_order: tuple[int, ...] = ()
+    children_drafts: tuple[tuple[Draft, ...], ...] = ()
 
 
 class Output(NamedTuple):

@@ -6,12 +6,16 @@ Source: llama.cpp tools/server/server-context.cpp launch_slots_with_parent_task,
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Sequence, TypeVar
 
 from cachesim import events as ev
 from cachesim.engines.base import Answer
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.tokens import POS_INF
+
+T = TypeVar("T")
+D = TypeVar("D")
 
 
 def take_slots(srv: Core, parent: Slot, n_cmpl: int) -> list[Slot] | None:
@@ -24,13 +28,21 @@ def launch_children(srv: Core, parent: Slot, task: Task, slots: list[Slot]) -> N
     """Each child waits in its slot until the prompt is done."""
     request = task.request
     for number, slot in enumerate(slots):
-        forced = request.children_forced[number] if number < len(request.children_forced) else None
+        forced = _nth(request.children_forced, number, None)
         answer = Answer(task.answer.request)
         task.answer.children.append(answer)
-        slot.begin(Task(srv.next_tick(), replace(request, forced=forced, n_cmpl=1), answer), State.WAITING)
+        mine = replace(
+            request, forced=forced, n_cmpl=1, cancel_at=None,
+            drafts=_nth(request.children_drafts, number, request.drafts),
+        )
+        slot.begin(Task(srv.next_tick(), mine, answer, task.id), State.WAITING)
         slot.child = True
         srv.emit(ev.Launch(slot.id, slot.id_task, 1))
     parent.children = [slot.id for slot in slots]
+
+
+def _nth(given: Sequence[T], number: int, otherwise: D) -> T | D:
+    return given[number] if number < len(given) else otherwise
 
 
 def left_waiting(srv: Core) -> list[Slot]:

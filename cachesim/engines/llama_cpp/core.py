@@ -65,6 +65,14 @@ class Core(Driver):
         self.said: dict[int, Spoken] = {}
         self.tick = 0
         self.dead = False
+        self.ended = 0                               # tasks that were released
+        self.empty_rounds = 0                        # rounds in sequence in which nothing came of the busy slots
+
+    @property
+    def stuck(self) -> bool:
+        """Will nothing happen any more until somebody sends something? Slots are busy, and a round leaves them as they
+        were (D2: a conversation longer than the running prompt was loaded over it)."""
+        return self.empty_rounds > 1 and not self.queue
 
     def _draft_context(self, kind: ModelKind | None) -> Context | None:
         """The drafter's own context: an MTP head behind the trunk, or a model of its own. What it would guess is not
@@ -107,6 +115,7 @@ class Core(Driver):
         """The task ends; tokens and checkpoints stay. The oldest deferred task gets its turn."""
         task = slot.task
         assert task is not None
+        self.ended += 1
         self.emit(ev.Release(slot.id, task.id, len(slot.tokens), int(slot.truncated)))
         answer = task.answer
         answer.id_slot, answer.tokens_cached, answer.predicted_n = slot.id, len(slot.tokens), slot.n_gen

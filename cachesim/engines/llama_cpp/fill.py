@@ -10,26 +10,28 @@ from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.rules.facts import Chunk, Ckpt
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot, State, Task
-from cachesim.errors import Aborted, BadInput
+from cachesim.errors import Aborted
 
 
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
-    """Trim the memory to the slot's tokens, then append the next chunk of the prompt to slot and batch."""
+    """Trim the memory to the slot's tokens, then append the next chunk of the prompt to slot and batch.
+
+    Where a conversation was loaded over the running prompt (D2), nothing of the prompt may be left: of the same length,
+    the slot speaks after whatever token the batch ends with, and without any the process ends; a longer one never comes
+    to an end, unless another conversation is loaded over it."""
     trim(srv, slot, task, len(slot.tokens))
     start, prompt = len(slot.tokens), task.request.prompt
-    if start >= len(prompt):             # D2: a longer conversation was loaded over the running one
-        if len(batch):
-            raise BadInput("a busy slot that another conversation was loaded into, beside others, is not modelled")
-        raise Aborted("GGML_ASSERT(batch.n_tokens > 0) failed" if start == len(prompt) else "too many empty batches")
     chunk = Chunk(
         start, len(prompt), srv.settings.n_batch - len(batch), srv.settings.n_batch, srv.settings.n_ubatch,
         _starts(srv, slot, task), srv.settings.min_step, _are_made(srv, slot, task), slot.reused,
     )
-    stop: int = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot)
+    stop: int = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot) if start < len(prompt) else start
     slot.tokens.extend(prompt[start:stop])
     batch.extend(prompt[start:stop], start, slot.id)
     slot.fed = (len(batch) - (stop - start), len(batch))
     if stop == len(prompt):
+        if not len(batch):
+            raise Aborted("GGML_ASSERT(batch.size() > 0) failed")
         slot.state = State.DONE_PROMPT
         batch.out[-1] = True
         slot.at = len(batch) - 1

@@ -11,11 +11,11 @@ from typing import Any
 from cachesim import events as ev
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.llama_cpp.begin import begin_prompt
-from cachesim.engines.llama_cpp.children import left_waiting
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.decode import decode
 from cachesim.engines.llama_cpp.draft import DrafterFailed, make_draft
 from cachesim.engines.llama_cpp.fill import add_prompt
+from cachesim.engines.llama_cpp.hang_up import hang_up, leaving
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.select import process
 from cachesim.engines.llama_cpp.shift import shift_full_slots
@@ -47,11 +47,24 @@ class Server(Core):
     def take_tasks(self) -> None:
         """First half of a round: hang-ups, then every pending task."""
         try:
-            self._hang_up()
+            hang_up(self)
+        except Aborted as abort:
+            self._die(str(abort))
+        self.take_queue()
+
+    def take_queue(self) -> None:
+        """Every pending task looks for a slot. Called before ``take_tasks`` it is as if the tasks had come before the
+        hang-ups of this round."""
+        try:
             while self.queue:
                 process(self, self.queue.popleft())
         except Aborted as abort:
             self._die(str(abort))
+
+    @property
+    def leaving(self) -> bool:
+        """Will the next ``take_tasks`` begin with a hang-up?"""
+        return bool(leaving(self))
 
     def update(self) -> None:
         """Second half of a round: one batch for all busy slots."""
@@ -60,28 +73,11 @@ class Server(Core):
         except Aborted as abort:
             self._die(str(abort))
 
-    def _hang_up(self) -> None:
-        """Requests whose clients have gone end between two iterations; what was evaluated stays in the slot."""
-        for slot in self.slots:
-            task = slot.task
-            if task is None or task.request.cancel_at is None or len(slot.tokens) < task.request.cancel_at:
-                continue
-            due = any(draft.at == len(slot.tokens) for draft in task.request.drafts) and not slot.replay
-            if slot.state not in (State.STARTED, State.WAITING) and not due:    # they hold another text still
-                self._cancel(slot, task)
-        for slot in left_waiting(self):
-            if slot.task is not None:
-                self._cancel(slot, slot.task)
-
-    def _cancel(self, slot: Slot, task: Task) -> None:
-        self.emit(ev.Cancel())
-        task.answer.cancelled = True
-        self.release(slot)
-
     def _update_slots(self) -> None:
         if not any(slot.busy for slot in self.slots):
             return
         self.next_tick()
+        ended = self.ended
         shift_full_slots(self)
         batch, self.said = Batch(), {}
         for slot in self.slots:
@@ -98,6 +94,7 @@ class Server(Core):
             if len(batch) >= self.settings.n_batch:
                 break
             self._work_on_prompt(slot, batch)
+        self.empty_rounds = 0 if len(batch) or self.ended > ended else self.empty_rounds + 1
         try:
             decode(self, batch)
         except DrafterFailed as failure:

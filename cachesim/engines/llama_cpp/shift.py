@@ -23,7 +23,12 @@ def shift_full_slots(srv: Core) -> None:
                 len(slot.tokens), len(request.prompt), request.n_keep, request.n_discard, srv.settings.n_ctx_slot
             ), slot,
         )  # fmt: skip
-        if plan is not None:
+        if plan is None:
+            continue
+        refusal = srv.rules.shift_of_shared(slot.child or request.n_cmpl > 1)
+        if refusal.value:
+            srv.fail(slot, 500, srv.decide(refusal, slot))
+        else:
             _shift(srv, slot, plan)
 
 

@@ -48,11 +48,13 @@ class SpecCkpt:
 
 @dataclass(slots=True)
 class Task:
-    """A request on its way through the server. Ids count requests and update iterations alike."""
+    """A request on its way through the server. Ids count requests and update iterations alike; ``parent`` is the id of
+    the task that this one is a further completion of, -1 = of none."""
 
     id: int
     request: Request
     answer: Answer
+    parent: int = -1
 
 
 @dataclass(slots=True)

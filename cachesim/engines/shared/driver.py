@@ -65,14 +65,28 @@ class Driver(ABC):
     def take_tasks(self) -> None:
         """First half of a round: what clients want."""
 
+    def take_queue(self) -> None:
+        """The same, before any hang-up of this round."""
+        self.take_tasks()
+
+    @property
+    def leaving(self) -> bool:
+        """Will the next ``take_tasks`` begin with a hang-up?"""
+        return False
+
     @abstractmethod
     def update(self) -> None:
         """Second half of a round: one batch for all busy slots."""
 
     @property
+    def stuck(self) -> bool:
+        """Will nothing happen any more until somebody sends something?"""
+        return False
+
+    @property
     def working(self) -> bool:
-        """Is there anything left to do?"""
-        return bool(self.queue) or any(slot.busy for slot in self.slots)
+        """Is there anything left to do, that can be done?"""
+        return bool(self.queue) or (any(slot.busy for slot in self.slots) and not self.stuck)
 
     def complete(self, request: Request) -> Answer:
         """Work on one request until nothing is left to do."""

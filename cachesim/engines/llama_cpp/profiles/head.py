@@ -56,6 +56,7 @@ HEAD = Rules(
     ckpt_after=make.nothing_after_prompt,
     end=prompt.end_of_generation,
     context_shift=shift.context_shift,
+    shift_of_shared=shift.shift_of_shared,
     draft_max=spec.draft_max,
     spec_ckpt=spec.needs_checkpoint,
     spec_replay=spec.must_replay,

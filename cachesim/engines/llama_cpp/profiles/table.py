@@ -67,6 +67,7 @@ class Rules:
     ckpt_after: Rule
     end: Rule
     context_shift: Rule
+    shift_of_shared: Rule
     draft_max: Rule
     spec_ckpt: Rule
     spec_replay: Rule

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cachesim.engines.base import Draft
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A, B = word("A", 40), word("B", 30)
@@ -115,3 +116,41 @@ def test_the_oldest_deferred_task_or_the_one_that_wants_the_slot_comes_next():
         talk.server.iterate()
     talk.work()
     assert waits_for_0.done
+
+
+def test_a_hang_up_ends_all_completions_at_once_and_in_the_order_that_is_asked_for():
+    """Drafts bring the completions to different lengths; the client has gone when the first one holds 44."""
+    talk = Talk("A", parallel=3, spec_type="ngram-simple")
+    answer = talk.ask(
+        A, 30, n_cmpl=3, forced=word("r", 30), children_forced=(word("s", 30), word("t", 30)), cancel_at=44,
+        drafts=(Draft(40, 3, 3),), children_drafts=((), (Draft(40, 3, 1),)), cancel_order=(1, 0, 2),
+    )
+    assert [e["slot"] for e in talk.events(answer, "release")] == [1, 0, 2]
+    assert [one.cancelled for one in (answer, *answer.children)] == [True] * 3
+    assert [one.tokens_cached for one in (answer, *answer.children)] == [44, 41, 42]
+
+
+def test_a_further_completion_drafts_what_the_request_says_for_it():
+    talk = Talk("A", parallel=2, spec_type="ngram-simple")
+    answer = talk.ask(A, 5, n_cmpl=2, drafts=(Draft(40, 2, 0),), children_drafts=((Draft(41, 2, 1),),))
+    steps = [(e["slot"], e["n_tokens"], e["accepted"]) for e in talk.events(answer, "spec_step")]
+    assert steps == [(1, 41, 0), (0, 43, 1)]
+
+
+def test_tasks_taken_before_the_hang_ups_of_a_round_find_the_slot_busy():
+    talk = Talk("A", parallel=1)
+    leaving = talk.send(A, 9, cancel_at=41)
+    while not talk.server.leaving:
+        talk.server.iterate()
+    late = talk.send(B, 1)
+    talk.server.take_queue()
+    assert (leaving.done, len(talk.server.deferred)) == (False, 1)
+    talk.work()
+    assert leaving.cancelled and late.done
+
+
+def test_the_context_of_shared_prompts_is_not_shifted():
+    talk = Talk("A", parallel=2, ctx_size=512, context_shift=True)
+    answer = talk.ask(word("L", 250), 20, n_cmpl=2)
+    assert [(one.status, one.error) for one in (answer, *answer.children)] == [
+        (500, "context shift cannot be used for shared prompt")] * 2

@@ -167,3 +167,42 @@ def test_before_24755_a_named_slot_stores_nothing():
         talk.ask(word("a", 20))
         talk.ask(word("b", 20), id_slot=0)
         assert talk.entries() == stored
+
+
+def loaded_over(n_asked, n_stored, beside=0):
+    """A server that has evaluated 16 of ``n_asked`` tokens when a longer conversation is loaded over them (D2), while
+    another slot generates ``beside`` tokens."""
+    talk = Talk("A", parallel=2, batch_size=17, ubatch_size=17, **PLAIN)
+    talk.ask(word("B", n_stored), 1, id_slot=0)
+    talk.ask(word("C", 5), 1, id_slot=0)                    # B goes to the prompt cache
+    if beside:
+        talk.send(word("D", 9), beside, id_slot=1)
+        talk.server.iterate()
+    running = talk.send(word("A", n_asked), 1, id_slot=0)
+    talk.server.iterate()
+    waiting = talk.send(word("B", n_stored), 1, id_slot=0)
+    return talk, running, waiting
+
+
+def test_a_prompt_over_which_a_longer_conversation_was_loaded_never_ends():
+    """Nothing is left of it, so that round after round has an empty batch, until somebody loads another one."""
+    talk, running, waiting = loaded_over(20, 30)
+    while talk.server.working:
+        talk.server.iterate()
+    assert (running.done, waiting.done, running.died, talk.held()[0]) == (False, False, False, 30)
+    for _ in range(5):
+        talk.server.iterate()
+    assert [e.n_tokens for e in talk.log.events if e.ev == "batch"][-5:] == [30] * 5
+    talk.send(word("C", 5), 1, id_slot=0)
+    talk.work()
+    assert running.done and waiting.done
+
+
+def test_a_conversation_of_the_same_length_ends_the_process_unless_others_are_in_the_batch():
+    talk, running, waiting = loaded_over(20, 20)
+    talk.work()
+    assert (running.died, running.error) == (True, "GGML_ASSERT(batch.size() > 0) failed")
+    talk, running, waiting = loaded_over(20, 20, beside=9)
+    talk.work()
+    assert (running.done, running.died, running.predicted_n, waiting.done) == (True, False, 1, True)
+    assert talk.right(running) is False                     # it spoke after the other slot's token
