@@ -1,30 +1,32 @@
-"""When did requests that were sent at the same time arrive? Finds an order of arrival that reproduces the recorded log.
+"""When did requests that were sent at the same time arrive? Finds a way in which the recorded log can have come about.
 
 Generation leaves no event, so between two recorded events a server may have worked through any number of silent
-iterations. A request arrives where the log next shows a slot being chosen; 0, 1, 2, ... silent iterations before each
-arrival are tried until the log agrees. Source: README of the recorded traces, "What a step leaves open".
+rounds. Where the log next shows a slot being chosen and no task of ours is left that could choose it, one of the
+requests arrives, at once or after further rounds: every such place is a choice, and the choices are searched depth
+first until the whole log is reproduced. A hang-up and an arrival between the same two rounds come in the order of the
+log. Source: README of the recorded traces, "What a step leaves open".
 """
 
 from __future__ import annotations
 
 import copy
-from itertools import permutations
-from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.base import Answer
 from cachesim.live.trace import TraceStep
 
 CHOICE = ("slot_by_id", "slot_sim", "slot_skip_busy", "slot_skip_empty", "slot_by_lru", "user_pos")
-MOST_SILENT = 12
+MOST_SILENT = 100        # rounds without an arrival in sequence
+MOST_TRIES = 600         # ways that are tried
 Records = Callable[[Any, int], list[Mapping[str, Any]]]
 Hear = Callable[[Any, int, Answer], None]
 
 
-class Order(NamedTuple):
-    """Members in the order of their arrival, and the silent iterations before each."""
+class Chosen(NamedTuple):
+    """The option taken where there was a choice, and how many there were."""
 
-    members: tuple[int, ...]
-    silent: tuple[int, ...]
+    option: int
+    options: int
 
 
 def send(
@@ -39,27 +41,35 @@ def send(
         answer = server.complete(step.members[0].request)
         hear(server, 0, answer)
         return server, [answer]
-    best, reach = Order(tuple(range(len(step.members))), (0,) * len(step.members)), -1
-    for order in orders(len(step.members)):
-        trial = Attempt(fork(server), step, theirs, records, order)
-        trial.run()
-        if trial.met > reach:
-            best, reach = order, trial.met
-        if trial.agrees:
-            break
-    last = Attempt(server, step, theirs, records, best, hear)
+    last = Attempt(server, step, theirs, records, find_way(server, step, theirs, records), hear)
     last.run(to_the_end=True)
     return server, last.answers
 
 
-def orders(n: int) -> Iterator[Order]:
-    """Orders of arrival, the likely ones first: as sent, with few silent iterations before one of them."""
-    for quiet in range(MOST_SILENT + 1):
-        for late in range(n) if quiet else (0,):
-            yield Order(tuple(range(n)), tuple(quiet if i == late else 0 for i in range(n)))
-    for members in permutations(range(n)):
-        for quiet in range(3):
-            yield Order(members, tuple(quiet if i == n - 1 else 0 for i in range(n)))
+def find_way(server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records) -> list[int]:
+    """The options to take, choice by choice, so that the log agrees; if none of those tried does, those with which
+    most of it did."""
+    way: list[int] | None = []
+    best, reach = way, -1
+    for _ in range(MOST_TRIES):
+        if way is None:
+            break
+        trial = Attempt(fork(server), step, theirs, records, way)
+        trial.run()
+        if trial.met > reach:
+            best, reach = [chosen.option for chosen in trial.chosen], trial.met
+        if trial.agrees:
+            break
+        way = next_way(trial.chosen)
+    return best or []
+
+
+def next_way(chosen: Sequence[Chosen]) -> list[int] | None:
+    """The way after this one, depth first: the last choice that has another option takes it. None = there is none."""
+    for place in reversed(range(len(chosen))):
+        if chosen[place].option + 1 < chosen[place].options:
+            return [*(one.option for one in chosen[:place]), chosen[place].option + 1]
+    return None
 
 
 def fork(server: Any) -> Any:
@@ -69,15 +79,17 @@ def fork(server: Any) -> Any:
 
 
 class Attempt:
-    """One order of arrival, tried on a server. ``met`` recorded events were reproduced in place."""
+    """One way, tried on a server: ``way`` are the options to take at the choices, then always the first, which is that
+    the request sent first arrives at once. ``met`` recorded events were reproduced in place, before any difference."""
 
     def __init__(
-        self, server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, order: Order,
+        self, server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, way: Sequence[int],
         hear: Hear | None = None,
     ) -> None:
-        self.server, self.step, self.theirs, self.records = server, step, theirs, records
-        self.waiting, self.silent = list(order.members), list(order.silent)
-        self.hear, self.start, self.met = hear, len(server.log.events), 0
+        self.server, self.step, self.theirs, self.records, self.way = server, step, theirs, records, way
+        self.hear, self.start, self.met, self.apart = hear, len(server.log.events), 0, False
+        self.waiting, self.silent = list(range(len(step.members))), 0
+        self.chosen: list[Chosen] = []
         self.given: dict[int, Answer] = {}
         self.told: set[int] = set()
 
@@ -89,39 +101,57 @@ class Attempt:
     @property
     def agrees(self) -> bool:
         """Was every recorded event met, and none besides?"""
-        return self._compare() and self.met == len(self.theirs)
+        return not self.apart and self.met == len(self.theirs)
 
     def run(self, to_the_end: bool = False) -> None:
         """Work until everything is answered, or (unless ``to_the_end``) an event is not the recorded one."""
-        while self.waiting or self.server.working:
+        while (self.waiting or self.server.working) and (to_the_end or not self.apart):
+            if self._before_hang_ups():
+                continue
             self.server.take_tasks()
-            if not self._compare() and not to_the_end:
-                return
-            if self.waiting and self._due():
-                if self.silent[0]:
-                    self.silent[0] -= 1
-                else:
-                    self._arrive()
-                    continue
+            self._compare()
+            if self.waiting and self._due() and self._arrive():
+                continue
             self.server.update()
+            self._compare()
             self._tell()
+        self._tell()
+
+    def _before_hang_ups(self) -> bool:
+        """Take the tasks that the log shows before a hang-up between the same two rounds. Were there any?"""
+        if self.apart or not self._choice_is_next() or not self.server.leaving:
+            return False
+        if not self.server.queue and not (self.waiting and self._arrive(must=True)):
+            return False
+        self.server.take_queue()
+        self._compare()
+        return True
+
+    def _choice_is_next(self) -> bool:
+        return self.met < len(self.theirs) and self.theirs[self.met]["ev"] in CHOICE
 
     def _due(self) -> bool:
         """Does the log now show a choice that no task of ours will make? Without work left a request must come."""
-        if not self.server.working:
-            self.silent[0] = 0
-            return True
-        return self.met < len(self.theirs) and self.theirs[self.met]["ev"] in CHOICE
+        return self.apart or self._choice_is_next() or not any(slot.busy for slot in self.server.slots)
 
-    def _arrive(self) -> None:
-        number = self.waiting.pop(0)
-        self.silent.pop(0)
+    def _arrive(self, must: bool = False) -> bool:
+        """One of the waiting requests arrives, or none yet, as the way says. Does one?"""
+        may_wait = not must and not self.apart and self.server.working and self.silent < MOST_SILENT
+        options = len(self.waiting) + may_wait
+        option = self.way[len(self.chosen)] if len(self.chosen) < len(self.way) else 0
+        self.chosen.append(Chosen(option, options))
+        if option >= len(self.waiting):
+            self.silent += 1
+            return False
+        number, self.silent = self.waiting.pop(option), 0
         self.given[number] = self.server.submit(self.step.members[number].request)
+        return True
 
-    def _compare(self) -> bool:
+    def _compare(self) -> None:
         ours = self.records(self.server, self.start)
-        self.met = next((i for i, (a, b) in enumerate(zip(self.theirs, ours, strict=False)) if a != b), len(ours))
-        return self.met == len(ours) <= len(self.theirs)
+        self.met = next((i for i, (a, b) in enumerate(zip(self.theirs, ours, strict=False)) if a != b),
+                        min(len(ours), len(self.theirs)))
+        self.apart = self.met < len(ours)
 
     def _tell(self) -> None:
         for number, answer in self.given.items():

@@ -17,9 +17,8 @@ KINDS = ("spec_ckpt", "spec_restore", "spec_step", "release")
 def read_drafts(
     events: Sequence[Event], response: Mapping[str, Any], n_prompt: int, died: str = ""
 ) -> tuple[Draft, ...]:
-    """The drafts of one request of a step: its own events are those of its slot, within its own length."""
-    slot = response.get("id_slot")
-    mine = [e for e in events if e["ev"] in KINDS and e.get("slot", slot) == slot]
+    """The drafts of one request of a step, from its own events."""
+    mine = [e for e in events if e["ev"] in KINDS]
     if died:
         return _last_draft(died, n_prompt)
     if any(e["ev"] == "spec_ckpt" for e in mine):
@@ -40,6 +39,16 @@ def _unlogged(events: Sequence[Event], response: Mapping[str, Any], drafts: Sequ
     left = int(response.get("draft_n", 0)) - sum(draft.drafted for draft in drafts)
     ends = [int(e["n_tokens"]) for e in events if e["ev"] == "release"]
     return [Draft(ends[-1] - left - 1, left, left)] if left > 0 and ends else []
+
+
+def last_of_child(events: Sequence[Event], drafts: Sequence[Draft], n_prompt: int) -> tuple[Draft, ...]:
+    """The draft in whose verification a further completion stopped, which is in no log and in no sum of its answer, for
+    a drafter that guesses in every iteration: it brought all tokens behind the last logged verification but one."""
+    held = next((int(e["n_tokens"]) for e in reversed(events) if e["ev"] == "spec_step"), n_prompt)
+    end = next((int(e["n_tokens"]) for e in reversed(events) if e["ev"] == "release"), held)
+    right = end - held - 1
+    logged = any(draft.at == held for draft in drafts)
+    return (Draft(held, right, right),) if right > 0 and not logged else ()
 
 
 def _with_checkpoints(events: Sequence[Event]) -> list[Draft]:

@@ -95,7 +95,8 @@ class Replaying:
         def hear(server: Any, number: int, answer: Answer) -> None:
             member = step.members[number]
             equal = self.check(server, member.request, answer) if self.check else None
-            verdicts.append((equal, member.inexact))
+            if member.inexact is not None:
+                verdicts.append((equal, member.inexact))
 
         theirs = without_cancel(step.events)
         self.server, answers = send(self.server, step, theirs, self._records, hear)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from pathlib import Path
 from typing import AbstractSet, Any, Mapping
 
@@ -17,6 +18,7 @@ from cachesim.engines.registry import COMMITS
 from cachesim.errors import BadInput, nearest
 from cachesim.live.flags import Flags, read_flags
 from cachesim.live.ik_flags import read_ik_flags
+from cachesim.live.members import own_events
 from cachesim.live.requests import make_request
 
 MAX_BYTES = 64 << 20
@@ -29,11 +31,12 @@ OPERATIONS = ("completion", "chat", "slot", "parallel", "restart")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One request and its answer. ``inexact``: the answer differed from a cold run."""
+    """One request and its answer. ``inexact``: the answer differed from a cold run; None = nobody compared them, as
+    after a hang-up."""
 
     request: Request
     response: Mapping[str, Any]
-    inexact: bool = False
+    inexact: bool | None = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Tra
     why = _missing(path, profile, profiles)
     flags = Flags() if why else FLAGS[profile.partition("@")[0]](data["flags"])
     inexact = {str(entry["i"]) for entry in data["inexact"]}
-    steps = [_step(step, flags.request, inexact, profile) for step in data["steps"]]
+    steps = [_step(step, flags, inexact, profile, first=not number) for number, step in enumerate(data["steps"])]
     model = data["model"].removeprefix("tiny-").removesuffix(".gguf")
     numbers = frozenset(int(number.split(".")[0]) for number in inexact)
     return Trace(path, profile, model, data["name"], flags.options, dict(data["server"].items()), numbers, steps, why)
@@ -155,11 +158,24 @@ def _missing(path: Path, profile: str, profiles: Mapping[str, Any]) -> str:
     return f"rule set {profile} is not in this build"
 
 
+def _inexact(one: Mapping[str, Any], inexact: AbstractSet[str]) -> bool | None:
+    if str(one["i"]) in inexact:
+        return True
+    gone = "cold" not in one and bool((one.get("response") or {}).get("cancelled"))
+    return None if gone else False
+
+
+def _started(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events of the first step without the start-up's warnings: no request begins with one."""
+    return list(dropwhile(lambda event: event["ev"] == "warn", events))
+
+
 def _step(
-    step: Mapping[str, Any], defaults: Mapping[str, Any], inexact: AbstractSet[str], profile: str
+    step: Mapping[str, Any], flags: Flags, inexact: AbstractSet[str], profile: str, first: bool
 ) -> TraceStep:
     response = step.get("response") or {}
     number, events = int(step["i"]), list(step.get("events", []))
+    events = _started(events) if first else events
     died = str(step["died"]["fatal"]) if "died" in step else ""
     body = step.get("request") or {}
     if step["op"] == "slot":
@@ -171,11 +187,13 @@ def _step(
     if step["op"] not in ("completion", "chat", "parallel"):
         raise BadInput(f"unknown operation '{step['op']}'", hint=nearest(str(step["op"]), OPERATIONS))
     sent = step["steps"] if step["op"] == "parallel" else [step]
+    own = own_events([(one["request"], one.get("response") or {}) for one in sent], events)
     members = tuple(
         Member(
-            make_request(one["op"], {**defaults, **one["request"]}, one.get("response") or {}, events, died),
-            one.get("response") or {}, str(one["i"]) in inexact,
+            make_request(one["op"], {**flags.request, **one["request"]}, one.get("response") or {}, mine, died,
+                         flags.options.get("spec_type", "none")),
+            one.get("response") or {}, _inexact(one, inexact),
         )
-        for one in sent
+        for one, mine in zip(sent, own, strict=True)
     )
     return TraceStep(number, members, response, events, died=bool(died))

@@ -123,3 +123,15 @@ def test_without_a_judge_no_verdict_is_claimed():
     trace = read_trace(TRACE, profiles())
     assert replay(trace).verdicts_agree is None
     assert replay(trace, "none", lambda *_: True).verdicts_agree is None
+
+
+def test_nobody_compared_what_a_client_saw_that_hung_up(tmp_path):
+    def spoil(data):
+        data["steps"], data["inexact"] = data["steps"][:1], []
+        step = data["steps"][0]
+        step.pop("cold", None)
+        step["response"]["cancelled"] = True
+
+    trace = spoiled(tmp_path, spoil)
+    assert trace.steps[0].members[0].inexact is None
+    assert replay(trace, "provenance", lambda *_: False).broken == []

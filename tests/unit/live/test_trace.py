@@ -185,3 +185,40 @@ def test_without_np_the_version_chooses_the_number_of_slots(tmp_path):
 def test_stop_words_are_part_of_a_request(tmp_path, stop, words):
     trace = read(tmp_path, with_step(request={"prompt": [1], "stop": stop}))
     assert trace.steps[0].members[0].request.stop == words
+
+
+def test_warnings_of_the_start_up_are_no_events_of_the_first_step(tmp_path):
+    warn, own = {"ev": "warn", "text": "-----"}, {"ev": "slot_skip_empty"}
+    steps = [{**STEP, "events": [warn, warn, own, warn]}, {**STEP, "i": 1, "events": [warn, own]}]
+    assert [step.events for step in read(tmp_path, changed(steps=steps)).steps] == [[own, warn], [warn, own]]
+
+
+def test_the_mark_of_a_message_is_better_than_its_offset_in_a_text_that_had_more_bytes(tmp_path):
+    """The tokens have lost two bytes before the second message; offset 15 would fall behind its mark."""
+    user = [97, 85, 83, 69, 82, 95]
+    spans = [{"role": "user", "pos": 0}, {"role": "user", "pos": 22}]
+    body = {"prompt": [*user, 1, 2, *user, 4], "message_spans": spans}
+    trace = read(tmp_path, {**with_step(request=body), "commit": "7c158fbb4", "profile": "base-24143"})
+    assert trace.steps[0].members[0].request.user_starts == (0, 8)
+
+
+def test_where_a_hang_up_took_effect_may_be_said_by_the_request(tmp_path):
+    body = {"prompt": [1], "cancel_after": 2, "cancel_at_n": 7}
+    trace = read(tmp_path, with_step(request=body, events=[{"ev": "release", "n_tokens": 11}]))
+    assert trace.steps[0].members[0].request.cancel_at == 7
+
+
+def test_further_completions_are_drafted_as_their_own_events_say(tmp_path):
+    def life(task, slot, child, *steps):
+        return [{"ev": "launch", "slot": slot, "task": task, "is_child": child}, *(
+            {"ev": "spec_step", "slot": slot, "task": task, "accepted": right, "drafted": 3, "n_tokens": n}
+            for right, n in steps)]  # fmt: skip
+
+    ends = [{"ev": "release", "slot": slot, "task": task, "n_tokens": 9} for task, slot in ((0, 1), (1, 0))]
+    events = [*life(0, 1, 1, (1, 5)), *life(1, 0, 0, (0, 4), (1, 6)), *ends]
+    answer = {**STEP["response"], "draft_n": 8, "completions": [{"index": 1, "tokens": [8]}]}
+    step = with_step(request={"prompt": [5, 6, 7], "n_cmpl": 2}, response=answer, events=events)
+    step["flags"] = [*step["flags"], "--spec-type", "draft-mtp"]
+    request = read(tmp_path, step).steps[0].members[0].request
+    assert request.drafts == ((3, 3, 0), (4, 3, 1), (6, 2, 2))
+    assert request.children_drafts == (((3, 3, 1), (5, 3, 3)),)

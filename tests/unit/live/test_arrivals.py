@@ -1,0 +1,90 @@
+"""Requests that were sent together: is the way found in which they arrived?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.base import Request
+from cachesim.live.arrivals import Chosen, fork, next_way, send
+from cachesim.live.replay import records
+from cachesim.live.trace import Member, TraceStep
+from tests.unit.engines.llama_cpp.talk import Talk, word
+
+FLAGS = {"parallel": 2, "cache_idle_slots": False, "mode": "none"}
+A, B, C = (Request(word(name, n), n_predict=60) for name, n in (("A", 30), ("B", 25), ("C", 20)))
+
+
+def logged(server, start):
+    return records(server.log.events[start:], False, frozenset(), True)
+
+
+def played(*arrivals, **flags):
+    """The log of a server that got each request so many rounds after the one before."""
+    server = Talk(**{**FLAGS, **flags}).server
+    for rounds, request in arrivals:
+        for _ in range(rounds):
+            server.iterate()
+        server.submit(request)
+    while server.working:
+        server.iterate()
+    return logged(server, 0)
+
+
+def found(theirs, *requests, **flags):
+    """What our log is when the requests are sent and the other log is known; how many answers were heard."""
+    heard = []
+    step = TraceStep(0, tuple(Member(request, {}) for request in requests), {}, theirs)
+    server, answers = send(Talk(**{**FLAGS, **flags}).server, step, theirs, logged,
+                           lambda _server, number, _answer: heard.append(number))  # fmt: skip
+    assert len(answers) == len(requests) and sorted(heard) == list(range(len(requests)))
+    return logged(server, 0)
+
+
+@pytest.mark.parametrize("silent", [0, 1, 7, 40])
+def test_rounds_without_an_event_before_an_arrival_are_counted(silent):
+    theirs = played((0, A), (silent, B))
+    assert found(theirs, A, B) == theirs
+
+
+def test_requests_may_arrive_in_another_order_and_with_pauses_before_each():
+    theirs = played((0, C), (5, A), (4, B))
+    assert found(theirs, A, B, C) == theirs
+
+
+def test_a_way_that_agrees_to_the_very_end_is_taken_where_another_one_agrees_almost_as_far():
+    """The number of rounds before the last arrival shows in the last event only."""
+    short = Request(word("B", 25), n_predict=3)
+    theirs = played((0, A), (2, short), (9, C), parallel=3)
+    assert found(theirs, A, short, C, parallel=3) == theirs
+
+
+def test_an_arrival_between_the_same_rounds_as_a_hang_up_comes_where_the_log_has_it():
+    gone = Request(word("A", 30), n_predict=60, cancel_at=34)
+    server = Talk(**FLAGS).server
+    server.submit(gone)
+    while not server.leaving:
+        server.iterate()
+    server.submit(B)
+    later = fork(server)
+    server.take_queue()
+    logs = []
+    for one in (server, later):
+        while one.working:
+            one.iterate()
+        logs.append(logged(one, 0))
+    assert logs[0] != logs[1]
+    assert [found(theirs, gone, B) for theirs in logs] == logs
+
+
+def test_the_best_of_all_ways_is_kept_where_none_agrees():
+    theirs = [*played((0, A), (3, B)), {"ev": "other"}]
+    assert found(theirs, A, B) == theirs[:-1]
+
+
+def test_ways_are_gone_through_depth_first():
+    way, seen = [], []
+    while way is not None:
+        chosen = [Chosen(way[k] if k < len(way) else 0, n) for k, n in enumerate((2, 3))]
+        seen.append(tuple(one.option for one in chosen))
+        way = next_way(chosen)
+    assert seen == [(i, k) for i in range(2) for k in range(3)]
