@@ -13,7 +13,7 @@ JOBS   ?= 2
 TRACES ?= ../shared/traces/llama_cpp
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test check bench meta fuzz rediscover replay docs coverage peers live clean
+.PHONY: help run test check bench meta fuzz rediscover replay docs coverage peers live upstream clean
 
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
@@ -28,6 +28,7 @@ help:
 	@echo 'make coverage rules by profiles in the corpus        make coverage'
 	@echo 'make peers    compare with the real mlx-lm          make peers OPS=100000 BURSTS=1000'
 	@echo 'make live     compare with real llama-servers   make live N=10000 MINUTES=60 SEED=0'
+	@echo 'make upstream which rules a new llama.cpp touches   make upstream OLD=TREE NEW=TREE'
 	@echo 'make clean    remove the environment and caches     make clean'
 
 run: $(VENV)/.run
@@ -60,6 +61,10 @@ docs: $(VENV)/.dev
 
 coverage: $(VENV)/.dev
 	$(BIN)/python -m tests.scenarios.coverage
+
+# Folders or sdists; see CONTRIBUTING.md, "a new llama.cpp".
+upstream: $(VENV)/.run
+	@$(BIN)/python -m tests.upstream '$(OLD)' '$(NEW)' $(ARGS)
 
 # The real mlx-lm lives in an environment of its own, so that nothing else can come to need it.
 peers: $(PEERS)/.made

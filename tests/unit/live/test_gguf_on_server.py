@@ -30,7 +30,7 @@ REACH = {"W8 W8": 15, "C W8": 10}
 """Tokens that the last one is a function of, where these are not all."""
 
 HEADER = 28                    # of a slot file, and four bytes for each token
-FORMATS = ((0, 8), (8, 12))    # more bytes of an attention part, bytes of a cell's 2-D position: up to b10587, b11549
+FORMATS = ((0, 8), (0, 12), (8, 12))
 
 pytestmark = [
     pytest.mark.slow,

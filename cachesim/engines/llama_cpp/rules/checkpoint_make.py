@@ -18,7 +18,8 @@ TAIL = 4         # tokens before the prompt's end at which the last chunk begins
 @rule("LC-CKPT-ON.PROBE")
 def ckpt_on(limit: int, exact: bool, n_swa: int) -> Decision:
     """Checkpoints are made if any are allowed and the memory cannot be cut anywhere: recurrent, or a window.
-    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #22114 (b8854)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "n_ctx_checkpoints" "n_swa > 0" (3f545be), since #22114
+    (b8854)."""
     on = limit > 0 and (exact or n_swa > 0)
     return Decision("LC-CKPT-ON.PROBE", on, {"max": limit, "exact": exact, "n_swa": n_swa})
 
@@ -49,7 +50,8 @@ def useful_starts(chunk: Chunk, ckpts: Sequence[Ckpt]) -> list[int]:
 def break_cr10(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
     """The chunk ends at the two marks before the prompt's end and at every user message where a checkpoint could
     follow. Value: the end.
-    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #25420 (b9936)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "is_user_start {" "checkpoint_offsets {" (3f545be),
+    since #25420 (b9936)."""
     breaks = [*marks_before_end(chunk), *useful_starts(chunk, ckpts)] if chunk.do else []
     return Decision("LC-CKPT-BREAK.CR10", first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -81,7 +83,8 @@ def ends_near(chunk: Chunk, stop: int) -> bool:
 @rule("LC-CKPT-CREATE.CR10")
 def create_cr10(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
     """Near the end always; at a user message if it is the last one or far enough from the last checkpoint.
-    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #25472 (b9978)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "near_prompt_end" "is_last_user_message" (3f545be),
+    since #25472 (b9978)."""
     near = ends_near(chunk, stop)
     yes = chunk.do and pos_min >= 0 and (near or chunk.start in useful_starts(chunk, ckpts))
     return Decision("LC-CKPT-CREATE.CR10", yes, {"start": chunk.start, "stop": stop, "near": near, "pos_min": pos_min})
@@ -115,28 +118,29 @@ def create_v3(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_
 @rule("LC-CKPT-PERIODIC.NONE")
 def periodic_none(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
     """In the middle of a long prompt no checkpoint is due. Value: n_tokens of the last one where one is.
-    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #22929 (b9310)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "near_prompt_end" (3f545be), since #22929 (b9310)."""
     return Decision("LC-CKPT-PERIODIC.NONE", None, {"start": chunk.start})
 
 
 @rule("LC-CKPT-AFTER.NEVER")
 def nothing_after_prompt(on: bool) -> Decision:
     """When the prompt is evaluated nothing is kept. Value: is the whole prompt's state kept?
-    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #16440 (b6711)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "create_checkpoint" (3f545be), since #16440 (b6711)."""
     return Decision("LC-CKPT-AFTER.NEVER", False, {"on": on})
 
 
 @rule("LC-CKPT-COUNT.OWN")
 def count_own(start: int, stop: int, n_batch: int) -> Decision:
     """A checkpoint's n_tokens: the slot's tokens before the chunk.
-    Source: llama.cpp tools/server/server-context.cpp create_checkpoint (3f545be), since #20287 (b8260)."""
+    Source: llama.cpp tools/server/server-context.cpp create_checkpoint "update_pos" (3f545be), since #20287 (b8260)."""
     return Decision("LC-CKPT-COUNT.OWN", start, {"start": start, "stop": stop, "n_batch": n_batch})
 
 
 @rule("LC-CKPT-REPLACE.NONE")
 def replace_none(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
     """A new checkpoint replaces none, not even one of the same tokens. Value: which go.
-    Source: llama.cpp tools/server/server-context.cpp create_checkpoint (3f545be), before #28302 (b11063)."""
+    Source: llama.cpp tools/server/server-context.cpp create_checkpoint "n_tokens_cur" (3f545be), before #28302
+    (b11063)."""
     return Decision("LC-CKPT-REPLACE.NONE", (), {"n_tokens": n_tokens})
 
 
@@ -145,7 +149,8 @@ def replace_none(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
 def replace_same(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
     """A new checkpoint supersedes those of the same number of tokens. Asked after the limit, so that an old one may
     have gone although the superseded one would have made room. Value: which go.
-    Source: llama.cpp tools/server/server-context.cpp create_checkpoint (b11063); ggml-org/llama.cpp#28302."""
+    Source: llama.cpp tools/server/server-context.cpp create_checkpoint "n_tokens_new {" (b11063);
+    ggml-org/llama.cpp#28302."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.n_tokens == n_tokens)
     return Decision("LC-CKPT-REPLACE.CR11", gone, {"n_tokens": n_tokens})
 
@@ -153,7 +158,8 @@ def replace_same(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
 @rule("LC-CKPT-SPACING.CR10")
 def space_older(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
     """Checkpoints of older tasks go if they lie within min_step of the one before them. Value: which.
-    Source: llama.cpp tools/server/server-context.cpp create_checkpoint (3f545be), since #25472 (b9978)."""
+    Source: llama.cpp tools/server/server-context.cpp create_checkpoint "checkpoints.begin {" (3f545be), since #25472
+    (b9978)."""
     last, gone = -1, []
     for i, c in enumerate(ckpts):
         if c.id_task != id_task and last >= 0 and c.n_tokens <= last + min_step:
@@ -168,7 +174,8 @@ def space_older(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int =
 def space_when_full(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
     """As CR10, but a checkpoint is looked at only while the list with one more would reach the limit; this is tested
     before each, so that no more go than are needed.
-    Source: llama.cpp tools/server/server-context.cpp create_checkpoint (b11063); ggml-org/llama.cpp#28302."""
+    Source: llama.cpp tools/server/server-context.cpp create_checkpoint "checkpoints.begin {" (b11063);
+    ggml-org/llama.cpp#28302."""
     last, gone = -1, list[int]()
     for i, c in enumerate(ckpts):
         if len(ckpts) - len(gone) + 1 < limit:
@@ -191,14 +198,15 @@ def space_none(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 
 @rule("LC-CKPT-LIMIT.OLDEST")
 def limit_oldest(ckpts: Sequence[Ckpt], limit: int) -> Decision:
     """The oldest go until one more fits. Value: which.
-    Source: llama.cpp tools/server/server-context.cpp create_checkpoint (3f545be)."""
+    Source: llama.cpp tools/server/server-context.cpp create_checkpoint "while {" (3f545be)."""
     return Decision("LC-CKPT-LIMIT.OLDEST", tuple(range(max(0, len(ckpts) - limit + 1))), {"max": limit})
 
 
 @rule("LC-CKPT-TOLD.GONE")
 def told_gone(n: int, gone: Sequence[int]) -> Decision:
     """When some of n checkpoints go, the log names them. Value: which are named.
-    Source: llama.cpp tools/server/server-context.cpp create_checkpoint, update_slots (3f545be)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "erased invalidated", create_checkpoint "erasing"
+    (3f545be)."""
     return Decision("LC-CKPT-TOLD.GONE", tuple(gone), {"n": n})
 
 

@@ -28,7 +28,8 @@ def _need(rule_id: str, ask: Ask, back: int) -> Decision:
 @rule("LC-CKPT-NEED.TH4")
 def need_th4(ask: Ask) -> Decision:
     """The live memory must begin before pos_next minus the window; one earlier if nothing new follows.
-    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #24110 (b9509)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "has_new_tokens" "pos_min_thold" (3f545be),
+    since #24110 (b9509)."""
     return _need("LC-CKPT-NEED.TH4", ask, 0 if ask.n_past < ask.n_tokens else 1)
 
 
@@ -53,7 +54,7 @@ def pick_newest(rule_id: str, ckpts: Sequence[Ckpt], fits: Sequence[bool], ask: 
 @rule("LC-CKPT-PICK.PK3")
 def pick_pk3(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
     """The newest that does not end beyond pos_next and begins before the threshold, or at 0.
-    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #24411 (b9593)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "rbegin {" (3f545be), since #24411 (b9593)."""
     fits = [c.pos_max <= ask.pos_next and (c.pos_min < thold or c.pos_min == 0) for c in ckpts]
     return pick_newest("LC-CKPT-PICK.PK3", ckpts, fits, ask, thold)
 
@@ -96,7 +97,8 @@ def pick_v3(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
 @rule("LC-CKPT-RESTORE.RE4")
 def resume_re4(ckpt: Ckpt, ask: Ask) -> Decision:
     """Go on behind the checkpoint; where it holds a window, at its last token, which is evaluated again.
-    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #20279 (b8257)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "load_tgt" "restored context checkpoint" "it->pos_max"
+    (3f545be), since #20279 (b8257)."""
     pos_next = min(ask.pos_next, max(ckpt.pos_min + 1, ckpt.pos_max))
     n_past = min(pos_next, ask.held, ckpt.n_tokens)
     because = {"n_tokens": ckpt.n_tokens, "pos_max": ckpt.pos_max}
@@ -116,7 +118,8 @@ def resume_count(ckpt: Ckpt, ask: Ask) -> Decision:
 @rule("LC-CKPT-RESET")
 def resume_nothing(ask: Ask) -> Decision:
     """No checkpoint fits: everything is evaluated again.
-    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #16382 (b6685)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "forcing full prompt re-processing" (3f545be),
+    since #16382 (b6685)."""
     return Decision("LC-CKPT-RESET", Resume(0, 0), {"n_past": ask.n_past, "held": ask.held, "pos_min": ask.pos_min})
 
 
@@ -124,7 +127,8 @@ def resume_nothing(ask: Ask) -> Decision:
 def erase_er2(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
     """Those go that end beyond the position where evaluation goes on. One that ends exactly there stays, although
     it holds the token that is about to be replaced (defect D1).
-    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #20671 (b8393)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "checkpoints.begin {" (3f545be), since #20671
+    (b8393)."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max > resume.pos_next)
     return Decision("LC-CKPT-ERASE.ER2", gone, {"pos_next": resume.pos_next})
 

@@ -138,7 +138,8 @@ class IdlePlan(NamedTuple):
 @rule("LC-IDLE-SAVE.ALL")
 def idle_save_all(unified: bool, held: int) -> Decision:
     """Every idle slot is saved; with a unified cache it is then cleared, saved or not.
-    Source: llama.cpp tools/server/server-context.cpp launch (3f545be), since #24190 (b9574)."""
+    Source: llama.cpp tools/server/server-context.cpp process_single_task "cache_idle_slots {" (3f545be), since #24190
+    (b9574)."""
     plan = IdlePlan(True, True, "after" if unified else "")
     return Decision("LC-IDLE-SAVE.ALL", plan, {"unified": unified, "held": held})
 

@@ -14,7 +14,8 @@ from cachesim.engines.base import Decision, rule
 def rs_rm_3(pos: int, p0: int, p1: int) -> Decision:
     """A recurrent state refuses a cut that takes off its end but keeps a beginning. Value: refused?
     (With rollback planes it goes back a few tokens instead; a context without them has none.)
-    Source: llama.cpp src/llama-memory-recurrent.cpp seq_rm (3f545be), since #17009 (b7011), planes since #22673."""
+    Source: llama.cpp src/llama-memory-recurrent.cpp llama_memory_recurrent::seq_rm (3f545be), since #17009 (b7011),
+    planes since #22673."""
     return Decision("LC-RS-RM.RM3", 0 < p0 <= pos < p1, {"pos": pos, "p0": p0, "p1": p1})
 
 
@@ -46,7 +47,7 @@ def rs_rm_0(pos: int, p0: int, p1: int) -> Decision:
 @rule("LC-KV-STATE.WINDOW")
 def keep_window(pos: np.ndarray, pos_max: int, n_swa: int) -> Decision:
     """A saved window cache contains only what a query at pos_max still sees. Value: mask over the cells.
-    Source: llama.cpp src/llama-kv-cache.cpp state_write (3f545be), since #23981 (b9473)."""
+    Source: llama.cpp src/llama-kv-cache.cpp llama_kv_cache::state_write (3f545be), since #23981 (b9473)."""
     return Decision("LC-KV-STATE.WINDOW", pos_max - pos < n_swa, {"pos_max": pos_max, "n_swa": n_swa})
 
 
@@ -61,7 +62,7 @@ def keep_ring(pos: np.ndarray, pos_max: int, n_swa: int) -> Decision:
 @rule("LC-KV-READ.ANY")
 def read_anywhere() -> Decision:
     """A saved state is read into any free cells. Value: must they be neighbours?
-    Source: llama.cpp src/llama-kv-cache.cpp state_read_meta (3f545be), since #17982 (b7413)."""
+    Source: llama.cpp src/llama-kv-cache.cpp llama_kv_cache::state_read_meta (3f545be), since #17982 (b7413)."""
     return Decision("LC-KV-READ.ANY", False, {})
 
 
@@ -79,7 +80,7 @@ def undo_all() -> Decision:
     """A batch that was tried out is taken back without a trace. Value: do cells purged besides stay purged?
     Not proven: prepare() reads like LC-KV-UNDO.USED in later copies too, but no recording from late-2025 to head
     shows a difference between the two.
-    Source: llama.cpp src/llama-kv-cache.cpp prepare (3f545be); spec 2.3 KV-PREPARE."""
+    Source: llama.cpp src/llama-kv-cache.cpp llama_kv_cache::prepare (3f545be); spec 2.3 KV-PREPARE."""
     return Decision("LC-KV-UNDO.ALL", False, {})
 
 

@@ -14,7 +14,7 @@ from cachesim.engines.base import Decision, rule
 @rule("LC-NPAST-LCP")
 def n_past_lcp(lcp: int, cache_prompt: bool) -> Decision:
     """The common prefix of slot and prompt, or nothing if the client asks for a fresh evaluation.
-    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "cache_prompt" "get_common_prefix" (3f545be)."""
     return Decision("LC-NPAST-LCP", lcp if cache_prompt else 0, {"lcp": lcp, "cache_prompt": cache_prompt})
 
 
@@ -22,7 +22,8 @@ def n_past_lcp(lcp: int, cache_prompt: bool) -> Decision:
 def completions_only(kind: str) -> Decision:
     """Only a completion asks the prompt cache and leaves checkpoints; an infill or an embedding trims and overwrites
     its slot all the same. Value: does this task? No recording shows the others: from the text only.
-    Source: llama.cpp tools/server/server-context.cpp get_available_slot, update_slots (3f545be); spec 3.4, 3.10."""
+    Source: llama.cpp tools/server/server-context.cpp get_available_slot "SERVER_TASK_TYPE_COMPLETION", pre_decode
+    "SERVER_TASK_TYPE_COMPLETION" (3f545be); spec 3.4, 3.10."""
     return Decision("LC-TASK.COMPLETION", kind == "completion", {"kind": kind})
 
 
@@ -30,7 +31,7 @@ def completions_only(kind: str) -> Decision:
 def whole_prompt(kind: str, n_tokens: int, n_ubatch: int) -> Decision:
     """An embedding (pooled over all tokens) is evaluated in one ubatch and from nothing. Value: "" = not such a task,
     "whole", or "too large". From the text only.
-    Source: llama.cpp tools/server/server-context.cpp update_slots, can_split (3f545be); spec 3.9."""
+    Source: llama.cpp tools/server/server-context.cpp can_split, pre_decode "can_split {" (3f545be); spec 3.9."""
     value = "" if kind != "embedding" else "whole" if n_tokens <= n_ubatch else "too large"
     return Decision("LC-TASK.WHOLE", value, {"kind": kind, "n_tokens": n_tokens, "n_ubatch": n_ubatch})
 
@@ -39,7 +40,8 @@ def whole_prompt(kind: str, n_tokens: int, n_ubatch: int) -> Decision:
 def marks_of_any(chat: bool) -> Decision:
     """Where user messages begin is known from the chat template, or from ``message_delimiters`` that any completion may
     send. Value: are the marks looked at?
-    Source: llama.cpp tools/server/server-context.cpp handle_completions_impl (3f545be), before b11549."""
+    Source: llama.cpp tools/server/server-context.cpp handle_completions_impl "message_delimiters" "message_spans"
+    (3f545be), before b11549."""
     return Decision("LC-MARKS.REQUEST", True, {"chat": chat})
 
 
@@ -47,15 +49,15 @@ def marks_of_any(chat: bool) -> Decision:
 @rule("LC-MARKS.CHAT")
 def marks_of_chats(chat: bool) -> Decision:
     """Only the chat endpoints know where user messages begin; ``message_delimiters`` of a plain completion are ignored.
-    Source: llama.cpp tools/server/server-context.cpp handle_completions_impl, server-task.h apply_chat_session
-    (b11549); recorded: every completion with delimiters in llama_cpp_b11549."""
+    Source: llama.cpp tools/server/server-context.cpp handle_completions_impl, tools/server/server-task.h
+    apply_chat_session (b11549); recorded: every completion with delimiters in llama_cpp_b11549."""
     return Decision("LC-MARKS.CHAT", chat, {"chat": chat})
 
 
 @rule("LC-NPAST-ONE")
 def need_one(n_past: int, n_tokens: int) -> Decision:
     """At least one token is evaluated, so that there are logits: a prompt that is held whole gives one back.
-    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "TAG_PROMPT_LOGITS {" (3f545be)."""
     whole = n_past == n_tokens and n_past > 0
     return Decision("LC-NPAST-ONE", n_past - 1 if whole else n_past, {"n_past": n_past, "n_tokens": n_tokens})
 
@@ -63,7 +65,8 @@ def need_one(n_past: int, n_tokens: int) -> Decision:
 @rule("LC-TRIM.ABORT")
 def abort_if_refused(n_past: int) -> Decision:
     """A cut that the memory refuses ends the process. Value: is the slot cleared instead, and the prompt begun anew?
-    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #22673 (b9180)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "memory_seq_rm", common/common.cpp
+    common_memory::seq_rm (3f545be), since #22673 (b9180)."""
     return Decision("LC-TRIM.ABORT", False, {"n_past": n_past})
 
 
@@ -78,7 +81,7 @@ def clear_if_refused(n_past: int) -> Decision:
 @rule("LC-CLEAR.BOTH")
 def clear_both(checkpoints: int) -> Decision:
     """Emptying a slot forgets its checkpoints too. Value: do they go?
-    Source: llama.cpp tools/server/server-context.cpp slot.prompt_clear (3f545be), since #25649 (b10011)."""
+    Source: llama.cpp tools/server/server-context.cpp server_slot::prompt_clear (3f545be), since #25649 (b10011)."""
     return Decision("LC-CLEAR.BOTH", True, {"checkpoints": checkpoints})
 
 
@@ -110,7 +113,8 @@ def restore_failed_tokens(cause: str) -> Decision:
 @rule("LC-DECODE.RETRY")
 def next_attempt(purged: bool, n_batch: int) -> Decision:
     """After a batch that found no room: the same size if an idle slot could be emptied, else half. Value 0 = give up.
-    Source: llama.cpp tools/server/server-context.cpp decode (3f545be); spec 3.11."""
+    Source: llama.cpp tools/server/server-context.cpp decode "try_clear_idle_slots {" "Context size has been exceeded"
+    (3f545be); spec 3.11."""
     value = n_batch if purged else n_batch // 2
     return Decision("LC-DECODE.RETRY", value, {"purged": purged, "n_batch": n_batch})
 
@@ -127,7 +131,8 @@ def end_of_generation(
     """Does the generation end with this token? "limit" with a full context or a spent budget (a budget of 0
     still yields one token), "word" where the generated text ``said`` contains a stop word, "" = it goes on. A full
     context comes before a stop word, a stop word before the budget. The value's second half: was the answer truncated?
-    Source: llama.cpp tools/server/server-context.cpp process_token (3f545be); spec 3.12."""
+    Source: llama.cpp tools/server/server-context.cpp process_token "ctx_shift" "has_budget" "find_stopping_strings",
+    has_budget, find_stopping_strings (3f545be); spec 3.12."""
     because: dict[str, Any] = {"n_gen": n_gen, "n_predict": n_predict, "n_slot": n_slot, "n_ctx": n_ctx}
     full = not shift and n_slot + 1 >= n_ctx
     word = stop_word(said, words)

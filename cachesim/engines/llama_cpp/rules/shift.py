@@ -24,7 +24,8 @@ class Shift(NamedTuple):
 def context_shift(held: int, n_prompt: int, n_keep: int, n_discard: int, n_ctx: int) -> Decision:
     """With no room for one more token half of what lies behind the kept beginning goes; a negative n_keep keeps the
     whole prompt. Value None = there is room. (A vocabulary that adds a start token would keep one more.)
-    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "SLOT_STATE_GENERATING" "n_keep" "n_discard"
+    (3f545be)."""
     because = {"held": held, "n_ctx": n_ctx}
     if held + 1 < n_ctx:
         return Decision("LC-SHIFT", None, because)
@@ -55,7 +56,7 @@ class Moved(NamedTuple):
 def reuse_chunks(held: Sequence[int], asked: Sequence[int], n_past: int, least: int) -> Decision:
     """Behind the common prefix, blocks of at least ``least`` equal tokens are taken along, as far as they follow each
     other in the prompt without a gap.
-    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "can_cache_reuse {" (3f545be)."""
     moved = []
     c = p = n_past
     while c < len(held) and p < len(asked):

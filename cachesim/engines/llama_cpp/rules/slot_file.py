@@ -11,7 +11,8 @@ from cachesim.engines.base import Decision, rule
 @rule("LC-SLOT-FILE.BARE")
 def no_checkpoints(n: int, limit: int) -> Decision:
     """A slot file carries no checkpoints. Value: which of n, by index, are written or come back.
-    Source: llama.cpp tools/server/server-context.cpp SERVER_TASK_TYPE_SLOT_SAVE, _RESTORE (3f545be), before b11549."""
+    Source: llama.cpp tools/server/server-context.cpp process_single_task "case SERVER_TASK_TYPE_SLOT_SAVE {"
+    "case SERVER_TASK_TYPE_SLOT_RESTORE {" (3f545be), before b11549."""
     return Decision("LC-SLOT-FILE.BARE", (), {"n": n, "max": limit})
 
 

@@ -23,7 +23,8 @@ def draft_max(held: int, n_ctx: int, n_predict: int, n_gen: int) -> Decision:
 def needs_checkpoint(exact: bool, n_rs_seq: int, n_draft: int) -> Decision:
     """The target is saved before a draft that it could not take back: a memory that cannot be cut, or that can be
     rolled back by fewer tokens than were drafted.
-    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be), since #19493 (b8842), #22673 (b9180)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "llama_n_rs_seq" (3f545be), since #19493 (b8842),
+    #22673 (b9180)."""
     yes = exact and n_draft > n_rs_seq
     return Decision("LC-SPEC-CKPT", yes, {"exact": exact, "n_rs_seq": n_rs_seq, "n_draft": n_draft})
 
@@ -32,6 +33,7 @@ def needs_checkpoint(exact: bool, n_rs_seq: int, n_draft: int) -> Decision:
 def must_replay(exact: bool, n_rs_seq: int, n_rollback: int) -> Decision:
     """Rejected tokens that the target cannot give up are undone by going back to the saved state; what was right is
     evaluated again.
-    Source: llama.cpp tools/server/server-context.cpp post_decode (3f545be)."""
+    Source: llama.cpp tools/server/server-context.cpp post_decode "use_ckpt_tgt {" "n_rollback" "spec_is_replay"
+    (3f545be)."""
     yes = n_rollback > 0 and exact and n_rollback > n_rs_seq
     return Decision("LC-SPEC-REPLAY", yes, {"exact": exact, "n_rs_seq": n_rs_seq, "n_rollback": n_rollback})

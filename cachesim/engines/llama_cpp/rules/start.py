@@ -11,7 +11,7 @@ from cachesim.engines.base import Decision, rule
 @rule("LC-N-SWA.FULL0")
 def n_swa_unless_full(n_swa: int, swa_full: bool) -> Decision:
     """The window that thresholds count with: none if the window cache holds everything.
-    Source: llama.cpp tools/server/server-context.cpp (3f545be), since #22288 (b8916)."""
+    Source: llama.cpp tools/server/server-context.cpp load_model "n_swa" (3f545be), since #22288 (b8916)."""
     return Decision("LC-N-SWA.FULL0", 0 if swa_full else n_swa, {"n_swa": n_swa, "swa_full": swa_full})
 
 
@@ -34,7 +34,8 @@ def n_swa_at_least_one(n_swa: int, swa_full: bool) -> Decision:
 @rule("LC-SLOT-CTX.WHOLE")
 def slot_ctx_whole(n_ctx_seq: int, n_ctx: int, n_slots: int) -> Decision:
     """A slot may fill the context of a sequence: with a unified cache, all of it.
-    Source: llama.cpp tools/server/server-context.cpp (3f545be), since #16736 (b6925)."""
+    Source: llama.cpp tools/server/server-context.cpp get_slot_n_ctx, later n_ctx_slot (3f545be), since #16736
+    (b6925)."""
     return Decision("LC-SLOT-CTX.WHOLE", n_ctx_seq, {"n_ctx_seq": n_ctx_seq, "n_slots": n_slots})
 
 

@@ -1,0 +1,90 @@
+"""From where is a rule of ours? Reads the ``Source:`` lines of rules into places of a llama.cpp tree.
+
+    Source: llama.cpp FILE SYMBOL ["MARK" ...][, [later] [FILE] SYMBOL ...] (BUILD), since ...
+
+A mark is a text in a long function that leads to the statement which the rule is about; see ``cpp.regions``. "later"
+comes before the name that a symbol has in later builds. What is no rule but
+was read from llama.cpp all the same, numbers of a table and parts of the driver, has its sources in ``other.toml``.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Mapping, NamedTuple
+
+from cachesim.engines.base import rule_text
+from cachesim.engines.registry import profile_fields
+
+_WORD = re.compile(
+    r"""\s*(?:"(?P<mark>[^"]+)"|(?P<file>[\w./-]+\.(?:cpp|h))(?![\w:])|(?P<name>~?[A-Za-z_][\w:.]*)|,)"""
+)
+_FILLER = {"and"}
+OTHER = Path(__file__).with_name("other.toml")
+
+
+class Place(NamedTuple):
+    """A symbol of a file, and marks in it (none: all of it); ``later`` is the symbol's name in later builds."""
+
+    file: str
+    symbol: str
+    marks: tuple[str, ...] = ()
+    later: str = ""
+
+    def __str__(self) -> str:
+        return " ".join([self.file.rpartition("/")[2], self.symbol, *(f'"{mark}"' for mark in self.marks)])
+
+
+class Item(NamedTuple):
+    """Something of ours that was read from llama.cpp: a rule's id or another name, the field of the table that it
+    stands in ("" = none), its places."""
+
+    name: str
+    field: str
+    places: tuple[Place, ...]
+
+
+def places(text: str) -> tuple[Place, ...]:
+    """The places that a source names, () if it names none: a thread, a document."""
+    out, at, file, later = list[Place](), 0, "", False
+    while found := _WORD.match(text, at):
+        at = found.end()
+        if found["file"]:
+            file = _resolved(found["file"], file)
+        elif found["mark"] and out:
+            out[-1] = out[-1]._replace(marks=(*out[-1].marks, found["mark"]))
+        elif found["name"] == "later":
+            later = True
+        elif found["name"] and found["name"] not in _FILLER:
+            if not file:
+                return ()
+            symbol = found["name"].replace(".", "::")
+            out = [*out[:-1], out[-1]._replace(later=symbol)] if later and out else [*out, Place(file, symbol)]
+            later = False
+    return tuple(out)
+
+
+def _resolved(name: str, before: str) -> str:
+    """A file named without its folder lies in that of the file before."""
+    return name if "/" in name else f"{before.rpartition('/')[0]}/{name}"
+
+
+def source_of(rule: Any) -> str:
+    """What follows ``Source: llama.cpp`` in a rule's docstring, "" if it has another source."""
+    text = " ".join(rule_text(rule).split())
+    _, _, source = text.partition("Source: llama.cpp ")
+    return source
+
+
+def rules_of(profile: str) -> list[Item]:
+    """The rules of a version, in the order of its table. Raises BadInput for an unknown one."""
+    fields = profile_fields(profile)
+    return [Item(value.rule, name, places(source_of(value))) for name, value in fields.items() if callable(value)]
+
+
+def others() -> list[Item]:
+    """What is no rule: numbers by the field of the table, parts of the driver by a word."""
+    data: Mapping[str, Mapping[str, str]] = tomllib.loads(OTHER.read_text("utf-8"))
+    numbers = [Item(name, name, places(text)) for name, text in data["numbers"].items()]
+    return numbers + [Item(name, "", places(text)) for name, text in data["driver"].items()]
