@@ -131,5 +131,13 @@ def test_what_is_no_tree_is_refused(name, tmp_path, capsys):
     assert name in capsys.readouterr().err
 
 
+LONG = {"update_slots", "pre_decode", "post_decode", "process_single_task", "process_token", "load_model", "decode"}
+
+
+def test_in_long_functions_a_mark_says_where():
+    items = [item for name in ("head", "b11549") for item in rules_of(f"llama_cpp@{name}")]
+    assert [item.name for item in items if any(one.symbol in LONG and not one.marks for one in item.places)] == []
+
+
 def test_every_rule_in_force_names_a_place():
     assert [item.name for name in ("head", "b11549") for item in rules_of(f"llama_cpp@{name}") if not item.places] == []

@@ -97,7 +97,8 @@ def clear_tokens(checkpoints: int) -> Decision:
 def restore_failed(cause: str) -> Decision:
     """A slot file that cannot be restored empties the slot. Value: what the client is told, and whether the memory and
     the checkpoints go besides the tokens.
-    Source: llama.cpp tools/server/server-context.cpp SERVER_TASK_TYPE_SLOT_RESTORE (3f545be), since #26640 (b10388)."""
+    Source: llama.cpp tools/server/server-context.cpp process_single_task "case SERVER_TASK_TYPE_SLOT_RESTORE {"
+    (3f545be), since #26640 (b10388)."""
     return Decision("LC-RESTORE-FAIL.CLEAR", (f"Unable to restore slot: {cause}", True), {"cause": cause})
 
 

@@ -39,7 +39,8 @@ def context_shift(held: int, n_prompt: int, n_keep: int, n_discard: int, n_ctx: 
 def shift_of_shared(shared: bool) -> Decision:
     """One of several completions of a prompt is never shifted: it ends with an error instead. Value: the error's text,
     "" = it is shifted.
-    Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be)."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "context shift cannot be used for shared prompt"
+    (3f545be)."""
     text = "context shift cannot be used for shared prompt" if shared else ""
     return Decision("LC-SHIFT.SHARED", text, {"shared": shared})
 
