@@ -118,8 +118,8 @@ def test_groups_begin_where_a_step_is_not_sent_together():
     one = scenario("S20").steps[0]
     assert isinstance(one, Step)
     steps = [one, replace(one, together=True), one, replace(one, together=True), replace(one, together=True), one]
-    assert [(first, len(group)) for first, group in runner._groups(steps)] == [(0, 2), (2, 3), (5, 1)]
-    assert list(runner._groups([])) == []
+    assert [(first, len(group)) for first, group in runner.groups(steps)] == [(0, 2), (2, 3), (5, 1)]
+    assert list(runner.groups([])) == []
 
 
 def test_what_the_engine_does_not_simulate_is_named_with_its_place():
