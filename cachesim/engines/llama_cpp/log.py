@@ -16,8 +16,8 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A kind of line. ``since`` and ``until``: the first build that prints it and the first that does not any more
-    (0 = not known)."""
+    """A kind of line. ``since``: the oldest build known to print it, ``until``: the oldest known not to print it any
+    more; 0 = all that were looked at."""
 
     ev: str
     template: str
@@ -89,7 +89,7 @@ EVENTS = (
     Line("ckpt_supersede", "superseding context checkpoint at n_tokens = {n_tokens}", since=11063),
     Line("ckpt_create", "created context checkpoint {n} of {max} (pos_min = {pos_min}, pos_max = {pos_max}, "
          "n_tokens = {n_tokens}, size = {mib} MiB)"),
-    Line("copy_shared", " - copying shared prompt ({n_tokens} tokens) to child {child}", since=11312),
+    Line("copy_shared", " - copying shared prompt ({n_tokens} tokens) to child {child}", since=11549),
     Line("copy_to_child", " - copying state to child {child}"),
     Line("kv_full", "failed to find free space in the KV cache, retrying with smaller batch size, off = {}, "
          "n_batch = {n_batch}, ret = {ret}"),
