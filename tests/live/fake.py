@@ -10,6 +10,7 @@ from cachesim.commands.replay import checker
 from cachesim.engines.registry import COMMITS, engine_of
 from cachesim.events import Log
 from cachesim.live.flags import read_flags
+from cachesim.live.members import Own
 from cachesim.live.replay import FIELDS, records
 from cachesim.live.requests import make_request
 from cachesim.model.mixing import mix_int
@@ -80,7 +81,7 @@ class Fake:
         for number, member in enumerate(members):
             body = member["request"]
             said = spoken(body["prompt"], body["n_predict"])
-            request = make_request("completion", body, {"tokens": said}, ())
+            request = make_request("completion", body, {"tokens": said}, Own(()))
             if "cancel_after" in body:
                 request = replace(request, cancel_at=max(1, len(body["prompt"]) + body["cancel_after"] - 1))
             asked.append((f"{step['i']}.{number}", member, request, self.server.submit(request)))

@@ -5,7 +5,25 @@ A difference that is in none of them counts, whatever it is.
 
 from __future__ import annotations
 
-NAMED = {}
+
+def below_rounding(difference, recording):
+    """Ours says that something foreign was read; the real answer is a cold one's within rounding, though not to the
+    last bit. What was read wrongly lies so far back, or is one of so many, that the numbers cannot tell it from another
+    order of sums."""
+    if difference.what != "verdict" or (difference.recorded, difference.ours) != ("equal", "broken"):
+        return False
+    step = next(step for step in recording["steps"] if step["i"] == difference.step)
+    found = [cold for one in step.get("steps", [step]) for cold in colds(one)]
+    return all(cold["equal"] for cold in found) and any(cold.get("max_dlogprob", 0) > 0 for cold in found)
+
+
+def colds(member):
+    """The comparisons of a request with a cold run, those of its further completions included."""
+    response = member.get("response") or {}
+    return [one["cold"] for one in (member, *response.get("completions", ())) if "cold" in one]
+
+
+NAMED = {"below rounding": below_rounding}
 """Name -> predicate of a difference and its recording. At most five."""
 
 

@@ -7,6 +7,9 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
+from tests.live.beside import Difference
+from tests.live.named import name_of
+
 COUNTS = ("conversations", "steps", "events", "verdicts", "undecided", "refused", "starts")
 
 
@@ -18,7 +21,14 @@ class State:
         self.file, self.lines = Path(file), []
         if self.file.exists():
             found = [json.loads(line) for line in self.file.read_text("utf-8").splitlines() if line]
+            for one in (one for line in found for one in line["differences"]):
+                one["name"] = self._named(one)
             self.lines = [line for line in found if not unnamed(line)]
+
+    def _named(self, one):
+        """The class of a difference as the predicates are now, from its recording."""
+        kept = self.file.parent / "differences" / one["file"]
+        return name_of(Difference(*one["what"]), json.loads(kept.read_text("utf-8"))) if kept.exists() else one["name"]
 
     def done(self, number):
         """Conversations of an option set that need not be played again: all up to here."""

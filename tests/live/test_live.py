@@ -10,7 +10,7 @@ import pytest
 from cachesim.engines.registry import profiles
 from tests.live.beside import Difference
 from tests.live.fake import Fake
-from tests.live.named import NAMED
+from tests.live.named import NAMED, name_of
 from tests.live.play import Table
 from tests.live.state import State
 from tests.live.worlds import option_set
@@ -88,6 +88,22 @@ def test_a_stop_keeps_what_was_played(tmp_path):
 
 def test_at_most_five_classes_have_names():
     assert len(NAMED) <= 5
+
+
+def verdict(recorded, ours, *apart, equal=True):
+    """A difference of verdicts, and a recording whose answers are so far from a cold run's."""
+    steps = [{"cold": {"equal": equal, "max_dlogprob": value}} for value in apart]
+    step = {"i": 3, **steps[0]} if len(steps) == 1 else {"i": 3, "steps": steps}
+    return Difference(3, "verdict", recorded, ours), {"steps": [step]}
+
+
+def test_below_rounding():
+    assert name_of(*verdict("equal", "broken", 1.4e-4)) == "below rounding"
+    assert name_of(*verdict("equal", "broken", 0.0, 1e-6)) == "below rounding"
+    assert name_of(*verdict("equal", "broken", 0.0)) == ""                 # to the last bit: ours is wrong
+    assert name_of(*verdict("equal", "broken", 1.4e-4, equal=False)) == ""
+    assert name_of(*verdict("differs", "holds", 1.4e-4)) == ""
+    assert name_of(Difference(3, "cache_n", 1, 2), verdict("equal", "broken", 1e-4)[1]) == ""
 
 
 def test_differences_of_one_kind_are_one_group():
