@@ -141,13 +141,23 @@ def _first_armed(played: Played, at: int) -> tuple[str, ...]:
 
 
 def _made_by(played: Played, fact: Fact) -> str:
-    """The rule that last decided to make or to keep a stored object in this step."""
-    words = ("CKPT-CREATE", "CKPT-RESTORE", "PC-SAVE", "PC-LOAD", "-LRU-PRESENT", "SLOT-RESTORE")
+    """The rule that last decided to make, use or keep a stored object in this step."""
     found = ""
     for event in played.log.of(fact.number):
-        if isinstance(event, Decided) and event.value and any(word in event.rule for word in words):
+        if isinstance(event, Decided) and _stores(event):
             found = event.rule
     return found or fact.answer.deciding
+
+
+def _stores(said: Decided) -> bool:
+    """Does this decision make, use or keep a stored object? An entry that is found may be number 0, and one that does
+    not leave the cache is kept."""
+    if any(word in said.rule for word in ("CKPT-CREATE", "SLOT-RESTORE")):
+        return bool(said.value)
+    if "PC-ALLOC" in said.rule:
+        return bool(said.value.verdict == "store")
+    words = ("CKPT-RESTORE", "CKPT-RESUME", "PC-LOAD", "PC-HIT", "-LRU-PRESENT")
+    return said.value is not None and any(word in said.rule for word in words)
 
 
 def _causes(played: Played, at: int) -> tuple[str, ...]:
