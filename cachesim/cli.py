@@ -5,12 +5,13 @@ Nothing heavy is imported here; a command's module is imported only when that co
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 from argparse import ArgumentParser, Namespace
 from importlib import import_module
 from types import ModuleType
-from typing import NoReturn, Sequence
+from typing import NoReturn, Sequence, TextIO
 
 from cachesim import __version__
 from cachesim.commands import exits
@@ -43,10 +44,16 @@ class Parser(ArgumentParser):
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
+ASCII = {"·": "-", "…": "~"}
+"""Signs of our tables, and what stands for them where the output cannot show them."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code. No exception leaves this function except SystemExit."""
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")
+    for stream in (sys.stdout, sys.stderr):
+        _write_anything(stream)
     try:
         try:
             return _run(list(sys.argv[1:] if argv is None else argv))
@@ -57,6 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.BROKEN_PIPE
     except KeyboardInterrupt:
+        from cachesim.reports.console import complain
+
+        complain("interrupted")
         return exits.INTERRUPTED
     except BadInput as bad:
         from cachesim.reports.errors import report_bad_input
@@ -68,6 +78,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         report_crash(error)
         return exits.CRASH
+
+
+def _write_anything(stream: TextIO) -> None:
+    """What the stream's encoding lacks is written as another sign: no result is lost to a terminal that knows ASCII
+    only."""
+    codecs.register_error("cachesim", _replaced)
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="cachesim")
+
+
+def _replaced(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(ASCII.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
 
 
 def _run(argv: list[str]) -> int:

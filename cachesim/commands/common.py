@@ -35,7 +35,7 @@ def profile_name(text: str) -> str:
 def count(text: str) -> int:
     """An argument that is an integer of at least 0."""
     if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise ArgumentTypeError(f"{text!r} is not a number")
+        raise ArgumentTypeError(f"{text!r} is not an integer from 0 to {10**9 - 1}")
     return int(text)
 
 

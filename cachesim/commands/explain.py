@@ -11,7 +11,8 @@ from cachesim.reports.console import say_json, show
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("rule", metavar="RULE", help="id of a rule, or of a family of rules, such as LC-CKPT-ERASE")
+    parser.add_argument("rule", metavar="RULE",
+                        help="id of a rule, or the beginning of several: LC-CKPT-ERASE, LC-CKPT")  # fmt: skip
     add_json(parser)
 
 
@@ -21,7 +22,7 @@ def run(args: Namespace) -> int:
     from cachesim.reports.rules_report import rule_data, rule_report
 
     used = {profile: list(profile_fields(profile).values()) for profile in profiles()}
-    names = [name for name in RULES if args.rule in (name, name.split(".")[0])]
+    names = [name for name in RULES if name == args.rule or name.startswith((f"{args.rule}.", f"{args.rule}-"))]
     if not names:
         families = {name.split(".")[0] for name in RULES}
         hint = nearest(args.rule, [*sorted(families), *RULES]) or "see cachesim profiles show"

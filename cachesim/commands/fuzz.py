@@ -45,10 +45,11 @@ def run(args: Namespace) -> int:
 
     args.profile = args.profile or DEFAULT_PROFILE
     engine_of(args.profile)
-    if args.minutes and args.examples:
+    if args.minutes is not None and args.examples is not None:
         raise BadInput("--minutes and --examples say two things", hint="give one of them")
-    if args.jobs < 1:
-        raise BadInput("--jobs must be at least 1")
+    for name in ("jobs", "minutes", "examples"):
+        if getattr(args, name) == 0:
+            raise BadInput(f"--{name} must be at least 1")
     folder = _folder(args.out)
     properties, models = _properties(args.properties), _models(args.models, args.profile)
     campaign, cut = Campaign(args.profile), False

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from cachesim.commands.common import add_json, add_profiles, chosen_profiles, count, load_files
-from cachesim.commands.exits import NOTHING
+from cachesim.commands.exits import INTERRUPTED, NOTHING
 from cachesim.commands.running import Job, exit_code, run_jobs
 from cachesim.errors import BadInput
 from cachesim.reports.console import complain, progress, say_json, show
@@ -32,7 +32,14 @@ def run(args: Namespace) -> int:
         return NOTHING
     mode = "provenance" if args.provenance else "exact"
     jobs = [Job(s, profile, mode) for s in scenarios for profile in chosen_profiles(s, args.profiles)]
-    runs = list(progress(run_jobs(jobs, args.jobs), len(jobs), "running scenarios"))
+    runs: list[dict[str, Any]] = []
+    try:
+        for one in progress(run_jobs(jobs, args.jobs), len(jobs), "running scenarios"):
+            runs.append(one)
+    except KeyboardInterrupt:
+        report(runs, args.json)
+        complain(f"interrupted: {len(runs)} of {len(jobs)} runs are over")
+        return INTERRUPTED
     if args.complete:
         _complete(jobs, runs)
     report(runs, args.json)

@@ -29,7 +29,13 @@ def show(*parts: RenderableType) -> None:
     """Tables and text, on stdout: as wide as the terminal, 80 columns where there is none."""
     from rich.console import Console
 
-    console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    class Pipe(Console):
+        """Leaves a reader that went away to the command line, which has an exit code for it."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    console = Pipe(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
     for part in parts:
         console.print(part)
 

@@ -8,6 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cachesim.reports.counted import counted
+
 Data = dict[str, Any]
 WORDS = {True: ("yes", "green"), False: ("NO", "bold red"), None: ("?", "yellow")}
 
@@ -98,6 +100,6 @@ def closing_line(runs: Sequence[Data]) -> Text:
     undecided = len(runs) - hold - broken
     off = sum(run["as_expected"] is False for run in runs)
     known = sum(run["as_expected"] is True for run in runs)
-    text = f"{len(runs)} runs: {hold} hold, {broken} broken, {undecided} undecided"
-    text += f"; {known} as their files say, {off} not"
+    text = f"{counted(len(runs), 'run')}: {counted(hold, 'holds', 'hold')}, {broken} broken, {undecided} undecided"
+    text += f"; {counted(known, 'as its file says', 'as their files say')}, {off} not"
     return Text(text, "bold red" if off else "bold yellow" if broken or undecided else "bold green")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from cachesim.reports.counted import counted
 from cachesim.reports.sentences_mlx import sentence_mlx
 
 Because = Mapping[str, Any]
@@ -67,7 +68,9 @@ def _create(value: Any, because: Because) -> str:
 
 
 def _gone(value: Any, because: Because) -> str:
-    return f"{len(value)} checkpoints go: number {', '.join(map(str, value))}" if value else "no checkpoint goes"
+    if not value:
+        return "no checkpoint goes"
+    return f"{counted(len(value), 'checkpoint goes', 'checkpoints go')}: number {', '.join(map(str, value))}"
 
 
 def _alloc(plan: Any, because: Because) -> str:
@@ -90,6 +93,10 @@ def _one(value: Any, because: Because) -> str:
     return f"{because['n_past']} of {because['n_tokens']} are held{back}"
 
 
+def _behind(because: Because) -> str:
+    return counted(because["checkpoints"], "checkpoint stays behind", "checkpoints stay behind")
+
+
 FAMILIES: Mapping[str, Any] = {
     "SLOT-SELECT": _slot,
     "PC-ALLOC": _alloc,
@@ -108,7 +115,7 @@ FAMILIES: Mapping[str, Any] = {
     "CKPT-ON": lambda v, b: "checkpoints are made" if v else "no checkpoints are made for this memory",
     "CKPT-BREAK": lambda v, b: f"the chunk goes from {b['start']} to {v}",
     "CKPT-CREATE": _create,
-    "CLEAR": lambda v, b: "the checkpoints go with the tokens" if v else f"{b['checkpoints']} checkpoints stay behind",
+    "CLEAR": lambda v, b: "the checkpoints go with the tokens" if v else _behind(b),
     "RS-RM": lambda v, b: f"the state ends at {b['pos']}: removing {b['p0']} and behind is refused",
     "TASK": lambda v, b: f"a task of the kind {b['kind']}" + (f": {v}" if isinstance(v, str) else ""),
     "DECODE": lambda v, b: f"no room: next attempt with {v} tokens" + (" after a purge" if b["purged"] else ""),

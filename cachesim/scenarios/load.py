@@ -66,7 +66,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
     top.only(_TOP)
     engine, model = top.text("engine"), top.text("model")
     top.placed("engine", check_engine, engine)
-    top.placed("model", check_model, model)
+    top.placed("model", check_model, model, engine)
     words = _words(top.table("words"), model)
     server = _server(top.table("server"), engine)
     steps = _steps(top, words, engine, server)

@@ -39,7 +39,7 @@ def from_line(
     for name in profiles:
         check_profile(name, engine, None)
     asked, words = _parse(line, engine)
-    check_model(model)
+    check_model(model, engine)
     return Scenario(
         id="try",
         title="from the one-line notation",

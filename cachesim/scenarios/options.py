@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import AbstractSet, Mapping, Sequence
+from typing import AbstractSet, Mapping
 
 from cachesim.engines.chat import TEMPLATES
 from cachesim.engines.registry import latest
@@ -12,10 +12,8 @@ from cachesim.model.spec import parse
 from cachesim.scenarios.schema import (
     ARCHITECTURES,
     ENGINES,
-    IK_MODELS,
     LOWEST,
-    MLX_MODELS,
-    MODELS,
+    MODELS_OF,
     OPEN,
     OPTIONS_OF,
     SPEC_TYPES_OF,
@@ -45,7 +43,7 @@ def check_option(name: str, value: object, engine: str = "llama_cpp") -> Option:
     if isinstance(default, float):
         return _share(name, value)
     if isinstance(default, str):
-        return _text(name, value, SPEC_TYPES_OF.get(engine, ()))
+        return _text(name, value, engine)
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadInput(f"{name} must be an integer, not {value!r}")
     low = LOWEST.get(name, 0)
@@ -64,14 +62,15 @@ def _share(name: str, value: object) -> float:
     return float(value)
 
 
-def _text(name: str, value: object, spec_types: Sequence[str]) -> str:
+def _text(name: str, value: object, engine: str) -> str:
     """The kind of drafts, or the draft model ("" = none)."""
+    spec_types = SPEC_TYPES_OF.get(engine, ())
     if not isinstance(value, str):
         raise BadInput(f"{name} must be a string, not {value!r}")
     if name == "spec_type" and value not in spec_types:
         raise BadInput(f"unknown spec_type {value!r}", hint=nearest(value, spec_types) or ", ".join(spec_types))
     if name in ("model_draft", "draft_model") and value:
-        check_model(value)
+        check_model(value, engine)
     if name == "template" and value not in TEMPLATES:
         raise BadInput(f"unknown template {value!r}", hint=nearest(value, TEMPLATES) or ", ".join(TEMPLATES))
     return value
@@ -98,16 +97,21 @@ def _literal(text: str) -> object:
     return text
 
 
-def check_model(model: str) -> None:
-    """Raise BadInput unless ``model`` is the name of a recorded model or a notation of layers, perhaps behind an
+def check_model(model: str, engine: str = "llama_cpp") -> None:
+    """Raise BadInput unless ``model`` is the name of a model of this engine or a notation of layers, perhaps behind an
     architecture."""
-    if model in (*MODELS, *IK_MODELS, *MLX_MODELS):
+    check_engine(engine)
+    named = MODELS_OF[engine]
+    if model in named:
         return
     arch, _, layers = model.partition("-")
     try:
-        parse(layers if arch in ARCHITECTURES else model)
+        parse(layers if layers and arch in ARCHITECTURES else model)
     except BadInput as bad:
-        raise BadInput(bad.cause, hint=nearest(model, MODELS) or bad.hint) from None
+        hint = nearest(model, named) or bad.hint
+        if any(letter.islower() for letter in model):       # no layer has one: this was meant to be a name
+            hint = "; ".join(filter(None, (hint, f"models: {', '.join(named)}")))
+        raise BadInput(bad.cause, hint=hint) from None
 
 
 def check_profile(profile: str, engine: str, known: AbstractSet[str] | None) -> None:

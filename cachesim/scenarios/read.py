@@ -58,6 +58,8 @@ def read_toml(path: Path) -> tuple[dict[str, Any], Source]:
 def _text(path: Path) -> str:
     file = str(path)
     try:
+        if path.is_dir():
+            raise BadInput("a folder, where one scenario file is wanted", file=file)
         if path.exists() and not path.is_file():
             raise BadInput("not a regular file", file=file)
         with path.open("rb") as stream:

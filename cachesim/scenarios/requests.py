@@ -58,6 +58,7 @@ def _changed(table: Table, engine: str) -> tuple[tuple[str, Option], ...]:
 
 
 def _completion(table: Table, words: Mapping[str, int], engine: str) -> Asked:
+    table.only(_COMPLETION)             # before a key that is spelled wrong is missed
     asked = Asked(
         prompt=() if "chat" in table.raw else _prompt(table, words, engine),
         answer=_pieces(table, "answer", table.text("answer"), words) if "answer" in table.raw else None,

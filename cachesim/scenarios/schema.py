@@ -20,10 +20,12 @@ ENGINES = ("llama_cpp", "ik_llama", "mlx_lm")
 MODELS = (
     "llama", "gemma3", "gemma3l6", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid",
 )  # fmt: skip
-IK_MODELS = ("qwen35d64", "qwen35d64mtp", "deepseek4")
-"""Models that only ik_llama.cpp was recorded or described with."""
-MLX_MODELS = ("qwen3_next", "falcon_h1")
-"""Models that only mlx-lm was described with."""
+MODELS_OF: Mapping[str, tuple[str, ...]] = {
+    "llama_cpp": MODELS,
+    "ik_llama": ("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp", "deepseek4"),
+    "mlx_lm": ("llama", "gemma3", "mamba2", "lfm2", "qwen3_next", "falcon_h1"),
+}
+"""Names of models by engine: those that it was recorded or described with."""
 ARCHITECTURES = ("qwen35",)
 """May precede the layers in llama.cpp: ``qwen35-GGGA``."""
 

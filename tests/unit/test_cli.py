@@ -47,7 +47,15 @@ def refused(capsys, *argv):
         (["profiles", "lst"], "did you mean 'list'?"),
         (["profiles", "diff", "a"], "2 names"),
         (["replay", "x.json", "--mode", "exacty"], "exacty"),
-        (["why", "x.toml", "-1"], "-1"),
+        (["why", "x.toml", "-1"], "'-1' is not an integer from 0 to"),
+        (["why", ".", "0"], "a folder, where one scenario file is wanted"),
+        (["diff", ".", "-p", "llama_cpp@head", "-p", "llama_cpp@two-ends"], "a folder, where one"),
+        (["try", "S40", "--model", "Qwen3-Next"], "models: llama, gemma3"),
+        (["try", "S40", "--model", "qwen3next", "-p", "mlx_lm@head"], "did you mean 'qwen3_next'?"),
+        (["try", "S40", "--model", "qwen35", "-p", "ik_llama@main"], "did you mean 'qwen35d64'?"),
+        (["fuzz", "-p", "llama_cpp@head", "--examples", "0"], "--examples must be at least 1"),
+        (["fuzz", "-p", "llama_cpp@head", "--minutes", "0"], "--minutes must be at least 1"),
+        (["fuzz", "-p", "llama_cpp@head", "--minutes", "0", "--examples", "3"], "two things"),
     ],
     ids=str,
 )
@@ -99,7 +107,7 @@ def test_version(capsys):
     [
         (Crash("the cells disagree"), exits.CRASH, "please open an issue"),
         (ZeroDivisionError("x"), exits.CRASH, "Traceback"),
-        (KeyboardInterrupt(), exits.INTERRUPTED, ""),
+        (KeyboardInterrupt(), exits.INTERRUPTED, "cachesim: interrupted\n"),
     ],
     ids=["crash", "unexpected", "interrupt"],
 )
@@ -117,11 +125,12 @@ def test_json_carries_its_schema(capsys):
     assert json.loads(capsys.readouterr().out) == {"schema": 1, "runs": []}
 
 
-def test_a_reader_that_goes_away_is_no_error():
+@pytest.mark.parametrize("tell", ["say", "show"])
+def test_a_reader_that_goes_away_is_no_error(tell):
     code = (
         "import sys\nfrom cachesim import cli\nfrom cachesim.commands import run\n"
-        "from cachesim.reports.console import say\n"
-        "run.run = lambda args: [say('x' * 100) for _ in range(10_000)] and 0\n"
+        f"from cachesim.reports.console import {tell}\n"
+        f"run.run = lambda args: [{tell}('x' * 100) for _ in range(10_000)] and 0\n"
         "sys.exit(cli.main(['run', 'x']))"
     )
     read, write = os.pipe()
@@ -129,3 +138,22 @@ def test_a_reader_that_goes_away_is_no_error():
     done = subprocess.run([sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, check=False)
     os.close(write)
     assert (done.returncode, done.stderr) == (exits.BROKEN_PIPE, b"")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_any_output_can_be_written(encoding):
+    """The tables have a sign that ASCII lacks, and a long prompt is cut with another one."""
+    line = "S40.A30/Longer10.Words10.Than10.The10.Column10"
+    done = subprocess.run([sys.executable, "-m", "cachesim", "try", line], capture_output=True, check=False,
+                          env={**os.environ, "PYTHONIOENCODING": encoding})  # fmt: skip
+    out = done.stdout.decode(encoding)
+    assert (done.returncode, done.stderr) == (exits.HOLDS, b"")
+    cut, none = ("~", "-") if encoding == "ascii" else ("…", "·")
+    assert f"Longer.Words.Than.T{cut}" in out and f" {none} " in out
+
+
+def test_other_faults_of_an_encoding_are_not_hidden():
+    main(["xyzzy"])
+    with pytest.raises(UnicodeDecodeError):
+        b"\xff".decode("ascii", errors="cachesim")
+    assert "a\u03b1".encode("ascii", errors="cachesim") == b"a?"

@@ -9,6 +9,7 @@ import pytest
 
 from cachesim.cli import main
 from cachesim.commands import exits
+from cachesim.commands.running import run_job
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "scenarios" / "llama_cpp"
@@ -80,6 +81,25 @@ def test_try_runs_a_line(capsys):
     assert [one["cache_n"] for one in data["runs"][0]["requests"]] == [0, 40]
 
 
+def test_one_run_is_not_several(capsys):
+    line = "run", SEED, "-p", "llama_cpp@head"
+    assert "\n1 run: 1 holds, 0 broken, 0 undecided; 1 as its file says, 0 not\n" in call(capsys, *line)[1]
+    both = call(capsys, *line, "-p", "llama_cpp@pr24143-on-head")[1]
+    assert "\n2 runs: 2 hold, 0 broken, 0 undecided; 2 as their files say, 0 not\n" in both
+
+
+def test_an_interrupted_run_tells_what_is_over(capsys, monkeypatch):
+    def interrupted(jobs, processes):
+        yield run_job(jobs[0])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cachesim.commands.run.run_jobs", interrupted)
+    assert main(["run", SEED, BUG]) == exits.INTERRUPTED
+    out, err = capsys.readouterr()
+    assert "\n1 run: " in out
+    assert err.startswith("cachesim: interrupted: 1 of ")
+
+
 def test_complete_writes_what_is_missing_and_marks_it(capsys, tmp_path):
     file = tmp_path / "seed-24143-dense.toml"
     file.write_text(Path(SEED).read_text().split("[expect")[0])
@@ -120,6 +140,13 @@ def test_explain_a_rule_and_a_family(capsys):
     family = call_json(capsys, "explain", "LC-CKPT-ERASE")[1]["rules"]
     assert {"LC-CKPT-ERASE.ER2", "LC-CKPT-ERASE.V1", "LC-CKPT-ERASE.V3"} <= {rule["rule"] for rule in family}
     assert "llama_cpp@head" in data["rules"][0]["profiles"]
+
+
+def test_explain_takes_the_beginning_of_several_families(capsys):
+    rules = {rule["rule"] for rule in call_json(capsys, "explain", "LC-CKPT")[1]["rules"]}
+    assert {"LC-CKPT-ERASE.ER2", "LC-CKPT-NEED.TH4"} <= rules
+    assert all(rule.startswith("LC-CKPT-") for rule in rules)
+    assert main(["explain", "LC-CKP"]) == exits.BAD_INPUT
 
 
 def test_an_unknown_rule_is_bad_input(capsys):

@@ -55,7 +55,7 @@ SPOILT = [
     ('source = ["cachesim"]', "source = []", ":3: source must be a list of strings"),
     ('source = ["cachesim"]', 'source = "x"', ":3: source must be a list"),
     ('engine = "llama_cpp"', 'engine = "llamacpp"', ":5: unknown engine 'llamacpp' (did you mean 'llama_cpp'?)"),
-    ('"GGGA"', '"lfm3"', "(did you mean 'lfm2'?)"),
+    ('"GGGA"', '"lfm3"', "(did you mean 'lfm2'?; models: "),
     ('profiles = ["llama_cpp@head"]', 'profiles = ["llama_cpp@haed"]', ":7: unknown profile 'llama_cpp@haed' (did you"),
     ('profiles = ["llama_cpp@head"]', 'profiles = ["llama_cpp@head", "llama_cpp@head"]', ":7: profiles names"),
     ("parallel = 2", "paralel = 2", ":9: unknown server option 'paralel' (did you mean 'parallel'?)"),
@@ -80,6 +80,7 @@ SPOILT = [
     ("n_predict = 3", "n_predict = 3.0", ":20: n_predict must be an integer"),
     ("n_predict = 3", "n_predict = -1", ":20: n_predict is -1"),
     ("n_predict = 3", "n_predict = 1000000", ":14: 1000151 tokens in all"),
+    ('prompt = "S.|A"', 'promt = "S.|A"', ":15: unknown key 'promt' (did you mean 'prompt'?)"),
     ("n_predict = 3", "n_predictt = 3", ":20: unknown key 'n_predictt' (did you mean 'n_predict'?)"),
     ("cache_prompt = false", "cache_prompt = 0", ":21: cache_prompt must be true or false"),
     ("[[request]]", "[request]", ":18: not TOML: cannot declare ('request',) twice"),
@@ -123,7 +124,7 @@ def test_a_broken_file(tmp_path, data, told):
 
 def test_a_file_that_cannot_be_opened(tmp_path):
     assert ": no such file" in refusal(tmp_path / "nowhere.toml")
-    assert ": not a regular file" in refusal(tmp_path)
+    assert ": a folder, where one scenario file is wanted" in refusal(tmp_path)
     os.mkfifo(tmp_path / "pipe.toml")
     assert ": not a regular file" in refusal(tmp_path / "pipe.toml")
 
