@@ -10,7 +10,7 @@ SEED   ?= 0
 MINUTES ?= 60
 N      ?= 1000
 JOBS   ?= 2
-TRACES ?= ../shared/traces/llama_cpp
+TRACES ?= ../shared/traces
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help run test check bench meta fuzz rediscover replay docs coverage peers live upstream clean
@@ -23,7 +23,7 @@ help:
 	@echo 'make meta     plant faults; each must be found      make meta JOBS=2'
 	@echo 'make fuzz     search for new failures, for long      make fuzz MINUTES=60 JOBS=2'
 	@echo 'make rediscover  are the known ones found           make rediscover JOBS=2'
-	@echo 'make replay   replay recorded traces                make replay TRACES=../shared/traces/llama_cpp'
+	@echo 'make replay   replay all recorded traces            make replay TRACES=../shared/traces JOBS=2'
 	@echo 'make docs     renew the examples in the README      make docs'
 	@echo 'make coverage rules by profiles in the corpus        make coverage'
 	@echo 'make peers    compare with the real mlx-lm          make peers OPS=100000 BURSTS=1000'
@@ -54,7 +54,7 @@ rediscover: $(VENV)/.run
 	$(BIN)/python -m tests.fuzz.rediscovery --seeds 5 --jobs $(JOBS)
 
 replay: $(VENV)/.run
-	$(BIN)/cachesim replay $(TRACES)/*.json
+	@$(BIN)/python -m tests.replay $(TRACES) -j $(JOBS)
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m tests.docs.examples

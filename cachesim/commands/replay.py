@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Iterator, Sequence
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, count
 from cachesim.errors import BadInput
 from cachesim.reports.console import complain, progress, say_json, show
+
+BAD, FAULT = "bad", "fault"
+"""The scope of a file that is no recording, and of one at which cachesim itself failed."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -22,9 +25,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    files = _files(args.files)
-    jobs = [(file, args.mode) for file in files]
-    traces = [data for data in progress(_replay_all(jobs, args.jobs), len(jobs), "replaying") if not _aside(data, args)]
+    files = find_traces(args.files)
+    if len(files) == 1:
+        found = [replay_file(files[0], args.mode)]
+    else:
+        found = replay_all(files, args.mode, args.jobs)
+    traces = [data for data in found if not _aside(data, args)]
     if not traces:
         complain("no trace left to replay")
         return exits.NOTHING
@@ -41,18 +47,30 @@ def _aside(data: dict[str, Any], args: Namespace) -> bool:
     return bool(args.in_scope and data["scope"] == "out")
 
 
-def _files(names: list[str]) -> list[Path]:
+def find_traces(names: Sequence[str | Path]) -> list[Path]:
     """The files named, and those in the folders named. Raises BadInput for what is not there."""
     out: list[Path] = []
     for name in names:
         path = Path(name)
         if not path.exists():
-            raise BadInput("no such file or directory", file=name)
+            raise BadInput("no such file or directory", file=str(name))
         out += sorted(path.rglob("*.json")) if path.is_dir() else [path]
     return out
 
 
-def _replay_all(jobs: list[tuple[Path, str]], processes: int) -> Any:
+def replay_all(files: Sequence[Path], mode: str, processes: int) -> list[dict[str, Any]]:
+    """Replay files, in so many processes, with a progress bar on a terminal. A file that cannot be replayed is told on
+    stderr, with its place; its result says so, and the others' are what they are."""
+    jobs = [(file, mode) for file in files]
+    found = []
+    for data in progress(_in_processes(jobs, processes), len(jobs), "replaying"):
+        if data["scope"] in (BAD, FAULT):
+            complain(data["why"])
+        found.append(data)
+    return found
+
+
+def _in_processes(jobs: list[tuple[Path, str]], processes: int) -> Iterator[dict[str, Any]]:
     if processes < 2 or len(jobs) < 2:
         yield from map(replay_one, jobs)
         return
@@ -63,13 +81,25 @@ def _replay_all(jobs: list[tuple[Path, str]], processes: int) -> Any:
 
 
 def replay_one(job: tuple[Path, str]) -> dict[str, Any]:
+    """``replay_file`` for one of many: what it raises becomes the file's result."""
+    from cachesim.reports.replay_report import not_replayed
+
+    file, mode = job
+    try:
+        return replay_file(file, mode)
+    except BadInput as bad:
+        return not_replayed(file, BAD, str(bad.at(str(file))))
+    except Exception as error:
+        return not_replayed(file, FAULT, f"{file}: {type(error).__name__}: {error} (a fault of cachesim)")
+
+
+def replay_file(file: Path, mode: str) -> dict[str, Any]:
     """Replay and judge one file; the result as plain data. Raises BadInput."""
     from cachesim.engines.registry import profiles
     from cachesim.live.replay import replay
     from cachesim.live.trace import read_trace
     from cachesim.reports.replay_report import replay_data
 
-    file, mode = job
     return replay_data(replay(read_trace(file, profiles()), mode, checker()))
 
 
@@ -94,4 +124,7 @@ def _code(sums: dict[str, Any], traces: list[dict[str, Any]]) -> int:
     decided = sums["steps"] - sums["steps_undecided"]
     if sums["steps_agree"] < decided or sums["verdicts_agree"] < sums["verdicts"]:
         return exits.BROKEN
+    for scope, code in ((FAULT, exits.CRASH), (BAD, exits.BAD_INPUT)):
+        if any(trace["scope"] == scope for trace in traces):
+            return code
     return exits.UNDECIDED if sums["steps_undecided"] else exits.HOLDS

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from pathlib import Path
+from typing import Any, Callable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -28,6 +29,14 @@ def replay_data(found: Replayed) -> Data:
     }
 
 
+def not_replayed(file: Path, scope: str, why: str) -> Data:
+    """A file of which there is nothing to tell but why it was not replayed."""
+    return {
+        "file": str(file), "profile": "", "scope": scope, "why": why, **dict.fromkeys(TOTALS, 0),
+        "first_difference": None, "verdicts_agree": None, "broken": [],
+    }
+
+
 def totals(traces: Sequence[Data]) -> Data:
     """Sums over all traces."""
     sums: Data = {name: sum(trace[name] for trace in traces) for name in TOTALS}
@@ -39,13 +48,17 @@ def totals(traces: Sequence[Data]) -> Data:
 
 def replay_report(traces: Sequence[Data]) -> RenderableType:
     """A row per profile, the first differences, and one closing line."""
+    return grouped_report(traces, "profile", lambda trace: str(trace["profile"] or f"({trace['scope']})"))
+
+
+def grouped_report(traces: Sequence[Data], title: str, group: Callable[[Data], str]) -> RenderableType:
+    """A row per group of traces, the first differences, and one closing line."""
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
-    table.add_column("profile", no_wrap=True)
+    table.add_column(title, no_wrap=True)
     for name in ("files", "steps", "ok", "events", "ok", "verdicts", "ok", "out"):
         table.add_column(name, justify="right", no_wrap=True)
-    for profile in dict.fromkeys(trace["profile"] for trace in traces):
-        mine = [trace for trace in traces if trace["profile"] == profile]
-        table.add_row(Text(profile, "cyan"), *_row(mine))
+    for one in dict.fromkeys(map(group, traces)):
+        table.add_row(Text(one, "cyan"), *_row([trace for trace in traces if group(trace) == one]))
     different = [trace for trace in traces if trace["first_difference"]]
     lines = [Text(f"  {trace['file']}: {trace['first_difference']}", "red") for trace in different[:10]]
     if len(different) > 10:
@@ -66,6 +79,9 @@ def _closing(traces: Sequence[Data]) -> Text:
     decided = sums["steps"] - sums["steps_undecided"]
     wrong = decided - sums["steps_agree"] + sums["verdicts"] - sums["verdicts_agree"]
     text = f"{sums['steps_agree']} of {decided} steps agree, {sums['steps_undecided']} undecided (out of scope)"
+    lost = sum(trace["scope"] not in ("in", "out") for trace in traces)
+    if lost:
+        text += f"; {lost} file{'s' * (lost > 1)} could not be replayed"
     if sums["verdicts"]:
         text += f"; {sums['verdicts_agree']} of {sums['verdicts']} verdicts agree"
-    return Text(text, "bold red" if wrong else "bold green" if not sums["steps_undecided"] else "bold yellow")
+    return Text(text, "bold red" if wrong or lost else "bold green" if not sums["steps_undecided"] else "bold yellow")

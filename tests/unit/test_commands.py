@@ -9,6 +9,7 @@ import pytest
 
 from cachesim.cli import main
 from cachesim.commands import exits
+from cachesim.commands import replay as replay_command
 from cachesim.commands.running import run_job
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -234,3 +235,39 @@ def test_bisect_asks_the_versions_of_the_profiles_engine(capsys):
     assert turn["causes"][0]["changes"][0]["new"] == "IK-ONE.BEFORE"
     assert main(["bisect", SEED, "-p", "llama_cpp@head"]) == exits.BAD_INPUT
     assert "go with requests in one line" in capsys.readouterr().err
+
+
+def test_a_broken_file_among_several_is_told_and_the_others_are_replayed(capsys, tmp_path):
+    (tmp_path / "a.json").write_text(Path(STALE).read_text())
+    (tmp_path / "b.json").write_text("{\n\n,}")
+    for more in ((), ("-j", "2")):
+        assert main(["replay", str(tmp_path), *more]) == exits.BAD_INPUT
+        out, err = capsys.readouterr()
+        assert "4 of 4 steps agree" in out and "1 file could not be replayed" in out
+        assert err.startswith(f"cachesim: {tmp_path / 'b.json'}:3: broken or truncated JSON") and err.count("\n") == 1
+    code, data = call_json(capsys, "replay", tmp_path)
+    assert (code, [one["scope"] for one in data["traces"]]) == (exits.BAD_INPUT, ["in", "bad"])
+    assert data["traces"][1]["why"].startswith(f"{tmp_path / 'b.json'}:3: broken")
+
+
+def test_a_difference_outweighs_a_broken_file(capsys, tmp_path):
+    (tmp_path / "a.json").write_text(Path(STALE).read_text().replace('"cache_n":0', '"cache_n":1', 1))
+    (tmp_path / "b.json").write_text("")
+    assert main(["replay", str(tmp_path)]) == exits.BROKEN
+
+
+def test_a_fault_of_ours_at_one_file_is_not_the_end_of_the_others(capsys, tmp_path, monkeypatch):
+    for name in "ab":
+        (tmp_path / f"{name}.json").write_text(Path(STALE).read_text())
+    real = replay_command.replay_file
+
+    def one_fails(file, mode):
+        if file.name == "a.json":
+            raise ValueError("what")
+        return real(file, mode)
+
+    monkeypatch.setattr(replay_command, "replay_file", one_fails)
+    assert main(["replay", str(tmp_path)]) == exits.CRASH
+    out, err = capsys.readouterr()
+    assert "4 of 4 steps agree" in out
+    assert err == f"cachesim: {tmp_path / 'a.json'}: ValueError: what (a fault of cachesim)\n"
