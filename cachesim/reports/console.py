@@ -25,8 +25,8 @@ def say_json(data: Mapping[str, Any]) -> None:
     print(json.dumps({"schema": SCHEMA, **data}))
 
 
-def show(*parts: RenderableType) -> None:
-    """Tables and text, on stdout: as wide as the terminal, 80 columns where there is none."""
+def show(*parts: RenderableType, width: int = WIDTH) -> None:
+    """Tables and text, on stdout: as wide as the terminal, ``width`` columns where there is none."""
     from rich.console import Console
 
     class Pipe(Console):
@@ -35,7 +35,7 @@ def show(*parts: RenderableType) -> None:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    console = Pipe(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    console = Pipe(width=None if sys.stdout.isatty() else width, highlight=False)
     for part in parts:
         console.print(part)
 

@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any, Callable, Iterable
 
 HERE = Path(__file__).parent
 FOLDERS = ("llama_cpp", *(f"llama_cpp_history/{p}" for p in ("head", "pr24143-on-head", "base-24143", "base-24035")))
@@ -22,9 +22,10 @@ OLDER = tuple(f"llama_cpp_history/{p}" for p in (
     "user-turns", "minus-one", "spring-2026", "before-min0", "before-20671", "two-ends", "every-8192", "mtmd-broken",
     "late-2025", "hybrid-first", "swa-first",
 ))  # fmt: skip
+ODD = ("llama_cpp_odd",)     # every workload, with everything that its requests ask for, and every kind of event
 OTHERS = ("ik_llama", "llama_cpp_b11549")     # their models, kinds of events and wrong answers, not every workload
 MOST = 2                 # files of an older rule set
-LIMIT = (2 << 20) + (400 << 10)
+LIMIT = (2 << 20) + (720 << 10)
 
 Thing = tuple[str, ...]
 
@@ -39,6 +40,19 @@ def things(trace: dict[str, Any], folder: str) -> set[Thing]:
     for entry in trace["inexact"]:
         consequence = entry.get("shifted") or folder != "llama_cpp"
         found.add(("inexact", folder, workload) if consequence else ("inexact", trace["name"]))
+    return found
+
+
+def asked(trace: dict[str, Any], folder: str) -> set[Thing]:
+    """What a trace of an odd workload shows: fields of requests, refusals, kinds of events."""
+    found = {thing for thing in things(trace, folder) if thing[0] != "model"}
+    workload = next(thing[1] for thing in found if thing[0] == "workload")
+    for step in trace["steps"]:
+        for one in step.get("steps") or [step]:
+            found |= {("field", workload, name) for name in one["request"]}
+            if one["request"].get("id_slot", -1) >= (trace["server"].get("n_slots") or 99):
+                found.add(("no slot's number",))
+            found.add(("status", workload, str((one.get("response") or {}).get("status"))))
     return found
 
 
@@ -70,9 +84,11 @@ def few(shown: dict[Path, set[Thing]], most: int) -> list[Path]:
     return chosen
 
 
-def shown_in(traces: Path, folder: str) -> dict[Path, set[Thing]]:
+def shown_in(
+    traces: Path, folder: str, show: Callable[[dict[str, Any], str], set[Thing]] = things
+) -> dict[Path, set[Thing]]:
     """What each file of a folder shows."""
-    return {path: things(json.loads(path.read_text()), folder) for path in sorted((traces / folder).glob("*.json"))}
+    return {path: show(json.loads(path.read_text()), folder) for path in sorted((traces / folder).glob("*.json"))}
 
 
 def bare(shown: dict[Path, set[Thing]]) -> dict[Path, set[Thing]]:
@@ -86,6 +102,7 @@ def choose(traces: Path) -> list[Path]:
     for folder in FOLDERS:
         whole |= shown_in(traces, folder)
     others = [path for folder in OTHERS for path in cover(bare(shown_in(traces, folder)))]
+    others += [path for folder in ODD for path in cover(shown_in(traces, folder, asked))]
     return [*cover(whole), *others, *(path for folder in OLDER for path in few(shown_in(traces, folder), MOST))]
 
 

@@ -14,6 +14,7 @@ from cachesim.commands.replay import find_traces, replay_all
 from cachesim.reports.console import complain, show
 from cachesim.reports.replay_report import grouped_report, totals
 
+WIDTH = 100            # columns, where there is no terminal: names of folders are long
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
 
 
@@ -30,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
         return exits.NOTHING
     big_first = sorted(files, key=lambda file: (-file.stat().st_size, str(file)))     # the rest is even then
     traces = sorted(replay_all(big_first, args.mode, args.jobs), key=lambda trace: str(trace["file"]))
-    show(grouped_report(traces, "folder", lambda trace: _folder(Path(trace["file"]), args.traces)))
+    show(grouped_report(traces, "folder", lambda trace: _folder(Path(trace["file"]), args.traces)), width=WIDTH)
     sums = totals(traces)
     whole = all(trace["scope"] == "in" for trace in traces)
     agree = sums["steps_agree"] == sums["steps"] and sums["verdicts_agree"] == sums["verdicts"]
