@@ -79,7 +79,7 @@ def _ssm(taps: int, inner: int, state: int, heads: int, groups: int) -> dict[str
 
 def _pattern(period: str, each: str, marked: list[bool], more: bool = False) -> dict[str, Any]:
     """Which layers are of a kind: as a period that ends in one that is not, which every build reads; else layer by
-    layer (gemma3's windows: from b11063 on)."""
+    layer. Before b11063 gemma3 reads over the second form and takes a period of 6: another model."""
     n = marked.index(False) + 1
     if all(mark == ((i + 1) % n != 0) for i, mark in enumerate(marked)):
         return {period: n}

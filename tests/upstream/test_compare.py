@@ -8,8 +8,8 @@ import tarfile
 import pytest
 
 from cachesim.errors import BadInput
-from tests.upstream.__main__ import in_force, main
-from tests.upstream.compare import CHANGED, LOST, MOVED, SAME, Side, differences, judge
+from tests.upstream.__main__ import in_force, main, missed
+from tests.upstream.compare import CHANGED, LOST, MOVED, SAME, Finding, Side, differences, judge
 from tests.upstream.sources import Item, Place, places, rules_of
 from tests.upstream.trees import ROOT_FILE, build_of, read_tree
 
@@ -129,6 +129,15 @@ def test_what_is_no_tree_is_refused(name, tmp_path, capsys):
         read_tree(tmp_path / name)
     assert main([str(tmp_path / name), str(tmp_path / name)]) == 2
     assert name in capsys.readouterr().err
+
+
+def test_what_differs_and_was_not_found_is_told():
+    every = missed([], "llama_cpp@b11063", "llama_cpp@b11549")
+    assert {"state_form", "file_ckpts"} <= set(every)
+    place = Place(ROOT_FILE, "limit")
+    found = [Finding(Item("x", field, (place,)), ((place, CHANGED),)) for field in every[1:]]
+    unchanged = Finding(Item("x", every[0], (place,)), ((place, SAME),))
+    assert missed([*found, unchanged], "llama_cpp@b11063", "llama_cpp@b11549") == every[:1]
 
 
 LONG = {"update_slots", "pre_decode", "post_decode", "process_single_task", "process_token", "load_model", "decode"}

@@ -12,6 +12,7 @@ import pytest
 from cachesim.engines.llama_cpp.memory.kinds import KV_ROW, RECORDED, STATE_ROW, model_kind
 from cachesim.errors import BadInput
 from cachesim.live import gguf_models, gguf_tensors
+from cachesim.live.gguf_keys import special
 from cachesim.live.gguf_models import find_model, tensors, write_model
 
 ARCHITECTURES = {
@@ -72,6 +73,23 @@ def test_states_have_the_declared_bytes(notation):
 def test_a_short_convolution_has_the_declared_bytes():
     (taps, width), = elements("CA", 0, "shortconv.conv")
     assert 4 * (taps - 1) * width == STATE_ROW["C"]
+
+
+@pytest.mark.parametrize("notation, key, value", [
+    ("W8 W8", "attention.sliding_window_pattern", 0),
+    ("W8 A W8 A", "attention.sliding_window_pattern", 2),
+    ("W8 W8 A W8", "attention.sliding_window_pattern", 3),
+    ("W8 A A", "attention.sliding_window_pattern", [1, 0, 0]),
+    ("W8 A", "attention.sliding_window", 8),
+    ("C W8", "attention.sliding_window", 8),
+    ("GGGA", "full_attention_interval", 4),
+    ("AG", "attention.recurrent_layers", [0, 1]),
+    ("GAA+M", "attention.recurrent_layers", [1, 0, 0, 0]),
+    ("SSA", "attention.head_count_kv", [0, 0, 2]),
+])
+def test_the_layers_are_in_the_keys(notation, key, value):
+    model = find_model(notation)
+    assert special(model.arch, model.spec)[key] == value
 
 
 def test_values_are_those_of_the_seed_and_the_name():

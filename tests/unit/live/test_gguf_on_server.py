@@ -14,6 +14,7 @@ from importlib.util import find_spec
 
 import pytest
 
+from cachesim.engines.llama_cpp import PROFILES
 from cachesim.engines.llama_cpp.memory.kinds import STATE_ROW, model_kind
 from cachesim.live.gguf_models import find_model, write_model
 
@@ -24,13 +25,14 @@ FLAGS = [
 ]  # fmt: skip
 NOTATIONS = (
     "A", "AA", "AAAA", "W8 A", "W8 W8", "W32 A W32 A", "GA", "GGGA", "GGGAGGGA", "qwen35-GGGA", "GGGA+M", "S", "SS",
-    "SSASSA", "CA", "CCACAC", "C W8", "H", "HH",
+    "SSASSA", "CA", "CCACAC", "C W8", "H", "HH", "AG", "AS",
 )  # fmt: skip
 REACH = {"W8 W8": 15, "C W8": 10}
 """Tokens that the last one is a function of, where these are not all."""
 
 HEADER = 28                    # of a slot file, and four bytes for each token
-FORMATS = ((0, 8), (0, 12), (8, 12))
+FORMATS = {(rules.data_header, rules.ext_bytes) for rules in PROFILES.values()}
+"""Bytes before the rows of an attention part, and of a cell's 2-D position, in the builds that are known."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -94,10 +96,10 @@ def prompts():
         yield place, [*base[:place], rng.randrange(101, 320), *base[place + 1 :]]
 
 
-def state_bytes(kind, n, more, ext):
-    """A saved state of n tokens, as the declared shapes have it; ``more`` and ``ext`` as in FORMATS."""
+def state_bytes(kind, n, header, ext):
+    """A saved state of n tokens, as the declared shapes have it; ``header`` and ``ext`` as in FORMATS."""
     def part(layers, cells):
-        return 16 + 24 * len(layers) + more + cells * (12 + kind.mrope * ext + kind.row_bytes * len(layers))
+        return 8 + header + 24 * len(layers) + cells * (12 + kind.mrope * ext + kind.row_bytes * len(layers))
 
     attention = part(kind.base, n) if kind.base or kind.swa else 0
     window = part(kind.swa, min(n, kind.n_swa)) if kind.swa else 0
