@@ -109,7 +109,7 @@ class Request:
     user_starts: tuple[int, ...] = ()
     chat: bool = True
     byte_pos: int | None = None
-    n_keep: int = 0
+    n_keep: int | None = None
     n_discard: int = 0
     n_cache_reuse: int | None = None
     n_cmpl: int = 1

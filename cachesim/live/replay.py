@@ -57,7 +57,7 @@ def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Repl
     with TemporaryDirectory(prefix="cachesim-") if files else nullcontext(".") as folder:
         run = Replaying(trace, mode, Path(folder), check if mode != "none" else None)
         for number, step in enumerate(trace.steps):
-            run.following = trace.steps[number + 1].events if number + 1 < len(trace.steps) else []
+            run.following = [event for later in trace.steps[number + 1 :] for event in later.events]
             run.step(out, step)
     if run.check is not None:
         out.verdicts_agree = run.verdicts_agree
@@ -72,7 +72,7 @@ class Replaying:
         self.folder, self.check, self.verdicts_agree = folder, check, 0
         self.rules: Any = kit.profiles[trace.profile]
         self.late: AbstractSet[str] = self.rules.late
-        self.following: Sequence[Mapping[str, Any]] = ()      # recorded events of the next step
+        self.following: Sequence[Mapping[str, Any]] = ()      # recorded events of the steps to come
         self.files = any(step.file for step in trace.steps)
         # A recorder that did not learn the number of slots wrote the slot into every event.
         self.one_slot = trace.server.get("n_slots") == 1

@@ -32,7 +32,7 @@ def make_request(
         user_starts=starts,
         chat=op == "chat",
         byte_pos=byte_pos,
-        n_keep=int(body.get("n_keep", 0)),
+        n_keep=int(body["n_keep"]) if "n_keep" in body else None,
         n_discard=int(body.get("n_discard", 0)),
         n_cache_reuse=None if reuse is None else int(reuse),
         n_cmpl=int(body.get("n_cmpl", body.get("n", 1))),

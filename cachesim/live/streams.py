@@ -8,7 +8,7 @@ behind it in the next.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Mapping, Sequence
+from typing import AbstractSet, Any, Iterable, Mapping, Sequence
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -26,17 +26,31 @@ def too_early(theirs: Records, ours: Records, late: AbstractSet[str]) -> dict[st
     return None
 
 
-def without_cut_off(ours: Records, theirs: Records, late: AbstractSet[str], following: Records) -> list[Mapping[str,
-Any]]:
-    """Our events without those checkpoints at the end that the recorder did not wait for, if the next step's recorded
-    events name them: what was restored, erased or evicted must have been made."""
+def without_cut_off(
+    ours: Records, theirs: Records, late: AbstractSet[str], following: Iterable[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Our events without those checkpoints at the end that the recorder did not wait for, if an event recorded in a
+    later step proves that they were made: it restores, erases or evicts a checkpoint that no step has created since."""
     mine, seen = (sum(e["ev"] in late for e in events) for events in (ours, theirs))
-    named = {e["pos_max"] for e in following if e["ev"] in late and "pos_max" in e}
     kept = list(ours)
-    while mine > seen and (place := _last(kept, late)) is not None and kept[place].get("pos_max") in named:
+    made = _made_before(following, late) if mine > seen else frozenset()
+    while mine > seen and (place := _last(kept, late)) is not None and _name(kept[place]) in made:
         del kept[place]
         mine -= 1
     return kept
+
+
+def _made_before(following: Iterable[Mapping[str, Any]], late: AbstractSet[str]) -> frozenset[tuple[Any, Any]]:
+    """Checkpoints, by slot and position, that are used by the following events before one of them creates any there."""
+    first: dict[tuple[Any, Any], bool] = {}
+    for event in following:
+        if event["ev"] in late and "pos_max" in event:
+            first.setdefault(_name(event), event["ev"] != "ckpt_create")
+    return frozenset(name for name, used in first.items() if used)
+
+
+def _name(event: Mapping[str, Any]) -> tuple[Any, Any]:
+    return event.get("slot"), event.get("pos_max")
 
 
 def _last(events: Records, late: AbstractSet[str]) -> int | None:

@@ -88,7 +88,7 @@ def _step(asked: Asked, words: Mapping[str, int], template: Template) -> Step:
         cache_prompt=asked.cache_prompt,
         id_slot=asked.id_slot,
         user_starts=user_starts(asked.prompt, words),
-        n_keep=asked.n_keep,
+        n_keep=asked.n_keep or None,
         n_discard=asked.n_discard,
         n_cache_reuse=asked.n_cache_reuse,
         n_cmpl=asked.n_cmpl,

@@ -10,8 +10,7 @@ from cachesim import events as ev
 from cachesim.engines.ik_llama.core import Core
 from cachesim.engines.ik_llama.rules.checkpoint_use import Ask, Need, Resume
 from cachesim.engines.ik_llama.rules.prefix import Common
-from cachesim.engines.ik_llama.rules.trim import Shift
-from cachesim.engines.ik_llama.shift import cut
+from cachesim.engines.ik_llama.shift import shorten_prompt
 from cachesim.engines.ik_llama.slot import Slot, Task
 
 TOO_LONG = "the request exceeds the available context size, try increasing it"
@@ -26,22 +25,21 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
         slot.n_decoded, task.answer.deciding = 0, empty.rule
         srv.leave(slot)
         return False
-    keep = srv.rules.keep(task.request.n_keep, slot.n_keep, len(task.prompt), srv.settings.n_ctx_slot)
-    slot.n_keep = srv.decide(keep, slot)
-    _begin(srv, slot, task)
-    return True
+    return _begin(srv, slot, task)
 
 
-def _begin(srv: Core, slot: Slot, task: Task) -> None:
-    """A prompt that does not fit gets its error, and is evaluated all the same, from the beginning and past every
-    checkpoint of the conversation before it."""
+def _begin(srv: Core, slot: Slot, task: Task) -> bool:
+    """A prompt that does not fit gets its error, and is evaluated all the same from the next iteration on, from the
+    beginning and past every checkpoint of the conversation before it."""
     if len(task.prompt) >= srv.settings.n_ctx_slot:
         if not srv.settings.context_shift:
+            full = srv.rules.full(len(task.prompt), srv.settings.n_ctx_slot, False)
+            srv.decide(full, slot)
             srv.fail(slot, TOO_LONG)
             slot.tokens.clear()
-            srv.changed(slot, "truncated", srv.rules.full.rule)  # type: ignore[attr-defined]
-            return
-        _shorten(srv, slot, task)
+            srv.changed(slot, "truncated", full.rule)
+            return False
+        shorten_prompt(srv, slot, task)
     slot.loaded, task.answer.restored = False, slot.loaded
     found = _common(srv, slot, task)
     back: int = srv.decide(srv.rules.one(found.prompt, len(task.prompt), False), slot)
@@ -52,21 +50,7 @@ def _begin(srv: Core, slot: Slot, task: Task) -> None:
     slot.n_prompt = task.answer.cache_n = resume.n_past_prompt - back
     del slot.tokens[resume.n_past - back :]
     srv.changed(slot, "truncated", task.answer.deciding)
-
-
-def _shorten(srv: Core, slot: Slot, task: Task) -> None:
-    """A prompt longer than the context loses its middle, and the slot's tokens lose theirs. In the memory what lay
-    behind does not move up: the server moves what lies before its count of past tokens, which is still 0."""
-    plan: Shift = srv.decide(
-        srv.rules.prompt_shift(len(task.prompt), slot.n_keep, srv.settings.n_ctx_slot), slot
-    )
-    if not plan.n_discard:
-        return
-    del task.prompt[plan.n_keep : plan.n_keep + plan.n_discard]
-    if len(slot.tokens) >= plan.n_keep + plan.n_discard:
-        cut(srv, slot, plan, 0)
-    slot.kept, slot.discarded, slot.truncated = plan.n_keep, plan.n_discard, True
-    srv.emit(ev.PromptTruncated(slot.id, task.id, plan.n_keep, plan.n_left, len(task.prompt)))
+    return True
 
 
 def _common(srv: Core, slot: Slot, task: Task) -> Common:

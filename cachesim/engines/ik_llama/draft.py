@@ -29,7 +29,7 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     wanted = plan.drafted if plan else request.draft_else
     if wanted == AS_MANY_AS_ALLOWED:
         wanted = srv.settings.n_max
-    most: int = srv.decide(srv.rules.draft_max(held, srv.settings.n_ctx_slot, wanted, left), slot)
+    most: int = srv.decide(srv.rules.draft_max(held - slot.unheard, srv.settings.n_ctx_slot, wanted, left), slot)
     if not most:
         return
     slot.drafting = True

@@ -21,7 +21,8 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
     start, asked = slot.n_prompt, len(task.prompt)
     room = srv.settings.n_batch - len(batch)
     tolerance = srv.settings.tolerance if slot.marks else -1
-    stop, slot.due = srv.decide(srv.rules.ckpt_break(start, asked, room, tolerance), slot)
+    stop, due = srv.decide(srv.rules.ckpt_break(start, asked, room, tolerance), slot)
+    slot.due = slot.due or due                 # nothing but the next request takes it back
     first = len(batch)
     batch.extend(task.prompt[start:stop], len(slot.tokens), slot.id)
     slot.tokens.extend(task.prompt[start:stop])
@@ -36,6 +37,9 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
 
 def trim(srv: Core, slot: Slot, task: Task) -> None:
     """Everything behind the slot's tokens leaves both contexts. What a refusal costs is for the rules to say."""
+    if slot.unheard:
+        del slot.tokens[-slot.unheard :]
+        slot.unheard = 0
     p0 = len(slot.tokens)
     target = srv.memory.seq_rm(slot.id, p0, POS_INF)
     companion = True

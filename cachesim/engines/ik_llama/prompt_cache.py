@@ -12,7 +12,8 @@ from cachesim import events as ev
 from cachesim.engines.base import Decision
 from cachesim.engines.ik_llama.memory.kv import Blob, KvCache
 from cachesim.engines.ik_llama.profiles import Rules
-from cachesim.engines.ik_llama.rules.prefix import Pieces, common, without_reasoning
+from cachesim.engines.ik_llama.rules.choice import Shifted
+from cachesim.engines.ik_llama.rules.prefix import Pieces, common, discarded, without_reasoning
 from cachesim.engines.ik_llama.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
 from cachesim.engines.shared.driver import tell_change, write_down
@@ -40,13 +41,17 @@ class Compare:
     pieces: Pieces
     marks: tuple[int, int] | None
 
-    def facts(self, held: Sequence[int], asked: Sequence[int], kept: int = 0, discarded: int = 0) -> EntryFacts:
-        """What is held against what is asked; of the latter the part that a shift has discarded is left out."""
-        if discarded:
-            asked = [*asked[:kept], *asked[kept + discarded :]]
-        mine, theirs = without_reasoning(held, self.marks), without_reasoning(asked, self.marks)
+    def facts(self, held: Sequence[int], asked: Sequence[int], n_keep: int = 0, n_discard: int = 0) -> EntryFacts:
+        """What is held against what is asked, and, if a shift has discarded tokens, against what is asked without
+        them."""
+        mine, theirs = (without_reasoning(side, self.marks, self.pieces) for side in (held, asked))
         found = common(mine, theirs, self.pieces, strict=False)
-        return EntryFacts(len(mine), len(theirs), found.cache, found.prompt)
+        moved = None
+        if n_discard > 0:
+            rest = discarded(theirs, n_keep, n_discard)
+            n_cache, n_prompt = common(mine, rest, self.pieces, strict=False)
+            moved = Shifted(len(rest), n_prompt, n_cache)
+        return EntryFacts(len(mine), len(theirs), found.cache, found.prompt, shifted=moved)
 
 
 class PromptCache:
@@ -64,10 +69,10 @@ class PromptCache:
         """Store what the slot holds, with a copy of its checkpoints. The slot keeps everything."""
         self.log.emit(ev.PcBegin())
         self.log.emit(ev.PcSave(len(slot.tokens), ev.mib(self.memory.size_of(slot.id, partial=False)), 0.0))
-        facts = []
+        facts, rest = [], discarded(slot.tokens, slot.kept, slot.discarded)
         for entry in self.entries:
-            found = common(entry.tokens, slot.tokens, compare.pieces, strict=False)
-            facts.append(EntryFacts(len(entry.tokens), len(slot.tokens), found.cache, found.prompt))
+            found = common(entry.tokens, rest, compare.pieces, strict=False)
+            facts.append(EntryFacts(len(entry.tokens), len(rest), found.cache, found.prompt))
         decision = self._decide(self.rules.pc_alloc(facts), slot)
         plan: Admission = decision.value
         for i in plan.obsolete:

@@ -20,7 +20,7 @@ from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.ik_llama.slot_actions import slot_action
 from cachesim.engines.ik_llama.work import work
 from cachesim.engines.shared.batch import Batch
-from cachesim.errors import BadInput
+from cachesim.errors import Aborted, BadInput
 
 
 def _not_simulated(request: Request) -> str:
@@ -40,8 +40,9 @@ class Server(Core):
         look like an answer of the engine."""
         if lacking := _not_simulated(request):
             raise BadInput(f"{lacking} is not modelled for this engine", hint="single completions are")
-        answer = Answer(self.log.mark())
-        self.queue.append(Task(self.take_id(), request, answer, list(request.prompt)))
+        answer = Answer(self.log.mark(), died=self.dead)
+        if not self.dead:
+            self.queue.append(Task(self.take_id(), request, answer, list(request.prompt)))
         return answer
 
     def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
@@ -52,10 +53,31 @@ class Server(Core):
     def take_tasks(self) -> None:
         """First half of a round: every pending task looks for a slot."""
         while self.queue:
-            process(self, self.queue.popleft())
+            task = self.queue.popleft()
+            try:
+                process(self, task)
+            except Aborted as abort:
+                self._die(str(abort), task)
 
     def update(self) -> None:
         """Second half of a round: slots that are leaving go, then one batch for all busy slots."""
+        try:
+            self._update_slots()
+        except Aborted as abort:
+            self._die(str(abort))
+
+    def _die(self, text: str, *more: Task) -> None:
+        """The process ends, and with it every task."""
+        self.emit(ev.Aborted(text))
+        self.dead = True
+        for task in (*more, *self.queue, *self.deferred, *(slot.task for slot in self.slots if slot.task)):
+            task.answer.died, task.answer.error, task.answer.done = True, text, True
+        self.queue.clear()
+        self.deferred.clear()
+        for slot in self.slots:
+            slot.state, slot.task = State.IDLE, None
+
+    def _update_slots(self) -> None:
         for slot in self.slots:
             if slot.state is State.LEAVING and slot.task is not None:
                 self._release(slot, slot.task)
@@ -80,6 +102,7 @@ class Server(Core):
 
     def _add_sampled(self, slot: Slot, task: Task, batch: Batch) -> None:
         make_draft(self, slot, task)
+        slot.unheard = 0
         slot.at = len(batch)
         for token in (slot.sampled, *slot.draft):
             batch.add(token, len(slot.tokens), slot.id, True)

@@ -57,8 +57,10 @@ class Task:
 @dataclass(slots=True)
 class Slot(SlotBase):
     """One slot; its id is also its sequence. ``tokens`` are those believed to be in the memory: they join it before
-    they are evaluated. ``n_prompt`` prompt tokens are consumed, ``offset`` more than tokens held; ``n_keep`` stays
-    until a request brings another; ``kept`` and ``discarded`` remember a shift; ``last_checkpoint`` is a position;
+    they are evaluated. ``n_prompt`` prompt tokens are consumed, ``offset`` more than tokens held; ``n_keep`` is as the
+    client asked, and stays until a request brings another; ``kept`` and ``discarded`` remember a shift; ``unheard``
+    tokens were not taken out by a shift, though the count of past tokens no longer has them, until the next token is
+    sampled; ``last_checkpoint`` is a position;
     ``draft`` follows the sampled token at place ``at`` of the batch (-1 = nothing to say); ``fed`` are the places of
     its prompt tokens there."""
 
@@ -73,6 +75,7 @@ class Slot(SlotBase):
     n_keep: int = 0
     kept: int = 0
     discarded: int = 0
+    unheard: int = 0
     last_checkpoint: int = -1
     due: bool = False            # the present batch ends where a checkpoint is to be taken
     marks: bool = False          # checkpoints are made for this task
@@ -90,7 +93,7 @@ class Slot(SlotBase):
     def begin(self, task: Task, last_checkpoint: int) -> None:
         """A task comes to the slot. What is not named here stays from the task before."""
         self.task, self.state, self.last_checkpoint = task, State.LOADING, last_checkpoint
-        self.n_prompt, self.kept, self.discarded, self.due = 0, 0, 0, False
+        self.n_prompt, self.kept, self.discarded, self.unheard, self.due = 0, 0, 0, 0, False
         self.draft, self.drafting, self.spec, self.at, self.truncated = [], False, None, -1, False
 
     @property

@@ -16,9 +16,11 @@ from cachesim.engines.shared.batch import Batch
 
 SMALLER = (
     "failed to find free space in the KV cache, retrying with smaller batch size - try increasing it via the context "
-    "size or enable defragmentation i=-{n} n_batch={n} ret=1"
+    "size or enable defragmentation i={i} n_batch={n} ret=1"
 )
-GIVEN_UP = "failed to decode the batch: KV cache is full - try increasing it via the context size i=0 n_batch=1 ret=1"
+GIVEN_UP = (
+    "failed to decode the batch: KV cache is full - try increasing it via the context size i={i} n_batch={ret} ret={ret}"
+)
 TOO_BIG = "Input prompt is too big compared to KV size. Please try increasing KV size."
 
 
@@ -36,18 +38,17 @@ def work(srv: Core, batch: Batch) -> None:
             continue
         n = 0 if ret == FAILED else srv.decide(srv.rules.decode_retry(n), None)
         if not n:
-            _give_up(srv)
+            _give_up(srv, off, ret)
             return
-        srv.emit(ev.Warn(SMALLER.format(n=n)))
+        srv.emit(ev.Warn(SMALLER.format(i=off - n, n=n)))    # the place is already that from which the loop steps on
     for slot in srv.slots:
         if slot.task is not None and slot.drafting:
             _accepted(srv, slot, slot.task)
 
 
-def _give_up(srv: Core) -> None:
+def _give_up(srv: Core, off: int, ret: int) -> None:
     """Every busy slot gets the error and leaves. Its tokens go on naming what was never evaluated."""
-    srv.emit(ev.Error(GIVEN_UP))
-    srv.take_id()
+    srv.emit(ev.Error(GIVEN_UP.format(i=off, ret=ret)))
     for slot in srv.slots:
         if slot.busy and slot.state is not State.LEAVING:
             srv.fail(slot, TOO_BIG)

@@ -20,7 +20,7 @@ from cachesim.tokens import common_prefix
 def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     """Settle n_past and cut the slot's tokens to it. False = the prompt is refused, the slot released."""
     request, prompt = task.request, task.request.prompt
-    srv.emit(ev.NewPrompt(slot.id, task.id, srv.settings.n_ctx_slot, request.n_keep, len(prompt)))
+    srv.emit(ev.NewPrompt(slot.id, task.id, srv.settings.n_ctx_slot, request.n_keep or 0, len(prompt)))
     slot.state = State.PROMPT
     if len(prompt) >= srv.settings.n_ctx_slot:
         text = (

@@ -20,7 +20,7 @@ def shift_full_slots(srv: Core) -> None:
         request = task.request
         plan: Shift | None = srv.decide(
             srv.rules.context_shift(
-                len(slot.tokens), len(request.prompt), request.n_keep, request.n_discard, srv.settings.n_ctx_slot
+                len(slot.tokens), len(request.prompt), request.n_keep or 0, request.n_discard, srv.settings.n_ctx_slot
             ), slot,
         )  # fmt: skip
         if plan is None:

@@ -90,7 +90,10 @@ class KvCache:
         return ok
 
     def seq_add(self, seq: int, p0: int, p1: int, delta: int) -> None:
-        """Move labels p0 .. p1-1; their K rows are turned on at once."""
+        """Move labels p0 .. p1-1; their K rows are turned on at once. The search for free cells begins anew, unless
+        p0 is p1 or nothing is to be added."""
+        if p0 == p1 or not delta:
+            return
         cells = self.cells.move(seq, p0, p1, delta)
         for layer, rows in self.rows.items():
             if self.model is not None and len(cells):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cachesim.engines.ik_llama.profiles.table import Rules
 from cachesim.engines.ik_llama.rules import checkpoint_make as make
 from cachesim.engines.ik_llama.rules import checkpoint_use as use
-from cachesim.engines.ik_llama.rules import choice, prefix, slot_file, spec, trim
+from cachesim.engines.ik_llama.rules import choice, prefix, shift, slot_file, spec, trim
 from cachesim.engines.ik_llama.rules import prompt_cache as pc
 
 MAIN = Rules(
@@ -13,6 +13,7 @@ MAIN = Rules(
     build="2026-08-15",
     source="ikawrakow/ik_llama.cpp 8337e4cd3861406fc04e0854b1409cd1b027fbc9",
     slot_select=choice.slot_select,
+    shifted=choice.compare_shifted,
     pc_save=choice.save_if_little_kept,
     pc_alloc=pc.admit,
     pc_peek=pc.peek_moves,
@@ -20,10 +21,11 @@ MAIN = Rules(
     pc_after_hit=pc.take_entry,
     pc_update=pc.evict,
     prompt_empty=prefix.prompt_empty,
-    keep=trim.keep_tokens,
-    full=trim.context_full,
-    shift=trim.shift_context,
-    prompt_shift=trim.shift_prompt,
+    keep=shift.keep_tokens,
+    full=shift.context_full,
+    shift=shift.shift_context,
+    prompt_shift=shift.shift_prompt,
+    shift_find=shift.shift_in_cache,
     prefix=prefix.prefix_loose,
     one=prefix.one_before,
     ckpt_need=use.need_or_private,

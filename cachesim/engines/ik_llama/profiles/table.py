@@ -30,6 +30,7 @@ class Rules:
     build: str
     source: str
     slot_select: Rule
+    shifted: Rule
     pc_save: Rule
     pc_alloc: Rule
     pc_peek: Rule
@@ -41,6 +42,7 @@ class Rules:
     full: Rule
     shift: Rule
     prompt_shift: Rule
+    shift_find: Rule
     prefix: Rule
     one: Rule
     ckpt_need: Rule

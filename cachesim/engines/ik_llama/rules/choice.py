@@ -3,6 +3,7 @@
 c, p       tokens held, tokens asked; reasoning is left out of both where the server does so
 n_cache, n_prompt   how much of c and of p the common text covers
 sim        2 n_prompt / (p + c), a Dice coefficient; f_keep = n_cache / c; both in single precision
+shifted    the prompt without the tokens that a context shift has discarded from the slot or the entry
 Source: ik_llama.cpp examples/server/server-context.cpp get_available_slot (8337e4cd3); spec 2.3, 3.2, 4.
 """
 
@@ -21,9 +22,18 @@ def similarity(n_prompt: int, asked: int, held: int) -> np.float32:
     return F32(2 * n_prompt) / F32(max(1, asked + held))
 
 
+class Shifted(NamedTuple):
+    """A text against the prompt without its discarded part: length of that prompt, and how much of it is common;
+    ``n_cache`` is the same in tokens of the text."""
+
+    asked: int
+    n_prompt: int
+    n_cache: int
+
+
 class SlotFacts(NamedTuple):
     """A slot as the choice sees it. ``held`` and ``asked`` are tokens without reasoning; ``t_last`` the tick of its
-    last release, -1 = never used."""
+    last release, -1 = never used. ``shifted`` None = the slot is compared with the whole prompt only."""
 
     id: int
     busy: bool
@@ -31,6 +41,7 @@ class SlotFacts(NamedTuple):
     asked: int
     n_prompt: int
     t_last: int
+    shifted: Shifted | None = None
 
 
 class Choice(NamedTuple):
@@ -41,10 +52,21 @@ class Choice(NamedTuple):
     f_sim: float = 0.0
 
 
+@rule("IK-SHIFTED")
+def compare_shifted(discarded: int, asked: int, n_ctx: int) -> Decision:
+    """A slot whose context was shifted is compared with what the prompt would be after the same shift, if the prompt is
+    too long for the context (it will lose its middle then). Value: is it?
+    Source: ik_llama.cpp examples/server/server-context.cpp calculate_slot_similarity, calculate_slot_f_keep
+    (8337e4cd3)."""
+    because = {"discarded": discarded, "asked": asked, "n_ctx": n_ctx}
+    return Decision("IK-SHIFTED", discarded > 0 and asked >= n_ctx, because)
+
+
 @rule("IK-SLOT-SELECT")
 def slot_select(slots: Sequence[SlotFacts], id_slot: int, sps: float) -> Decision:
     """The slot that was named; else the most similar one above the threshold, the first of equals; else the one that
-    was used least recently. Value None = none is free.
+    was used least recently. Where the prompt is compared shifted too, the larger similarity counts. Value None = none
+    is free.
     Source: ik_llama.cpp examples/server/server-context.cpp get_available_slot (8337e4cd3)."""
     because = {"id_slot": id_slot, "sps": sps, "slots": len(slots)}
     free = [slot for slot in slots if not slot.busy]
@@ -53,13 +75,20 @@ def slot_select(slots: Sequence[SlotFacts], id_slot: int, sps: float) -> Decisio
         return Decision("IK-SLOT-SELECT", Choice(id_slot, "name") if named else None, because)
     best, found = F32(0), None
     for slot in free if sps else ():
-        sim = similarity(slot.n_prompt, slot.asked, slot.held) if slot.held else F32(0)
+        sim = _similar(slot)
         if sim > best and sim > F32(sps):
             best, found = sim, slot.id
     if found is not None:
         return Decision("IK-SLOT-SELECT", Choice(found, "lcp", float(best)), because)
     oldest = min(free, key=lambda slot: slot.t_last, default=None)
     return Decision("IK-SLOT-SELECT", None if oldest is None else Choice(oldest.id, "lru"), because)
+
+
+def _similar(slot: SlotFacts) -> np.float32:
+    if not slot.held:
+        return F32(0)
+    whole, moved = similarity(slot.n_prompt, slot.asked, slot.held), slot.shifted
+    return whole if moved is None else max(whole, similarity(moved.n_prompt, moved.asked, slot.held))
 
 
 @rule("IK-PC-SAVE")

@@ -35,8 +35,10 @@ def common(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces, strict: 
     a, b = (chain.from_iterable(map(pieces, islice(side, n, None))) for side in (cache, prompt))
     i, j = _walk(a, b, strict)
     ours, theirs = (_ends(side[n:], pieces, reach, strict) for side, reach in ((cache, i), (prompt, j)))
-    best = max(set(ours) & set(theirs), default=0)
-    return Common(n + ours.get(best, 0), n + theirs.get(best, 0))
+    both = ours.keys() & theirs.keys()
+    if not both:
+        return Common(n, n)
+    return Common(n + ours[max(both)], n + theirs[max(both)])
 
 
 def _walk(a: Iterator[str], b: Iterator[str], strict: bool) -> tuple[int, int]:
@@ -69,20 +71,48 @@ def _ends(tokens: Sequence[int], pieces: Pieces, reach: int, strict: bool) -> di
     return found
 
 
-def without_reasoning(tokens: Sequence[int], marks: tuple[int, int] | None) -> list[int]:
-    """The tokens outside ``<think>`` .. ``</think>``. ``marks`` None = everything counts."""
-    if marks is None or marks[0] not in tokens:
+def discarded(tokens: Sequence[int], n_keep: int, n_discard: int) -> list[int]:
+    """The tokens without those at n_keep .. n_keep + n_discard - 1; all of them if that would leave nothing behind.
+    Source: ik_llama.cpp examples/server/server-common.cpp server_tokens::discard_n_tokens (8337e4cd3)."""
+    stop = n_keep + n_discard
+    if n_discard <= 0 or stop >= len(tokens):
         return list(tokens)
+    return [*tokens[:n_keep], *tokens[stop:]]
+
+
+def without_reasoning(tokens: Sequence[int], marks: tuple[int, int] | None, pieces: Pieces) -> list[int]:
+    """The tokens outside ``<think>`` .. ``</think>``. The marks are looked for in the text, so that spelled out ones
+    count too. A span without an end stays, and so does one that begins where the span before it ends. ``marks`` None =
+    everything counts.
+    Source: ik_llama.cpp examples/server/server-common.cpp get_tokens_exclude_think (8337e4cd3); spec 2.4."""
+    if marks is None:
+        return list(tokens)
+    words = [pieces(token) for token in tokens]
+    spans = _spans("".join(words), pieces(marks[0]), pieces(marks[1]))
     out: list[int] = []
-    inside = False
-    for token in tokens:
-        if token == marks[0]:
-            inside = True
-        if not inside:
+    reach, at = 0, 0
+    for token, word in zip(tokens, words, strict=True):
+        reach += len(word)
+        if at == len(spans) or reach <= spans[at][0]:
             out.append(token)
-        if token == marks[1]:
-            inside = False
+        elif reach > spans[at][1]:
+            out.append(token)
+            at += at + 1 < len(spans)
     return out
+
+
+def _spans(text: str, opening: str, closing: str) -> list[tuple[int, int]]:
+    """Places in the text where a span begins and ends, both marks included."""
+    spans: list[tuple[int, int]] = []
+    start = text.find(opening)
+    while start >= 0:
+        if not spans or start > spans[-1][1]:
+            end = text.find(closing, max(0, start - len(closing) + 1))
+            if end < 0:
+                break
+            spans.append((start, end + len(closing)))
+        start = text.find(opening, start + len(opening))
+    return spans
 
 
 @rule("IK-PROMPT-EMPTY")

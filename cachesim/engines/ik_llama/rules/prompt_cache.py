@@ -9,19 +9,21 @@ from __future__ import annotations
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.base import Decision, rule
-from cachesim.engines.ik_llama.rules.choice import similarity
+from cachesim.engines.ik_llama.rules.choice import Shifted, similarity
 from cachesim.engines.shared.stored import F32, Limits, evict_oldest, part
 
 
 class EntryFacts(NamedTuple):
     """An entry against a text: its length and the length of the text, both without reasoning, and how much of each the
-    common part covers. ``reach``: the longest of its prefixes, within the common part, that it could go on from."""
+    common part covers. ``reach``: the longest of its prefixes, within the common part, that it could go on from.
+    ``shifted``: the same against the text without what was discarded from the entry, None = nothing was."""
 
     n_tokens: int
     asked: int
     n_cache: int
     n_prompt: int
     reach: int = 0
+    shifted: Shifted | None = None
 
 
 class Admission(NamedTuple):
@@ -45,17 +47,26 @@ def admit(entries: Sequence[EntryFacts]) -> Decision:
     return Decision("IK-PC-ALLOC", Admission("store", tuple(obsolete)), {"entries": len(entries)})
 
 
+def _similar(one: EntryFacts) -> float:
+    if one.shifted is None:
+        return float(similarity(one.n_prompt, one.asked, one.n_tokens))
+    return float(similarity(one.shifted.n_prompt, one.shifted.asked, one.n_tokens))
+
+
+def _kept(entry: EntryFacts) -> float:
+    return float(part(entry.n_cache, entry.n_tokens)) if entry.n_tokens else 0.0
+
+
 def _base(slot: EntryFacts) -> tuple[float, float]:
-    """f_keep and sim of what the slot holds."""
-    keep = part(slot.n_cache, slot.n_tokens) if slot.n_tokens else F32(0)
-    return float(keep), float(similarity(slot.n_prompt, slot.asked, slot.n_tokens))
+    """f_keep and sim of what the slot holds. The common part is counted in tokens of the prompt here."""
+    return float(part(slot.n_prompt, slot.n_tokens)) if slot.n_tokens else 0.0, _similar(slot)
 
 
 def _pick(name: str, entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float) -> Decision:
     keep, sim = _base(slot)
     found = None
     for i, entry in enumerate(entries):
-        k, s = _base(entry)
+        k, s = _kept(entry), _similar(entry)
         if s > sim and not F32(k) < F32(least_keep):
             keep, sim, found = k, s, i
     return Decision(name, found, {"f_keep": keep, "f_sim": sim, "entries": len(entries)})
@@ -86,7 +97,7 @@ def pick_viable(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: flo
     best = (sim, slot.n_cache)
     found = None
     for i, entry in enumerate(entries):
-        k, s = _base(entry)
+        k, s = _kept(entry), _similar(entry)
         if entry.reach > 0 and not F32(k) < F32(least_keep) and s > sim and (s, entry.n_cache) > best:
             keep, best, found = k, (s, entry.n_cache), i
     return Decision("IK-PC-LOAD.VIABLE", found, {"f_keep": keep, "f_sim": best[0], "entries": len(entries)})

@@ -62,53 +62,6 @@ def failed_companion(target: bool, companion: bool) -> Decision:
     return Decision("IK-TRIM-FAILED.COMPANION", repair, {"target": target, "companion": companion})
 
 
-@rule("IK-FULL")
-def context_full(held: int, n_ctx: int, shift: bool) -> Decision:
-    """A slot with one cell left has no room for its next token: its context is shifted, or it gets an error. Looked at
-    in every iteration, while the prompt is still being read too. Value: "", "shift" or "error".
-    Source: ik_llama.cpp examples/server/server-context.cpp context_shift (8337e4cd3); spec 3.6."""
-    full = held >= n_ctx - 1
-    value = "" if not full else "shift" if shift else "error"
-    return Decision("IK-FULL", value, {"held": held, "n_ctx": n_ctx, "shift": shift})
-
-
-@rule("IK-KEEP")
-def keep_tokens(asked: int, last: int, n_prompt: int, n_ctx: int) -> Decision:
-    """Tokens at the beginning that no shift takes away: as many as the client says, else as many as for the slot's last
-    request; all of the prompt if negative, and always four fewer than the context has. Value: how many.
-    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (8337e4cd3), as recorded."""
-    wanted = asked or last
-    because = {"asked": asked, "last": last, "n_prompt": n_prompt, "n_ctx": n_ctx}
-    return Decision("IK-KEEP", min(n_prompt if wanted < 0 else wanted, n_ctx - 4), because)
-
-
-class Shift(NamedTuple):
-    """Tokens n_keep .. n_keep + n_discard - 1 leave; ``n_left`` is what lay behind n_keep."""
-
-    n_keep: int
-    n_left: int
-    n_discard: int
-
-
-@rule("IK-SHIFT")
-def shift_context(held: int, n_keep: int, n_discard: int) -> Decision:
-    """Half of what lies behind the kept beginning goes, unless the client says how much.
-    Source: ik_llama.cpp examples/server/server-context.cpp context_shift (8337e4cd3); spec 3.6."""
-    left = held - n_keep
-    return Decision("IK-SHIFT", Shift(n_keep, left, n_discard or left // 2), {"held": held, "n_keep": n_keep})
-
-
-@rule("IK-PROMPT-SHIFT")
-def shift_prompt(asked: int, n_keep: int, n_ctx: int) -> Decision:
-    """A prompt longer than the context loses whole blocks, of half of what the context has behind the kept beginning,
-    from its middle.
-    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (8337e4cd3), as recorded."""
-    left = n_ctx - n_keep
-    block = max(1, left // 2)
-    blocks = max(0, (asked - n_keep - block) // block)
-    return Decision("IK-PROMPT-SHIFT", Shift(n_keep, left, blocks * block), {"asked": asked, "n_ctx": n_ctx})
-
-
 @rule("IK-DECODE-RETRY")
 def next_attempt(n_batch: int) -> Decision:
     """After a batch that found no room: half of it. Value 0 = give up.
