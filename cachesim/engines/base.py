@@ -157,8 +157,14 @@ class Answer:
     draft_n: int = 0
     draft_n_accepted: int = 0
     done: bool = False
+    prompt: Tokens | None = None    # the prompt as the server shortened it, None = as it was sent
     shifts: list[tuple[int, int, int]] = field(default_factory=list)   # context shifts: tokens held, n_keep, n_discard
     children: list[Answer] = field(default_factory=list)
+
+
+def prompt_of(request: Request, answer: Answer) -> Tokens:
+    """The prompt that the answer is an answer to."""
+    return request.prompt if answer.prompt is None else answer.prompt
 
 
 class Engine(Protocol):

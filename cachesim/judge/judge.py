@@ -10,7 +10,7 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from cachesim.engines.base import Answer, Output, Request
+from cachesim.engines.base import Answer, Output, Request, prompt_of
 from cachesim.engines.view import Stored
 from cachesim.judge.compare import compare_stored
 from cachesim.judge.verdict import HOLDS, Verdict, worst
@@ -68,13 +68,14 @@ class Judge:
 
     def answer(self, request: Request, answer: Answer) -> Verdict:
         """What was said after every token, against the cold run of the tokens that the slot held."""
-        if answer.status != 200 or not (request.prompt or answer.tokens):
+        prompt = prompt_of(request, answer)
+        if answer.status != 200 or not (prompt or answer.tokens):
             return HOLDS
-        held, asked = answer.slot_tokens, (*request.prompt, *answer.tokens)
-        n = min(len(held), len(asked))
-        if held[:n] != asked[:n]:
+        held, wanted = answer.slot_tokens, (*prompt, *answer.tokens)
+        n = min(len(held), len(wanted))
+        if held[:n] != wanted[:n]:
             return Verdict(False, "provenance", "the slot does not hold what was asked and generated")
-        speak = tuple(range(len(request.prompt) - 1, len(held)))
+        speak = tuple(range(len(prompt) - 1, len(held)))
         if not answer.cancelled and [said.pos for said in answer.outputs] != list(speak):
             return Verdict(None, why="the answer does not say where it spoke")
         run = self.cold(held, speak, len(held))
@@ -86,7 +87,7 @@ class Judge:
     ) -> tuple[Verdict, Verdict]:
         """An answer with a context shift inside, against a cold run that shifts at the same tokens."""
         cuts = [CutAt(*shift) for shift in answer.shifts]
-        said, store = cold_shifted(model, request.prompt, answer.tokens[:-1], cuts)
+        said, store = cold_shifted(model, prompt_of(request, answer), answer.tokens[:-1], cuts)
         if len(said) != len(answer.outputs):
             return Verdict(None, why="the answer does not say where it spoke"), HOLDS
         wants = [Want(mine.pos, cold.digest, cold.logits) for mine, cold in zip(answer.outputs, said, strict=True)]

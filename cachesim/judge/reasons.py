@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
+from cachesim.engines.base import prompt_of
 from cachesim.judge.blame import Charge
 from cachesim.judge.judgement import Judgement
 
@@ -43,7 +44,7 @@ class Reason(NamedTuple):
 def reasons(one: Judgement, others: Sequence[tuple[str, int]] = ()) -> list[Reason]:
     """The computed tokens of a request in order, each range with its reason. ``others`` are (profile, cache_n) of the
     same request under other rule sets."""
-    account, n_tokens = one.account, len(one.request.prompt)
+    account, n_tokens = one.account, len(prompt_of(one.request, one.answer))
     out, start = [], account.n_past
     for charge in sorted(account.charges, key=_order):
         stop = start + charge.tokens

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from cachesim.engines.base import Answer, Request
+from cachesim.engines.base import Answer, Request, prompt_of
 from cachesim.engines.registry import EngineKit
 from cachesim.engines.view import Stored
 from cachesim.events import Changed, Event, Log, Release
@@ -87,7 +87,7 @@ class Watch:
         """A request is answered."""
         judged = self._judged(request, answer)
         account = self.ledger.settle(
-            number, answer.id_slot, request.prompt, answer.cache_n, wrong=judged.equal_cold is False
+            number, answer.id_slot, prompt_of(request, answer), answer.cache_n, wrong=judged.equal_cold is False
         )
         if answer.status != 200 or answer.died:
             account = account._replace(charges=(), best=answer.cache_n, held=answer.cache_n)
@@ -127,4 +127,4 @@ def evaluated(request: Request, answer: Answer) -> Tokens:
     """What was evaluated in place, from the first token on: with a context shift inside, what stood before it."""
     if not answer.shifts:
         return answer.slot_tokens
-    return (*request.prompt, *answer.tokens)[: answer.shifts[0][0]]
+    return (*prompt_of(request, answer), *answer.tokens)[: answer.shifts[0][0]]

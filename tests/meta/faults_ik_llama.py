@@ -38,6 +38,6 @@ IK_LLAMA = [
     _fault("an erased slot keeps its cells",
            "    srv.memory.seq_rm(slot.id, 0, POS_INF)\n    slot.tokens.clear()\n", "    slot.tokens.clear()\n"),
     _fault("a shift leaves one token where it was",
-           "kv.seq_add(slot.id, stop, n_past, -plan.n_discard)",
-           "kv.seq_add(slot.id, stop + 1, n_past, -plan.n_discard)"),
+           "kv.seq_add(slot.id, stop, n_past, -n_discard)",
+           "kv.seq_add(slot.id, stop + 1, n_past, -n_discard)"),
 ]  # fmt: skip

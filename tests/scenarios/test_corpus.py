@@ -18,7 +18,7 @@ from cachesim.engines.llama_cpp.memory.kinds import model_kind
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.mlx_lm.kinds import model_kind as mlx_model_kind
 from cachesim.engines.registry import profiles
-from cachesim.events import Decided
+from cachesim.events import Changed, Decided
 from cachesim.judge.judge import Judge
 from cachesim.judge.run import Run, run_judged
 from cachesim.model import make_model
@@ -153,6 +153,17 @@ def test_every_rule_is_cited() -> None:
     rules = {name for name in RULES if not name.startswith("TEST-")}       # those are cures of tests/fuzz
     assert _decided() - rules == set()
     assert rules - _decided() - set(INSIDE_THE_MEMORY) - ASKED_QUIETLY - set(NOT_YET) == set()
+
+
+def test_every_rule_that_is_named_is_registered() -> None:
+    """Whatever `run`, `why` or `try` print as the rule behind a change or a reuse, `explain` knows."""
+    named: set[str] = set()
+    for name, profile in RUNS:
+        run = played(name, profile)
+        named |= {e.rule for e in run.log.events if isinstance(e, Changed)}
+        named |= {one.answer.deciding for one in run.requests}
+        named |= {charge.rule for one in run.requests for charge in one.account.charges}
+    assert named - set(RULES) == {""}
 
 
 def test_the_list_of_exceptions_is_not_longer_than_needed() -> None:

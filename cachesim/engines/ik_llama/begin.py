@@ -55,8 +55,9 @@ def _begin(srv: Core, slot: Slot, task: Task) -> bool:
 
 def _common(srv: Core, slot: Slot, task: Task) -> Common:
     """What cache and prompt have in common; nothing, if the client asks for a fresh evaluation."""
-    if not task.request.cache_prompt:
-        task.answer.deciding = "cache_prompt"
+    reuse = srv.rules.reuse(task.request.cache_prompt)
+    if not srv.decide(reuse, slot):
+        task.answer.deciding = reuse.rule
         return Common(0, 0)
     asked = srv.rules.prefix(slot.tokens, task.prompt, srv.pieces)
     task.answer.deciding = asked.rule

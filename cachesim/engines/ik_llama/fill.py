@@ -73,7 +73,7 @@ def at_interval(srv: Core, slot: Slot) -> None:
         slot.last_checkpoint = pos_max
 
 
-def create(srv: Core, slot: Slot) -> bool:
+def create(srv: Core, slot: Slot, prompt_end: bool = False) -> bool:
     """A checkpoint of what the slot holds now, if the rules allow it; the list makes room for it."""
     if not slot.marks:
         return False
@@ -88,7 +88,10 @@ def create(srv: Core, slot: Slot) -> bool:
         srv.changed(slot, "evicted", evict.rule)
         srv.emit(ev.CkptEvict(slot.id, slot.id_task, lost.pos_min, lost.pos_max, lost.n_tokens))
     blob = srv.memory.get(slot.id, partial=True)
-    facts = Ckpt(pos_min, pos_max, pos_min + slot.offset, pos_max + slot.offset, len(slot.tokens), blob.size)
+    facts = Ckpt(
+        pos_min, pos_max, pos_min + slot.offset, pos_max + slot.offset, len(slot.tokens), blob.size,
+        prompt_end=prompt_end,
+    )  # fmt: skip
     slot.checkpoints.append(Checkpoint(facts, blob))
     srv.emit(ev.CkptCreate(
         slot.id, slot.id_task, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max,

@@ -47,7 +47,7 @@ def _shift(srv: Core, slot: Slot, task: Task) -> None:
     slot.kept, slot.discarded, slot.truncated = plan.n_keep, slot.discarded + plan.n_discard, True
     _cut(srv, slot, task, there, n_past, decision.rule)
     slot.unheard = len(slot.tokens) - (n_past - there.n_discard)
-    task.answer.shifts.append((n_past, there.n_keep, there.n_discard))
+    task.answer.shifts.append((n_past, there.n_keep, min(there.n_discard, n_past - there.n_keep)))
 
 
 def shorten_prompt(srv: Core, slot: Slot, task: Task) -> None:
@@ -65,6 +65,7 @@ def shorten_prompt(srv: Core, slot: Slot, task: Task) -> None:
             _cut(srv, slot, task, InCache(there.n_keep, gone), 0, decision.rule)
         slot.kept, slot.discarded = plan.n_keep, plan.n_discard
         task.prompt = discarded(task.prompt, plan.n_keep, plan.n_discard)
+        task.answer.prompt = tuple(task.prompt)
     srv.emit(ev.PromptTruncated(slot.id, task.id, slot.n_keep, n_ctx - slot.n_keep, len(task.prompt)))
     if len(task.prompt) >= n_ctx:
         raise Aborted(NO_FIT)

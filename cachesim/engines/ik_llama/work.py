@@ -6,7 +6,7 @@ Source: ik_llama.cpp examples/server/server-context.cpp process_batch_tokens, pr
 from __future__ import annotations
 
 from cachesim import events as ev
-from cachesim.engines.base import Output
+from cachesim.engines.base import Output, rule_id
 from cachesim.engines.ik_llama.core import Core
 from cachesim.engines.ik_llama.draft import accept, warm_up
 from cachesim.engines.ik_llama.fill import at_interval, create
@@ -19,7 +19,8 @@ SMALLER = (
     "size or enable defragmentation i={i} n_batch={n} ret=1"
 )
 GIVEN_UP = (
-    "failed to decode the batch: KV cache is full - try increasing it via the context size i={i} n_batch={ret} ret={ret}"
+    "failed to decode the batch: KV cache is full - try increasing it via the context size i={i} n_batch={ret} "
+    "ret={ret}"
 )
 TOO_BIG = "Input prompt is too big compared to KV size. Please try increasing KV size."
 
@@ -32,7 +33,7 @@ def work(srv: Core, batch: Batch) -> None:
         ret = srv.context.decode(view)
         if ret == OK:
             srv.said.update({off + k: said for k, said in srv.context.spoken.items()})
-            srv.changed(None, "evaluated", "IK-CKPT-CREATE")
+            srv.changed(None, "evaluated", rule_id(srv.rules.ckpt_create))
             _after(srv, view, off, n)
             off += n
             continue
@@ -67,7 +68,7 @@ def _after(srv: Core, view: Batch, off: int, n: int) -> None:
             continue
         if slot.state is State.LOADING:
             if slot.due:
-                create(srv, slot)
+                create(srv, slot, prompt_end=True)
             else:
                 at_interval(srv, slot)
         elif off <= slot.at < off + n and not slot.drafting:
@@ -83,7 +84,7 @@ def _sampled(srv: Core, slot: Slot, task: Task) -> None:
     if slot.n_decoded > 1:
         at_interval(srv, slot)
     elif srv.rules.ckpt_first(srv.settings.tolerance).value:
-        create(srv, slot)
+        create(srv, slot, prompt_end=True)
     _take(srv, slot, task, [token])
 
 

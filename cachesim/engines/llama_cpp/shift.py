@@ -18,21 +18,20 @@ def shift_full_slots(srv: Core) -> None:
         if slot.state is not State.GENERATING or task is None:
             continue
         request = task.request
-        plan: Shift | None = srv.decide(
-            srv.rules.context_shift(
-                len(slot.tokens), len(request.prompt), request.n_keep or 0, request.n_discard, srv.settings.n_ctx_slot
-            ), slot,
-        )  # fmt: skip
+        decision = srv.rules.context_shift(
+            len(slot.tokens), len(request.prompt), request.n_keep or 0, request.n_discard, srv.settings.n_ctx_slot
+        )
+        plan: Shift | None = srv.decide(decision, slot)
         if plan is None:
             continue
         refusal = srv.rules.shift_of_shared(slot.child or request.n_cmpl > 1)
         if refusal.value:
             srv.fail(slot, 500, srv.decide(refusal, slot))
         else:
-            _shift(srv, slot, plan)
+            _shift(srv, slot, plan, decision.rule)
 
 
-def _shift(srv: Core, slot: Slot, plan: Shift) -> None:
+def _shift(srv: Core, slot: Slot, plan: Shift, rule: str) -> None:
     srv.emit(ev.CtxShift(slot.id, slot.id_task, plan.n_keep, plan.n_left, plan.n_discard))
     cut = plan.n_keep + plan.n_discard
     srv.both.must_rm(slot.id, plan.n_keep, cut)
@@ -44,7 +43,7 @@ def _shift(srv: Core, slot: Slot, plan: Shift) -> None:
     slot.truncated = True
     assert slot.task is not None
     slot.task.answer.shifts.append((len(slot.tokens) + plan.n_discard, plan.n_keep, plan.n_discard))
-    srv.changed(slot, "truncated", "LC-SHIFT")
+    srv.changed(slot, "truncated", rule)
 
 
 def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:

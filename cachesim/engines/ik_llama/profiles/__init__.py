@@ -14,6 +14,7 @@ from cachesim.engines.ik_llama.profiles.newer import (
     AFTER_2105,
     AFTER_2195,
     AFTER_2205,
+    AFTER_2491,
     BASE_1889,
     PR1877,
     PR1888,
@@ -36,7 +37,8 @@ from cachesim.engines.shared.tables import changes, mixed, table_fields
 PROFILES: dict[str, Rules] = {
     rules.name: rules
     for rules in (
-        MAIN, AFTER_2205, AFTER_2195, AFTER_2105, AFTER_2020, AFTER_1992, AFTER_1949, BASE_1889, PR1889, PR1888, PR1877,
+        AFTER_2491, MAIN, AFTER_2205, AFTER_2195, AFTER_2105, AFTER_2020, AFTER_1992, AFTER_1949, BASE_1889,
+        PR1889, PR1888, PR1877,
         AFTER_1743, AFTER_1716, AFTER_1698, AFTER_1679, AFTER_1673, AFTER_1398, AFTER_1346, AFTER_1310, AFTER_1295,
     )
 }

@@ -26,6 +26,7 @@ MAIN = Rules(
     shift=shift.shift_context,
     prompt_shift=shift.shift_prompt,
     shift_find=shift.shift_in_cache,
+    reuse=prefix.reuse_asked,
     prefix=prefix.prefix_loose,
     one=prefix.one_before,
     ckpt_need=use.need_or_private,

@@ -10,6 +10,15 @@ from cachesim.engines.ik_llama.rules import checkpoint_use as use
 from cachesim.engines.ik_llama.rules import prefix, spec, trim
 from cachesim.engines.ik_llama.rules import prompt_cache as pc
 
+AFTER_2491 = replace(
+    MAIN,
+    name="ik_llama@2491",
+    build="2026-09",
+    source="ikawrakow/ik_llama.cpp#2491 (merged 2026-09), derived from its text; other changes since main not read",
+    ckpt_evict=make.evict_but_prompt_end,
+    inferred=("window", "ckpt_evict"),
+)
+
 AFTER_2205 = replace(
     MAIN,
     name="ik_llama@2205",

@@ -43,6 +43,7 @@ class Rules:
     shift: Rule
     prompt_shift: Rule
     shift_find: Rule
+    reuse: Rule
     prefix: Rule
     one: Rule
     ckpt_need: Rule

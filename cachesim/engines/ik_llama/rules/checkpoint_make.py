@@ -119,19 +119,43 @@ def _facts(ckpts: Sequence[Ckpt], held: int, pos_max: int) -> dict[str, object]:
     return {"start": held, "pos_max": pos_max, "last": ckpts[-1].n_tokens if ckpts else 0}
 
 
+@rule("IK-CKPT-EVICT.PROMPT-END")
+def evict_but_prompt_end(ckpts: Sequence[Ckpt], how: str) -> Decision:
+    """As by variance, but a checkpoint that was taken at the end of a prompt goes only if nothing else can: it is left
+    out of those between the ends that are compared by their gaps, though it counts for the gaps of its neighbours. If
+    it is the only one compared, the oldest that is not such a checkpoint goes. Value: its index.
+    Inferred: the thread says "whenever another entry can be evicted instead", not which one then goes.
+    Source: ikawrakow/ik_llama.cpp#2491 (merged 2026-09), its description; since #2491."""
+    because = {"how": how, "pos_max": [c.pos_max for c in ckpts], "prompt_end": [c.prompt_end for c in ckpts]}
+    if how == "fifo":
+        return Decision("IK-CKPT-EVICT.PROMPT-END", 0, because)
+    pool, others = _interior(ckpts), [i for i, c in enumerate(ckpts) if not c.prompt_end]
+    compared = [i for i in pool if i in others] or others[:1] or pool
+    return Decision("IK-CKPT-EVICT.PROMPT-END", _least_gaps(ckpts, compared), because)
+
+
+# [Gone in ik_llama@2491]
 @rule("IK-CKPT-EVICT.VARIANCE")
 def evict_by_option(ckpts: Sequence[Ckpt], how: str) -> Decision:
     """One goes. ``fifo``: the oldest. Else of fewer than three the oldest, of three the middle one, of more that one
     between the ends whose loss leaves the smallest product of its two gaps (the second as a part of the whole).
     Value: its index.
     Source: ik_llama.cpp examples/server/server-context.cpp create_checkpoint (8337e4cd3), since #2020 (befbc0945)."""
+    found = 0 if how == "fifo" else _least_gaps(ckpts, _interior(ckpts))
+    return Decision("IK-CKPT-EVICT.VARIANCE", found, {"how": how, "pos_max": [c.pos_max for c in ckpts]})
+
+
+def _interior(ckpts: Sequence[Ckpt]) -> list[int]:
+    """Indices between the ends; of fewer than three the oldest."""
+    return list(range(1, len(ckpts) - 1)) or [0]
+
+
+def _least_gaps(ckpts: Sequence[Ckpt], pool: Sequence[int]) -> int:
+    """The index whose loss leaves the smallest product of its two gaps, the first of equals."""
     x = [c.pos_max for c in ckpts]
-    found = 0
-    if how != "fifo" and len(x) == 3:
-        found = 1
-    elif how != "fifo" and len(x) > 3:
-        found = min(range(1, len(x) - 1), key=lambda i: (x[i] - x[i - 1]) * ((x[i + 1] - x[i]) / x[-1]))
-    return Decision("IK-CKPT-EVICT.VARIANCE", found, {"how": how, "pos_max": x})
+    if len(pool) == 1:
+        return pool[0]
+    return min(pool, key=lambda i: (x[i] - x[i - 1]) * ((x[i + 1] - x[i]) / x[-1]))
 
 
 # [Gone in ik_llama@2020]

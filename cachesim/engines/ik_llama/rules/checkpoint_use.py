@@ -18,7 +18,8 @@ Unset = tuple[int, int]
 class Ckpt(NamedTuple):
     """A checkpoint: positions in the cache, positions in the prompt it was taken for, tokens, bytes. ``unset`` is the
     number that ``n_tokens`` goes by where nobody wrote it (it is not in a slot's file): the step that restored it, and
-    its place there. ``n_tokens`` is then what it ought to be, for the eye; no rule may look at it."""
+    its place there. ``n_tokens`` is then what it ought to be, for the eye; no rule may look at it. ``prompt_end``:
+    taken at the end of a prompt, or ``tolerance`` tokens before it; it is not in a slot's file (inferred)."""
 
     pos_min: int
     pos_max: int
@@ -27,6 +28,7 @@ class Ckpt(NamedTuple):
     n_tokens: int
     size: int
     unset: Unset | None = None
+    prompt_end: bool = False
 
 
 class Ask(NamedTuple):

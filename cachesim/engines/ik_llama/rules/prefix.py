@@ -122,6 +122,13 @@ def prompt_empty(asked: int) -> Decision:
     return Decision("IK-PROMPT-EMPTY", not asked, {"asked": asked})
 
 
+@rule("IK-REUSE")
+def reuse_asked(cache_prompt: bool) -> Decision:
+    """Nothing that the slot holds is reused for a request with ``cache_prompt`` false. Value: may it be?
+    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (8337e4cd3); spec 3.3."""
+    return Decision("IK-REUSE", cache_prompt, {"cache_prompt": cache_prompt})
+
+
 @rule("IK-PREFIX.LOOSE")
 def prefix_loose(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -> Decision:
     """The common text, blanks that only one side has passed over.

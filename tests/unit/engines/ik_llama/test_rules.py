@@ -9,10 +9,20 @@ import pytest
 from cachesim.engines.ik_llama.profiles import BESIDE, LINE, PROFILES, changes
 from cachesim.engines.ik_llama.rules import checkpoint_make as make
 from cachesim.engines.ik_llama.rules import checkpoint_use as use
-from cachesim.engines.ik_llama.rules.choice import SlotFacts, similarity, slot_select
-from cachesim.engines.ik_llama.rules.prefix import common, prefix_loose, prefix_strict, prompt_empty, without_reasoning
-from cachesim.engines.ik_llama.rules.trim import Repair, failed_companion, failed_reset, keep_tokens, shift_prompt
-from cachesim.engines.shared.vocab import PIECES, recorded_piece
+from cachesim.engines.ik_llama.rules.choice import Shifted, SlotFacts, compare_shifted, similarity, slot_select
+from cachesim.engines.ik_llama.rules.prefix import (
+    Common,
+    common,
+    discarded,
+    prefix_loose,
+    prefix_strict,
+    prompt_empty,
+    without_reasoning,
+)
+from cachesim.engines.ik_llama.rules.prompt_cache import EntryFacts, pick_kept
+from cachesim.engines.ik_llama.rules.shift import keep_tokens, shift_context, shift_in_cache, shift_prompt
+from cachesim.engines.ik_llama.rules.trim import Repair, failed_companion, failed_reset
+from cachesim.engines.shared.vocab import PIECES, recorded_piece, unique_piece
 
 
 def ckpt(pos, n=None):
@@ -62,12 +72,22 @@ def test_an_empty_prompt_is_answered_at_once():
 
 
 def test_what_is_kept_at_the_beginning():
-    """As recorded: 16 stay in force for a request that says nothing; negative = the prompt; at most context - 4."""
-    assert keep_tokens(16, 0, 138, 256).value == 16
-    assert keep_tokens(0, 16, 257, 256).value == 16
-    assert keep_tokens(-1, 16, 100, 256).value == 100
-    assert keep_tokens(-1, 0, 300, 256).value == 252
-    assert keep_tokens(500, 0, 300, 256).value == 252
+    """As recorded: 16 stay in force for a request that says nothing, not for one that says 0. In a shift while
+    generating negative = the prompt, at most context - 4; in a prompt that is too long negative = nothing."""
+    assert [keep_tokens(asked, 16).value for asked in (40, None, 0, -1)] == [40, 16, 0, -1]
+    assert shift_context(255, 100, -1, 0, 256).value == (100, 155, 77)
+    assert shift_context(255, 253, -1, 0, 256).value == shift_context(255, 9, 500, 0, 256).value == (252, 3, 1)
+    assert shift_context(255, 100, 16, 30, 256).value == (16, 239, 30)
+    assert shift_context(255, 100, 16, -1, 256).value is None
+    assert shift_prompt(300, -1, 0, 256).value == (0, 128, 128)
+
+
+def test_a_blank_that_only_one_side_has_is_no_common_text():
+    """Nothing of the other side ends there, so that nothing is counted for it."""
+    held, asked = words("a", " ", "x"), words("a", "y", "x")
+    assert common(held, asked, recorded_piece, strict=False) == common(asked, held, recorded_piece, strict=False)
+    assert common(held, asked, recorded_piece, strict=False) == (1, 1)
+    assert common(words(" ", "x"), words("\n", "y"), recorded_piece, strict=False) == (1, 1)
 
 
 def test_blanks_that_one_side_lacks_are_passed_over_or_not():
@@ -79,9 +99,15 @@ def test_blanks_that_one_side_lacks_are_passed_over_or_not():
 
 
 def test_reasoning_is_left_out():
-    assert without_reasoning([1, 99, 2, 3, 100, 4], (99, 100)) == [1, 4]
-    assert without_reasoning([1, 99, 2], (99, 100)) == [1]
-    assert without_reasoning([1, 99, 2], None) == [1, 99, 2]
+    def bare(tokens, marks=(99, 100), pieces=recorded_piece):
+        return without_reasoning(tokens, marks, pieces)
+
+    assert bare([1, 99, 2, 3, 100, 4]) == bare([1, 99, 2, 3, 100, 4], pieces=unique_piece) == [1, 4]
+    assert bare([1, 99, 2, 3, 100, 4], None) == [1, 99, 2, 3, 100, 4]
+    assert bare([1, 99, 2]) == [1, 99, 2]                                       # not ended
+    assert bare([1, 100, 2, 99, 3, 100]) == [1, 100, 2]                         # an end before the beginning
+    assert bare([99, 3, 100, 99, 4, 100, 5, 99, 6, 100]) == [99, 4, 100, 5]     # the second one touches the first
+    assert bare([1, *words(*"<think>"), 2, *words(*"</think>"), 3]) == [1, 3]   # spelled out
 
 
 def test_similarity_as_recorded():
@@ -126,6 +152,19 @@ def test_the_variance_rule_spares_both_ends(x, gone):
     assert make.evict_by_option([ckpt(pos) for pos in x], "fifo").value == 0
 
 
+def test_2491_spares_the_end_of_the_prompt():
+    """By gaps alone 194 would go. It counts for the gaps of its neighbours, of which 127 goes then."""
+    ckpts = [ckpt(pos) for pos in (63, 127, 194, 255)]
+
+    def gone(ckpts, how="variance"):
+        return make.evict_but_prompt_end(ckpts, how).value
+
+    marked = [c._replace(prompt_end=c.pos_max == 194) for c in ckpts]
+    assert (gone(ckpts), gone(marked), gone(marked, "fifo")) == (2, 1, 0)
+    assert [gone(marked[k:]) for k in range(4)] == [1, 0, 1, 0]            # another one goes, the oldest first
+    assert gone([c._replace(prompt_end=True) for c in ckpts]) == 2         # nothing else can
+
+
 def grown(how, last, limit=6, step=3072):
     """Positions of the checkpoints after a prompt that took one every ``step`` tokens, at most ``limit`` kept."""
     x = []
@@ -165,8 +204,52 @@ def test_a_companion_alone_that_refuses():
 
 
 def test_a_prompt_too_long_loses_whole_blocks_as_recorded():
-    assert shift_prompt(257, 16, 256).value == (16, 240, 120)
-    assert shift_prompt(566, 0, 512).value == (0, 512, 256)
+    assert shift_prompt(257, 16, 0, 256).value == (16, 120, 120)
+    assert shift_prompt(566, 0, 0, 512).value == (0, 256, 256)
+    assert shift_prompt(1000, 0, 0, 512).value == (0, 256, 512)
+    assert shift_prompt(511 + 40, 0, 20, 512).value == (0, 20, 40)
+    assert shift_prompt(300, 255, 0, 256).value is None                  # a block of none
+
+
+def test_what_a_shift_discards_is_looked_for_in_the_cache():
+    """As long as the cache begins with the prompt it is what was planned. Kept tokens that the cache lacks are
+    discarded besides; another tokenization moves both ends."""
+    def found(keep, total, n_keep, n_discard):
+        return shift_in_cache(Common(*keep), Common(*total), n_keep, n_discard).value
+
+    assert found((16, 16), (71, 71), 16, 55) == (16, 55)
+    assert found((10, 10), (10, 10), 16, 55) == (16, 61)
+    assert found((17, 16), (74, 71), 16, 55) == (17, 57)
+    assert found((30, 30), (30, 30), 50, 40) == (50, 60)         # the prompt has 30 tokens only
+
+
+def test_nothing_is_discarded_where_nothing_would_be_left_behind():
+    assert discarded(range(10), 2, 3) == [0, 1, 5, 6, 7, 8, 9]
+    assert discarded(range(5), 2, 3) == [0, 1, 2, 3, 4]
+    assert discarded(range(5), 2, 0) == [0, 1, 2, 3, 4]
+
+
+def test_a_shifted_slot_is_compared_shifted_if_the_prompt_is_too_long():
+    """The larger similarity counts: 2 * 43 / (383 + 299) against 2 * 299 / (383 + 299), the second as recorded."""
+    assert [compare_shifted(*facts).value for facts in ((256, 639, 512), (256, 511, 512), (0, 639, 512))] == [
+        True, False, False,
+    ]
+    slot = SlotFacts(0, False, 299, 639, 0, 5)
+    assert slot_select([slot], -1, 0.1).value == (0, "lru", 0.0)
+    chosen = slot_select([slot._replace(shifted=Shifted(383, 299, 299))], -1, 0.1).value
+    assert chosen == (0, "lcp", 0.8768328428268433)
+    better = slot_select([slot._replace(n_prompt=400, shifted=Shifted(383, 10, 10))], -1, 0.1).value
+    assert better.f_sim == float(similarity(400, 639, 299))
+
+
+def test_entries_are_compared_shifted_but_kept_by_what_is_there():
+    """Of an entry of 100 tokens 90 are found in the shifted prompt, 20 in the prompt as it is."""
+    slot = EntryFacts(50, 200, 5, 6)
+    entry = EntryFacts(100, 200, 20, 20, shifted=Shifted(150, 90, 90))
+    assert pick_kept([], slot, 0.1).because["f_keep"] == pytest.approx(6 / 50)      # counted in tokens of the prompt
+    assert pick_kept([entry], slot, 0.1).value == 0
+    assert pick_kept([entry], slot, 0.5).value is None
+    assert pick_kept([entry._replace(shifted=None)], slot, 0.1).because["f_sim"] == float(similarity(20, 200, 100))
 
 
 def test_neighbours_differ_and_every_difference_names_its_change():

@@ -6,7 +6,6 @@ import pytest
 
 from cachesim.engines.base import Draft, Request
 from cachesim.engines.ik_llama import PROFILES, live, start
-from cachesim.engines.ik_llama.inspect import held
 from cachesim.errors import BadInput
 from cachesim.events import Log
 from cachesim.judge.judge import Judge
@@ -120,17 +119,6 @@ def test_behind_a_restored_checkpoint_the_interval_is_counted_from_there():
     assert held() == [127, 144, 150]
     assert one.complete(Request((*range(1, 141), *range(5000, 5150)), 2)).cache_n == 128
     assert held() == [127, 255, 284, 290]
-
-
-def test_a_full_slot_gives_up_half_of_what_it_need_not_keep_and_the_rest_moves_up():
-    """245 of 255 tokens need not be kept, 122 go: 133, and 24 more are predicted. No position is left out."""
-    one = server("AAAA", ctx_size=256, context_shift=True)
-    prompt = tuple(range(1000, 1240))
-    answer = one.complete(Request(prompt, 40, n_keep=10))
-    assert (answer.tokens_cached, answer.truncated) == (157, True)
-    assert one.slots[0].tokens[: 10 + 108] == [*prompt[:10], *prompt[132:]]
-    assert held(one, 0).tolist() == list(range(157))
-
 
 
 @pytest.mark.parametrize(("n_ubatch", "cold"), [(16, True), (4, True), (3, True), (2, False), (1, False)])
