@@ -22,7 +22,7 @@ Play = Callable[[Body], Body]
 BEHIND = 64
 """Tokens that a request whose client hangs up asks for beyond those it waits for: else it would be answered before the
 server notices."""
-UNLESS = {"cache_prompt": True, "id_slot": -1, "n_keep": 0, "n_discard": 0, "n_cache_reuse": None, "n_cmpl": 1}
+UNLESS = {"cache_prompt": True, "id_slot": -1, "n_keep": None, "n_discard": 0, "n_cache_reuse": None, "n_cmpl": 1}
 """Fields that are sent unless they have this value."""
 
 

@@ -24,6 +24,14 @@ OLDER = tuple(f"llama_cpp_history/{p}" for p in (
 ))  # fmt: skip
 ODD = ("llama_cpp_odd",)     # every workload, with everything that its requests ask for, and every kind of event
 OTHERS = ("ik_llama", "llama_cpp_b11549")     # their models, kinds of events and wrong answers, not every workload
+NAMED = {
+    "ik_llama_odd": (
+        "llama-context_shift-7009", "llama-context_shift-50009", "gemma3l6-context_shift-7009",
+        "llama-inject_early-50005", "llama-no_cache_prompt-50011",
+    ),
+}
+"""Small recordings that an earlier state of ours did not reproduce: context shifts with and without a kept beginning,
+two in a row, prompts longer than the context."""
 MOST = 2                 # files of an older rule set
 LIMIT = (2 << 20) + (720 << 10)
 
@@ -103,6 +111,7 @@ def choose(traces: Path) -> list[Path]:
         whole |= shown_in(traces, folder)
     others = [path for folder in OTHERS for path in cover(bare(shown_in(traces, folder)))]
     others += [path for folder in ODD for path in cover(shown_in(traces, folder, asked))]
+    others += [traces / folder / f"{name}.json" for folder, names in NAMED.items() for name in names]
     return [*cover(whole), *others, *(path for folder in OLDER for path in few(shown_in(traces, folder), MOST))]
 
 

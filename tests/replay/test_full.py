@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.data.choose import FOLDERS, ODD, OTHERS, choose
+from tests.data.choose import FOLDERS, NAMED, ODD, OTHERS, choose
 from tests.replay.verdicts import DATA, decided_alike, decisions, judged_alike, verdicts
 
 TRACES = DATA.parents[2] / "shared" / "traces"
@@ -20,6 +20,7 @@ RECORDED = {
     "llama_cpp_history/base-24035": (389, 6593, 389),
     "ik_llama": (651, 9222, 651),
     "llama_cpp_odd": (678, 18971, 678),
+    "ik_llama_odd": (77, 1582, 77),
 }
 
 pytestmark = pytest.mark.skipif(
@@ -32,7 +33,7 @@ def files(folder: str) -> list[Path]:
     return sorted((TRACES / folder).glob("*.json"))
 
 
-@pytest.mark.parametrize("folder", [*FOLDERS, *OTHERS, *ODD])
+@pytest.mark.parametrize("folder", [*FOLDERS, *OTHERS, *ODD, *NAMED])
 def test_every_step_and_event_in_scope_agrees(folder):
     found = [decisions(path) for path in files(folder)]
     assert (sum(one.steps for one in found), sum(one.events for one in found)) == RECORDED[folder][:2]
@@ -41,7 +42,7 @@ def test_every_step_and_event_in_scope_agrees(folder):
     assert all(one.steps_undecided == one.steps and not one.steps_agree for one in found if one.trace.out)
 
 
-@pytest.mark.parametrize("folder", [*FOLDERS, *OTHERS, *ODD])
+@pytest.mark.parametrize("folder", [*FOLDERS, *OTHERS, *ODD, *NAMED])
 def test_broken_exactly_where_the_real_server_was(folder):
     found = [one for path in files(folder) if not (one := verdicts(path)).trace.out]
     assert [(one.trace.file.name, one.broken) for one in found if not judged_alike(one)] == []

@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.engines.registry import profiles
 from cachesim.live.trace import read_trace
-from tests.data.choose import FOLDERS, LIMIT, ODD, OLDER, OTHERS
+from tests.data.choose import FOLDERS, LIMIT, NAMED, ODD, OLDER, OTHERS
 from tests.replay.verdicts import DATA, decided_alike, decisions, judged_alike, verdicts
 
 FILES = sorted(path for path in DATA.rglob("*.json") if path.parent.name != "mlx_lm")      # see tests/peers
@@ -55,7 +55,7 @@ def test_the_selection_is_what_it_promises():
     traces = [read_trace(path, profiles()) for path in IN]
     head = [t for t in traces if t.file.parent == DATA / "llama_cpp"]
     assert len({t.model for t in head}) == 9
-    assert {str(path.relative_to(DATA).parent) for path in IN} == {*FOLDERS, *OLDER, *OTHERS, *ODD}
+    assert {str(path.relative_to(DATA).parent) for path in IN} == {*FOLDERS, *OLDER, *OTHERS, *ODD, *NAMED}
     assert sum(len(t.inexact) for t in traces) >= 50
     assert sum(path.stat().st_size for path in FILES) <= LIMIT
 
