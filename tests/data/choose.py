@@ -33,7 +33,7 @@ NAMED = {
 """Small recordings that an earlier state of ours did not reproduce: context shifts with and without a kept beginning,
 two in a row, prompts longer than the context."""
 MOST = 2                 # files of an older rule set
-LIMIT = (2 << 20) + (720 << 10)
+LIMIT = (2 << 20) + (800 << 10)
 
 Thing = tuple[str, ...]
 
