@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -159,3 +160,15 @@ def test_a_constants_docstring_stands_below_it():
     body = ast.parse(Path(runner.__file__).read_text(encoding="utf-8")).body
     told = {node.targets[0].id: ast.unparse(below) for node, below in pairwise(body) if isinstance(node, ast.Assign)}
     assert "server whose process has ended" in told["DEAD"] and "process" not in told["STUCK"]
+
+
+@pytest.mark.parametrize(("exact", "n_rs_seq", "places"), [
+    (False, 0, [9, 11, 13]),              # any cut is possible: each begins behind the token before it
+    (True, 2, [9, 11, 13]),               # two wrong tokens can be rolled back
+    (True, 1, [9, 12, 14]),               # they cannot: the replay adds a token of its own
+    (True, 0, [9, 12, 15]),
+])  # fmt: skip
+def test_a_rejected_draft_is_replayed_only_where_it_cannot_be_rolled_back(exact, n_rs_seq, places):
+    server = SimpleNamespace(settings=SimpleNamespace(exact=exact, sizes=SimpleNamespace(n_rs_seq=n_rs_seq)))
+    step = replace(from_line("S9").steps[0], drafts=((3, 1), (2, 1), (2, 2)))
+    assert [draft.at for draft in runner.placed(step, server).drafts] == places
