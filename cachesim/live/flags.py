@@ -21,6 +21,7 @@ INTEGERS: Mapping[str, tuple[str, ...]] = {
     "checkpoint_min_step": ("-cms", "--checkpoint-min-step", "--checkpoint-min-spacing"),
     "cache_reuse": ("--cache-reuse",),
     "spec_draft_n_max": ("--spec-draft-n-max",),
+    "kv_unified_per_slot": ("--kv-unified-per-slot",),
 }
 SHARES: Mapping[str, tuple[str, ...]] = {"slot_prompt_similarity": ("-sps", "--slot-prompt-similarity")}
 ON: Mapping[str, tuple[str, ...]] = {
@@ -49,7 +50,8 @@ SILENT_ONE = (
     "--spec-ngram-simple-size-n", "--spec-ngram-simple-size-m", "--spec-draft-n-min", "--spec-draft-p-min",
     "-t", "-tb", "-fa", "-ctk", "-ctv", "-fit", "-lv", "--slot-save-path", "-ngl", "--seed",
 )
-SILENT = ("--no-warmup", "-cb", "--cont-batching", "--cache-prompt")
+POOLING = ("--embeddings", "--pooling")
+SILENT = (POOLING[0], "--no-warmup", "-cb", "--cont-batching", "--cache-prompt")
 
 
 def _words(table: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
@@ -103,6 +105,8 @@ def _one(out: Flags, word: str, todo: list[str]) -> None:
         out.request["cache_prompt"] = False
     elif word == "--spec-type":
         out.options["spec_type"] = _value(word, todo)
+    elif word == "--pooling":
+        out.options["pooling"] = _value(word, todo)
     elif word in MODEL_DRAFT:
         out.options["model_draft"] = _value(word, todo).rpartition("/")[2].removeprefix("tiny-").removesuffix(".gguf")
     elif word in SILENT_ONE:
@@ -132,6 +136,8 @@ def write_flags(options: Mapping[str, Any], engine: str = "llama_cpp") -> list[s
         for name, words in table.items():
             if options.get(name) is value and (name != "kv_unified" or options.get("parallel", 1) != -1):
                 out.append(words[0])
+    if options.get("pooling", "mean") != "mean":
+        out += [*POOLING, str(options["pooling"])]
     return out + _drafting(options)
 
 

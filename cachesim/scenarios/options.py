@@ -16,6 +16,7 @@ from cachesim.scenarios.schema import (
     MODELS_OF,
     OPEN,
     OPTIONS_OF,
+    POOLINGS,
     SPEC_TYPES_OF,
     Option,
 )
@@ -71,6 +72,8 @@ def _text(name: str, value: object, engine: str) -> str:
         raise BadInput(f"unknown spec_type {value!r}", hint=nearest(value, spec_types) or ", ".join(spec_types))
     if name in ("model_draft", "draft_model") and value:
         check_model(value, engine)
+    if name == "pooling" and value not in POOLINGS:
+        raise BadInput(f"unknown pooling {value!r}", hint=nearest(value, POOLINGS) or ", ".join(POOLINGS))
     if name == "template" and value not in TEMPLATES:
         raise BadInput(f"unknown template {value!r}", hint=nearest(value, TEMPLATES) or ", ".join(TEMPLATES))
     return value

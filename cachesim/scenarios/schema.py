@@ -53,6 +53,8 @@ OPTIONS: Mapping[str, Option] = {
     "spec_type": "none",
     "spec_draft_n_max": 3,
     "model_draft": "",
+    "kv_unified_per_slot": 0,
+    "pooling": "mean",
 }
 
 IK_OPTIONS: Mapping[str, Option] = {
@@ -102,7 +104,8 @@ IK_SPEC_TYPES = ("none", "ngram-simple", "mtp")
 SPEC_TYPES_OF: Mapping[str, tuple[str, ...]] = {"llama_cpp": SPEC_TYPES, "ik_llama": IK_SPEC_TYPES}
 EMPTY_PROMPT = ("ik_llama",)               # engines whose server answers a prompt without tokens
 ROLES = ("system", "user", "assistant", "tool")
-TASKS = ("completion", "infill", "embedding")
+TASKS = ("completion", "infill", "embedding", "rerank")
+POOLINGS = ("mean", "last", "rank")
 ACTIONS = ("save", "restore", "erase", "restart")
 
 LOWEST: Mapping[str, int] = {"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": 1, "decode_concurrency": 1,
@@ -110,8 +113,11 @@ LOWEST: Mapping[str, int] = {"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "
                                  "snapshot_interval": 1, "num_draft_tokens": 1}
 """Smallest value of an option; 0 where nothing is said."""
 
-OPEN: Mapping[str, int] = {"parallel": -1, "cache_ram": -1, "checkpoint_min_step": -1}
-"""The value by which an option is left open: four slots, unified; no byte limit; the default of the version."""
+OPEN: Mapping[str, int] = {
+    "ctx_size": 0, "parallel": -1, "cache_ram": -1, "checkpoint_min_step": -1, "kv_unified_per_slot": 0,
+}
+"""The value by which an option is left open: a context that follows from other flags; four slots, unified; no byte
+limit; the default of the version; no cap."""
 
 
 @dataclass(frozen=True, slots=True)

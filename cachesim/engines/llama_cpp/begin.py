@@ -13,7 +13,7 @@ from cachesim.engines.llama_cpp.rules.checkpoint_use import Need
 from cachesim.engines.llama_cpp.rules.facts import Ask, Resume
 from cachesim.engines.llama_cpp.shift import reuse
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
-from cachesim.errors import Aborted, BadInput
+from cachesim.errors import Aborted
 from cachesim.tokens import common_prefix
 
 
@@ -29,13 +29,14 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
         )
         srv.fail(slot, 400, text)
         return False
-    whole = srv.rules.task_whole(request.kind, len(prompt), srv.settings.n_ubatch)
+    whole = srv.rules.task_whole(request.kind, len(prompt), srv.settings.n_ubatch, srv.settings.pooling)
     if whole.value:
         return _begin_whole(srv, slot, task, srv.decide(whole, slot) == "whole")
     lcp = common_prefix(slot.tokens, list(prompt))
-    asked = srv.rules.n_past(lcp, request.cache_prompt)
+    reuses = srv.rules.task_reuse(request.kind)
+    asked = srv.rules.n_past(lcp, request.cache_prompt and (reuses.value or srv.decide(reuses, slot)))
     n_past: int = reuse(srv, slot, task, srv.decide(asked, slot))
-    task.answer.deciding, task.answer.restored = asked.rule, slot.loaded
+    task.answer.deciding, task.answer.restored = (asked if reuses.value else reuses).rule, slot.loaded
     slot.reused = n_past
     resume = _use_checkpoint(srv, slot, task, _ask(srv, slot, n_past, len(prompt)))
     one = srv.rules.need_one(resume.n_past, len(prompt))
@@ -83,6 +84,18 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
     return resume
 
 
+def _nothing(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
+    """No checkpoint serves."""
+    reset = srv.rules.ckpt_reset(ask)
+    srv.emit(ev.FullReprocess(slot.id, task.id))
+    task.answer.deciding, task.answer.restored = reset.rule, False
+    nothing: Resume = srv.decide(reset, slot)
+    if nothing.forget:
+        slot.checkpoints.clear()
+        srv.changed(slot, "erased", reset.rule)
+    return nothing
+
+
 def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
     srv.emit(ev.CkptSearch(slot.id, task.id, ask.n_past, ask.held, slot.id, ask.pos_min, ask.n_swa))
     pick = srv.rules.ckpt_pick(slot.facts, ask, thold)
@@ -91,21 +104,19 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
     for c in reversed(examined):
         srv.emit(ev.CkptCheck(slot.id, task.id, c.pos_min, c.pos_max, thold))
     if found is None:
-        reset = srv.rules.ckpt_reset(ask)
-        srv.emit(ev.FullReprocess(slot.id, task.id))
-        task.answer.deciding, task.answer.restored = reset.rule, False
-        nothing: Resume = srv.decide(reset, slot)
-        if nothing.forget:
-            slot.checkpoints.clear()
-            srv.changed(slot, "erased", reset.rule)
-        return nothing
+        return _nothing(srv, slot, task, ask)
     ckpt = slot.checkpoints[found]
     try:
         srv.memory.state_read(slot.id, ckpt.blob)
         if srv.dft is not None and ckpt.draft is not None:
             srv.dft.memory.state_read(slot.id, ckpt.draft)
-    except StateReadError as error:     # other slots have taken the cells: a reset until b9109, and then an abort
-        raise BadInput("a checkpoint for which there is no room is not modelled", hint=str(error)) from error
+    except StateReadError as error:
+        srv.emit(ev.Error(str(error)))
+        srv.emit(ev.Error("state_seq_set_data: error loading state: failed to restore kv cache"))
+        last_words: str = srv.decide(srv.rules.ckpt_unread(ckpt.facts.id_task), slot)
+        if last_words:
+            raise Aborted(last_words) from error
+        return _nothing(srv, slot, task, ask)
     srv.changed(slot, "overwritten", pick.rule)
     again: Resume = srv.decide(srv.rules.ckpt_restore(ckpt.facts, ask), slot)
     c = ckpt.facts

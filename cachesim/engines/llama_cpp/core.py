@@ -44,7 +44,8 @@ class Core(Driver):
             keep=lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value,
             refuses=self._refuses,
             emit=log.emit,
-            habits=Habits(rules.kv_read().value, rules.kv_undo().value),
+            habits=Habits(rules.kv_read().value, rules.kv_undo().value, rules.kv_fail().value),
+            goes_back=self._goes_back,
         )
         self.context = self._context(self.memory, model)
         self.carried: dict[int, Carried] = {}        # per sequence, what the trunk said last: in no saved state
@@ -52,8 +53,9 @@ class Core(Driver):
         self.both = CommonMemory(self.memory, self.dft.memory if self.dft else None)
         sizes = self.settings.sizes
         for asked in (
-            rules.n_swa(kind.n_swa, sizes.swa_full), rules.kv_read(), rules.kv_undo(),
-            rules.slot_ctx(sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq),
+            rules.n_swa(kind.n_swa, sizes.swa_full), rules.kv_read(), rules.kv_undo(), rules.kv_fail(),
+            rules.ctx_pool(opts.ctx_size, sizes.n_seq, opts.kv_unified_per_slot),
+            rules.slot_ctx(sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq, opts.kv_unified_per_slot),
         ):
             self.decide(asked, None)
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
@@ -83,7 +85,9 @@ class Core(Driver):
         if trunk is not None:
             model = mtp_head(trunk) if self.settings.mtp else make_model(kind.spec, trunk.exact, trunk.seed + 2)
         sizes = self.settings.sizes._replace(n_rs_seq=0)
-        memory = Memory(kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit)
+        memory = Memory(
+            kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit, goes_back=self._goes_back
+        )
         return self._context(memory, model)
 
     def _context(self, memory: Memory, model: Model | None) -> Context:
@@ -94,6 +98,11 @@ class Core(Driver):
         """RS-RM. Written down where it says no."""
         refused = self.rules.rs_rm(pos, p0, p1)
         return bool(refused.value and self.decide(refused, None))
+
+    def _goes_back(self, back: int, n_rs_seq: int, pending: int, sharers: int) -> bool:
+        """RS-BACK. Written down where planes reach so far."""
+        goes = self.rules.rs_back(back, n_rs_seq, pending, sharers)
+        return bool(self.decide(goes, None) if 1 <= back <= n_rs_seq else goes.value)
 
     def drop(self, slot: Slot, which: Decision, told: Rule) -> list[Ckpt]:
         """Checkpoints leave a slot; returns, for each, the one that the log names."""

@@ -16,6 +16,7 @@ from cachesim.engines.shared.flags import check_flags
 from cachesim.errors import BadInput, nearest
 
 MIB = 1 << 20
+POOLINGS = ("mean", "last", "rank")
 SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
 
 
@@ -24,7 +25,9 @@ class Options:
     """Flags by their long names. ``parallel`` -1 = as many slots as the version starts without the flag (four with a
     unified cache since b6925, whatever ``kv_unified`` says); ``cache_ram`` in MiB, -1 = no
     byte limit, 0 = no prompt cache; ``kv_unified`` None = as ``parallel`` says, ``checkpoint_min_step``
-    -1 = the default of the version."""
+    -1 = the default of the version. ``kv_unified_per_slot`` caps the context of a slot (0 = no cap; with ``ctx_size``
+    0 the context is as large as all slots together), in versions that have the flag; ``pooling`` is how an embedding is
+    made: "last" and "rank" read the last token."""
 
     ctx_size: int = 4096
     batch_size: int = 2048
@@ -42,6 +45,8 @@ class Options:
     spec_type: str = "none"
     spec_draft_n_max: int = 3
     model_draft: str = ""
+    kv_unified_per_slot: int = 0
+    pooling: str = "mean"
 
 
 def options(flags: Mapping[str, Any]) -> Options:
@@ -76,22 +81,35 @@ class Settings:
     drafts: bool
     mtp: bool
     draft: ModelKind | None
+    pooling: str
 
 
 def _check(opts: Options) -> None:
     """Raise BadInput for flags that the server would not start with."""
-    for name, least in (("ctx_size", 1), ("batch_size", 1), ("ubatch_size", 1), ("checkpoint_min_step", -1)):
+    for name, least in (("ctx_size", 0), ("batch_size", 1), ("ubatch_size", 1), ("checkpoint_min_step", -1)):
         if getattr(opts, name) < least:
             raise BadInput(f"server flag '{name}' must be at least {least}, not {getattr(opts, name)}")
     if opts.parallel == 0 or not -1 <= opts.parallel <= 64:
         raise BadInput(f"server flag 'parallel' must be -1 or 1 to 64, not {opts.parallel}")
     if opts.spec_type not in SPEC_TYPES:
         raise BadInput(f"unknown spec_type '{opts.spec_type}'", hint=nearest(opts.spec_type, SPEC_TYPES))
+    if opts.pooling not in POOLINGS:
+        raise BadInput(f"unknown pooling '{opts.pooling}'", hint=nearest(opts.pooling, POOLINGS) or ", ".join(POOLINGS))
 
 
 def _can_roll_back(kind: ModelKind) -> bool:
     """Architectures with rollback planes: of the recorded ones the gated delta net and the short convolution."""
     return bool(kind.recr) and all(kind.spec.layers[i].kind in "GC" for i in kind.recr)
+
+
+def _contexts(opts: Options, rules: Rules, n_slots: int, unified: bool) -> tuple[int, int]:
+    """Tokens of the whole context and of one sequence's."""
+    pool = rules.ctx_pool(opts.ctx_size, n_slots, opts.kv_unified_per_slot).value
+    if pool < 1:
+        raise BadInput("server flag 'ctx_size' is 0, a model's own context: give a number of tokens")
+    n_ctx = pad(pool, rules.ctx_pad)
+    n_ctx_seq = n_ctx if unified or n_slots == 1 else pad(n_ctx // n_slots, rules.ctx_pad)
+    return n_ctx_seq if unified else n_ctx_seq * n_slots, n_ctx_seq
 
 
 def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
@@ -101,9 +119,7 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     auto = opts.parallel == -1
     n_slots = rules.auto_slots if auto else opts.parallel
     unified = bool(opts.kv_unified) or (auto and n_slots > 1)
-    n_ctx = pad(opts.ctx_size, rules.ctx_pad)
-    n_ctx_seq = n_ctx if unified or n_slots == 1 else pad(n_ctx // n_slots, rules.ctx_pad)
-    n_ctx = n_ctx_seq if unified else n_ctx_seq * n_slots
+    n_ctx, n_ctx_seq = _contexts(opts, rules, n_slots, unified)
     n_batch = max(min(opts.batch_size, n_ctx), rules.least_batch)
     n_ubatch = min(n_batch, opts.ubatch_size)
     swa_full = opts.swa_full and kind.n_swa > 0
@@ -114,7 +130,7 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
         n_slots=n_slots,
         unified=unified,
         n_ctx=n_ctx,
-        n_ctx_slot=rules.slot_ctx(n_ctx_seq, n_ctx, n_slots).value,
+        n_ctx_slot=rules.slot_ctx(n_ctx_seq, n_ctx, n_slots, opts.kv_unified_per_slot).value,
         n_batch=n_batch,
         n_ubatch=n_ubatch,
         n_swa=rules.n_swa(kind.n_swa, swa_full).value,
@@ -133,4 +149,5 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
         drafts=opts.spec_type != "none",
         mtp=opts.spec_type == "draft-mtp",
         draft=draft_kind(kind, opts.spec_type, opts.model_draft),
+        pooling=opts.pooling,
     )

@@ -113,7 +113,9 @@ class Server(Core):
             return
         if slot.state is not State.PROMPT and not begin_prompt(self, slot, task):
             return
-        whole = self.rules.task_whole(task.request.kind, len(task.request.prompt), self.settings.n_ubatch).value
+        whole = self.rules.task_whole(
+            task.request.kind, len(task.request.prompt), self.settings.n_ubatch, self.settings.pooling
+        ).value
         if not whole or len(batch) + len(task.request.prompt) <= self.settings.n_batch:
             add_prompt(self, slot, task, batch)
 

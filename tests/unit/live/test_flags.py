@@ -15,13 +15,15 @@ LEFT_OPEN = {"checkpoint_min_step": -1, "parallel": -1, "cache_reuse": 0}
     {}, {"parallel": 3, "kv_unified": True, "ctx_size": 512}, {"parallel": 2, "kv_unified": False},
     {"checkpoint_min_step": 0, "ctx_checkpoints": 0}, {"cache_ram": -1}, {"cache_ram": 0, "cache_idle_slots": False},
     {"slot_prompt_similarity": 0.5}, {"swa_full": True}, {"cache_reuse": 16}, {"context_shift": True},
+    {"kv_unified_per_slot": 300, "ctx_size": 512}, {"pooling": "last"},
 ])  # fmt: skip
 def test_llama_server(given):
     server = filled(given)
     read = read_flags(write_flags(server)).options
     assert {**server, **read} == server
     unsaid = {name: server[name] for name in server if name not in read}
-    plain = {"swa_full": False, "spec_type": "none", "spec_draft_n_max": 3, "model_draft": "", **LEFT_OPEN}
+    plain = {"swa_full": False, "spec_type": "none", "spec_draft_n_max": 3, "model_draft": "", "pooling": "mean",
+             "kv_unified_per_slot": 0, **LEFT_OPEN}
     assert unsaid == {name: plain[name] for name in unsaid}
 
 

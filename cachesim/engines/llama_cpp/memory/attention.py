@@ -29,10 +29,12 @@ Emit = Callable[[Event], None]
 class Habits(NamedTuple):
     """What builds do differently with cells. ``together``: a saved state is read into neighbouring cells, and the
     search for free cells goes on at the first of them. ``purge_stays``: when a batch that was tried out is taken back,
-    the cells purged beside those it used stay purged."""
+    the cells purged beside those it used stay purged. ``fail_undoes``: a hybrid state whose recurrent part cannot be
+    read is given up whole."""
 
     together: bool = False
     purge_stays: bool = False
+    fail_undoes: bool = False
 
 
 def masked_swa(n_swa: int, p0: np.ndarray, p1: int) -> np.ndarray:

@@ -24,19 +24,22 @@ from cachesim.tokens import POS_INF
 Refuses = Callable[[int, int, int], bool]
 """(pos of the cell, p0, p1) -> may this cut not be made?"""
 
+GoesBack = Callable[[int, int, int, int], bool]
+"""(tokens to go back, planes, a rollback that is pending, sequences in the cell) -> may the state go back?"""
+
 Row = dict[int, LayerState | None]
 """State of every recurrent layer; None or a missing layer = zeroed."""
 
 
 class RecurrentCache:
-    """States of ``n_seq`` sequences in as many cells, with ``n_rs_seq`` rollback planes. ``refuses`` is the profile's
-    rule RS-RM."""
+    """States of ``n_seq`` sequences in as many cells, with ``n_rs_seq`` rollback planes. ``refuses`` and ``goes_back``
+    are the profile's rules RS-RM and RS-BACK."""
 
     def __init__(
         self, n_seq: int, layers: Sequence[int], shape: RecurrentShape, refuses: Refuses, emit: Emit,
-        n_rs_seq: int = 0,
+        n_rs_seq: int = 0, goes_back: GoesBack = lambda back, planes, pending, sharers: 1 <= back <= planes,
     ) -> None:
-        self.size, self.n_rs_seq = max(1, n_seq), n_rs_seq
+        self.size, self.n_rs_seq, self.goes_back = max(1, n_seq), n_rs_seq, goes_back
         self.layers, self.shape, self.refuses, self.emit = tuple(layers), shape, refuses, emit
         self.clear()
 
@@ -83,9 +86,9 @@ class RecurrentCache:
         return True
 
     def _roll_back(self, seq: int, cell: Cell, p0: int) -> bool:
-        """Go back a few tokens, as far as there are planes. Not added up: a second one counts from the new position."""
+        """Go back a few tokens, as far as the rule allows. Not added up: a second one counts from the new position."""
         back = cell.pos - (p0 - 1)
-        if not 1 <= back <= self.n_rs_seq:
+        if not self.goes_back(back, self.n_rs_seq, self.rs_idx[seq], len(cell.seqs)):
             return False
         self.rs_idx[seq], cell.pos = back, p0 - 1
         return True

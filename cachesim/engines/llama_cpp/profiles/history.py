@@ -12,6 +12,7 @@ from typing import Mapping
 from cachesim.engines.llama_cpp.profiles.base import BASE_24035
 from cachesim.engines.llama_cpp.profiles.table import Rules
 from cachesim.engines.llama_cpp.rules import checkpoint_make as make
+from cachesim.engines.llama_cpp.rules import checkpoint_use as use
 from cachesim.engines.llama_cpp.rules import choice, memory, old_choice, prompt, start
 from cachesim.engines.llama_cpp.rules import old_checkpoint_make as old_make
 from cachesim.engines.llama_cpp.rules import old_checkpoint_use as old_use
@@ -45,6 +46,7 @@ SPRING_2026 = replace(
     source="ggml-org/llama.cpp ffdd983fb (2026-04-24)",
     ckpt_need=old_use.need_th2,              # until #23280
     trim=prompt.clear_if_refused,            # until #22673
+    ckpt_unread=use.unread_resets,           # until b9109
     rs_rm=memory.rs_rm_2,                    # until #22673
     host_header=0,                           # between b8916 and b9473; history section 7, 1
     unlogged=without(MINUS_ONE, pc_save="mib_draft"),

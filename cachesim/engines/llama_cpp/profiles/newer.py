@@ -11,13 +11,17 @@ from dataclasses import replace
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
 from cachesim.engines.llama_cpp.profiles.head import HEAD
 from cachesim.engines.llama_cpp.rules import checkpoint_make as make
-from cachesim.engines.llama_cpp.rules import prompt, slot_file
+from cachesim.engines.llama_cpp.rules import checkpoint_use as use
+from cachesim.engines.llama_cpp.rules import memory, prompt, slot_file, start
 
 B10809 = replace(
     HEAD,
     name="llama_cpp@b10809",
     build="b10809",
     source="ggml-org/llama.cpp b10809 (2026-09-06), tree in xllamacpp 2026.9.10809",
+    ctx_pool=start.ctx_pool_per_slot,
+    slot_ctx=start.slot_ctx_capped,
+    rs_back=memory.back_once,
     state_form=3,
     ext_bytes=12,
 )
@@ -36,6 +40,9 @@ B11312 = replace(
     name="llama_cpp@b11312",
     build="b11312",
     source="ggml-org/llama.cpp 0c1e57098 (2026-10-01), tree in llama-cpp-python 0.3.36; read, not run",
+    task_whole=prompt.whole_unless_last,
+    task_reuse=prompt.stateless_start_anew,
+    kv_fail=memory.fail_undoes,
     bad_batch_lines=(BAD_BATCH_LINE,),
     ended={"data_header": "#28498", "state_form": "#28498"},
 )
@@ -46,6 +53,8 @@ B11549 = replace(
     build="b11549",
     source="ggml-org/llama.cpp b11549 (2026-10-10), tree in xllamacpp 2026.10.11549",
     marks=prompt.marks_of_chats,
+    ckpt_unread=use.unread_of_file_resets,
+    rs_back=memory.back_alone,
     file_ckpts=slot_file.newest_checkpoints,
     state_form=4,
     data_header=16,

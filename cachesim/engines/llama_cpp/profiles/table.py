@@ -29,11 +29,13 @@ class Rules:
     build: str
     source: str
     n_swa: Rule
+    ctx_pool: Rule
     slot_ctx: Rule
     slot_select: Rule
     slot_id: Rule
     task_caches: Rule
     task_whole: Rule
+    task_reuse: Rule
     marks: Rule
     pc_ask: Rule
     pc_alloc: Rule
@@ -48,6 +50,7 @@ class Rules:
     ckpt_need: Rule
     ckpt_pick: Rule
     ckpt_restore: Rule
+    ckpt_unread: Rule
     ckpt_reset: Rule
     ckpt_erase: Rule
     erase_told: Rule
@@ -72,9 +75,11 @@ class Rules:
     spec_ckpt: Rule
     spec_replay: Rule
     rs_rm: Rule
+    rs_back: Rule
     kv_state: Rule
     kv_read: Rule
     kv_undo: Rule
+    kv_fail: Rule
     file_ckpts: Rule
     min_step: int = 8192
     host_header: int = HOST_HEADER

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.base import Decision, rule
-from cachesim.engines.llama_cpp.rules.facts import Ask, Ckpt, Resume
+from cachesim.engines.llama_cpp.rules.facts import FROM_FILE, Ask, Ckpt, Resume
 
 
 class Need(NamedTuple):
@@ -113,6 +113,33 @@ def resume_count(ckpt: Ckpt, ask: Ask) -> Decision:
     if not ask.exact:
         return resume_re4(ckpt, ask)._replace(rule="LC-CKPT-RESTORE.COUNT")
     return Decision("LC-CKPT-RESTORE.COUNT", Resume(ckpt.n_tokens, ckpt.n_tokens), {"n_tokens": ckpt.n_tokens})
+
+
+@rule("LC-CKPT-UNREAD.ABORT")
+def unread_aborts(id_task: int) -> Decision:
+    """A checkpoint that cannot be put back, because others have taken its cells, ends the process. Value: its last
+    words, "" = everything is evaluated again instead. Inferred: no recording shows it.
+    Source: llama.cpp common/common.cpp common_prompt_checkpoint::load_tgt (3f545be), since b9109."""
+    return Decision("LC-CKPT-UNREAD.ABORT", "checkpoint size mismatch", {"id_task": id_task})
+
+
+# [Gone in llama_cpp@minus-one]
+@rule("LC-CKPT-UNREAD.RESET")
+def unread_resets(id_task: int) -> Decision:
+    """Everything is evaluated again. Inferred: no recording shows it.
+    Source: llama.cpp tools/server/server-context.cpp update_slots (ffdd983fb), before b9109."""
+    return Decision("LC-CKPT-UNREAD.RESET", "", {"id_task": id_task})
+
+
+# [New in llama_cpp@b11549]
+@rule("LC-CKPT-UNREAD.FILE")
+def unread_of_file_resets(id_task: int) -> Decision:
+    """A checkpoint of a slot file leads to everything being evaluated again, one of a task ends the process.
+    Inferred: no recording shows it.
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "restored from a slot file" (b11549);
+    ggml-org/llama.cpp#26004."""
+    words = "" if id_task == FROM_FILE else "failed to restore context checkpoint"
+    return Decision("LC-CKPT-UNREAD.FILE", words, {"id_task": id_task})
 
 
 @rule("LC-CKPT-RESET")

@@ -44,6 +44,34 @@ def rs_rm_0(pos: int, p0: int, p1: int) -> Decision:
     return Decision("LC-RS-RM.RM0", 0 < p0 <= pos or 0 < p1 <= pos, {"pos": pos, "p0": p0, "p1": p1})
 
 
+@rule("LC-RS-BACK.ANY")
+def back_any(back: int, n_rs_seq: int, pending: int, sharers: int) -> Decision:
+    """A refused cut may take off up to ``n_rs_seq`` tokens by going back to an earlier plane. A rollback that is still
+    pending is not looked at: the second one counts from the new position and reads a wrong plane. Value: may it?
+    Source: llama.cpp src/llama-memory-recurrent.cpp seq_rm (3f545be), since #22673 (b9180)."""
+    because = {"back": back, "n_rs_seq": n_rs_seq, "pending": pending}
+    return Decision("LC-RS-BACK.ANY", 1 <= back <= n_rs_seq, because)
+
+
+# [New in llama_cpp@b10809]
+@rule("LC-RS-BACK.ONCE")
+def back_once(back: int, n_rs_seq: int, pending: int, sharers: int) -> Decision:
+    """As ANY, but only where no rollback is pending. No way of the server stacks two: from the text only.
+    Source: llama.cpp src/llama-memory-recurrent.cpp seq_rm (b10809)."""
+    because = {"back": back, "n_rs_seq": n_rs_seq, "pending": pending}
+    return Decision("LC-RS-BACK.ONCE", not pending and 1 <= back <= n_rs_seq, because)
+
+
+# [New in llama_cpp@b11549]
+@rule("LC-RS-BACK.ALONE")
+def back_alone(back: int, n_rs_seq: int, pending: int, sharers: int) -> Decision:
+    """As ONCE, and not in a cell that several sequences share. (A memory without recurrent layers, as some draft
+    contexts have, keeps no planes and lets its position go back freely; no model here has one.)
+    Source: llama.cpp src/llama-memory-recurrent.cpp seq_rm (b11549)."""
+    because = {"back": back, "n_rs_seq": n_rs_seq, "pending": pending, "sharers": sharers}
+    return Decision("LC-RS-BACK.ALONE", sharers == 1 and not pending and 1 <= back <= n_rs_seq, because)
+
+
 @rule("LC-KV-STATE.WINDOW")
 def keep_window(pos: np.ndarray, pos_max: int, n_swa: int) -> Decision:
     """A saved window cache contains only what a query at pos_max still sees. Value: mask over the cells.
@@ -73,6 +101,22 @@ def read_together() -> Decision:
     that was full loses what lay there first.
     Source: llama.cpp src/llama-kv-cache.cpp state_read_meta (f6dcda390), before #17982 (b7413)."""
     return Decision("LC-KV-READ.TOGETHER", True, {})
+
+
+@rule("LC-KV-FAIL.KEEP")
+def fail_keeps() -> Decision:
+    """A state whose later part cannot be read leaves the parts before it in place. Value: are they undone?
+    Source: llama.cpp src/llama-memory-hybrid.cpp state_read (3f545be), before b11312."""
+    return Decision("LC-KV-FAIL.KEEP", False, {})
+
+
+# [New in llama_cpp@b11312]
+@rule("LC-KV-FAIL.UNDO")
+def fail_undoes() -> Decision:
+    """A hybrid whose recurrent part cannot be read gives up the attention part too; one with a window does not. The
+    server empties the slot right after, so that nobody sees the difference: from the text only.
+    Source: llama.cpp src/llama-memory-hybrid.cpp state_read, src/llama-kv-cache.cpp state_clear (b11312)."""
+    return Decision("LC-KV-FAIL.UNDO", True, {})
 
 
 @rule("LC-KV-UNDO.ALL")

@@ -27,13 +27,45 @@ def completions_only(kind: str) -> Decision:
     return Decision("LC-TASK.COMPLETION", kind == "completion", {"kind": kind})
 
 
+POOLED = ("embedding", "rerank")
+"""Tasks that generate nothing: they end with their prompt."""
+
+
+def _whole(rule_id: str, kind: str, n_tokens: int, n_ubatch: int, splits: bool) -> Decision:
+    value = "" if kind not in POOLED or splits else "whole" if n_tokens <= n_ubatch else "too large"
+    return Decision(rule_id, value, {"kind": kind, "n_tokens": n_tokens, "n_ubatch": n_ubatch})
+
+
 @rule("LC-TASK.WHOLE")
-def whole_prompt(kind: str, n_tokens: int, n_ubatch: int) -> Decision:
-    """An embedding (pooled over all tokens) is evaluated in one ubatch and from nothing. Value: "" = not such a task,
-    "whole", or "too large". From the text only.
+def whole_prompt(kind: str, n_tokens: int, n_ubatch: int, pooling: str) -> Decision:
+    """An embedding or a reranking is evaluated in one ubatch and from nothing, unless it is read from the last token
+    (pooling "last"). Value: "" = it can be split, "whole", or "too large". From the text only.
     Source: llama.cpp tools/server/server-context.cpp can_split, pre_decode "can_split {" (3f545be); spec 3.9."""
-    value = "" if kind != "embedding" else "whole" if n_tokens <= n_ubatch else "too large"
-    return Decision("LC-TASK.WHOLE", value, {"kind": kind, "n_tokens": n_tokens, "n_ubatch": n_ubatch})
+    return _whole("LC-TASK.WHOLE", kind, n_tokens, n_ubatch, pooling == "last")
+
+
+# [New in llama_cpp@b11312]
+@rule("LC-TASK.WHOLE-MEAN")
+def whole_unless_last(kind: str, n_tokens: int, n_ubatch: int, pooling: str) -> Decision:
+    """As WHOLE, but a causal reranker (pooling "rank") reads its last token too, and can be split. From the text only.
+    Source: llama.cpp tools/server/server-context.cpp can_split (b11312); ggml-org/llama.cpp#28876."""
+    return _whole("LC-TASK.WHOLE-MEAN", kind, n_tokens, n_ubatch, pooling in ("last", "rank"))
+
+
+@rule("LC-TASK-REUSE.ALL")
+def all_reuse(kind: str) -> Decision:
+    """Every task that can be split goes on where its slot's tokens agree with its prompt. Value: does this one?
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "get_common_prefix" (3f545be), before b11312."""
+    return Decision("LC-TASK-REUSE.ALL", True, {"kind": kind})
+
+
+# [New in llama_cpp@b11312]
+@rule("LC-TASK-REUSE.STATEFUL")
+def stateless_start_anew(kind: str) -> Decision:
+    """Embeddings and rerankings begin with nothing, whatever the slot holds and ``cache_prompt`` says; they overwrite
+    it all the same. From the text only.
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "is_stateless_task" (b11312)."""
+    return Decision("LC-TASK-REUSE.STATEFUL", kind not in POOLED, {"kind": kind})
 
 
 @rule("LC-MARKS.REQUEST")

@@ -7,6 +7,7 @@ from zlib import crc32
 
 from cachesim.engines.base import Request
 from cachesim.engines.llama_cpp.memory.kinds import model_kind
+from cachesim.engines.llama_cpp.memory.state import StateForm
 from cachesim.engines.llama_cpp.options import options
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.llama_cpp.server import Server
@@ -33,6 +34,7 @@ class Talk:
         shape = model_kind(MODELS.get(kind, kind))
         model = None if mode == "none" else make_model(shape.spec, exact=mode == "exact")
         table = replace(PROFILES[self.profile], **(rules or {}))
+        shape = replace(shape, form=StateForm(table.ext_bytes, table.data_header))
         self.server = Server(table, shape, options({**SMALL, **flags}), model, self.log)
         self.judge = Judge(self.server.context.model)
         self.requests = {}

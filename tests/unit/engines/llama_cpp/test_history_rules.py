@@ -235,7 +235,7 @@ def test_the_window_that_thresholds_count_with():
 def test_small_decisions():
     assert (prompt.abort_if_refused(5).value, prompt.clear_if_refused(5).value) == (False, True)
     assert (pc.ask_always(0).value, pc.ask_if_held(0).value, pc.ask_if_held(1).value) == (True, False, True)
-    assert (start.slot_ctx_share(1024, 1024, 2).value, start.slot_ctx_whole(1024, 1024, 2).value) == (512, 1024)
+    assert (start.slot_ctx_share(1024, 1024, 2, 0).value, start.slot_ctx_whole(1024, 1024, 2, 0).value) == (512, 1024)
     assert not any(old_choice.idle_save_none(True, 9).value)
     assert not old_make.ckpt_on_with_window(3, True, 0).value and old_make.ckpt_on_by_architecture(3, True, 0).value
 

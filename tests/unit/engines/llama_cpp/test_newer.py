@@ -1,0 +1,230 @@
+"""What the builds after head do differently, rule by rule."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from cachesim.engines.llama_cpp.memory.state import StateReadError
+from cachesim.engines.llama_cpp.profiles import LINE, PROFILES
+from cachesim.engines.llama_cpp.rules import memory, prompt, start
+from cachesim.engines.llama_cpp.slot_file import SCKP_ENTRY, SCKP_HEADER
+from cachesim.errors import BadInput
+from tests.unit.engines.llama_cpp.talk import Talk, word
+
+A, B = word("A", 60), word("B", 30)
+NEWER = ("head", "b10809", "b11063", "b11312", "b11549")
+FIRST = {
+    "slot_ctx": "b10809", "ctx_pool": "b10809", "ext_bytes": "b10809",
+    "ckpt_spacing": "b11063", "ckpt_replace": "b11063",
+    "task_reuse": "b11312", "task_whole": "b11312", "kv_fail": "b11312", "bad_batch_lines": "b11312",
+    "marks": "b11549", "file_ckpts": "b11549", "ckpt_unread": "b11549", "data_header": "b11549",
+}
+TWICE = {"rs_back": ("b10809", "b11549"), "state_form": ("b10809", "b11549")}
+
+
+def test_every_change_has_its_build():
+    """Which of the builds has which rule, as read in their trees."""
+    found = {}
+    for old, new in pairwise(NEWER):
+        a, b = PROFILES[f"llama_cpp@{old}"], PROFILES[f"llama_cpp@{new}"]
+        for name in (*FIRST, *TWICE):
+            if getattr(a, name) != getattr(b, name):
+                found.setdefault(name, []).append(new)
+    assert found == {**{name: [build] for name, build in FIRST.items()}, **{n: list(b) for n, b in TWICE.items()}}
+    assert LINE[-5:] == tuple(f"llama_cpp@{name}" for name in NEWER)
+
+
+# --- checkpoints ---------------------------------------------------------------------------------------------
+
+
+def test_a_creation_says_too_close_then_old_then_superseded_then_created():
+    """Specification b11312 2.1, example C: limit before superseding, so that the older point is lost for nothing."""
+    talk = Talk("R", "b11063", batch_size=128, ubatch_size=64, ctx_checkpoints=2, checkpoint_min_step=0)
+    talk.ask(word("A", 20))
+    talk.ask(word("A", 40))
+    assert talk.lengths() == [20, 36]
+    answer = talk.ask(word("A", 38) + word("C", 2))
+    kinds = [e["ev"] for e in talk.events(answer, "ckpt_too_close", "ckpt_evict", "ckpt_supersede", "ckpt_create")]
+    assert kinds == ["ckpt_evict", "ckpt_supersede", "ckpt_create"] and talk.lengths() == [36]
+    made = talk.events(answer, "ckpt_create")[0]
+    assert (made["n"], made["max"]) == (1, 2)
+
+
+@pytest.mark.parametrize("profile, lists", [
+    ("head", [[16], [16, 36], [16, 56], [16, 76], [16, 96]]),
+    ("b11549", [[16], [16, 36], [16, 36, 56], [16, 56, 76], [16, 76, 96]]),
+])
+def test_the_list_stops_one_below_its_limit(profile, lists):
+    """Specification b11312 2.1, example A."""
+    talk = Talk("R", profile, ctx_checkpoints=4)
+    found = []
+    for n in (20, 40, 60, 80, 100):
+        talk.ask(word("A", n))
+        found.append(talk.lengths())
+    assert found == lists
+
+
+# --- slot files ----------------------------------------------------------------------------------------------
+
+
+def test_a_file_carries_checkpoints_and_their_bytes(tmp_path):
+    talk = Talk("H", "b11549")
+    talk.ask(A, 2)
+    ckpts = talk.server.slots[0].checkpoints
+    bare = Talk("H", "b11312")
+    bare.ask(A, 2)
+    saved, without = talk.server.slot("save", 0, tmp_path / "a"), bare.server.slot("save", 0, tmp_path / "b")
+    appendix = SCKP_HEADER + sum(SCKP_ENTRY + c.facts.size for c in ckpts)
+    assert len(ckpts) == 1 and saved["n_written"] - without["n_written"] == appendix + 8       # 8: sizes of rotations
+    talk.ask(B)
+    restored = talk.server.slot("restore", 0, tmp_path / "a")
+    assert restored["n_read"] == saved["n_written"] and talk.lengths() == [56]
+    assert [c.facts.id_task for c in talk.server.slots[0].checkpoints] == [-1]
+    answer = talk.ask(word("A", 58) + B)
+    assert answer.cache_n == 56 and talk.right(answer) is True
+    events = [e for e in talk.log.events if e.ev in ("ckpt_append", "ckpt_from_file")]
+    assert [(e.ev, e.n) for e in events] == [("ckpt_append", 1), ("ckpt_from_file", 1)]
+
+
+def test_where_fewer_are_allowed_the_oldest_are_dropped(tmp_path):
+    many, few = Talk("R", "b11549", batch_size=64, ubatch_size=16), Talk("R", "b11549", ctx_checkpoints=1)
+    many.ask(A, 2)
+    assert many.lengths() == [40, 56]
+    many.server.slot("save", 0, tmp_path / "a")
+    few.server.slot("restore", 0, tmp_path / "a")
+    assert few.lengths() == [56]
+
+
+def test_a_file_of_another_state_format_empties_the_slot(tmp_path):
+    old, new = Talk("R", "b11312"), Talk("R", "b11549")
+    old.ask(A, 2)
+    old.server.slot("save", 0, tmp_path / "a")
+    new.ask(B)
+    assert new.server.slot("restore", 0, tmp_path / "a")["status"] == 400 and new.held() == [0]
+
+
+def test_a_draft_part_that_does_not_load_is_dropped(tmp_path):
+    flags = {"spec_type": "draft-simple"}
+    one = Talk("H", "b11549", model_draft="llama", **flags)
+    one.ask(A, 2)
+    one.server.slot("save", 0, tmp_path / "a")
+    size = one.server.slots[0].checkpoints[0].facts.size
+    for draft, fits in (("llama", True), ("mamba2", False)):
+        two = Talk("H", "b11549", model_draft=draft, **flags)
+        two.ask(B, 1)
+        two.server.slot("restore", 0, tmp_path / "a")
+        ckpt = two.server.slots[0].checkpoints[0]
+        assert (ckpt.draft is not None) is fits and (ckpt.facts.size == size) is fits
+        assert two.server.dft.memory.pos_max(0) == -1, "the trial empties the draft context"
+
+
+def refuse(talk, monkeypatch):
+    """The next checkpoint that is restored finds no room."""
+    def state_read(seq, blob):
+        talk.server.memory.seq_rm(seq, 0)
+        raise StateReadError("state_read_meta: failed to find 9 available cells in kv cache")
+
+    monkeypatch.setattr(talk.server.memory, "state_read", state_read)
+
+
+@pytest.mark.parametrize("profile, from_file, dies", [
+    ("spring-2026", False, False), ("minus-one", False, True), ("head", False, True), ("b11549", False, True),
+    ("b11549", True, False),
+])
+def test_a_checkpoint_that_cannot_be_read_back(profile, from_file, dies, tmp_path, monkeypatch):
+    talk = Talk("R", profile, ubatch_size=64)          # older builds demand 64 tokens for a checkpoint
+    talk.ask(word("A", 180), 2)
+    if from_file:
+        talk.server.slot("save", 0, tmp_path / "a")
+        talk.server.slot("restore", 0, tmp_path / "a")
+    refuse(talk, monkeypatch)
+    answer = talk.ask(word("A", 178) + B)
+    assert answer.died is dies
+    if not dies:
+        assert (answer.cache_n, answer.prompt_n, answer.deciding) == (0, 208, "LC-CKPT-RESET")
+
+
+# --- memory --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule, allowed", [
+    (memory.back_any, (True, True, True, False)), (memory.back_once, (True, False, True, False)),
+    (memory.back_alone, (True, False, False, False)),
+])
+def test_a_rollback_is_single_use_and_for_one_sequence(rule, allowed):
+    asked = ((2, 3, 0, 1), (2, 3, 1, 1), (2, 3, 0, 2), (4, 3, 0, 1))
+    assert tuple(rule(*one).value for one in asked) == allowed
+
+
+@pytest.mark.parametrize("profile, again", [("head", True), ("b10809", False), ("b11549", False)])
+def test_a_second_rollback_before_anything_was_decoded(profile, again):
+    """Specification b11312 2.4: planes 3, position 20, two removals."""
+    talk = Talk("qwen35mtp", profile, spec_type="draft-mtp", mode="none")
+    talk.ask(word("A", 21))
+    recr = talk.server.memory.recr
+    assert recr.pos_max(0) == 20 and recr.seq_rm(0, 19, 1 << 30) and recr.pos_max(0) == 18
+    assert recr.seq_rm(0, 18, 1 << 30) is again
+
+
+@pytest.mark.parametrize("profile, left", [("b11063", True), ("b11312", False)])
+def test_a_hybrid_state_that_fails_half_way(profile, left, monkeypatch):
+    talk = Talk("H", profile)
+    talk.ask(A, 2)
+    blob = talk.server.memory.state_write(0, partial=False)
+
+    def fails(seq, state):
+        raise StateReadError("no cell")
+
+    monkeypatch.setattr(talk.server.memory.recr, "state_read", fails)
+    with pytest.raises(StateReadError):
+        talk.server.memory.state_read(0, blob)
+    assert (talk.server.memory.parts["base"].pos_max(0) >= 0) is left
+
+
+# --- start-up and tasks --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flags, n_ctx, n_ctx_slot", [
+    ({"ctx_size": 0, "parallel": 4, "kv_unified": True, "kv_unified_per_slot": 300}, 1280, 300),
+    ({"ctx_size": 256, "parallel": 2, "kv_unified": True, "kv_unified_per_slot": 300}, 256, 256),
+    ({"ctx_size": 512, "parallel": 2, "kv_unified": True, "kv_unified_per_slot": 400}, 512, 400),
+])
+def test_a_cap_of_the_slots(flags, n_ctx, n_ctx_slot):
+    """The table of specification b11312 2.9."""
+    settings = Talk("A", "b10809", **flags).server.settings
+    assert (settings.n_ctx, settings.n_ctx_slot, settings.limit_tokens) == (n_ctx, n_ctx_slot, n_ctx)
+
+
+def test_older_builds_have_no_cap():
+    assert start.slot_ctx_whole(512, 512, 2, 400).value == 512
+    with pytest.raises(BadInput, match="'ctx_size' is 0"):
+        Talk("A", "head", ctx_size=0, parallel=2, kv_unified_per_slot=300)
+
+
+@pytest.mark.parametrize("profile, again, first", [("b11063", 11, 0), ("b11312", 0, 0)])
+@pytest.mark.parametrize("kind", ["embedding", "rerank"])
+def test_embeddings_and_rerankings_are_stateless(profile, again, first, kind):
+    talk = Talk("A", profile, pooling="last")
+    assert talk.ask(word("A", 12), kind=kind).cache_n == first
+    answer = talk.ask(word("A", 12), kind=kind)
+    assert (answer.cache_n, answer.prompt_n, answer.predicted_n) == (again, 12 - again, 0)
+    assert talk.ask(word("A", 14)).cache_n == 12
+
+
+def test_which_pooling_can_be_split():
+    asked = [(kind, pooling) for kind in prompt.POOLED for pooling in ("mean", "last", "rank")]
+    whole = [[rule(kind, 9, 4, pooling).value for kind, pooling in asked]
+             for rule in (prompt.whole_prompt, prompt.whole_unless_last)]  # fmt: skip
+    assert whole == [["too large", "", "too large"] * 2, ["too large", "", ""] * 2]
+    assert prompt.whole_prompt("completion", 9, 4, "mean").value == ""
+
+
+@pytest.mark.parametrize("profile, chat, lists", [
+    ("head", False, True), ("head", True, True), ("b11549", False, False), ("b11549", True, True),
+])
+def test_only_a_chat_marks_user_messages(profile, chat, lists):
+    talk = Talk("R", profile, checkpoint_min_step=0)
+    talk.ask(word("A", 60), user_starts=(20,), chat=chat)
+    assert (20 in talk.lengths()) is lists
