@@ -16,6 +16,7 @@ def run_data(run: Run) -> dict[str, Any]:
     return {
         "scenario": run.scenario.id,
         "title": run.scenario.title,
+        "lives": [one._asdict() for one in run.scenario.lives],
         "model": run.scenario.model,
         "profile": run.profile,
         "mode": run.mode,

@@ -17,7 +17,8 @@ WORDS = {True: ("yes", "green"), False: ("NO", "bold red"), None: ("?", "yellow"
 def run_report(data: Data) -> RenderableType:
     """Everything about one run, within 80 columns."""
     head = Text.assemble((data["scenario"], "bold"), f"  {data['model']}  ", (data["profile"], "cyan"))
-    lines = [_lost(charge) for charge in data["lost"]]
+    lines = [_lives(one) for one in data["lives"]]
+    lines += [_lost(charge) for charge in data["lost"]]
     lines += [_wrong(one) for one in data["requests"] if one["equal_cold"] is not True]
     lines += [_armed(one) for one in _once(data["armed"])]
     lines += [_mismatch(one) for one in data["mismatches"]]
@@ -50,6 +51,11 @@ def _outcome(one: Data) -> str:
     if one["status"] != 200:
         return f"refused ({one['status']})"
     return "hung up" if one["cancelled"] else str(one["rule"])
+
+
+def _lives(one: Data) -> Text:
+    since = f"from {one['first']} " if one["first"] else ""
+    return Text(f"  the fault of request {one['request']} lives {since}to {one['last']}", "dim")
 
 
 def _lost(charge: Data) -> Text:

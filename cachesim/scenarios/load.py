@@ -12,12 +12,12 @@ from cachesim.scenarios.fields import Table
 from cachesim.scenarios.options import check_engine, check_model, check_option, check_profile, filled
 from cachesim.scenarios.read import read_toml
 from cachesim.scenarios.requests import read_steps
-from cachesim.scenarios.schema import WITH_TEXT, Option, Scenario, Step
+from cachesim.scenarios.schema import WITH_TEXT, Lives, Option, Scenario, Step
 from cachesim.scenarios.steps import make_steps
 from cachesim.scenarios.words import Words, check_word
 
 KNOWN_FAILURES = "KNOWN.toml"          # the list of accepted failures lies among the scenarios and is none
-_TOP = ("id", "title", "source", "why", "engine", "model", "profiles", "server", "words", "request", "expect")
+_TOP = ("id", "title", "source", "why", "engine", "model", "profiles", "server", "lives", "words", "request", "expect")
 
 
 def find(paths: Iterable[Path]) -> list[Path]:
@@ -86,6 +86,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
         steps=steps,
         expect={old.get(name, name): one for name, one in expect.items()},
         file=str(path),
+        lives=_lives(top, len(steps), engine, known) if "lives" in raw else (),
         old_names={name: old[name] for name in asked if name in old},
     )
 
@@ -104,6 +105,20 @@ def _profiles(top: Table, engine: str, known: AbstractSet[str] | None) -> tuple[
     if len({renamed().get(name, name) for name in names}) != len(names):
         raise top.fault("profiles names one of them twice", "profiles")
     return names
+
+
+def _lives(top: Table, n_steps: int, engine: str, known: AbstractSet[str] | None) -> tuple[Lives, ...]:
+    found = []
+    for one in top.tables("lives"):
+        one.only(("request", "from", "to"))
+        number, first, last = one.integer("request", None, low=0), one.text("from", ""), one.text("to")
+        if number >= n_steps:
+            raise one.fault(f"there is no request {number}", "request", f"0 to {n_steps - 1}")
+        for key, name in (("from", first), ("to", last)):
+            if name:
+                one.placed(key, check_profile, name, engine, known)
+        found.append(Lives(number, first, last))
+    return tuple(found)
 
 
 def _server(table: Table, engine: str) -> dict[str, Option]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Mapping
+from typing import Mapping, NamedTuple
 
 from cachesim.engines.base import Request
 from cachesim.engines.registry import ENGINES as ENGINES_BY_NAME
@@ -178,6 +178,15 @@ class Expect:
     completed: bool = False
 
 
+class Lives(NamedTuple):
+    """A fault shows in the outcome of a request under the versions of the line from ``first`` ("" = as soon as the
+    version has what the scenario uses) to ``last``."""
+
+    request: int
+    first: str
+    last: str
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Scenario:
     """A whole scenario; ``repr()`` is its requests in the one-line notation."""
@@ -194,6 +203,7 @@ class Scenario:
     steps: tuple[Step, ...]
     expect: Mapping[str, Expect] = field(default_factory=dict)
     file: str = ""
+    lives: tuple[Lives, ...] = ()
     old_names: Mapping[str, str] = field(default_factory=dict)       # of profiles, as the file has them -> present ones
 
     def __repr__(self) -> str:

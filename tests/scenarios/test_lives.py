@@ -1,0 +1,53 @@
+"""Does a fault live exactly where its scenario says?
+
+Under the first and the last version of a range the request ends alike, and otherwise right outside of it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from cachesim.engines.registry import ENGINES
+from cachesim.judge.run import run_judged
+from tests.scenarios.test_corpus import CORPUS, SCENARIOS
+
+LIVING = [(name, k) for name, scenario in SCENARIOS.items() for k in range(len(scenario.lives))]
+README = (CORPUS / "llama_cpp" / "README.md").read_text("utf-8")
+
+
+@cache
+def outcomes(name: str, profile: str) -> tuple[tuple[int, bool | None, int], ...]:
+    run = run_judged(SCENARIOS[name], profile, "provenance")
+    return tuple(
+        (one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status) for one in run.requests
+    )
+
+
+@pytest.mark.parametrize(("name", "k"), LIVING)
+def test_a_fault_lives_from_here_to_there(name: str, k: int) -> None:
+    scenario = SCENARIOS[name]
+    number, first, last = scenario.lives[k]
+    line = list(ENGINES[scenario.engine].line)
+    seen = outcomes(name, last)[number]
+    if first:
+        assert outcomes(name, first)[number] == seen
+        start = line.index(first)
+        assert start == 0 or outcomes(name, line[start - 1])[number] != seen
+    end = line.index(last)
+    assert end == len(line) - 1 or outcomes(name, line[end + 1])[number] != seen
+
+
+@pytest.mark.parametrize(("name", "k"), LIVING)
+def test_the_table_of_faults_says_so_too(name: str, k: int) -> None:
+    _, first, last = SCENARIOS[name].lives[k]
+    since = f"{first.partition('@')[2]} to " if first else "to "
+    [row] = [line for line in README.splitlines() if line.startswith("| D") and f"({name})" in line] or [""]
+    assert f"{since}{last.partition('@')[2]}" in row
+
+
+def test_defects_live_somewhere() -> None:
+    """Of the defects D1 to D24 all are in the table; those without a scenario say why."""
+    rows = {line.split("|")[1].strip() for line in README.splitlines() if line.startswith("| D")}
+    assert {f"D{n}" for n in range(1, 25)} <= rows

@@ -1,0 +1,42 @@
+"""Is the key ``lives`` read, shown, and refused where it makes no sense?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.commands import exits
+from cachesim.engines.registry import profiles
+from cachesim.errors import BadInput
+from cachesim.scenarios.load import load
+from cachesim.scenarios.schema import Lives
+from tests.unit.scenarios.samples import GOOD
+from tests.unit.test_commands import call
+
+HEAD = "llama_cpp@head"
+LINE = 'profiles = ["llama_cpp@head"]\n'
+
+
+def written(tmp_path, lives):
+    file = tmp_path / "good.toml"
+    file.write_text(GOOD.replace(LINE, f"{LINE}lives = {lives}\n"))
+    return file
+
+
+def test_it_is_read_and_shown(tmp_path, capsys):
+    file = written(tmp_path, f'[{{ request = 1, to = "{HEAD}" }}]')
+    assert load(file, frozenset(profiles())).lives == (Lives(1, "", HEAD),)
+    code, out = call(capsys, "run", file)
+    assert code in (exits.HOLDS, exits.BROKEN) and f"the fault of request 1 lives to {HEAD}" in out
+
+
+@pytest.mark.parametrize("lives, words", [
+    (f'[{{ request = 99, to = "{HEAD}" }}]', "there is no request 99"),
+    ('[{ request = 0, to = "llama_cpp@haed" }]', "did you mean 'llama_cpp@head'"),
+    ("[{ request = 0 }]", "to is missing"),
+    (f'[{{ request = 0, until = "{HEAD}" }}]', "unknown key 'until'"),
+    ("[]", "once for each"),
+])
+def test_it_is_refused_with_its_line(tmp_path, lives, words):
+    with pytest.raises(BadInput, match=words) as caught:
+        load(written(tmp_path, lives), frozenset(profiles()))
+    assert caught.value.line
