@@ -20,6 +20,7 @@ MOST_SILENT = 100        # rounds without an arrival in sequence
 MOST_TRIES = 600         # ways that are tried
 Records = Callable[[Any, int], list[Mapping[str, Any]]]
 Hear = Callable[[Any, int, Answer], None]
+Fits = Callable[[Sequence[Answer]], bool]
 
 
 class Chosen(NamedTuple):
@@ -30,7 +31,8 @@ class Chosen(NamedTuple):
 
 
 def send(
-    server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, hear: Hear
+    server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, hear: Hear,
+    fits: Fits = lambda answers: True,
 ) -> tuple[Any, list[Answer]]:
     """Send the members of a step to the server; returns it, and the answers in the order of the members.
 
@@ -41,14 +43,17 @@ def send(
         answer = server.complete(step.members[0].request)
         hear(server, 0, answer)
         return server, [answer]
-    last = Attempt(server, step, theirs, records, find_way(server, step, theirs, records), hear)
+    last = Attempt(server, step, theirs, records, find_way(server, step, theirs, records, fits), hear)
     last.run(to_the_end=True)
     return server, last.answers
 
 
-def find_way(server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records) -> list[int]:
-    """The options to take, choice by choice, so that the log agrees; if none of those tried does, those with which
-    most of it did."""
+def find_way(
+    server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records,
+    fits: Fits = lambda answers: True,
+) -> list[int]:
+    """The options to take, choice by choice, so that the log agrees and the answers fit (of two requests with the same
+    prompt the log does not say which came first); if none of those tried does, those with which most of it did."""
     way: list[int] | None = []
     best, reach = way, -1
     for _ in range(MOST_TRIES):
@@ -58,8 +63,8 @@ def find_way(server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], 
         trial.run()
         if trial.met > reach:
             best, reach = [chosen.option for chosen in trial.chosen], trial.met
-        if trial.agrees:
-            break
+        if trial.agrees and fits(trial.answers):
+            return [chosen.option for chosen in trial.chosen]
         way = next_way(trial.chosen)
     return best or []
 

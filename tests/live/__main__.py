@@ -30,6 +30,8 @@ _STOP = None                             # set in every process: the user presse
 
 def main(argv):
     args = _arguments(argv)
+    for name in (signal.SIGINT, signal.SIGTERM):       # in the background a shell has SIGINT ignored
+        signal.signal(name, signal.default_int_handler)
     args.profile = args.profile or COMMITS.get(args.commit, "")
     if not args.profile:
         print(f"{args.commit}: no rule set is known for this build; not run")
@@ -76,7 +78,8 @@ def _arguments(argv):
 def _begin(stop):
     global _STOP
     _STOP = stop
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, signal.SIG_IGN)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 

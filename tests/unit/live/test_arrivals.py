@@ -88,3 +88,18 @@ def test_ways_are_gone_through_depth_first():
         seen.append(tuple(one.option for one in chosen))
         way = next_way(chosen)
     assert seen == [(i, k) for i in range(2) for k in range(3)]
+
+
+def test_of_two_requests_with_the_same_prompt_the_answers_say_which_came_first():
+    same = Request(word("A", 30), n_predict=2)
+    theirs = played((0, same), (1, same), parallel=1)
+    step = TraceStep(0, (Member(same, {}), Member(same, {})), {}, theirs)
+
+    def cached(fits):
+        server = Talk(**FLAGS | {"parallel": 1}).server
+        _, answers = send(server, step, theirs, logged, lambda *_: None, fits)
+        return [answer.cache_n > 0 for answer in answers]
+
+    assert cached(lambda answers: True) == [False, True]
+    assert cached(lambda answers: answers[0].cache_n > 0) == [True, False]
+    assert cached(lambda answers: False) == [False, True]
