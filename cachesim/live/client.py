@@ -48,11 +48,12 @@ class Client:
         """Close all connections."""
         self._client.close()
 
-    def healthy(self) -> bool:
-        """Is the model loaded?"""
+    def healthy(self, alias: str) -> bool:
+        """Is the model loaded, by the server that was started under this name? Another may have taken the port."""
         try:
-            return bool(self._client.get("/health").status_code == 200)
-        except self._httpx.TransportError:
+            reply = self._client.get("/props")
+            return bool(reply.status_code == 200 and reply.json().get("model_alias") == alias)
+        except (self._httpx.TransportError, ValueError):
             return False
 
     def get(self, path: str) -> Reply:
@@ -115,8 +116,11 @@ def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     """Do all calls at the same time, each in a thread; their results in order. Raises what one of them raised."""
     if len(calls) == 1:
         return [calls[0]()]
-    with ThreadPoolExecutor(max(1, len(calls))) as pool:
+    pool = ThreadPoolExecutor(max(1, len(calls)))
+    try:
         return [future.result() for future in [pool.submit(call) for call in calls]]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)      # one that still waits ends with its server
 
 
 def _tokens(line: str) -> list[int]:

@@ -18,7 +18,7 @@ ROUNDING = 1e-3
 DRAFTING = ("--spec-type", "--spec-draft-n-max", "--spec-draft-n-min", "--spec-draft-p-min", "-md", "--model-draft",
             "--spec-ngram-simple-size-n", "--spec-ngram-simple-size-m")
 """Flags with a value that only drafts need."""
-UNCACHED = ("--cache-ram", "0", "--ctx-checkpoints", "0", "-lv", "0")
+UNCACHED = ("--cache-ram", "0", "--ctx-checkpoints", "0", "-lv", "1")
 KEPT = ("prompt", "n_predict", "n_keep", "n_discard", "max_tokens")
 """Fields of a request that say what is to be computed."""
 

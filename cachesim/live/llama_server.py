@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Sequence
@@ -39,13 +41,18 @@ class Start:
     base_flags: tuple[str, ...] = BASE
 
     def command(self, port: int, slots: Path) -> list[str]:
-        """The command line on a port, with a folder of slot files."""
+        """The command line on a port, with a folder of slot files and a name of its own."""
         flags = [self._file(word) for word in (*self.base_flags, *self.flags)]
-        where = ["--host", HOST, "--port", str(port), "--slot-save-path", f"{slots}/"]
+        where = ["--host", HOST, "--port", str(port), "--slot-save-path", f"{slots}/", "--alias", alias(port)]
         return [str(self.binary), "-m", str(self.gguf), *where, *flags]
 
     def _file(self, word: str) -> str:
         return str(self.gguf.parent / word.removeprefix(MODELS)) if word.startswith(MODELS) else word
+
+
+def alias(port: int) -> str:
+    """The name under which we start a server, so that another on the same port is not taken for it."""
+    return f"cachesim-{os.getpid()}-{port}"
 
 
 class LlamaServer:
@@ -58,7 +65,7 @@ class LlamaServer:
         try:
             self.client = Client(self.process.url)
             self.book, self._marks = Logbook(log), 0
-            self.process.wait(self.client.healthy, START_WITHIN, "loading the model")
+            self.process.wait(partial(self.client.healthy, alias(self.process.port)), START_WITHIN, "loading the model")
             self.facts: dict[str, Any] = server_facts(entry.text for entry in self.settled()) if listen else {}
         except BaseException:
             self.stop()

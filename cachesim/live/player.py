@@ -132,6 +132,8 @@ def _changed(step: Step) -> Iterator[str]:
     """What a real server cannot be told."""
     if step.drafts or step.request.draft_else:
         yield "drafts are what the server's own drafter says"
+    if step.request.user_starts:
+        yield "user messages are marked by message_delimiters, which b11549 hears in chats only"
     if step.after:
         yield "iterations before an arrival are not counted: requests follow each other at once or with a delay"
     if step.request.cancel_at is not None:

@@ -34,6 +34,7 @@ from cachesim.live.process import Died, Ended
 __all__ = ["BASE", "Recorder", "Start", "write_trace"]
 
 MOVED = ("ctx_shift", "reuse_chunk")
+PORTS, TAKEN = 5, "couldn't bind"          # tries, if somebody else takes the port that was free
 LAUNCHED = "processing task, is_child"
 Step = dict[str, Any]
 
@@ -239,12 +240,15 @@ class Recorder:
 
 
 def _up(start: Start, slots: Path, log: Path, listen: bool = True) -> LlamaServer:
-    try:
-        return LlamaServer(start, slots, log, listen)
-    except Ended as error:
-        errors = [entry.text for entry in Logbook(log).read() if entry.level == "E"]
-        why = (*errors[:1], *error.died.fatal, str(error))[0]
-        raise BadInput(f"the server ended when it started: {why}", file=str(start.binary)) from None
+    for _ in range(PORTS):
+        try:
+            return LlamaServer(start, slots, log, listen)
+        except Ended as error:
+            errors = [entry.text for entry in Logbook(log).read() if entry.level == "E"]
+            why = (*errors[:1], *error.died.fatal, str(error))[0]
+            if not any(TAKEN in text for text in errors):
+                break
+    raise BadInput(f"the server ended when it started: {why}", file=str(start.binary))
 
 
 def write_trace(trace: dict[str, Any], path: Path) -> None:

@@ -1,7 +1,8 @@
 """A stand-in for llama-server, run as a program: it answers and logs in the same forms, and misbehaves on demand.
 
-`--fake MODE`: well, unhealthy, stillborn, busy (never idle), remembers (a prompt asked twice is answered wrongly). The
-prompt [13] ends it with a failed assertion. The next token is a number made of all tokens before it.
+`--fake MODE`: well, unhealthy, stillborn, busy (never idle), taken (the first port is), other (says another's name),
+remembers (a prompt asked twice is answered wrongly). The prompt [13] ends it with a failed assertion. The next token is
+a number made of all tokens before it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def do_GET(self):
-        self.reply(503 if MODE == "unhealthy" else 200, {})
+        self.reply(503 if MODE == "unhealthy" else 200, {"model_alias": "x" if MODE == "other" else WORDS["--alias"]})
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
@@ -114,6 +115,10 @@ class Handler(BaseHTTPRequestHandler):
 
 if MODE == "stillborn":
     say("E", "srv    load_model: failed to load model, 'x.gguf'")
+    sys.exit(1)
+if MODE == "taken" and not os.path.exists(TRIED := f"{WORDS['--slot-save-path']}tried"):
+    open(TRIED, "w").close()
+    say("E", f"srv         start: couldn't bind HTTP server socket, hostname: x, port: {WORDS['--port']}")
     sys.exit(1)
 say("W", "srv  llama_server: a banner")
 say("I", "srv    load_model: initializing, n_slots = 1, n_ctx_slot = 64, kv_unified = 'false'")

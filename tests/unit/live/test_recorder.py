@@ -163,6 +163,17 @@ def test_a_server_that_ends_when_it_starts(start):
         Recorder(start("stillborn"))
 
 
+def test_a_port_that_somebody_else_took_meanwhile(start):
+    with Recorder(start("taken"), cold=False) as recorder:
+        assert recorder.play(ask([1, 2, 3]))["response"]["tokens"] == [6, 13, 27]
+
+
+def test_another_server_on_our_port_is_not_taken_for_ours(start, monkeypatch):
+    monkeypatch.setattr(llama_server, "START_WITHIN", 1.0)
+    with pytest.raises(BadInput, match="loading the model took longer"):
+        Recorder(start("other"))
+
+
 def test_a_binary_that_is_none(start, tmp_path):
     with pytest.raises(BadInput, match="not an executable file"):
         Recorder(Start(tmp_path / "none", tmp_path / "x.gguf", (), HEAD))
