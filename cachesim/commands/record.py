@@ -38,6 +38,7 @@ def run(args: Namespace) -> int:
         return exits.NOTHING
     if len(scenarios) > 1 and args.out and not args.out.is_dir():
         raise BadInput(f"{len(scenarios)} recordings need a folder", file=str(args.out))
+    args.commit = args.commit or _build(args.server)
     made = [_record(scenario, args) for scenario in progress(scenarios, len(scenarios), "recording")]
     if args.json:
         say_json({"recordings": made})
@@ -47,6 +48,26 @@ def run(args: Namespace) -> int:
         for note in one["notes"]:
             complain(f"{one['id']}: {note}")
     return exits.HOLDS
+
+
+def _build(server: Path) -> str:
+    """The build that a binary says it is. Raises BadInput if it says none that we know."""
+    import re
+    import subprocess
+
+    from cachesim.engines.registry import COMMITS
+
+    try:
+        said = subprocess.run([server, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadInput(f"cannot be run: {error}", file=str(server)) from None
+    found = re.search(r"version: (?:.*build )?(\d+)\b", said.stdout + said.stderr)
+    name = f"b{found[1]}" if found else ""
+    if name not in COMMITS:
+        known = ", ".join(one for one in COMMITS if one.startswith("b"))
+        raise BadInput(f"the server says it is {name if found and int(found[1]) else 'no numbered build'}",
+                       file=str(server), hint=f"name the build: --commit {known}")  # fmt: skip
+    return name
 
 
 def _scenarios(args: Namespace) -> list[Scenario]:
@@ -79,7 +100,13 @@ def _record(scenario: Scenario, args: Namespace) -> dict[str, Any]:
     write_trace(trace, file)
     events = sum(len(step["events"]) for step in trace["steps"])
     return {"id": scenario.id, "file": str(file), "steps": len(trace["steps"]), "events": events,
-            "notes": player.notes}  # fmt: skip
+            "notes": [*_other(scenario, args.model), *player.notes]}  # fmt: skip
+
+
+def _other(scenario: Scenario, gguf: Path) -> list[str]:
+    """A note where the model is not the one that the scenario is written for."""
+    same = scenario.model.replace(" ", "") == gguf.stem.removeprefix("tiny-")
+    return [] if same else [f"written for the model {scenario.model}, recorded with {gguf.name}"]
 
 
 def _target(out: Path | None, name: str) -> Path:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from cachesim.engines.registry import profiles
-from tests.live.beside import Difference
+from tests.live.beside import Beside, Difference
 from tests.live.fake import Fake
 from tests.live.named import NAMED, name_of
 from tests.live.play import Table
 from tests.live.state import State
 from tests.live.worlds import option_set
 
+CLASSES = Path(__file__).parent / "classes"
 PROFILE = "llama_cpp@head"
 """The rule set that plays the real server."""
 
@@ -104,6 +106,23 @@ def test_below_rounding():
     assert name_of(*verdict("equal", "broken", 1.4e-4, equal=False)) == ""
     assert name_of(*verdict("differs", "holds", 1.4e-4)) == ""
     assert name_of(Difference(3, "cache_n", 1, 2), verdict("equal", "broken", 1e-4)[1]) == ""
+
+
+@pytest.mark.parametrize("file", sorted(CLASSES.glob("*.json")), ids=lambda file: file.stem)
+def test_the_smallest_conversation_of_a_class(file):
+    recording = json.loads(file.read_text("utf-8"))
+    beside = Beside()
+    try:
+        difference = beside.hear(recording)
+        assert name_of(difference, recording) == file.stem.replace("_", " ")
+        assert len(recording["steps"]) <= 5
+    finally:
+        beside.close()
+
+
+def test_every_class_has_its_smallest_conversation():
+    assert {file.stem.replace("_", " ") for file in CLASSES.glob("*.json")} == set(NAMED)
+    assert all(file.with_suffix(".toml").exists() for file in CLASSES.glob("*.json"))
 
 
 def test_differences_of_one_kind_are_one_group():
