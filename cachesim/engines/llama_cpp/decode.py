@@ -128,7 +128,7 @@ def take(srv: Core, slot: Slot, task: Task, token: int) -> bool:
     words = task.request.stop
     ending = srv.rules.end(
         slot.n_gen, task.request.n_predict, len(slot.tokens), srv.settings.n_ctx_slot, srv.settings.context_shift,
-        plain_text(task.answer.tokens) if words else "", words,
+        plain_text(task.answer.tokens) if words else "", words, token in task.request.eog,
     )
     stop, truncated = srv.decide(ending, slot)
     slot.truncated = slot.truncated or truncated

@@ -97,7 +97,11 @@ def _accepted(srv: Core, slot: Slot, task: Task, held: int) -> list[int]:
     ids: list[int] = []
     for k in range(len(slot.draft) + 1):
         ids.append(srv.sampler(slot.tokens[: held + k], task.request, slot.n_gen + k))
-        if k < len(slot.draft) and ids[k] != slot.draft[k]:
+        left = len(slot.draft) - k
+        if not left:
+            break
+        goes_on = srv.rules.spec_accept(ids[k] == slot.draft[k], ids[k] in task.request.eog, left - 1)
+        if not (goes_on.value or srv.decide(goes_on, slot)):
             break
     return ids
 

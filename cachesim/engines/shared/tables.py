@@ -35,8 +35,9 @@ def differences(a: Any, b: Any) -> list[tuple[str, Any, Any]]:
 
 SAID = frozenset({
     "erase_told", "limit_told", "share_digits", "fatal_lines", "bad_batch_lines", "silent", "unlogged", "late",
+    "outside",
 })
-"""Fields that change only what the log says."""
+"""Fields that change only what the log says, or what lies outside the simulator."""
 
 
 class Change(NamedTuple):

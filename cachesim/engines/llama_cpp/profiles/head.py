@@ -61,6 +61,7 @@ HEAD = Rules(
     context_shift=shift.context_shift,
     shift_of_shared=shift.shift_of_shared,
     draft_max=spec.draft_max,
+    spec_accept=spec.accept_while_same,
     spec_ckpt=spec.needs_checkpoint,
     spec_replay=spec.must_replay,
     rs_rm=memory.rs_rm_3,

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
 from cachesim.engines.llama_cpp.profiles.head import HEAD
+from cachesim.engines.llama_cpp.profiles.table import OUTSIDE
 from cachesim.engines.llama_cpp.rules import checkpoint_make as make
 from cachesim.engines.llama_cpp.rules import checkpoint_use as use
-from cachesim.engines.llama_cpp.rules import memory, prompt, slot_file, start
+from cachesim.engines.llama_cpp.rules import memory, prompt, slot_file, spec, start
 
 B10809 = replace(
     HEAD,
@@ -22,6 +23,7 @@ B10809 = replace(
     ctx_pool=start.ctx_pool_per_slot,
     slot_ctx=start.slot_ctx_capped,
     rs_back=memory.back_once,
+    outside={**OUTSIDE, "preserve_reasoning": "on"},       # #28174
     state_form=3,
     ext_bytes=12,
 )
@@ -42,6 +44,7 @@ B11312 = replace(
     source="ggml-org/llama.cpp 0c1e57098 (2026-10-01), tree in llama-cpp-python 0.3.36; read, not run",
     task_whole=prompt.whole_unless_last,
     task_reuse=prompt.stateless_start_anew,
+    spec_accept=spec.accept_until_eog,
     kv_fail=memory.fail_undoes,
     bad_batch_lines=(BAD_BATCH_LINE,),
     ended={"data_header": "#28498", "state_form": "#28498"},
@@ -56,6 +59,7 @@ B11549 = replace(
     ckpt_unread=use.unread_of_file_resets,
     rs_back=memory.back_alone,
     file_ckpts=slot_file.newest_checkpoints,
+    outside={**B11312.outside, "port": "9931"},
     state_form=4,
     data_header=16,
 )

@@ -16,13 +16,19 @@ from cachesim.engines.shared.tables import SAID, Change, changes, differences, m
 Rule = Callable[..., Decision]
 
 
+OUTSIDE = {"port": "8080", "preserve_reasoning": "the template's default"}
+"""Defaults of the server that a client notices and no rule here asks for: where it listens, and whether the template is
+told to render the thoughts of earlier answers (a prompt is given in tokens here, with or without them)."""
+
+
 @dataclass(frozen=True)
 class Rules:
     """One version. Fields in the order in which a request meets them; each is a rule or a number.
 
-    ``silent`` are kinds of events that this build does not log, ``unlogged`` fields of logged ones by kind,
-    ``defaults`` flags whose default is not that of the options, ``ended`` the change that ended a field's value where
-    its rule does not say so, ``inferred`` fields that nobody saw run.
+    ``silent`` are kinds of events that this build does not log, ``unlogged`` fields of logged ones by kind, ``outside``
+    defaults that matter outside the simulator only, ``defaults`` flags whose default is not that of the options,
+    ``ended`` the change that ended a field's value where its rule does not say so, ``inferred`` fields that nobody saw
+    run.
     """
 
     name: str
@@ -72,6 +78,7 @@ class Rules:
     context_shift: Rule
     shift_of_shared: Rule
     draft_max: Rule
+    spec_accept: Rule
     spec_ckpt: Rule
     spec_replay: Rule
     rs_rm: Rule
@@ -92,6 +99,7 @@ class Rules:
     window_pad: int = 256
     least_batch: int = 1
     share_digits: int = 3
+    outside: Mapping[str, str] = field(default_factory=lambda: dict(OUTSIDE), hash=False)
     bad_batch_lines: tuple[str, ...] = (BAD_BATCH_LINE, "llama_decode: failed to decode, ret = -1")
     fatal_lines: tuple[str, ...] = ("{text} off = {off}, n_batch = {n_batch}, ret = {ret}", "decode() failed: {text}")
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)

@@ -159,11 +159,13 @@ def stop_word(said: str, words: Sequence[str]) -> str:
 
 @rule("LC-END")
 def end_of_generation(
-    n_gen: int, n_predict: int, n_slot: int, n_ctx: int, shift: bool, said: str = "", words: Sequence[str] = ()
+    n_gen: int, n_predict: int, n_slot: int, n_ctx: int, shift: bool, said: str = "", words: Sequence[str] = (),
+    eog: bool = False,
 ) -> Decision:
     """Does the generation end with this token? "limit" with a full context or a spent budget (a budget of 0
     still yields one token), "word" where the generated text ``said`` contains a stop word, "" = it goes on. A full
-    context comes before a stop word, a stop word before the budget. The value's second half: was the answer truncated?
+    context comes before a stop word, a stop word before the budget; "eos" after a token that ends a generation
+    (``eog``), whatever else holds. The value's second half: was the answer truncated?
     Source: llama.cpp tools/server/server-context.cpp process_token "ctx_shift" "has_budget" "find_stopping_strings",
     has_budget, find_stopping_strings (3f545be); spec 3.12."""
     because: dict[str, Any] = {"n_gen": n_gen, "n_predict": n_predict, "n_slot": n_slot, "n_ctx": n_ctx}
@@ -172,4 +174,5 @@ def end_of_generation(
     if word:
         because |= {"word": word}
     spent = n_predict != -1 and n_gen >= max(1, n_predict)
-    return Decision("LC-END", ("limit" if full else "word" if word else "limit" if spent else "", full), because)
+    stop = "eos" if eog else "limit" if full else "word" if word else "limit" if spent else ""
+    return Decision("LC-END", (stop, full), because)

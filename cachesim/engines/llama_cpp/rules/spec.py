@@ -37,3 +37,22 @@ def must_replay(exact: bool, n_rs_seq: int, n_rollback: int) -> Decision:
     (3f545be)."""
     yes = n_rollback > 0 and exact and n_rollback > n_rs_seq
     return Decision("LC-SPEC-REPLAY", yes, {"exact": exact, "n_rs_seq": n_rs_seq, "n_rollback": n_rollback})
+
+
+@rule("LC-SPEC-ACCEPT.ALL")
+def accept_while_same(same: bool, eog: bool, left: int) -> Decision:
+    """A drafted token is accepted if the target says the same, and then the next one is looked at; ``left`` tokens of
+    the draft lie behind it. Value: does it go on? A token that ends the generation does not matter: what was accepted
+    behind it stays in the slot (defect D14).
+    Source: llama.cpp common/sampling.cpp common_sampler_sample_and_accept_n (3f545be), before b11312."""
+    return Decision("LC-SPEC-ACCEPT.ALL", same, {"same": same, "left": left})
+
+
+# [New in llama_cpp@b11312]
+@rule("LC-SPEC-ACCEPT.EOG")
+def accept_until_eog(same: bool, eog: bool, left: int) -> Decision:
+    """As ALL, but nothing is accepted behind a token that ends the generation. In last place such a token is accepted
+    and followed by one more, as when a batch is replayed. (b11549 takes a replayed batch for accepted where the
+    temperature is above 0, instead of verifying it again; at 0 both say the same.)
+    Source: llama.cpp common/sampling.cpp common_sampler_sample_and_accept_n (b11312); ggml-org/llama.cpp#28232."""
+    return Decision("LC-SPEC-ACCEPT.EOG", same and not (eog and left), {"same": same, "eog": eog, "left": left})

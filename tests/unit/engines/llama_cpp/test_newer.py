@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from cachesim.engines.base import Draft
 from cachesim.engines.llama_cpp.memory.state import StateReadError
 from cachesim.engines.llama_cpp.profiles import LINE, PROFILES
 from cachesim.engines.llama_cpp.rules import memory, prompt, start
@@ -18,10 +19,11 @@ NEWER = ("head", "b10809", "b11063", "b11312", "b11549")
 FIRST = {
     "slot_ctx": "b10809", "ctx_pool": "b10809", "ext_bytes": "b10809",
     "ckpt_spacing": "b11063", "ckpt_replace": "b11063",
-    "task_reuse": "b11312", "task_whole": "b11312", "kv_fail": "b11312", "bad_batch_lines": "b11312",
+    "spec_accept": "b11312", "task_reuse": "b11312", "task_whole": "b11312", "kv_fail": "b11312",
+    "bad_batch_lines": "b11312",
     "marks": "b11549", "file_ckpts": "b11549", "ckpt_unread": "b11549", "data_header": "b11549",
 }
-TWICE = {"rs_back": ("b10809", "b11549"), "state_form": ("b10809", "b11549")}
+TWICE = {"rs_back": ("b10809", "b11549"), "outside": ("b10809", "b11549"), "state_form": ("b10809", "b11549")}
 
 
 def test_every_change_has_its_build():
@@ -228,3 +230,36 @@ def test_only_a_chat_marks_user_messages(profile, chat, lists):
     talk = Talk("R", profile, checkpoint_min_step=0)
     talk.ask(word("A", 60), user_starts=(20,), chat=chat)
     assert (20 in talk.lengths()) is lists
+
+
+# --- drafts --------------------------------------------------------------------------------------------------
+
+a, E, b, c = 7_000_001, 7_000_002, 7_000_003, 7_000_004
+
+
+@pytest.mark.parametrize("profile, kind, spec, cached, accepted, replays", [
+    ("b11063", "A", "ngram-simple", 4, 3, 0), ("b11312", "A", "ngram-simple", 2, 1, 0),
+    ("b11063", "qwen35mtp", "draft-mtp", 4, 3, 0), ("b11312", "qwen35mtp", "draft-mtp", 2, 1, 0),
+    ("b11063", "R", "ngram-simple", 4, 3, 0), ("b11312", "R", "ngram-simple", 3, 1, 1),
+])
+def test_an_end_of_generation_inside_a_draft(profile, kind, spec, cached, accepted, replays):
+    """The table of specification b11312 4.1: N tokens, draft [a, E, b], the target agrees with all three."""
+    talk = Talk(kind, profile, spec_type=spec)
+    n = 40
+    answer = talk.ask(word("A", n), 20, forced=(9, a, E, b, c), eog=(E,), drafts=(Draft(n, 3, 3),))
+    assert (answer.stop_type, answer.tokens, answer.tokens_cached) == ("eos", [9, a, E], n + cached)
+    assert answer.draft_n_accepted == accepted
+    assert len(talk.events(answer, "spec_restore")) == replays
+
+
+def test_an_end_of_generation_in_last_place_is_accepted():
+    for profile in ("b11063", "b11312"):
+        talk = Talk("A", profile, spec_type="ngram-simple")
+        answer = talk.ask(word("A", 40), 20, forced=(9, a, E, b), eog=(E,), drafts=(Draft(40, 2, 2),))
+        assert (answer.tokens, answer.tokens_cached) == ([9, a, E], 43)
+
+
+def test_what_a_client_notices():
+    told = [PROFILES[f"llama_cpp@{name}"].outside for name in ("head", "b10809", "b11312", "b11549")]
+    assert [one["port"] for one in told] == ["8080", "8080", "8080", "9931"]
+    assert [one["preserve_reasoning"] == "on" for one in told] == [False, True, True, True]
