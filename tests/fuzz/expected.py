@@ -30,9 +30,9 @@ ALL = tuple(PROPERTIES)
 DEFAULTS = {"cache_reuse": "cache_reuse", "drafts": "draft_model", "swa_full": "swa_full", "shift": "context_shift",
             "thinking": "thinking"}  # fmt: skip
 LLAMA = tuple(f"llama_cpp@{name}" for name in (
-    "b11549", "b11063", "head", "pr24143-on-head", "24035-v3", "user-turns", "base-24143", "pr24143-on-base",
-    "base-24035", "24035-v1", "minus-one", "spring-2026", "before-min0", "before-20671", "two-ends", "every-8192",
-    "mtmd-broken", "late-2025", "hybrid-first", "swa-first",
+    "b11549", "b11312", "b11063", "b10809", "head", "pr24143-on-head", "24035-v3", "user-turns", "base-24143",
+    "pr24143-on-base", "base-24035", "24035-v1", "minus-one", "spring-2026", "before-min0", "before-20671",
+    "two-ends", "every-8192", "mtmd-broken", "late-2025", "hybrid-first", "swa-first",
 ))  # fmt: skip
 
 

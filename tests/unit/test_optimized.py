@@ -23,6 +23,9 @@ SMOKE = {
 }
 """A small call of every command; ``bisect`` and ``explain`` read docstrings."""
 
+ELSEWHERE = {"record"}
+"""Needs the program of a real server."""
+
 ALL = f"""
 from cachesim.cli import main
 for command, rest in {SMOKE!r}.items():
@@ -45,4 +48,4 @@ def test_stripped_docstrings_change_nothing():
 
 
 def test_every_command_is_tried():
-    assert SMOKE.keys() == COMMANDS.keys()
+    assert SMOKE.keys() | ELSEWHERE == COMMANDS.keys()
