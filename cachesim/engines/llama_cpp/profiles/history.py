@@ -1,7 +1,13 @@
 """The builds before the pull requests' bases, newest first, back to the first checkpoints; and what came after head.
 
 Each is its newer neighbour with what had not changed yet; the comment names the change that ended the older state.
-Source: the history document, sections 1 to 3 and 7; fields of events from the recorded traces' README.
+Source: the history document, sections 1 to 3 and 7; fields of events from the recorded traces' README. Read again in
+trees near the builds: llama-cpp-python 0.3.16 (b6170), xllamacpp 0.2.12 (2026-02-27, without #19924) and 0.2.13
+(2026-03-17, between #20288 and #20671).
+
+A build number is that of the recorded binaries: commits up to the one named. Other lists have larger numbers for the
+same changes (#15293: b6160 here, b6173 there; #19924: b8166, b8172; #20671: b8393, b8400; #22288: b8916, b8925). No
+tree that states its number lies between them; the recorded b8916 is the commit of #22288 itself, so that ours stand.
 """
 
 from __future__ import annotations
@@ -81,7 +87,7 @@ TWO_ENDS = replace(
     BEFORE_20671,
     name="llama_cpp@two-ends",
     build="b8271",
-    source="ggml-org/llama.cpp a7b3dee7a (2026-03-10); the same rules as before-20671",
+    source="ggml-org/llama.cpp a7b3dee7a (2026-03-10); the same rules as before-20671, and as a tree between the two",
 )
 
 EVERY_8192 = replace(
@@ -98,7 +104,7 @@ MTMD_BROKEN = replace(
     EVERY_8192,
     name="llama_cpp@mtmd-broken",
     build="b8152",
-    source="ggml-org/llama.cpp d7d826b3c (2026-02-25)",
+    source="ggml-org/llama.cpp d7d826b3c (2026-02-25); read in xllamacpp 0.2.12 too, which has the same rules",
     ckpt_restore=old_use.resume_re2,         # until #19924
     ckpt_periodic=make.periodic_none,        # until #20087
     ckpt_create=old_make.create_cr2,         # until #20087
@@ -159,7 +165,7 @@ SWA_FIRST = replace(
     HYBRID_FIRST,
     name="llama_cpp@swa-first",
     build="b6160",
-    source="ggml-org/llama.cpp d32e03f44 (2025-08-14), the first with checkpoints",
+    source="ggml-org/llama.cpp d32e03f44 (2025-08-14), the first with checkpoints; read in 4227c9be4 (b6170) too",
     n_swa=start.n_swa_of_model,              # until #16382
     ckpt_need=old_use.need_th0,              # until #16382
     ckpt_pick=old_use.pick_pk0,              # until #16382

@@ -13,9 +13,12 @@ from cachesim.engines.base import RULES
 from cachesim.engines.llama_cpp import profiles as package
 from cachesim.engines.llama_cpp.profiles import BESIDE, LINE, PROFILES, changes, differences, mixed, rule_fields
 from cachesim.engines.llama_cpp.rules import checkpoint_use
+from cachesim.judge.run import run_judged
 from cachesim.live.replay import records
+from cachesim.scenarios.load import load
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
+SCENARIOS = Path(__file__).resolve().parents[4] / "scenarios" / "llama_cpp"
 RULE_FILES = sorted(Path(checkpoint_use.__file__).parent.glob("*.py"))
 # History document, section 3: build, TH, PK, RE, ER, break and creation of CR, RM.
 TABLE = {
@@ -78,6 +81,33 @@ def test_defaults_of_flags(name, limit, similarity):
 
     server = start(f"llama_cpp@{name}", "GGGA", {"ctx_size": 256}, "none", Log())
     assert (server.settings.max_checkpoints, server.settings.sps) == (limit, similarity)
+
+
+def test_the_first_build_takes_a_slot_for_half_of_its_own_content_and_later_ones_for_a_tenth():
+    """Read in 4227c9be4 (b6170): the share of the slot's tokens, above 0.5 by default. 40 of 100 tokens are common."""
+    from cachesim.engines.base import Request
+    from cachesim.engines.llama_cpp import start
+    from cachesim.events import Log
+
+    def chosen(name):
+        server = start(f"llama_cpp@{name}", "AAAA", {"ctx_size": 512, "parallel": 2}, "none", Log())
+        for tail in ("B", "C"):
+            answer = server.complete(Request((*word("A", 40), *word(tail, 60)), 1))
+        return answer.cache_n
+
+    assert (chosen("swa-first"), chosen("hybrid-first")) == (0, 40)
+
+
+@pytest.mark.parametrize(("model", "status"), [
+    ("mamba2", 500), ("lfm2", 500), ("falconh1", 500), ("qwen35", 200),
+])
+def test_one_token_too_late_fails_with_plain_positions_and_is_wrong_with_m_rope(model, status):
+    """As recorded: 23 answers of 500 from models with plain positions, 41 wrong ones of qwen35 and no error."""
+    scenario = load(SCENARIOS / "history" / "resume-one-token-late.toml")
+    run = run_judged(replace(scenario, model=model), "llama_cpp@mtmd-broken", "provenance")
+    assert [one.answer.status for one in run.requests] == [200, status]
+    if status == 200:
+        assert run.requests[1].judged.equal_cold is False
 
 
 MARK = re.compile(r"^# \[(?:New|Modified|Gone) in (llama_cpp@\S+)\]$")
