@@ -62,7 +62,8 @@ def survives(played: Played) -> Iterator[Finding]:
     """No request ends the server."""
     for fact in played.facts:
         if fact.answer.died:
-            yield Finding("survives", fact.number, fact.answer.error.partition(":")[0], fact.answer.error)
+            rule = kind_of(fact.answer.error.partition(":")[0])
+            yield Finding("survives", fact.number, rule, fact.answer.error)
             return
 
 

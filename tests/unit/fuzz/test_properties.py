@@ -13,7 +13,7 @@ from cachesim.engines.mlx_lm.lru.rules_insert import Present
 from cachesim.engines.view import Stored
 from cachesim.events import Decided, Log
 from cachesim.fuzz.facts import Fact, Played
-from cachesim.fuzz.properties import answered, stored_equals_cold
+from cachesim.fuzz.properties import answered, stored_equals_cold, survives
 from cachesim.judge.verdict import HOLDS, Verdict
 from cachesim.scenarios.notation import from_line
 
@@ -87,3 +87,10 @@ def test_an_error_of_the_server_is_a_failure():
     [found] = answered(conversation([], [], status=500, error="Invalid input batch: 3"))
     assert (found.step, found.rule, found.text) == (1, "Invalid input batch LC-NPAST-LCP", "Invalid input batch: 3")
     assert list(answered(conversation([], status=400, error="Invalid input batch"))) == []
+
+
+def test_two_ends_of_a_server_that_differ_in_numbers_are_one_failure():
+    first, second = (next(survives(conversation([], died=True, error=f"failed to remove sequence {n} with p0={n + 12}")))
+                     for n in (0, 1))  # fmt: skip
+    assert first.group == second.group == ("survives", "failed to remove sequence n with p0=n")
+    assert first.text != second.text
