@@ -90,7 +90,7 @@ def test_an_error_of_the_server_is_a_failure():
 
 
 def test_two_ends_of_a_server_that_differ_in_numbers_are_one_failure():
-    first, second = (next(survives(conversation([], died=True, error=f"failed to remove sequence {n} with p0={n + 12}")))
-                     for n in (0, 1))  # fmt: skip
-    assert first.group == second.group == ("survives", "failed to remove sequence n with p0=n")
-    assert first.text != second.text
+    errors = [f"failed to remove sequence {n} with p0={n + 12}" for n in (0, 1)]
+    first, second = (next(survives(conversation([], died=True, error=error))) for error in errors)
+    assert first.group == second.group == ("survives", "failed to remove sequence n with pn=n")
+    assert [first.text, second.text] == errors
