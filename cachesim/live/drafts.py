@@ -11,6 +11,8 @@ from typing import Any, Mapping, Sequence
 from cachesim.engines.base import AS_MANY_AS_ALLOWED, Draft
 
 Event = Mapping[str, Any]
+NO_ROOM = "batch must be large enough"        # of the message with which the process ends
+ANY_LENGTH = 1 << 20                          # more than any server allows
 KINDS = ("spec_ckpt", "spec_restore", "spec_step", "release")
 
 
@@ -19,6 +21,9 @@ def read_drafts(
 ) -> tuple[Draft, ...]:
     """The drafts of one request of a step, from its own events."""
     mine = [e for e in events if e["ev"] in KINDS]
+    unsaid = died and "p0=" not in died and [e["ev"] for e in mine[-1:]] == ["spec_ckpt"]
+    if NO_ROOM in died or unsaid:           # a process that ends may leave its last line behind
+        return (*read_drafts(mine, {}, n_prompt), _too_long(mine, n_prompt))
     if died:
         return _last_draft(died, n_prompt)
     if any(e["ev"] == "spec_ckpt" for e in mine):
@@ -79,6 +84,12 @@ def _replayed(behind: Sequence[Event], held: int) -> int:
     if behind and behind[0]["ev"] == "release":
         return max(1, int(behind[0]["n_tokens"]) - held - 1)
     return 1
+
+
+def _too_long(events: Sequence[Event], n_prompt: int) -> Draft:
+    """The draft for which the batch had no room: it began where the slot was last seen, and its length is nowhere."""
+    seen = next((int(e["n_tokens"]) for e in reversed(events) if e["ev"] in ("spec_ckpt", "spec_step")), n_prompt)
+    return Draft(seen, ANY_LENGTH, 0)
 
 
 def _last_draft(died: str, n_prompt: int) -> tuple[Draft, ...]:

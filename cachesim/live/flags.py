@@ -45,6 +45,7 @@ DRAFTS = ("spec_draft_n_max",)
 OPEN: Mapping[str, int] = {"parallel": -1, "checkpoint_min_step": -1, "cache_reuse": 0}
 """The value by which an option is left to the server."""
 
+SLEEP = "--sleep-idle-seconds"
 MODEL_DRAFT = ("-md", "--model-draft")
 SILENT_ONE = (
     "--spec-ngram-simple-size-n", "--spec-ngram-simple-size-m", "--spec-draft-n-min", "--spec-draft-p-min",
@@ -67,16 +68,19 @@ AUTO = -1
 
 _INTEGERS, _SHARES, _ON, _OFF, _DEFAULTS = map(_words, (INTEGERS, SHARES, ON, OFF, DEFAULTS))
 _KNOWN = (
-    *_INTEGERS, *EVERY, *_SHARES, *_ON, *_OFF, *_DEFAULTS, *MODEL_DRAFT, *SILENT_ONE, *SILENT, "--no-cache-prompt",
+    *_INTEGERS, *EVERY, *_SHARES, *_ON, *_OFF, *_DEFAULTS, *MODEL_DRAFT, SLEEP, *SILENT_ONE, *SILENT,
+    "--no-cache-prompt",
 )
 
 
 @dataclass(slots=True)
 class Flags:
-    """``options`` of the server by name; ``request`` defaults of request fields."""
+    """``options`` of the server by name; ``request`` defaults of request fields; whether the server ``sleeps`` when it
+    has been idle for some time."""
 
     options: dict[str, Any] = field(default_factory=dict)
     request: dict[str, Any] = field(default_factory=dict)
+    sleeps: bool = False
 
 
 def read_flags(words: list[str]) -> Flags:
@@ -101,6 +105,8 @@ def _one(out: Flags, word: str, todo: list[str]) -> None:
         out.options[_ON.get(word) or _OFF[word]] = word in _ON
     elif word in _DEFAULTS:
         out.request[_DEFAULTS[word]] = int(_value(word, todo))
+    elif word == SLEEP:
+        out.sleeps = int(_value(word, todo)) >= 0
     elif word == "--no-cache-prompt":
         out.request["cache_prompt"] = False
     elif word == "--spec-type":

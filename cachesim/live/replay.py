@@ -17,6 +17,7 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import engine_of
 from cachesim.events import Compared, Event, Log
 from cachesim.live.arrivals import send
+from cachesim.live.asleep import awakened
 from cachesim.live.streams import in_streams, too_early, without_cut_off
 from cachesim.live.trace import Trace, TraceStep
 
@@ -89,6 +90,10 @@ class Replaying:
 
     def step(self, out: Replayed, step: TraceStep) -> None:
         """Do one step and compare it."""
+        if self.trace.sleeps and step.action != "restart":
+            self.tasks = any("task" in event for event in step.events)
+            theirs = without_cancel(step.events)
+            self.server = awakened(self.server, step, theirs, self._records, lambda: self._started(self.flags))
         if not step.members:
             self._slot_action(out, step)
             return

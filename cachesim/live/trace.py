@@ -58,7 +58,8 @@ class TraceStep:
 @dataclass(frozen=True, slots=True)
 class Trace:
     """A recording. ``flags`` are server options by name; ``inexact`` numbers of the steps whose answer differed from
-    a cold run; ``out`` = why this build cannot replay it, "" if it can."""
+    a cold run; ``out`` = why this build cannot replay it, "" if it can; ``sleeps``: the server unloads its model when
+    it has been idle for some time."""
 
     file: Path
     profile: str
@@ -69,6 +70,7 @@ class Trace:
     inexact: frozenset[int]
     steps: list[TraceStep] = field(default_factory=list)
     out: str = ""
+    sleeps: bool = False
 
 
 def read_trace(path: Path, profiles: Mapping[str, Any]) -> Trace:
@@ -127,10 +129,12 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Tra
     why = _missing(path, profile, profiles)
     flags = Flags() if why else FLAGS[profile.partition("@")[0]](data["flags"])
     inexact = {str(entry["i"]) for entry in data["inexact"]}
-    steps = [_step(step, flags, inexact, profile, first=not number) for number, step in enumerate(data["steps"])]
+    loads = [not number or flags.sleeps for number in range(len(data["steps"]))]
+    steps = [_step(step, flags, inexact, profile, load) for step, load in zip(data["steps"], loads, strict=True)]
     model = data["model"].removeprefix("tiny-").removesuffix(".gguf")
     numbers = frozenset(int(number.split(".")[0]) for number in inexact)
-    return Trace(path, profile, model, data["name"], flags.options, dict(data["server"].items()), numbers, steps, why)
+    return Trace(path, profile, model, data["name"], flags.options, dict(data["server"].items()), numbers, steps, why,
+                 flags.sleeps)
 
 
 def _profile(path: Path, data: dict[str, Any]) -> str:
@@ -166,16 +170,17 @@ def _inexact(one: Mapping[str, Any], inexact: AbstractSet[str]) -> bool | None:
 
 
 def _started(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The events of the first step without the start-up's warnings: no request begins with one."""
+    """The events of a step before which a model may have been loaded, without the warnings of that: no request begins
+    with one."""
     return list(dropwhile(lambda event: event["ev"] == "warn", events))
 
 
 def _step(
-    step: Mapping[str, Any], flags: Flags, inexact: AbstractSet[str], profile: str, first: bool
+    step: Mapping[str, Any], flags: Flags, inexact: AbstractSet[str], profile: str, loads: bool
 ) -> TraceStep:
     response = step.get("response") or {}
     number, events = int(step["i"]), list(step.get("events", []))
-    events = _started(events) if first else events
+    events = _started(events) if loads else events
     died = str(step["died"]["fatal"]) if "died" in step else ""
     body = step.get("request") or {}
     if step["op"] == "slot":

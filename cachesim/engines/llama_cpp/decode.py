@@ -78,6 +78,9 @@ def give_up(srv: Core, text: str, off: int, n_batch: int, ret: int) -> None:
 
 def post_decode(srv: Core, off: int, n: int) -> None:
     """Sampling and stop tests for the slots whose output lies in the view: first those without a draft."""
+    for slot in srv.slots:
+        if slot.draft and slot.at >= 0:
+            _give_up_split(srv, slot, off, n)
     for drafted in (False, True):
         for slot in srv.slots:
             task = slot.task
@@ -88,6 +91,17 @@ def post_decode(srv: Core, off: int, n: int) -> None:
                 _verified(srv, slot, task)
             else:
                 _spoken(srv, slot, task)
+
+
+def _give_up_split(srv: Core, slot: Slot, off: int, n: int) -> None:
+    """A draft that does not lie in the view is an error of its slot's client; what was put into the slot stays."""
+    split = srv.rules.spec_split(slot.at, slot.at + len(slot.draft), off, n)
+    if split.value is None:
+        return
+    index = srv.decide(split, slot)
+    text = f"got exception: speculative batch index {index} is not inside the current sub-batch [{off}, {off + n})"
+    srv.emit(ev.Error(text))
+    srv.fail(slot, 500, text)
 
 
 def _spoken(srv: Core, slot: Slot, task: Task) -> None:

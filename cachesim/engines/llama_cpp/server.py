@@ -87,6 +87,7 @@ class Server(Core):
         for slot in self.slots:
             if slot.state is State.GENERATING:
                 slot.at = len(batch)
+                self._must_fit(slot, len(batch) + 1 + len(slot.draft))
                 for token in (slot.sampled, *slot.draft):
                     batch.add(token, len(slot.tokens), slot.id, True)
                     slot.tokens.append(token)
@@ -99,6 +100,13 @@ class Server(Core):
             decode(self, batch)
         except DrafterFailed as failure:
             self._give_up(f"decode() failed: {failure}")
+
+    def _must_fit(self, slot: Slot, n_batch: int) -> None:
+        """Raises Aborted where the sampled and drafted tokens are more than the batch can hold."""
+        room = self.rules.spec_room(n_batch, max(self.settings.n_batch, self.settings.n_slots))
+        if not room.value:
+            self.decide(room, slot)
+            raise Aborted("GGML_ASSERT(batch must be large enough to hold the sampled and draft tokens) failed")
 
     def _give_up(self, text: str) -> None:
         """An exception has ended the iteration: every busy slot gets it as its error; memory and tokens stay."""

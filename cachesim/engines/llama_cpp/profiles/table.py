@@ -80,6 +80,8 @@ class Rules:
     draft_max: Rule
     spec_accept: Rule
     spec_ckpt: Rule
+    spec_room: Rule
+    spec_split: Rule
     spec_replay: Rule
     rs_rm: Rule
     rs_back: Rule

@@ -101,3 +101,27 @@ def test_a_draft_context_of_another_conversation_fails_every_request(tmp_path):
     assert answer.status == 500
     assert answer.error == "decode() failed: failed to process speculative batch"
     assert talk.held() == [25]                              # nothing is cleared
+
+
+def test_a_batch_without_room_for_the_drafts_ends_the_process():
+    """A batch of four holds a sampled token and three drafted ones."""
+    for n, died in ((3, False), (4, True)):
+        _, answer = ask("A", [(20, n, 1)], batch_size=4, ubatch_size=4, spec_type="ngram-simple")
+        assert answer.died is died
+    assert answer.error == "GGML_ASSERT(batch must be large enough to hold the sampled and draft tokens) failed"
+
+
+def test_a_draft_that_a_shortage_cuts_off_is_an_error_and_the_slot_keeps_what_was_put_into_it():
+    """Cells for three of the four tokens: views of two, and index 2 is not in the first."""
+    talk = Talk("A", parallel=2, kv_unified=True, batch_size=8, ubatch_size=8, cache_ram=0, spec_type="ngram-simple")
+    talk.send(word("full", 232), 200, id_slot=1)
+    for _ in range(40):
+        talk.server.iterate()
+    room = 256 - sum(talk.held())
+    A = word("A", room - 4)
+    answer = talk.send(A, 9, id_slot=0, drafts=(Draft(len(A), 3, 3),))
+    talk.work()
+    texts = [e["text"] for e in talk.events(answer, "error")]
+    first = next(text for text in texts if text.startswith("got exception"))
+    assert first.startswith("got exception: speculative batch index ") and f"error: {first}" in texts
+    assert (answer.status, answer.error, answer.tokens_cached) == (500, first, len(A) + 4)
