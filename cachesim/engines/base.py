@@ -93,7 +93,8 @@ class Request:
     plain completion. ``byte_pos`` is the byte offset of the last user message where a client of an old server sent
     one. ``None`` = the engine's default. ``n_cmpl`` > 1 asks for further completions, forced by ``children_forced`` and
     ``children_drafts``. ``stop`` are texts that end the generation where the recorded vocabulary spells one of them,
-    ``eog`` tokens that end it.
+    ``eog`` tokens that end it. ``others`` are further prompts of a "decision"; the server sets ``shared``, how many
+    first tokens all of them share.
     ``cancel_at``: the client hangs up, and the request ends after the iteration in which the slot has come to hold
     that many tokens; of several completions those in the slots named by ``cancel_order`` end in that order. ``drafts``
     forces the drafter; where it says
@@ -122,6 +123,8 @@ class Request:
     seed: bool = False
     stop: tuple[str, ...] = ()
     eog: tuple[int, ...] = ()
+    others: tuple[Tokens, ...] = ()
+    shared: int = 0
     cancel_order: tuple[int, ...] = ()
     children_drafts: tuple[tuple[Draft, ...], ...] = ()
 

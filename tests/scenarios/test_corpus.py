@@ -53,6 +53,8 @@ NOT_YET: dict[str, str] = {
         "ML-STATE-03.text", "ML-STATE-04.truth", "ML-STATE-05.padded", "ML-STATE-05.slots",
     ), FILES_ONLY),
     **dict.fromkeys(("ML-CHUNK-01.allocated", "ML-CHUNK-01.valid"), CHUNKS),
+    **dict.fromkeys(("LC-SHARED.PREFIX", "LC-SHARED.UNKNOWN"),
+                    "no scenario asks for decisions; tests/unit/engines/llama_cpp/test_newer.py does"),
     "LC-TASK-REUSE.ALL": "never says no, and only that is written down",
     "LC-RS-BACK.ONCE": "no way of the server stacks two rollbacks; tests/unit/engines/llama_cpp/test_newer.py asks it",
     **dict.fromkeys(("LC-CKPT-UNREAD.ABORT", "LC-CKPT-UNREAD.FILE", "LC-CKPT-UNREAD.RESET"),

@@ -33,6 +33,8 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     if whole.value:
         return _begin_whole(srv, slot, task, srv.decide(whole, slot) == "whole")
     lcp = common_prefix(slot.tokens, list(prompt))
+    if request.shared:                   # the children start from the shared prefix: do not go past it
+        lcp = min(lcp, request.shared)
     reuses = srv.rules.task_reuse(request.kind)
     asked = srv.rules.n_past(lcp, request.cache_prompt and (reuses.value or srv.decide(reuses, slot)))
     n_past: int = reuse(srv, slot, task, srv.decide(asked, slot))

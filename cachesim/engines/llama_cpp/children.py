@@ -29,10 +29,11 @@ def launch_children(srv: Core, parent: Slot, task: Task, slots: list[Slot]) -> N
     request = task.request
     for number, slot in enumerate(slots):
         forced = _nth(request.children_forced, number, None)
+        prompt = _nth(request.others, number, request.prompt)
         answer = Answer(task.answer.request)
         task.answer.children.append(answer)
         mine = replace(
-            request, forced=forced, n_cmpl=1, cancel_at=None,
+            request, prompt=prompt, others=(), shared=0, forced=forced, n_cmpl=1, cancel_at=None,
             drafts=_nth(request.children_drafts, number, request.drafts),
         )
         slot.begin(Task(srv.next_tick(), mine, answer, task.id), State.WAITING)
@@ -79,3 +80,24 @@ def _copy(srv: Core, parent: Slot, child: Slot) -> None:
         theirs.cache_n, theirs.prompt_n, theirs.deciding, theirs.restored
     )  # fmt: skip
     srv.changed(child, "overwritten", "")
+
+
+def share_prompt(srv: Core, parent: Slot, task: Task) -> bool:
+    """Children with prompts of their own go on from the prefix that all share, as soon as the parent holds just that.
+    Returns whether they still wait for it.
+
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "wait_shared", copy_prompt_to (b11549)."""
+    if not task.request.shared or not parent.children:
+        return False
+    if len(parent.tokens) != task.request.shared:
+        return True
+    for number in parent.children:
+        child = srv.slots[number]
+        srv.emit(ev.CopyShared(parent.id, task.id, len(parent.tokens), number))
+        srv.both.must_rm(number, 0, POS_INF)
+        srv.both.seq_cp(parent.id, number)
+        child.tokens, child.checkpoints = list(parent.tokens), list(parent.checkpoints)
+        child.state, child.loaded = State.STARTED, False
+        srv.changed(child, "overwritten", "")
+    parent.children = []
+    return False

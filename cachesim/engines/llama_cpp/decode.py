@@ -13,7 +13,7 @@ from cachesim.engines.llama_cpp.draft import count_accepted, mirror, tell_step, 
 from cachesim.engines.llama_cpp.fill import checkpoint_after_prompt
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
-from cachesim.engines.llama_cpp.rules.prompt import POOLED
+from cachesim.engines.llama_cpp.rules.prompt import SILENT_TASKS
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.shared.vocab import plain_text
 
@@ -112,7 +112,7 @@ def _spoken(srv: Core, slot: Slot, task: Task) -> None:
     if slot.state is State.DONE_PROMPT:
         checkpoint_after_prompt(srv, slot, task)
     slot.at, slot.state = -1, State.GENERATING
-    if task.request.kind in POOLED:
+    if task.request.kind in SILENT_TASKS:
         srv.release(slot)                       # it is complete with its prompt
         return
     take(srv, slot, task, srv.sampler(slot.tokens, task.request, slot.n_gen))

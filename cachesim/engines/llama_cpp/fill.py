@@ -6,6 +6,7 @@ Source: llama.cpp tools/server/server-context.cpp update_slots, create_checkpoin
 from __future__ import annotations
 
 from cachesim import events as ev
+from cachesim.engines.llama_cpp.children import share_prompt
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.rules.facts import Chunk, Ckpt
@@ -20,12 +21,15 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
     the slot speaks after whatever token the batch ends with, and without any the process ends; a longer one never comes
     to an end, unless another conversation is loaded over it."""
     trim(srv, slot, task, len(slot.tokens))
+    waited_for = share_prompt(srv, slot, task)
     start, prompt = len(slot.tokens), task.request.prompt
     chunk = Chunk(
         start, len(prompt), srv.settings.n_batch - len(batch), srv.settings.n_batch, srv.settings.n_ubatch,
         _starts(srv, slot, task), srv.settings.min_step, _are_made(srv, slot, task), slot.reused,
     )
     stop: int = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot) if start < len(prompt) else start
+    if waited_for:
+        stop = min(stop, task.request.shared)
     slot.tokens.extend(prompt[start:stop])
     batch.extend(prompt[start:stop], start, slot.id)
     slot.fed = (len(batch) - (stop - start), len(batch))

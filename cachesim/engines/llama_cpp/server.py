@@ -5,6 +5,7 @@ Source: llama.cpp tools/server/server-context.cpp, server-queue.cpp (3f545be); s
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from cachesim.engines.llama_cpp.select import process
 from cachesim.engines.llama_cpp.shift import shift_full_slots
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.llama_cpp.slot_actions import slot_action
-from cachesim.errors import Aborted
+from cachesim.errors import Aborted, BadInput
 
 
 class Server(Core):
@@ -32,12 +33,32 @@ class Server(Core):
         answer = Answer(self.log.mark(), died=self.dead)
         if request.byte_pos is not None and request.user_starts:
             self.emit(ev.UserPos(request.byte_pos, 0, request.user_starts[-1]))
+        if request.kind == "decision":
+            request = self._decision(request, answer)
+        if answer.done:
+            return answer
         if not 1 <= request.n_cmpl <= self.settings.n_slots:
             answer.status, answer.done = 400, True
             answer.error = f"Value must be between 1 <= value <= {self.settings.n_slots}, but got {request.n_cmpl}"
         elif not self.dead:
             self.queue.append(Task(self.next_tick(), request, answer))
         return answer
+
+    def _decision(self, request: Request, answer: Answer) -> Request:
+        """A request with several prompts becomes one task with children, if they share a prefix, or a task for each.
+        Raises BadInput for more prompts than slots, which the real server groups."""
+        prompts = (request.prompt, *request.others)
+        if len(prompts) > self.settings.n_slots:
+            raise BadInput("a decision of more prompts than there are slots is not modelled")
+        shared: int | None = self.decide(self.rules.shared(prompts), None)
+        if shared is None:
+            answer.status, answer.error, answer.done = 404, "File Not Found", True
+        elif shared and request.others:
+            return replace(request, shared=shared, n_cmpl=len(prompts))
+        for prompt in request.others if shared == 0 else ():
+            answer.children.append(Answer(answer.request))
+            self.queue.append(Task(self.next_tick(), replace(request, prompt=prompt, others=()), answer.children[-1]))
+        return replace(request, others=())
 
     def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
         """Save, restore or erase a slot. Raises BadInput; the slot is untouched then."""

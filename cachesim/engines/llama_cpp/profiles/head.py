@@ -25,6 +25,7 @@ HEAD = Rules(
     task_caches=prompt.completions_only,
     task_whole=prompt.whole_prompt,
     task_reuse=prompt.all_reuse,
+    shared=prompt.no_decisions,
     marks=prompt.marks_of_any,
     pc_ask=pc.ask_always,
     pc_alloc=pc.admit_strict,

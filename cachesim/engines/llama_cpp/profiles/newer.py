@@ -55,6 +55,7 @@ B11549 = replace(
     name="llama_cpp@b11549",
     build="b11549",
     source="ggml-org/llama.cpp b11549 (2026-10-10), tree in xllamacpp 2026.10.11549",
+    shared=prompt.shared_prefix,
     marks=prompt.marks_of_chats,
     ckpt_unread=use.unread_of_file_resets,
     rs_back=memory.back_alone,

@@ -42,6 +42,7 @@ class Rules:
     task_caches: Rule
     task_whole: Rule
     task_reuse: Rule
+    shared: Rule
     marks: Rule
     pc_ask: Rule
     pc_alloc: Rule

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from cachesim.engines.base import Decision, rule
+from cachesim.tokens import common_prefix
 
 
 @rule("LC-NPAST-LCP")
@@ -29,6 +30,29 @@ def completions_only(kind: str) -> Decision:
 
 POOLED = ("embedding", "rerank")
 """Tasks that generate nothing: they end with their prompt."""
+
+
+SILENT_TASKS = (*POOLED, "decision")
+"""All tasks that end with their prompt."""
+
+
+@rule("LC-SHARED.UNKNOWN")
+def no_decisions(prompts: Sequence[Sequence[int]]) -> Decision:
+    """There are no decision tasks. Value: how many first tokens several prompts of one request are evaluated once
+    for; None = the server does not know such requests.
+    Source: llama.cpp tools/server/server.cpp (3f545be), before b11549."""
+    return Decision("LC-SHARED.UNKNOWN", None, {"prompts": len(prompts)})
+
+
+# [New in llama_cpp@b11549]
+@rule("LC-SHARED.PREFIX")
+def shared_prefix(prompts: Sequence[Sequence[int]]) -> Decision:
+    """The common prefix of all prompts of a decision, but each keeps a token of its own: the first prompt's slot
+    evaluates it, the others go on from copies. From the text only.
+    Source: llama.cpp tools/server/server-decision.cpp server_decision_group_tasks (b11549)."""
+    same = min((common_prefix(list(prompts[0]), list(one)) for one in prompts[1:]), default=0)
+    value = min(same, *(len(one) - 1 for one in prompts))
+    return Decision("LC-SHARED.PREFIX", value, {"same": same, "prompts": len(prompts)})
 
 
 def _whole(rule_id: str, kind: str, n_tokens: int, n_ubatch: int, splits: bool) -> Decision:

@@ -209,7 +209,7 @@ def test_changes_between_neighbours_name_what_ended_them():
     }
     assert {field for _, field in unknown} == {
         "ckpt_erase", "kv_undo", "window_pad", "least_batch", "host_header",
-        "marks", "task_reuse", "rs_back", "kv_fail", "ckpt_unread",
+        "marks", "task_reuse", "rs_back", "kv_fail", "ckpt_unread", "shared",
     }
 
 

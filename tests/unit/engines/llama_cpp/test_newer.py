@@ -21,7 +21,7 @@ FIRST = {
     "ckpt_spacing": "b11063", "ckpt_replace": "b11063",
     "spec_accept": "b11312", "task_reuse": "b11312", "task_whole": "b11312", "kv_fail": "b11312",
     "bad_batch_lines": "b11312",
-    "marks": "b11549", "file_ckpts": "b11549", "ckpt_unread": "b11549", "data_header": "b11549",
+    "shared": "b11549", "marks": "b11549", "file_ckpts": "b11549", "ckpt_unread": "b11549", "data_header": "b11549",
 }
 TWICE = {"rs_back": ("b10809", "b11549"), "outside": ("b10809", "b11549"), "state_form": ("b10809", "b11549")}
 
@@ -263,3 +263,53 @@ def test_what_a_client_notices():
     told = [PROFILES[f"llama_cpp@{name}"].outside for name in ("head", "b10809", "b11312", "b11549")]
     assert [one["port"] for one in told] == ["8080", "8080", "8080", "9931"]
     assert [one["preserve_reasoning"] == "on" for one in told] == [False, True, True, True]
+
+
+# --- decisions -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["A", "W", "R", "H", "HW"])
+def test_questions_about_one_text_evaluate_it_once(kind):
+    """Three prompts that share 100 tokens: the first slot evaluates them, the others go on from copies."""
+    talk = Talk(kind, "b11549", parallel=3)
+    s = word("S", 100)
+    mine, *others = (s + word(name, n) for name, n in (("x", 10), ("y", 20), ("z", 5)))
+    answer = talk.ask(mine, kind="decision", others=tuple(others))
+    assert (answer.cache_n, answer.prompt_n, answer.predicted_n) == (0, 110, 0)
+    # A hybrid with a window wants a checkpoint even where a prompt only goes on (D6), and decisions leave none.
+    kept = 0 if kind == "HW" else 100
+    assert [(one.cache_n, one.prompt_n) for one in answer.children] == [(kept, 120 - kept), (kept, 105 - kept)]
+    copies = [(e["n_tokens"], e["child"]) for e in talk.events(answer, "copy_shared")]
+    assert copies == [(100, 0), (100, 1)]
+    assert talk.held() == [0, 0, 110], "children are cleared when they end"
+    for asked, one in zip((mine, *others), (answer, *answer.children), strict=True):
+        cold = Talk(kind, "b11549").ask(asked, kind="decision")
+        assert [o.digest for o in one.outputs] == [o.digest for o in cold.outputs]
+
+
+def test_reuse_does_not_go_past_the_shared_prefix():
+    talk = Talk("A", "b11549", parallel=2)
+    s = word("S", 60)
+    talk.ask(s + word("x", 10), kind="decision")
+    answer = talk.ask(s + word("x", 12), kind="decision", others=(s + word("y", 4),))
+    assert answer.cache_n == 60 and [one.cache_n for one in answer.children] == [60]
+
+
+def test_prompts_that_share_nothing_are_tasks_of_their_own():
+    talk = Talk("A", "b11549", parallel=2)
+    answer = talk.ask(word("x", 10), kind="decision", others=(word("y", 20),))
+    assert (answer.prompt_n, answer.children[0].prompt_n) == (10, 20)
+    assert not talk.events(answer, "copy_shared")
+    with pytest.raises(BadInput, match="more prompts than there are slots"):
+        talk.ask(word("x", 10), kind="decision", others=(word("y", 20),) * 2)
+
+
+def test_each_prompt_keeps_a_token_of_its_own():
+    s = word("S", 9)
+    assert prompt.shared_prefix([s, s]).value == 8 and prompt.shared_prefix([s, s[:4]]).value == 3
+    assert prompt.shared_prefix([s, word("T", 9)]).value == 0
+
+
+def test_older_builds_know_no_decisions():
+    answer = Talk("A", "b11312").ask(word("x", 10), kind="decision")
+    assert (answer.status, answer.prompt_n) == (404, 0)
