@@ -57,8 +57,8 @@ def hung_up(
     """The response of a request whose client hung up after it had seen some tokens. What ended up in the slot is told
     by the log: the tokens of the task with this prompt's length and this beginning."""
     out: dict[str, Any] = {"cancelled": True, "tokens": seen}
-    n_prompt = len(request["prompt"])
-    task = _task(said, n_prompt, seen, made)
+    n_prompt, several = len(request["prompt"]), int(request.get("n_cmpl", 1)) > 1
+    task = _task(said, n_prompt, seen[:1] if several else seen, made)     # a stream of several mixes their tokens
     if task is None:
         return out
     ends = [event["n_tokens"] for event in map(read_event, said)
@@ -66,6 +66,9 @@ def hung_up(
     if ends and ends[-1] >= n_prompt:
         out["tokens_in_slot"] = made.get(task, [])[: ends[-1] - n_prompt]
         out["streamed_tokens_match"] = made.get(task, [])[: len(seen)] == seen
+    if several:
+        out["completions"] = [{"index": index, "tokens": made.get(child, [])}
+                              for index, child in enumerate(_children(said, task), 1)]  # fmt: skip
     return out
 
 
@@ -76,6 +79,17 @@ def _task(said: Sequence[Entry], n_prompt: int, seen: list[int], made: Mapping[i
             if made.get(task, [])[: len(seen)] == seen:
                 return task
     return None
+
+
+def _children(said: Sequence[Entry], parent: int) -> list[int]:
+    """The tasks of further completions: they are launched right before their parent."""
+    found: list[int] = []
+    for event in map(read_event, said):
+        if event is not None and event["ev"] == "launch":
+            if event["task"] == parent:
+                return found
+            found = [*found, event["task"]] if event["is_child"] else []
+    return []
 
 
 def undelivered(

@@ -27,6 +27,7 @@ END_WITHIN = 10.0           # seconds until a killed group must be gone
 
 _GUARD = """
 ulimit -c 0
+export GGML_NO_BACKTRACE=1
 exec 3<&0 </dev/null
 "$@" 3<&- &
 server=$!

@@ -59,7 +59,11 @@ class Table:
                 if stop():
                     break
                 case = options.case(number)
-                difference, data = self._conversation(recorder, beside, case, f"c{number}-", tally)
+                try:
+                    difference, data = self._conversation(recorder, beside, case, f"c{number}-", tally)
+                except Exception as error:         # a fault of ours, or a server that does not answer: it counts
+                    tally.differences.append(_stumble(number, error))
+                    difference, data = None, {"steps": [{"died": True}]}
                 if difference is not None:
                     tally.differences.append(self._kept(recorder, options, case, number, difference, data))
                 if difference is not None or (data and "died" in data["steps"][-1]):
@@ -110,8 +114,8 @@ class Table:
                 if not about["name"] and not self._known(difference.group):
                     case, again, recording = smaller(self, recorder, case, again, recording, self.shrink_seconds)
                 data, about["what"] = recording, list(again)
-        except BadInput as bad:
-            about["why"] = str(bad)
+        except Exception as error:
+            about["why"] = f"{type(error).__name__}: {error}"
         self.out.mkdir(parents=True, exist_ok=True)
         (self.out / f"{stem}.json").write_text(json.dumps(data), "utf-8")
         (self.out / f"{stem}.toml").write_text(_toml(case, self.profile, about), "utf-8")
@@ -131,6 +135,13 @@ def _add(tally, beside):
         setattr(tally, name, getattr(tally, name) + getattr(beside, name))
     tally.clean, tally.broken = max(tally.clean, beside.clean), min(tally.broken, beside.broken)
     beside.close()
+
+
+def _stumble(number, error):
+    """What is known of a conversation that could not be played or compared."""
+    text = f"{type(error).__name__}: {error}"
+    return {"conversation": number, "group": f"stumbled: {type(error).__name__}", "name": "", "file": "",
+            "what": [0, "stumbled", text, None, False]}  # fmt: skip
 
 
 def _toml(case, profile, about):

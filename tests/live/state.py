@@ -28,7 +28,7 @@ class State:
     def _named(self, one):
         """The class of a difference as the predicates are now, from its recording."""
         kept = self.file.parent / "differences" / one["file"]
-        return name_of(Difference(*one["what"]), json.loads(kept.read_text("utf-8"))) if kept.exists() else one["name"]
+        return name_of(Difference(*one["what"]), json.loads(kept.read_text("utf-8"))) if kept.is_file() else one["name"]
 
     def done(self, number):
         """Conversations of an option set that need not be played again: all up to here."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cachesim.engines.registry import profiles
+from cachesim.errors import BadInput
 from tests.live.beside import Beside, Difference
 from tests.live.fake import Fake
 from tests.live.named import NAMED, name_of
@@ -86,6 +87,21 @@ def test_a_stop_keeps_what_was_played(tmp_path):
     asked = iter((False, False, True))
     tally = table(tmp_path).play(alone(5), 0, 50, lambda: next(asked))
     assert tally.done == 2
+
+
+def test_a_conversation_that_cannot_be_played_counts_and_does_not_end_the_rest(tmp_path, monkeypatch):
+    plays = iter((False, True, False))
+
+    def play(self, step, known=Fake.play):
+        if step.get("op") == "completion" and next(plays, False):
+            raise BadInput("no answer")
+        return known(self, step)
+
+    monkeypatch.setattr(Fake, "play", play)
+    tally = table(tmp_path).play(alone(5), 0, 3)
+    assert [one["group"] for one in tally.differences] == ["stumbled: BadInput"]
+    assert tally.done == 3
+    assert tally.starts == 2
 
 
 def test_at_most_five_classes_have_names():

@@ -66,6 +66,8 @@ def _begin_whole(srv: Core, slot: Slot, task: Task, fits: bool) -> bool:
 def _ask(srv: Core, slot: Slot, n_past: int, n_tokens: int) -> Ask:
     pos_min = srv.memory.pos_min(slot.id)
     if 0 < n_past <= len(slot.tokens) and pos_min < 0:
+        held = f"slot.prompt.tokens.size() = {len(slot.tokens)}"
+        srv.emit(ev.Error(f"n_past = {n_past}, {held}, seq_id = {slot.id}, pos_min = -1"))
         raise Aborted(f"pos_min == -1, but n_past > 0 - should not happen (slot {slot.id}, n_past {n_past})")
     return Ask(n_past, n_past, len(slot.tokens), n_tokens, pos_min, srv.settings.n_swa, srv.settings.exact)
 

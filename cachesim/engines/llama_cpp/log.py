@@ -132,7 +132,7 @@ DISABLED = ("disabling", "it will be disabled")
 """How the notes end that say which flag was switched off."""
 
 IDLE = "all slots are idle"
-NEXT_TOKEN = "n_gen = {}, n_remaining = {}, next token: {token} '{}'"
+NEXT_TOKEN = "n_gen = {}, n_remaining = {}, next token: {token} '{}"
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _STAMP = re.compile(r"(?:^|(?<=\D))\d+\.\d{2}\.\d{3}\.\d{3} (?=[DIWE] )")

@@ -10,6 +10,7 @@ from typing import Iterator, Sequence
 
 from cachesim.engines.llama_cpp.inspect import keep_all, parts_of, state_part
 from cachesim.engines.llama_cpp.memory.state import AttentionState, Blob, RecurrentState
+from cachesim.engines.llama_cpp.prompt_cache import LOST
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.llama_cpp.slot import Checkpoint
 from cachesim.engines.view import Point, Stored
@@ -23,7 +24,8 @@ def points(server: Server) -> list[Point]:
             live = _copy(server, slot.id)
             out += _of(server, "slot", slot.id, slot.tokens, live, slot.checkpoints)
     for number, entry in enumerate(server.cache.entries if server.cache else ()):
-        out += _of(server, "entry", number, entry.tokens, entry.blob, entry.checkpoints)
+        if entry.blob is not LOST:
+            out += _of(server, "entry", number, entry.tokens, entry.blob, entry.checkpoints)
     return out
 
 

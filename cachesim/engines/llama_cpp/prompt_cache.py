@@ -5,7 +5,7 @@ Source: llama.cpp tools/server/server-task.cpp server_prompt_cache, server-conte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Sequence
 
 from cachesim import events as ev
@@ -19,10 +19,14 @@ from cachesim.engines.shared.driver import tell_change, write_down
 from cachesim.engines.shared.stored import Eviction, Limits, part
 from cachesim.tokens import common_prefix
 
+LOST = Blob(0, None, None, None)
+LOADING = "state_seq_set_data: error loading state:"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """A stored conversation. ``size`` in bytes: state and checkpoints, headers included."""
+    """A stored conversation. ``size`` in bytes: state and checkpoints, headers included. ``blob`` LOST: the state was
+    handed out in a load that failed at the draft context."""
 
     tokens: list[int]
     checkpoints: tuple[Checkpoint, ...]
@@ -92,26 +96,42 @@ class PromptCache:
         return self._restore(slot, decision.value, decision.rule)
 
     def _restore(self, slot: Slot, index: int, rule: str) -> bool:
-        entry = self.entries[index]
+        entry, after = self.entries[index], self.rules.pc_after_hit(index)
         try:
-            self.memory.state_read(slot.id, entry.blob)
+            self._read_state(slot, entry)
+            if after.value:
+                self._hand_out(index)
             if self.dft is not None and entry.draft is not None:
                 self.dft.state_read(slot.id, entry.draft)
         except StateReadError as error:
             self.log.emit(ev.Error(str(error)))
-            self.log.emit(ev.Error("state_seq_set_data: error loading state: failed to restore kv cache"))
+            self.log.emit(ev.Error(f"{LOADING} failed to restore kv cache"))
             self.log.emit(ev.PcLoadFailed())
             self.log.emit(ev.PcLoadFailed(slot.id))
             return False
         slot.tokens, slot.checkpoints = list(entry.tokens), list(entry.checkpoints)
         slot.loaded = True
         tell_change(self.log, slot, "overwritten", rule)
-        after = self.rules.pc_after_hit(index)
         write_down(self.log, after, slot)
         if after.value:
             del self.entries[index]
             tell_change(self.log, None, "consumed", after.rule)
         return True
+
+    def _read_state(self, slot: Slot, entry: Entry) -> None:
+        """Put the state into the slot. One that is lost is empty: reading it fails, which passes for success, because
+        as many bytes were read as there are, and the memory stays as it was. Raises StateReadError."""
+        if entry.blob is LOST:
+            self.log.emit(ev.Error(f"{LOADING} unexpectedly reached end of buffer"))
+            return
+        self.memory.state_read(slot.id, entry.blob)
+
+    def _hand_out(self, index: int) -> None:
+        """The stored state is freed as soon as it has been read, before the draft context's is tried."""
+        entry = self.entries[index]
+        if entry.blob is not LOST:
+            size = entry.size - entry.blob.size - self.rules.host_header
+            self.entries[index] = replace(entry, blob=LOST, size=size)
 
     def update(self) -> None:
         """PC-UPDATE: drop the oldest entries over the limits, then say what is left."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from cachesim.engines.registry import profiles
 from tests.unit.engines.llama_cpp.talk import Talk, reuse, word
 
 LOOSE = {"slot_prompt_similarity": 0.0, "cache_idle_slots": False}
@@ -117,3 +120,44 @@ def test_a_fresh_evaluation_still_erases_checkpoints_and_cuts_the_memory():
     assert reuse(answer) == [(0, 12)]
     assert (talk.kinds(answer, "ckpt_invalidate"), talk.lengths()) == (["ckpt_invalidate"], [8])
     assert talk.right(answer) is True
+
+
+def half_loaded():
+    """The stored conversation of 242 tokens fits into the recurrent cache, and not beside 120 cells of the drafter."""
+    talk = Talk("S", parallel=2, kv_unified=True, spec_type="draft-simple", model_draft="A", slot_prompt_similarity=0.0)
+    whole = word("a", 240)
+    talk.ask(whole, 3)
+    talk.ask(whole[:120])
+    return talk, whole
+
+
+def sizes(talk, answer):
+    return [entry["mib"] for entry in talk.events(answer, "pc_entry")]
+
+
+def test_a_load_that_fails_at_the_draft_context_has_lost_the_state():
+    talk, whole = half_loaded()
+    before = talk.server.cache.entries[0].size
+    again = talk.ask(whole[:120], 2)
+    entry = talk.server.cache.entries[0]
+    assert talk.kinds(again, "pc_load_failed") == ["pc_load_failed", "pc_load_failed"]
+    assert before - entry.size == 18740                 # the state of one layer, with the header of host memory
+    assert again.cache_n == 0
+    assert len(entry.tokens) == 242
+    kept = half_loaded()[0]
+    kept.server.rules = replace(kept.server.rules, pc_after_hit=profiles()["llama_cpp@pr24143-on-head"].pc_after_hit)
+    kept.server.cache.rules = kept.server.rules
+    kept.ask(whole[:120], 2)
+    assert kept.server.cache.entries[0].size == before  # what is copied is not given away
+
+
+def test_an_empty_state_is_loaded_without_complaint():
+    talk, whole = half_loaded()
+    talk.ask(whole[:120], 2)
+    for slot in (0, 1):
+        talk.server.slot("erase", slot, None)
+    found = talk.ask((*whole, *word("b", 4)))
+    errors = [event["text"] for event in talk.events(found, "error")]
+    assert errors == ["state_seq_set_data: error loading state: unexpectedly reached end of buffer"]
+    assert talk.kinds(found, "pc_load_failed") == []
+    print(talk.events(found), found)
