@@ -59,7 +59,6 @@ class Beside:
             raise ValueError(trace.out)
         if self.run is None:
             self.run = Replaying(trace, "provenance", Path(self.folder.name), checker())
-            self.run.files = True
             self.found = Replayed(trace)
         for step, raw in zip(trace.steps[self.steps :], data["steps"][self.steps :], strict=True):
             difference = self._step(step, raw)
@@ -70,6 +69,7 @@ class Beside:
 
     def _step(self, step, raw):
         found, run = self.found, self.run
+        run.files |= bool(step.file)
         agreed, undecided, right = found.steps_agree, found.steps_undecided, run.verdicts_agree
         found.first = None
         run.step(found, step)
