@@ -23,7 +23,13 @@ class State:
             found = [json.loads(line) for line in self.file.read_text("utf-8").splitlines() if line]
             for one in (one for line in found for one in line["differences"]):
                 one["name"] = self._named(one)
-            self.lines = [line for line in found if not unnamed(line)]
+            for line in found:
+                if not unnamed(line) and not self._has(line):
+                    self.lines.append(line)
+
+    def _has(self, line):
+        """Is a line for these conversations there already?"""
+        return any((known["number"], known["first"]) == (line["number"], line["first"]) for known in self.lines)
 
     def _named(self, one):
         """The class of a difference as the predicates are now, from its recording."""
@@ -39,8 +45,11 @@ class State:
         return at
 
     def add(self, tally):
-        """Keep what was played; the file is whole at any time."""
-        self.lines.append(json.loads(json.dumps(asdict(tally))))
+        """Keep what was played, once; the file is whole at any time."""
+        line = json.loads(json.dumps(asdict(tally)))
+        if self._has(line):
+            return
+        self.lines.append(line)
         self.file.parent.mkdir(parents=True, exist_ok=True)
         beside = self.file.with_suffix(".new")
         beside.write_text("".join(json.dumps(line) + "\n" for line in self.lines), "utf-8")

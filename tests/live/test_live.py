@@ -68,6 +68,7 @@ def test_what_was_played_is_not_played_again(tmp_path):
     state, options = State(tmp_path / "state.jsonl"), alone(3)
     state.add(table(tmp_path).play(options, 0, 2))
     state.add(table(tmp_path).play(options, 2, 1))
+    state.add(table(tmp_path).play(options, 2, 1))
     again = State(tmp_path / "state.jsonl")
     assert again.done(3) == 3
     assert again.done(4) == 0
