@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,8 +34,8 @@ def run(pytester):
 
 
 def put(pytester, file, change=("", ""), name=None):
-    """A copy of a scenario, with one text in it replaced."""
-    text = file.read_text()
+    """A copy of a scenario for HEAD alone, with one text in it replaced."""
+    text = re.sub(r"^profiles = .*$", f'profiles = ["{HEAD}"]', file.read_text(), flags=re.M)
     assert change[0] in text
     copy = pytester.path / (name or file.name)
     copy.write_text(text.replace(*change) if change[0] else text)
