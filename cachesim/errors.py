@@ -1,7 +1,8 @@
 """One error type per meaning, so that a caller knows what happened from the type alone.
 
-``BadInput`` is the user's file or command, ``Aborted`` is the simulated server process ending itself,
-``Crash`` is our own fault. A rule that says no is a return value, never an exception.
+``BadInput`` is the user's file or command (``NotInBuild``: right, but not for this version), ``Aborted`` is the
+simulated server process ending itself, ``Crash`` is our own fault. A rule that says no is a return value, never an
+exception.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ class BadInput(Exception):
 
     def at(self, file: str, line: int | None = None) -> BadInput:
         """The same error with its place filled in where it was not known further down."""
-        return BadInput(self.cause, file=self.file or file, line=self.line or line, hint=self.hint)
+        return type(self)(self.cause, file=self.file or file, line=self.line or line, hint=self.hint)
+
+
+class NotInBuild(BadInput):
+    """An option that the chosen version of the server does not have."""
 
 
 class Aborted(Exception):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, add_profiles, chosen_profiles, count, known_profiles, load_one
-from cachesim.errors import BadInput
+from cachesim.errors import BadInput, NotInBuild
 from cachesim.reports.console import say_json, show
 
 
@@ -26,8 +27,11 @@ def run(args: Namespace) -> int:
 
     # Every rule set of the engine, by provenance: under which of them would the tokens have stayed?
     names = sorted(name for name in known_profiles() if name.startswith(f"{scenario.engine}@"))
-    others = [(name, run_judged(scenario, name, "provenance").requests[args.number]) for name in names]
-    kept = [(name, one.answer.cache_n) for name, one in others if one.judged.equal_cold]
+    kept = []
+    for name in names:
+        with suppress(NotInBuild):         # a version without an option of this scenario keeps nothing
+            one = run_judged(scenario, name, "provenance").requests[args.number]
+            kept += [(name, one.answer.cache_n)] * (one.judged.equal_cold is True)
     found = [
         why_data(run_judged(scenario, profile), args.number, kept)
         for profile in chosen_profiles(scenario, args.profiles)

@@ -3,7 +3,8 @@
 The scenario runs under every version in order of build. Where two neighbours answer a request differently, the fields
 in which they differ are put into the older one: each alone, then all and as many taken out again as can be.
 
-outcome  what a client can tell: tokens kept, equal to a cold run or not, HTTP status
+outcome  what a client can tell: tokens kept, equal to a cold run or not, HTTP status; None where the version does not
+         have an option of the scenario
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.registry import EngineKit
+from cachesim.errors import NotInBuild
 from cachesim.judge.run import run_judged
 from cachesim.scenarios.schema import Scenario
 
@@ -37,8 +39,8 @@ class Turn:
 
     old: str
     new: str
-    was: Outcome
-    now: Outcome
+    was: Outcome | None
+    now: Outcome | None
     causes: list[Cause] = field(default_factory=list)
 
 
@@ -46,7 +48,7 @@ class Turn:
 class Course:
     """One request under every version, in order, and where its outcome changed; then under the proposals."""
 
-    outcomes: dict[str, Outcome]
+    outcomes: dict[str, Outcome | None]
     turns: list[Turn] = field(default_factory=list)
     beside: list[Turn] = field(default_factory=list)
 
@@ -75,20 +77,26 @@ class _Lab:
 
     def __init__(self, scenario: Scenario, kit: EngineKit) -> None:
         self.scenario, self.kit = scenario, kit
-        self.known: dict[tuple[str, str, frozenset[str]], Sequence[Outcome]] = {}
+        self.known: dict[tuple[str, str, frozenset[str]], Sequence[Outcome | None]] = {}
 
-    def outcomes(self, old: str, new: str = "", names: frozenset[str] = frozenset()) -> Sequence[Outcome]:
+    def outcomes(self, old: str, new: str = "", names: frozenset[str] = frozenset()) -> Sequence[Outcome | None]:
         """Outcomes of all requests under the older version with these fields of the newer one."""
         key = (old, new if names else "", names)
         if key not in self.known:
             profiles: Mapping[str, Any] = self.kit.profiles
             table = self.kit.mixed(profiles[old], profiles[new], names) if names else profiles[old]
-            run = run_judged(self.scenario, old, "provenance", table=table)
-            self.known[key] = [
-                Outcome(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status)
-                for one in run.requests
-            ]
+            self.known[key] = self._run(old, table)
         return self.known[key]
+
+    def _run(self, old: str, table: Any) -> Sequence[Outcome | None]:
+        try:
+            run = run_judged(self.scenario, old, "provenance", table=table)
+        except NotInBuild:
+            return [None] * len(self.scenario.steps)
+        return [
+            Outcome(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status)
+            for one in run.requests
+        ]
 
     def causes(self, old: str, new: str, number: int) -> Iterator[Cause]:
         """What turns the older version's outcome of a request into the newer one's."""

@@ -27,8 +27,8 @@ WITHIN = ("erased", "truncated", "overwritten", "cleared", "evaluated")
 
 class Charge(NamedTuple):
     """Tokens of one request charged to a cause. ``event``: what happened ("never captured", "not chosen", "evicted",
-    ...); ``rule`` the id of the rule behind it; ``at`` the request at which it happened, -1 = the present one;
-    ``kind`` the restore point that was lost."""
+    "advanced" where a live state only went on, ...); ``rule`` the id of the rule behind it; ``at`` the request at
+    which it happened, -1 = the present one; ``kind`` the restore point that was lost."""
 
     request: int
     tokens: int
@@ -39,8 +39,8 @@ class Charge(NamedTuple):
 
 
 class Account(NamedTuple):
-    """The bill of one request. ``moved`` tokens beyond what was ever evaluated in place; ``wrong`` reused tokens of an
-    answer that is not a cold run's, which are charged to nobody."""
+    """The bill of one request; ``charges`` from the end of the prompt. ``moved`` tokens beyond what was ever evaluated
+    in place; ``wrong`` reused tokens of an answer that is not a cold run's, which are charged to nobody."""
 
     best: int
     held: int
@@ -227,7 +227,7 @@ class _Bill(NamedTuple):
         if change is None or (self._here(known) and change.cause in WITHIN):
             return Charge(self.request, tokens, "not chosen", self._unused(known), -1, known.kind)
         at = -1 if self._here(known) else known.lost_at
-        event = "overwritten" if change.cause == "evaluated" else change.cause
+        event = "advanced" if change.cause == "evaluated" else change.cause
         return Charge(self.request, tokens, event, change.rule, at, known.kind)
 
     def _unused(self, known: Known) -> str:

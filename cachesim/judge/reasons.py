@@ -5,6 +5,7 @@ one token       everything was held, but one token must be evaluated so that the
 never created   evaluated before, but no restore point ever existed here
 erased, evicted, consumed, cleared, overwritten, cut back
                 a restore point existed; this is what removed it
+advanced        the slot's memory could have served here for a moment, and evaluation went on
 not chosen      a restore point was there, and a rule passed it over
 moved           tokens that a chunk move brought along
 """
@@ -14,7 +15,6 @@ from __future__ import annotations
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.base import prompt_of
-from cachesim.judge.blame import Charge
 from cachesim.judge.judgement import Judgement
 
 WORDS = {
@@ -26,6 +26,7 @@ WORDS = {
     "cleared": "slot cleared",
     "truncated": "slot cut back",
     "overwritten": "slot overwritten",
+    "advanced": "slot advanced past it, no checkpoint taken",
 }
 
 
@@ -46,9 +47,10 @@ def reasons(one: Judgement, others: Sequence[tuple[str, int]] = ()) -> list[Reas
     same request under other rule sets."""
     account, n_tokens = one.account, len(prompt_of(one.request, one.answer))
     out, start = [], account.n_past
-    for charge in sorted(account.charges, key=_order):
+    for charge in reversed(account.charges):        # from the beginning of the prompt
         stop = start + charge.tokens
-        out.append(Reason(start, stop, _why(charge), charge.rule, charge.at, _survivors(others, stop)))
+        why = what_happened(charge.event, charge.kind)
+        out.append(Reason(start, stop, why, charge.rule, charge.at, _survivors(others, stop)))
         start = stop
     if start < n_tokens:
         last = start == n_tokens - 1 and account.best == n_tokens - 1
@@ -57,15 +59,9 @@ def reasons(one: Judgement, others: Sequence[tuple[str, int]] = ()) -> list[Reas
     return out
 
 
-def _order(charge: Charge) -> int:
-    """From the beginning of the prompt: lasting restore points, passing states, what was never captured."""
-    if charge.event == "never captured":
-        return 2
-    return 1 if charge.event == "overwritten" else 0
-
-
-def _why(charge: Charge) -> str:
-    return WORDS.get(charge.event, charge.event).format(kind=charge.kind or "restore point")
+def what_happened(event: str, kind: str) -> str:
+    """The event of a charge in words; ``kind`` the restore point that was lost."""
+    return WORDS.get(event, event).format(kind=kind or "restore point")
 
 
 def _survivors(others: Sequence[tuple[str, int]], stop: int) -> tuple[str, ...]:

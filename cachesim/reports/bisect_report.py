@@ -24,7 +24,7 @@ def bisect_data(scenario: Scenario, courses: Sequence[Course]) -> dict[str, Any]
             {
                 "i": i,
                 "text": step.prompt,
-                "outcomes": [{"profile": name, **one._asdict()} for name, one in course.outcomes.items()],
+                "outcomes": [{"profile": name, **_outcome(one)} for name, one in course.outcomes.items()],
                 "turns": [_turn(turn) for turn in course.turns],
                 "beside": [_turn(turn) for turn in course.beside],
             }
@@ -35,7 +35,12 @@ def bisect_data(scenario: Scenario, courses: Sequence[Course]) -> dict[str, Any]
 
 def _turn(turn: Turn) -> dict[str, Any]:
     causes = [{"alone": cause.alone, "changes": [one._asdict() for one in cause.changes]} for cause in turn.causes]
-    return {"old": turn.old, "new": turn.new, "was": turn.was._asdict(), "now": turn.now._asdict(), "causes": causes}
+    return {"old": turn.old, "new": turn.new, "was": _outcome(turn.was), "now": _outcome(turn.now), "causes": causes}
+
+
+def _outcome(one: Outcome | None) -> dict[str, Any]:
+    """Every field None where the version does not have an option of the scenario."""
+    return dict.fromkeys(Outcome._fields) if one is None else one._asdict()
 
 
 def bisect_report(scenario: Scenario, courses: Sequence[Course]) -> RenderableType:
@@ -60,7 +65,7 @@ def _paragraph(number: int, prompt: str, course: Course) -> Text:
 
 
 def _line(mark: str, turn: Turn) -> Text:
-    out = Text(f"   {mark}{_said(turn.now)} at {turn.new}\n", COLOUR[turn.now.equal_cold])
+    out = Text(f"   {mark}{_said(turn.now)} at {turn.new}\n", COLOUR[turn.now.equal_cold if turn.now else None])
     if turn.was != turn.now and mark:
         out.append(f"      ({_said(turn.was)} at {turn.old})\n", "dim")
     for cause in turn.causes:
@@ -74,7 +79,9 @@ def _cause(cause: Cause) -> str:
     )
 
 
-def _said(one: Outcome) -> str:
+def _said(one: Outcome | None) -> str:
+    if one is None:
+        return "not in this build"
     if one.status == 0:
         return "the process ends"
     if one.status != 200:

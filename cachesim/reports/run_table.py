@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cachesim.judge.reasons import what_happened
 from cachesim.reports.counted import counted
 
 Data = dict[str, Any]
@@ -60,9 +61,8 @@ def _lives(one: Data) -> Text:
 
 def _lost(charge: Data) -> Text:
     when = f" at request {charge['at']}" if charge["at"] >= 0 else ""
-    what = f" ({charge['kind']})" if charge["kind"] else ""
-    how = f"{charge['tokens']} tokens {charge['event']}{what}{when} {charge['rule']}"
-    return Text(f"  request {charge['request']}: {how}")
+    what = what_happened(charge["event"], charge["kind"])
+    return Text(f"  request {charge['request']}: {charge['tokens']} tokens: {what}{when} {charge['rule']}".rstrip())
 
 
 def _wrong(one: Data) -> Text:

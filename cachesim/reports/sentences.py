@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
+from cachesim.reports import sentences_checkpoint as checkpoint
 from cachesim.reports.counted import counted
 from cachesim.reports.sentences_mlx import sentence_mlx
 
@@ -15,8 +16,10 @@ def sentence(rule: str, value: Any, because: Because) -> str:
     if rule.startswith("ML-"):
         return _mlx(rule, value, because)
     family = rule.split(".")[0].removeprefix("LC-")
-    build = FAMILIES.get(family)
+    build, by_rule = FAMILIES.get(family), BY_RULE.get(family)
     try:
+        if by_rule:
+            return by_rule(rule, value, because)
         return build(value, because) if build else _numbers(value, because)
     except (KeyError, TypeError, AttributeError):
         return _numbers(value, because)
@@ -41,18 +44,6 @@ def _slot(choice: Any, because: Because) -> str:
         "lru": "used longest ago",
     }[choice.by]
     return f"slot {choice.slot}: {how}; the prompt cache is {'asked' if choice.update else 'not asked'}"
-
-
-def _need(need: Any, because: Because) -> str:
-    verb = "a checkpoint is needed" if need.search else "the live memory serves"
-    shared = f"{because['n_past']} tokens are shared"
-    return f"{verb}: it begins at {because['pos_min']}, it must begin before {need.thold}; {shared}"
-
-
-def _pick(value: Any, because: Because) -> str:
-    had = because["had"]
-    what = f"none of {had}" if value is None else f"the one of {had[value]} tokens, of {had}"
-    return f"{what}; it must begin before {because['thold']} (or at 0) and suit position {because['pos_next']}"
 
 
 def _load(value: Any, because: Because) -> str:
@@ -97,6 +88,23 @@ def _behind(because: Because) -> str:
     return counted(because["checkpoints"], "checkpoint stays behind", "checkpoints stay behind")
 
 
+def _rs_rm(refused: bool, because: Because) -> str:
+    if not refused:
+        return f"the state ends at {because['pos']}: removing {because['p0']} and behind changes nothing"
+    until = "behind" if because["p1"] > because["pos"] else f"up to {because['p1'] - 1}"
+    return f"the state ends at {because['pos']}: removing {because['p0']} and {until} is refused"
+
+
+def _rs_back(goes: bool, because: Because) -> str:
+    planes = f"(n_rs_seq {because['n_rs_seq']})"
+    if goes:
+        return f"the state is rolled back by {because['back']} {planes}"
+    why = "a rollback is pending" if because["pending"] else "the state is shared"
+    if because["back"] > because["n_rs_seq"]:
+        why = "too few planes"
+    return f"no rollback by {because['back']}: {why} {planes}"
+
+
 FAMILIES: Mapping[str, Any] = {
     "SLOT-SELECT": _slot,
     "PC-ALLOC": _alloc,
@@ -105,8 +113,6 @@ FAMILIES: Mapping[str, Any] = {
     "IDLE-SAVE": _idle,
     "NPAST-LCP": lambda v, b: f"{v} tokens are shared with the slot" + ("" if b["cache_prompt"] else " but not wanted"),
     "NPAST-ONE": _one,
-    "CKPT-NEED": _need,
-    "CKPT-PICK": _pick,
     "CKPT-RESTORE": lambda v, b: f"evaluation goes on at {v.n_past}, from a checkpoint of {b['n_tokens']} tokens",
     "CKPT-RESET": lambda v, b: f"nothing fits: all is evaluated again, although {b['n_past']} tokens are shared",
     "CKPT-ERASE": _gone,
@@ -116,8 +122,12 @@ FAMILIES: Mapping[str, Any] = {
     "CKPT-BREAK": lambda v, b: f"the chunk goes from {b['start']} to {v}",
     "CKPT-CREATE": _create,
     "CLEAR": lambda v, b: "the checkpoints go with the tokens" if v else _behind(b),
-    "RS-RM": lambda v, b: f"the state ends at {b['pos']}: removing {b['p0']} and behind is refused",
+    "RS-BACK": _rs_back,
+    "RS-RM": _rs_rm,
     "TASK": lambda v, b: f"a task of the kind {b['kind']}" + (f": {v}" if isinstance(v, str) else ""),
     "DECODE": lambda v, b: f"no room: next attempt with {v} tokens" + (" after a purge" if b["purged"] else ""),
     "END": lambda v, b: f"token {b['n_gen']} of {b['n_predict']}: " + (v[0] or "goes on"),
 }
+
+BY_RULE: Mapping[str, Callable[[str, Any, Because], str]] = {"CKPT-NEED": checkpoint.need, "CKPT-PICK": checkpoint.pick}
+"""Families in which every rule has a condition of its own."""

@@ -68,7 +68,7 @@ def play(
                     stage.send(first, group)
             except BadInput as bad:
                 step = f"{first}" if len(group) == 1 else f"{first} to {first + len(group) - 1}"
-                raise BadInput(f"request {step}: {bad.cause}", file=scenario.file, hint=bad.hint) from bad
+                raise type(bad)(f"request {step}: {bad.cause}", file=scenario.file, hint=bad.hint) from bad
     return stage.log
 
 

@@ -16,7 +16,8 @@ from cachesim.engines.llama_cpp.memory.common import CommonMemory
 from cachesim.engines.llama_cpp.memory.context import Context
 from cachesim.engines.llama_cpp.memory.kinds import ModelKind
 from cachesim.engines.llama_cpp.memory.memory import Memory
-from cachesim.engines.llama_cpp.options import Options, settings
+from cachesim.engines.llama_cpp.memory.recurrent import Planes
+from cachesim.engines.llama_cpp.options import Options, can_roll_back, settings
 from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
 from cachesim.engines.llama_cpp.rules.facts import Ckpt
@@ -45,7 +46,6 @@ class Core(Driver):
             refuses=self._refuses,
             emit=log.emit,
             habits=Habits(rules.kv_read().value, rules.kv_undo().value, rules.kv_fail().value),
-            goes_back=self._goes_back,
         )
         self.context = self._context(self.memory, model)
         self.carried: dict[int, Carried] = {}        # per sequence, what the trunk said last: in no saved state
@@ -56,6 +56,8 @@ class Core(Driver):
             rules.n_swa(kind.n_swa, sizes.swa_full), rules.kv_read(), rules.kv_undo(), rules.kv_fail(),
             rules.ctx_pool(opts.ctx_size, sizes.n_seq, opts.kv_unified_per_slot),
             rules.slot_ctx(sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq, opts.kv_unified_per_slot),
+            rules.spec_on(self.settings.exact),
+            rules.rs_planes(opts.spec_type, opts.spec_draft_n_max, can_roll_back(kind)),
         ):
             self.decide(asked, None)
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
@@ -86,7 +88,7 @@ class Core(Driver):
             model = mtp_head(trunk) if self.settings.mtp else make_model(kind.spec, trunk.exact, trunk.seed + 2)
         sizes = self.settings.sizes._replace(n_rs_seq=0)
         memory = Memory(
-            kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit, goes_back=self._goes_back
+            kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit
         )
         return self._context(memory, model)
 
@@ -94,15 +96,14 @@ class Core(Driver):
         n_batch, n_ubatch = self.settings.n_batch, self.settings.n_ubatch
         return Context(memory, model, n_batch, n_ubatch, self.log.emit, self.rules.bad_batch_lines)
 
-    def _refuses(self, pos: int, p0: int, p1: int) -> bool:
-        """RS-RM. Written down where it says no."""
-        refused = self.rules.rs_rm(pos, p0, p1)
+    def _refuses(self, pos: int, p0: int, p1: int, planes: Planes) -> bool:
+        """RS-BACK, written down where planes reach so far; then RS-RM, written down where it says no."""
+        back = pos - p0 + 1 if 0 < p0 <= pos < p1 else 0
+        goes = self.rules.rs_back(back, *planes)
+        if 1 <= back <= planes.n_rs_seq:
+            self.decide(goes, None)
+        refused = self.rules.rs_rm(pos, p0, p1, goes.value)
         return bool(refused.value and self.decide(refused, None))
-
-    def _goes_back(self, back: int, n_rs_seq: int, pending: int, sharers: int) -> bool:
-        """RS-BACK. Written down where planes reach so far."""
-        goes = self.rules.rs_back(back, n_rs_seq, pending, sharers)
-        return bool(self.decide(goes, None) if 1 <= back <= n_rs_seq else goes.value)
 
     def drop(self, slot: Slot, which: Decision, told: Rule) -> list[Ckpt]:
         """Checkpoints leave a slot; returns, for each, the one that the log names."""

@@ -13,7 +13,7 @@ from cachesim.engines.llama_cpp.memory.kinds import ModelKind, draft_kind
 from cachesim.engines.llama_cpp.memory.memory import Sizes, can_shift, pad
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.shared.flags import check_flags
-from cachesim.errors import BadInput, nearest
+from cachesim.errors import BadInput, NotInBuild, nearest
 
 MIB = 1 << 20
 POOLINGS = ("mean", "last", "rank")
@@ -84,8 +84,8 @@ class Settings:
     pooling: str
 
 
-def _check(opts: Options) -> None:
-    """Raise BadInput for flags that the server would not start with."""
+def _check(opts: Options, rules: Rules) -> None:
+    """Raise BadInput for flags that the server of this version would not start with."""
     for name, least in (("ctx_size", 0), ("batch_size", 1), ("ubatch_size", 1), ("checkpoint_min_step", -1)):
         if getattr(opts, name) < least:
             raise BadInput(f"server flag '{name}' must be at least {least}, not {getattr(opts, name)}")
@@ -95,9 +95,12 @@ def _check(opts: Options) -> None:
         raise BadInput(f"unknown spec_type '{opts.spec_type}'", hint=nearest(opts.spec_type, SPEC_TYPES))
     if opts.pooling not in POOLINGS:
         raise BadInput(f"unknown pooling '{opts.pooling}'", hint=nearest(opts.pooling, POOLINGS) or ", ".join(POOLINGS))
+    if opts.spec_type not in rules.spec_types:
+        text = f"spec_type '{opts.spec_type}' is not in {rules.name} ({rules.build})"
+        raise NotInBuild(text, hint=f"known there: {', '.join(rules.spec_types)}")
 
 
-def _can_roll_back(kind: ModelKind) -> bool:
+def can_roll_back(kind: ModelKind) -> bool:
     """Architectures with rollback planes: of the recorded ones the gated delta net and the short convolution."""
     return bool(kind.recr) and all(kind.spec.layers[i].kind in "GC" for i in kind.recr)
 
@@ -113,9 +116,8 @@ def _contexts(opts: Options, rules: Rules, n_slots: int, unified: bool) -> tuple
 
 
 def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
-    """The numbers that hold as long as the server of this version runs. Raises BadInput for flags that it would not
-    start with."""
-    _check(opts)
+    """The numbers fixed at start-up of this version. Raises BadInput for flags that it would not start with."""
+    _check(opts, rules)
     auto = opts.parallel == -1
     n_slots = rules.auto_slots if auto else opts.parallel
     unified = bool(opts.kv_unified) or (auto and n_slots > 1)
@@ -123,8 +125,9 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     n_batch = max(min(opts.batch_size, n_ctx), rules.least_batch)
     n_ubatch = min(n_batch, opts.ubatch_size)
     swa_full = opts.swa_full and kind.n_swa > 0
-    n_rs_seq = opts.spec_draft_n_max if opts.spec_type == "draft-mtp" and _can_roll_back(kind) else 0
-    sizes = Sizes(n_slots, unified, n_ctx_seq, n_ubatch, swa_full, n_rs_seq, rules.window_pad)
+    planes = rules.rs_planes(opts.spec_type, opts.spec_draft_n_max, can_roll_back(kind))
+    sizes = Sizes(n_slots, unified, n_ctx_seq, n_ubatch, swa_full, planes.value, rules.window_pad)
+    drafts = opts.spec_type != "none" and rules.spec_on(bool(kind.recr)).value
     movable = can_shift(kind, sizes)
     return Settings(
         n_slots=n_slots,
@@ -146,8 +149,8 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
         sps=opts.slot_prompt_similarity,
         n_cache_reuse=opts.cache_reuse if movable else 0,
         context_shift=opts.context_shift and movable,
-        drafts=opts.spec_type != "none",
-        mtp=opts.spec_type == "draft-mtp",
-        draft=draft_kind(kind, opts.spec_type, opts.model_draft),
         pooling=opts.pooling,
+        drafts=drafts,
+        mtp=drafts and opts.spec_type == "draft-mtp",
+        draft=draft_kind(kind, opts.spec_type, opts.model_draft) if drafts else None,
     )

@@ -48,3 +48,11 @@ def test_other_profiles_that_keep_the_tokens_are_named():
     found = reasons(run.requests[3], [("llama_cpp@head", 40), ("llama_cpp@pr24143-on-head", 100)])
     assert found[0].survives == ("llama_cpp@pr24143-on-head",)
     assert found[1].survives == ()
+
+
+def test_a_state_that_only_advanced_was_not_overwritten_by_anybody():
+    """The recurrent state passed 64 tokens while the first prompt was evaluated; later pieces were never a state."""
+    assert why("S100.A30/S.B40", 1)[:2] == [
+        (0, 64, "slot advanced past it, no checkpoint taken", "LC-CKPT-CREATE.CR10", 0),
+        (64, 100, "checkpoint never created", "LC-CKPT-CREATE.CR10", -1),
+    ]

@@ -15,7 +15,7 @@ import numpy as np
 
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Emit, Habits
 from cachesim.engines.llama_cpp.memory.kinds import ModelKind
-from cachesim.engines.llama_cpp.memory.recurrent import GoesBack, RecurrentCache, Refuses
+from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache, Refuses
 from cachesim.engines.llama_cpp.memory.state import Blob, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.store import UbatchStore
 from cachesim.engines.llama_cpp.memory.ubatch import Batch, Ubatch, split_equal, split_simple
@@ -73,7 +73,6 @@ class Memory:
     def __init__(
         self, kind: ModelKind, sizes: Sizes, model: Model | None, keep: KeepCells, refuses: Refuses, emit: Emit,
         habits: Habits = Habits(),  # noqa: B008 - immutable
-        goes_back: GoesBack = lambda back, planes, pending, sharers: 1 <= back <= planes,
     ) -> None:
         self.habits = habits
         self.kind, self.sizes, self.keep, self.refuses, self.emit = kind, sizes, keep, refuses, emit
@@ -88,8 +87,7 @@ class Memory:
                 window_cells(kind, sizes), n_seq, unified, kind.n_swa, kind.swa, kind.swa_shape(), model, emit, habits
             )
         self.recr = (
-            RecurrentCache(n_seq, kind.recr, kind.recr_shape(), refuses, emit, sizes.n_rs_seq, goes_back)
-            if kind.recr else None
+            RecurrentCache(n_seq, kind.recr, kind.recr_shape(), refuses, emit, sizes.n_rs_seq) if kind.recr else None
         )
         # The part that answers for positions: of a pair, the window cache.
         self._answers = self.parts.get("swa") or self.parts.get("base")

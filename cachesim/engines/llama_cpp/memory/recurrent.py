@@ -11,7 +11,7 @@ Source: llama.cpp src/llama-memory-recurrent.cpp (3f545be); spec 2.6.
 
 from __future__ import annotations
 
-from typing import Callable, Sequence
+from typing import Callable, NamedTuple, Sequence
 
 from cachesim.engines.llama_cpp.memory.attention import Emit
 from cachesim.engines.llama_cpp.memory.recurrent_slots import Cell, Meta, find_slot, goes_on
@@ -21,25 +21,30 @@ from cachesim.errors import Crash
 from cachesim.model import LayerState, Run
 from cachesim.tokens import POS_INF
 
-Refuses = Callable[[int, int, int], bool]
-"""(pos of the cell, p0, p1) -> may this cut not be made?"""
+class Planes(NamedTuple):
+    """What a rollback depends on: planes kept, a rollback that is pending, sequences that share the cell."""
 
-GoesBack = Callable[[int, int, int, int], bool]
-"""(tokens to go back, planes, a rollback that is pending, sequences in the cell) -> may the state go back?"""
+    n_rs_seq: int
+    pending: int
+    sharers: int
+
+
+Refuses = Callable[[int, int, int, Planes], bool]
+"""(pos of the cell, p0, p1, planes) -> is this cut refused?"""
 
 Row = dict[int, LayerState | None]
 """State of every recurrent layer; None or a missing layer = zeroed."""
 
 
 class RecurrentCache:
-    """States of ``n_seq`` sequences in as many cells, with ``n_rs_seq`` rollback planes. ``refuses`` and ``goes_back``
-    are the profile's rules RS-RM and RS-BACK."""
+    """States of ``n_seq`` sequences in as many cells, with ``n_rs_seq`` rollback planes. ``refuses`` stands for
+    the profile's rules RS-RM and RS-BACK."""
 
     def __init__(
         self, n_seq: int, layers: Sequence[int], shape: RecurrentShape, refuses: Refuses, emit: Emit,
-        n_rs_seq: int = 0, goes_back: GoesBack = lambda back, planes, pending, sharers: 1 <= back <= planes,
+        n_rs_seq: int = 0,
     ) -> None:
-        self.size, self.n_rs_seq, self.goes_back = max(1, n_seq), n_rs_seq, goes_back
+        self.size, self.n_rs_seq = max(1, n_seq), n_rs_seq
         self.layers, self.shape, self.refuses, self.emit = tuple(layers), shape, refuses, emit
         self.clear()
 
@@ -78,20 +83,19 @@ class RecurrentCache:
         else:
             cell = self.cell(seq)
             if cell and cell.pos >= 0:
-                if self.refuses(cell.pos, p0, p1):
-                    return self._roll_back(seq, cell, p0)
+                if self.refuses(cell.pos, p0, p1, Planes(self.n_rs_seq, self.rs_idx[seq], len(cell.seqs))):
+                    return False
+                if self.n_rs_seq and 0 < p0 <= cell.pos < p1:
+                    self._roll_back(seq, cell, p0)
+                    return True
                 if p0 <= cell.pos < p1:
                     self.meta.tail[seq] = -1
         self._erase(seq, p0, p1)
         return True
 
-    def _roll_back(self, seq: int, cell: Cell, p0: int) -> bool:
-        """Go back a few tokens, as far as the rule allows. Not added up: a second one counts from the new position."""
-        back = cell.pos - (p0 - 1)
-        if not self.goes_back(back, self.n_rs_seq, self.rs_idx[seq], len(cell.seqs)):
-            return False
-        self.rs_idx[seq], cell.pos = back, p0 - 1
-        return True
+    def _roll_back(self, seq: int, cell: Cell, p0: int) -> None:
+        """Go back to the end of p0 - 1, a few tokens. Not added up: a second one counts from the new position."""
+        self.rs_idx[seq], cell.pos = cell.pos - (p0 - 1), p0 - 1
 
     def _erase(self, seq: int, p0: int, p1: int) -> None:
         freed = self.size

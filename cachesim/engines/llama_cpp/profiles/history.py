@@ -19,7 +19,7 @@ from cachesim.engines.llama_cpp.profiles.base import BASE_24035
 from cachesim.engines.llama_cpp.profiles.table import Rules
 from cachesim.engines.llama_cpp.rules import checkpoint_make as make
 from cachesim.engines.llama_cpp.rules import checkpoint_use as use
-from cachesim.engines.llama_cpp.rules import choice, memory, old_choice, prompt, start
+from cachesim.engines.llama_cpp.rules import choice, memory, old_choice, prompt, spec, start
 from cachesim.engines.llama_cpp.rules import old_checkpoint_make as old_make
 from cachesim.engines.llama_cpp.rules import old_checkpoint_use as old_use
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
@@ -53,9 +53,12 @@ SPRING_2026 = replace(
     ckpt_need=old_use.need_th2,              # until #23280
     trim=prompt.clear_if_refused,            # until #22673
     ckpt_unread=use.unread_resets,           # until b9109
+    rs_planes=memory.planes_none,            # until #22673
     rs_rm=memory.rs_rm_2,                    # until #22673
+    spec_types=("none", "ngram-simple"),     # draft-mtp is #22673; of draft models nothing was saved until #22838
     host_header=0,                           # between b8916 and b9473; history section 7, 1
     unlogged=without(MINUS_ONE, pc_save="mib_draft"),
+    ended={"spec_types": "#22673, #22838"},
 )
 
 BEFORE_MIN0 = replace(
@@ -68,6 +71,7 @@ BEFORE_MIN0 = replace(
     idle_save=old_choice.idle_save_none,     # until #20993
     ckpt_pick=old_use.pick_pk1,              # until #21510
     ckpt_on=old_make.ckpt_on_by_architecture,      # until #22114
+    spec_on=spec.drafts_where_cut,           # until #19493
     silent=SPRING_2026.silent | {"do_ckpt"},
 )
 
@@ -128,9 +132,11 @@ LATE_2025 = replace(
     ckpt_restore=old_use.resume_re1,         # until #19849
     ckpt_break=old_make.break_cr2,           # until #19408
     ckpt_count=make.count_own,               # until #19849: no count was kept, nothing looks at it
+    spec_on=spec.drafts_anywhere,            # until #19270: no probe; there are no drafts here
+    spec_types=("none",),                    # ngram-simple is #18471; draft models of that time are not modelled
     unlogged=without(MTMD_BROKEN, ckpt_create="n_tokens", ckpt_evict="n_tokens", ckpt_invalidate="n_tokens",
                      ckpt_restore="n_tokens"),
-    ended={"ckpt_count": "#19849"},
+    ended={"ckpt_count": "#19849", "spec_on": "#19270", "spec_types": "#18471"},
 )
 
 HYBRID_FIRST = replace(

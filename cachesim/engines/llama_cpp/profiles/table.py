@@ -26,9 +26,9 @@ class Rules:
     """One version. Fields in the order in which a request meets them; each is a rule or a number.
 
     ``silent`` are kinds of events that this build does not log, ``unlogged`` fields of logged ones by kind, ``outside``
-    defaults that matter outside the simulator only, ``defaults`` flags whose default is not that of the options,
-    ``ended`` the change that ended a field's value where its rule does not say so, ``inferred`` fields that nobody saw
-    run.
+    defaults that matter outside the simulator only, ``spec_types`` the kinds of drafts that can be asked for,
+    ``defaults`` flags whose default is not that of the options, ``ended`` the change that ended a field's value where
+    its rule does not say so, ``inferred`` fields that nobody saw run.
     """
 
     name: str
@@ -78,12 +78,14 @@ class Rules:
     end: Rule
     context_shift: Rule
     shift_of_shared: Rule
+    spec_on: Rule
     draft_max: Rule
     spec_accept: Rule
     spec_ckpt: Rule
     spec_room: Rule
     spec_split: Rule
     spec_replay: Rule
+    rs_planes: Rule
     rs_rm: Rule
     rs_back: Rule
     kv_state: Rule
@@ -98,6 +100,7 @@ class Rules:
     ext_bytes: int = 8
     data_header: int = 8
     auto_slots: int = 4                     # without -np; more than one share a unified cache
+    spec_types: tuple[str, ...] = ("none", "ngram-simple", "draft-simple", "draft-mtp")
     ctx_pad: int = 256
     window_pad: int = 256
     least_batch: int = 1

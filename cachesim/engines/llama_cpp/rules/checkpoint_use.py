@@ -47,7 +47,10 @@ def _newest(ckpts: Sequence[Ckpt], fits: Sequence[bool]) -> int | None:
 
 def pick_newest(rule_id: str, ckpts: Sequence[Ckpt], fits: Sequence[bool], ask: Ask, thold: int) -> Decision:
     """The last of those that fit, None if there is none."""
-    because = {"thold": thold, "pos_next": ask.pos_next, "n_past": ask.n_past, "had": [c.n_tokens for c in ckpts]}
+    because = {
+        "thold": thold, "pos_next": ask.pos_next, "n_past": ask.n_past, "n_tokens": ask.n_tokens, "exact": ask.exact,
+        "had": [c.n_tokens for c in ckpts],
+    }
     return Decision(rule_id, _newest(ckpts, fits), because)
 
 

@@ -11,25 +11,25 @@ from cachesim.engines.base import Decision, rule
 
 
 @rule("LC-RS-RM.RM3")
-def rs_rm_3(pos: int, p0: int, p1: int) -> Decision:
-    """A recurrent state refuses a cut that takes off its end but keeps a beginning. Value: refused?
-    (With rollback planes it goes back a few tokens instead; a context without them has none.)
-    Source: llama.cpp src/llama-memory-recurrent.cpp llama_memory_recurrent::seq_rm (3f545be), since #17009 (b7011),
-    planes since #22673."""
-    return Decision("LC-RS-RM.RM3", 0 < p0 <= pos < p1, {"pos": pos, "p0": p0, "p1": p1})
+def rs_rm_3(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
+    """A cut that takes off the end of a recurrent state but keeps a beginning is refused, unless the state goes back
+    (LC-RS-BACK). Value: refused?
+    Source: llama.cpp src/llama-memory-recurrent.cpp llama_memory_recurrent::seq_rm (3f545be), since #22673 (b9180)."""
+    return Decision("LC-RS-RM.RM3", 0 < p0 <= pos < p1 and not goes_back, {"pos": pos, "p0": p0, "p1": p1})
 
 
 # [Gone in llama_cpp@minus-one]
 @rule("LC-RS-RM.RM2")
-def rs_rm_2(pos: int, p0: int, p1: int) -> Decision:
-    """The same, and nothing can be rolled back.
+def rs_rm_2(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
+    """A cut that takes off the end of a recurrent state but keeps a beginning is refused: there is no rollback.
+    Value: refused?
     Source: llama.cpp src/llama-memory-recurrent.cpp seq_rm (ffdd983fb), #17009 (b7011) to #22673 (b9180)."""
     return Decision("LC-RS-RM.RM2", 0 < p0 <= pos < p1, {"pos": pos, "p0": p0, "p1": p1})
 
 
 # [Gone in llama_cpp@late-2025]
 @rule("LC-RS-RM.RM1")
-def rs_rm_1(pos: int, p0: int, p1: int) -> Decision:
+def rs_rm_1(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
     """Cuts that end or begin strictly inside the past are refused; one that begins at the last token is not, and drops
     the whole state without a word.
     Source: llama.cpp src/llama-memory-recurrent.cpp seq_rm (f6dcda390), #16382 (b6685) to #17009 (b7011)."""
@@ -38,7 +38,7 @@ def rs_rm_1(pos: int, p0: int, p1: int) -> Decision:
 
 # [Gone in llama_cpp@hybrid-first]
 @rule("LC-RS-RM.RM0")
-def rs_rm_0(pos: int, p0: int, p1: int) -> Decision:
+def rs_rm_0(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
     """Cuts that begin or end inside what the state has absorbed are refused.
     Source: llama.cpp src/llama-memory-recurrent.cpp seq_rm (d32e03f44), before #16382 (b6685)."""
     return Decision("LC-RS-RM.RM0", 0 < p0 <= pos or 0 < p1 <= pos, {"pos": pos, "p0": p0, "p1": p1})
@@ -46,7 +46,7 @@ def rs_rm_0(pos: int, p0: int, p1: int) -> Decision:
 
 @rule("LC-RS-BACK.ANY")
 def back_any(back: int, n_rs_seq: int, pending: int, sharers: int) -> Decision:
-    """A refused cut may take off up to ``n_rs_seq`` tokens by going back to an earlier plane. A rollback that is still
+    """A cut may take off up to ``n_rs_seq`` tokens by going back to an earlier plane. A rollback that is still
     pending is not looked at: the second one counts from the new position and reads a wrong plane. Value: may it?
     Source: llama.cpp src/llama-memory-recurrent.cpp seq_rm (3f545be), since #22673 (b9180)."""
     because = {"back": back, "n_rs_seq": n_rs_seq, "pending": pending}
@@ -70,6 +70,23 @@ def back_alone(back: int, n_rs_seq: int, pending: int, sharers: int) -> Decision
     Source: llama.cpp src/llama-memory-recurrent.cpp seq_rm (b11549)."""
     because = {"back": back, "n_rs_seq": n_rs_seq, "pending": pending, "sharers": sharers}
     return Decision("LC-RS-BACK.ALONE", sharers == 1 and not pending and 1 <= back <= n_rs_seq, because)
+
+
+@rule("LC-RS-PLANES.MTP")
+def planes_for_mtp(spec_type: str, n_max: int, can_roll_back: bool) -> Decision:
+    """A recurrent state keeps as many rollback planes as an MTP head drafts tokens, in architectures that can roll
+    back; other drafts get none. Value: n_rs_seq.
+    Source: llama.cpp common/common.h need_n_rs_seq, src/llama-context.cpp (3f545be), since #22673 (b9180)."""
+    n_rs_seq = n_max if spec_type == "draft-mtp" and can_roll_back else 0
+    return Decision("LC-RS-PLANES.MTP", n_rs_seq, {"spec_type": spec_type, "n_max": n_max, "can": can_roll_back})
+
+
+# [Gone in llama_cpp@minus-one]
+@rule("LC-RS-PLANES.NONE")
+def planes_none(spec_type: str, n_max: int, can_roll_back: bool) -> Decision:
+    """A recurrent memory has no rollback planes. Value: n_rs_seq.
+    Source: llama.cpp src/llama-memory-recurrent.cpp (ffdd983fb), before #22673 (b9180)."""
+    return Decision("LC-RS-PLANES.NONE", 0, {"spec_type": spec_type})
 
 
 @rule("LC-KV-STATE.WINDOW")

@@ -10,6 +10,23 @@ from __future__ import annotations
 from cachesim.engines.base import Decision, rule
 
 
+@rule("LC-SPEC-ON.ANY")
+def drafts_anywhere(exact: bool) -> Decision:
+    """Drafts are made whatever the memory: what cannot be cut is saved before a draft. Value: are drafts made?
+    Source: llama.cpp tools/server/server-context.cpp load_model (3f545be), since #19493 (b8842)."""
+    return Decision("LC-SPEC-ON.ANY", True, {"exact": exact})
+
+
+# [Gone in llama_cpp@spring-2026]
+@rule("LC-SPEC-ON.CUT")
+def drafts_where_cut(exact: bool) -> Decision:
+    """A memory that cannot be cut at any position gets no drafts: "speculative decoding not supported by this
+    context". Value: are drafts made?
+    Source: llama.cpp common/speculative.cpp common_speculative_is_compat, #19270 to #19493 (b8842); the message at
+    b8808 in ggml-org/llama.cpp#20039."""
+    return Decision("LC-SPEC-ON.CUT", not exact, {"exact": exact})
+
+
 @rule("LC-SPEC-MAX")
 def draft_max(held: int, n_ctx: int, n_predict: int, n_gen: int) -> Decision:
     """A draft must leave room for its tokens and one more, and for one token of the budget.

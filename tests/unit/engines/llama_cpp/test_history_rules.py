@@ -197,7 +197,7 @@ def test_a_checkpoint_of_the_same_tokens_is_superseded():
     (0, 99, True, True, False),
 ])
 def test_what_a_recurrent_state_at_99_refuses(p0, p1, rm0, rm1, rm2):
-    found = [rule(99, p0, p1).value for rule in (memory.rs_rm_0, memory.rs_rm_1, memory.rs_rm_2)]
+    found = [rule(99, p0, p1, True).value for rule in (memory.rs_rm_0, memory.rs_rm_1, memory.rs_rm_2)]
     assert found == [rm0, rm1, rm2]
 
 

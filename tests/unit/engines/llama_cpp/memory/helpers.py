@@ -22,7 +22,7 @@ class World:
         self.memory = Memory(
             self.kind, Sizes(n_seq, unified, n_ctx_seq, n_ubatch, swa_full), net,
             keep=lambda pos, last, n: keep_window(pos, last, n).value,
-            refuses=lambda pos, p0, p1: rs_rm_3(pos, p0, p1).value, emit=self.events.append,
+            refuses=lambda pos, p0, p1, planes: rs_rm_3(pos, p0, p1, False).value, emit=self.events.append,
         )
         self.context = Context(self.memory, net, 2048, n_ubatch, self.events.append)
 

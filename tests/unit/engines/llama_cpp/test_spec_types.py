@@ -1,0 +1,82 @@
+"""Which build has which drafts, and from which on does a recurrent memory have rollback planes?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cachesim.cli import main
+from cachesim.engines.base import Draft
+from cachesim.engines.llama_cpp import start
+from cachesim.engines.llama_cpp.profiles import LINE, PROFILES
+from cachesim.engines.llama_cpp.rules import memory
+from cachesim.errors import NotInBuild
+from cachesim.events import Log
+from tests.unit.engines.llama_cpp.talk import Talk, word
+
+D15 = str(Path(__file__).resolve().parents[4] / "scenarios/llama_cpp/defects/d15-planes-of-a-short-ubatch.toml")
+MTP_SINCE = 9180           # #22673
+NGRAM_SINCE = 7990         # #18471, of 2026-01-28; the next build recorded is b8152
+CKPT_SINCE = 8842          # #19493
+
+
+def build(name):
+    text = PROFILES[name].build
+    return int(text[1:]) if text.startswith("b") else 1 << 30
+
+
+def begin(name, spec_type, model="GGGA+M"):
+    return start(name, model, {"ctx_size": 256, "spec_type": spec_type, "model_draft": "llama"}, "none", Log())
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_head_that_drafts_came_with_its_planes(name):
+    if build(name) > MTP_SINCE:
+        assert begin(name, "draft-mtp").settings.sizes.n_rs_seq == 3
+    else:
+        with pytest.raises(NotInBuild, match=f"'draft-mtp' is not in {name} "):
+            begin(name, "draft-mtp")
+
+
+@pytest.mark.parametrize("name", LINE)
+def test_the_rule_for_cuts_knows_planes_where_there_are_some(name):
+    rules = PROFILES[name]
+    planes = rules.rs_planes("draft-mtp", 3, True).value
+    goes = rules.rs_back(1, planes, 0, 1).value
+    assert (planes, goes) == ((3, True) if build(name) > MTP_SINCE else (0, False))
+    refused = rules.rs_rm(41, 41, 1 << 31, True).value
+    assert refused is not (build(name) > MTP_SINCE or rules.rs_rm is memory.rs_rm_1)
+
+
+@pytest.mark.parametrize("name", LINE)
+def test_drafts_from_the_text_itself(name):
+    if build(name) < NGRAM_SINCE:
+        with pytest.raises(NotInBuild):
+            begin(name, "ngram-simple", "GA")
+        return
+    assert begin(name, "ngram-simple", "AA").settings.drafts
+    assert begin(name, "ngram-simple", "GA").settings.drafts == (build(name) > CKPT_SINCE)
+
+
+def test_a_recurrent_model_gets_no_drafts_before_they_could_be_undone():
+    talk = Talk("GA", profile="before-min0", spec_type="ngram-simple")
+    answer = talk.ask(word("A", 40), 6, forced=word("B", 6), drafts=(Draft(40, 3, 0),))
+    assert (answer.draft_n, talk.right(answer)) == (0, True)
+
+
+def test_bisect_and_why_say_that_a_build_does_not_have_it(capsys):
+    assert main(["bisect", D15, "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)["requests"][0]
+    absent = {one["profile"] for one in first["outcomes"] if one["status"] is None}
+    assert absent == {name for name in PROFILES if build(name) < MTP_SINCE}
+    turn = first["turns"][0]
+    assert (turn["new"], turn["was"]["cache_n"]) == ("llama_cpp@minus-one", None)
+    assert main(["bisect", D15]) == 0
+    assert "not in this build at llama_cpp@swa-first" in capsys.readouterr().out
+
+
+def test_run_refuses_it_by_name(capsys):
+    assert main(["run", D15, "-p", "llama_cpp@swa-first"]) == 2
+    assert "spec_type 'draft-mtp' is not in llama_cpp@swa-first (b6160)" in capsys.readouterr().err

@@ -1,0 +1,103 @@
+"""Does every sentence say what its own rule decided, with its own rule's condition?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cachesim.engines.llama_cpp.profiles import HEAD, PROFILES
+from cachesim.engines.llama_cpp.rules import checkpoint_use as use
+from cachesim.engines.llama_cpp.rules import memory
+from cachesim.engines.llama_cpp.rules import old_checkpoint_use as old_use
+from cachesim.engines.llama_cpp.rules.facts import Ask, Ckpt
+from cachesim.judge.run import run_judged
+from cachesim.reports.sentences import sentence
+from cachesim.reports.why_report import why_data
+from cachesim.scenarios.load import load
+
+SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
+
+
+def said(decision, rule=None):
+    return sentence(rule or decision.rule, decision.value, decision.because)
+
+
+def ask(n_past=50, pos_min=60, held=100, n_tokens=80, exact=True, n_swa=0):
+    return Ask(n_past, n_past, held, n_tokens, pos_min, n_swa, exact)
+
+
+HAD = [Ckpt(40, 39, 39, 0, 1), Ckpt(50, 49, 49, 0, 1)]
+EXACT = [
+    (old_use.pick_pk0, "pos_min <= 50"),
+    (old_use.pick_pk1, "pos_min < 50"),
+    (use.pick_pk2, "pos_min < 50 or pos_min = 0"),
+    (use.pick_pk3, "pos_max <= 50 and (pos_min < 50 or pos_min = 0)"),
+    (use.pick_v1, "n_tokens <= 50 and < 80, pos_max <= 50"),
+    (use.pick_v3, "the longest with n_tokens <= 50"),
+]
+
+
+@pytest.mark.parametrize("rule, condition", EXACT, ids=[rule.rule for rule, _ in EXACT])
+def test_every_pick_has_its_own_condition(rule, condition):
+    assert said(rule(HAD, ask(), 50)) == (
+        f"restores checkpoint n_tokens = 50 (candidates: [40, 50]); asked: {condition}"
+    )
+
+
+def test_every_pick_of_a_rule_set_is_listed():
+    assert {rules.ckpt_pick.rule for rules in PROFILES.values()} == {rule.rule for rule, _ in EXACT}
+
+
+@pytest.mark.parametrize("rule, like", [(use.pick_v1, use.pick_pk2), (use.pick_v3, use.pick_pk3)])
+def test_a_memory_that_can_be_cut_is_picked_for_as_before(rule, like):
+    facts = HAD, ask(exact=False), 50
+    assert said(rule(*facts)) == said(like(*facts))
+
+
+def test_no_checkpoint_and_a_rule_of_ones_own():
+    assert said(use.pick_pk3([], ask(), 50)).startswith("no usable checkpoint (candidates: [])")
+    assert said(use.pick_pk3(HAD, ask(), 50), "LC-CKPT-PICK.MINE") == (
+        "restores checkpoint n_tokens = 50 (candidates: [40, 50])"
+    )
+
+
+@pytest.mark.parametrize("rule, facts, text", [
+    (use.need_th4, ask(), "checkpoint needed: pos_min 60 >= pos_min_thold 50 (common prefix 50)"),
+    (use.need_th4, ask(pos_min=50), "checkpoint needed: pos_min 50 >= pos_min_thold 50 (common prefix 50)"),
+    (use.need_th4, ask(pos_min=0), "no checkpoint needed: pos_min 0 < pos_min_thold 50"),
+    (use.need_th4, ask(n_past=0, pos_min=0), "no search for a checkpoint: n_past = 0"),
+    (use.need_th4, ask(n_past=0, pos_min=-1), "no search for a checkpoint: n_past = 0"),
+    (old_use.need_th2, ask(n_past=100, pos_min=100, n_tokens=120),
+     "no search for a checkpoint: n_past 100 is all that the slot holds"),
+    (old_use.need_th2, ask(pos_min=50), "checkpoint needed: pos_min 50 >= pos_min_thold 50 (common prefix 50)"),
+    (old_use.need_th1, ask(), "checkpoint needed: pos_min 60 > pos_min_thold 49 (common prefix 50)"),
+    (old_use.need_th0, ask(pos_min=50), "no checkpoint needed: pos_min 50 <= pos_min_thold 50"),
+    (old_use.need_th0, ask(pos_min=20), "no checkpoint needed: pos_min 20 <= pos_min_thold 50"),
+])  # fmt: skip
+def test_what_is_compared_is_true(rule, facts, text):
+    assert said(rule(facts)) == text
+
+
+@pytest.mark.parametrize("rule, facts, text", [
+    (memory.rs_rm_3, (41, 38, 1 << 31, False), "the state ends at 41: removing 38 and behind is refused"),
+    (memory.rs_rm_3, (41, 50, 1 << 31, False), "the state ends at 41: removing 50 and behind changes nothing"),
+    (memory.rs_rm_2, (41, 41, 1 << 31, True), "the state ends at 41: removing 41 and behind is refused"),
+    (memory.rs_rm_1, (41, 0, 30, False), "the state ends at 41: removing 0 and up to 29 is refused"),
+    (memory.back_any, (2, 3, 1, 1), "the state is rolled back by 2 (n_rs_seq 3)"),
+    (memory.back_any, (4, 3, 0, 1), "no rollback by 4: too few planes (n_rs_seq 3)"),
+    (memory.back_once, (2, 3, 1, 1), "no rollback by 2: a rollback is pending (n_rs_seq 3)"),
+    (memory.back_alone, (2, 3, 0, 2), "no rollback by 2: the state is shared (n_rs_seq 3)"),
+])  # fmt: skip
+def test_a_cut_of_a_recurrent_state(rule, facts, text):
+    assert said(rule(*facts)) == text
+
+
+def test_why_does_not_call_a_rollback_refused():
+    scenario = load(SCENARIOS / "llama_cpp/defects/d15-planes-of-a-short-ubatch.toml")
+    data = why_data(run_judged(scenario, HEAD.name, "provenance"), 0)
+    cuts = [one for one in data["decisions"] if one["rule"].startswith("LC-RS-")]
+    assert [(one["rule"], one["value"], one["because"]["back"]) for one in cuts] == [
+        ("LC-RS-BACK.ANY", True, 3), ("LC-RS-BACK.ANY", True, 2),
+    ]
+    assert all("rolled back" in one["says"] for one in cuts)
