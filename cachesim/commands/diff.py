@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from cachesim.commands import exits
 from cachesim.commands.common import add_json, add_profiles, chosen_profiles, load_one
+from cachesim.commands.running import answers_code
 from cachesim.errors import BadInput
 from cachesim.reports.console import say_json, show
 
@@ -29,4 +29,6 @@ def run(args: Namespace) -> int:
         say_json(data)
     else:
         show(diff_report(data))
-    return exits.HOLDS
+    return answers_code(
+        (one["equal_cold"], one["i"] in run["told"]) for run in (data["a"], data["b"]) for one in run["requests"]
+    )

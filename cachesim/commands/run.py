@@ -57,14 +57,16 @@ def report(runs: list[dict[str, Any]], as_json: bool) -> None:
 
 
 def _complete(jobs: list[Job], runs: list[dict[str, Any]]) -> None:
-    """Write what the files do not expect yet; an undecided run is not written down."""
+    """Write what the files do not expect yet; an undecided run is not written down, unless requests were refused and
+    nothing else is undecided."""
     from pathlib import Path
 
     from cachesim.scenarios.complete import complete
 
     for job, data in zip(jobs, runs, strict=True):
-        if data["holds"] is None:
+        if any(one["equal_cold"] is None and not one["refused"] for one in data["requests"]):
             continue
-        found = {key: [one[key] for one in data["requests"]] for key in ("cache_n", "prompt_n", "checkpoints")}
+        names = ("cache_n", "prompt_n", "status", "checkpoints")
+        found = {key: [one[key] for one in data["requests"]] for key in names}
         if complete(Path(job.scenario.file), job.profile, {**found, "broken": data["broken"]}):
             complain(f"{job.scenario.file}: numbers of {job.profile} written, read them and remove `completed`")

@@ -37,6 +37,15 @@ def run_jobs(jobs: list[Job], processes: int) -> Iterator[dict[str, Any]]:
         yield from pool.map(run_job, jobs, chunksize=1)
 
 
+def answers_code(answers: Iterable[tuple[bool | None, bool]]) -> int:
+    """1 an answer is wrong, 3 one is undecided, else 0. Pairs: equal to a cold run? (None = undecided), and does the
+    file expect it to be refused?"""
+    found = list(answers)
+    if any(equal is False for equal, _ in found):
+        return exits.BROKEN
+    return exits.UNDECIDED if any(equal is None and not told for equal, told in found) else exits.HOLDS
+
+
 def exit_code(runs: Iterable[dict[str, Any]], as_expected: bool = False) -> int:
     """0 all is good, 1 something is broken or not as its file says, 3 something is undecided; see ``outcome``."""
     from cachesim.judge.outcome import outcome

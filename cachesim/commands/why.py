@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 
-from cachesim.commands import exits
 from cachesim.commands.common import add_json, add_profiles, chosen_profiles, count, known_profiles, load_one
+from cachesim.commands.running import answers_code
 from cachesim.errors import BadInput, NotInBuild
 from cachesim.reports.console import say_json, show
 
@@ -40,4 +40,4 @@ def run(args: Namespace) -> int:
         say_json({"why": found})
     else:
         show(*(why_report(data) for data in found))
-    return exits.HOLDS
+    return answers_code((data["equal_cold"], data["told"]) for data in found)

@@ -12,6 +12,7 @@ from cachesim.engines.view import Stored
 from cachesim.errors import Crash
 from cachesim.events import Compared, Event, Log, Release
 from cachesim.judge.judge import Judge, Judged
+from cachesim.judge.refusal import error_verdict
 from cachesim.judge.verdict import Verdict
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Action, Scenario, Step
@@ -53,10 +54,10 @@ class Played:
 
 
 class Notes:
-    """Watches a run. ``judge`` may be shared between conversations with one model."""
+    """Watches a run under the profile, or a ``table`` of rules. ``judges`` may be shared between conversations."""
 
-    def __init__(self, played: Played, judges: dict[str, Judge]) -> None:
-        self.played, self.judges = played, judges
+    def __init__(self, played: Played, judges: dict[str, Judge], table: Any | None = None) -> None:
+        self.played, self.judges, self.table = played, judges, table
         self.left: dict[int, tuple[Stored, bool]] = {}
 
     def started(self, kit: EngineKit, server: Any, log: Log) -> None:
@@ -108,6 +109,8 @@ class Notes:
         judged: Judged = self.judge.judge(request, answer, slot, self.kit.kept(self.server))
         if not (answer.done or answer.died):
             judged.answer = Verdict(None, why="the request was never answered")
+        if answer.status != 200 and not answer.died:
+            judged.answer = error_verdict(self.played.scenario, number, answer, self.played.profile, self.table)
         if not agrees:
             judged.state = Verdict(False, "provenance", "the memory does not end where the slot's tokens end")
         self._check(number)
@@ -146,5 +149,6 @@ def played(
     """Play a conversation. ``judges`` keeps cold runs between conversations, but not the numbers of "exact" ones;
     ``table`` replaces the profile's rules. Raises BadInput for what the engine cannot do."""
     one = Played(scenario, profile, Log())
-    play(scenario, profile, mode, Notes(one, judges if mode == "provenance" else {}), table, SHARED_MEMORY)
+    notes = Notes(one, judges if mode == "provenance" else {}, table)
+    play(scenario, profile, mode, notes, table, SHARED_MEMORY)
     return one

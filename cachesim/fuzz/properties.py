@@ -37,7 +37,7 @@ def warm_equals_cold(played: Played) -> Iterator[Finding]:
     for at, fact in enumerate(played.facts):
         if fact.answer.died:
             return
-        wrong = next((one for one in (fact.said, fact.state) if one.holds is False), None)
+        wrong = next((one for one in (fact.said, fact.state) if one.holds is False and one.rung != "error"), None)
         if wrong is not None:
             rule = " ".join((fact.answer.deciding or "nothing reused", *_first_armed(played, at)[:1]))
             yield Finding("warm-equals-cold", fact.number, f"{rule}: {kind_of(wrong.why)}", wrong.why,
@@ -68,10 +68,11 @@ def survives(played: Played) -> Iterator[Finding]:
 
 
 def answered(played: Played) -> Iterator[Finding]:
-    """A request for which there is room gets an answer, not an error of the server's."""
+    """A request that a cold run answers, or for which there is room, gets an answer, not an error of the server's."""
     for fact in played.facts:
         error = fact.answer.error
-        if fact.answer.status == 500 and not any(word in error.lower() for word in ("context", "kv size")):
+        shortage = any(word in error.lower() for word in ("context", "kv size"))
+        if fact.said.rung == "error" or (fact.answer.status == 500 and not shortage):
             rule = f"{error.partition(':')[0]} {fact.answer.deciding}".strip()
             yield Finding("answered", fact.number, rule, error, _causes(played, played.facts.index(fact)))
             return

@@ -23,16 +23,28 @@ from cachesim.tokens import Tokens
 @dataclass(slots=True)
 class Judged:
     """The verdicts about one request: its answer, the slot it left behind, and stored objects that are not what the
-    engine believes them to be (``armed``: a wrong answer that waits for its request)."""
+    engine believes them to be (``armed``: a wrong answer that waits for its request). ``refused``: it ended with an
+    error that a cold run ends with too, so that there is nothing to compare."""
 
     answer: Verdict
     state: Verdict
     armed: list[tuple[Stored, Verdict]] = field(default_factory=list)
+    refused: bool = False
+
+    @property
+    def wrong(self) -> Verdict | None:
+        """The first of the two that is broken."""
+        return next((v for v in (self.answer, self.state) if v.holds is False), None)
+
+    @property
+    def fault(self) -> str:
+        """What is wrong, or why nothing is known; "" where all is well."""
+        return (self.wrong or self.answer).why
 
     @property
     def equal_cold(self) -> bool | None:
         """Was the answer, and what the next token reads, exactly a cold run's?"""
-        if self.answer.holds is False or self.state.holds is False:
+        if self.wrong:
             return False
         return None if self.answer.holds is None or self.state.holds is None else True
 

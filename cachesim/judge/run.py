@@ -20,7 +20,8 @@ from cachesim.scenarios.schema import Scenario
 @dataclass(slots=True)
 class Run:
     """A scenario under one profile. ``wrong`` lists where it is not as its file expects; ``unsettled`` are the requests
-    whose outcome depends on numbers that nobody wrote: what is shown of them is one case of several."""
+    whose outcome depends on numbers that nobody wrote: what is shown of them is one case of several; ``told`` the
+    refused ones whose status the file expects."""
 
     scenario: Scenario
     profile: str
@@ -29,6 +30,12 @@ class Run:
     requests: list[Judgement] = field(default_factory=list)
     wrong: list[Mismatch] = field(default_factory=list)
     unsettled: list[int] = field(default_factory=list)
+    told: list[int] = field(default_factory=list)
+
+    @property
+    def refused(self) -> list[int]:
+        """Requests that ended with an error as a cold run of them does: nothing was compared."""
+        return [i for i, one in enumerate(self.requests) if one.judged.refused]
 
     @property
     def broken(self) -> list[int]:
@@ -37,8 +44,9 @@ class Run:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict of all requests."""
-        return worst(v for one in self.requests for v in (one.judged.answer, one.judged.state))
+        """The worst verdict of all requests. A refused one is undecided, unless its file expects it."""
+        judged = [one.judged for i, one in enumerate(self.requests) if i not in self.told]
+        return worst(v for one in judged for v in (one.answer, one.state))
 
     def events(self, number: int) -> list[Event]:
         """The events of one step. Of steps that were sent together: those of its slot, and those of no slot."""
@@ -68,8 +76,9 @@ def run_judged(
     name = rules.name if kit.profiles.get(rules.name) in (None, rules) else f"{rules.name} (changed)"
 
     def case(values: Values) -> Run:
-        run, watch = Run(scenario, name, mode), Watch(scenario, judge)
-        run.log = play(scenario, profile, mode, watch, replace(rules, unset=values) if values else rules)
+        mine = replace(rules, unset=values) if values else rules
+        run, watch = Run(scenario, name, mode), Watch(scenario, profile, mine, judge)
+        run.log = play(scenario, profile, mode, watch, mine)
         run.requests = [watch.found[number] for number in range(len(scenario.steps))]
         return run
 
@@ -78,6 +87,7 @@ def run_judged(
     run.unsettled = settle(cases)
     if expected is not None:
         run.wrong = compare_expected(expected, run.requests, run.broken, run.unsettled)
+        run.told = [i for i in run.refused if expected.status and run.requests[i].answer.status in expected.status[i]]
         for other in others:
             run.wrong += [one for one in compare_numbers(expected, other.requests) if one not in run.wrong]
     return run

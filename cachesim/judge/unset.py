@@ -58,6 +58,7 @@ def settle(cases: Sequence[Played]) -> list[int]:
         if wrong or (not cut_off and all(found == outcomes[0] for found in outcomes)):
             continue
         one.judged.answer, one.judged.state = Verdict(None, why=WHY.format(cases=_told(outcomes))), HOLDS
+        one.judged.refused = False
         out.append(i)
     return out
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterable
 
-RUNGS = ("provenance", "bits", "argmax", "aborted")
-"""What differs, from the least to the most visible; "aborted" = the server process ended."""
+RUNGS = ("provenance", "bits", "argmax", "error", "aborted")
+"""What differs, from the least to the most visible; "error" = an error where a cold run answers, "aborted" = the server
+process ended."""
 
 
 @dataclass(frozen=True, slots=True)

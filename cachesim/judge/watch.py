@@ -11,6 +11,7 @@ from cachesim.events import Changed, Event, Log, Release
 from cachesim.judge.blame import Account, Ledger
 from cachesim.judge.judge import Judge, Judged
 from cachesim.judge.judgement import Judgement
+from cachesim.judge.refusal import error_verdict
 from cachesim.judge.verdict import HOLDS, Verdict
 from cachesim.oracle import ColdRun
 from cachesim.scenarios.schema import Action, Scenario, Step
@@ -39,14 +40,15 @@ class Colds:
 
 
 class Watch:
-    """Judges the steps of a run; ``found`` holds them by number. ``judge`` may be shared between runs of one model."""
+    """Judges the steps of a run under a profile, or a ``table`` of rules; ``found`` holds them by number. ``judge`` may
+    be shared between runs of one model."""
 
     kit: EngineKit
     judge: Judge
     ledger: Ledger
 
-    def __init__(self, scenario: Scenario, judge: Judge | None = None) -> None:
-        self.scenario, self.given = scenario, judge
+    def __init__(self, scenario: Scenario, profile: str, table: Any, judge: Judge | None = None) -> None:
+        self.scenario, self.profile, self.table, self.given = scenario, profile, table, judge
         self.found: dict[int, Judgement] = {}
         self.left: dict[int, tuple[Stored, bool]] = {}     # what a request left behind, and does the memory agree
         self.server: Any = None
@@ -85,7 +87,7 @@ class Watch:
 
     def answered(self, number: int, request: Request, answer: Answer) -> None:
         """A request is answered."""
-        judged = self._judged(request, answer)
+        judged = self._judged(number, request, answer)
         account = self.ledger.settle(
             number, answer.id_slot, prompt_of(request, answer), answer.cache_n, wrong=judged.equal_cold is False
         )
@@ -95,7 +97,7 @@ class Watch:
             self.ledger.evaluated += [evaluated(request, one) for one in (answer, *answer.children)]
         self._found(number, request, answer, judged, account)
 
-    def _judged(self, request: Request, answer: Answer) -> Judged:
+    def _judged(self, number: int, request: Request, answer: Answer) -> Judged:
         if not (answer.done or answer.died):
             never = Verdict(None, why="the request was never answered")
             return Judged(never, never)
@@ -103,7 +105,13 @@ class Watch:
         judged = self.judge.judge(request, answer, slot, self.kit.kept(self.server))
         if not agrees:
             judged.state = Verdict(False, "provenance", "the memory does not end where the slot's tokens end")
+        if answer.status != 200 and not answer.died:
+            self._failed(number, answer, judged)
         return judged
+
+    def _failed(self, number: int, answer: Answer, judged: Judged) -> None:
+        judged.answer = error_verdict(self.scenario, number, answer, self.profile, self.table)
+        judged.refused = judged.answer.holds is None
 
     def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
         """A step that is no completion is done. What a restored slot holds is judged."""
@@ -113,7 +121,9 @@ class Watch:
         judged = Judged(HOLDS, HOLDS)
         if died:
             judged.answer = Verdict(False, "aborted", f"the server process ended: {answer.error}")
-        elif action.do == "restore" and status == 200:
+        elif status != 200:
+            self._failed(number, answer, judged)
+        elif action.do == "restore":
             judged.state = self.judge.stored(self.kit.live(self.server, action.id_slot))
         self._found(number, Request(()), answer, judged, NOTHING)
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from cachesim.events import Decided
 from cachesim.judge.run import Run
 from cachesim.reports.run_data import run_data
+from cachesim.reports.run_table import verdict_word
 from cachesim.reports.sentences import sentence
 
 
@@ -49,10 +50,16 @@ def diff_report(data: dict[str, Any]) -> RenderableType:
     for x, y in zip(a["requests"], b["requests"], strict=True):
         same = x["cache_n"] == y["cache_n"] and x["equal_cold"] == y["equal_cold"]
         row = [str(x["i"]), x["text"], *(str(n) for n in (x["prompt"], x["cache_n"], y["cache_n"]))]
-        equal = [{True: "yes", False: "NO", None: "?"}[one["equal_cold"]] for one in (x, y)]
+        equal = [verdict_word(one)[0] for one in (x, y)]
         table.add_row(*(Text(cell) for cell in [*row, *equal]), style="" if same else "bold")
     head = Text.assemble((data["scenario"], "bold"), "  A ", (a["profile"], "cyan"), "  B ", (b["profile"], "cyan"))
-    return Group(head, table, _lost("A", a), _lost("B", b), _parting(data["first"]))
+    faults = [_fault(name, one) for name, run in (("A", a), ("B", b)) for one in run["requests"] if one["fault"]]
+    return Group(head, table, *faults, _lost("A", a), _lost("B", b), _parting(data["first"]))
+
+
+def _fault(name: str, one: dict[str, Any]) -> Text:
+    """What is wrong with an answer, or why it is not known to be right."""
+    return Text(f"  {name} request {one['i']}: {one['fault']}", verdict_word(one)[1])
 
 
 def _lost(name: str, run: dict[str, Any]) -> Text:

@@ -12,7 +12,8 @@ from cachesim.scenarios.schema import Step
 def run_data(run: Run) -> dict[str, Any]:
     """One run. Counts are tokens; ``kept`` stayed in the slot, ``restored`` came back from a checkpoint or the prompt
     cache, ``computed`` were evaluated; ``holds`` is True, False or None (undecided); ``unsettled`` are the requests
-    whose outcome depends on numbers that nobody wrote."""
+    whose outcome depends on numbers that nobody wrote, ``refused`` those that got an error as a cold run does, ``told``
+    the refused ones whose file expects it."""
     return {
         "scenario": run.scenario.id,
         "title": run.scenario.title,
@@ -23,6 +24,8 @@ def run_data(run: Run) -> dict[str, Any]:
         "holds": run.verdict.holds,
         "broken": run.broken,
         "unsettled": run.unsettled,
+        "refused": run.refused,
+        "told": run.told,
         "as_expected": not run.wrong if run.profile in run.scenario.expect else None,
         "mismatches": [mismatch._asdict() for mismatch in run.wrong],
         "requests": [_request(run, i, one) for i, one in enumerate(run.requests)],
@@ -33,7 +36,6 @@ def run_data(run: Run) -> dict[str, Any]:
 
 def _request(run: Run, i: int, one: Judgement) -> dict[str, Any]:
     answer, judged, step = one.answer, one.judged, run.scenario.steps[i]
-    bad = next((v for v in (judged.answer, judged.state) if v.holds is False), None)
     return {
         "i": i,
         "text": step.prompt,
@@ -58,8 +60,9 @@ def _request(run: Run, i: int, one: Judgement) -> dict[str, Any]:
         "checkpoints": one.checkpoints,
         "entries": one.entries,
         "equal_cold": judged.equal_cold,
-        "rung": bad.rung if bad else "",
-        "fault": bad.why if bad else judged.answer.why,
+        "refused": judged.refused,
+        "rung": judged.wrong.rung if judged.wrong else "",
+        "fault": judged.fault,
         "best": one.account.best,
         "held": one.account.held,
         "moved": one.account.moved,

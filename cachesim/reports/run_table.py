@@ -35,7 +35,7 @@ def _table(requests: Sequence[Data]) -> Table:
     table.add_column("decided by", max_width=21, no_wrap=True, overflow="ellipsis")
     table.add_column("=cold")
     for one in requests:
-        word, style = WORDS[one["equal_cold"]]
+        word, style = verdict_word(one)
         counts = (str(one[name]) if one[name] else "·" for name in ("kept", "restored"))
         text = f"+ {one['text']}" if one["how"] == "together" else one["text"]
         table.add_row(
@@ -45,12 +45,17 @@ def _table(requests: Sequence[Data]) -> Table:
     return table
 
 
+def verdict_word(one: Data) -> tuple[str, str]:
+    """Was the answer a cold run's? In one word, with its colour; "-" where there was none to compare."""
+    return ("-", "yellow") if one["refused"] else WORDS[one["equal_cold"]]
+
+
 def _outcome(one: Data) -> str:
     """The rule that settled what was kept, or how the step ended instead."""
     if one["died"]:
         return "process ended"
     if one["status"] != 200:
-        return f"refused ({one['status']})"
+        return f"{'refused' if one['refused'] and one['status'] < 500 else 'error'} ({one['status']})"
     return "hung up" if one["cancelled"] else str(one["rule"])
 
 
@@ -97,7 +102,8 @@ def _verdict(data: Data) -> Text:
     broken = f"BROKEN at request {', '.join(map(str, data['broken']))}"
     word = {True: "holds", False: broken, None: "undecided"}[data["holds"]]
     expected = {True: ", as its file says", False: ", NOT as its file says", None: ""}[data["as_expected"]]
-    return Text(f"  => {word}{expected}", WORDS[data["holds"]][1])
+    refused = f"; not answered: request {', '.join(map(str, data['refused']))}" if data["refused"] else ""
+    return Text(f"  => {word}{expected}{refused}", WORDS[data["holds"]][1])
 
 
 def closing_line(runs: Sequence[Data]) -> Text:

@@ -17,8 +17,9 @@ QUIET = ("LC-CKPT-ON", "LC-END")
 
 
 def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> dict[str, Any]:
-    """The decisions of one request as data, and why each token was computed. ``others`` are (profile, cache_n) of the
-    same request under all rule sets whose answer was right."""
+    """The verdict about one request, its decisions, and why each token was computed, as data. ``others`` are (profile,
+    cache_n) of the same request under all rule sets whose answer was right; ``output_wrong``: it is the answer that is
+    wrong, not only what it left behind."""
     one = run.requests[number]
     steps = [step for event in run.events(number) if (step := _step(event)) is not None]
     account = one.account
@@ -34,6 +35,11 @@ def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> d
         "lost": [charge._asdict() for charge in account.charges],
         "computed": [reason._asdict() for reason in reasons(one, others)],
         "equal_cold": one.judged.equal_cold,
+        "refused": one.judged.refused,
+        "told": number in run.told,
+        "rung": one.judged.wrong.rung if one.judged.wrong else "",
+        "fault": one.judged.fault,
+        "output_wrong": one.judged.answer.holds is False,
         "doubt": one.judged.answer.why if number in run.unsettled else "",
         "decisions": steps,
     }
@@ -57,7 +63,7 @@ def _plain(value: Any) -> Any:
 
 
 def why_report(data: dict[str, Any]) -> RenderableType:
-    """The decisions as a table, and the bill below it."""
+    """The verdict, the decisions as a table, and the bill below it."""
     what = f" request {data['request']} "
     head = Text.assemble((data["scenario"], "bold"), what, (data["text"], "bold"), "  ", (data["profile"], "cyan"))
     table = Table(box=None, padding=(0, 1), header_style="dim")
@@ -71,8 +77,20 @@ def why_report(data: dict[str, Any]) -> RenderableType:
             table.add_row(step["rule"], Text(step["says"]))
     limits = f"{data['held']} could have been, {data['best']} were ever evaluated"
     bill = Text(f"  {data['cache_n']} of {data['prompt']} tokens kept; {limits}")
-    doubt = [Text(f"  this is one case of several: the request {data['doubt']}", "yellow")] if data["doubt"] else []
-    return Group(head, table, bill, *doubt, *(_reason(reason) for reason in data["computed"]))
+    doubt = [Text("  this is one case of several", "yellow")] if data["doubt"] else []
+    return Group(head, _verdict(data), table, bill, *doubt, *(_reason(reason) for reason in data["computed"]))
+
+
+def _verdict(data: dict[str, Any]) -> Text:
+    """Was the answer right? Said first."""
+    if data["equal_cold"]:
+        return Text("  right: equal to a cold run", "green")
+    if data["equal_cold"] is None:
+        return Text(f"  {'' if data['refused'] else 'undecided: '}{data['fault']}", "yellow")
+    if data["rung"] in ("error", "aborted"):
+        return Text(f"  WRONG: {data['fault']}", "bold red")
+    what = "WRONG OUTPUT" if data["output_wrong"] else "WRONG STATE left behind"
+    return Text(f"  {what}: {data['fault']} [{data['rung']}]", "bold red")
 
 
 def _reason(reason: dict[str, Any]) -> Text:

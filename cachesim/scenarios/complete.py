@@ -18,7 +18,7 @@ from typing import Any, Mapping, Sequence
 from cachesim.errors import BadInput
 from cachesim.scenarios.read import read_toml
 
-ORDER = ("cache_n", "prompt_n", "broken", "checkpoints")
+ORDER = ("cache_n", "prompt_n", "broken", "status", "checkpoints")
 
 
 def complete(path: Path, profile: str, found: Mapping[str, Sequence[Any]]) -> bool:
@@ -31,6 +31,8 @@ def complete(path: Path, profile: str, found: Mapping[str, Sequence[Any]]) -> bo
     missing = {key: list(found[key]) for key in ORDER if key in found and key not in (present or {})}
     if not missing.get("broken"):
         missing.pop("broken", None)          # absent already says: none
+    if set(missing.get("status", ())) <= {200}:
+        missing.pop("status", None)          # only an error is worth a line
     if not missing:
         return False
     added = {**missing, "completed": True}
