@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping
 
+from cachesim.engines.base import RULES
 from cachesim.reports import sentences_checkpoint as checkpoint
 from cachesim.reports.counted import counted
 from cachesim.reports.sentences_mlx import sentence_mlx
@@ -22,7 +23,14 @@ def sentence(rule: str, value: Any, because: Because) -> str:
             return by_rule(rule, value, because)
         return build(value, because) if build else _numbers(value, because)
     except (KeyError, TypeError, AttributeError):
+        if _shipped(rule):
+            raise
         return _numbers(value, because)
+
+
+def _shipped(rule: str) -> bool:
+    """Is it a rule of the package? A rule of somebody's own may say something of another form than its family."""
+    return RULES[rule].__module__.startswith("cachesim.") if rule in RULES else False
 
 
 def _mlx(rule: str, value: Any, because: Because) -> str:
@@ -54,8 +62,12 @@ def _load(value: Any, because: Because) -> str:
 
 
 def _create(value: Any, because: Because) -> str:
+    made = "a" if value else "no"
+    if "start" not in because:
+        return f"{made} checkpoint of the whole prompt"
     near = ", near the prompt's end" if because.get("near") else ""
-    return f"{'a' if value else 'no'} checkpoint of {because['start']} tokens (chunk to {because['stop']}{near})"
+    chunk = f" (chunk to {because['stop']}{near})" if "stop" in because else ""
+    return f"{made} checkpoint of {because['start']} tokens{chunk}"
 
 
 def _gone(value: Any, because: Because) -> str:
