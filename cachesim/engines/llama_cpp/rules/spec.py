@@ -13,7 +13,8 @@ from cachesim.engines.base import Decision, rule
 @rule("LC-SPEC-ON.ANY")
 def drafts_anywhere(exact: bool) -> Decision:
     """Drafts are made whatever the memory: what cannot be cut is saved before a draft. Value: are drafts made?
-    Source: llama.cpp tools/server/server-context.cpp load_model (3f545be), since #19493 (b8842)."""
+    Source: llama.cpp tools/server/server-context.cpp load_model "speculative decoding not supported" (3f545be), since
+    #19493 (b8842)."""
     return Decision("LC-SPEC-ON.ANY", True, {"exact": exact})
 
 
