@@ -141,7 +141,7 @@ def test_a_passing_state_is_charged_only_beyond_the_last_lasting_one():
     story.change("evaluated", ("entry", 4))
     story.change("consumed", rule="LC-PC-LOAD.TAKE")
     account = story.asked((*SAID[:6], 7), 0)
-    assert charges(account) == [(2, "overwritten", "", 0, "slot"), (4, "consumed", "LC-PC-LOAD.TAKE", 0, "entry")]
+    assert charges(account) == [(2, "advanced", "", 0, "slot"), (4, "consumed", "LC-PC-LOAD.TAKE", 0, "entry")]
     assert account.balanced
 
 

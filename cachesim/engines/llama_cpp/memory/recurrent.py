@@ -21,6 +21,7 @@ from cachesim.errors import Crash
 from cachesim.model import LayerState, Run
 from cachesim.tokens import POS_INF
 
+
 class Planes(NamedTuple):
     """What a rollback depends on: planes kept, a rollback that is pending, sequences that share the cell."""
 

@@ -20,7 +20,8 @@ class Recurrent(RecurrentCache):
     def __init__(self, n_seq=3):
         self.told = []
         super().__init__(
-            n_seq, (0,), RecurrentShape(1, 100), lambda pos, p0, p1, planes: rs_rm_3(pos, p0, p1, False).value, self.told.append
+            n_seq, (0,), RecurrentShape(1, 100),
+            lambda pos, p0, p1, planes: rs_rm_3(pos, p0, p1, False).value, self.told.append,
         )
 
     def go(self, *runs):
