@@ -123,8 +123,8 @@ def _facts(ckpts: Sequence[Ckpt], held: int, pos_max: int) -> dict[str, object]:
 def evict_but_prompt_end(ckpts: Sequence[Ckpt], how: str) -> Decision:
     """As by variance, but a checkpoint that was taken at the end of a prompt goes only if nothing else can: it is left
     out of those between the ends that are compared by their gaps, though it counts for the gaps of its neighbours. If
-    it is the only one compared, the oldest that is not such a checkpoint goes. Value: its index.
-    Inferred: the thread says "whenever another entry can be evicted instead", not which one then goes.
+    all of those are such checkpoints, the oldest that is none goes. Value: its index. Inferred: the thread says that it
+    stays as long as another one can go, not which one that is.
     Source: ikawrakow/ik_llama.cpp#2491 (merged 2026-09), its description; since #2491."""
     because = {"how": how, "pos_max": [c.pos_max for c in ckpts], "prompt_end": [c.prompt_end for c in ckpts]}
     if how == "fifo":
