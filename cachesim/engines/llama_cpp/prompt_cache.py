@@ -96,14 +96,15 @@ class PromptCache:
         return self._restore(slot, decision.value, decision.rule)
 
     def _restore(self, slot: Slot, index: int, rule: str) -> bool:
-        entry, after = self.entries[index], self.rules.pc_after_hit(index)
+        entry, after, read = self.entries[index], self.rules.pc_after_hit(index), False
         try:
             self._read_state(slot, entry)
-            if after.value:
-                self._hand_out(index)
+            read = True
             if self.dft is not None and entry.draft is not None:
                 self.dft.state_read(slot.id, entry.draft)
         except StateReadError as error:
+            if read and after.value:
+                self._hand_out(index)
             self.log.emit(ev.Error(str(error)))
             self.log.emit(ev.Error(f"{LOADING} failed to restore kv cache"))
             self.log.emit(ev.PcLoadFailed())
@@ -127,7 +128,8 @@ class PromptCache:
         self.memory.state_read(slot.id, entry.blob)
 
     def _hand_out(self, index: int) -> None:
-        """The stored state is freed as soon as it has been read, before the draft context's is tried."""
+        """The stored state is freed as soon as it has been read, before the draft context's is tried: where that one
+        fails, it is lost."""
         entry = self.entries[index]
         if entry.blob is not LOST:
             size = entry.size - entry.blob.size - self.rules.host_header
