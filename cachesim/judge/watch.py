@@ -117,14 +117,15 @@ class Watch:
         """A step that is no completion is done. What a restored slot holds is judged."""
         status, died = int(reply["status"]), not reply["status"]
         text = str(reply.get("error", ""))
-        answer = Answer(number, status or 200, text, max(0, action.id_slot), died=died, done=True)
+        slot = action.id_slot % len(self.server.slots) if action.id_slot > 0 else 0     # as the server counts
+        answer = Answer(number, status or 200, text, slot, died=died, done=True)
         judged = Judged(HOLDS, HOLDS)
         if died:
             judged.answer = Verdict(False, "aborted", f"the server process ended: {answer.error}")
         elif status != 200:
             self._failed(number, answer, judged)
         elif action.do == "restore":
-            judged.state = self.judge.stored(self.kit.live(self.server, action.id_slot))
+            judged.state = self.judge.stored(self.kit.live(self.server, slot))
         self._found(number, Request(()), answer, judged, NOTHING)
 
     def _found(self, number: int, request: Request, answer: Answer, judged: Judged, account: Account) -> None:

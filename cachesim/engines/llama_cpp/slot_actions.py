@@ -22,7 +22,7 @@ TOKEN_BYTES = 4
 def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
     """Do one action on an idle slot; returns what the real server answers. Raises BadInput for an unknown action, or a
     file that cannot be read; the slot is untouched then."""
-    found: int | None = srv.rules.slot_id(id_slot, len(srv.slots)).value
+    found: int | None = srv.decide(srv.rules.slot_id(id_slot, len(srv.slots)), None)
     check_action(len(srv.slots), action, found or 0, file)
     if found is None:
         srv.emit(ev.Error("error: Invalid slot ID"))
