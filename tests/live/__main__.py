@@ -78,8 +78,8 @@ def _arguments(argv):
 def _begin(stop):
     global _STOP
     _STOP = stop
-    for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, signal.SIG_IGN)
+    for name in (signal.SIGINT, signal.SIGTERM):       # not SIG_IGN: the servers that are started would inherit it
+        signal.signal(name, lambda *_: None)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
