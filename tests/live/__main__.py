@@ -101,6 +101,9 @@ def _work(args, number, first, count, end):
 def _take(running, state):
     """Keep results as they come."""
     for one in as_completed(running):
+        if (error := one.exception()) is not None:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            continue                               # what it had to do is done when the campaign goes on
         tally = one.result()
         if tally is not None:
             state.add(tally)

@@ -15,13 +15,15 @@ from tests.live.named import colds
 
 class Difference(NamedTuple):
     """The first thing in which a step differs. ``what`` is a field of an answer, an "event", or a "verdict";
-    ``recorded`` and ``ours`` are the two values. ``racy``: the step depends on timing."""
+    ``recorded`` and ``ours`` are the two values. ``racy``: the step depends on timing. ``ended``: in it our server
+    ended."""
 
     step: int
     what: str
     recorded: object
     ours: object
     racy: bool = False
+    ended: bool = False
 
     @property
     def group(self):
@@ -81,7 +83,8 @@ class Beside:
         if found.steps_agree == agreed:
             first = found.first or {}
             what = "event" if "event" in first else first.get("field", "?")
-            return Difference(step.number, what, first.get("recorded"), first.get("ours"), racy)
+            return Difference(step.number, what, first.get("recorded"), first.get("ours"), racy,
+                              run.server.dead)
         self.verdicts += 1
         self._measure(raw, step.number in found.broken)
         if run.verdicts_agree == right:

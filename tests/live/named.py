@@ -17,13 +17,21 @@ def below_rounding(difference, recording):
     return all(cold["equal"] for cold in found) and any(cold.get("max_dlogprob", 0) > 0 for cold in found)
 
 
+def log_cut_off(difference, recording):
+    """Both servers ended in this step, and the real one's log lacks its last lines: another thread writes it, and the
+    process was gone first."""
+    step = next(step for step in recording["steps"] if step["i"] == difference.step)
+    missing = difference.what == "event" and difference.recorded is None
+    return missing and difference.ended and "died" in step
+
+
 def colds(member):
     """The comparisons of a request with a cold run, those of its further completions included."""
     response = member.get("response") or {}
     return [one["cold"] for one in (member, *response.get("completions", ())) if "cold" in one]
 
 
-NAMED = {"below rounding": below_rounding}
+NAMED = {"below rounding": below_rounding, "log cut off": log_cut_off}
 """Name -> predicate of a difference and its recording. At most five."""
 
 

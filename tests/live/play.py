@@ -19,7 +19,7 @@ from tests.live.smaller import smaller
 
 @dataclass
 class Tally:
-    """What became of some conversations of one option set, the first of them ``first``."""
+    """What became of some conversations of one option set, the first of them ``first``. ``why`` they were refused."""
 
     number: int
     first: int
@@ -36,6 +36,7 @@ class Tally:
     clean: float = 0.0
     broken: float = 99.0
     differences: list = field(default_factory=list)
+    why: str = ""
 
     @property
     def done(self):
@@ -53,26 +54,36 @@ class Table:
         """Conversations first .. first + count - 1 of an option set, as many as ``stop`` lets; a Tally."""
         began = time.monotonic()
         tally = Tally(options.number, first, options.model, options.server)
-        with self.start(write_flags(filled(options.server)), options.model) as recorder:
-            beside, tally.starts = Beside(), 1
-            for number in range(first, first + count):
-                if stop():
-                    break
-                case = options.case(number)
-                try:
-                    difference, data = self._conversation(recorder, beside, case, f"c{number}-", tally)
-                except Exception as error:         # a fault of ours, or a server that does not answer: it counts
-                    tally.differences.append(_stumble(number, error))
-                    difference, data = None, {"steps": [{"died": True}]}
-                if difference is not None:
-                    tally.differences.append(self._kept(recorder, options, case, number, difference, data))
-                if difference is not None or (data and "died" in data["steps"][-1]):
-                    _add(tally, beside)
-                    recorder.reset()
-                    beside, tally.starts = Beside(), tally.starts + 1
-            _add(tally, beside)
+        try:
+            with self.start(write_flags(filled(options.server)), options.model) as recorder:
+                tally.starts = 1
+                self._play(recorder, options, range(first, first + count), stop, tally)
+        except BadInput as bad:
+            if tally.starts:                       # it started, and then would not start again
+                tally.differences.append(_stumble(first + tally.done, bad))
+            else:                                  # a server that does not start with these options
+                tally.refused, tally.why = count, str(bad)
         tally.seconds = round(time.monotonic() - began, 1)
         return tally
+
+    def _play(self, recorder, options, numbers, stop, tally):
+        beside = Beside()
+        for number in numbers:
+            if stop():
+                break
+            case = options.case(number)
+            try:
+                difference, data = self._conversation(recorder, beside, case, f"c{number}-", tally)
+            except Exception as error:         # a fault of ours, or a server that does not answer: it counts
+                tally.differences.append(_stumble(number, error))
+                difference, data = None, {"steps": [{"died": True}]}
+            if difference is not None:
+                tally.differences.append(self._kept(recorder, options, case, number, difference, data))
+            if difference is not None or (data and "died" in data["steps"][-1]):
+                _add(tally, beside)
+                beside, tally.starts = Beside(), tally.starts + 1
+                recorder.reset()
+        _add(tally, beside)
 
     def _conversation(self, recorder, beside, case, prefix, tally):
         """Play one conversation on a server that others have used; the first difference and the recording."""

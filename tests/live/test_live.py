@@ -105,6 +105,30 @@ def test_a_conversation_that_cannot_be_played_counts_and_does_not_end_the_rest(t
     assert tally.starts == 2
 
 
+def test_options_with_which_no_server_starts_are_refused(tmp_path):
+    def start(flags, model):
+        raise BadInput("the server ended when it started")
+
+    tally = Table(start, PROFILE, tmp_path).play(alone(5), 0, 3)
+    assert (tally.refused, tally.conversations, tally.done) == (3, 0, 3)
+    assert "when it started" in tally.why
+
+
+def test_a_server_that_does_not_start_again_ends_the_option_set(tmp_path, monkeypatch):
+    def reset(self, known=Fake.reset):
+        if self.resets >= 0:
+            raise BadInput("the server ended when it started")
+        known(self)
+
+    def play(self, step):
+        raise BadInput("no answer")
+
+    monkeypatch.setattr(Fake, "reset", reset)
+    monkeypatch.setattr(Fake, "play", play)
+    tally = table(tmp_path).play(alone(5), 0, 3)
+    assert [one["group"] for one in tally.differences] == ["stumbled: BadInput"] * 2
+
+
 def test_at_most_five_classes_have_names():
     assert len(NAMED) <= 5
 

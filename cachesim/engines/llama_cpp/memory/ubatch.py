@@ -6,14 +6,18 @@ Source: llama.cpp src/llama-batch.cpp, split_simple and split_equal (3f545be); s
 from __future__ import annotations
 
 from cachesim.engines.shared.batch import Batch, Ubatch, make_ubatch, runs_of, split_simple
+from cachesim.errors import Aborted
 
 
 def split_equal(batch: Batch, n_ubatch: int, sequential: bool, n_keep_tail: int = 0) -> list[Ubatch]:
     """Equally many tokens of each chosen sequence per ubatch.
 
     ``sequential`` admits only consecutive sequence ids beside each other. ``n_keep_tail`` tokens at the
-    end of a sequence stay in one ubatch, so that all rollback planes are fresh.
+    end of a sequence stay in one ubatch, so that all rollback planes are fresh. Raises Aborted where an ubatch cannot
+    hold more than that.
     """
+    if n_keep_tail and n_ubatch <= n_keep_tail:
+        raise Aborted("GGML_ASSERT(n_ubatch > n_keep_tail) failed")
     todo = [[a, b] for a, b in runs_of(batch)]
     out = []
     while todo:

@@ -40,25 +40,33 @@ def test_a_memory_that_cannot_be_cut_goes_back_and_replays(kind):
 
 @pytest.mark.parametrize("accepted", [0, 1, 2, 3])
 def test_planes_roll_a_recurrent_state_back(accepted):
-    talk, answer = ask("GGGA+M", [(20, 3, accepted)], spec_type="draft-mtp")
+    talk, answer = ask("GGGA+M", [(20, 3, accepted)], spec_type="draft-mtp", ubatch_size=8)
     assert talk.kinds(answer, "spec_ckpt", "spec_restore") == []
     assert talk.events(answer, "spec_step")[0]["n_tokens"] == 21 + accepted
     assert talk.right(answer) is True
 
 
+@pytest.mark.parametrize(("ubatch", "died"), [(3, True), (4, True), (5, False)])
+def test_a_micro_batch_that_is_no_longer_than_its_planes_ends_the_process(ubatch, died):
+    """As the real b11549 does: 4 tokens, the last and 3 before it, must stay in one."""
+    _, answer = ask("GGGA+M", [], spec_type="draft-mtp", ubatch_size=ubatch)
+    assert (answer.died, "n_ubatch > n_keep_tail" in answer.error) == (died, died)
+
+
 def test_planes_hold_the_exact_numbers():
-    talk, answer = ask("GGGA+M", [(20, 3, 0), (21, 3, 1), (23, 3, 2)], spec_type="draft-mtp", mode="exact")
+    drafts = [(20, 3, 0), (21, 3, 1), (23, 3, 2)]
+    talk, answer = ask("GGGA+M", drafts, spec_type="draft-mtp", ubatch_size=8, mode="exact")
     assert talk.right(answer) is True
 
 
 def test_a_stale_plane_gives_a_wrong_answer():
     """D15: with one token in the last ubatch the plane before it is older; the simulator is wrong as the engine is."""
-    talk = Talk("GGGA+M", spec_type="draft-mtp")
+    talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)
     talk.ask(A, 2, forced=ANSWER)
     server = talk.server
     assert server.memory.recr.seq_rm(0, 19, 1 << 30)        # two tokens back; the last ubatch held one
     stale = server.memory.recr.row(0)
-    fresh = Talk("GGGA+M", spec_type="draft-mtp")
+    fresh = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)
     fresh.ask(A[:19], 1)
     assert stale[0].hash != fresh.server.memory.recr.row(0)[0].hash
 
@@ -83,7 +91,7 @@ def test_a_draft_context_that_cannot_trim_ends_the_process():
 
 
 def test_the_draft_context_counts_in_every_size():
-    plain, drafted = Talk("GGGA"), Talk("GGGA+M", spec_type="draft-mtp")
+    plain, drafted = Talk("GGGA", ubatch_size=8), Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)
     for talk in (plain, drafted):
         talk.ask(A, 1)
     one, two = (talk.server.slots[0].checkpoints[-1].facts for talk in (plain, drafted))

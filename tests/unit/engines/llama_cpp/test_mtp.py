@@ -42,13 +42,13 @@ def differing(talk, slot=0):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("accepted", [0, 1, 3])
 def test_the_head_follows_the_trunk_through_drafts(mode, accepted):
-    talk = Talk("GGGA+M", spec_type="draft-mtp", mode=mode)
+    talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8, mode=mode)
     answer = talk.ask(A, 8, forced=B, drafts=(Draft(40, 3, accepted), Draft(41 + accepted, 2, 1)))
     assert talk.right(answer) is True
     assert same_rows(held_rows(talk), cold_rows(talk, talk.server.slots[0].tokens))
 
 
-@pytest.mark.parametrize("n_ubatch", [1, 3, 64])
+@pytest.mark.parametrize("n_ubatch", [5, 7, 64])
 def test_the_head_does_not_see_how_the_prompt_was_cut(n_ubatch):
     talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=n_ubatch)
     talk.ask(A, 4, forced=B)
@@ -56,7 +56,7 @@ def test_the_head_does_not_see_how_the_prompt_was_cut(n_ubatch):
 
 
 def test_going_on_where_the_last_answer_ended_loses_nothing():
-    talk = Talk("GGGA+M", spec_type="draft-mtp")
+    talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)
     talk.ask(A, 4, forced=B)
     talk.ask((*A, *B[:4], *word("C", 9)), 2, forced=B)
     assert differing(talk) == []
@@ -64,7 +64,7 @@ def test_going_on_where_the_last_answer_ended_loses_nothing():
 
 def test_after_a_restore_the_first_row_comes_from_another_text():
     """What was said last lies in no checkpoint. The answer is right all the same: drafts are guesses."""
-    talk = Talk("GGGA+M", spec_type="draft-mtp")
+    talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)
     talk.ask(A, 4, forced=B)
     answer = talk.ask((*A, *word("C", 9)), 2, forced=B)
     assert talk.kinds(answer, "ckpt_restore") == ["ckpt_restore"]
@@ -74,7 +74,7 @@ def test_after_a_restore_the_first_row_comes_from_another_text():
 
 def test_a_new_conversation_starts_from_the_end_of_the_last_one():
     """Nothing sets what is carried back to zero."""
-    talk = Talk("GGGA+M", spec_type="draft-mtp")
+    talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)
     talk.ask(A, 4, forced=B)
     answer = talk.ask(word("D", 15), 2, forced=B)
     assert answer.cache_n == 0
@@ -83,7 +83,7 @@ def test_a_new_conversation_starts_from_the_end_of_the_last_one():
 
 
 def test_each_slot_carries_its_own():
-    talk = Talk("GGGA+M", spec_type="draft-mtp", parallel=2, batch_size=8)
+    talk = Talk("GGGA+M", spec_type="draft-mtp", parallel=2, batch_size=8, ubatch_size=8)
     talk.send(word("D", 30), 6, forced=B, id_slot=1)
     talk.ask(A, 6, forced=word("E", 9), id_slot=0)
     assert [differing(talk, slot) for slot in (0, 1)] == [[], []]
