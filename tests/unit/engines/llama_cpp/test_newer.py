@@ -163,7 +163,7 @@ def test_a_rollback_is_single_use_and_for_one_sequence(rule, allowed):
 @pytest.mark.parametrize("profile, again", [("head", True), ("b10809", False), ("b11549", False)])
 def test_a_second_rollback_before_anything_was_decoded(profile, again):
     """Specification b11312 2.4: planes 3, position 20, two removals."""
-    talk = Talk("qwen35mtp", profile, spec_type="draft-mtp", mode="none")
+    talk = Talk("qwen35mtp", profile, spec_type="draft-mtp", ubatch_size=8, mode="none")
     talk.ask(word("A", 21))
     recr = talk.server.memory.recr
     assert recr.pos_max(0) == 20 and recr.seq_rm(0, 19, 1 << 30) and recr.pos_max(0) == 18
@@ -244,7 +244,7 @@ a, E, b, c = 7_000_001, 7_000_002, 7_000_003, 7_000_004
 ])
 def test_an_end_of_generation_inside_a_draft(profile, kind, spec, cached, accepted, replays):
     """The table of specification b11312 4.1: N tokens, draft [a, E, b], the target agrees with all three."""
-    talk = Talk(kind, profile, spec_type=spec)
+    talk = Talk(kind, profile, spec_type=spec, ubatch_size=8)
     n = 40
     answer = talk.ask(word("A", n), 20, forced=(9, a, E, b, c), eog=(E,), drafts=(Draft(n, 3, 3),))
     assert (answer.stop_type, answer.tokens, answer.tokens_cached) == ("eos", [9, a, E], n + cached)
