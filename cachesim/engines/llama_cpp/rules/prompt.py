@@ -40,7 +40,8 @@ SILENT_TASKS = (*POOLED, "decision")
 def no_decisions(prompts: Sequence[Sequence[int]]) -> Decision:
     """There are no decision tasks. Value: how many first tokens several prompts of one request are evaluated once
     for; None = the server does not know such requests.
-    Source: llama.cpp tools/server/server.cpp (3f545be), before b11549."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "params.cache_prompt {" (3f545be), where no shared
+    tokens limit n_past; before b11549."""
     return Decision("LC-SHARED.UNKNOWN", None, {"prompts": len(prompts)})
 
 
@@ -79,7 +80,7 @@ def whole_unless_last(kind: str, n_tokens: int, n_ubatch: int, pooling: str) -> 
 @rule("LC-TASK-REUSE.ALL")
 def all_reuse(kind: str) -> Decision:
     """Every task that can be split goes on where its slot's tokens agree with its prompt. Value: does this one?
-    Source: llama.cpp tools/server/server-context.cpp pre_decode "get_common_prefix" (3f545be), before b11312."""
+    Source: llama.cpp tools/server/server-context.cpp pre_decode "params.cache_prompt" (3f545be), before b11312."""
     return Decision("LC-TASK-REUSE.ALL", True, {"kind": kind})
 
 

@@ -80,7 +80,8 @@ def accept_until_eog(same: bool, eog: bool, left: int) -> Decision:
 def draft_has_room(n_batch: int, capacity: int) -> Decision:
     """The sampled tokens and drafts of all slots go into one batch, which holds n_batch tokens, or one for each slot.
     Value: do ``n_batch`` tokens fit? If not, the process ends.
-    Source: llama.cpp tools/server/server-context.cpp handle_last_sampled_token, server_batch add (3f545be)."""
+    Source: llama.cpp tools/server/server-context.cpp handle_last_sampled_token "must be large enough", add
+    (3f545be)."""
     return Decision("LC-SPEC-ROOM", n_batch <= capacity, {"n_batch": n_batch, "capacity": capacity})
 
 
@@ -88,6 +89,7 @@ def draft_has_room(n_batch: int, capacity: int) -> Decision:
 def draft_is_split(first: int, last: int, off: int, n: int) -> Decision:
     """After a view of the batch every draft must lie in it: one that a shortage of cells has cut off, or that comes in
     a later view, is given up. Value: the index in the batch that is named, None = the draft lies in the view.
-    Source: llama.cpp tools/server/server-context.cpp post_decode (3f545be); ggml-org/llama.cpp#24840."""
+    Source: llama.cpp tools/server/server-context.cpp post_decode "current sub-batch" (3f545be);
+    ggml-org/llama.cpp#24840."""
     outside = next((i for i in range(first, last + 1) if not off <= i < off + n), None)
     return Decision("LC-SPEC-SPLIT", outside, {"first": first, "last": last, "off": off, "n": n})

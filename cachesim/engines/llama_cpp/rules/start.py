@@ -59,7 +59,7 @@ def slot_ctx_capped(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int) -> 
 @rule("LC-CTX-POOL.GIVEN")
 def ctx_pool_given(n_ctx: int, n_slots: int, per_slot: int) -> Decision:
     """The context is as large as ``-c`` says. Value: tokens, before padding; 0 = not given.
-    Source: llama.cpp tools/server/server.cpp (3f545be)."""
+    Source: llama.cpp tools/server/server.cpp llama_server (3f545be), before #24124 (b10809)."""
     return Decision("LC-CTX-POOL.GIVEN", n_ctx, {"n_ctx": n_ctx})
 
 
@@ -67,6 +67,7 @@ def ctx_pool_given(n_ctx: int, n_slots: int, per_slot: int) -> Decision:
 @rule("LC-CTX-POOL.PER-SLOT")
 def ctx_pool_per_slot(n_ctx: int, n_slots: int, per_slot: int) -> Decision:
     """Without ``-c``, as many slots as there are times ``--kv-unified-per-slot``.
-    Source: llama.cpp tools/server/server.cpp (b10809); ggml-org/llama.cpp#24124."""
+    Source: llama.cpp tools/server/server.cpp llama_server "kv_unified_per_slot > 0" "n_parallel * params"
+    (b10809); ggml-org/llama.cpp#24124."""
     value = n_slots * per_slot if n_ctx == 0 and per_slot > 0 else n_ctx
     return Decision("LC-CTX-POOL.PER-SLOT", value, {"n_ctx": n_ctx, "n_slots": n_slots, "per_slot": per_slot})
