@@ -6,6 +6,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from cachesim.engines.llama_cpp.log import Entry, read_event
 from cachesim.live.client import Reply
+from cachesim.live.tasks import read_tasks
 
 SLOT = ("n_saved", "n_written", "n_restored", "n_read", "n_erased")
 ERROR = ("code", "message", "type")
@@ -51,34 +52,21 @@ def _error(reply: Reply) -> dict[str, Any]:
     return {"status": reply.status, "error": {name: error[name] for name in ERROR if name in error}}
 
 
-def hung_up(
-    seen: list[int], request: Mapping[str, Any], said: Sequence[Entry], made: Mapping[int, list[int]]
-) -> dict[str, Any]:
+def hung_up(seen: list[int], request: Mapping[str, Any], said: Sequence[Entry], task: int | None) -> dict[str, Any]:
     """The response of a request whose client hung up after it had seen some tokens. What ended up in the slot is told
-    by the log: the tokens of the task with this prompt's length and this beginning."""
+    by the log of its ``task``, None = it was never launched."""
     out: dict[str, Any] = {"cancelled": True, "tokens": seen}
-    n_prompt, several = len(request["prompt"]), int(request.get("n_cmpl", 1)) > 1
-    task = _task(said, n_prompt, seen[:1] if several else seen, made)     # a stream of several mixes their tokens
     if task is None:
         return out
-    ends = [event["n_tokens"] for event in map(read_event, said)
-            if event is not None and event["ev"] == "release" and event["task"] == task]
-    if ends and ends[-1] >= n_prompt:
-        out["tokens_in_slot"] = made.get(task, [])[: ends[-1] - n_prompt]
-        out["streamed_tokens_match"] = made.get(task, [])[: len(seen)] == seen
-    if several:
-        out["completions"] = [{"index": index, "tokens": made.get(child, [])}
+    tasks, n_prompt = read_tasks(said), len(request["prompt"])
+    end, made = tasks[task].end, tasks[task].tokens
+    if end is not None and end >= n_prompt:
+        out["tokens_in_slot"] = made[: end - n_prompt]
+        out["streamed_tokens_match"] = made[: len(seen)] == seen
+    if int(request.get("n_cmpl", 1)) > 1:
+        out["completions"] = [{"index": index, "tokens": tasks[child].tokens}
                               for index, child in enumerate(_children(said, task), 1)]  # fmt: skip
     return out
-
-
-def _task(said: Sequence[Entry], n_prompt: int, seen: list[int], made: Mapping[int, list[int]]) -> int | None:
-    for event in map(read_event, said):
-        if event is not None and event["ev"] == "new_prompt" and event["n_tokens"] == n_prompt:
-            task: int = event["task"]
-            if made.get(task, [])[: len(seen)] == seen:
-                return task
-    return None
 
 
 def _children(said: Sequence[Entry], parent: int) -> list[int]:

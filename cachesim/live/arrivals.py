@@ -85,7 +85,8 @@ def fork(server: Any) -> Any:
 
 class Attempt:
     """One way, tried on a server: ``way`` are the options to take at the choices, then always the first, which is that
-    the request sent first arrives at once. ``met`` recorded events were reproduced in place, before any difference."""
+    the request launched first arrives at once (where the recording does not say it, the one sent first). ``met``
+    recorded events were reproduced in place, before any difference."""
 
     def __init__(
         self, server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, way: Sequence[int],
@@ -93,7 +94,7 @@ class Attempt:
     ) -> None:
         self.server, self.step, self.theirs, self.records, self.way = server, step, theirs, records, way
         self.hear, self.start, self.met, self.apart = hear, len(server.log.events), 0, False
-        self.waiting, self.silent = list(range(len(step.members))), 0
+        self.waiting, self.silent = _as_launched(step), 0
         self.chosen: list[Chosen] = []
         self.given: dict[int, Answer] = {}
         self.told: set[int] = set()
@@ -163,3 +164,9 @@ class Attempt:
             if answer.done and number not in self.told and self.hear is not None:
                 self.told.add(number)
                 self.hear(self.server, number, answer)
+
+
+def _as_launched(step: TraceStep) -> list[int]:
+    """The members in the order in which their tasks appear in the log, those of which that is not recorded last."""
+    tasks = [member.task for member in step.members]
+    return sorted(range(len(tasks)), key=lambda i: (tasks[i] is None, tasks[i] or 0))

@@ -6,6 +6,7 @@ Source: README of the recorded traces, "What a step leaves open": which events f
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import Any, Mapping, Sequence
 
 from cachesim.engines.base import AS_MANY_AS_ALLOWED, Draft
@@ -17,17 +18,19 @@ KINDS = ("spec_ckpt", "spec_restore", "spec_step", "release")
 
 
 def read_drafts(
-    events: Sequence[Event], response: Mapping[str, Any], n_prompt: int, died: str = ""
+    events: Sequence[Event], response: Mapping[str, Any], n_prompt: int, died: str = "",
+    lengths: Mapping[int, int] = MappingProxyType({}),
 ) -> tuple[Draft, ...]:
-    """The drafts of one request of a step, from its own events."""
+    """The drafts of one request of a step, from its own events. ``lengths`` are the tokens drafted where the slot held
+    so many, if the recording says them."""
     mine = [e for e in events if e["ev"] in KINDS]
     unsaid = died and "p0=" not in died and [e["ev"] for e in mine[-1:]] == ["spec_ckpt"]
     if NO_ROOM in died or unsaid:           # a process that ends may leave its last line behind
-        return (*read_drafts(mine, {}, n_prompt), _too_long(mine, n_prompt))
+        return (*read_drafts(mine, {}, n_prompt, lengths=lengths), _too_long(mine, n_prompt))
     if died:
         return _last_draft(died, n_prompt)
     if any(e["ev"] == "spec_ckpt" for e in mine):
-        return tuple(_with_checkpoints(mine))
+        return tuple(_with_checkpoints(mine, lengths))
     steps = [e for e in mine if e["ev"] == "spec_step"]
     drafts = [
         Draft(e["n_tokens"] - 1 - e["accepted"], int(e.get("drafted", AS_MANY_AS_ALLOWED)), e["accepted"])
@@ -56,7 +59,7 @@ def last_of_child(events: Sequence[Event], drafts: Sequence[Draft], n_prompt: in
     return (Draft(held, right, right),) if right > 0 and not logged else ()
 
 
-def _with_checkpoints(events: Sequence[Event]) -> list[Draft]:
+def _with_checkpoints(events: Sequence[Event], lengths: Mapping[int, int]) -> list[Draft]:
     """A memory that cannot be cut: each draft begins with a checkpoint of what the slot held."""
     out = []
     for place, event in enumerate(events):
@@ -66,9 +69,9 @@ def _with_checkpoints(events: Sequence[Event]) -> list[Draft]:
         kinds = [e["ev"] for e in behind]
         held = int(event["n_tokens"])
         if kinds[:1] == ["spec_restore"]:
-            # Rejected: as many were right as are replayed, but one; how many were drafted is not recorded.
+            # Rejected: as many were right as are replayed, but one; events do not say how many were drafted.
             replayed = _replayed(behind[1:], held)
-            out.append(Draft(held, replayed, replayed - 1))
+            out.append(Draft(held, max(replayed, lengths.get(held, 0)), replayed - 1))
         elif kinds[:1] == ["spec_step"]:
             out.append(Draft(held, int(behind[0]["drafted"]), int(behind[0]["accepted"])))
         elif kinds[:1] == ["release"]:

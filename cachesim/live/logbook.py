@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Iterable, Iterator
 
-from cachesim.engines.llama_cpp.log import NEXT_TOKEN, Entry, entries, fields_of, numbered, read_event
+from cachesim.engines.llama_cpp.log import Entry, entries, numbered, read_event
 
 
 class Logbook:
@@ -28,12 +28,3 @@ class Logbook:
 def events_of(said: Iterable[Entry], one_slot: bool) -> list[dict[str, Any]]:
     """The events that messages report, as a step of a recording holds them."""
     return numbered([event for event in map(read_event, said) if event is not None], one_slot)
-
-
-def generated(said: Iterable[Entry]) -> dict[int, list[int]]:
-    """The generated tokens of every task, also of those whose client has gone."""
-    out: dict[int, list[int]] = {}
-    for entry in said:
-        if entry.task is not None and (found := fields_of(NEXT_TOKEN, entry.text)) is not None:
-            out.setdefault(entry.task, []).append(int(found["token"]))
-    return out

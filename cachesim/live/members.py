@@ -37,12 +37,17 @@ class _Task:
     children: list[_Task] = field(default_factory=list)
 
 
-def own_events(requests: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], events: Events) -> list[Own]:
-    """For each (body, response) of a step what is its own. Where the log does not number tasks, all events are."""
+def own_events(
+    requests: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], events: Events,
+    numbers: Sequence[int | None] = (),
+) -> list[Own]:
+    """For each (body, response) of a step what is its own. Where the log does not number tasks, all events are.
+    ``numbers`` are the tasks of the requests where the recording says them."""
     if not any("task" in event for event in events):
         return [Own(events) for _ in requests]
-    tasks = _tasks(events)
-    found: dict[int, _Task] = {}
+    known = _tasks(events)
+    tasks = list(known.values())
+    found = {i: known[number] for i, number in enumerate(numbers) if number is not None and number in known}
     pairs = [(_likeness(body, response, task), -i, -k) for i, (body, response) in enumerate(requests)
              for k, task in enumerate(tasks)]  # fmt: skip
     for likeness, i, k in sorted(pairs, reverse=True):          # the best first, of equals the first
@@ -59,7 +64,7 @@ def _own(task: _Task | None) -> Own:
     return Own(task.events, tuple(child.events for child in task.children), released)
 
 
-def _tasks(events: Events) -> list[_Task]:
+def _tasks(events: Events) -> dict[int, _Task]:
     """Tasks by number, without further completions: these are with the task that they belong to."""
     known: dict[int, _Task] = {}
     waiting: list[_Task] = []
@@ -79,7 +84,7 @@ def _tasks(events: Events) -> list[_Task]:
             task.n_prompt = event["n_tokens"]
         elif kind == "release":
             task.end, task.place = event["n_tokens"], place
-    return [task for _, task in sorted(known.items()) if not task.child]
+    return {number: task for number, task in sorted(known.items()) if not task.child}
 
 
 def _likeness(body: Mapping[str, Any], response: Mapping[str, Any], task: _Task) -> int:

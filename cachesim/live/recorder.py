@@ -22,14 +22,15 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Mapping
 
-from cachesim.engines.llama_cpp.log import Entry
+from cachesim.engines.llama_cpp.log import Entry, read_event, task_numbers
 from cachesim.errors import BadInput
 from cachesim.live.answers import hung_up, read_completion, read_slot, undelivered
 from cachesim.live.client import Lost, Reply, at_once
 from cachesim.live.cold import ROUNDING, ask_cold, cold_flags, compare, inexact
 from cachesim.live.llama_server import BASE, LlamaServer, Start
-from cachesim.live.logbook import Logbook, events_of, generated
+from cachesim.live.logbook import Logbook, events_of
 from cachesim.live.process import Died, Ended
+from cachesim.live.tasks import Sent, assign, details, read_tasks
 
 __all__ = ["BASE", "Recorder", "Start", "write_trace"]
 
@@ -149,8 +150,9 @@ class Recorder:
             out["racy"] = True
         moved_here = any(event["ev"] in MOVED for event in out["events"])
         self._moved |= moved_here
-        for member, reply in zip(members, replies, strict=True):
-            self._answer(member, reply, said)
+        known = self._name_tasks(members, [_sent(*pair) for pair in zip(members, replies, strict=True)], said)
+        for member, reply, task in zip(members, replies, known, strict=True):
+            self._answer(member, reply, said, task)
 
     def _members(self, out: Step) -> list[Step]:
         """What is sent at the same time: the step itself, or its members, numbered."""
@@ -171,11 +173,23 @@ class Recorder:
             return server.client.hang_up(sent, body["cancel_after"], partial(server.heard, LAUNCHED, said))
         return server.client.complete(sent)
 
-    def _answer(self, member: Step, reply: Any, said: list[Entry]) -> None:
+    def _name_tasks(
+        self, members: list[Step], sent: list[Sent], said: list[Entry], answered: bool = True
+    ) -> list[int | None]:
+        """The task of each member in the log; what only the log says of it is written beside its request."""
+        tasks = read_tasks(said)
+        events = [event for event in map(read_event, said) if event is not None]
+        numbers, known = task_numbers(events), assign(sent, tasks)
+        for member, task in zip(members, known, strict=True):
+            if task is not None:
+                member.update(details(tasks[task], numbers.get(task) if len(numbers) > 1 else None, answered))
+        return known
+
+    def _answer(self, member: Step, reply: Any, said: list[Entry], task: int | None) -> None:
         if member["op"] == "slot":
             member["response"] = read_slot(reply)
         elif not isinstance(reply, Reply):
-            member["response"] = hung_up(reply, member["request"], said, generated(said))
+            member["response"] = hung_up(reply, member["request"], said, task)
         else:
             member["response"] = read_completion(reply)
             if reply.status == 200 and self._cold is not None:
@@ -187,6 +201,7 @@ class Recorder:
         died: Died = error.died if isinstance(error, Ended) else server.died()
         said += server.book.read()
         out["events"] = events_of(said, server.one_slot)
+        self._name_tasks(members, [_sent(member, None) for member in members], said, answered=False)
         out["died"] = {"error": str(error), "returncode": died.returncode, "fatal": list(died.fatal), "frames": []}
         if len(members) > 1:
             out["racy"] = True
@@ -237,6 +252,19 @@ class Recorder:
             "seed": 0, "note": None, "flags": list(start.flags), "base_flags": list(start.base_flags), "env": {},
             **more, "server": self.server, "inexact": self.inexact, "steps": self.steps,
         }
+
+
+def _sent(member: Step, reply: Any) -> Sent:
+    """What is known of a member; ``reply`` is a Reply, the tokens that a client saw that hung up, or None."""
+    request = member["request"]
+    n_prompt = len(request.get("prompt", ()))
+    if isinstance(reply, Reply):
+        body = reply.body[0] if isinstance(reply.body, list) and reply.body else reply.body
+        if reply.status != 200 or member["op"] == "slot":
+            return Sent(n_prompt)
+        return Sent(n_prompt, body["tokens"], body["id_slot"], body["tokens_cached"])
+    mixed = int(request.get("n_cmpl", 1)) > 1            # a stream of several completions mixes their tokens
+    return Sent(n_prompt, (reply or [])[:1] if mixed else reply or ())
 
 
 def _up(start: Start, slots: Path, log: Path, listen: bool = True) -> LlamaServer:

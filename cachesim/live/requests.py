@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any, Mapping, Sequence
 
 from cachesim.engines.base import Draft, Request
@@ -15,18 +16,21 @@ CHAT = [("user", "<|im_start|>user\n"), ("assistant", "<|im_start|>assistant\n")
 
 def make_request(
     op: str, body: Mapping[str, Any], response: Mapping[str, Any], own: Own, died: str = "",
-    spec_type: str = "none",
+    spec_type: str = "none", log: Mapping[str, Any] = MappingProxyType({}),
 ) -> Request:
     """The request of one step. Its ``own`` events say where a hang-up took effect, and what was drafted; ``died`` is
-    the last message of a process that ended in the step; ``spec_type`` the server's drafter."""
+    the last message of a process that ended in the step; ``spec_type`` the server's drafter. ``log``: what the
+    recording says of it beside its response (`drafts`, pairs of tokens held and tokens drafted; `generated`, the tokens
+    of one that was never answered)."""
     prompt = tuple(int(token) for token in body["prompt"])
     starts, byte_pos = _message_starts(op, body, prompt)
     reuse = body.get("n_cache_reuse")
     children = response.get("completions") or ()
+    lengths = {int(held): int(drafted) for held, drafted in reversed(log.get("drafts") or ())}    # the first counts
     return Request(
         prompt=prompt,
         n_predict=int(body.get("max_tokens", body.get("n_predict", -1))),
-        forced=tuple(response.get("tokens_in_slot") or response.get("tokens") or ()),
+        forced=tuple(response.get("tokens_in_slot") or response.get("tokens") or log.get("generated") or ()),
         cache_prompt=bool(body.get("cache_prompt", True)),
         id_slot=int(body.get("id_slot", -1)),
         user_starts=starts,
@@ -40,7 +44,7 @@ def make_request(
         cancel_at=_cancel_at(body, own.events),
         cancel_order=_cancel_order(body, own),
         stop=_stop_words(body),
-        drafts=read_drafts(own.events, response, len(prompt), died),
+        drafts=read_drafts(own.events, response, len(prompt), died, lengths),
         children_drafts=_drafts_of_children(own, response, len(prompt), spec_type),
     )
 

@@ -18,7 +18,7 @@ from cachesim.engines.registry import COMMITS
 from cachesim.errors import BadInput, nearest
 from cachesim.live.flags import Flags, read_flags
 from cachesim.live.ik_flags import read_ik_flags
-from cachesim.live.members import own_events
+from cachesim.live.members import Own, own_events
 from cachesim.live.requests import make_request
 
 MAX_BYTES = 64 << 20
@@ -32,11 +32,12 @@ OPERATIONS = ("completion", "chat", "slot", "parallel", "restart")
 @dataclass(frozen=True, slots=True)
 class Member:
     """One request and its answer. ``inexact``: the answer differed from a cold run; None = nobody compared them, as
-    after a hang-up."""
+    after a hang-up. ``task``: number of its task in the events of the step, None = not recorded."""
 
     request: Request
     response: Mapping[str, Any]
     inexact: bool | None = False
+    task: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,15 @@ def _inexact(one: Mapping[str, Any], inexact: AbstractSet[str]) -> bool | None:
     return None if gone else False
 
 
+def _number(task: Any) -> int | None:
+    return None if task is None else int(task)
+
+
+def _over(own: Own) -> bool:
+    """Was the request's task released before the process ended?"""
+    return any(event["ev"] == "release" for event in own.events)
+
+
 def _started(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The events of a step before which a model may have been loaded, without the warnings of that: no request begins
     with one."""
@@ -179,26 +189,28 @@ def _step(
     step: Mapping[str, Any], flags: Flags, inexact: AbstractSet[str], profile: str, loads: bool
 ) -> TraceStep:
     response = step.get("response") or {}
-    number, events = int(step["i"]), list(step.get("events", []))
+    i, events = int(step["i"]), list(step.get("events", []))
     events = _started(events) if loads else events
     died = str(step["died"]["fatal"]) if "died" in step else ""
     body = step.get("request") or {}
     if step["op"] == "slot":
         file = Path(str(body.get("filename", ""))).name
-        return TraceStep(number, (), response, events, str(body["action"]), int(body["id_slot"]), file)
+        return TraceStep(i, (), response, events, str(body["action"]), int(body["id_slot"]), file)
     if step["op"] == "restart":
         changed = FLAGS[profile.partition("@")[0]](step["flags"]).options if "flags" in step else None
-        return TraceStep(number, (), response, events, "restart", options=changed)
+        return TraceStep(i, (), response, events, "restart", options=changed)
     if step["op"] not in ("completion", "chat", "parallel"):
         raise BadInput(f"unknown operation '{step['op']}'", hint=nearest(str(step["op"]), OPERATIONS))
     sent = step["steps"] if step["op"] == "parallel" else [step]
-    own = own_events([(one["request"], one.get("response") or {}) for one in sent], events)
+    numbers = [_number(one.get("task")) for one in sent]
+    own = own_events([(one["request"], one.get("response") or {}) for one in sent], events, numbers)
     members = tuple(
         Member(
-            make_request(one["op"], {**flags.request, **one["request"]}, one.get("response") or {}, mine, died,
-                         flags.options.get("spec_type", "none")),
-            one.get("response") or {}, _inexact(one, inexact),
+            make_request(one["op"], {**flags.request, **one["request"]}, one.get("response") or {}, mine,
+                         "" if died and number is not None and _over(mine) else died,
+                         flags.options.get("spec_type", "none"), one),
+            one.get("response") or {}, _inexact(one, inexact), number,
         )
-        for one, mine in zip(sent, own, strict=True)
+        for one, mine, number in zip(sent, own, numbers, strict=True)
     )
-    return TraceStep(number, members, response, events, died=bool(died))
+    return TraceStep(i, members, response, events, died=bool(died))

@@ -133,6 +133,7 @@ DISABLED = ("disabling", "it will be disabled")
 
 IDLE = "all slots are idle"
 NEXT_TOKEN = "n_gen = {}, n_remaining = {}, next token: {token} '{}"
+DRAFT = "generate_draft: id={}, #tokens={n_tokens}, #draft={drafted}, pos_next={}"
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _STAMP = re.compile(r"(?:^|(?<=\D))\d+\.\d{2}\.\d{3}\.\d{3} (?=[DIWE] )")
@@ -243,10 +244,7 @@ def numbered(events: Iterable[Mapping[str, Any]], one_slot: bool) -> list[dict[s
     """Events as a step of a recording holds them: no ``slot`` on a server with one, tasks numbered by their first
     appearance and only where there are several."""
     kept = list(events)
-    tasks: dict[int, int] = {}
-    for event in kept:
-        if event["task"] is not None:
-            tasks.setdefault(event["task"], len(tasks))
+    tasks = task_numbers(kept)
     out = []
     for event in kept:
         held = dict(event)
@@ -257,3 +255,12 @@ def numbered(events: Iterable[Mapping[str, Any]], one_slot: bool) -> list[dict[s
             held["task"] = tasks[task]
         out.append(held)
     return out
+
+
+def task_numbers(events: Iterable[Mapping[str, Any]]) -> dict[int, int]:
+    """The number that each task of a log has in a step of a recording."""
+    tasks: dict[int, int] = {}
+    for event in events:
+        if event["task"] is not None:
+            tasks.setdefault(event["task"], len(tasks))
+    return tasks

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cachesim.live.answers import hung_up
-from cachesim.live.logbook import Logbook, generated
+from cachesim.live.logbook import Logbook
+from cachesim.live.tasks import read_tasks
 
 
 def said(tmp_path, *lines):
@@ -30,13 +31,13 @@ def release(task, n):
 
 
 def test_a_newline_is_a_token(tmp_path):
-    lines = said(tmp_path, token(0, 1, 95, "\n"), token(0, 2, 7, "'"), token(0, 3, 98, ""))
-    assert generated(lines) == {0: [95, 7, 98]}
+    lines = said(tmp_path, launch(0), token(0, 1, 95, "\n"), token(0, 2, 7, "'"), token(0, 3, 98, ""))
+    assert read_tasks(lines)[0].tokens == [95, 7, 98]
 
 
 def test_what_came_to_lie_in_the_slot(tmp_path):
     lines = said(tmp_path, launch(0), new_prompt(0, 3), token(0, 1, 95, "\n"), token(0, 2, 211, "x"), release(0, 4))
-    found = hung_up([], {"prompt": [1, 2, 3]}, lines, generated(lines))
+    found = hung_up([], {"prompt": [1, 2, 3]}, lines, 0)
     assert found == {"cancelled": True, "tokens": [], "tokens_in_slot": [95], "streamed_tokens_match": True}
 
 
@@ -45,7 +46,7 @@ def test_several_completions(tmp_path):
     lines = said(tmp_path, launch(4, 1), launch(5, 1), launch(6), new_prompt(6, 3), *(
         token(task, n, number, "x") for n, number in ((1, 21), (2, 29)) for task in (4, 5, 6)
     ), release(4, 4), release(6, 4), release(5, 4))
-    found = hung_up([21, 21, 21, 29], {"prompt": [1, 2, 3], "n_cmpl": 3}, lines, generated(lines))
+    found = hung_up([21, 21, 21, 29], {"prompt": [1, 2, 3], "n_cmpl": 3}, lines, 6)
     assert found == {
         "cancelled": True, "tokens": [21, 21, 21, 29], "tokens_in_slot": [21], "streamed_tokens_match": False,
         "completions": [{"index": 1, "tokens": [21, 29]}, {"index": 2, "tokens": [21, 29]}],

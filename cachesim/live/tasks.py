@@ -1,0 +1,100 @@
+"""Which task of a server's log belongs to which of the requests that were sent at the same time?
+
+A request is known by the length of its prompt and by what came back: slot, tokens, tokens in the slot at the end. Each
+task belongs to one request only, so the requests are looked at together. Further completions are tasks of their own and
+stay with the task that is launched behind them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+
+from cachesim.engines.llama_cpp.log import DRAFT, NEXT_TOKEN, Entry, fields_of, read_event
+
+
+class Sent(NamedTuple):
+    """What is known of a request: tokens of its prompt, those that came back, and, where it was answered, its slot and
+    the tokens that the slot held at the end (``None`` = not known)."""
+
+    n_prompt: int
+    tokens: Sequence[int] = ()
+    slot: int | None = None
+    end: int | None = None
+
+
+@dataclass(slots=True)
+class Task:
+    """What the log says of a task. ``tokens`` are the generated ones; ``drafts`` pairs of the tokens that the slot held
+    and the tokens that were drafted then, ``end`` the tokens in the slot at its release."""
+
+    slot: int | None = None
+    n_prompt: int | None = None
+    end: int | None = None
+    tokens: list[int] = field(default_factory=list)
+    drafts: list[tuple[int, int]] = field(default_factory=list)
+    child: bool = False
+
+
+def read_tasks(said: Iterable[Entry]) -> dict[int, Task]:
+    """The tasks of a log by their number there, further completions included."""
+    found: dict[int, Task] = {}
+    for entry in said:
+        if entry.task is not None:
+            _read(found, entry, entry.task)
+    return found
+
+
+def _read(found: dict[int, Task], entry: Entry, number: int) -> None:
+    event = read_event(entry) or {}
+    kind = event.get("ev")
+    if kind == "launch":
+        found[number] = Task(entry.slot, child=bool(event["is_child"]))
+    task = found.get(number)
+    if task is None:
+        return
+    if kind == "new_prompt":
+        task.n_prompt = event["n_tokens"]
+    elif kind == "release":
+        task.end = event["n_tokens"]
+    elif (token := fields_of(NEXT_TOKEN, entry.text)) is not None:
+        task.tokens.append(int(token["token"]))
+    elif (draft := fields_of(DRAFT, entry.text)) is not None:
+        task.drafts.append((int(draft["n_tokens"]), int(draft["drafted"])))
+
+
+def assign(sent: Sequence[Sent], tasks: Mapping[int, Task]) -> list[int | None]:
+    """The task of each request: of all ways the one that leaves the fewest requests without any, the first of those.
+    Where several tasks fit a request, one that ended with as many tokens comes first."""
+    free = [number for number, task in sorted(tasks.items()) if not task.child]
+    return _assign(list(sent), free, tasks)
+
+
+def _assign(sent: list[Sent], free: list[int], tasks: Mapping[int, Task]) -> list[int | None]:
+    if not sent:
+        return []
+    ways: list[list[int | None]] = []
+    fitting = [one for one in free if _fits(sent[0], tasks[one])]
+    for number in sorted(fitting, key=lambda one: sent[0].end is not None and sent[0].end != tasks[one].end):
+        ways.append([number, *_assign(sent[1:], [one for one in free if one != number], tasks)])
+        if None not in ways[-1]:
+            return ways[-1]
+    ways.append([None, *_assign(sent[1:], free, tasks)])
+    return min(ways, key=lambda way: way.count(None))
+
+
+def _fits(sent: Sent, task: Task) -> bool:
+    if task.n_prompt not in (None, sent.n_prompt) or (sent.slot is not None and sent.slot != task.slot):
+        return False
+    return all(a == b for a, b in zip(sent.tokens, task.tokens, strict=False))
+
+
+def details(task: Task, number: int | None, answered: bool) -> dict[str, Any]:
+    """What a recording says of a request beside its response: the number of its task in the events of the step (None =
+    it is the only one), the drafts, and the generated tokens where no answer holds them."""
+    out: dict[str, Any] = {} if number is None else {"task": number}
+    if task.drafts:
+        out["drafts"] = [list(draft) for draft in task.drafts]
+    if not answered and task.tokens:
+        out["generated"] = list(task.tokens)
+    return out
