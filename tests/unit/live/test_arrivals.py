@@ -103,3 +103,18 @@ def test_of_two_requests_with_the_same_prompt_the_answers_say_which_came_first()
     assert cached(lambda answers: True) == [False, True]
     assert cached(lambda answers: answers[0].cache_n > 0) == [True, False]
     assert cached(lambda answers: False) == [False, True]
+
+
+def test_requests_arrive_in_the_order_of_their_recorded_tasks_where_the_log_fits_any():
+    """Equal lengths, nothing in common: only the recording says whose task was the first."""
+    one, other = (Request(word(name, 30), n_predict=2) for name in "AB")
+    theirs = played((0, one), (1, other), parallel=1)
+
+    def left_behind(*numbers):
+        members = tuple(Member(asked, {}, task=n) for asked, n in zip((one, other), numbers, strict=True))
+        step = TraceStep(0, members, {}, theirs)
+        server, _ = send(Talk(**FLAGS | {"parallel": 1}).server, step, theirs, logged, lambda *_: None)
+        return tuple(server.slots[0].tokens[:30])
+
+    assert left_behind(0, 1) == left_behind(None, None) == tuple(other.prompt)
+    assert left_behind(1, 0) == tuple(one.prompt)

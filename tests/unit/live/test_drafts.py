@@ -27,3 +27,10 @@ def test_a_rejection_that_ended_the_process_is_told_by_its_position():
 def test_what_a_further_completion_drafted_last_is_what_its_slot_has_beyond(end, drafts):
     events = [STEP, {"ev": "release", "n_tokens": end}]
     assert last_of_child(events, read_drafts(events, {}, 10), 10) == drafts
+
+
+@pytest.mark.parametrize("lengths, drafted", [({}, 1), ({15: 4}, 4), ({16: 4}, 1)])
+def test_a_rejected_draft_is_as_long_as_the_recording_says(lengths, drafted):
+    """It takes room in the batch, whatever becomes of it."""
+    events = [CKPT, {"ev": "spec_restore"}, {"ev": "spec_step", "accepted": 0, "drafted": 1, "n_tokens": 17}]
+    assert read_drafts(events, {}, 10, lengths=lengths) == (Draft(15, drafted, 0),)

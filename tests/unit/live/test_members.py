@@ -51,3 +51,10 @@ def test_further_completions_are_launched_right_before_the_request():
     assert [[e["task"] for e in events] for events in own[0].children] == [[0, 0], [1, 1]]
     assert own[0].released == (0, 1, 2)
     assert (steps_of(own[1]), own[1].children) == ([6], ())
+
+
+def test_a_recorded_task_number_decides_where_the_log_fits_both_requests():
+    events = [*life(0, 1, 20, 25), *life(1, 1, 20, 25)]
+    asked = [(body(20), {"id_slot": 1, "tokens_cached": 25}), (body(20, cancel_at_n=25), {})]
+    assert [own.events[0]["task"] for own in own_events(asked, events)] == [0, 1]
+    assert [own.events[0]["task"] for own in own_events(asked, events, [1, 0])] == [1, 0]

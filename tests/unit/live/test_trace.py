@@ -222,3 +222,22 @@ def test_further_completions_are_drafted_as_their_own_events_say(tmp_path):
     request = read(tmp_path, step).steps[0].members[0].request
     assert request.drafts == ((3, 3, 0), (4, 3, 1), (6, 2, 2))
     assert request.children_drafts == (((3, 3, 1), (5, 3, 3)),)
+
+
+def test_what_the_log_says_beside_an_answer_is_used(tmp_path):
+    """In a step in which the process ends nobody is answered; whose task was over had no last draft."""
+    def member(i, **more):
+        return {"i": f"0.{i}", "op": "completion", "request": {"prompt": [5, 6, 7]}, "task": i, **more}
+
+    events = [event for task in (0, 1) for event in (
+        {"ev": "launch", "slot": task, "task": task, "is_child": 0},
+        {"ev": "new_prompt", "slot": task, "task": task, "n_tokens": 3, "n_ctx_slot": 64, "n_keep": 0},
+        {"ev": "spec_ckpt", "slot": task, "task": task, "pos_min": 2, "pos_max": 2, "n_tokens": 3},
+        {"ev": "spec_restore", "slot": task, "task": task, "pos_min": 2, "pos_max": 2},
+    )] + [{"ev": "release", "slot": 0, "task": 0, "n_tokens": 5}]
+    step = {"i": 0, "op": "parallel", "steps": [member(0, drafts=[[3, 4]], generated=[8, 9]), member(1)],
+            "events": events, "died": {"fatal": ["batch must be large enough"]}}  # fmt: skip
+    first, second = (one.request for one in read(tmp_path, changed(steps=[step])).steps[0].members)
+    assert first.forced == (8, 9)
+    assert first.drafts == ((3, 4, 0),)
+    assert [draft.at for draft in second.drafts] == [3, 3]

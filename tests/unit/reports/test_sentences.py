@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,7 +95,8 @@ def test_a_cut_of_a_recurrent_state(rule, facts, text):
 
 
 def test_why_does_not_call_a_rollback_refused():
-    scenario = load(SCENARIOS / "llama_cpp/defects/d15-planes-of-a-short-ubatch.toml")
+    short = load(SCENARIOS / "llama_cpp/defects/d15-planes-of-a-short-ubatch.toml")
+    scenario = replace(short, server={**short.server, "ubatch_size": 16})
     data = why_data(run_judged(scenario, HEAD.name, "provenance"), 0)
     cuts = [one for one in data["decisions"] if one["rule"].startswith("LC-RS-")]
     assert [(one["rule"], one["value"], one["because"]["back"]) for one in cuts] == [
