@@ -181,7 +181,9 @@ class Recorder:
         events = [event for event in map(read_event, said) if event is not None]
         numbers, known = task_numbers(events), assign(sent, tasks)
         for member, task in zip(members, known, strict=True):
-            if task is not None:
+            if task is None and "cancel_after" in member["request"] and len(members) > 1:
+                member["launched"] = False
+            elif task is not None:
                 member.update(details(tasks[task], numbers.get(task) if len(numbers) > 1 else None, answered))
         return known
 

@@ -170,6 +170,11 @@ def _inexact(one: Mapping[str, Any], inexact: AbstractSet[str]) -> bool | None:
     return None if gone else False
 
 
+def _launched(members: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Without the requests whose clients hung up before the server had begun with them: they leave no trace."""
+    return [one for one in members if one.get("launched", True)] or members
+
+
 def _number(task: Any) -> int | None:
     return None if task is None else int(task)
 
@@ -201,7 +206,7 @@ def _step(
         return TraceStep(i, (), response, events, "restart", options=changed)
     if step["op"] not in ("completion", "chat", "parallel"):
         raise BadInput(f"unknown operation '{step['op']}'", hint=nearest(str(step["op"]), OPERATIONS))
-    sent = step["steps"] if step["op"] == "parallel" else [step]
+    sent = _launched(step["steps"]) if step["op"] == "parallel" else [step]
     numbers = [_number(one.get("task")) for one in sent]
     own = own_events([(one["request"], one.get("response") or {}) for one in sent], events, numbers)
     members = tuple(

@@ -241,3 +241,14 @@ def test_what_the_log_says_beside_an_answer_is_used(tmp_path):
     assert first.forced == (8, 9)
     assert first.drafts == ((3, 4, 0),)
     assert [draft.at for draft in second.drafts] == [3, 3]
+
+
+def test_a_request_that_was_never_begun_is_not_sent(tmp_path):
+    members = [{**STEP, "i": "0.0"}, {**STEP, "i": "0.1", "request": {"prompt": [9], "cancel_after": 0}}]
+    lost = {**members[1], "launched": False}
+
+    def sent(*members):
+        step = {"i": 0, "op": "parallel", "steps": list(members), "events": []}
+        return len(read(tmp_path, changed(steps=[step])).steps[0].members)
+
+    assert (sent(*members), sent(members[0], lost), sent(lost, lost)) == (2, 1, 2)
