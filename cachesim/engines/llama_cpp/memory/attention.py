@@ -54,6 +54,7 @@ class AttentionCache:
         self.n_stream = 1 if unified else n_seq
         self.layers, self.shape, self.emit, self.model = tuple(layers), shape, emit, model
         self.streams = [Cells(size, n_seq) for _ in range(self.n_stream)]
+        self.copies: list[tuple[int, int]] = []         # streams whose rows the next decode copies
         self.rows: list[dict[int, Rows]] = [
             {layer: Rows(np.zeros(size, np.uint64), None, None) for layer in self.layers} if model else {}
             for _ in range(self.n_stream)
@@ -93,7 +94,8 @@ class AttentionCache:
         return True
 
     def seq_cp(self, src: int, dst: int, p0: int = 0, p1: int = POS_INF) -> None:
-        """``dst`` shares the cells of ``src`` (one stream), or gets a copy of the whole stream (several)."""
+        """``dst`` shares the cells of ``src`` (one stream), or gets a copy of them (several). The rows are copied by the
+        next decode only (``apply_copies``): until then the cells of ``dst`` hold what they held before."""
         if src == dst:
             return
         if self.n_stream == 1:
@@ -108,8 +110,17 @@ class AttentionCache:
         mine.shift[cells] = theirs.shift[cells]
         mine.has_shift, mine.head = theirs.has_shift, theirs.head
         mine._span[dst] = None
-        for layer in self.rows[src]:
-            self.write(dst, layer, cells, take(self.rows[src][layer], cells))
+        self.copies.append((src, dst))
+
+    def apply_copies(self) -> None:
+        """Copy the rows of whole streams, as ``seq_cp`` has left it to do: what has been put into the other stream in
+        between is overwritten.
+
+        Source: llama.cpp src/llama-kv-cache.cpp llama_kv_cache::seq_cp "sc_info", llama_kv_cache::update (3f545be)."""
+        for src, dst in self.copies:
+            for layer, rows in self.rows[src].items():
+                self.write(dst, layer, slice(None), rows)
+        self.copies.clear()
 
     def seq_keep(self, seq: int) -> None:
         """Only ``seq`` stays in its stream."""

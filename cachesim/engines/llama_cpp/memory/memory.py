@@ -156,8 +156,9 @@ class Memory:
     # --- decoding -------------------------------------------------------------------------------------------
 
     def init_update(self) -> None:
-        """Pending work: the K-shift of moved cells."""
+        """Pending work: copies of whole streams, then the K-shift of moved cells."""
         for cache in self.parts.values():
+            cache.apply_copies()
             cache.apply_shift()
 
     def init_batch(self, batch: Batch, n_ubatch: int) -> list[Placed] | None:

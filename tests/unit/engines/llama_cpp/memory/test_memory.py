@@ -203,3 +203,21 @@ def test_check_finds_parts_that_end_differently():
     world.memory.parts["base"].seq_rm(0, 4, 99)
     with pytest.raises(Crash, match="end at different positions"):
         world.memory.check()
+
+
+def test_rows_of_a_copy_between_streams_come_with_the_next_decode():
+    """Until then the other stream's cells hold what they held; what is loaded into it in between is lost."""
+    world = World("A", n_seq=2)
+    world.go(0, n=4)
+    saved = world.memory.state_write(0, partial=False)
+    world.go(1, n=4, base=200)
+
+    def digests(seq):
+        return world.memory.parts["base"].rows[seq][0].digest[:4].tolist()
+
+    mine, theirs = digests(0), digests(1)
+    world.memory.seq_cp(1, 0)
+    assert digests(0) == mine != theirs
+    world.memory.state_read(0, saved)
+    world.go(1, base=200)
+    assert digests(0) == theirs
