@@ -94,8 +94,8 @@ class AttentionCache:
         return True
 
     def seq_cp(self, src: int, dst: int, p0: int = 0, p1: int = POS_INF) -> None:
-        """``dst`` shares the cells of ``src`` (one stream), or gets a copy of them (several). The rows are copied by the
-        next decode only (``apply_copies``): until then the cells of ``dst`` hold what they held before."""
+        """``dst`` shares the cells of ``src`` (one stream), or gets a copy of them (several). The rows are copied by
+        the next decode only (``apply_copies``): until then the cells of ``dst`` hold what they held before."""
         if src == dst:
             return
         if self.n_stream == 1:
