@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cachesim.commands import exits
@@ -16,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("case", metavar="CASE", help="scenario file, or requests in one line such as S40.A60/S.B50")
+    parser.add_argument("case", metavar="CASE", 
+                        help="scenario file or id, or requests in one line such as S40.A60/S.B50")  # fmt: skip
     parser.add_argument("--model", metavar="MODEL", help="for requests in one line: layers or a model (default GGGA)")
     add_profiles(parser, "for requests in one line: any version of the engine that is asked (default llama.cpp's)")
     parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
@@ -44,7 +44,9 @@ def run(args: Namespace) -> int:
 
 def _scenario(args: Namespace) -> Scenario:
     """The scenario of a file, or of a line. Raises BadInput."""
-    if Path(args.case).suffix == ".toml" or Path(args.case).exists():
+    from cachesim.scenarios.corpus import is_file
+
+    if is_file(args.case):
         if args.model or args.settings or args.profiles:
             raise BadInput("--model, --profile and --set go with requests in one line", hint="a file has its own")
         return load_one(args.case)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,17 +46,19 @@ def known_profiles() -> frozenset[str]:
 
 
 def load_files(files: list[str]) -> list[Scenario]:
-    """The scenarios in these files and folders; empty if a folder has none. Raises BadInput."""
+    """The scenarios in these files and folders, or with these ids; empty if a folder has none. Raises BadInput."""
+    from cachesim.scenarios.corpus import named
     from cachesim.scenarios.load import find, load_all
 
-    return [_hinted(scenario) for scenario in load_all(find(Path(file) for file in files), known_profiles())]
+    return [_hinted(scenario) for scenario in load_all(find(named(file) for file in files), known_profiles())]
 
 
 def load_one(file: str) -> Scenario:
-    """The scenario in one file. Raises BadInput."""
+    """The scenario in one file, or with this id. Raises BadInput."""
+    from cachesim.scenarios.corpus import named
     from cachesim.scenarios.load import load
 
-    return _hinted(load(Path(file), known_profiles()))
+    return _hinted(load(named(file), known_profiles()))
 
 
 def _hinted(scenario: Scenario) -> Scenario:

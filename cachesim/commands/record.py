@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", metavar="FILE|LINE|FOLDER",
-                        help="scenario file, folder of them, or requests in one line")  # fmt: skip
+                        help="scenario file, folder of them, id, or requests in one line")  # fmt: skip
     parser.add_argument("--server", metavar="BIN", type=Path, required=True, help="llama-server to run")
     parser.add_argument("--model", metavar="GGUF", type=Path, required=True, help="model file for it (tiny vocabulary)")
     parser.add_argument("--commit", metavar="NAME", default="", help="build to name in the recording "
@@ -74,9 +74,10 @@ def _scenarios(args: Namespace) -> list[Scenario]:
     from dataclasses import replace
 
     from cachesim.commands.common import load_files, scenario_of_line
+    from cachesim.scenarios.corpus import is_file
     from cachesim.scenarios.options import parse_settings
 
-    if not Path(args.what).exists() and not args.what.endswith(".toml"):
+    if not is_file(args.what):
         name = args.model.stem.removeprefix("tiny-")
         return [scenario_of_line(args.what, name, [], args.settings)]
     found = [one for one in load_files([args.what]) if one.engine == "llama_cpp"]

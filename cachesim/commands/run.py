@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
@@ -13,7 +14,7 @@ from cachesim.reports.console import complain, progress, say_json, show
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="+", help="scenario file, or a folder of them")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="scenario file, a folder of them, or a scenario's id")
     add_profiles(parser)
     parser.add_argument("--complete", action="store_true", help="write missing expectations into the files")
     parser.add_argument("--provenance", action="store_true", help="follow tokens only, without arithmetic (faster)")
@@ -26,6 +27,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     if args.jobs < 1:
         raise BadInput("-j must be at least 1")
+    if args.complete:
+        _only_paths(args.files)
     scenarios = load_files(args.files)
     if not scenarios:
         complain("no scenario found in " + ", ".join(args.files))
@@ -44,6 +47,13 @@ def run(args: Namespace) -> int:
         _complete(jobs, runs)
     report(runs, args.json)
     return exit_code(runs, args.as_expected)
+
+
+def _only_paths(files: list[str]) -> None:
+    """Raises BadInput for an id: the scenarios of an installed package are not ours to write."""
+    for file in files:
+        if not os.path.exists(file):
+            raise BadInput("--complete writes into files", file=file, hint="name it by its path")
 
 
 def report(runs: list[dict[str, Any]], as_json: bool) -> None:

@@ -12,7 +12,7 @@ from cachesim.reports.console import say_json, show
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="scenario file")
+    parser.add_argument("file", metavar="FILE", help="scenario file, or a scenario's id")
     parser.add_argument("number", metavar="N", type=count, help="number of the request, from 0")
     add_profiles(parser)
     add_json(parser)

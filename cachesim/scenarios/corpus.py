@@ -1,11 +1,16 @@
-"""Where do the scenarios that come with cachesim lie? In the checkout, or inside the installed package."""
+"""Where are the scenarios that come with cachesim? In the checkout, or inside the installed package."""
 
 from __future__ import annotations
 
+import os.path
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from cachesim.errors import Crash
+from cachesim.errors import BadInput, Crash, nearest
+from cachesim.scenarios.load import find, neighbour
+
+_ID = re.compile("[a-z0-9]+(-[a-z0-9]+)+")
 
 
 def corpus_root() -> Path:
@@ -18,3 +23,32 @@ def corpus_root() -> Path:
     if not places:
         raise Crash("the corpus of scenarios is missing from the installed package")
     return Path(places[0])
+
+
+def corpus_files() -> dict[str, Path]:
+    """The files of the corpus by the id of their scenario, which is the name of the file."""
+    return {file.stem: file for file in find([corpus_root()])}
+
+
+def named(text: str) -> Path:
+    """The file or folder that an argument means: a path, or the id of a scenario where no such path exists.
+
+    Other paths that do not exist are returned, for the reader to refuse. Raises BadInput for an id that nothing has.
+    """
+    if os.path.exists(text) or not could_be_id(text):          # never raises, however long the name
+        return Path(text)
+    files = corpus_files()
+    if text not in files:
+        hint = nearest(text, files) or neighbour(Path(text)) or "see cachesim scenarios"
+        raise BadInput("no such file, and no scenario of this id", file=text, hint=hint)
+    return files[text]
+
+
+def could_be_id(text: str) -> bool:
+    """Has a text the form of an id? Requests in one line never have it."""
+    return _ID.fullmatch(text) is not None
+
+
+def is_file(text: str) -> bool:
+    """Does an argument mean a file, a folder or a scenario's id, and not requests in one line?"""
+    return text.endswith(".toml") or os.path.exists(text) or could_be_id(text)

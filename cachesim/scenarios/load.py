@@ -30,13 +30,14 @@ def find(paths: Iterable[Path]) -> list[Path]:
         elif path.exists():
             inside = [path]
         else:
-            raise BadInput("no such file or directory", file=str(path), hint=_neighbour(path))
+            raise BadInput("no such file or directory", file=str(path), hint=neighbour(path))
         for file in inside:
             found.setdefault(file.resolve(), file)
     return list(found.values())
 
 
-def _neighbour(path: Path) -> str:
+def neighbour(path: Path) -> str:
+    """A hint naming the file beside it whose name is closest, or the empty string."""
     try:
         return nearest(path.name, sorted(entry.name for entry in path.parent.iterdir()))
     except OSError:

@@ -17,6 +17,7 @@ SMOKE = {
     "diff": [SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"],
     "explain": ["ML-LRU-HAND.copy"],
     "profiles": ["show", "mlx_lm@0.32.2"],
+    "scenarios": ["24143"],
     "bisect": ["P100/P", "-p", "ik_llama@main"],
     "fuzz": ["-p", "ik_llama@1889-base", "--model", "GA", "--property", "warm-equals-cold", "--examples", "5"],
     "replay": ["tests/data/llama_cpp/mamba2-bug-stale-ckpt-pos0.json", "--mode", "provenance"],

@@ -1,0 +1,70 @@
+"""Does ``cachesim scenarios`` list what can be named, and do the other commands take those names?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cachesim.cli import main
+from cachesim.commands import exits
+from cachesim.scenarios.corpus import corpus_files, corpus_root
+
+SEED = "seed-24143-dense"
+
+
+def listed(capsys, *words):
+    """The ids of the scenarios that contain these words."""
+    assert main(["scenarios", *words, "--json"]) == exits.HOLDS
+    return [one["id"] for one in json.loads(capsys.readouterr().out)["scenarios"]]
+
+
+def test_all_are_listed(capsys):
+    assert sorted(listed(capsys)) == sorted(corpus_files())
+
+
+@pytest.mark.parametrize("words", [["#24143", "dense"], ["DENSE", "llama_cpp@pr24143-on-head", "AAAA"]])
+def test_every_word_must_be_there(capsys, words):
+    found = listed(capsys, *words)
+    assert SEED in found and "seed-24143-hybrid" not in found and len(found) < 20
+
+
+def test_a_list_that_is_empty_says_so(capsys):
+    assert main(["scenarios", "dense", "qqq"]) == exits.NOTHING
+    assert capsys.readouterr() == ("", "cachesim: no scenario contains all of: dense, qqq\n")
+
+
+def test_the_list_shows_ids_whole_and_titles(capsys):
+    assert main(["scenarios", "24143", "dense"]) == exits.HOLDS
+    out = capsys.readouterr().out
+    assert f" {SEED} " in out and "a hit in the prompt cache" in out
+
+
+def test_the_folder_is_told(capsys):
+    assert main(["scenarios", "--folder"]) == exits.HOLDS
+    assert Path(capsys.readouterr().out.strip()) == corpus_root()
+
+
+@pytest.mark.parametrize("argv", [
+    ["run", SEED], ["why", SEED, "3"], ["bisect", SEED],
+    ["diff", SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"],
+], ids=lambda argv: argv[0])  # fmt: skip
+def test_a_command_takes_an_id_for_the_path(capsys, tmp_path, monkeypatch, argv):
+    monkeypatch.chdir(tmp_path)
+    by_id = main(argv), capsys.readouterr()
+    by_path = main([str(corpus_files().get(word, word)) for word in argv]), capsys.readouterr()
+    assert by_id == by_path and by_id[0] in (exits.HOLDS, exits.BROKEN) and by_id[1].err == ""
+
+
+def test_record_takes_an_id(capsys, tmp_path):
+    (tmp_path / "x").touch()
+    argv = ["record", "seed-24143-dens", "--server", str(tmp_path / "x"), "--model", str(tmp_path / "x")]
+    assert main(argv) == exits.BAD_INPUT
+    assert "did you mean 'seed-24143-dense'?" in capsys.readouterr().err
+
+
+def test_nothing_is_written_into_a_file_that_only_its_id_names(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", SEED, "--complete"]) == exits.BAD_INPUT
+    assert capsys.readouterr().err == f"cachesim: {SEED}: --complete writes into files (name it by its path)\n"

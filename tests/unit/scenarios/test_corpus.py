@@ -1,0 +1,55 @@
+"""Is a scenario found by its id, wherever the corpus lies, and does a path win over it?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cachesim.errors import BadInput
+from cachesim.scenarios.corpus import corpus_files, corpus_root, could_be_id, is_file, named
+from cachesim.scenarios.notation import from_line
+
+SEED = "seed-24143-dense"
+
+
+def test_an_id_names_its_file_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert named(SEED) == corpus_root() / "llama_cpp" / f"{SEED}.toml"
+
+
+def test_a_path_wins_over_an_id(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / SEED).mkdir()
+    assert named(SEED) == Path(SEED)
+
+
+@pytest.mark.parametrize(("text", "hint"), [
+    ("seed-24143-dens", "(did you mean 'seed-24143-dense'?)"), ("qq-zz", "(see cachesim scenarios)"),
+    ("my-own-cases", "(did you mean 'my-own-case'?)"),
+])  # fmt: skip
+def test_an_unknown_id_is_refused_with_the_nearest_name(tmp_path, monkeypatch, text, hint):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-own-case").touch()
+    with pytest.raises(BadInput, match="no such file, and no scenario of this id") as refused:
+        named(text)
+    assert str(refused.value).endswith(hint)
+
+
+@pytest.mark.parametrize("text", ["nowhere.toml", "a/b", "A40", "", "x" * 5000, "no\0where"])
+def test_what_is_no_id_is_left_to_the_reader(text):
+    assert named(text) == Path(text)
+
+
+def test_every_id_has_the_form_that_requests_in_one_line_never_have():
+    for name in corpus_files():
+        assert could_be_id(name) and is_file(name)
+        with pytest.raises(BadInput):
+            from_line(name)
+
+
+@pytest.mark.parametrize(("text", "file"), [
+    ("S40.A60/S.B5", False), ("A", False), ("a/b" * 9999, False), ("x.toml", True), (".", True), ("qq-zz", True),
+])  # fmt: skip
+def test_a_line_is_told_from_a_file(text, file):
+    assert is_file(text) is file
