@@ -40,7 +40,7 @@ def typed():
 
 
 def test_the_symptom_table_has_commands():
-    assert len(typed()) == 6
+    assert len(typed()) == 7
 
 
 @pytest.mark.parametrize("command", typed())
