@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import codecs
 import os
+import signal
 import sys
+import threading
 from argparse import ArgumentParser, Namespace
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from types import ModuleType
-from typing import NoReturn, Sequence, TextIO
+from typing import Any, Iterator, NoReturn, Sequence, TextIO
 
 from cachesim import __version__
 from cachesim.commands import exits
-from cachesim.errors import BadInput, nearest
+from cachesim.errors import ENDING, BadInput, Terminated, nearest, unwritable
 
 COMMANDS = {
     "run": ("run", "run scenario files under one or more profiles"),
@@ -39,6 +42,15 @@ class Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise BadInput(message, hint=f"see {self.prog} --help")
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Help and version, of which the parent class would not say that they cannot be written."""
+        try:
+            (file or sys.stdout).write(message)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise unwritable(error) from None
+
 
 # Our matrices are small: a second BLAS thread only waits for the first, and on a busy machine that takes fifteen times
 # as long. The numbers do not depend on it. NumPy reads this when it is imported, which no command has done yet.
@@ -55,20 +67,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ.setdefault(name, "1")
     for stream in (sys.stdout, sys.stderr):
         _write_anything(stream)
+    with _ending():
+        return _told(list(sys.argv[1:] if argv is None else argv))
+
+
+def _told(argv: list[str]) -> int:
+    """The exit code; what went wrong is on stderr."""
     try:
-        try:
-            return _run(list(sys.argv[1:] if argv is None else argv))
-        finally:
-            sys.stdout.flush()
+        return _flushed(argv)
     except BrokenPipeError:
-        # The interpreter flushes stdout once more at its end; give it somewhere to write.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_stdout()
         return exits.BROKEN_PIPE
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         from cachesim.reports.console import complain
 
         complain("interrupted")
-        return exits.INTERRUPTED
+        return exits.interrupted(error)
     except BadInput as bad:
         from cachesim.reports.errors import report_bad_input
 
@@ -79,6 +93,51 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         report_crash(error)
         return exits.CRASH
+
+
+def _flushed(argv: list[str]) -> int:
+    """Run the command, and see that its results arrive. Raises BadInput if stdout does not take them, before anything
+    is done if that is closed."""
+    if sys.stdout is None:
+        raise BadInput("standard output is closed", hint="> /dev/null, if only the exit code is wanted")
+    try:
+        return _run(argv)
+    finally:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            _forget_stdout()
+            raise unwritable(error) from None
+
+
+def _forget_stdout() -> None:
+    """The interpreter flushes stdout once more at its end; give it somewhere to write."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
+    """A signal that asks us to end is heard like Ctrl-C, unless whoever started us had it ignored. Only the main thread
+    may say so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name) for name in ENDING]
+    heard = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    for number in heard:
+        signal.signal(number, _terminated)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _terminated(number: int, _: object) -> NoReturn:
+    raise Terminated(number)
 
 
 def _write_anything(stream: TextIO) -> None:

@@ -7,8 +7,12 @@ exception.
 
 from __future__ import annotations
 
+import signal
 from difflib import get_close_matches
 from typing import Iterable
+
+ENDING = tuple(name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Signals that ask us to end, besides Ctrl-C: what was found is told before."""
 
 
 class BadInput(Exception):
@@ -38,8 +42,21 @@ class Aborted(Exception):
     """
 
 
+class Terminated(KeyboardInterrupt):
+    """A signal of ``ENDING`` came. What ends well at Ctrl-C ends well at this too."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(number)
+
+
 class Crash(Exception):
     """Something that cannot happen did: a fault of cachesim, reported as one."""
+
+
+def unwritable(error: OSError) -> BadInput:
+    """Standard output does not take a result."""
+    return BadInput(f"standard output cannot be written: {(error.strerror or str(error)).lower()}")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

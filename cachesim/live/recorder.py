@@ -24,6 +24,7 @@ from typing import Any, Mapping
 
 from cachesim.engines.llama_cpp.log import Entry, read_event, task_numbers
 from cachesim.errors import BadInput
+from cachesim.files import write_whole
 from cachesim.live.answers import hung_up, read_completion, read_slot, undelivered
 from cachesim.live.client import Lost, Reply, at_once
 from cachesim.live.cold import ROUNDING, ask_cold, cold_flags, compare, inexact
@@ -286,4 +287,4 @@ def write_trace(trace: dict[str, Any], path: Path) -> None:
     head = {name: value for name, value in trace.items() if name != "steps"}
     steps = ",\n".join(json.dumps(step, separators=(",", ":")) for step in trace["steps"])
     text = f'{json.dumps(head, separators=(",", ":"))[:-1]},"steps":[\n{steps}\n]}}\n'
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, text.encode("utf-8"))

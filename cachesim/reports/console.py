@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import json
 import sys
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, TypeVar
+
+from cachesim.errors import unwritable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -16,13 +19,25 @@ T = TypeVar("T")
 
 
 def say(text: str) -> None:
-    """A result, on stdout."""
-    print(text)
+    """A result, on stdout. Raises BadInput if that cannot be written, as the functions below."""
+    with _arriving():
+        print(text)
 
 
 def say_json(data: Mapping[str, Any]) -> None:
     """A result as JSON, on stdout."""
-    print(json.dumps({"schema": SCHEMA, **data}))
+    say(json.dumps({"schema": SCHEMA, **data}))
+
+
+@contextmanager
+def _arriving() -> Iterator[None]:
+    """A full disk is told in one line; a reader that went away is left to the command line."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise unwritable(error) from None
 
 
 def show(*parts: RenderableType, width: int = WIDTH) -> None:
@@ -36,8 +51,9 @@ def show(*parts: RenderableType, width: int = WIDTH) -> None:
             raise BrokenPipeError
 
     console = Pipe(width=None if sys.stdout.isatty() else width, highlight=False)
-    for part in parts:
-        console.print(part)
+    with _arriving():
+        for part in parts:
+            console.print(part)
 
 
 def as_text(*parts: RenderableType) -> str:
@@ -53,7 +69,7 @@ def as_text(*parts: RenderableType) -> str:
 
 def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
     """The items, with a progress bar on stderr if that is a terminal."""
-    if total < 2 or not sys.stderr.isatty():
+    if total < 2 or sys.stderr is None or not sys.stderr.isatty():
         yield from items
         return
     from rich.console import Console
@@ -63,6 +79,8 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
 
 
 def complain(text: str) -> None:
-    """One line on stderr, whatever the text holds."""
+    """One line on stderr, whatever the text holds and whoever reads it."""
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    print(f"cachesim: {line}", file=sys.stderr)
+    if sys.stderr is not None:
+        with suppress(OSError):              # nobody is left to be told
+            print(f"cachesim: {line}", file=sys.stderr, flush=True)

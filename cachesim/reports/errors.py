@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import traceback
+from contextlib import suppress
 
 from cachesim.errors import BadInput, Crash
 from cachesim.reports.console import complain
@@ -17,5 +19,6 @@ def report_bad_input(bad: BadInput) -> None:
 def report_crash(error: BaseException) -> None:
     """What happened and where. A Crash says it itself; anything else shows its traceback."""
     if not isinstance(error, Crash):
-        traceback.print_exception(error, file=sys.stderr)
+        with suppress(OSError):
+            traceback.print_exception(error, file=sys.stderr or io.StringIO())
     complain(f"{str(error) or type(error).__name__} (a fault of cachesim: please open an issue with this output)")

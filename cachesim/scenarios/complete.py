@@ -7,15 +7,13 @@ left alone.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import tempfile
 import tomllib
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from cachesim.errors import BadInput
+from cachesim.files import write_whole
 from cachesim.scenarios.read import read_toml
 
 ORDER = ("cache_n", "prompt_n", "broken", "status", "checkpoints")
@@ -43,7 +41,7 @@ def complete(path: Path, profile: str, found: Mapping[str, Sequence[Any]]) -> bo
         line = source.line_of(("expect", profile))
         text = _with_keys(source.text, line, added)
     _demand(text, raw, profile, added, str(path))
-    _replace(path, text)
+    write_whole(path, text.encode("utf-8"))
     return True
 
 
@@ -85,19 +83,3 @@ def _demand(text: str, raw: dict[str, Any], profile: str, added: Mapping[str, An
     if got != wanted:
         hint = f'write its table as [expect."{profile}"]'
         raise BadInput(f"cannot add expectations for {profile!r}", file=file, hint=hint)
-
-
-def _replace(path: Path, text: str) -> None:
-    """All or nothing: a reader sees the old file or the new one, also after a crash in between."""
-    target = path.resolve()                  # a link stays a link
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(text.encode("utf-8"))
-            stream.flush()
-            os.fsync(stream.fileno())
-        shutil.copymode(target, temporary)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "cachesim"
 
 LEVEL = {
     "__init__": 0, "tokens": 0, "events": 0, "errors": 0,
-    "model": 1,
+    "model": 1, "files": 1, "pool": 1,
     "oracle": 2,
     "oracle_shift": 2,
     "engines": 3,

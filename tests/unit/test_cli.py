@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -157,3 +158,52 @@ def test_other_faults_of_an_encoding_are_not_hidden():
     with pytest.raises(UnicodeDecodeError):
         b"\xff".decode("ascii", errors="cachesim")
     assert "a\u03b1".encode("ascii", errors="cachesim") == b"a?"
+
+
+def main_ended_by(number):
+    """A process that runs a command during which this signal comes."""
+    return (
+        "import os, signal, sys\nfrom cachesim import cli\nfrom cachesim.commands import run\n"
+        f"run.run = lambda args: os.kill(os.getpid(), {int(number)}) or signal.pause()\n"
+        "sys.exit(cli.main(['run', 'x']))"
+    )
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_signal_that_asks_us_to_end_is_its_exit_code(name, code):
+    code_ = main_ended_by(getattr(signal, name))
+    done = subprocess.run([sys.executable, "-c", code_], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"cachesim: interrupted\n")
+
+
+def test_signals_are_what_they_were_when_a_command_is_over(capsys):
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    main(["xyzzy"])
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
+@pytest.mark.parametrize("argv", [("profiles", "list"), ("profiles", "list", "--json"), ("--help",), ("--version",)])
+def test_stdout_that_cannot_be_written_is_one_line(argv):
+    words = f'"{sys.executable}" -m cachesim {" ".join(argv)}'
+    for end, told in ((">&-", "standard output is closed"), (">/dev/full", "cannot be written: no space left")):
+        for unbuffered in ("", "1"):
+            done = subprocess.run(["/bin/sh", "-c", f"{words} {end}"], capture_output=True, text=True, check=False,
+                                  env={**os.environ, "PYTHONUNBUFFERED": unbuffered})  # fmt: skip
+            assert done.returncode == exits.BAD_INPUT
+            assert told in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_nobody_has_to_read_stderr():
+    words = f'"{sys.executable}" -m cachesim'
+    for end in ("2>&-", "2>/dev/full"):
+        for argv, code in (("xyzzy", exits.BAD_INPUT), ("profiles list", exits.HOLDS)):
+            line = ["/bin/sh", "-c", f"{words} {argv} {end}"]
+            done = subprocess.run(line, stdout=subprocess.PIPE, check=False)
+            assert (done.returncode, bool(done.stdout)) == (code, code == exits.HOLDS)
+
+
+@pytest.mark.parametrize(("codes", "code"), [
+    ((), 0), ((0, 0), 0), ((5, 0), 5), ((3, 5, 0), 3), ((2, 3), 2), ((2, 1, 3), 1), ((0, 1, 70, 2), 70),
+])  # fmt: skip
+def test_the_code_of_several_results(codes, code):
+    assert exits.worst(codes) == exits.worst(codes[::-1]) == code

@@ -12,9 +12,10 @@ from cachesim.engines.base import Decision
 from cachesim.engines.ik_llama.core import Core
 from cachesim.engines.ik_llama.slot import Slot
 from cachesim.engines.ik_llama.slot_file import SideFile, SlotFile, pack_side, pack_slot, unpack_side, unpack_slot
-from cachesim.engines.shared.array_file import check_model, read_bytes, write_atomically
+from cachesim.engines.shared.array_file import check_model, read_bytes
 from cachesim.engines.shared.slots import check_action
 from cachesim.errors import BadInput
+from cachesim.files import write_whole
 from cachesim.tokens import POS_INF
 
 
@@ -48,9 +49,10 @@ def beside(file: Path) -> Path:
 def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     """Tokens and whole state; checkpoints where the rules say so."""
     model = srv.kind.spec.notation
-    write_atomically(file, pack_slot(SlotFile(model, tuple(slot.tokens), srv.memory.get(slot.id, partial=False))))
+    made = SlotFile(model, tuple(slot.tokens), srv.memory.get(slot.id, partial=False))
+    write_whole(file, pack_slot(made), sync=False)
     if srv.decide(srv.rules.slot_save(len(slot.checkpoints)), slot):
-        write_atomically(beside(file), pack_side(model, slot.checkpoints))
+        write_whole(beside(file), pack_side(model, slot.checkpoints), sync=False)
     return {"status": 200, "n_saved": len(slot.tokens)}
 
 

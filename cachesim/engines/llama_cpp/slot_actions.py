@@ -13,8 +13,9 @@ from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.state import StateReadError
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
 from cachesim.engines.llama_cpp.slot_file import SlotFile, appendix_bytes, pack, unpack
-from cachesim.engines.shared.array_file import check_model, read_bytes, write_atomically
+from cachesim.engines.shared.array_file import check_model, read_bytes
 from cachesim.engines.shared.slots import check_action
+from cachesim.files import write_whole
 
 TOKEN_BYTES = 4
 
@@ -47,7 +48,7 @@ def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     saved = tuple(slot.checkpoints[k] for k in srv.decide(which, slot))
     blob, model = srv.memory.state_write(slot.id, partial=False), srv.kind.spec.notation
     made = SlotFile(model, srv.rules.state_form, tuple(slot.tokens), blob, saved, _draft_model(srv))
-    write_atomically(file, pack(made))
+    write_whole(file, pack(made), sync=False)
     if saved:
         srv.emit(ev.CkptAppend(slot.id, None, len(saved), ev.mib(appendix_bytes(saved))))
     return {"status": 200, "n_saved": len(slot.tokens), "n_written": _bytes(srv, made)}

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Callable, Mapping, TypeVar
@@ -58,18 +56,6 @@ def read_bytes(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         raise BadInput(error.strerror or "cannot be read", file=str(file)) from None
-
-
-def write_atomically(file: Path, data: bytes) -> None:
-    """All or nothing, also after a crash in between."""
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        os.replace(temporary, file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def check_model(saved: str, model: str, file: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_failed_write_leaves_the_old_file(file, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(BadInput, match="disk full"):
         complete(file, OTHER, FOUND)
     assert file.read_text() == GOOD
     assert os.listdir(file.parent) == ["good.toml"]

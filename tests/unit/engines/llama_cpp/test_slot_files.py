@@ -141,7 +141,7 @@ def test_nothing_is_half_written(tmp_path, monkeypatch):
     talk.server.slot("save", 0, tmp_path / "a")
     before = (tmp_path / "a").read_bytes()
     monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk")))
-    with pytest.raises(OSError, match="disk"):
+    with pytest.raises(BadInput, match="disk"):
         talk.server.slot("save", 0, tmp_path / "a")
     assert (tmp_path / "a").read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["a"]

@@ -1,0 +1,97 @@
+"""How is a file written so that a reader finds all of it or nothing? All files are written here.
+
+The bytes go into a temporary file in the same folder, which then takes the name in one step. A process that is killed
+in between leaves the old file as it was, and a temporary one, whose name begins with a dot.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Iterator
+
+from cachesim.errors import BadInput
+
+
+def write_whole(file: Path, data: bytes, sync: bool = True) -> None:
+    """Write or replace a file; a symbolic link stays one, and so does the mode of a file that is replaced. ``sync``:
+    it must outlive the machine, not only the process. Raises BadInput, naming the file, where it cannot be written; it
+    is then as it was."""
+    with _told(file):
+        target = file.resolve()
+        with _beside(target, data, sync) as temporary:
+            if target.exists():
+                shutil.copymode(target, temporary)
+            else:
+                _default_mode(temporary)
+            os.replace(temporary, target)
+
+
+def write_new(file: Path, data: bytes) -> bool:
+    """Write a file that is not there yet; False, and nothing is changed, if it is. Of several processes that write the
+    same name at the same time one gets True. Raises BadInput as above."""
+    with _told(file), _beside(file, data) as temporary:
+        _default_mode(temporary)
+        try:
+            os.link(temporary, file)
+        except FileExistsError:
+            return False
+        except OSError:                      # a file system without hard links
+            return _claimed(temporary, file)
+        return True
+
+
+def make_folder(folder: Path) -> Path:
+    """The folder, made if it is missing, in which a file was written and removed again. Raises BadInput."""
+    with _told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with _told(folder), _beside(folder / "probe", b"probe"):
+        return folder
+
+
+@contextmanager
+def _told(file: Path) -> Iterator[None]:
+    """What the system says becomes one line with the file's name."""
+    try:
+        yield
+    except OSError as error:
+        why = "a file with this name is in the way" if isinstance(error, FileExistsError) else error.strerror
+        raise BadInput(f"cannot be written: {(why or str(error)).lower()}", file=str(file)) from None
+    except (ValueError, RuntimeError) as error:      # a NUL in the name, a link to itself
+        raise BadInput(f"cannot be written: {error}", file=str(file)) from None
+
+
+@contextmanager
+def _beside(target: Path, data: bytes, sync: bool = True) -> Iterator[Path]:
+    """A temporary file beside ``target`` with these bytes, on the disk; it is removed unless it was given a name."""
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            if sync:
+                stream.flush()
+                os.fsync(stream.fileno())
+        yield Path(name)
+    finally:
+        with suppress(OSError):
+            os.unlink(name)
+
+
+def _claimed(temporary: Path, file: Path) -> bool:
+    """Without hard links: whoever creates the name first may replace what it created."""
+    try:
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        return False
+    os.replace(temporary, file)
+    return True
+
+
+def _default_mode(file: Path) -> None:
+    """mkstemp makes files that only their owner may read; a new file gets what open() would have given it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    file.chmod(0o666 & ~mask)
