@@ -162,6 +162,7 @@ def _run(argv: list[str]) -> int:
     args = _parse(command or parser, argv[1:] if command else argv)
     if command is None or chosen is None:
         raise BadInput("no command given", hint="see cachesim --help")
+    import_module("cachesim.commands.common").lift_limits(args)
     code: int = _module(chosen).run(args)
     return code
 

@@ -9,17 +9,26 @@ from __future__ import annotations
 
 import signal
 from difflib import get_close_matches
+from reprlib import Repr
 from typing import Iterable
 
 ENDING = tuple(name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that ask us to end, besides Ctrl-C: what was found is told before."""
+
+ECHOED = 80                  # characters of a value that a message repeats
+CAUSE, PLACE = 400, 255      # of a whole cause or hint, and of the name of a file
+
+_brief = Repr()              # looks at the first entries of a long list only
+_brief.maxlist = _brief.maxdict = _brief.maxtuple = 20
+_brief.maxstring = _brief.maxother = ECHOED
 
 
 class BadInput(Exception):
     """A file or an argument that cannot be used. ``str()`` is one line: place, cause, nearest right word."""
 
     def __init__(self, cause: str, *, file: str = "", line: int | None = None, hint: str = "") -> None:
-        self.cause, self.file, self.line, self.hint = cause, file, line, hint
+        self.cause, self.hint = cut(cause, CAUSE), cut(hint, CAUSE)
+        self.file, self.line = cut(file, PLACE), line
         super().__init__(str(self))
 
     def __str__(self) -> str:
@@ -59,7 +68,29 @@ def unwritable(error: OSError) -> BadInput:
     return BadInput(f"standard output cannot be written: {(error.strerror or str(error)).lower()}")
 
 
+def cut(text: str, most: int = ECHOED) -> str:
+    """A text in one line of at most ``most`` characters; of a longer one the middle is left out."""
+    if len(text) > most:
+        ends = (most - 3) // 2
+        text = f"{text[: most - 3 - ends]}...{text[len(text) - ends :]}"
+    return text if text.isprintable() else "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+
+
+def quoted(value: object) -> str:
+    """A value from elsewhere, as a message repeats it: in quotes if it is a text, never more than 80 characters."""
+    if isinstance(value, str):
+        return repr(value) if len(value) <= ECHOED - 2 else repr(cut(value, ECHOED - 2))
+    if isinstance(value, int) and value.bit_length() > 4 * ECHOED:
+        return f"an integer of {value.bit_length()} bits"       # its digits may be too many to be written
+    try:
+        return cut(_brief.repr(value))
+    except ValueError:                                          # such an integer inside of something
+        return f"a {type(value).__name__}"
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """A hint naming the known word closest to ``word``, or the empty string."""
+    if len(word) > ECHOED:
+        return ""
     match = get_close_matches(word, list(known), n=1)
     return f"did you mean '{match[0]}'?" if match else ""

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_json, add_profiles, load_one, scenario_of_line
+from cachesim.commands.common import add_json, add_limits, add_profiles, load_one, scenario_of_line
 from cachesim.errors import BadInput
 from cachesim.reports.console import progress, say_json, show
 
@@ -21,6 +21,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_profiles(parser, "for requests in one line: any version of the engine that is asked (default llama.cpp's)")
     parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
                         help="for requests in one line: server option, may be repeated")  # fmt: skip
+    add_limits(parser)
     add_json(parser)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING
+
+from cachesim import limits
+from cachesim.limits import Limit
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -18,6 +21,19 @@ def add_profiles(parser: ArgumentParser, text: str = "rule set to run under, may
     """``-p``, which may be repeated; ``args.profiles`` is empty where it is left out."""
     parser.add_argument("-p", "--profile", dest="profiles", metavar="PROFILE", action="append", default=[],
                         type=profile_name, help=text)  # fmt: skip
+
+
+def add_limits(parser: ArgumentParser, *more: Limit) -> None:
+    """The flags that lift limits: that of new tokens, and those of ``more``."""
+    for limit in (limits.NEW_TOKENS, *more):
+        parser.add_argument(limit.flag, dest=f"limit {limit.name}", metavar="N", type=count,
+                            help=f"{limit.unit} allowed, {limit.of} (default {limit.value})")  # fmt: skip
+
+
+def lift_limits(args: Namespace) -> None:
+    """From now on the limits hold that the command line asks for."""
+    asked = {name.removeprefix("limit "): value for name, value in vars(args).items() if name.startswith("limit ")}
+    limits.lift({name: value for name, value in asked.items() if value is not None})
 
 
 def profile_name(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from cachesim.commands.common import add_json, add_profiles, chosen_profiles, load_one
+from cachesim.commands.common import add_json, add_limits, add_profiles, chosen_profiles, load_one
 from cachesim.commands.running import answers_code
 from cachesim.errors import BadInput
 from cachesim.reports.console import say_json, show
@@ -13,6 +13,7 @@ from cachesim.reports.console import say_json, show
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="scenario file, or a scenario's id")
     add_profiles(parser)
+    add_limits(parser)
     add_json(parser)
 
 

@@ -6,7 +6,7 @@ import os.path
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from cachesim.commands.common import add_json, add_profiles, chosen_profiles, count, load_files
+from cachesim.commands.common import add_json, add_limits, add_profiles, chosen_profiles, count, load_files
 from cachesim.commands.exits import INTERRUPTED, NOTHING
 from cachesim.commands.running import Job, exit_code, run_jobs
 from cachesim.errors import BadInput
@@ -21,6 +21,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--as-expected", action="store_true",
                         help="exit 0 if every run is as its file says, even where that is broken")  # fmt: skip
     parser.add_argument("-j", "--jobs", metavar="N", type=count, default=1, help="processes to use (default 1)")
+    add_limits(parser)
     add_json(parser)
 
 

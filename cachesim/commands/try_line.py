@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from cachesim.commands.common import add_json, add_profiles, scenario_of_line
+from cachesim.commands.common import add_json, add_limits, add_profiles, scenario_of_line
 from cachesim.commands.run import report
 from cachesim.commands.running import Job, exit_code, run_job
 
@@ -15,6 +15,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_profiles(parser)
     parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
                         help="option of the profile's server, may be repeated")  # fmt: skip
+    add_limits(parser)
     add_json(parser)
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 
-from cachesim.commands.common import add_json, add_profiles, chosen_profiles, count, known_profiles, load_one
+from cachesim.commands.common import (
+    add_json,
+    add_limits,
+    add_profiles,
+    chosen_profiles,
+    count,
+    known_profiles,
+    load_one,
+)
 from cachesim.commands.running import answers_code
 from cachesim.errors import BadInput, NotInBuild
 from cachesim.reports.console import say_json, show
@@ -15,6 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="scenario file, or a scenario's id")
     parser.add_argument("number", metavar="N", type=count, help="number of the request, from 0")
     add_profiles(parser)
+    add_limits(parser)
     add_json(parser)
 
 

@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cachesim.errors import BadInput
+from cachesim.limits import EXACT_ROWS
 from cachesim.model import grid, tables
 from cachesim.model.grid import project
 from cachesim.model.rope import Turn, rotate
 from cachesim.model.store import Rows, Values
 from cachesim.model.view import Bounds, Visible
-from cachesim.model.weights import HEAD, HEADS, KV_HEADS, LIMB, MAX_CONTEXT, WIDE, AttentionWeights
+from cachesim.model.weights import HEAD, HEADS, KV_HEADS, LIMB, WIDE, AttentionWeights
 
 GROUP = HEADS // KV_HEADS
 SCORE = grid.ROPE_UNIT**2 / np.sqrt(HEAD) / tables.WEIGHT_STEP      # steps of the table per unit of q.k
@@ -48,8 +49,7 @@ def attend(q: Values, rows: Rows, visible: Visible) -> Values:
     if rows.k is None or rows.v is None:
         raise BadInput("an exact model needs a store that keeps K and V")
     n = len(rows.k)
-    if n > MAX_CONTEXT:
-        raise BadInput(f"exact attention over {n} rows", hint=f"at most {MAX_CONTEXT}")
+    EXACT_ROWS.check(n, "exact attention")
     halves = _halves(rows.v)
     step = min(len(q), max(8, _SCORES // (HEADS * max(n, 1))))              # queries worked on at a time
     work = _Work(step, max(1, min(n, _SCORES // (HEADS * step))))

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from cachesim.errors import BadInput, nearest
+from cachesim.errors import BadInput, nearest, quoted
+from cachesim.limits import LAYERS, WINDOW
 
 KINDS = {
     "A": "attention",
@@ -21,8 +22,6 @@ KINDS = {
     "H": "attention beside SSM",
 }
 PARTS = {"A": "base", "H": "base", "W": "swa"}
-MAX_LAYERS = 64
-MAX_WINDOW = 2**20
 CONV_TAPS = {"G": 4, "S": 4, "H": 4, "C": 3}
 """Inputs that the short convolution of a layer reads, the newest included (k in the papers)."""
 
@@ -44,9 +43,9 @@ class Layer:
         object.__setattr__(self, "part", PARTS.get(self.kind, ""))      # asked for so often that looking up costs
         object.__setattr__(self, "taps", CONV_TAPS.get(self.kind, 0))
         if self.kind not in KINDS:
-            raise BadInput(f"unknown kind of layer '{self.kind}'", hint=_hint(self.kind))
-        if self.kind == "W" and not 0 < self.window <= MAX_WINDOW:
-            raise BadInput(f"a W layer needs a window of 1 to {MAX_WINDOW}, not {self.window}", hint="for example W8")
+            raise BadInput(f"unknown kind of layer {quoted(self.kind)}", hint=_hint(self.kind))
+        if self.kind == "W" and not 0 < self.window <= WINDOW.now:
+            raise BadInput(f"a W layer needs a window of 1 to {WINDOW.now}, not {self.window}", hint="for example W8")
         if self.kind != "W" and self.window:
             raise BadInput(f"layer {self.kind} has no window, yet {self.window} is given", hint=f"W{self.window}?")
 
@@ -80,7 +79,7 @@ def parse(text: str) -> Spec:
     while at < end:
         piece = _PIECE.match(text, at)
         if piece is None:
-            cause = f"model '{text}': '{text[at:].split()[0]}' at column {at + 1} is no layer"
+            cause = f"model {quoted(text)}: {quoted(text[at:].split()[0])} at column {at + 1} is no layer"
             raise BadInput(cause, hint=_hint(text[at:]))
         if piece[3]:
             mtp = True
@@ -88,19 +87,18 @@ def parse(text: str) -> Spec:
             layers.append(_read_layer(text, piece[1], piece[2]))
         at = piece.end()
     if not layers:
-        raise BadInput(f"model '{text}' has no layers", hint="for example GGGA")
-    if len(layers) > MAX_LAYERS:
-        raise BadInput(f"model '{text}' has {len(layers)} layers, at most {MAX_LAYERS} are possible")
+        raise BadInput(f"model {quoted(text)} has no layers", hint="for example GGGA")
+    LAYERS.check(len(layers), f"model {quoted(text)}")
     return Spec(tuple(layers), mtp)
 
 
 def _read_layer(text: str, kind: str, digits: str) -> Layer:
     if len(digits) > 7:
-        raise BadInput(f"model '{text}': window {digits[:8]}... is too large", hint=f"at most {MAX_WINDOW}")
+        raise BadInput(f"model {quoted(text)}: window {digits[:8]}... is too large", hint=f"at most {WINDOW.now}")
     try:
         return Layer(kind, int(digits or 0))
     except BadInput as bad:
-        raise BadInput(f"model '{text}': {bad.cause}", hint=bad.hint) from None
+        raise BadInput(f"model {quoted(text)}: {bad.cause}", hint=bad.hint) from None
 
 
 def _hint(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cachesim.errors import Crash
+from cachesim.limits import EXACT_ROWS
 from cachesim.model import grid, tables
 from cachesim.model.grid import frozen, require
 from cachesim.model.mixing import mix, mix_int
@@ -22,7 +23,6 @@ from cachesim.model.store import Digests, Values
 D, HEADS, KV_HEADS, HEAD = 32, 4, 2, 16
 WIDE = HEADS * HEAD           # 64
 LOGITS = 64
-MAX_CONTEXT = 2**19           # rows that one softmax may sum over
 LIMB = 2.0**16                # V is summed in two halves: its multiples of LIMB units, and the rest
 
 HALF_LIVES = (16, 80, 400, 2000)
@@ -138,7 +138,7 @@ def _attention(draw: _Draw) -> AttentionWeights:
     weights = AttentionWeights(draw.matrix(D, WIDE + 2 * KV_HEADS * HEAD), draw.matrix(WIDE, D))
     most = _project_bound(weights.into)
     require((np.sqrt(HEAD) * most / grid.ROPE_UNIT) ** 2, "score of a query and a key")
-    require(tables.WEIGHT_ONE * MAX_CONTEXT * max(most / grid.UNIT / LIMB, LIMB), "sum over the keys of a softmax")
+    require(tables.WEIGHT_ONE * EXACT_ROWS.value * max(most / grid.UNIT / LIMB, LIMB), "sum over the keys of a softmax")
     _require_product(np.sqrt(WIDE) * most, weights.out)
     return weights
 

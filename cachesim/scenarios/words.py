@@ -11,8 +11,8 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.chat import THK
 from cachesim.engines.shared.vocab import PIECES
-from cachesim.errors import BadInput, nearest
-from cachesim.scenarios.schema import MAX_TOKENS
+from cachesim.errors import BadInput, nearest, quoted
+from cachesim.limits import WORD_LENGTH
 from cachesim.tokens import Tokens
 
 THINK = "THINK"              # a word of this name is the one token that opens a thought
@@ -62,8 +62,7 @@ def check_word(name: str, length: int) -> None:
         raise BadInput(f"word {THINK!r} is the token that opens a thought, so its length is 1, not {length}")
     if length < 1:
         raise BadInput(f"word {name!r}: its length is {length}, it must be at least 1")
-    if length > MAX_TOKENS:
-        raise BadInput(f"word {name!r}: {length} tokens, at most {MAX_TOKENS} are allowed")
+    WORD_LENGTH.check(length, f"word {quoted(name)}")
 
 
 def span(piece: Piece, words: Mapping[str, int]) -> tuple[int, int]:

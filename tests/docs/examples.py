@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from cachesim.commands.running import Job, run_job
+from cachesim.limits import TABLE
 from cachesim.reports.run_table import closing_line, run_report
 from cachesim.scenarios.load import load
 
@@ -19,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 PICTURE = ROOT / "tests" / "docs" / "run.svg"
 BLOCK = re.compile(r"```console\n\$ (?P<command>[^\n]+)\n(?P<output>.*?)```", re.S)
+LIMITS_HEAD = "| limit | at most | of | protects | lifted by |"
+LIMITS = re.compile(re.escape(LIMITS_HEAD) + r"\n(?:\|.*\n)*")
 SHOWN = "scenarios/llama_cpp/seed-24143-hybrid.toml"
 PROFILES = ("llama_cpp@head", "llama_cpp@pr24143-on-head")
 
@@ -51,8 +54,16 @@ def examples(text: str) -> list[tuple[str, str]]:
     return [(m["command"], m["output"]) for m in BLOCK.finditer(text)]
 
 
+def limits_table() -> str:
+    """The table of limits."""
+    rows = [f"| {one.name} | {one.value:,} {one.unit} | {one.of} | {one.protects} | {one.flag and f'`{one.flag}`'} |"
+            for one in TABLE]  # fmt: skip
+    return "\n".join([LIMITS_HEAD, "|---|---|---|---|---|", *rows]) + "\n"
+
+
 def renewed(text: str) -> str:
-    """The text with the output that its commands give today."""
+    """The text with the output that its commands give today, and today's limits."""
+    text = LIMITS.sub(lambda _: limits_table(), text)
     return BLOCK.sub(lambda m: f"```console\n$ {m['command']}\n{run(m['command'])}```", text)
 
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from cachesim.cli import COMMANDS
-from tests.docs.examples import PICTURE, README, ROOT, examples, picture, run
+from tests.docs.examples import LIMITS, PICTURE, README, ROOT, examples, limits_table, picture, run
 from tests.replay.test_full import RECORDED as FULL
 from tests.replay.test_history import RECORDED as OLDER
 
@@ -28,6 +28,10 @@ def test_there_are_examples():
 
 def test_picture_is_todays_run():
     assert PICTURE.read_text() == picture()
+
+
+def test_the_limits_are_those_of_the_table():
+    assert LIMITS.findall(TEXT) == [limits_table()]
 
 
 def typed():

@@ -17,9 +17,9 @@ from typing import Callable, Mapping, TypeVar
 import numpy as np
 
 from cachesim.errors import BadInput
+from cachesim.limits import SLOT_FILE_BYTES
 from cachesim.model import LayerState, Rows
 
-MAX_BYTES = 1 << 30
 Arrays = dict[str, np.ndarray]
 T = TypeVar("T")
 
@@ -34,8 +34,7 @@ def pack_arrays(magic: bytes, arrays: Arrays) -> bytes:
 
 def unpack_arrays(magic: bytes, data: bytes, name: str, make: Callable[[Arrays], T]) -> T:
     """What ``make`` makes of the arrays. Raises BadInput, naming the file, for bytes that are no such file."""
-    if len(data) > MAX_BYTES:
-        raise BadInput(f"{len(data)} bytes, a slot file has at most {MAX_BYTES}", file=name)
+    SLOT_FILE_BYTES.check(len(data), "slot file", file=name)
     if not data.startswith(magic):
         raise BadInput("not a slot file of this version", file=name)
     digest, _, body = data[len(magic) :].partition(b"\n")
@@ -51,8 +50,7 @@ def unpack_arrays(magic: bytes, data: bytes, name: str, make: Callable[[Arrays],
 def read_bytes(file: Path) -> bytes:
     """The bytes of a slot file. Raises BadInput if there is none, or it is too large."""
     try:
-        if file.stat().st_size > MAX_BYTES:
-            raise BadInput(f"a slot file has at most {MAX_BYTES} bytes", file=str(file))
+        SLOT_FILE_BYTES.check(file.stat().st_size, "slot file", file=str(file))
         return file.read_bytes()
     except OSError as error:
         raise BadInput(error.strerror or "cannot be read", file=str(file)) from None

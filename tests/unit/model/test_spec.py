@@ -30,7 +30,7 @@ def test_spaces_are_free() -> None:
         ("A8", "model 'A8': layer A has no window, yet 8 is given (W8?)"),
         ("W99999999", "model 'W99999999': window 99999999... is too large (at most 1048576)"),
         ("A+MA", "model 'A+MA': '+MA' at column 2 is no layer (the only suffix is +M, at the end)"),
-        ("A" * 65, "model '" + "A" * 65 + "' has 65 layers, at most 64 are possible"),
+        ("A" * 65, "model '" + "A" * 65 + "': 65 layers, at most 64 layers are allowed"),
     ],
 )
 def test_bad_notation_is_one_line(text: str, line: str) -> None:

@@ -66,7 +66,7 @@ SPOILT = [
     ("parallel = 2", "slot_prompt_similarity = nan", ":9: slot_prompt_similarity is nan"),
     ("S = 40", "S = true", ":11: S must be an integer"),
     ("S = 40", "S = -1", ":11: S is -1"),
-    ("S = 40", "S = 2000000", ":11: word 'S': 2000000 tokens"),
+    ("S = 40", "S = 2000000", ":11: word 'S': 2,000,000 tokens"),
     ("S = 40", "S1 = 40", ":11: word 'S1': a word is made of letters"),
     ("S = 40", "S = 40\nS = 41", ":12: not TOML"),
     ('"S.|A"', '"S.|B"', ":15: word 'B' has no length"),

@@ -122,7 +122,7 @@ def test_other_spellings_become_canonical(written):
         ("S40>", "no words"),
         ("S40>|r4", "cannot start in an answer"),
         ("S40>9999999", "at most 1000000"),
-        ("S9999999", "at most 1000000"),
+        ("S9999999", "at most 1,000,000"),
         ("S9999999999999", "is not a word"),
         ("S600000/S", "1200002 tokens in all"),
         ("S4{n_cmpl=2", "cannot be read"),

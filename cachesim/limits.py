@@ -1,0 +1,77 @@
+"""How much of anything is allowed? One table for everything that cachesim refuses because there is too much of it.
+
+A limit protects the machine (its memory: nothing read from elsewhere may take more than some hundred MiB) or only the
+user's patience; one of the second kind is always lifted by a flag. Every refusal names the limit and its flag, and the
+README shows this table (``make docs`` renews it).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping
+
+from cachesim.errors import BadInput
+
+MACHINE, PATIENCE = "the machine", "your patience"
+"""What a limit protects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most ``value`` ``unit`` of something. ``of``: what is counted, and where; ``protects``: MACHINE or PATIENCE;
+    ``flag``: the option that takes another number, "" = there is none."""
+
+    name: str
+    value: int
+    unit: str
+    of: str
+    protects: str
+    flag: str = ""
+
+    @property
+    def now(self) -> int:
+        """The number that holds in this process: the table's, or the one given with the flag."""
+        return _lifted.get(self.name, self.value)
+
+    def check(self, found: int, what: str, *, file: str = "", line: int | None = None) -> None:
+        """Raise BadInput if ``found`` is more than allowed. ``what`` has too much: a word, a request, a file."""
+        if found > self.now:
+            raise self.passed(f"{what}: {found:,} {self.unit}", file=file, line=line)
+
+    def passed(self, what: str, *, file: str = "", line: int | None = None) -> BadInput:
+        """The error to raise for ``what``, of which there is too much."""
+        hint = f"{self.flag} N allows more" if self.flag else ""
+        return BadInput(f"{what}, at most {self.now:,} {self.unit} are allowed", file=file, line=line, hint=hint)
+
+
+NEW_TOKENS = Limit("new tokens", 1_000_000, "tokens", "evaluated and generated in one run", PATIENCE, "--max-tokens")
+PROMPT_TOKENS = Limit("prompt tokens", 32_000_000, "tokens", "all prompts of a scenario, reused or not", MACHINE)
+WORD_LENGTH = Limit("word length", 1_000_000, "tokens", "one word of a scenario", MACHINE)
+LAYERS = Limit("layers", 64, "layers", "a model", MACHINE)
+WINDOW = Limit("window", 2**20, "tokens", "the window of a W layer", MACHINE)
+EXACT_ROWS = Limit("exact attention", 2**19, "rows", "one softmax, whose sum must stay exact", MACHINE)
+SCENARIO_BYTES = Limit("scenario file", 2**20, "bytes", "a TOML file", MACHINE)
+TRACE_BYTES = Limit("recording", 2**26, "bytes", "a JSON file", MACHINE, "--max-bytes")
+JSON_VALUES = Limit("JSON values", 4_000_000, "values", "brackets, commas, colons of a file", MACHINE, "--max-values")
+SLOT_FILE_BYTES = Limit("slot file", 2**30, "bytes", "a saved slot", MACHINE)
+NESTING = Limit("nesting", 32, "levels", "tables, lists and objects within each other, in any file", MACHINE)
+
+TABLE = (
+    NEW_TOKENS, PROMPT_TOKENS, WORD_LENGTH, LAYERS, WINDOW, EXACT_ROWS, SCENARIO_BYTES, TRACE_BYTES, JSON_VALUES,
+    SLOT_FILE_BYTES, NESTING,
+)  # fmt: skip
+"""All limits, in the order in which the documents show them."""
+
+_lifted: dict[str, int] = {}
+
+
+def lift(numbers: Mapping[str, int]) -> None:
+    """From now on these numbers hold, by the names of their limits, and those of the table for all others. A process
+    that is started anew (a worker) must be told: ``lift(lifted())``."""
+    _lifted.clear()
+    _lifted.update(numbers)
+
+
+def lifted() -> dict[str, int]:
+    """The numbers that were lifted, by name."""
+    return dict(_lifted)
