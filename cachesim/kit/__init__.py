@@ -19,7 +19,7 @@ Arguments of ``conform``, all but the first by name:
     same          compares two fingerprints; the default is ==
     accepted      property -> reason, for one that is known to be broken; if it holds, that is an error
     reset         an instance is reset instead of made anew
-    timeout       seconds that a process may take for a reply
+    timeout       seconds that a process may take for a reply; after three that did not come it is asked no more
     check         False = only return the report
 """
 

@@ -1,6 +1,7 @@
 """What can an implementation do beside completing a prompt? Every ability is tried once, on an instance of its own.
 
-Only a clear "unsupported" counts as lacking: what fails in another way is played, so that it is found and shrunk.
+Only a clear "unsupported" counts as lacking: what fails in another way is played, so that it is found and shrunk. After
+a reply that did not come in time nothing more is tried.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import Mapping, Sequence
 
 from cachesim.kit.play import Make
-from cachesim.kit.protocol import ABILITIES, Ask, Failed, Subject, Unsupported
+from cachesim.kit.protocol import ABILITIES, Ask, Failed, Subject, TimedOut, Unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +29,17 @@ def probe(make: Make, tokens: Sequence[int]) -> Abilities:
     """Try every ability."""
     missing = {}
     for name in ABILITIES:
-        reason = _reason(make, name, Ask(tuple(tokens[:2]), 2))
+        try:
+            reason = _reason(make, name, Ask(tuple(tokens[:2]), 2))
+        except TimedOut:
+            break
         if reason:
             missing[name] = reason
     return Abilities(missing)
 
 
 def _reason(make: Make, name: str, ask: Ask) -> str:
-    """Why the ability is missing, "" if it is not."""
+    """Why the ability is missing, "" if it is not. Raises TimedOut."""
     try:
         subject = make()
     except (Failed, Unsupported):
@@ -44,6 +48,8 @@ def _reason(make: Make, name: str, ask: Ask) -> str:
         _use(subject, name, ask)
     except Unsupported as gap:
         return str(gap)
+    except TimedOut:
+        raise
     except Failed:
         return ""
     finally:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Callable, Iterator, Mapping, Sequence
 
 from cachesim.kit.history import History
-from cachesim.kit.protocol import Ask, Failed, Reply, Subject, Unsupported
+from cachesim.kit.patience import GaveUp
+from cachesim.kit.protocol import Ask, Failed, Reply, Subject, TimedOut, Unsupported
 from cachesim.kit.words import Dictionary
 
 Outcome = Reply | Failed
@@ -22,7 +23,7 @@ STEADY = 8                   # different requests whose cold run is made twice
 @dataclass(slots=True)
 class Played:
     """A history with what came of it. ``warm`` ends behind the first request that failed; ``groups`` are the numbers of
-    requests sent together. ``gap``: the ability that was missing, and nothing was played further."""
+    requests sent together. ``gap``: why nothing was played further, such as an ability that was missing."""
 
     history: History
     asks: list[Ask] = field(default_factory=list)
@@ -77,6 +78,8 @@ class Cold:
         ask = self._alone(ask)
         if ask not in self.known:
             self.known[ask] = self._ask(ask)
+            if isinstance(self.known[ask], TimedOut):
+                return self.known[ask]                # it would only be waited for once more
             if len(self.twice) < STEADY or any(self.known[one] != two for one, two in self.twice.items()):
                 self.twice[ask] = self._ask(ask)
         return self.known[ask]
@@ -101,18 +104,18 @@ class Cold:
 def play(history: History, bench: Bench, cold: Cold, vocabulary: Sequence[int]) -> Played:
     """Play a history cold and warm."""
     played = Played(history)
-    _play_cold(played, cold, Dictionary(vocabulary))
-    played.groups = _groups(history)
-    if any(isinstance(one, Failed) for one in played.cold):
-        return played
     try:
+        _play_cold(played, cold, Dictionary(vocabulary))
+        played.groups = _groups(history)
+        if any(isinstance(one, Failed) for one in played.cold):
+            return played
         with bench.empty() as subject:
             played.limits = limits_of(subject)
             for group in played.groups:
                 played.warm += _send(subject, [played.asks[number] for number in group])
     except Failed as failed:
         played.warm.append(failed)
-    except Unsupported as gap:
+    except (Unsupported, GaveUp) as gap:
         played.gap = str(gap)
     return played
 

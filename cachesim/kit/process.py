@@ -7,7 +7,9 @@
     {"unsupported": "why"}                                      to any of them
 
 The end of stdin asks it to end. A line has at most ``LINE`` bytes and is parsed as JSON, nothing else; a process
-that ends, says something else, or says nothing for ``timeout`` seconds has failed, and is killed with its children.
+that ends, says something else, or says nothing for ``timeout`` seconds has failed. The third reply that does not come
+is the last that is waited for (patience.py). However an instance ends, its process group is killed behind it: a child
+that wants to stay must leave the group. stderr is read all the time; only its last ``TAIL`` bytes are kept.
 """
 
 from __future__ import annotations
@@ -18,30 +20,29 @@ import signal
 import subprocess
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from tempfile import TemporaryFile
 from threading import Thread
-from typing import Any, Mapping, Sequence
+from typing import IO, Any, Mapping, Sequence
 
-from cachesim.kit.protocol import Ask, Failed, Reply, Unsupported, counts, read_reply
+from cachesim.kit.patience import Patience
+from cachesim.kit.protocol import Ask, Failed, Reply, TimedOut, Unsupported, counts, read_reply
 
 LINE = 2**24                 # bytes of a line; logits of one position in a large vocabulary are about 2**22
-GRACE = 2.0                  # seconds to end by itself after stdin or stdout was closed
-TAIL = 400                   # bytes of stderr that are shown when it has died
+TAIL = 400                   # bytes of stderr that are kept, to be shown when it has died
 
 
 class ProcessSubject:
-    """A process that speaks JSON lines."""
+    """A process that speaks JSON lines. Raises GaveUp where ``patience`` with its likes is at an end."""
 
-    def __init__(self, command: Sequence[str], timeout: float) -> None:
-        self.timeout, self.dead = timeout, ""
-        self.errors = TemporaryFile()                 # noqa: SIM115   (open as long as the process)
+    def __init__(self, command: Sequence[str], patience: Patience) -> None:
+        patience.check()
+        self.patience, self.dead, self.closed = patience, "", False
         try:
-            self.process = subprocess.Popen(
-                list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True
-            )
-        except OSError as error:
-            self.errors.close()
-            raise Failed(f"{command[0]!r} cannot be started: {error.strerror}") from None
+            self.process = subprocess.Popen(list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
+        except (OSError, ValueError) as error:        # ValueError: a NUL in a word
+            raise Failed(f"{command[0]!r} cannot be started: {getattr(error, 'strerror', error)}") from None
+        self.errors = _Errors(self.process.stderr)    # type: ignore[arg-type]
+        self.talk: Thread | None = None
 
     def complete(self, ask: Ask) -> Reply:
         said = self._exchange({"do": "complete", **_request(ask)})
@@ -60,39 +61,56 @@ class ProcessSubject:
         self._exchange({"do": "reset"})
 
     def close(self) -> None:
-        """Ask it to end, then make it. Its stdin closes first, so that it may end by itself."""
-        if self.errors.closed:
+        """Ask it to end, then make it, and all that is left of its process group."""
+        if self.closed:
             return
-        with suppress(OSError):
-            self.process.stdin.close()                # type: ignore[union-attr]
-        self._wait()
-        self.process.stdout.close()                   # type: ignore[union-attr]
-        self.errors.close()
-
-    def _wait(self) -> None:
-        try:
-            self.process.wait(GRACE)
-        except subprocess.TimeoutExpired:
+        self.closed = True
+        if self._talking():                           # interrupted inside an exchange: there is no more to ask
             self._kill()
+        else:
+            with suppress(OSError):
+                self.process.stdin.close()            # type: ignore[union-attr]
+        self._end()
+        if not self._talking():                       # else a child that left the group holds the pipes: they are its
+            with suppress(OSError):
+                self.process.stdin.close()            # type: ignore[union-attr]
+            self.process.stdout.close()               # type: ignore[union-attr]
+
+    def _end(self) -> None:
+        """Wait for its end, not for long; then its children are still there."""
+        try:
+            self.process.wait(self.patience.grace)
+        except subprocess.TimeoutExpired:
+            self.patience.killed += 1
+        self._kill()
+        for thread in filter(None, (self.talk, self.errors.thread)):
+            thread.join(self.patience.grace)          # the group is dead; only a child that left it holds the pipes
+            self.patience.killed += thread.is_alive()
 
     def _kill(self) -> None:
         with suppress(OSError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
+    def _talking(self) -> bool:
+        return self.talk is not None and self.talk.is_alive()
+
     def _exchange(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Send a line, wait for one. The waiting is done by a thread, so that neither direction can hold us."""
         if self.dead:
             raise Failed(self.dead)
+        self.patience.check()
         answer: SimpleQueue[bytes] = SimpleQueue()
         line = json.dumps(question).encode() + b"\n"
-        Thread(target=self._talk, args=(line, answer), daemon=True).start()
+        self.talk = Thread(target=self._talk, args=(line, answer), daemon=True)
+        self.talk.start()
         try:
-            return self._read(answer.get(timeout=self.timeout))
+            return self._read(answer.get(timeout=self.patience.timeout))
         except Empty:
             self._kill()
-            self.dead = f"no reply within {self.timeout:g} seconds"
-            raise Failed(self.dead) from None
+            self.patience.missed += 1
+            self.dead = self.patience.silence
+            raise TimedOut(self.dead) from None
 
     def _talk(self, line: bytes, answer: SimpleQueue[bytes]) -> None:
         said = b""
@@ -120,11 +138,30 @@ class ProcessSubject:
 
     def _ended(self, line: bytes) -> str:
         """How the process came to its end, with the last that it said on stderr."""
-        self._wait()
-        self.errors.seek(max(0, self.errors.seek(0, os.SEEK_END) - TAIL))
-        last = self.errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
+        self._end()
+        last = self.errors.last_line()
         cut = f" inside the line {line[:60]!r}" if line else ""
         return f"the process ended with status {self.process.returncode}{cut}{': ' if last else ''}{last}"
+
+
+class _Errors:
+    """The stderr of a process, read by a thread so that writing never makes it wait."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.kept, self.size = b"", 0
+        self.thread = Thread(target=self._read, args=(stream,), daemon=True)
+        self.thread.start()
+
+    def _read(self, stream: IO[bytes]) -> None:
+        with stream, suppress(OSError):
+            while chunk := os.read(stream.fileno(), 1 << 16):
+                self.kept = (self.kept + chunk)[-TAIL:]
+                self.size += len(chunk)
+
+    def last_line(self) -> str:
+        """The last line, as far as it was kept, with the size of all that was written where that was more."""
+        last = self.kept.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        return f"{last} (the end of {self.size} bytes on stderr)" if self.size > TAIL else last
 
 
 def _request(ask: Ask) -> dict[str, Any]:

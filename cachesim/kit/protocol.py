@@ -24,6 +24,10 @@ class Failed(Exception):
     """No reply that can be used came: an exception, a dead or silent process, a reply of another form. A finding."""
 
 
+class TimedOut(Failed):
+    """No reply came in time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """One request. ``n_predict``: tokens to generate, at least 1. ``cache`` False: neither reuse anything nor count on

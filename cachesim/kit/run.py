@@ -11,6 +11,7 @@ from typing import Any, Callable, Mapping, Sequence
 from cachesim.errors import BadInput, nearest
 from cachesim.kit.abilities import probe
 from cachesim.kit.history import MOST
+from cachesim.kit.patience import Patience
 from cachesim.kit.play import Bench, Cold, Make, play
 from cachesim.kit.process import ProcessSubject
 from cachesim.kit.properties import PROPERTIES, Same
@@ -22,7 +23,7 @@ from cachesim.kit.words import FEWEST
 
 Factory = Callable[[], Any] | Sequence[str]
 TOKENS = range(1_000, 30_000)
-
+LONGEST = 86_400             # seconds of a time-out: a day
 
 
 def conform(
@@ -50,45 +51,46 @@ def conform(
     """
     plan = Plan(corpus, histories, max_examples, max_requests, max_prompt, near, tokens)
     reasons = accepted or {}
-    _check_arguments(plan, cold, reasons)
-    make = maker(factory, timeout)
+    _check_arguments(plan, cold, reasons, timeout)
+    patience = Patience(timeout)
+    make = maker(factory, patience)
     bench = Bench(make, "reset" if reset else "")
-    other = _reference(bench, cold, timeout)
+    other = _reference(bench, cold, patience)
     with closing(bench), closing(other):
-        report = _played(plan, bench, Cold(other, cold == "request"), same)
+        report = _played(plan, bench, Cold(other, cold == "request"), same, patience)
     report = replace(report, results=tuple(accept(one, reasons) for one in report.results))
     if check and not report.conforms:
         raise Nonconforming(report)
     return report
 
 
-def _reference(bench: Bench, cold: str | Factory, timeout: float) -> Bench:
+def _reference(bench: Bench, cold: str | Factory, patience: Patience) -> Bench:
     """What cold replies come from: the same instances, one that is only asked without its cache, or other ones."""
     if not isinstance(cold, str):
-        return Bench(maker(cold, timeout))
+        return Bench(maker(cold, patience))
     return bench if cold == "fresh" or bench.reuse else Bench(bench.make, "keep")
 
 
-def _played(plan: Plan, bench: Bench, cold: Cold, same: Same) -> Report:
+def _played(plan: Plan, bench: Bench, cold: Cold, same: Same, patience: Patience) -> Report:
     abilities = probe(bench.make, plan.tokens)
     if cold.uncached and "cache" in abilities.missing:
         raise BadInput(f'cold = "request" needs requests without cache: {abilities.missing["cache"]}')
     if bench.reuse and "reset" in abilities.missing:
         raise BadInput(f"reset needs a way to reset: {abilities.missing['reset']}")
     play_one = partial(play, bench=bench, cold=cold, vocabulary=plan.tokens)
-    return make_report(plan, abilities, Search(play_one, same))
+    return make_report(plan, abilities, Search(play_one, same, patience))
 
 
-def maker(factory: Any, timeout: float) -> Make:
+def maker(factory: Any, patience: Patience) -> Make:
     """How instances are made. Raises BadInput for what is neither a callable nor a command line."""
     if callable(factory):
         return partial(PythonSubject, factory)
     if isinstance(factory, Sequence) and factory and not isinstance(factory, str | bytes):
-        return partial(ProcessSubject, [str(word) for word in factory], timeout)
+        return partial(ProcessSubject, [str(word) for word in factory], patience)
     raise BadInput(f"a factory is a callable, or the words of a command line, not {factory!r:.60}")
 
 
-def _check_arguments(plan: Plan, cold: Any, accepted: Mapping[str, str]) -> None:
+def _check_arguments(plan: Plan, cold: Any, accepted: Mapping[str, str], timeout: float) -> None:
     for name in accepted:
         if name not in PROPERTIES:
             raise BadInput(f"accepted: unknown property {name!r}", hint=nearest(name, PROPERTIES))
@@ -98,6 +100,8 @@ def _check_arguments(plan: Plan, cold: Any, accepted: Mapping[str, str]) -> None
         raise BadInput(f'cold is "fresh", "request" or a factory, not {cold!r}')
     if plan.corpus not in ("", "any"):
         raise BadInput(f'corpus is "any" or nothing, not {plan.corpus!r}')
+    if not 0 < timeout <= LONGEST:
+        raise BadInput(f"timeout must be more than 0 seconds and at most {LONGEST}, not {timeout!r:.40}")
     if len(plan.tokens) < FEWEST or len(set(plan.tokens)) < len(plan.tokens):
         raise BadInput(f"tokens: at least {FEWEST}, all different, are needed")
     if plan.max_examples < 1 or plan.max_prompt < 2 or not 1 <= plan.max_requests <= MOST:

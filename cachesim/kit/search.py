@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Callable
 
 from cachesim.kit.blame import blame
-from cachesim.kit.history import History
+from cachesim.kit.history import History, of_line
+from cachesim.kit.patience import Patience
 from cachesim.kit.play import Played
 from cachesim.kit.properties import Check, Same, checks
 from cachesim.kit.shrink import shrink
@@ -35,8 +36,8 @@ class Tally:
 class Search:
     """Plays histories and remembers what every one of them breaks."""
 
-    def __init__(self, play: Player, same: Same) -> None:
-        self.play, self.same = play, same
+    def __init__(self, play: Player, same: Same, patience: Patience) -> None:
+        self.play, self.same, self.patience = play, same, patience
         self.tallies: dict[str, Tally] = {}
         self.gap = ""                                # the first ability that was missing where it had been there
         self.known: dict[str, list[Check]] = {}
@@ -69,13 +70,23 @@ class Search:
 
     def smallest(self, name: str) -> tuple[History, Check]:
         """The smallest history that breaks a property: the smallest ones that were played, made smaller still."""
-        start = sorted({history.line: history for history, _ in self.tallies[name].broken}.values(), key=_size)[:STARTS]
+        if name == "answers" and self.patience.low and self._breaks(of_line("A1"), name):
+            start = [of_line("A1")]                  # one time-out is left: there is nothing smaller to spend it on
+        else:
+            start = self._starts(name)
         history = min((shrink(one, lambda other: self._breaks(other, name)) for one in start), key=_size)
         return history, next(check for check in self.look(history) if check.name == name and not check.holds)
 
+    def _starts(self, name: str) -> list[History]:
+        return sorted({history.line: history for history, _ in self.tallies[name].broken}.values(), key=_size)[:STARTS]
+
     def again(self, history: History, check: Check) -> bool:
-        """Does it break the same way when it is played once more?"""
-        return check in self._charged(history)
+        """Does it break the same way when it is played once more? Where replies do not come, that was seen often
+        enough."""
+        return self._hangs(check) or check in self._charged(history)
+
+    def _hangs(self, check: Check) -> bool:
+        return self.patience.gone and check.name == "answers" and check.came.endswith(self.patience.silence)
 
     def _breaks(self, history: History, name: str) -> bool:
         return any(check.name == name and not check.holds for check in self.look(history))

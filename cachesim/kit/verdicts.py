@@ -7,6 +7,7 @@ has shown nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Mapping, Sequence
 
 from cachesim.kit.abilities import Abilities
@@ -43,13 +44,14 @@ class Plan:
 
 
 def make_report(plan: Plan, abilities: Abilities, search: Search) -> Report:
-    """Play everything, then shrink what is broken."""
-    for line in plan.histories:
-        search.look(line_history(line))
-    for history in corpus_histories(plan.max_prompt) if plan.corpus else ():
-        search.look(history)
+    """Play everything, then shrink what is broken. Less is played of what does not reply in time."""
+    given = [line_history(line) for line in plan.histories]
+    corpus = corpus_histories(plan.max_prompt) if plan.corpus else ()
     space = Space(plan.max_requests, plan.max_prompt, plan.near, abilities.present)
-    for history in histories(space, plan.max_examples):
+    for history in chain(given, corpus, histories(space, plan.max_examples)):
+        if search.patience.low:
+            search.gap = search.gap or search.patience.why
+            break
         search.look(history)
     drawn = {name: one.copy() for name, one in search.tallies.items()}
     played, found = len(search.known), _shrunk(search)

@@ -1,24 +1,68 @@
-"""A process of the kit's JSON lines that does one thing wrong: ``python peer.py die``."""
+"""A process of the kit's JSON lines that does one thing wrong: ``python peer.py die``.
+
+A second argument names a FIFO: what misbehaves writes its number into it, and holds it open as long as it lives.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 
 how = sys.argv[1]
+
+
+def tell() -> None:
+    """A line into the FIFO, which stays open."""
+    if sys.argv[2:]:
+        os.write(os.open(sys.argv[2], os.O_WRONLY), b"%d\n" % os.getpid())
+
+
+def hang() -> None:
+    tell()
+    time.sleep(600)
+
+
+def fork_children() -> None:
+    """Two that stay, one of them without our pipes; "escape": one in a session of its own. Returns when they live."""
+    ready, live = os.pipe()
+    for number in range(1 if how == "escape" else 2):
+        if os.fork() == 0:
+            if how == "escape":
+                os.setsid()
+            if number:
+                os.closerange(0, 3)
+            tell()
+            os.write(live, b".")
+            time.sleep(600)
+        os.read(ready, 1)
+
+
+if how in ("fork", "escape"):
+    fork_children()
 for number, line in enumerate(sys.stdin):
     asked = json.loads(line)
+    if how == "burst" and asked["do"] == "burst":
+        hang()
     if asked["do"] != "complete" or "cache" in asked or "cancel_after" in asked:
         print(json.dumps({"unsupported": "only complete"}), flush=True)
         continue
     if how == "die" and number == 2:
         sys.exit("out of cells")
-    if how == "hang":
-        time.sleep(60)
+    if how == "noise":
+        for _ in range(300):
+            sys.stderr.write("x" * 65_535 + "\n")
+        sys.exit("too loud")
+    if how == "hang" or (how == "second" and number >= 2):
+        hang()
     if how == "talk":
         print("loading model", flush=True)
     if how == "half":
         print('{"tokens": [1', end="", flush=True)
         sys.exit(3)
+    if how == "escape":
+        time.sleep(600)
     print(json.dumps({"tokens": [len(asked["prompt"])] * asked["n_predict"], "cached": 0}), flush=True)
+if how == "deaf":
+    hang()
