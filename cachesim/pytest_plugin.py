@@ -57,9 +57,13 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 def is_scenario(file: Path) -> bool:
     """Does the file look like a scenario of ours, right or wrong?"""
+    from cachesim.errors import BadInput
+    from cachesim.limits import SCENARIO_BYTES
+    from cachesim.reading import read_text
+
     try:
-        text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
+        text = read_text(file, SCENARIO_BYTES)
+    except BadInput:
         return False
     return all(sign.search(text) for sign in _SIGNS)
 

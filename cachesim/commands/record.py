@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cachesim.commands import exits
 from cachesim.commands.common import add_json
 from cachesim.errors import BadInput
+from cachesim.reading import FILE, FOLDER, kind
 from cachesim.reports.console import complain, progress, say, say_json
 
 if TYPE_CHECKING:
@@ -30,13 +31,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     for what, file in (("server", args.server), ("model", args.model)):
-        if not file.is_file():
+        if kind(file) != FILE:
             raise BadInput(f"no such {what}", file=str(file))
     scenarios = _scenarios(args)
     if not scenarios:
         complain("no scenario to record")
         return exits.NOTHING
-    if len(scenarios) > 1 and args.out and not args.out.is_dir():
+    if len(scenarios) > 1 and args.out and kind(args.out) != FOLDER:
         raise BadInput(f"{len(scenarios)} recordings need a folder", file=str(args.out))
     args.commit = args.commit or _build(args.server)
     made = [_record(scenario, args) for scenario in progress(scenarios, len(scenarios), "recording")]
@@ -113,4 +114,4 @@ def _other(scenario: Scenario, gguf: Path) -> list[str]:
 def _target(out: Path | None, name: str) -> Path:
     if out is None:
         return Path(f"{name}.json")
-    return out / f"{name}.json" if out.is_dir() else out
+    return out / f"{name}.json" if kind(out) == FOLDER else out

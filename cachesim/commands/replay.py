@@ -10,6 +10,7 @@ from cachesim.commands import exits
 from cachesim.commands.common import add_json, add_limits, count
 from cachesim.errors import BadInput
 from cachesim.limits import JSON_VALUES, TRACE_BYTES
+from cachesim.reading import FOLDER, kind
 from cachesim.reports.console import complain, progress, say_json, show
 
 BAD, FAULT = "bad", "fault"
@@ -54,9 +55,9 @@ def find_traces(names: Sequence[str | Path]) -> list[Path]:
     out: list[Path] = []
     for name in names:
         path = Path(name)
-        if not path.exists():
+        if not (there := kind(path)):
             raise BadInput("no such file or directory", file=str(name))
-        out += sorted(path.rglob("*.json")) if path.is_dir() else [path]
+        out += sorted(path.rglob("*.json")) if there == FOLDER else [path]
     return out
 
 

@@ -6,8 +6,6 @@ cannot replay yet is named (``out``), so that it is reported as undecided and ne
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import dataclass, field
 from itertools import dropwhile
 from pathlib import Path
@@ -20,12 +18,10 @@ from cachesim.live.flags import Flags, read_flags
 from cachesim.live.ik_flags import read_ik_flags
 from cachesim.live.members import Own, own_events
 from cachesim.live.requests import make_request
+from cachesim.reading import read_json
 
-MAX_BYTES = 64 << 20
-MAX_DEPTH = 32
 ENGINES = {"llama.cpp": "llama_cpp", "ik_llama.cpp": "ik_llama", "mlx-lm": "mlx_lm"}
 FLAGS = {"llama_cpp": read_flags, "ik_llama": read_ik_flags}
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.S)
 OPERATIONS = ("completion", "chat", "slot", "parallel", "restart")
 
 
@@ -91,38 +87,10 @@ def make_trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) ->
 
 
 def _load(path: Path) -> dict[str, Any]:
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise BadInput(f"{size} bytes, a trace has at most {MAX_BYTES}", file=str(path))
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise BadInput(error.strerror or "cannot be read", file=str(path)) from None
-    except UnicodeDecodeError:
-        raise BadInput("not UTF-8 text", file=str(path)) from None
-    if not text.strip():
-        raise BadInput("empty file", file=str(path))
-    if _depth(text) > MAX_DEPTH:
-        raise BadInput(f"nested deeper than {MAX_DEPTH} levels", file=str(path))
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise BadInput(f"broken or truncated JSON: {error.msg}", file=str(path), line=error.lineno) from None
+    data = read_json(path, "recording")
     if not isinstance(data, dict):
-        raise BadInput("a trace is one JSON object", file=str(path))
+        raise BadInput("a recording is one JSON object", file=str(path))
     return data
-
-
-def _depth(text: str) -> int:
-    """Deepest nesting of brackets outside strings; needs no parser, so it cannot be made to recurse."""
-    deep = most = 0
-    for piece in _BRACKETS.findall(text):
-        if piece in "[{":
-            deep += 1
-            most = max(most, deep)
-        elif piece in "]}":
-            deep -= 1
-    return most
 
 
 def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Trace:

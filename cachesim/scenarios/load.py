@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os.path
 from pathlib import Path
 from typing import AbstractSet, Iterable
 
 from cachesim.engines.registry import renamed
 from cachesim.errors import BadInput, nearest
+from cachesim.reading import FOLDER, kind
 from cachesim.scenarios.expect import read_expect
 from cachesim.scenarios.fields import Table
 from cachesim.scenarios.options import check_engine, check_model, check_option, check_profile, filled
@@ -23,16 +25,17 @@ _TOP = ("id", "title", "source", "why", "engine", "model", "profiles", "server",
 def find(paths: Iterable[Path]) -> list[Path]:
     """The scenario files that the paths name, directories searched to the bottom, each file once, sorted
     within each path. May be empty. Raises BadInput for a path that does not exist."""
-    found: dict[Path, Path] = {}
+    found: dict[str, Path] = {}
     for path in paths:
-        if path.is_dir():
+        there = kind(path)
+        if there == FOLDER:
             inside = sorted(file for file in path.rglob("*.toml") if file.name != KNOWN_FAILURES)
-        elif path.exists():
+        elif there:
             inside = [path]
         else:
             raise BadInput("no such file or directory", file=str(path), hint=neighbour(path))
         for file in inside:
-            found.setdefault(file.resolve(), file)
+            found.setdefault(os.path.realpath(file), file)       # raises nothing, whatever the links
     return list(found.values())
 
 
@@ -40,7 +43,7 @@ def neighbour(path: Path) -> str:
     """A hint naming the file beside it whose name is closest, or the empty string."""
     try:
         return nearest(path.name, sorted(entry.name for entry in path.parent.iterdir()))
-    except OSError:
+    except (OSError, ValueError):
         return ""
 
 

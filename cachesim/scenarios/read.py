@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from cachesim.errors import BadInput
-
-MAX_BYTES = 1 << 20
-MAX_DEPTH = 32
+from cachesim.limits import NESTING, SCENARIO_BYTES
+from cachesim.reading import read_text, too_deep
 
 Key = tuple[str | int, ...]
 
@@ -42,47 +41,25 @@ class Source:
 
 def read_toml(path: Path) -> tuple[dict[str, Any], Source]:
     """The parsed file and its source. Raises BadInput for everything that cannot be read."""
-    source = Source(str(path), _text(path))
+    source = Source(str(path), read_text(path, SCENARIO_BYTES, "scenario file"))
     _refuse_long_keys(source)
     try:
         raw = tomllib.loads(source.text)
     except RecursionError:
-        raise BadInput(f"nested deeper than {MAX_DEPTH}", file=source.file) from None
+        raise too_deep(source.file) from None
     except ValueError as error:              # TOMLDecodeError, or a number with too many digits
         raise _syntax(error, source) from None
-    if _depth(raw) > MAX_DEPTH:
-        raise BadInput(f"nested deeper than {MAX_DEPTH}", file=source.file)
+    if _depth(raw) > NESTING.now:
+        raise too_deep(source.file)
     return raw, source
-
-
-def _text(path: Path) -> str:
-    file = str(path)
-    try:
-        if path.is_dir():
-            raise BadInput("a folder, where one scenario file is wanted", file=file)
-        if path.exists() and not path.is_file():
-            raise BadInput("not a regular file", file=file)
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise BadInput((error.strerror or "cannot be read").lower(), file=file) from None
-    if len(data) > MAX_BYTES:
-        raise BadInput(f"larger than {MAX_BYTES} bytes", file=file)
-    if not data.strip():
-        raise BadInput("the file is empty", file=file)
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise BadInput("not UTF-8 text", file=file, line=line) from None
 
 
 def _refuse_long_keys(source: Source) -> None:
     """A dotted key of thousands of parts would keep the parser busy for hours."""
     for match in _DOTTED.finditer(source.text):
-        if match[0][-1:] in "=]" and match[0].count(".") > MAX_DEPTH:
+        if match[0][-1:] in "=]" and match[0].count(".") > NESTING.now:
             line = source.text.count("\n", 0, match.start()) + 1
-            raise BadInput(f"nested deeper than {MAX_DEPTH}", file=source.file, line=line)
+            raise too_deep(source.file, line)
 
 
 def _syntax(error: ValueError, source: Source) -> BadInput:

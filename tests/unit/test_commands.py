@@ -195,7 +195,7 @@ def test_a_verdict_that_does_not_agree_is_exit_1(capsys, tmp_path):
     ("spoil", "told"),
     [
         (lambda text: text[:-40], "broken or truncated JSON"),
-        (lambda text: "", "empty file"),
+        (lambda text: "", "the file is empty"),
         (lambda text: text.replace('"llama.cpp"', '"lama.cpp"', 1), "did you mean 'llama.cpp'?"),
         (lambda text: text.replace("3f545becc", "3f545bedd", 1), "unknown commit"),
         (lambda text: text.replace('"op":"completion"', '"op":"completio"', 1), "did you mean 'completion'?"),

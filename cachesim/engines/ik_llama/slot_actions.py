@@ -12,10 +12,12 @@ from cachesim.engines.base import Decision
 from cachesim.engines.ik_llama.core import Core
 from cachesim.engines.ik_llama.slot import Slot
 from cachesim.engines.ik_llama.slot_file import SideFile, SlotFile, pack_side, pack_slot, unpack_side, unpack_slot
-from cachesim.engines.shared.array_file import check_model, read_bytes
+from cachesim.engines.shared.array_file import check_model
 from cachesim.engines.shared.slots import check_action
 from cachesim.errors import BadInput
 from cachesim.files import write_whole
+from cachesim.limits import SLOT_FILE_BYTES
+from cachesim.reading import kind, read_bytes
 from cachesim.tokens import POS_INF
 
 
@@ -59,9 +61,9 @@ def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
 def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     """The file's tokens, state and checkpoints replace the slot's. No room, or a longer text than the context: the slot
     is emptied, the client gets 400."""
-    saved = unpack_slot(read_bytes(file), str(file))
+    saved = unpack_slot(read_bytes(file, SLOT_FILE_BYTES, "slot file"), str(file))
     check_model(saved.model, srv.kind.spec.notation, file)
-    decision: Decision = srv.rules.slot_restore(beside(file).exists())
+    decision: Decision = srv.rules.slot_restore(kind(beside(file)) != "")
     side = _side(srv, beside(file)) if decision.value else SideFile(saved.model, ())
     srv.decide(decision, slot)
     if len(saved.tokens) > srv.settings.n_ctx_slot or not srv.memory.set(slot.id, saved.blob):
@@ -73,6 +75,6 @@ def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
 
 
 def _side(srv: Core, file: Path) -> SideFile:
-    side = unpack_side(read_bytes(file), str(file), len(srv.log.marks) - 1)
+    side = unpack_side(read_bytes(file, SLOT_FILE_BYTES, "slot file"), str(file), len(srv.log.marks) - 1)
     check_model(side.model, srv.kind.spec.notation, file)
     return side

@@ -13,9 +13,11 @@ from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.state import StateReadError
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
 from cachesim.engines.llama_cpp.slot_file import SlotFile, appendix_bytes, pack, unpack
-from cachesim.engines.shared.array_file import check_model, read_bytes
+from cachesim.engines.shared.array_file import check_model
 from cachesim.engines.shared.slots import check_action
 from cachesim.files import write_whole
+from cachesim.limits import SLOT_FILE_BYTES
+from cachesim.reading import kind, read_bytes
 
 TOKEN_BYTES = 4
 
@@ -66,7 +68,7 @@ UNUSABLE = "No available space in KV cache or invalid slot save file"
 def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     """The file's tokens and state replace the slot's, and the checkpoints that the rule names. No such file, one of
     another state format, no room, or a longer text than the context: the client gets 400, the slot is emptied."""
-    if not file.exists():
+    if not kind(file):
         srv.emit(ev.Error(f"{LOAD} failed to open SLOTS/{file.name}: No such file or directory"))
         return _refused(srv, slot, UNUSABLE)
     saved = read_slot_file(file, srv.kind.spec.notation)
@@ -133,6 +135,6 @@ def _refused(srv: Core, slot: Slot, cause: str) -> dict[str, Any]:
 
 def read_slot_file(file: Path, model: str) -> SlotFile:
     """A slot file of this model. Raises BadInput; nothing has been touched then."""
-    saved = unpack(read_bytes(file), str(file))
+    saved = unpack(read_bytes(file, SLOT_FILE_BYTES, "slot file"), str(file))
     check_model(saved.model, model, file)
     return saved

@@ -47,15 +47,6 @@ def unpack_arrays(magic: bytes, data: bytes, name: str, make: Callable[[Arrays],
         raise BadInput(f"not a slot file: {error}", file=name) from None
 
 
-def read_bytes(file: Path) -> bytes:
-    """The bytes of a slot file. Raises BadInput if there is none, or it is too large."""
-    try:
-        SLOT_FILE_BYTES.check(file.stat().st_size, "slot file", file=str(file))
-        return file.read_bytes()
-    except OSError as error:
-        raise BadInput(error.strerror or "cannot be read", file=str(file)) from None
-
-
 def check_model(saved: str, model: str, file: Path) -> None:
     """Raise BadInput unless the file was saved from this model (its notation)."""
     if saved != model:

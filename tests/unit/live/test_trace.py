@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from cachesim import limits
 from cachesim.engines.registry import profiles
 from cachesim.errors import BadInput
-from cachesim.live import trace as module
 from cachesim.live.trace import read_trace
 
 STEP = {
@@ -120,8 +120,8 @@ TEXT = json.dumps(GOOD)
 BAD = {
     "truncated": (TEXT[: len(TEXT) // 2], "broken or truncated JSON"),
     "cut in the last line": (TEXT[:-1], "broken or truncated JSON"),
-    "empty": ("", "empty file"),
-    "blank": (" \n", "empty file"),
+    "empty": ("", "the file is empty"),
+    "blank": (" \n", "the file is empty"),
     "a list": ("[]", "one JSON object"),
     "a number": ("3", "one JSON object"),
     "not UTF-8": (b'{"engine": "\xff\xfe"}', "not UTF-8"),
@@ -163,13 +163,13 @@ def test_the_line_of_a_broken_step_is_named(tmp_path):
 
 
 def test_a_file_over_its_bound_is_not_even_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "MAX_BYTES", 100)
-    with pytest.raises(BadInput, match="a trace has at most 100"):
+    monkeypatch.setattr(limits, "_lifted", {"recording": 100})
+    with pytest.raises(BadInput, match="at most 100 bytes"):
         read(tmp_path, TEXT)
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(BadInput, match="No such file"):
+    with pytest.raises(BadInput, match="no such file"):
         read_trace(tmp_path / "nowhere.json", profiles())
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.errors import BadInput
+from cachesim.limits import SCENARIO_BYTES
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load, load_all
-from cachesim.scenarios.read import MAX_BYTES
 from cachesim.scenarios.schema import OPTIONS, Expect
 from tests.unit.scenarios.samples import GOOD
 
@@ -104,7 +104,7 @@ def test_a_spoilt_file(tmp_path, good, bad, told):
 BROKEN_FILES = [
     (b"", ": the file is empty"),
     (b" \n\n", ": the file is empty"),
-    (b"#" * (MAX_BYTES + 1), ": larger than"),
+    (b"#" * (SCENARIO_BYTES.value + 1), ": scenario file is larger than"),
     (b"a = 1\nb = \xff\n", ":2: not UTF-8 text"),
     (b'id = "good"\ntitle = \n', ":2: not TOML"),
     (b"id = 'good'\nx = [", ":2: not TOML"),
