@@ -14,7 +14,7 @@ from typing import Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
-from cachesim.engines.llama_cpp.memory.cells import Cells, Masked, Saved
+from cachesim.engines.llama_cpp.memory.cells import Cells, Masked, Saved, SavedCells
 from cachesim.engines.llama_cpp.memory.state import AttentionShape, AttentionState, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.engines.shared.rows import put, take
@@ -195,8 +195,9 @@ class AttentionCache:
                 self.seq_rm(seq, first, last + 1)
 
     def prepare(self, ubatches: Sequence[Ubatch]) -> list[list[np.ndarray]] | None:
-        """KV-PREPARE: cells for every ubatch in turn, tried out and undone; None if one finds no room."""
-        if self.habits.purge_stays:
+        """KV-PREPARE: cells for every ubatch in turn, tried out and undone; None if one finds no room. What is purged
+        on the way may stay purged (``Habits.purge_stays``): only windows are purged."""
+        if self.n_swa and self.habits.purge_stays and len(ubatches) > 1:
             return self._prepare_leaving_holes(ubatches)
         saved: list[Saved] | None = None
         out: list[list[np.ndarray]] = []
@@ -216,16 +217,15 @@ class AttentionCache:
     def _prepare_leaving_holes(self, ubatches: Sequence[Ubatch]) -> list[list[np.ndarray]] | None:
         """The same, every ubatch tried out, and only the cells found for them put back, the last ones first."""
         out: list[list[np.ndarray]] = []
-        tried: list[tuple[Cells, np.ndarray, Saved]] = []
+        tried: list[tuple[Cells, np.ndarray, SavedCells]] = []
         for ubatch in ubatches:
             found = self.find(ubatch)
             if found is None:
                 break
             out.append(found)
-            tried += [
-                (self.cells(run.seq), cells, self.cells(run.seq).save())
-                for run, cells in zip(ubatch.runs, found, strict=True)
-            ]
+            for run, cells in zip(ubatch.runs, found, strict=True):
+                table = self.cells(run.seq)
+                tried.append((table, cells, table.save_at(cells)))
             self.apply(ubatch, found)
         for table, cells, was in reversed(tried):
             table.restore_at(was, cells)

@@ -31,6 +31,15 @@ class Saved(NamedTuple):
     span: list[tuple[int, int] | None]
 
 
+class SavedCells(NamedTuple):
+    """Some cells of a table, and its head, as they were."""
+
+    pos: np.ndarray
+    shift: np.ndarray
+    seqs: np.ndarray
+    head: int
+
+
 class Cells:
     """The cell table of one stream: ``size`` cells, ``n_seq`` sequences."""
 
@@ -207,11 +216,13 @@ class Cells:
         self.pos, self.shift, self.seqs = saved.pos, saved.shift, saved.seqs
         self.used, self.head, self._span = saved.used, saved.head, saved.span
 
-    def restore_at(self, saved: Saved, cells: np.ndarray) -> None:
-        """Back to a saved table in these cells only; what was emptied elsewhere stays empty."""
-        for mine, was in ((self.pos, saved.pos), (self.shift, saved.shift)):
-            mine[cells] = was[cells]
-        self.seqs[:, cells] = saved.seqs[:, cells]
+    def save_at(self, cells: np.ndarray) -> SavedCells:
+        """A copy of these cells, for ``restore_at``."""
+        return SavedCells(self.pos[cells], self.shift[cells], self.seqs[:, cells], self.head)
+
+    def restore_at(self, saved: SavedCells, cells: np.ndarray) -> None:
+        """Put these cells back as they were saved; what was emptied elsewhere stays empty."""
+        self.pos[cells], self.shift[cells], self.seqs[:, cells] = saved.pos, saved.shift, saved.seqs
         self.used, self.head = int((self.pos >= 0).sum()), saved.head
         self._span = [None] * self.n_seq
 

@@ -153,7 +153,6 @@ HYBRID_FIRST = replace(
     ckpt_erase=old_use.erase_er1_newest_first,     # the order only
     rs_rm=memory.rs_rm_1,                    # until #17009
     kv_read=memory.read_together,            # until #17982
-    kv_undo=memory.undo_used,                # inferred: only swa-first shows it
     auto_slots=1,                            # until #16736
     least_batch=64,                          # recorded (server.n_batch), though the history names swa-first only
     ctx_pad=32,                              # until #17046
@@ -164,7 +163,6 @@ HYBRID_FIRST = replace(
         **without(LATE_2025, launch="is_child"), "slot_by_lcp": frozenset({"f_keep"}), "slot_by_lru": frozenset(),
     },
     ended={"auto_slots": "#16736", "ctx_pad": "#17046", "defaults": "#16391"},
-    inferred=("kv_undo",),
 )
 
 SWA_FIRST = replace(

@@ -136,21 +136,13 @@ def fail_undoes() -> Decision:
     return Decision("LC-KV-FAIL.UNDO", True, {})
 
 
-@rule("LC-KV-UNDO.ALL")
-def undo_all() -> Decision:
-    """A batch that was tried out is taken back without a trace. Value: do cells purged besides stay purged?
-    Not proven: prepare() reads like LC-KV-UNDO.USED in later copies too, but no recording from late-2025 to head
-    shows a difference between the two.
-    Source: llama.cpp src/llama-kv-cache.cpp llama_kv_cache::prepare (3f545be); spec 2.3 KV-PREPARE."""
-    return Decision("LC-KV-UNDO.ALL", False, {})
-
-
-# [Gone in llama_cpp@late-2025]
 @rule("LC-KV-UNDO.USED")
 def undo_used() -> Decision:
-    """Only the cells that the batch would have used are put back; what was purged beside them is lost before the first
-    token is evaluated. It shows where a ring was read back in another order (LC-KV-READ.TOGETHER). Recorded in
-    swa-first only; inferred for hybrid-first, where no recording tells.
-    Source: llama.cpp src/llama-kv-cache.cpp prepare, apply_ubatch (d32e03f44); recorded in
-    swa-first/gemma3l6-branch-3596 and gemma3l6-truncated-3605."""
+    """When a batch that was tried out is taken back, only the cells found for its tokens are restored. What the trial
+    purged beside them (window caches) is lost before the first token is evaluated, so that the batch may miss a part
+    of its own window. It takes a batch of several micro-batches and a window whose cells are not in the order of
+    their positions: behind a restored state, or with several sequences in one buffer. Value: do cells purged besides
+    stay purged? The text does so in d32e03f44, in xllamacpp 0.2.12 (2026-02-27) and from b10566 to b11549.
+    Source: llama.cpp src/llama-kv-cache.cpp llama_kv_cache::prepare (3f545be); recorded in
+    swa-first/gemma3l6-branch-3596; seen on the real b10566, b10809, b11063 and b11549."""
     return Decision("LC-KV-UNDO.USED", True, {})

@@ -208,7 +208,7 @@ def test_changes_between_neighbours_name_what_ended_them():
         for c in changes(PROFILES[a], PROFILES[b]) if not c.source
     }
     assert {field for _, field in unknown} == {
-        "ckpt_erase", "kv_undo", "window_pad", "least_batch", "host_header",
+        "ckpt_erase", "window_pad", "least_batch", "host_header",
         "marks", "task_reuse", "rs_back", "kv_fail", "ckpt_unread", "shared",
     }
 

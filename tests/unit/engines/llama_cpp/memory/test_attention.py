@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cachesim.engines.llama_cpp.memory.attention import AttentionCache, masked_swa
-from cachesim.engines.llama_cpp.memory.state import AttentionShape, StateReadError
+from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Habits, masked_swa
+from cachesim.engines.llama_cpp.memory.state import AttentionShape, AttentionState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Batch, split_simple
 from cachesim.engines.llama_cpp.rules.memory import keep_window
 from cachesim.errors import Crash
@@ -89,6 +89,35 @@ def test_trying_leaves_no_trace():
     for was, table in zip(before, mine.streams, strict=True):
         assert np.array_equal(was.pos, table.pos) and np.array_equal(was.seqs, table.seqs)
         assert (was.head, was.used) == (table.head, table.used)
+    mine.check()
+
+
+@pytest.mark.parametrize("stays, left", [(True, [6, 7]), (False, [4, 5, 6, 7])])
+def test_trying_purges_for_good_what_it_did_not_use(stays, left):
+    """The window lies in cells 0 to 3 with its newest positions first; the last of the micro-batches takes 6 and 7."""
+    mine = AttentionCache(16, 1, True, 4, (0,), SHAPE, None, lambda event: None, Habits(purge_stays=stays))
+    mine.state_read(0, AttentionState(np.array([6, 7, 4, 5]), {}))
+    batch = Batch()
+    for pos in range(8, 22):
+        batch.add(0, pos, 0, False)
+    found = mine.prepare(split_simple(batch, 2))
+    assert [cells[0].tolist() for cells in found] == [[k, k + 1] for k in (4, 6, 8, 10, 12, 14, 0)]
+    assert held(mine) == left
+    assert (mine.streams[0].used, mine.streams[0].head) == (len(left), 4)
+    mine.check()
+
+
+def test_a_batch_without_room_purges_for_good_too():
+    """The first micro-batch takes the cell of 6 and purges 4 and 5; for the second one there is no room then."""
+    mine = AttentionCache(16, 4, True, 4, (0,), SHAPE, None, lambda event: None, Habits(purge_stays=True))
+    for seq, held_there in ((0, [6, 5, 4, 7, 8, 9]), (2, [0, 1, 2]), (3, [0, 1, 2])):
+        mine.state_read(seq, AttentionState(np.array(held_there), {}))
+    batch = Batch()
+    for seq, first in ((1, 0), (0, 10)):
+        for pos in range(first, first + 5):
+            batch.add(0, pos, seq, False)
+    assert mine.prepare(split_simple(batch, 5)) is None
+    assert (held(mine, 0), held(mine, 1), mine.streams[0].head) == ([6, 7, 8, 9], [], 12)
     mine.check()
 
 
