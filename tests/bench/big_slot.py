@@ -31,6 +31,7 @@ def _fill(server: Server) -> None:
     """Give every cell of the slot numbers, as a prefill of the whole context would."""
     for cache in server.memory.parts.values():
         table = cache.streams[0]
+        table.reach(N)
         free = np.flatnonzero(table.pos < 0)[: N - int((table.pos >= 0).sum())]
         first = table.span(0)[1] + 1
         table.place(free, np.arange(first, first + len(free)), 0)

@@ -33,7 +33,7 @@ IK_LLAMA = [
            "while len(slot.checkpoints) > srv.settings.max_checkpoints"),
     _fault("rejected drafts stay in the memory",
            "        srv.memory.seq_rm(slot.id, len(slot.tokens), POS_INF)\n", "        pass\n"),
-    _fault("the row after the whole draft is kept", "srv.context.steps[step]", "srv.context.steps[-1]"),
+    _fault("the row after the whole draft is kept", "srv.context.steps.get(step, {})", "srv.context.steps[max(srv.context.steps)]"),
     _fault("a prompt does not trim the target", "target = srv.memory.seq_rm(slot.id, p0, POS_INF)", "target = True"),
     _fault("an erased slot keeps its cells",
            "    srv.memory.seq_rm(slot.id, 0, POS_INF)\n    slot.tokens.clear()\n", "    slot.tokens.clear()\n"),

@@ -134,7 +134,7 @@ def _restore(srv: Core, slot: Slot, spec: SpecCkpt, ids: list[int]) -> None:
     kv, step = srv.memory, len(ids) - 1
     if spec.states is None and spec.blob is None:
         if srv.context.model is not None:
-            kv.states[0] = dict(srv.context.steps[step])
+            kv.states[0] = dict(srv.context.steps.get(step, {}))
         kv.state_pos[0] = spec.n_past + step
         kv.cells.relabel(slot.id, spec.n_past + step)
         kv.seq_rm(slot.id, spec.n_past + step + 1, POS_INF)

@@ -1,14 +1,22 @@
-"""K/V rows kept in cells: taken out as copies, put back in place."""
+"""K/V rows kept in cells: taken out as copies, put back in place.
+
+The arrays are as long as the cells that were ever written need; a row beyond their end is zero.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from cachesim.engines.shared.growing import longer, room
 from cachesim.model import Rows
+from cachesim.model.store import Values
 
 
 def take(rows: Rows, cells: np.ndarray | slice) -> Rows:
-    """A copy of the rows in the given cells."""
+    """The rows in the given cells, for reading only."""
+    need = _stop(cells)
+    if need > len(rows.digest):
+        rows = _longer(rows, need)
     return Rows(
         rows.digest[cells],
         None if rows.k is None else rows.k[cells],
@@ -17,8 +25,10 @@ def take(rows: Rows, cells: np.ndarray | slice) -> Rows:
 
 
 def put(kept: dict[int, Rows], layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
-    """Write rows into cells. The arrays of numbers are made when the first numbers arrive."""
-    mine = kept[layer]
+    """Write rows into cells. The arrays grow with the cells; those of numbers are made when the first numbers arrive."""
+    mine, need = kept[layer], _stop(cells)
+    if need > len(mine.digest):
+        mine = kept[layer] = _longer(mine, room(len(mine.digest), need))
     mine.digest[cells] = rows.digest
     if rows.k is None or rows.v is None:
         return
@@ -28,6 +38,31 @@ def put(kept: dict[int, Rows], layer: int, cells: np.ndarray | slice, rows: Rows
     assert mine.k is not None and mine.v is not None
     mine.k[cells] = rows.k
     mine.v[cells] = rows.v
+
+
+def put_all(kept: dict[int, Rows], layer: int, rows: Rows) -> None:
+    """Overwrite all rows of a layer by copies of these, and what lies beyond them by zeros."""
+    mine = kept[layer]
+    k, v = (_copy(old, new, len(rows.digest)) for old, new in ((mine.k, rows.k), (mine.v, rows.v)))
+    kept[layer] = Rows(rows.digest.copy(), k, v)
+
+
+def _copy(old: Values | None, new: Values | None, n: int) -> Values | None:
+    if new is not None:
+        return new.copy()
+    return None if old is None else np.zeros((n, *old.shape[1:]))
+
+
+def _stop(cells: np.ndarray | slice) -> int:
+    """One more than the last cell; 0 for a slice without an end."""
+    if isinstance(cells, slice):
+        return cells.stop or 0
+    return int(cells.max()) + 1 if len(cells) else 0
+
+
+def _longer(rows: Rows, n: int) -> Rows:
+    k, v = (None if x is None else longer(x, n) for x in (rows.k, rows.v))
+    return Rows(longer(rows.digest, n), k, v)
 
 
 def by_position(cells: np.ndarray, pos: np.ndarray) -> tuple[np.ndarray, np.ndarray | slice]:

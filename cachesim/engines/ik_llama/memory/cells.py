@@ -7,6 +7,7 @@ seqs    who uses the cell: seqs[s, i]
 head    where the search for free cells begins
 used    number of cells that are not empty
 
+The arrays are as long as the cells that were ever used need: every cell beyond their end is empty.
 Source: ik_llama.cpp src/llama.cpp llama_kv_cache_find_slot, llama_kv_cache_seq_rm (8337e4cd3); spec 1.1, 1.2.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cachesim.engines.shared.growing import longer, room
 from cachesim.errors import Crash
 
 
@@ -22,11 +24,18 @@ class Cells:
 
     def __init__(self, size: int, n_seq: int) -> None:
         self.size, self.n_seq = size, n_seq
-        self.pos = np.full(size, -1, dtype=np.int64)             # (size,)
-        self.own = np.full(size, -1, dtype=np.int64)             # (size,)
-        self.seqs = np.zeros((n_seq, size), dtype=bool)          # (n_seq, size)
+        self.pos = np.zeros(0, dtype=np.int64)                   # (n,) of the first n cells
+        self.own = np.zeros(0, dtype=np.int64)                   # (n,)
+        self.seqs = np.zeros((n_seq, 0), dtype=bool)             # (n_seq, n)
         self.head, self.used = 0, 0
         self._last: list[int | None] = [-1] * n_seq              # largest label, None = to be looked up
+
+    def reach(self, stop: int) -> None:
+        """Make the arrays long enough for the first ``stop`` cells."""
+        n = room(len(self.pos), stop, self.size)
+        if n > len(self.pos):
+            self.pos, self.own = longer(self.pos, n, fill=-1), longer(self.own, n, fill=-1)
+            self.seqs = longer(self.seqs, n, axis=1)
 
     def of(self, seq: int) -> np.ndarray:
         """Indices of the sequence's cells, ascending."""
@@ -42,8 +51,8 @@ class Cells:
 
     def first(self, seq: int) -> int:
         """Label of the first cell by index, which need not be the smallest; -1 if there is none."""
-        cell = int(self.seqs[seq].argmax())
-        return int(self.pos[cell]) if self.seqs[seq, cell] else -1
+        cells = self.of(seq)
+        return int(self.pos[cells[0]]) if len(cells) else -1
 
     def find(self, n: int) -> int | None:
         """The first of n free neighbouring cells, searched from ``head`` around the ring once; None = there are none.
@@ -73,6 +82,7 @@ class Cells:
     def place(self, first: int, pos: np.ndarray, own: np.ndarray, seq: int) -> None:
         """Label neighbouring cells from ``first`` on for a sequence."""
         stop = first + len(pos)
+        self.reach(stop)
         self.pos[first:stop], self.own[first:stop] = pos, own
         self.seqs[seq, first:stop] = True
         self.used += len(pos)
@@ -95,6 +105,7 @@ class Cells:
 
     def relabel(self, cell: int, pos: int) -> None:
         """Write a label into a cell, whoever uses it."""
+        self.reach(cell + 1)
         self.pos[cell] = pos
         self._last = [None] * self.n_seq
 

@@ -58,7 +58,7 @@ class Context:
 
     While ``per_step`` is set, the recurrent rows after each token of a micro-batch are kept in ``steps``: of every
     micro-batch of 2 to ``capacity`` tokens, from the first place on. Nothing is emptied; a place that was never written
-    holds a zeroed row.
+    holds a zeroed row, and is not in ``steps``.
     Source: ik_llama.cpp src/llama-delta-net.cpp save_per_step_states, src/llama.cpp per_step_alloc (8337e4cd3).
     """
 
@@ -66,7 +66,8 @@ class Context:
         self.kv, self.model, self.n_ubatch = kv, model, n_ubatch
         self.spoken: dict[int, Spoken] = {}
         self.per_step = False
-        self.steps: list[States] = [{} for _ in range(capacity)]
+        self.capacity = capacity
+        self.steps: dict[int, States] = {}
 
     def decode(self, batch: Batch) -> int:
         """Evaluate a batch; returns OK, NO_ROOM, or FAILED if a compacted window does not end where the batch begins.
@@ -91,7 +92,7 @@ class Context:
             kv.state_pos[run.seq] = run.pos0 + len(run.tokens) - 1
         if self.model is None:
             return
-        hidden, kept = [], self.per_step and bool(kv.kind.states) and 1 < ubatch.n <= len(self.steps)
+        hidden, kept = [], self.per_step and bool(kv.kind.states) and 1 < ubatch.n <= self.capacity
         for run, at in zip(ubatch.runs, ubatch.at, strict=True):
             place = at - ubatch.at[0]
             hidden.append(self._run(self.model, run, first + place, place if kept else None))

@@ -56,7 +56,7 @@ class KvCache:
         self.recurrent = kind.recurrent if recurrent is None else recurrent
         self.cells = Cells(size, n_seq)
         layers = kind.attention if model else ()
-        self.rows = {layer: Rows(np.zeros(size, np.uint64), None, None) for layer in layers}
+        self.rows = {layer: Rows(np.zeros(0, np.uint64), None, None) for layer in layers}
         self.states: list[States] = [{} for _ in range(n_seq)]
         self.state_pos = [-1] * n_seq
         self.tail = [-1] * n_seq              # pure recurrent: last position of the sequence's one cell

@@ -17,7 +17,7 @@ import numpy as np
 from cachesim.engines.llama_cpp.memory.cells import Cells, Masked, Saved, SavedCells
 from cachesim.engines.llama_cpp.memory.state import AttentionShape, AttentionState, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
-from cachesim.engines.shared.rows import put, take
+from cachesim.engines.shared.rows import put, put_all, take
 from cachesim.errors import Aborted, Crash
 from cachesim.events import Event, RowsPurged
 from cachesim.model import Model, Rows
@@ -56,7 +56,7 @@ class AttentionCache:
         self.streams = [Cells(size, n_seq) for _ in range(self.n_stream)]
         self.copies: list[tuple[int, int]] = []         # streams whose rows the next decode copies
         self.rows: list[dict[int, Rows]] = [
-            {layer: Rows(np.zeros(size, np.uint64), None, None) for layer in self.layers} if model else {}
+            {layer: Rows(np.zeros(0, np.uint64), None, None) for layer in self.layers} if model else {}
             for _ in range(self.n_stream)
         ]
 
@@ -119,7 +119,7 @@ class AttentionCache:
         Source: llama.cpp src/llama-kv-cache.cpp llama_kv_cache::seq_cp "sc_info", llama_kv_cache::update (3f545be)."""
         for src, dst in self.copies:
             for layer, rows in self.rows[src].items():
-                self.write(dst, layer, slice(None), rows)
+                put_all(self.rows[dst], layer, rows)
         self.copies.clear()
 
     def seq_keep(self, seq: int) -> None:

@@ -5,6 +5,7 @@ seqs     who uses the cell: seqs[s, i] is true when sequence s can see cell i
 head     where the search for free cells begins
 used     number of cells that are not empty
 
+The arrays are as long as the cells that were ever used need: every cell beyond their end is empty.
 Source: llama.cpp src/llama-kv-cells.h, src/llama-kv-cache.cpp (3f545be); spec 2.2, 2.3.
 """
 
@@ -14,6 +15,7 @@ from typing import Callable, NamedTuple
 
 import numpy as np
 
+from cachesim.engines.shared.growing import longer, room
 from cachesim.errors import Crash
 
 Masked = Callable[[np.ndarray, int], np.ndarray]
@@ -49,11 +51,18 @@ class Cells:
 
     def clear(self) -> None:
         """Forget everything."""
-        self.pos = np.full(self.size, -1, dtype=np.int64)              # (size,)
-        self.shift = np.zeros(self.size, dtype=np.int64)               # (size,) positions moved, not yet rotated
-        self.seqs = np.zeros((self.n_seq, self.size), dtype=bool)      # (n_seq, size)
+        self.pos = np.zeros(0, dtype=np.int64)                         # (n,) of the first n cells
+        self.shift = np.zeros(0, dtype=np.int64)                       # (n,) positions moved, not yet rotated
+        self.seqs = np.zeros((self.n_seq, 0), dtype=bool)              # (n_seq, n)
         self.used, self.head, self.has_shift = 0, 0, False
         self._span: list[tuple[int, int] | None] = [(-1, -1)] * self.n_seq
+
+    def reach(self, stop: int) -> None:
+        """Make the arrays long enough for the first ``stop`` cells, or for all there are."""
+        n = room(len(self.pos), min(stop, self.size), self.size)
+        if n > len(self.pos):
+            self.pos, self.shift = longer(self.pos, n, fill=-1), longer(self.shift, n)
+            self.seqs = longer(self.seqs, n, axis=1)
 
     # --- looking ------------------------------------------------------------------------------------------
 
@@ -86,30 +95,41 @@ class Cells:
         stop = start + n
         if stop <= self.size and (self.pos[start:stop] < 0).all():     # the common case: a free stretch
             return np.arange(start, stop)
-        free = self.pos < 0
-        if masked is not None:
-            free |= self._forgotten(masked)
-        cells = np.flatnonzero(free)
+        cells = np.flatnonzero(self._free(masked))
+        k = int(np.searchsorted(cells, start))
+        if len(cells) - k < n and len(self.pos) < self.size:           # those beyond the arrays come before the first
+            self.reach(max(len(self.pos), start) + n)
+            cells = np.flatnonzero(self._free(masked))
         if len(cells) < n:
             return None
-        k = int(np.searchsorted(cells, start))
         return np.concatenate((cells[k:], cells[:k]))[:n]
 
     def find_together(self, n: int, masked: Masked | None) -> np.ndarray | None:
         """n neighbouring cells, first fit from ``head`` around the ring; None if no stretch is free."""
         start = 0 if self.head > self.used + 2 * n else self.head
-        free = self.pos < 0
-        if masked is not None:
-            free |= self._forgotten(masked)
-        for first in [*range(start, self.size - n + 1), *range(min(start, self.size - n + 1))]:
-            if free[first : first + n].all():
-                return np.arange(first, first + n)
-        return None
+        first = self._stretches(n, masked)
+        if not (first >= start).any() and len(self.pos) < self.size:
+            self.reach(max(len(self.pos), start) + n)
+            first = self._stretches(n, masked)
+        if not len(first):
+            return None
+        at = int(np.searchsorted(first, start)) % len(first)
+        return np.arange(first[at], first[at] + n)
+
+    def _stretches(self, n: int, masked: Masked | None) -> np.ndarray:
+        """First cells of n neighbours within the arrays that can be taken, ascending."""
+        taken = np.concatenate(([0], np.cumsum(~self._free(masked))))       # (cells + 1,) taken before each cell
+        return np.flatnonzero(taken[n:] == taken[: max(0, len(taken) - n)])
+
+    def _free(self, masked: Masked | None) -> np.ndarray:
+        """(n,) which cells within the arrays can be taken."""
+        free: np.ndarray = self.pos < 0
+        return free if masked is None else free | self._forgotten(masked)
 
     def _forgotten(self, masked: Masked) -> np.ndarray:
         """Cells of exactly one sequence that the next token of that sequence cannot see."""
         alone = self.seqs.sum(axis=0) == 1
-        gone = np.zeros(self.size, dtype=bool)
+        gone = np.zeros(len(self.pos), dtype=bool)
         for seq in range(self.n_seq):
             last = self.span(seq)[1]
             if last >= 0:
@@ -122,6 +142,8 @@ class Cells:
         """Put positions of one sequence into cells (``ordered``: ascending). Returns, per sequence that lost
         cells to it, the largest position lost."""
         lost: dict[int, int] = {}
+        if len(cells):
+            self.reach(int(cells.max()) + 1)
         old = self.pos[cells]
         taken = cells[old >= 0]
         if len(taken):
@@ -218,6 +240,7 @@ class Cells:
 
     def save_at(self, cells: np.ndarray) -> SavedCells:
         """A copy of these cells, for ``restore_at``."""
+        self.reach(int(cells.max()) + 1)
         return SavedCells(self.pos[cells], self.shift[cells], self.seqs[:, cells], self.head)
 
     def restore_at(self, saved: SavedCells, cells: np.ndarray) -> None:

@@ -53,7 +53,7 @@ class RecurrentCache:
         """Forget everything."""
         self.meta = Meta([Cell() for _ in range(self.size)], [-1] * self.size)
         self.rows: list[Row] = [{} for _ in range(self.size)]
-        self.planes: list[list[Row]] = [[{} for _ in range(self.n_rs_seq)] for _ in range(self.size)]
+        self.planes: list[dict[int, Row]] = [{} for _ in range(self.size)]     # one that is missing is zeroed
         self.rs_idx = [0] * self.size
 
     def cell(self, seq: int) -> Cell | None:
@@ -184,7 +184,7 @@ class RecurrentCache:
     def _source(self, src: int, seq: int | None) -> Row:
         """The states that a cell goes on from: of a row, or of the plane that a rollback points to."""
         back = 0 if seq is None else self.rs_idx[seq]
-        return {} if src < 0 else self.planes[src][back - 1] if back else self.rows[src]
+        return {} if src < 0 else self.planes[src].get(back - 1, {}) if back else self.rows[src]
 
     def keep_planes(self, seq: int, earlier: Sequence[Row]) -> None:
         """After a ubatch: the states 1, 2, ... tokens before its last. Planes that it does not reach stay stale."""
