@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Callable, ClassVar, Iterator, Mapping, SupportsFloat, TypeVar, dataclass_transform
 
+from cachesim import limits
+
 T = TypeVar("T")
 
 
@@ -70,10 +72,11 @@ class Log:
     """Append-only list of events, cut into requests by ``mark``.
 
     ``listener`` is told of every event as it happens (the judge's accounting), or of one of its ``kinds``; by default
-    nobody listens.
+    nobody listens. ``spent``: new tokens of the run so far, those of an earlier log included.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, spent: int = 0) -> None:
+        self.spent = spent
         self.events: list[Event] = []
         self.marks: list[int] = []
         self.listener: Callable[[Event], None] | None = None
@@ -84,6 +87,13 @@ class Log:
         self.events.append(event)
         if self.listener is not None and (not self.kinds or type(event) in self.kinds):
             self.listener(event)
+
+    def spend(self, n: int) -> None:
+        """Count tokens that are about to be evaluated, generated ones among them; tokens that a cache hands back cost
+        nothing. Raises BadInput when they are more than a run may have."""
+        self.spent += n
+        if self.spent > limits.NEW_TOKENS.now:
+            raise limits.NEW_TOKENS.passed("the run evaluates and generates more tokens than it may")
 
     def mark(self) -> int:
         """Start the next request; returns its number, from 0."""

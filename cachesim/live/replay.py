@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import AbstractSet, Any, Callable, Mapping, Sequence
+from typing import AbstractSet, Any, Callable, Iterable, Mapping, Sequence
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import engine_of
+from cachesim.errors import BadInput
 from cachesim.events import Compared, Event, Log
 from cachesim.live.arrivals import send
 from cachesim.live.asleep import awakened
@@ -58,8 +60,12 @@ def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Repl
     with TemporaryDirectory(prefix="cachesim-") if files else nullcontext(".") as folder:
         run = Replaying(trace, mode, Path(folder), check if mode != "none" else None)
         for number, step in enumerate(trace.steps):
-            run.following = [event for later in trace.steps[number + 1 :] for event in later.events]
-            run.step(out, step)
+            later = map(trace.steps.__getitem__, range(number + 1, len(trace.steps)))
+            run.following = chain.from_iterable(one.events for one in later)
+            try:
+                run.step(out, step)
+            except BadInput as bad:
+                raise type(bad)(f"step {step.number}: {bad.cause}", hint=bad.hint) from bad
     if run.check is not None:
         out.verdicts_agree = run.verdicts_agree
     return out
@@ -73,12 +79,13 @@ class Replaying:
         self.folder, self.check, self.verdicts_agree = folder, check, 0
         self.rules: Any = kit.profiles[trace.profile]
         self.late: AbstractSet[str] = self.rules.late
-        self.following: Sequence[Mapping[str, Any]] = ()      # recorded events of the steps to come
+        self.following: Iterable[Mapping[str, Any]] = ()      # recorded events of the steps to come
         self.files = any(step.file for step in trace.steps)
         # A recorder that did not learn the number of slots wrote the slot into every event.
         self.one_slot = trace.server.get("n_slots") == 1
         self.tasks = False          # does the present step have several tasks?
         self.kit, self.trace, self.mode = kit, trace, mode
+        self.server: Any = None
         self.server = self._started(trace.flags)
 
     def _started(self, flags: Mapping[str, Any]) -> Any:
@@ -86,7 +93,9 @@ class Replaying:
         return self._fresh()
 
     def _fresh(self) -> Any:
-        return self.kit.start(self.trace.profile, self.trace.model, self.flags, self.mode, Log())
+        """A server that has just been started; what the one before it has evaluated counts on."""
+        spent = 0 if self.server is None else self.server.log.spent
+        return self.kit.start(self.trace.profile, self.trace.model, self.flags, self.mode, Log(spent))
 
     def step(self, out: Replayed, step: TraceStep) -> None:
         """Do one step and compare it."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Iterator, Mapping, Protocol, Sequence
 
+from cachesim import limits
 from cachesim.engines.base import Answer, Draft, Request
 from cachesim.engines.registry import EngineKit, engine_of
 from cachesim.errors import BadInput, Crash
@@ -110,8 +111,7 @@ class Stage:
         everything is answered."""
         waiting: dict[int, tuple[Request, Answer]] = {}
         for number, step in enumerate(group, first):
-            for _ in range(step.after):
-                self._iterate(waiting)
+            self._wait(step.after, waiting)
             self.watcher.begins(number, step)
             request = placed(step, self.server)
             waiting[number] = request, self.server.submit(request)
@@ -124,6 +124,17 @@ class Stage:
             if quiet > STUCK:
                 raise Crash(f"nothing has happened for {STUCK} rounds, and {len(waiting)} requests wait")
         self._tell(waiting, everything=True)
+
+    def _wait(self, rounds: int, waiting: dict[int, tuple[Request, Answer]]) -> None:
+        """So many rounds; those of a server that has nothing to do are passed over. Raises BadInput for one that spins
+        for too long."""
+        spun = 0
+        for _ in range(rounds):
+            self._iterate(waiting)
+            if self.server.idle:
+                return
+            spun += self.server.stuck
+            limits.SPINNING.check(spun, "waiting for a server that gets nowhere")
 
     def _iterate(self, waiting: dict[int, tuple[Request, Answer]]) -> None:
         self.server.take_tasks()

@@ -30,6 +30,7 @@ def work(srv: Core, batch: Batch) -> None:
     n, off = srv.settings.n_batch, 0
     while off < len(batch):
         view = batch.view(off, n)
+        srv.log.spend(len(view))
         ret = srv.context.decode(view)
         if ret == OK:
             srv.said.update({off + k: said for k, said in srv.context.spoken.items()})

@@ -25,6 +25,7 @@ def decode(srv: Core, batch: Batch) -> None:
     n, off = srv.settings.n_batch, 0
     while off < len(batch):
         view = batch.view(off, n)
+        srv.log.spend(len(view))
         ret = srv.context.decode(view)
         if ret == OK:
             n = srv.settings.n_batch
@@ -37,6 +38,7 @@ def decode(srv: Core, batch: Batch) -> None:
             post_decode(srv, off, len(view))
             off += len(view)
             continue
+        srv.log.spend(-len(view))                # nothing was evaluated
         if ret == BAD_BATCH or n == 1:
             give_up(srv, FATAL[ret], off, n, ret)
             return

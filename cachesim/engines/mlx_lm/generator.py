@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Sequence
+from typing import Any, Callable, Protocol, Sequence
 
 from cachesim.engines.mlx_lm.forward import forward
 from cachesim.engines.mlx_lm.kinds import ModelKind
@@ -16,15 +16,18 @@ from cachesim.tokens import Tokens
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What all work is done with: the model as numbers (None = nothing is computed) and as the server sees it."""
+    """What all work is done with: the model as numbers (None = nothing is computed) and as the server sees it; who
+    counts the tokens that are evaluated."""
 
     model: Model | None
     kind: ModelKind
     settings: Settings
     sampler: Sampler
+    spend: Callable[[int], None]
 
     def feed(self, caches: Sequence[Any], tokens: Sequence[Tokens]) -> list[Hidden]:
         """One forward pass over rows of equal length."""
+        self.spend(sum(map(len, tokens)))
         return forward(self.model, self.kind.spec, caches, tokens)
 
     def speak(self, row: Row, said: Hidden) -> None:

@@ -43,7 +43,7 @@ class Server(Driver):
         self.rules = replace(rules, caches=teller.traced(rules.caches), lru=teller.traced(rules.lru))
         self.kind, self.log, self.emit = kind, log, log.emit
         self.settings = settings(opts)
-        self.machine = Machine(model, kind, self.settings, sampler)
+        self.machine = Machine(model, kind, self.settings, sampler, log.spend)
         self.context = self.machine                     # where a judge looks for the model
         self.draft = self._draft(model)
         self.cache = PromptCache(self)
@@ -67,6 +67,11 @@ class Server(Driver):
     def working(self) -> bool:
         """Is there anything left to do?"""
         return not self.dead and bool(self.queue or self.postponed or self.active)
+
+    @property
+    def idle(self) -> bool:
+        """Would a round change nothing, and all that follow it?"""
+        return self.dead or not (self.working or self.draining)
 
     def submit(self, request: Request) -> Answer:
         """Queue a request; the answer fills as the server works. Raises BadInput for what this server does not know."""

@@ -84,6 +84,11 @@ class Driver(ABC):
         return False
 
     @property
+    def idle(self) -> bool:
+        """Would a round change nothing, and all that follow it?"""
+        return not self.queue and not any(slot.busy for slot in self.slots)
+
+    @property
     def working(self) -> bool:
         """Is there anything left to do, that can be done?"""
         return bool(self.queue) or (any(slot.busy for slot in self.slots) and not self.stuck)
