@@ -45,6 +45,12 @@ class Limit:
 
 
 NEW_TOKENS = Limit("new tokens", 1_000_000, "tokens", "evaluated and generated in one run", PATIENCE, "--max-tokens")
+SAMPLED_TOKENS = Limit("sampled tokens", 32_768, "tokens", "generated without being forced", PATIENCE, "--max-sampled")
+JUDGED_TOKENS = Limit("judged tokens", 2**24, "tokens", "all restore points of a run", PATIENCE, "--max-judged")
+SLOTS = Limit("slots", 256, "slots", "a server of ik_llama", MACHINE)
+SPINNING = Limit("spinning", 10_000, "rounds", "in which a server gets nowhere while a later request waits", MACHINE)
+ORDERS = Limit("orders", 600, "orders", "tried for requests recorded together", PATIENCE, "--max-orders")
+ORDER_WORK = Limit("order work", 500_000, "tokens", "and rounds of these orders", PATIENCE, "--max-order-work")
 PROMPT_TOKENS = Limit("prompt tokens", 32_000_000, "tokens", "all prompts of a scenario, reused or not", MACHINE)
 WORD_LENGTH = Limit("word length", 1_000_000, "tokens", "one word of a scenario", MACHINE)
 LAYERS = Limit("layers", 64, "layers", "a model", MACHINE)
@@ -57,7 +63,8 @@ SLOT_FILE_BYTES = Limit("slot file", 2**30, "bytes", "a saved slot", MACHINE)
 NESTING = Limit("nesting", 32, "levels", "tables, lists and objects within each other, in any file", MACHINE)
 
 TABLE = (
-    NEW_TOKENS, PROMPT_TOKENS, WORD_LENGTH, LAYERS, WINDOW, EXACT_ROWS, SCENARIO_BYTES, TRACE_BYTES, JSON_VALUES,
+    NEW_TOKENS, SAMPLED_TOKENS, JUDGED_TOKENS, SLOTS, SPINNING, ORDERS, ORDER_WORK,
+    PROMPT_TOKENS, WORD_LENGTH, LAYERS, WINDOW, EXACT_ROWS, SCENARIO_BYTES, TRACE_BYTES, JSON_VALUES,
     SLOT_FILE_BYTES, NESTING,
 )  # fmt: skip
 """All limits, in the order in which the documents show them."""

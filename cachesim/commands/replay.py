@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator, Sequence
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, add_limits, count
 from cachesim.errors import BadInput
-from cachesim.limits import JSON_VALUES, TRACE_BYTES
+from cachesim.limits import JSON_VALUES, ORDER_WORK, ORDERS, TRACE_BYTES
 from cachesim.reading import FOLDER, kind
 from cachesim.reports.console import complain, progress, say_json, show
 
@@ -23,7 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="judge answers too: by provenance, or by bits (default none)")  # fmt: skip
     parser.add_argument("--in-scope", action="store_true", help="leave traces out of scope aside")
     parser.add_argument("-j", "--jobs", metavar="N", type=count, default=1, help="processes to use (default 1)")
-    add_limits(parser, TRACE_BYTES, JSON_VALUES)
+    add_limits(parser, ORDERS, ORDER_WORK, TRACE_BYTES, JSON_VALUES)
     add_json(parser)
 
 

@@ -72,11 +72,13 @@ class Log:
     """Append-only list of events, cut into requests by ``mark``.
 
     ``listener`` is told of every event as it happens (the judge's accounting), or of one of its ``kinds``; by default
-    nobody listens. ``spent``: new tokens of the run so far, those of an earlier log included.
+    nobody listens. ``spent`` and ``sampled`` count the new tokens of the run, and those of them that the sampler chose;
+    ``before`` is the log of the server that was there before this one.
     """
 
-    def __init__(self, spent: int = 0) -> None:
-        self.spent = spent
+    def __init__(self, before: Log | None = None) -> None:
+        self.spent: int = before.spent if before else 0
+        self.sampled: int = before.sampled if before else 0
         self.events: list[Event] = []
         self.marks: list[int] = []
         self.listener: Callable[[Event], None] | None = None
@@ -94,6 +96,12 @@ class Log:
         self.spent += n
         if self.spent > limits.NEW_TOKENS.now:
             raise limits.NEW_TOKENS.passed("the run evaluates and generates more tokens than it may")
+
+    def sample(self) -> None:
+        """Count a token that the sampler is about to choose. Raises BadInput when they are more than a run may have."""
+        self.sampled += 1
+        if self.sampled > limits.SAMPLED_TOKENS.now:
+            raise limits.SAMPLED_TOKENS.passed("the run generates more tokens than it may")
 
     def mark(self) -> int:
         """Start the next request; returns its number, from 0."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable, NamedTuple, Sequence
 
+from cachesim import limits
 from cachesim.engines.view import Point
 from cachesim.events import Changed, Decided, Event, Launch, Release
 from cachesim.judge.clean import clean_span
@@ -100,7 +101,7 @@ class Start(NamedTuple):
 class Ledger:
     """Follows every restore point of a server through its log. ``look`` lists the points that exist right now, ``cold``
     gives the cold run of a token list, ``believed`` the tokens of a slot, ``whose`` the request at work in it (-1 =
-    none)."""
+    none); ``kept`` counts the tokens of all points that there ever were."""
 
     look: Callable[[], Sequence[Point]]
     cold: Callable[[Tokens], ColdRun]
@@ -115,6 +116,7 @@ class Ledger:
     chosen: Start = field(default_factory=lambda: Start(0, 0, 0))
     request: int = -1
     clock: int = 0
+    kept: int = 0
 
     def begin(self, request: int) -> None:
         """The next request is sent."""
@@ -155,6 +157,8 @@ class Ledger:
             key = (point.stored.kind, point.stored.tokens, *span)
             known = self.present.get(key)
             if known is None:
+                self.kept += len(key[1])
+                limits.JUDGED_TOKENS.check(self.kept, "what the judge keeps of restore points")
                 known = Known(*key, born=self.clock, owner=point.stored.owner)
                 self.ever.append(known)
             now[key] = known

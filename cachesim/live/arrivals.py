@@ -12,15 +12,31 @@ from __future__ import annotations
 import copy
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
+from cachesim import limits
 from cachesim.engines.base import Answer
 from cachesim.live.trace import TraceStep
 
 CHOICE = ("slot_by_id", "slot_sim", "slot_skip_busy", "slot_skip_empty", "slot_by_lru", "user_pos")
 MOST_SILENT = 100        # rounds without an arrival in sequence
-MOST_TRIES = 600         # ways that are tried
 Records = Callable[[Any, int], list[Mapping[str, Any]]]
 Hear = Callable[[Any, int, Answer], None]
 Fits = Callable[[Sequence[Answer]], bool]
+
+
+class Sent(NamedTuple):
+    """What came of a step: the server, and the answers in the order of the members. ``untried``: no order of arrival
+    agreed, and after so many the search was given up (0 = it was not)."""
+
+    server: Any
+    answers: list[Answer]
+    untried: int = 0
+
+
+class Way(NamedTuple):
+    """The options to take, choice by choice; ``untried`` as in ``Sent``."""
+
+    options: list[int]
+    untried: int = 0
 
 
 class Chosen(NamedTuple):
@@ -33,8 +49,8 @@ class Chosen(NamedTuple):
 def send(
     server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, hear: Hear,
     fits: Fits = lambda answers: True,
-) -> tuple[Any, list[Answer]]:
-    """Send the members of a step to the server; returns it, and the answers in the order of the members.
+) -> Sent:
+    """Send the members of a step to the server.
 
     ``records(server, start)`` gives our events since a place of the log; ``hear`` is told of each answer as soon as it
     is complete.
@@ -42,31 +58,34 @@ def send(
     if len(step.members) == 1:
         answer = server.complete(step.members[0].request)
         hear(server, 0, answer)
-        return server, [answer]
-    last = Attempt(server, step, theirs, records, find_way(server, step, theirs, records, fits), hear)
+        return Sent(server, [answer])
+    way = find_way(server, step, theirs, records, fits)
+    last = Attempt(server, step, theirs, records, way.options, hear)
     last.run(to_the_end=True)
-    return server, last.answers
+    return Sent(server, last.answers, way.untried)
 
 
 def find_way(
     server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records,
     fits: Fits = lambda answers: True,
-) -> list[int]:
-    """The options to take, choice by choice, so that the log agrees and the answers fit (of two requests with the same
-    prompt the log does not say which came first); if none of those tried does, those with which most of it did."""
+) -> Way:
+    """The way on which the log agrees and the answers fit (of two requests with the same prompt the log does not say
+    which came first); if none of those tried does, the one with which most of it did."""
     way: list[int] | None = []
-    best, reach = way, -1
-    for _ in range(MOST_TRIES):
-        if way is None:
-            break
+    best: list[int] = []
+    reach, tried, work = -1, 0, 0
+    while way is not None:
+        if tried >= limits.ORDERS.now or work > limits.ORDER_WORK.now:
+            return Way(best, tried)
         trial = Attempt(fork(server), step, theirs, records, way)
         trial.run()
+        tried, work = tried + 1, work + trial.work
         if trial.met > reach:
             best, reach = [chosen.option for chosen in trial.chosen], trial.met
         if trial.agrees and fits(trial.answers):
-            return [chosen.option for chosen in trial.chosen]
+            return Way([chosen.option for chosen in trial.chosen])
         way = next_way(trial.chosen)
-    return best or []
+    return Way(best)
 
 
 def next_way(chosen: Sequence[Chosen]) -> list[int] | None:
@@ -97,12 +116,18 @@ class Attempt:
         self.waiting, self.silent = _as_launched(step), 0
         self.chosen: list[Chosen] = []
         self.given: dict[int, Answer] = {}
+        self.rounds, self.spent = 0, server.log.spent
         self.told: set[int] = set()
 
     @property
     def answers(self) -> list[Answer]:
         """In the order of the members."""
         return [self.given[i] for i in sorted(self.given)]
+
+    @property
+    def work(self) -> int:
+        """Rounds, and tokens that were evaluated in them."""
+        return self.rounds + int(self.server.log.spent) - int(self.spent)
 
     @property
     def agrees(self) -> bool:
@@ -118,6 +143,7 @@ class Attempt:
             self._compare()
             if self.waiting and self._due() and self._arrive():
                 continue
+            self.rounds += 1
             self.server.update()
             self._compare()
             self._tell()

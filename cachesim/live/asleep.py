@@ -31,6 +31,6 @@ def awakened(
 def _reach(server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records) -> int:
     """How many recorded events are met in place before the first difference."""
     first = len(server.log.events)
-    server, _ = send(server, step, theirs, records, lambda *_: None)
+    server = send(server, step, theirs, records, lambda *_: None).server
     ours = records(server, first)
     return next((i for i, (a, b) in enumerate(zip(theirs, ours, strict=False)) if a != b), min(len(theirs), len(ours)))

@@ -94,8 +94,8 @@ class Replaying:
 
     def _fresh(self) -> Any:
         """A server that has just been started; what the one before it has evaluated counts on."""
-        spent = 0 if self.server is None else self.server.log.spent
-        return self.kit.start(self.trace.profile, self.trace.model, self.flags, self.mode, Log(spent))
+        log = Log(None if self.server is None else self.server.log)
+        return self.kit.start(self.trace.profile, self.trace.model, self.flags, self.mode, log)
 
     def step(self, out: Replayed, step: TraceStep) -> None:
         """Do one step and compare it."""
@@ -116,9 +116,9 @@ class Replaying:
                 verdicts.append((equal and self._as_uncached(member.request, answer), member.inexact))
 
         theirs = without_cancel(step.events)
-        self.server, answers = send(self.server, step, theirs, self._records, hear,
-                                    lambda answers: self._fields(step, answers) is None)
-        self._count(out, step, self._records(self.server, first), self._fields(step, answers))
+        self.server, answers, untried = send(self.server, step, theirs, self._records, hear,
+                                             lambda answers: self._fields(step, answers) is None)
+        self._count(out, step, self._records(self.server, first), self._fields(step, answers), untried)
         if self.check is not None:
             self.verdicts_agree += all(equal is not None and equal != inexact for equal, inexact in verdicts)
             if any(equal is False for equal, _ in verdicts):
@@ -151,8 +151,10 @@ class Replaying:
                                       self.rules.unlogged))
 
     def _count(
-        self, out: Replayed, step: TraceStep, ours: Sequence[Mapping[str, Any]], wrong: dict[str, Any] | None
+        self, out: Replayed, step: TraceStep, ours: Sequence[Mapping[str, Any]], wrong: dict[str, Any] | None,
+        untried: int = 0,
     ) -> None:
+        """Compare the events of a step; ``wrong`` is what was found to differ besides. ``untried``: see ``Sent``."""
         if self.files and any(isinstance(event, Compared) for event in self.server.log.events):
             out.steps_undecided += 1       # it depends on a number that nobody wrote
             return
@@ -166,7 +168,8 @@ class Replaying:
         if wrong is None:
             out.steps_agree += 1
         elif out.first is None:
-            out.first = {"step": step.number, **wrong}
+            more = {"orders": f"{untried} tried, not all"} if untried else {}
+            out.first = {"step": step.number, **wrong, **more}
 
     def _fields(self, step: TraceStep, answers: Sequence[Answer]) -> dict[str, Any] | None:
         if step.died != any(answer.died for answer in answers):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import AbstractSet, Mapping
 
+from cachesim import limits
 from cachesim.engines.chat import TEMPLATES
 from cachesim.engines.registry import latest
 from cachesim.errors import BadInput, nearest
@@ -52,6 +53,8 @@ def check_option(name: str, value: object, engine: str = "llama_cpp") -> Option:
         return value
     if not low <= value <= HIGHEST:
         raise BadInput(f"{name} is {value}, it must lie between {low} and {HIGHEST}")
+    if name == "parallel" and engine == "ik_llama":
+        limits.SLOTS.check(value, name)
     return value
 
 

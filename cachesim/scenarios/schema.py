@@ -32,8 +32,6 @@ ARCHITECTURES = ("qwen35",)
 WITH_TEXT = ("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp")
 """Models whose tokens have a text that an engine looks at."""
 
-MAX_TOKENS = 1_000_000       # prompts and generated tokens of one scenario, together
-
 # The server's own flags with dashes as underscores, and what a scenario gets where it sets nothing. The
 # type of the default is the type that is demanded.
 OPTIONS: Mapping[str, Option] = {

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, NamedTuple
 
+from cachesim import limits
 from cachesim.engines.base import Request
 from cachesim.engines.chat import Message, Template, render
 from cachesim.errors import BadInput
-from cachesim.scenarios.schema import MAX_TOKENS, Action, Option, Step
+from cachesim.scenarios.schema import Action, Option, Step
 from cachesim.scenarios.words import Piece, expand, size, user_starts, written
+from cachesim.tokens import Tokens
 
 Pieces = tuple[Piece, ...]
 
@@ -43,14 +45,15 @@ class Asked(NamedTuple):
 def make_steps(
     asked: list[Asked], words: Mapping[str, int], server: Mapping[str, Option] | None = None
 ) -> tuple[Step, ...]:
-    """The steps of a scenario; chats go through the template that ``server`` names. Raises BadInput if they need more
-    than ``MAX_TOKENS`` tokens together, or if the template refuses a chat."""
-    total = sum(_size(one, words) + one.n_cmpl * _predicted(one, words) for one in asked)
-    if total > MAX_TOKENS:
-        raise BadInput(f"{total} tokens in all, at most {MAX_TOKENS} are allowed")
+    """The steps of a scenario; chats go through the template that ``server`` names. Raises BadInput if the prompts, or
+    the tokens to be generated, are too many together, or if the template refuses a chat. How many tokens of the prompts
+    are new is seen when the scenario runs."""
+    limits.PROMPT_TOKENS.check(sum(_size(one, words) for one in asked), "all prompts together")
+    limits.NEW_TOKENS.check(sum(one.n_cmpl * _predicted(one, words) for one in asked), "all answers together")
     options = server or {}
     template = Template(str(options.get("template", "plain")), bool(options.get("thinking", False)))
-    return tuple(_step(one, words, template) for one in asked)
+    made: dict[str, Tokens] = {}
+    return tuple(_step(one, words, template, made) for one in asked)
 
 
 def _size(asked: Asked, words: Mapping[str, int]) -> int:
@@ -75,16 +78,16 @@ def check_asked(asked: Asked, words: Mapping[str, int]) -> None:
         raise BadInput(f"cancel_after is {asked.cancel_after}, but the answer ends after {length} tokens")
 
 
-def _step(asked: Asked, words: Mapping[str, int], template: Template) -> Step:
+def _step(asked: Asked, words: Mapping[str, int], template: Template, made: dict[str, Tokens]) -> Step:
     if asked.action is not None:
         return Step(Request(()), _action(asked.action), asked.why, asked.action)
-    messages = tuple(Message(role, expand(pieces, words)) for role, pieces in asked.chat)
-    prompt = render(messages, template) if messages else expand(asked.prompt, words)
+    messages = tuple(Message(role, expand(pieces, words, made)) for role, pieces in asked.chat)
+    prompt = render(messages, template) if messages else expand(asked.prompt, words, made)
     request = Request(
         prompt=prompt,
         n_predict=_predicted(asked, words),
         kind=asked.task,
-        forced=None if asked.answer is None else expand(asked.answer, words),
+        forced=None if asked.answer is None else expand(asked.answer, words, made),
         cache_prompt=asked.cache_prompt,
         id_slot=asked.id_slot,
         user_starts=user_starts(asked.prompt, words),
@@ -92,7 +95,7 @@ def _step(asked: Asked, words: Mapping[str, int], template: Template) -> Step:
         n_discard=asked.n_discard,
         n_cache_reuse=asked.n_cache_reuse,
         n_cmpl=asked.n_cmpl,
-        children_forced=tuple(expand(pieces, words) for pieces in asked.answers),
+        children_forced=tuple(expand(pieces, words, made) for pieces in asked.answers),
         cancel_at=_held_at(asked.cancel_after, len(prompt)),
         draft_else=asked.draft_else,
         messages=messages,

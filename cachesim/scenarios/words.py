@@ -95,17 +95,19 @@ class Words(dict[str, int]):
         self[name] = len(self.spelled[name])
 
 
-def expand(pieces: tuple[Piece, ...], words: Mapping[str, int]) -> Tokens:
-    """The tokens of the pieces. A word's tokens depend on its place in ``words`` only, not on any length."""
+def expand(pieces: tuple[Piece, ...], words: Mapping[str, int], made: dict[str, Tokens] | None = None) -> Tokens:
+    """The tokens of the pieces. A word's tokens depend on its place in ``words`` only, not on any length. ``made``
+    keeps whole words, so that prompts share their tokens: a place of a prompt costs 8 bytes then, not 40."""
+    made = {} if made is None else made
     first = {word: THK if word == THINK else FIRST + STRIDE * k for k, word in enumerate(words)}
     spelled = words.spelled if isinstance(words, Words) else {}
     out: list[int] = []
     for piece in pieces:
         start, stop = span(piece, words)
-        if piece.word in spelled:
-            out.extend(spelled[piece.word][start:stop])
-            continue
-        out.extend(range(first[piece.word] + start, first[piece.word] + stop))
+        if piece.word not in made:
+            whole = range(first[piece.word], first[piece.word] + words[piece.word])
+            made[piece.word] = spelled[piece.word] if piece.word in spelled else tuple(whole)
+        out.extend(made[piece.word][start:stop])
     return tuple(out)
 
 

@@ -20,7 +20,7 @@ from cachesim.engines.ik_llama.profiles import Rules
 from cachesim.engines.ik_llama.prompt_cache import PromptCache
 from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.shared.driver import Driver
-from cachesim.engines.shared.sampler import Sampler, forced_or_hashed
+from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.engines.shared.spoken import Spoken
 from cachesim.engines.shared.stored import Limits
 from cachesim.engines.shared.vocab import recorded_piece, unique_piece
@@ -35,7 +35,8 @@ class Core(Driver):
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
         sampler: Sampler = forced_or_hashed,
     ) -> None:
-        self.rules, self.kind, self.log, self.sampler, self.emit = rules, kind, log, sampler, log.emit
+        self.rules, self.kind, self.log, self.emit = rules, kind, log, log.emit
+        self.sampler = Counted(sampler, log)
         self.settings = settings(opts, kind)
         self.pieces: Callable[[int], str] = recorded_piece if kind.words else unique_piece
         self.memory = self._cache(model, opts.swa_compress, None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Mapping
 
+from cachesim import limits
 from cachesim.engines.ik_llama.memory.kinds import ModelKind
 from cachesim.engines.shared.flags import check_flags
 from cachesim.engines.shared.vocab import THINK
@@ -63,6 +64,7 @@ def options(flags: Mapping[str, Any]) -> Options:
     for name in ("ctx_size", "batch_size", "ubatch_size", "parallel"):
         if flags.get(name, 1) < 1:
             raise BadInput(f"server flag '{name}' must be at least 1, not {flags[name]}")
+    limits.SLOTS.check(flags.get("parallel", 1), "server flag 'parallel'")
     return Options(**flags)
 
 

@@ -23,7 +23,7 @@ from cachesim.engines.llama_cpp.prompt_cache import PromptCache
 from cachesim.engines.llama_cpp.rules.facts import Ckpt
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.shared.driver import Driver
-from cachesim.engines.shared.sampler import Sampler, forced_or_hashed
+from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.engines.shared.spoken import Spoken
 from cachesim.engines.shared.stored import Limits
 from cachesim.model import Model, make_model
@@ -38,7 +38,8 @@ class Core(Driver):
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
         sampler: Sampler = forced_or_hashed,
     ) -> None:
-        self.rules, self.kind, self.log, self.sampler, self.emit = rules, kind, log, sampler, log.emit
+        self.rules, self.kind, self.log, self.emit = rules, kind, log, log.emit
+        self.sampler = Counted(sampler, log)
         self.settings = settings(opts, kind, rules)
         self.memory = Memory(
             kind, self.settings.sizes, model,

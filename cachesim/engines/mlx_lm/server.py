@@ -26,7 +26,7 @@ from cachesim.engines.mlx_lm.row import Row, Task
 from cachesim.engines.mlx_lm.serve import FEED, finish, generator_of, pause, serve_alone
 from cachesim.engines.mlx_lm.traced import Teller
 from cachesim.engines.shared.driver import Driver
-from cachesim.engines.shared.sampler import Sampler, forced_or_hashed
+from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.errors import BadInput
 from cachesim.model import Model, make_model
 
@@ -43,7 +43,7 @@ class Server(Driver):
         self.rules = replace(rules, caches=teller.traced(rules.caches), lru=teller.traced(rules.lru))
         self.kind, self.log, self.emit = kind, log, log.emit
         self.settings = settings(opts)
-        self.machine = Machine(model, kind, self.settings, sampler, log.spend)
+        self.machine = Machine(model, kind, self.settings, Counted(sampler, log), log.spend)
         self.context = self.machine                     # where a judge looks for the model
         self.draft = self._draft(model)
         self.cache = PromptCache(self)

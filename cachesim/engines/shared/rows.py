@@ -25,7 +25,7 @@ def take(rows: Rows, cells: np.ndarray | slice) -> Rows:
 
 
 def put(kept: dict[int, Rows], layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
-    """Write rows into cells. The arrays grow with the cells; those of numbers are made when the first numbers arrive."""
+    """Write rows into cells: the arrays grow with them; those of numbers are made when the first numbers arrive."""
     mine, need = kept[layer], _stop(cells)
     if need > len(mine.digest):
         mine = kept[layer] = _longer(mine, room(len(mine.digest), need))

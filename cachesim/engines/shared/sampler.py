@@ -7,6 +7,7 @@ from array import array
 from typing import Callable, Sequence
 
 from cachesim.engines.base import Request
+from cachesim.events import Log
 
 Sampler = Callable[[Sequence[int], Request, int], int]
 SAMPLED = 1 << 40        # sampled tokens are numbered from here, so that no prompt word contains one by chance
@@ -19,6 +20,19 @@ def forced_or_hashed(held: Sequence[int], request: Request, n_gen: int) -> int:
     if request.forced is not None and n_gen < len(request.forced):
         return request.forced[n_gen]
     return SAMPLED + zlib.crc32(array("q", held).tobytes())
+
+
+class Counted:
+    """A sampler whose choices are counted in the log; forced tokens are none."""
+
+    def __init__(self, sampler: Sampler, log: Log) -> None:
+        self.sampler, self.log = sampler, log
+
+    def __call__(self, held: Sequence[int], request: Request, n_gen: int) -> int:
+        """The token of the sampler. Raises BadInput when a run has too many."""
+        if n_gen >= len(request.forced or ()):
+            self.log.sample()
+        return self.sampler(held, request, n_gen)
 
 
 def forced_draft(

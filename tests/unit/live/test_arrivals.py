@@ -34,7 +34,7 @@ def found(theirs, *requests, **flags):
     """What our log is when the requests are sent and the other log is known; how many answers were heard."""
     heard = []
     step = TraceStep(0, tuple(Member(request, {}) for request in requests), {}, theirs)
-    server, answers = send(Talk(**{**FLAGS, **flags}).server, step, theirs, logged,
+    server, answers, _ = send(Talk(**{**FLAGS, **flags}).server, step, theirs, logged,
                            lambda _server, number, _answer: heard.append(number))  # fmt: skip
     assert len(answers) == len(requests) and sorted(heard) == list(range(len(requests)))
     return logged(server, 0)
@@ -97,7 +97,7 @@ def test_of_two_requests_with_the_same_prompt_the_answers_say_which_came_first()
 
     def cached(fits):
         server = Talk(**FLAGS | {"parallel": 1}).server
-        _, answers = send(server, step, theirs, logged, lambda *_: None, fits)
+        answers = send(server, step, theirs, logged, lambda *_: None, fits).answers
         return [answer.cache_n > 0 for answer in answers]
 
     assert cached(lambda answers: True) == [False, True]
@@ -113,7 +113,7 @@ def test_requests_arrive_in_the_order_of_their_recorded_tasks_where_the_log_fits
     def left_behind(*numbers):
         members = tuple(Member(asked, {}, task=n) for asked, n in zip((one, other), numbers, strict=True))
         step = TraceStep(0, members, {}, theirs)
-        server, _ = send(Talk(**FLAGS | {"parallel": 1}).server, step, theirs, logged, lambda *_: None)
+        server = send(Talk(**FLAGS | {"parallel": 1}).server, step, theirs, logged, lambda *_: None).server
         return tuple(server.slots[0].tokens[:30])
 
     assert left_behind(0, 1) == left_behind(None, None) == tuple(other.prompt)

@@ -79,7 +79,7 @@ SPOILT = [
     ('answer = "r"', 'answer = "r"\nn_predict = 3', ":16: n_predict is 3, but the answer has 4 tokens"),
     ("n_predict = 3", "n_predict = 3.0", ":20: n_predict must be an integer"),
     ("n_predict = 3", "n_predict = -1", ":20: n_predict is -1"),
-    ("n_predict = 3", "n_predict = 1000000", ":14: 1000151 tokens in all"),
+    ("n_predict = 3", "n_predict = 1000000", ":14: all answers together: 1,000,004 tokens, at most 1,000,000"),
     ('prompt = "S.|A"', 'promt = "S.|A"', ":15: unknown key 'promt' (did you mean 'prompt'?)"),
     ("n_predict = 3", "n_predictt = 3", ":20: unknown key 'n_predictt' (did you mean 'n_predict'?)"),
     ("cache_prompt = false", "cache_prompt = 0", ":21: cache_prompt must be true or false"),
