@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.upstream.__main__ import missed, rule_set
+from tests.upstream.__main__ import KIT, missed, rule_set
 from tests.upstream.compare import CHANGED, LOST, MOVED, Side, judge
 from tests.upstream.sources import others, rules_of
 from tests.upstream.trees import read_tree
@@ -37,11 +37,21 @@ def step(old, new):
     return judge([*rules, *others()], before, after), names, len(rules)
 
 
+def false_alarms(listed, rules, against):
+    """Listed rules that are the same in both tables."""
+    differ = {change.field for change in KIT.changes(KIT.profiles[rules], KIT.profiles[against])}
+    return [item.name for item in listed if item.field not in differ]
+
+
 @pytest.mark.parametrize("old, new", STEPS)
 def test_every_rule_that_differs_is_found_and_few_others(old, new):
+    """A rule that is the same in both tables may still be listed, because other lines of what it was read from have
+    changed: at most one in seven. How many do differ depends on the two builds and is no fault of the comparison."""
     findings, names, n_rules = step(old, new)
+    listed = [one.item for one in findings[:n_rules] if one.any(CHANGED, MOVED)]
     assert missed(findings, *names) == []
-    assert sum(one.any(CHANGED, MOVED) for one in findings[:n_rules]) < n_rules / 3
+    assert len(false_alarms(listed, *names)) <= n_rules // 7
+    assert len(listed) < n_rules / 2
 
 
 @pytest.mark.parametrize("old, new", STEPS)
