@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -30,10 +31,18 @@ def test_a_failure_is_exit_1_with_its_line_and_its_file(capsys):
 
 
 def test_nothing_found_is_exit_0(capsys):
-    """Seed 0 has a request for two completions whose rows are saved before they are copied (copy-behind-a-load)."""
-    code, out, _ = call(capsys, "fuzz", "-p", "llama_cpp@head", "--model", "A", "--examples", "30", "--seed", "1")
+    """Attention only and one completion for each request: several would bring up a known fault of the engine, whatever
+    the seed (copy-behind-a-load)."""
+    drawn = campaign.draw_case
+
+    def one_completion(*args):
+        case = drawn(*args)
+        return replace(case, asked=tuple(asked._replace(n_cmpl=1) for asked in case.asked))
+
+    with patch.object(campaign, "draw_case", one_completion):
+        code, out, _ = call(capsys, "fuzz", "-p", "llama_cpp@head", "--model", "A", "--examples", "30")
     assert code == exits.HOLDS
-    assert "llama_cpp@head  seed 1, 30 conversations" in out
+    assert "llama_cpp@head  seed 0, 30 conversations" in out
     assert "nothing found for warm-equals-cold" in out
 
 
