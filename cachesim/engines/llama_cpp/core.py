@@ -11,9 +11,9 @@ from collections import deque
 
 from cachesim import events as ev
 from cachesim.engines.base import Decision
-from cachesim.engines.llama_cpp.memory.attention import Habits
 from cachesim.engines.llama_cpp.memory.common import CommonMemory
 from cachesim.engines.llama_cpp.memory.context import Context
+from cachesim.engines.llama_cpp.memory.habits import Habits
 from cachesim.engines.llama_cpp.memory.kinds import ModelKind
 from cachesim.engines.llama_cpp.memory.memory import Memory
 from cachesim.engines.llama_cpp.memory.recurrent import Planes
@@ -31,6 +31,13 @@ from cachesim.model.mtp import Carried, mtp_head
 from cachesim.tokens import POS_INF
 
 
+def _habits(rules: Rules) -> Habits:
+    return Habits(
+        rules.kv_read().value, rules.kv_undo().value, rules.kv_fail().value, rules.kv_copy().value,
+        lambda *of: rules.rs_split(*of).value,
+    )
+
+
 class Core(Driver):
     """One llama-server of a given version, with its memory. ``model`` None = positions only, nothing computed."""
 
@@ -46,7 +53,7 @@ class Core(Driver):
             keep=lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value,
             refuses=self._refuses,
             emit=log.emit,
-            habits=Habits(rules.kv_read().value, rules.kv_undo().value, rules.kv_fail().value),
+            habits=_habits(rules),
         )
         self.context = self._context(self.memory, model)
         self.carried: dict[int, Carried] = {}        # per sequence, what the trunk said last: in no saved state
@@ -55,10 +62,11 @@ class Core(Driver):
         sizes = self.settings.sizes
         for asked in (
             rules.n_swa(kind.n_swa, sizes.swa_full), rules.kv_read(), rules.kv_undo(), rules.kv_fail(),
-            rules.ctx_pool(opts.ctx_size, sizes.n_seq, opts.kv_unified_per_slot),
+            rules.kv_copy(), rules.ctx_pool(opts.ctx_size, sizes.n_seq, opts.kv_unified_per_slot),
             rules.slot_ctx(sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq, opts.kv_unified_per_slot),
             rules.spec_on(self.settings.exact),
             rules.rs_planes(opts.spec_type, opts.spec_draft_n_max, can_roll_back(kind)),
+            rules.rs_split(sizes.n_rs_seq, kind.kind != "R", sizes.unified),
         ):
             self.decide(asked, None)
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
@@ -66,7 +74,7 @@ class Core(Driver):
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
-        self.view_off = 0                            # where the last view began in its batch
+        self.view = (0, 0)                           # where the last view began and ended in its batch
         self.said: dict[int, Spoken] = {}
         self.tick = 0
         self.dead = False
@@ -89,7 +97,7 @@ class Core(Driver):
             model = mtp_head(trunk) if self.settings.mtp else make_model(kind.spec, trunk.exact, trunk.seed + 2)
         sizes = self.settings.sizes._replace(n_rs_seq=0)
         memory = Memory(
-            kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit
+            kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit, self.memory.habits
         )
         return self._context(memory, model)
 

@@ -30,7 +30,7 @@ def decode(srv: Core, batch: Batch) -> None:
         if ret == OK:
             n = srv.settings.n_batch
             srv.said.update({off + k: said for k, said in srv.context.spoken.items()})
-            srv.view_off = off
+            srv.view = off, off + len(view)
             mirror(srv, view)
             _count_prompt(srv, off, off + len(view))
             activate_children(srv)
@@ -86,8 +86,9 @@ def post_decode(srv: Core, off: int, n: int) -> None:
     for drafted in (False, True):
         for slot in srv.slots:
             task = slot.task
-            last = slot.at + len(slot.draft)
-            if task is None or slot.at < 0 or not off <= last < off + n or bool(slot.draft) is not drafted:
+            if task is None or slot.at < 0 or bool(slot.draft) is not drafted:
+                continue
+            if not drafted and not off <= slot.at < off + n:
                 continue
             if drafted:
                 _verified(srv, slot, task)

@@ -86,7 +86,7 @@ def verify(srv: Core, slot: Slot, task: Task) -> list[int] | None:
         if said is not None:
             task.answer.outputs.append(Output(held - 1 + k, said.digest, said.logits))
     slot.tokens[held:] = ids[:-1]
-    last = slot.at - srv.view_off + len(ids) - 1
+    last = slot.at - srv.view[0] + len(ids) - 1
     if srv.settings.mtp and last >= 0 and (hidden := srv.context.hidden) is not None:
         srv.carried[slot.id] = carried(hidden, last)
     srv.both.must_rm(slot.id, len(slot.tokens))
@@ -94,8 +94,11 @@ def verify(srv: Core, slot: Slot, task: Task) -> list[int] | None:
 
 
 def _accepted(srv: Core, slot: Slot, task: Task, held: int) -> list[int]:
+    """Raises Aborted where a token would be sampled from what another view of the batch says."""
     ids: list[int] = []
     for k in range(len(slot.draft) + 1):
+        if not srv.view[0] <= slot.at + k < srv.view[1]:
+            raise Aborted("GGML_ASSERT(logits != nullptr) failed")
         ids.append(srv.sampler(slot.tokens[: held + k], task.request, slot.n_gen + k))
         left = len(slot.draft) - k
         if not left:

@@ -125,9 +125,8 @@ class Server(Core):
     def _must_fit(self, slot: Slot, n_batch: int) -> None:
         """Raises Aborted where the sampled and drafted tokens are more than the batch can hold."""
         room = self.rules.spec_room(n_batch, max(self.settings.n_batch, self.settings.n_slots))
-        if not room.value:
-            self.decide(room, slot)
-            raise Aborted("GGML_ASSERT(batch must be large enough to hold the sampled and draft tokens) failed")
+        if room.value:
+            raise Aborted(self.decide(room, slot))
 
     def _give_up(self, text: str) -> None:
         """An exception has ended the iteration: every busy slot gets it as its error; memory and tokens stay."""

@@ -10,11 +10,12 @@ Source: llama.cpp src/llama-kv-cache.cpp (3f545be); spec 2.3, 2.4.
 from __future__ import annotations
 
 from functools import partial
-from typing import Callable, Mapping, NamedTuple, Sequence
+from typing import Callable, Mapping, Sequence
 
 import numpy as np
 
 from cachesim.engines.llama_cpp.memory.cells import Cells, Masked, Saved, SavedCells
+from cachesim.engines.llama_cpp.memory.habits import Habits
 from cachesim.engines.llama_cpp.memory.state import AttentionShape, AttentionState, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.engines.shared.rows import put, put_all, take
@@ -26,15 +27,12 @@ from cachesim.tokens import POS_INF
 Emit = Callable[[Event], None]
 
 
-class Habits(NamedTuple):
-    """What builds do differently with cells. ``together``: a saved state is read into neighbouring cells, and the
-    search for free cells goes on at the first of them. ``purge_stays``: when a batch that was tried out is taken back,
-    the cells purged beside those it used stay purged. ``fail_undoes``: a hybrid state whose recurrent part cannot be
-    read is given up whole."""
-
-    together: bool = False
-    purge_stays: bool = False
-    fail_undoes: bool = False
+def _in_order(seqs: Sequence[int]) -> None:
+    """Raise Aborted unless the streams of a ubatch are consecutive: the buffers of all are viewed as one tensor."""
+    if list(seqs) != sorted(seqs):
+        raise Aborted("GGML_ASSERT(ubatch.seq_id [s*n_tokens][0] == seq_id) failed")
+    if seqs[-1] - seqs[0] >= len(seqs):
+        raise Aborted("GGML_ASSERT(ggml_can_mul_mat(k, q)) failed")
 
 
 def masked_swa(n_swa: int, p0: np.ndarray, p1: int) -> np.ndarray:
@@ -94,8 +92,8 @@ class AttentionCache:
         return True
 
     def seq_cp(self, src: int, dst: int, p0: int = 0, p1: int = POS_INF) -> None:
-        """``dst`` shares the cells of ``src`` (one stream), or gets a copy of them (several). The rows are copied by
-        the next decode only (``apply_copies``): until then the cells of ``dst`` hold what they held before."""
+        """``dst`` shares the cells of ``src`` (one stream), or gets a copy of them (several). If copies wait, the rows
+        are copied by the next decode (``apply_copies``): until then the cells of ``dst`` hold what they held before."""
         if src == dst:
             return
         if self.n_stream == 1:
@@ -111,6 +109,8 @@ class AttentionCache:
         mine.has_shift, mine.head = theirs.has_shift, theirs.head
         mine._span[dst] = None
         self.copies.append((src, dst))
+        if not self.habits.copy_waits:
+            self.apply_copies()
 
     def apply_copies(self) -> None:
         """Copy the rows of whole streams, as ``seq_cp`` has left it to do: what has been put into the other stream in
@@ -160,6 +160,7 @@ class AttentionCache:
         """KV-SLOT: the cells of every run of the ubatch, or None if one does not fit. Changes nothing."""
         masked = self._masked()
         if self.n_stream > 1:
+            _in_order([run.seq for run in ubatch.runs])
             found = [self.cells(run.seq).find(len(run.tokens), masked) for run in ubatch.runs]
             return None if any(cells is None for cells in found) else [c for c in found if c is not None]
         cells = self.streams[0].find(ubatch.n, masked)

@@ -13,12 +13,13 @@ from typing import Mapping, NamedTuple, Sequence
 
 import numpy as np
 
-from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Emit, Habits
+from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Emit
+from cachesim.engines.llama_cpp.memory.habits import Habits
 from cachesim.engines.llama_cpp.memory.kinds import ModelKind
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache, Refuses
 from cachesim.engines.llama_cpp.memory.state import Blob, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.store import UbatchStore
-from cachesim.engines.llama_cpp.memory.ubatch import Batch, Ubatch, split_equal, split_simple
+from cachesim.engines.llama_cpp.memory.ubatch import Batch, Ubatch, split_equal, split_seq, split_simple
 from cachesim.errors import Crash
 from cachesim.events import Error, SeqRm
 from cachesim.model import Model
@@ -173,8 +174,10 @@ class Memory:
         """The ways to cut the batch, in the order in which they are tried."""
         unified = self.sizes.unified or self.sizes.n_seq == 1
         if self.recr is not None:
-            keep = self.sizes.n_rs_seq + 1 if self.sizes.n_rs_seq else 0
-            return [split_equal(batch, n_ubatch, not self.parts or not self.sizes.unified, keep)]
+            cut = self.habits.split(self.sizes.n_rs_seq, bool(self.parts), unified)
+            if cut.alone:
+                return [split_seq(batch, n_ubatch)]
+            return [split_equal(batch, n_ubatch, cut.sequential, cut.n_keep_tail)]
         if not unified:
             return [split_equal(batch, n_ubatch, sequential=True)]
         simple = split_simple(batch, n_ubatch)

@@ -1,12 +1,33 @@
 """How does llama_decode cut a batch into micro-batches?
 
-Source: llama.cpp src/llama-batch.cpp, split_simple and split_equal (3f545be); spec 2.10.
+Source: llama.cpp src/llama-batch.cpp, split_simple, split_seq and split_equal (3f545be); spec 2.10.
 """
 
 from __future__ import annotations
 
+from itertools import takewhile
+from typing import NamedTuple
+
 from cachesim.engines.shared.batch import Batch, Ubatch, make_ubatch, runs_of, split_simple
 from cachesim.errors import Aborted
+
+
+class Split(NamedTuple):
+    """How a memory with recurrent layers cuts a batch. ``alone``: one sequence per ubatch; otherwise equally many
+    tokens of several sequences, of consecutive ids only if ``sequential``, with the last ``n_keep_tail`` tokens of a
+    sequence in one ubatch."""
+
+    alone: bool
+    sequential: bool
+    n_keep_tail: int
+
+
+def split_seq(batch: Batch, n_ubatch: int) -> list[Ubatch]:
+    """At most n_ubatch tokens of one sequence per ubatch, in batch order."""
+    return [
+        make_ubatch(batch, [(at, min(at + n_ubatch, stop))])
+        for start, stop in runs_of(batch) for at in range(start, stop, n_ubatch)
+    ]
 
 
 def split_equal(batch: Batch, n_ubatch: int, sequential: bool, n_keep_tail: int = 0) -> list[Ubatch]:
@@ -22,7 +43,7 @@ def split_equal(batch: Batch, n_ubatch: int, sequential: bool, n_keep_tail: int 
     out = []
     while todo:
         chosen = _choose(batch, todo, n_ubatch, sequential)
-        n = min(min(b - a for a, b in chosen), n_ubatch // len(chosen))
+        n = min(min(b - a for a, b in chosen), max(1, n_ubatch // len(chosen)))
         if n_keep_tail:
             chosen, n = _keep_tails(chosen, n, n_ubatch, n_keep_tail)
         out.append(make_ubatch(batch, [(a, a + n) for a, _ in chosen]))
@@ -33,7 +54,8 @@ def split_equal(batch: Batch, n_ubatch: int, sequential: bool, n_keep_tail: int 
 
 
 def _choose(batch: Batch, todo: list[list[int]], n_ubatch: int, sequential: bool) -> list[list[int]]:
-    """The sequences of the next ubatch, in batch order, at most one stretch of each."""
+    """The sequences of the next ubatch, in batch order, at most one stretch of each. One more than n_ubatch is let in,
+    and the ubatch then has one token too many, as in the engine."""
     chosen: list[list[int]] = []
     seen: set[int] = set()
     last = -1
@@ -44,7 +66,7 @@ def _choose(batch: Batch, todo: list[list[int]], n_ubatch: int, sequential: bool
         chosen.append(stretch)
         seen.add(seq)
         last = seq
-        if len(chosen) >= n_ubatch:
+        if len(chosen) > n_ubatch:
             break
     return chosen
 
@@ -52,16 +74,17 @@ def _choose(batch: Batch, todo: list[list[int]], n_ubatch: int, sequential: bool
 def _keep_tails(
     chosen: list[list[int]], n: int, n_ubatch: int, keep: int
 ) -> tuple[list[list[int]], int]:
-    """Drop the sequences whose cut would leave 1 .. keep-1 tokens; if that is the first one, move the cut."""
+    """Drop the first sequence whose cut would leave 1 .. keep-1 tokens, and all behind it; if it is the very first,
+    move its cut."""
 
     def short(stretch: list[int]) -> bool:
         return 0 < stretch[1] - stretch[0] - n < keep
 
     if not short(chosen[0]):
-        return [s for s in chosen if not short(s)], n
+        return list(takewhile(lambda stretch: not short(stretch), chosen)), n
     first = chosen[0]
     left = first[1] - first[0]
-    return [first], left if left <= n_ubatch else max(1, left - keep)
+    return [first], left if left <= n_ubatch else left - keep
 
 
-__all__ = ["Batch", "Ubatch", "make_ubatch", "runs_of", "split_equal", "split_simple"]
+__all__ = ["Batch", "Split", "Ubatch", "make_ubatch", "runs_of", "split_equal", "split_seq", "split_simple"]

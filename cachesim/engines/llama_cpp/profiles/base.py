@@ -10,7 +10,7 @@ from dataclasses import replace
 from cachesim.engines.llama_cpp.profiles.head import HEAD
 from cachesim.engines.llama_cpp.rules import checkpoint_make as make
 from cachesim.engines.llama_cpp.rules import checkpoint_use as use
-from cachesim.engines.llama_cpp.rules import choice, prompt
+from cachesim.engines.llama_cpp.rules import choice, memory, prompt, spec
 from cachesim.engines.llama_cpp.rules import old_checkpoint_make as old_make
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
 
@@ -26,6 +26,7 @@ USER_TURNS = replace(
     ckpt_break=old_make.break_cr8,           # until #25420
     ckpt_create=old_make.create_cr8,         # until #25472
     ckpt_spacing=make.space_none,            # until #25472
+    rs_split=memory.split_alone,             # until #25278
     slot_file_header=12,                     # until the packed tokens of #26640
     silent=HEAD.silent | {"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand"},
     ended={"slot_file_header": "#26640", "restore_failed": "#26640"},
@@ -41,6 +42,8 @@ BASE_24143 = replace(
     ckpt_pick=use.pick_pk2,                  # until #24411
     ckpt_break=make.break_cr7,               # until #24176
     ckpt_create=make.create_cr7,             # until #24176
+    spec_room=spec.batch_has_room,           # until #24843
+    spec_split=spec.split_is_not_seen,       # until #24843
     min_step=256,                            # until #24176
     fatal_lines=("{text} i = {off}, n_batch = {n_batch}, ret = {ret}",),     # recorded at b8152; ended by #24843
     silent=USER_TURNS.silent | {"slot_by_id"},

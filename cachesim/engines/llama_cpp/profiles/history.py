@@ -39,10 +39,13 @@ MINUS_ONE = replace(
     ckpt_break=old_make.break_cr5,           # until #22929
     ckpt_periodic=old_make.periodic_cr5,     # until #22929
     ckpt_create=old_make.create_cr6,         # until #22929
+    rs_split=memory.split_equally,           # until #23269; of this build no tree was read, of b9093 and b9294
     kv_state=memory.keep_ring,               # until #23981
     min_step=8192,                           # until #22929: the step of periodic checkpoints
+    defaults={"spec_draft_n_max": 16},       # until #23269
     silent=BASE_24035.silent - {"ckpt_search"} | {"user_pos"},
-    ended={"min_step": "#22929"},
+    ended={"min_step": "#22929", "defaults": "#23269"},
+    inferred=("rs_split",),
 )
 
 SPRING_2026 = replace(
@@ -59,6 +62,7 @@ SPRING_2026 = replace(
     host_header=0,                           # between b8916 and b9473; history section 7, 1
     unlogged=without(MINUS_ONE, pc_save="mib_draft"),
     ended={"spec_types": "#22673, #22838"},
+    inferred=(),
 )
 
 BEFORE_MIN0 = replace(
@@ -72,6 +76,7 @@ BEFORE_MIN0 = replace(
     ckpt_pick=old_use.pick_pk1,              # until #21510
     ckpt_on=old_make.ckpt_on_by_architecture,      # until #22114
     spec_on=spec.drafts_where_cut,           # until #19493
+    rs_split=memory.split_neighbours,        # until #21224
     silent=SPRING_2026.silent | {"do_ckpt"},
 )
 
@@ -114,7 +119,7 @@ MTMD_BROKEN = replace(
     ckpt_create=old_make.create_cr2,         # until #20087
     ckpt_count=old_make.count_less_batch,    # until #20287
     ext_bytes=0,                             # until #20132
-    defaults={"ctx_checkpoints": 8},         # until #20087
+    defaults={**EVERY_8192.defaults, "ctx_checkpoints": 8},         # until #20087
     silent=EVERY_8192.silent | {"ckpt_check", "warn"},
     unlogged=without(EVERY_8192, ckpt_restore="n_past"),
     ended={
@@ -157,7 +162,8 @@ HYBRID_FIRST = replace(
     least_batch=64,                          # recorded (server.n_batch), though the history names swa-first only
     ctx_pad=32,                              # until #17046
     window_pad=32,                           # until between b6685 and b7789; history section 2, SWA state
-    defaults={"ctx_checkpoints": 3},         # until #16391
+    rs_split=memory.split_any_ids,           # until #16442
+    defaults={**LATE_2025.defaults, "ctx_checkpoints": 3},         # until #16391
     silent=LATE_2025.silent | {"slot_clear", "trim_refused"},
     unlogged={
         **without(LATE_2025, launch="is_child"), "slot_by_lcp": frozenset({"f_keep"}), "slot_by_lru": frozenset(),
@@ -181,7 +187,7 @@ SWA_FIRST = replace(
     limit_told=old_make.told_newest,         # until #16382, as recorded
     rs_rm=memory.rs_rm_0,                    # until #16382
     share_digits=6,
-    defaults={"ctx_checkpoints": 3, "slot_prompt_similarity": 0.5},      # until #15913
+    defaults={**HYBRID_FIRST.defaults, "slot_prompt_similarity": 0.5},      # until #15913
     unlogged={
         **without(HYBRID_FIRST, batch="n_tokens", slot_by_lcp="thold", ckpt_invalidate="n_swa"),
     },

@@ -88,6 +88,8 @@ class Rules:
     rs_planes: Rule
     rs_rm: Rule
     rs_back: Rule
+    rs_split: Rule
+    kv_copy: Rule
     kv_state: Rule
     kv_read: Rule
     kv_undo: Rule

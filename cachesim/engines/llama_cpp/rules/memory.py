@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from cachesim.engines.base import Decision, rule
+from cachesim.engines.llama_cpp.memory.ubatch import Split
 
 
 @rule("LC-RS-RM.RM3")
@@ -87,6 +88,69 @@ def planes_none(spec_type: str, n_max: int, can_roll_back: bool) -> Decision:
     """A recurrent memory has no rollback planes. Value: n_rs_seq.
     Source: llama.cpp src/llama-memory-recurrent.cpp (ffdd983fb), before #22673 (b9180)."""
     return Decision("LC-RS-PLANES.NONE", 0, {"spec_type": spec_type})
+
+
+def _split(name: str, split: Split, n_rs_seq: int, unified: bool) -> Decision:
+    return Decision(name, split, {"n_rs_seq": n_rs_seq, "unified": unified})
+
+
+@rule("LC-RS-SPLIT.TAIL")
+def split_keeps_tail(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
+    """Recurrent layers take equally many tokens of several sequences at once. The last tokens of a sequence, as many as
+    there are states to roll back to and one more, are never divided between two ubatches: a plane is written by the
+    ubatch with the last token only. The process ends if an ubatch cannot hold more than that. Value: Split.
+    Source: llama.cpp src/llama-memory-recurrent.cpp init_batch, src/llama-batch.cpp split_equal "n_keep_tail"
+    (3f545be), since #25278 (b9922)."""
+    split = Split(False, not (attention and unified), n_rs_seq + 1 if n_rs_seq else 0)
+    return _split("LC-RS-SPLIT.TAIL", split, n_rs_seq, unified)
+
+
+# [Gone in llama_cpp@head]
+@rule("LC-RS-SPLIT.ALONE")
+def split_alone(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
+    """Where there are rollback planes, a ubatch has tokens of one sequence, and nothing keeps its last tokens together.
+    Value: Split.
+    Source: llama.cpp src/llama-memory-recurrent.cpp init_batch "TAG_RECURRENT_ROLLBACK_SPLITS" (b9538), #23269 (b9235)
+    to #25278 (b9922); read in b9294 to b9873."""
+    split = Split(bool(n_rs_seq), not (attention and unified), 0)
+    return _split("LC-RS-SPLIT.ALONE", split, n_rs_seq, unified)
+
+
+# [Gone in llama_cpp@base-24035]
+@rule("LC-RS-SPLIT.EQUAL")
+def split_equally(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
+    """Rollback planes change nothing: planes that the last ubatch does not reach are stale. In a hybrid with one buffer
+    for all sequences their ids need not be consecutive. Value: Split.
+    Source: llama.cpp src/llama-memory-hybrid.cpp init_batch (b8672), #21224 to #23269 (b9235); read in b8672 to b9093.
+    """
+    return _split("LC-RS-SPLIT.EQUAL", Split(False, not (attention and unified), 0), n_rs_seq, unified)
+
+
+# [Gone in llama_cpp@spring-2026]
+@rule("LC-RS-SPLIT.NEXT")
+def split_neighbours(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
+    """Only sequences with consecutive ids share a ubatch, whatever the buffers. Value: Split.
+    Source: llama.cpp src/llama-memory-hybrid.cpp init_batch (0.2.12 of xllamacpp), #16442 to #21224."""
+    return _split("LC-RS-SPLIT.NEXT", Split(False, True, 0), n_rs_seq, unified)
+
+
+# [Gone in llama_cpp@late-2025]
+@rule("LC-RS-SPLIT.ANY")
+def split_any_ids(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
+    """Any sequences share a ubatch; with buffers of their own the process ends unless their ids are consecutive. Value:
+    Split.
+    Source: llama.cpp src/llama-memory-hybrid.cpp init_batch, src/llama-kv-cache-unified.cpp find_slot (4227c9be4,
+    b6170), before #16442; ggml-org/llama.cpp#16278."""
+    return _split("LC-RS-SPLIT.ANY", Split(False, False, 0), n_rs_seq, unified)
+
+
+@rule("LC-KV-COPY.LATER")
+def copy_waits() -> Decision:
+    """A copy between sequences with buffers of their own marks the cells at once; the rows are copied by the next
+    decode, over whatever has been put there in between. Value: do the rows wait?
+    Source: llama.cpp src/llama-kv-cache.cpp llama_kv_cache::seq_cp "sc_info", llama_kv_cache::update (3f545be), since
+    #14363; the same in b6170."""
+    return Decision("LC-KV-COPY.LATER", True, {})
 
 
 @rule("LC-KV-STATE.WINDOW")

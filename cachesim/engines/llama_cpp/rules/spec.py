@@ -76,20 +76,46 @@ def accept_until_eog(same: bool, eog: bool, left: int) -> Decision:
     return Decision("LC-SPEC-ACCEPT.EOG", same and not (eog and left), {"same": same, "eog": eog, "left": left})
 
 
-@rule("LC-SPEC-ROOM")
+@rule("LC-SPEC-ROOM.SERVER")
 def draft_has_room(n_batch: int, capacity: int) -> Decision:
     """The sampled tokens and drafts of all slots go into one batch, which holds n_batch tokens, or one for each slot.
-    Value: do ``n_batch`` tokens fit? If not, the process ends.
+    Value: the assertion with which the process ends if ``n_batch`` tokens do not fit, "" = they do.
     Source: llama.cpp tools/server/server-context.cpp handle_last_sampled_token "must be large enough", add
-    (3f545be)."""
-    return Decision("LC-SPEC-ROOM", n_batch <= capacity, {"n_batch": n_batch, "capacity": capacity})
+    (3f545be), since #24843."""
+    text = "batch must be large enough to hold the sampled and draft tokens"
+    return _room("LC-SPEC-ROOM.SERVER", text, n_batch, capacity)
 
 
-@rule("LC-SPEC-SPLIT")
+# [Gone in llama_cpp@user-turns]
+@rule("LC-SPEC-ROOM.COMMON")
+def batch_has_room(n_batch: int, capacity: int) -> Decision:
+    """The same limit, but nobody asks before a token is added: the batch itself asserts. Value: as SERVER.
+    Source: llama.cpp common/common.cpp common_batch_add "size exceeded", tools/server/server-context.cpp
+    llama_batch_init (b9713), until #24843; read in xllamacpp 0.2.12 (2026-02) to b9713, the same in all."""
+    text = 'batch.seq_id[batch.n_tokens] && "llama_batch size exceeded"'
+    return _room("LC-SPEC-ROOM.COMMON", text, n_batch, capacity)
+
+
+def _room(name: str, text: str, n_batch: int, capacity: int) -> Decision:
+    fits = n_batch <= capacity
+    return Decision(name, "" if fits else f"GGML_ASSERT({text}) failed", {"n_batch": n_batch, "capacity": capacity})
+
+
+@rule("LC-SPEC-SPLIT.ERROR")
 def draft_is_split(first: int, last: int, off: int, n: int) -> Decision:
     """After a view of the batch every draft must lie in it: one that a shortage of cells has cut off, or that comes in
     a later view, is given up. Value: the index in the batch that is named, None = the draft lies in the view.
-    Source: llama.cpp tools/server/server-context.cpp post_decode "current sub-batch" (3f545be);
-    ggml-org/llama.cpp#24840."""
+    Source: llama.cpp tools/server/server-context.cpp post_decode "current sub-batch" (3f545be), since #24843; why:
+    ggml-org/llama.cpp/issues/24840."""
     outside = next((i for i in range(first, last + 1) if not off <= i < off + n), None)
-    return Decision("LC-SPEC-SPLIT", outside, {"first": first, "last": last, "off": off, "n": n})
+    return Decision("LC-SPEC-SPLIT.ERROR", outside, {"first": first, "last": last, "off": off, "n": n})
+
+
+# [Gone in llama_cpp@user-turns]
+@rule("LC-SPEC-SPLIT.NONE")
+def split_is_not_seen(first: int, last: int, off: int, n: int) -> Decision:
+    """Nobody looks whether a draft lies in the view. It is verified after the first one, and the process ends when a
+    token is asked for that the view does not contain. Value: always None.
+    Source: llama.cpp tools/server/server-context.cpp update_slots "main model sample and accept", common/sampling.cpp
+    set_logits (b9713), until #24843; read in xllamacpp 0.2.12 (2026-02) to b9713."""
+    return Decision("LC-SPEC-SPLIT.NONE", None, {"first": first, "last": last, "off": off, "n": n})

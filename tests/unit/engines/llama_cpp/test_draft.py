@@ -119,16 +119,49 @@ def test_a_batch_without_room_for_the_drafts_ends_the_process():
     assert answer.error == "GGML_ASSERT(batch must be large enough to hold the sampled and draft tokens) failed"
 
 
-def test_a_draft_that_a_shortage_cuts_off_is_an_error_and_the_slot_keeps_what_was_put_into_it():
-    """Cells for three of the four tokens: views of two, and index 2 is not in the first."""
-    talk = Talk("A", parallel=2, kv_unified=True, batch_size=8, ubatch_size=8, cache_ram=0, spec_type="ngram-simple")
-    talk.send(word("full", 232), 200, id_slot=1)
+@pytest.mark.parametrize("profile", ["before-min0", "base-24143", "user-turns"])
+def test_before_the_server_asked_the_batch_itself_ended_the_process(profile):
+    """#24843 (in b9765, not in b9518) asks first; what fits is the same."""
+    flags = {"batch_size": 4, "ubatch_size": 4, "spec_type": "ngram-simple", "profile": profile}
+    for n, died in ((3, False), (4, True)):
+        _, answer = ask("A", [(20, n, 1)], **flags)
+        assert answer.died is died
+    older = 'batch.seq_id[batch.n_tokens] && "llama_batch size exceeded"'
+    newer = "batch must be large enough to hold the sampled and draft tokens"
+    assert answer.error == f"GGML_ASSERT({newer if profile == 'user-turns' else older}) failed"
+
+
+def cut_off(accepted, profile="head"):
+    """Cells for three of the four tokens of a draft: views of two tokens, and index 2 is not in the first."""
+    flags = {"batch_size": 8, "ubatch_size": 8, "cache_ram": 0, "spec_type": "ngram-simple", "profile": profile}
+    talk = Talk("A", parallel=2, kv_unified=True, **flags)
+    other = talk.send(word("full", 232), 200, id_slot=1)
     for _ in range(40):
         talk.server.iterate()
-    room = 256 - sum(talk.held())
-    A = word("A", room - 4)
-    answer = talk.send(A, 9, id_slot=0, drafts=(Draft(len(A), 3, 3),))
+    A = word("A", 256 - sum(talk.held()) - 4)
+    answer = talk.send(A, 9, id_slot=0, drafts=(Draft(len(A), 3, accepted),))
     talk.work()
+    return talk, A, answer, other
+
+
+@pytest.mark.parametrize("profile", ["spring-2026", "base-24143"])
+def test_before_that_was_looked_at_a_cut_off_draft_ended_the_process_where_it_was_read(profile):
+    """The second drafted token is right, and the one behind it lies in the next view."""
+    _, _, answer, other = cut_off(3, profile)
+    assert (answer.died, other.died, answer.error) == (True, True, "GGML_ASSERT(logits != nullptr) failed")
+
+
+@pytest.mark.parametrize("profile", ["spring-2026", "base-24143"])
+def test_a_draft_that_is_wrong_before_the_cut_is_not_missed_until_the_next_view(profile):
+    """The first drafted token is wrong and the others are taken back, but they still stand in the rest of the batch."""
+    talk, _, answer, other = cut_off(0, profile)
+    assert (answer.status, answer.error, answer.died) == (500, "Invalid input batch.", False)
+    assert (other.status, other.died) == (500, False)
+    assert talk.held() == [0, 0]
+
+
+def test_a_draft_that_a_shortage_cuts_off_is_an_error_and_the_slot_keeps_what_was_put_into_it():
+    talk, A, answer, _ = cut_off(3)
     texts = [e["text"] for e in talk.events(answer, "error")]
     first = next(text for text in texts if text.startswith("got exception"))
     assert first.startswith("got exception: speculative batch index ") and f"error: {first}" in texts

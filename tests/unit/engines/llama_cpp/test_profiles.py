@@ -16,6 +16,7 @@ OLDER_THAN_HEAD = {
     "idle_save": "LC-IDLE-SAVE.UNIFIED", "clear": "LC-CLEAR.TOKENS", "ckpt_pick": "LC-CKPT-PICK.PK2",
     "ckpt_break": "LC-CKPT-BREAK.CR7", "ckpt_create": "LC-CKPT-CREATE.CR7", "ckpt_spacing": "LC-CKPT-SPACING.NONE",
     "min_step": 256, "slot_file_header": 12, "restore_failed": "LC-RESTORE-FAIL.TOKENS",
+    "rs_split": "LC-RS-SPLIT.ALONE", "spec_room": "LC-SPEC-ROOM.COMMON", "spec_split": "LC-SPEC-SPLIT.NONE",
 }
 NOT_LOGGED = {"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand", "slot_by_id"}
 CLONE = {"pc_after_hit": "LC-PC-LOAD.CLONE"}

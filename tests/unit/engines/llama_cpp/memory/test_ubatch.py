@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.llama_cpp.memory.ubatch import Batch, runs_of, split_equal, split_simple
+from cachesim.engines.llama_cpp.memory.ubatch import Batch, runs_of, split_equal, split_seq, split_simple
 
 
 def batch(*runs):
@@ -56,13 +56,20 @@ def test_one_stretch_of_a_sequence_at_a_time():
     assert shape(split_equal(batch((0, 0, 2), (0, 9, 2)), 8, sequential=True)) == [[(0, 0, 2)], [(0, 9, 2)]]
 
 
-def test_more_sequences_than_tokens_of_a_ubatch_are_taken_in_turn():
-    found = split_equal(batch((0, 0, 1), (1, 0, 1), (2, 0, 1)), 2, sequential=True)
-    assert shape(found) == [[(0, 0, 1), (1, 0, 1)], [(2, 0, 1)]]
+def test_one_sequence_more_than_a_ubatch_has_tokens_is_let_in():
+    """The engine compares after it has added: a ubatch of at most two tokens has three."""
+    found = split_equal(batch((0, 0, 2), (1, 0, 1), (2, 0, 1), (3, 0, 1)), 2, sequential=True)
+    assert shape(found) == [[(0, 0, 1), (1, 0, 1), (2, 0, 1)], [(0, 1, 1)], [(3, 0, 1)]]
+
+
+def test_alone_means_one_sequence_in_a_ubatch():
+    found = split_seq(batch((0, 0, 5), (1, 7, 3)), 4)
+    assert shape(found) == [[(0, 0, 4)], [(0, 4, 1)], [(1, 7, 3)]]
+    assert [ubatch.at for ubatch in found] == [(0,), (4,), (5,)]
 
 
 def test_all_tokens_are_consumed_once():
-    for split in (lambda b: split_simple(b, 3), lambda b: split_equal(b, 3, False)):
+    for split in (lambda b: split_simple(b, 3), lambda b: split_equal(b, 3, False), lambda b: split_seq(b, 3)):
         found = split(batch((0, 0, 7), (2, 3, 4), (1, 0, 1)))
         assert sorted(t for u in found for run in u.runs for t in run.tokens) == list(range(100, 112))
 
@@ -83,3 +90,9 @@ def test_keep_tail_drops_another_sequence_whose_tail_would_be_cut():
 
 def test_keep_tail_leaves_a_cut_that_spares_the_tail():
     assert shape(split_equal(batch((0, 0, 11)), 8, True, n_keep_tail=3)) == [[(0, 0, 8)], [(0, 8, 3)]]
+
+
+def test_keep_tail_drops_what_stands_behind_a_dropped_sequence_too():
+    """The ids of a ubatch stay consecutive: sequence 2 would not lose its tail and waits all the same."""
+    found = split_equal(batch((0, 0, 2), (1, 0, 4), (2, 0, 2)), 8, True, n_keep_tail=3)
+    assert shape(found) == [[(0, 0, 2)], [(1, 0, 4)], [(2, 0, 2)]]

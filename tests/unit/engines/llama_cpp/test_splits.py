@@ -1,0 +1,119 @@
+"""How builds cut the batches of recurrent memories, and when they copy rows between buffers."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.base import Decision, Draft
+from cachesim.engines.llama_cpp.memory.ubatch import Split
+from cachesim.engines.llama_cpp.profiles import LINE, PROFILES
+from tests.unit.engines.llama_cpp.talk import Talk, word
+
+MTP = {"spec_type": "draft-mtp", "spec_draft_n_max": 3}
+# first rule set: with three planes in a hybrid, one buffer each and one for all; without planes; recurrent layers only
+SINCE = {
+    "swa-first": (Split(False, False, 0), Split(False, False, 0), Split(False, False, 0), Split(False, False, 0)),
+    "late-2025": (Split(False, True, 0), Split(False, True, 0), Split(False, True, 0), Split(False, True, 0)),
+    "spring-2026": (Split(False, True, 0), Split(False, False, 0), Split(False, False, 0), Split(False, True, 0)),
+    "base-24035": (Split(True, True, 0), Split(True, False, 0), Split(False, False, 0), Split(False, True, 0)),
+    "head": (Split(False, True, 4), Split(False, False, 4), Split(False, False, 0), Split(False, True, 0)),
+}
+
+
+@pytest.mark.parametrize("name", LINE)
+def test_each_build_cuts_as_it_did(name):
+    cut = PROFILES[name].rs_split
+    known = [f"llama_cpp@{first}" for first in SINCE]
+    since = next(one for one in reversed(LINE[: LINE.index(name) + 1]) if one in known)
+    found = tuple(cut(*of).value for of in ((3, True, False), (3, True, True), (0, True, True), (0, False, True)))
+    assert found == SINCE[since.removeprefix("llama_cpp@")]
+
+
+def seen(talk):
+    """Sequences of each ubatch from now on."""
+    out, memory = [], talk.server.memory
+    apply = memory.apply
+
+    def noting(placed):
+        out.append([run.seq for run in placed.ubatch.runs])
+        return apply(placed)
+
+    memory.apply = noting
+    return out
+
+
+@pytest.mark.parametrize(("profile", "together"), [("minus-one", True), ("user-turns", False), ("head", True)])
+def test_sequences_with_planes_share_a_ubatch_or_not(profile, together):
+    talk = Talk("GGGA+M", profile=profile, parallel=2, ubatch_size=16, **MTP)
+    both = [talk.send(word(name, 20), 4, id_slot=i) for i, name in enumerate("AB")]
+    cut = seen(talk)
+    talk.work()
+    assert ([0, 1] in cut) is together
+    assert [talk.right(answer) for answer in both] == [True, True]
+
+
+@pytest.mark.parametrize(("profile", "right"), [("minus-one", False), ("user-turns", False), ("head", True)])
+def test_an_end_of_a_batch_in_two_ubatches_leaves_stale_planes(profile, right):
+    """D15: with ubatches of two tokens the last one reaches one plane of three. Since tails are kept such a server ends
+    at once; ubatches of eight hold a sampled token and three drafted ones."""
+    talk = Talk("GGGA+M", profile=profile, ubatch_size=8 if right else 2, batch_size=64, **MTP)
+    answer = talk.ask(word("A", 20), 8, forced=word("r", 12), drafts=(Draft(20, 3, 0), Draft(21, 3, 1)))
+    assert talk.right(answer) is right
+
+
+def test_a_ubatch_that_cannot_hold_more_than_the_planes_ends_the_process_since_tails_are_kept():
+    short = Talk("GGGA+M", ubatch_size=4, **MTP).ask(word("A", 20), 2)
+    assert (short.died, short.error) == (True, "GGML_ASSERT(n_ubatch > n_keep_tail) failed")
+    older = Talk("GGGA+M", profile="user-turns", ubatch_size=4, **MTP).ask(word("A", 20), 2)
+    assert (older.died, older.status) == (False, 200)
+
+
+SLOTS = {"parallel": 3, "ctx_size": 768, "ubatch_size": 16}
+
+
+@pytest.mark.parametrize(("profile", "shared"), [("before-min0", False), ("spring-2026", True)])
+def test_a_hybrid_with_one_buffer_takes_any_sequences_since_21224(profile, shared):
+    talk = Talk("H", profile=profile, kv_unified=True, **SLOTS)
+    both = [talk.send(word(name, 20), 3, id_slot=i) for i, name in ((0, "A"), (2, "B"))]
+    cut = seen(talk)
+    talk.work()
+    assert ([0, 2] in cut) is shared
+    assert [talk.right(answer) for answer in both] == [True, True]
+
+
+@pytest.mark.parametrize(("profile", "slots", "error"), [
+    ("hybrid-first", (0, 2), "GGML_ASSERT(ggml_can_mul_mat(k, q)) failed"),
+    ("hybrid-first", (0, 1), ""),
+    ("late-2025", (0, 2), ""),
+])  # fmt: skip
+def test_buffers_of_their_own_and_ids_with_a_gap_ended_the_process_before_16442(profile, slots, error):
+    talk = Talk("H", profile=profile, **SLOTS)
+    both = [talk.send(word(name, 20), 3, id_slot=i) for i, name in zip(slots, "AB", strict=True)]
+    talk.work()
+    assert [(answer.died, answer.error) for answer in both] == [(bool(error), error)] * 2
+
+
+def test_a_higher_id_in_front_of_a_lower_one_ended_the_process_before_16442():
+    """Slot 1 generates and stands in front of slot 0's prompt."""
+    talk = Talk("H", profile="hybrid-first", **SLOTS)
+    first = talk.send(word("A", 20), 8, id_slot=1)
+    for _ in range(3):
+        talk.server.iterate()
+    talk.ask(word("B", 20), 2, id_slot=0)
+    assert first.error == "GGML_ASSERT(ubatch.seq_id [s*n_tokens][0] == seq_id) failed"
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_rows_of_a_copy_wait_for_the_next_decode(waits):
+    """copy-behind-a-load: what is loaded in between is overwritten only because the rows wait."""
+    rules = {"kv_copy": lambda: Decision("LC-KV-COPY.TEST", waits, {})}
+    talk = Talk("A", rules={} if waits else rules, parallel=2, ctx_size=1024, ubatch_size=16)
+    A = word("A", 30)
+    talk.ask(A, id_slot=1)
+    talk.ask(word("B", 9), id_slot=1, n_cmpl=2)
+    again = talk.ask(A + word("C", 5))
+    assert (again.cache_n, talk.right(again)) == (30, not waits)
+
+
+def test_rows_wait_in_every_build():
+    assert {PROFILES[name].kv_copy.rule for name in LINE} == {"LC-KV-COPY.LATER"}
