@@ -4,7 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PEERS  := .venv-peers
 LIVE   := .venv-live
+DIST   := .venv-dist
 OPS    ?= 100000
+EVERY  ?= 1
 BURSTS ?= 1000
 SEED   ?= 0
 MINUTES ?= 60
@@ -13,7 +15,7 @@ JOBS   ?= 2
 TRACES ?= ../shared/traces
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test check bench meta fuzz rediscover replay docs coverage peers live upstream clean
+.PHONY: help run test check bench meta fuzz rediscover replay docs coverage peers live upstream optimized dist clean
 
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
@@ -29,6 +31,8 @@ help:
 	@echo 'make peers    compare with the real mlx-lm          make peers OPS=100000 BURSTS=1000'
 	@echo 'make live     compare with real llama-servers   make live N=10000 MINUTES=60 SEED=0'
 	@echo 'make upstream which rules a new llama.cpp touches   make upstream OLD=TREE NEW=TREE'
+	@echo 'make optimized  does python -OO print the same     make optimized EVERY=1'
+	@echo 'make dist     build and check sdist and wheel       make dist'
 	@echo 'make clean    remove the environment and caches     make clean'
 
 run: $(VENV)/.run
@@ -87,8 +91,19 @@ $(LIVE)/.made: pyproject.toml
 	@$(LIVE)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[live]' cmake ninja
 	@touch $@
 
+# Every command over the corpus, with and without -OO; EVERY=10 takes every tenth scenario.
+optimized: $(VENV)/.run
+	@$(BIN)/python -m tests.optimized --every $(EVERY)
+
+dist: $(VENV)/.made
+	@$(PYTHON) -m venv $(DIST)
+	@$(DIST)/bin/python -m pip --disable-pip-version-check --quiet install build twine
+	@rm -rf dist
+	$(DIST)/bin/python -m build --quiet
+	$(DIST)/bin/twine check --strict dist/*
+
 clean:
-	rm -rf $(VENV) $(PEERS) $(LIVE) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(PEERS) $(LIVE) $(DIST) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
 
 # The stamps: the environment is made once, and brought up to date when pyproject.toml changes.
 $(VENV)/.made:

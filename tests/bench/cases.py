@@ -14,9 +14,10 @@ from typing import Callable, NamedTuple
 from cachesim.engines.base import Request
 from cachesim.engines.registry import engine_of
 from cachesim.events import Log
+from tests import shared
 
 ROOT = Path(__file__).resolve().parents[2]
-TRACES = ROOT.parent / "shared" / "traces" / "llama_cpp"
+TRACES = shared.TRACES / "llama_cpp"
 
 
 class Case(NamedTuple):

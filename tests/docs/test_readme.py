@@ -34,9 +34,9 @@ def test_the_limits_are_those_of_the_table():
     assert LIMITS.findall(TEXT) == [limits_table()]
 
 
-def typed():
+def typed(case="scenarios/llama_cpp/seed-24143-dense.toml", root="."):
     """The commands of the symptom table, with a file in place of FILE."""
-    case, trace = "scenarios/llama_cpp/seed-24143-dense.toml", "tests/data/llama_cpp/qwen35mtp-seed1889-mtp-n1.json"
+    trace = f"{root}/tests/data/llama_cpp/qwen35mtp-seed1889-mtp-n1.json"
     return [
         command.replace("FILE...", trace).replace("FILE", case)
         for command in re.findall(r"^\|.*\| [^`|]*`(cachesim [^`]+)`", TEXT, re.M)

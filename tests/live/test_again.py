@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.live.again import again, difference, kept, main, script
+from tests.shared import MODELS, TRACES, needs
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
+RECORDED = TRACES / "llama_cpp_b11549"
 SERVER = os.environ.get("LLAMA_SERVER", "")
 STEP = {
     "i": 1, "op": "parallel", "why": "x", "racy": True, "events": [{"ev": "cancel"}, {"ev": "release", "n_tokens": 3}],
@@ -45,16 +46,15 @@ def test_the_first_difference_is_named():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not SERVER, reason="LLAMA_SERVER names no binary of b11549")
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the recorded set ../shared is not there")
+@needs(RECORDED)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_real_server_does_it_again(name):
-    found = again(SHARED / "traces" / "llama_cpp_b11549" / f"{name}.json", Path(SERVER), SHARED / "models")
+    found = again(RECORDED / f"{name}.json", Path(SERVER), MODELS)
     assert found.differs == [] and found.steps
 
 
+@needs(RECORDED)
 def test_a_binary_that_is_none_is_one_line(tmp_path, capsys):
-    file = SHARED / "traces" / "llama_cpp_b11549" / f"{NAMES[0]}.json"
-    if not file.is_file():
-        pytest.skip("the recorded set ../shared is not there")
+    file = RECORDED / f"{NAMES[0]}.json"
     assert main(["--server", str(tmp_path / "none"), str(file)]) == 2
     assert capsys.readouterr().err == f"{file.name}: {tmp_path / 'none'}: not an executable file\n"

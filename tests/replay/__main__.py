@@ -13,9 +13,9 @@ from cachesim.commands import exits
 from cachesim.commands.replay import find_traces, replay_all
 from cachesim.reports.console import complain, show
 from cachesim.reports.replay_report import grouped_report, totals
+from tests.shared import TRACES
 
 WIDTH = 100            # columns, where there is no terminal: names of folders are long
-TRACES = Path(__file__).parents[3] / "shared" / "traces"
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -13,8 +13,8 @@ from cachesim.live.trace import Trace, read_trace
 from cachesim.scenarios.options import filled
 from cachesim.scenarios.schema import Action, Scenario, Step
 from tests.replay.verdicts import DATA
+from tests.shared import TRACES, each, needs
 
-TRACES = DATA.parents[2] / "shared" / "traces"
 FEW = sorted((DATA / "llama_cpp").glob("*.json"))
 
 
@@ -46,7 +46,7 @@ def test_charges_add_up(path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (TRACES / "llama_cpp").is_dir(), reason=f"the full set of recorded traces is not at {TRACES}")
-@pytest.mark.parametrize("path", sorted(TRACES.glob("llama_cpp*/**/*.json")), ids=lambda path: path.stem)
+@needs(TRACES / "llama_cpp")
+@pytest.mark.parametrize("path", each("llama_cpp*/**/*.json"))
 def test_charges_add_up_on_the_full_set(path):
     assert balances(path) == []

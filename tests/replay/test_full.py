@@ -8,8 +8,8 @@ import pytest
 
 from tests.data.choose import FOLDERS, NAMED, ODD, OTHERS, choose
 from tests.replay.verdicts import DATA, decided_alike, decisions, judged_alike, verdicts
+from tests.shared import TRACES, needs
 
-TRACES = DATA.parents[2] / "shared" / "traces"
 # folder: (steps, events) recorded, and steps that are at least replayed; the rest is out of scope, never agreement
 RECORDED = {
     "llama_cpp": (3105, 65127, 3105),
@@ -23,10 +23,7 @@ RECORDED = {
     "ik_llama_odd": (77, 1582, 77),
 }
 
-pytestmark = pytest.mark.skipif(
-    not (TRACES / "llama_cpp").is_dir(),
-    reason=f"the full set of recorded traces is not at {TRACES}; the selection in tests/data is tested all the same",
-)
+pytestmark = needs(TRACES / "llama_cpp")
 
 
 def files(folder: str) -> list[Path]:

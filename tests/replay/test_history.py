@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.data.choose import OLDER
-from tests.replay.verdicts import DATA, decided_alike, judged_alike, verdicts
+from tests.replay.verdicts import decided_alike, judged_alike, verdicts
+from tests.shared import TRACES, needs
 
-TRACES = DATA.parents[2] / "shared" / "traces"
 # rule set: files, steps, events
 RECORDED = {
     "user-turns": (61, 395, 6516),
@@ -25,10 +25,7 @@ RECORDED = {
     "swa-first": (21, 144, 1167),
 }
 
-pytestmark = pytest.mark.skipif(
-    not (TRACES / "llama_cpp_history").is_dir(),
-    reason=f"the full set of recorded traces is not at {TRACES}; the selection in tests/data is tested all the same",
-)
+pytestmark = needs(TRACES / "llama_cpp_history")
 
 
 def files(name: str) -> list[Path]:

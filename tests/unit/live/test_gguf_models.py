@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from cachesim.errors import BadInput
 from cachesim.live import gguf_models, gguf_tensors
 from cachesim.live.gguf_keys import special
 from cachesim.live.gguf_models import find_model, tensors, write_model
+from tests.shared import MODELS, needs
 
 ARCHITECTURES = {
     "A": "llama", "AA": "llama", "AAAA": "llama",
@@ -23,7 +23,6 @@ ARCHITECTURES = {
     "S": "mamba2", "SS": "mamba2", "SSASSA": "granitehybrid", "AS": "granitehybrid",
     "CA": "lfm2", "CCACAC": "lfm2", "C W8": "lfm2", "H": "falcon-h1", "HH": "falcon-h1",
 }  # fmt: skip
-MODELS = Path(__file__).resolve().parents[4] / "shared" / "models"
 needs_gguf = pytest.mark.skipif(find_spec("gguf") is None, reason="the package gguf is not installed (extra gguf)")
 
 
@@ -141,7 +140,7 @@ OURS = {"general.name", "general.description"}
 
 
 @needs_gguf
-@pytest.mark.skipif(not MODELS.is_dir(), reason=f"no recorded models in {MODELS}")
+@needs(MODELS)
 @pytest.mark.parametrize(
     "name", ["llama", "gemma3", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid"]
 )

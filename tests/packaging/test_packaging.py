@@ -1,0 +1,93 @@
+"""Is all there that a user needs: the corpus in the wheel, the tests in the sdist, the README in both?"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import zipfile
+from email.parser import BytesParser
+from email.policy import default
+from pathlib import Path
+
+import pytest
+
+from cachesim import __version__
+from tests.docs.examples import README, examples
+from tests.docs.test_readme import TEXT, typed
+from tests.shared import ROOT
+
+COMMANDS = [one for one in examples(TEXT) if one[0].startswith("cachesim ")]
+
+
+def files(folder):
+    """The files below a folder, by their paths in it."""
+    return {str(path.relative_to(folder)) for path in Path(folder).rglob("*") if path.is_file()}
+
+
+def metadata(built):
+    with zipfile.ZipFile(built.wheel) as archive:
+        text = archive.read(f"llm_cachesim-{__version__}.dist-info/METADATA")
+    return BytesParser(policy=default).parsebytes(text)
+
+
+def test_building_gives_no_warning(built):
+    said = built.said.lower()
+    assert [word for word in ("deprecat", "warning", "absent", "ignored") if word in said] == [], built.said
+
+
+def test_the_sdist_holds_everything_that_is_under_version_control(built):
+    made = {name for name in files(built.unpacked) if name.startswith("llm_cachesim.egg-info/")}
+    assert files(built.tree) - made - files(built.unpacked) == set()
+    assert files(built.unpacked) - made - files(built.tree) == {"PKG-INFO", "setup.cfg"}
+
+
+def test_the_wheel_holds_the_package_and_the_corpus(built):
+    with zipfile.ZipFile(built.wheel) as archive:
+        names = set(archive.namelist())
+    ours = {f"cachesim/{name}" for name in files(built.unpacked / "cachesim")}
+    corpus = {f"cachesim/_corpus/{name}" for name in files(built.unpacked / "scenarios") if name.endswith(".toml")}
+    info = f"llm_cachesim-{__version__}.dist-info/"
+    assert {name for name in names if not name.startswith(info)} == ours | corpus
+    assert f"{info}licenses/LICENSE" in names
+
+
+def test_an_index_has_something_to_show(built):
+    about = metadata(built)
+    assert (about["License-Expression"], about["Description-Content-Type"]) == ("MIT", "text/markdown")
+    assert about.get_payload().strip() == README.read_text().strip()
+    assert about["Author"] and about["Keywords"] and about["Summary"] and len(about.get_all("Project-URL")) >= 3
+    kinds = about.get_all("Classifier")
+    assert "Framework :: Pytest" in kinds and not [one for one in kinds if one.startswith("License")]
+
+
+def test_the_sdist_is_enough_to_run_tests(built):
+    some = ["tests/unit/scenarios/test_corpus.py", "tests/kit/test_history.py", "tests/unit/scenarios/test_load.py"]
+    done = subprocess.run([sys.executable, "-m", "pytest", *some, "-p", "no:cacheprovider"], cwd=built.unpacked,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_corpus_is_the_installed_one(installed):
+    code, out, err = installed(["cachesim", "scenarios", "--folder"])
+    assert (code, err) == (0, "") and out.strip().endswith("site-packages/cachesim/_corpus")
+    assert files(out.strip()) == {name for name in files(ROOT / "scenarios") if name.endswith(".toml")}
+
+
+@pytest.mark.parametrize(("command", "output"), COMMANDS, ids=lambda text: text[:40])
+def test_an_example_of_the_readme_prints_what_it_says_where_the_wheel_is_installed(installed, command, output):
+    _, out, err = installed(shlex.split(command))
+    assert err == "" and "\n".join(line.rstrip() for line in out.splitlines()) + "\n" == output
+
+
+@pytest.mark.parametrize("command", typed("seed-24143-dense", ROOT))
+def test_a_command_of_the_symptom_table_runs_where_the_wheel_is_installed(installed, command):
+    code, out, err = installed(shlex.split(command))
+    assert code in (0, 1) and err == "" and len(out.splitlines()) >= 3
+
+
+def test_the_kit_and_the_plugin_are_installed(installed):
+    code, out, err = installed(["python", "-c", "import cachesim; print(cachesim.conform.__module__)"])
+    assert (code, out, err) == (0, "cachesim.kit.run\n", "")
+    code, out, err = installed(["python", "-m", "pytest", "--help"])
+    assert code == 0 and "--cachesim-profile" in out, err
