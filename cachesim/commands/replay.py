@@ -130,4 +130,5 @@ def _code(sums: dict[str, Any], traces: list[dict[str, Any]]) -> int:
     for scope, code in ((FAULT, exits.CRASH), (BAD, exits.BAD_INPUT)):
         if any(trace["scope"] == scope for trace in traces):
             return code
-    return exits.UNDECIDED if sums["steps_undecided"] else exits.HOLDS
+    empty = any(not trace["steps"] for trace in traces)
+    return exits.UNDECIDED if sums["steps_undecided"] or empty else exits.HOLDS

@@ -6,10 +6,11 @@ verbosity) are read over.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Mapping
 
-from cachesim.errors import BadInput, nearest
+from cachesim.errors import BadInput, nearest, quoted
 
 INTEGERS: Mapping[str, tuple[str, ...]] = {
     "ctx_size": ("-c", "--ctx-size"),
@@ -62,6 +63,8 @@ def _words(table: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
 EVERY = ("-cpent", "--checkpoint-every-n-tokens")
 """The step of periodic checkpoints, in builds that have them: the same number as the spacing; 0 or less = never."""
 NEVER = 2**31 - 1
+_WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
+_SHARE = re.compile(r"[+-]?(?:[0-9]{1,20}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?")
 
 AUTO = -1
 """The number of slots where the command line names none: four with one cache for all, or one in old builds."""
@@ -95,18 +98,18 @@ def read_flags(words: list[str]) -> Flags:
 
 def _one(out: Flags, word: str, todo: list[str]) -> None:
     if word in _INTEGERS:
-        out.options[_INTEGERS[word]] = int(_value(word, todo))
+        out.options[_INTEGERS[word]] = _whole(word, todo)
     elif word in EVERY:
-        every = int(_value(word, todo))
+        every = _whole(word, todo)
         out.options["checkpoint_min_step"] = every if every > 0 else NEVER
     elif word in _SHARES:
-        out.options[_SHARES[word]] = float(_value(word, todo))
+        out.options[_SHARES[word]] = share(_value(word, todo))
     elif word in _ON or word in _OFF:
         out.options[_ON.get(word) or _OFF[word]] = word in _ON
     elif word in _DEFAULTS:
-        out.request[_DEFAULTS[word]] = int(_value(word, todo))
+        out.request[_DEFAULTS[word]] = _whole(word, todo)
     elif word == SLEEP:
-        out.sleeps = int(_value(word, todo)) >= 0
+        out.sleeps = _whole(word, todo) >= 0
     elif word == "--no-cache-prompt":
         out.request["cache_prompt"] = False
     elif word == "--spec-type":
@@ -118,7 +121,28 @@ def _one(out: Flags, word: str, todo: list[str]) -> None:
     elif word in SILENT_ONE:
         _value(word, todo)
     elif word not in SILENT:
-        raise BadInput(f"unknown flag '{word}'", hint=nearest(word, _KNOWN))
+        raise BadInput(f"unknown flag {quoted(word)}", hint=nearest(word, _KNOWN))
+
+
+def whole(text: str) -> int:
+    """The number that a flag's value is: 32 bits, as the servers read it. Raises BadInput."""
+    if not _WHOLE.fullmatch(text) or not -(2**31) <= int(text) < 2**31:
+        raise BadInput(f"{quoted(text)} is no integer of 32 bits")
+    return int(text)
+
+
+def share(text: str) -> float:
+    """The finite number that a flag's value is. Raises BadInput."""
+    if not _SHARE.fullmatch(text):
+        raise BadInput(f"{quoted(text)} is no number")
+    return float(text)
+
+
+def _whole(word: str, todo: list[str]) -> int:
+    try:
+        return whole(_value(word, todo))
+    except BadInput as bad:
+        raise BadInput(f"flag '{word}': {bad.cause}") from None
 
 
 def _value(word: str, todo: list[str]) -> str:

@@ -7,26 +7,26 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping
 
-from cachesim.errors import BadInput, nearest
-from cachesim.live.flags import Flags
+from cachesim.errors import BadInput, nearest, quoted
+from cachesim.live.flags import Flags, share, whole
 
 
 def _switch(text: str) -> bool:
     if text not in ("on", "off"):
-        raise BadInput(f"'{text}' is neither on nor off")
+        raise BadInput(f"{quoted(text)} is neither on nor off")
     return text == "on"
 
 
 WORDS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
-    "-c": ("ctx_size", int), "-b": ("batch_size", int), "-ub": ("ubatch_size", int), "-np": ("parallel", int),
-    "--ctx-checkpoints": ("ctx_checkpoints", int), "-ctx-ckpt": ("ctx_checkpoints", int),
-    "--ctx-checkpoints-interval": ("ctx_checkpoints_interval", int),
-    "--ctx-checkpoints-tolerance": ("ctx_checkpoints_tolerance", int),
+    "-c": ("ctx_size", whole), "-b": ("batch_size", whole), "-ub": ("ubatch_size", whole), "-np": ("parallel", whole),
+    "--ctx-checkpoints": ("ctx_checkpoints", whole), "-ctx-ckpt": ("ctx_checkpoints", whole),
+    "--ctx-checkpoints-interval": ("ctx_checkpoints_interval", whole),
+    "--ctx-checkpoints-tolerance": ("ctx_checkpoints_tolerance", whole),
     "--ctx-checkpoints-eviction": ("ctx_checkpoints_eviction", str),
-    "-cram": ("cache_ram", int), "--cache-ram": ("cache_ram", int),
-    "-crs": ("cache_ram_similarity", float), "--cache-ram-similarity": ("cache_ram_similarity", float),
-    "-cram-n-min": ("cache_ram_n_min", int), "--cache-ram-n-min": ("cache_ram_n_min", int),
-    "-sps": ("slot_prompt_similarity", float), "--slot-prompt-similarity": ("slot_prompt_similarity", float),
+    "-cram": ("cache_ram", whole), "--cache-ram": ("cache_ram", whole),
+    "-crs": ("cache_ram_similarity", share), "--cache-ram-similarity": ("cache_ram_similarity", share),
+    "-cram-n-min": ("cache_ram_n_min", whole), "--cache-ram-n-min": ("cache_ram_n_min", whole),
+    "-sps": ("slot_prompt_similarity", share), "--slot-prompt-similarity": ("slot_prompt_similarity", share),
     "--reasoning-tokens": ("reasoning_tokens", str), "--context-shift": ("context_shift", _switch),
     "--spec-ckpt-mode": ("spec_ckpt_mode", str), "--recurrent-ckpt-mode": ("spec_ckpt_mode", str),
 }  # fmt: skip
@@ -52,7 +52,7 @@ def read_ik_flags(words: list[str]) -> Flags:
                 raise BadInput(f"flag '{word}' has no value")
             _one(out.options, word, todo.pop())
         elif word not in SILENT:
-            raise BadInput(f"unknown flag '{word}'", hint=nearest(word, [*WORDS, *ALONE, SPEC_TYPE]))
+            raise BadInput(f"unknown flag {quoted(word)}", hint=nearest(word, [*WORDS, *ALONE, SPEC_TYPE]))
     return out
 
 
@@ -63,7 +63,7 @@ def _one(options: dict[str, Any], word: str, text: str) -> None:
     elif word == SPEC_TYPE:
         options["spec_type"], _, rest = text.partition(":")
         given = dict(pair.partition("=")[::2] for pair in rest.split(",") if pair)
-        options["spec_draft_n_max"] = int(given.get("n_max", 1))
+        options["spec_draft_n_max"] = whole(given.get("n_max", "1"))
 
 
 def write_ik_flags(options: Mapping[str, Any]) -> list[str]:

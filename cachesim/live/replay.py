@@ -41,6 +41,7 @@ class Replayed:
     first: dict[str, Any] | None = None
     broken: list[int] = field(default_factory=list)
     verdicts_agree: int | None = None
+    why: str = ""               # the first step of which nothing could be said, and the reason
 
 
 Check = Callable[[Any, Request, Answer], bool | None]
@@ -53,7 +54,9 @@ def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Repl
     steps that it finds broken are compared with those that the trace calls inexact."""
     out = Replayed(trace, steps=len(trace.steps))
     out.events = sum(len(step.events) for step in trace.steps)
-    if trace.out:
+    asked = any(step.action != "restart" for step in trace.steps)
+    out.why = trace.out or ("" if asked else "it holds no requests")
+    if out.why:
         out.steps_undecided = out.steps
         return out
     files = any(step.file for step in trace.steps)
@@ -156,7 +159,7 @@ class Replaying:
     ) -> None:
         """Compare the events of a step; ``wrong`` is what was found to differ besides. ``untried``: see ``Sent``."""
         if self.files and any(isinstance(event, Compared) for event in self.server.log.events):
-            out.steps_undecided += 1       # it depends on a number that nobody wrote
+            self._undecided(out, step, "it depends on a number that nobody wrote")
             return
         theirs = without_cancel(step.events)
         cancels = len(step.events) - len(theirs)
@@ -165,11 +168,17 @@ class Replaying:
         theirs, ours = in_streams(theirs, self.late), in_streams(ours, self.late)
         out.events_agree += cancels + sum(a == b for a, b in zip(theirs, ours, strict=False))
         wrong = difference(theirs, ours) or wrong or early
-        if wrong is None:
+        if wrong is None and not tells(step):
+            self._undecided(out, step, "the recording says nothing of an answer that could be compared")
+        elif wrong is None:
             out.steps_agree += 1
         elif out.first is None:
             more = {"orders": f"{untried} tried, not all"} if untried else {}
             out.first = {"step": step.number, **wrong, **more}
+
+    def _undecided(self, out: Replayed, step: TraceStep, why: str) -> None:
+        out.steps_undecided += 1
+        out.why = out.why or f"step {step.number}: {why}"
 
     def _fields(self, step: TraceStep, answers: Sequence[Answer]) -> dict[str, Any] | None:
         if step.died != any(answer.died for answer in answers):
@@ -198,6 +207,17 @@ def records(
         for name in unlogged.get(kept["ev"], ()):
             kept.pop(name, None)
     return written
+
+
+def tells(step: TraceStep) -> bool:
+    """Does a recording say of every request of the step what came of it? A step that says nothing would agree with
+    anything."""
+    if not step.members:
+        return any(name in step.response for name in SLOT_FIELDS)
+    if step.died or any(member.response.get("cancelled") for member in step.members):
+        return bool(step.events)                 # nobody was answered: the log alone is compared
+    return all("status" in said if "error" in said else any(name in said for name in FIELDS)
+               for said in (member.response for member in step.members))  # fmt: skip
 
 
 def without_cancel(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -18,6 +18,7 @@ from cachesim.live.flags import Flags, read_flags
 from cachesim.live.ik_flags import read_ik_flags
 from cachesim.live.members import Own, own_events
 from cachesim.live.requests import make_request
+from cachesim.live.trace_format import check_trace
 from cachesim.reading import read_json
 
 ENGINES = {"llama.cpp": "llama_cpp", "ik_llama.cpp": "ik_llama", "mlx-lm": "mlx_lm"}
@@ -77,20 +78,15 @@ def read_trace(path: Path, profiles: Mapping[str, Any]) -> Trace:
 
 def make_trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Trace:
     """The recording that a JSON object is, read from ``path`` or made just now. Raises BadInput."""
+    check_trace(data, str(path))
     try:
         return _trace(path, data, profiles)
     except BadInput as bad:
-        raise bad.at(str(path), 1) from None
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        what = f"no '{error.args[0]}'" if isinstance(error, KeyError) else str(error)
-        raise BadInput(f"not a trace as described in its README: {what}", file=str(path)) from None
+        raise bad.at(str(path)) from None
 
 
-def _load(path: Path) -> dict[str, Any]:
-    data = read_json(path, "recording")
-    if not isinstance(data, dict):
-        raise BadInput("a recording is one JSON object", file=str(path))
-    return data
+def _load(path: Path) -> Any:
+    return read_json(path, "recording")
 
 
 def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Trace:

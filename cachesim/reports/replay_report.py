@@ -21,7 +21,7 @@ def replay_data(found: Replayed) -> Data:
         "file": str(found.trace.file),
         "profile": found.trace.profile,
         "scope": "out" if found.trace.out else "in",
-        "why": found.trace.out,
+        "why": found.why,
         **{name: getattr(found, name) for name in TOTALS},
         "first_difference": found.first,
         "verdicts_agree": found.verdicts_agree,
@@ -63,6 +63,8 @@ def grouped_report(traces: Sequence[Data], title: str, group: Callable[[Data], s
     lines = [Text(f"  {trace['file']}: {trace['first_difference']}", "red") for trace in different[:10]]
     if len(different) > 10:
         lines.append(Text(f"  and {len(different) - 10} files more", "red"))
+    unsaid = [trace for trace in traces if trace["scope"] == "in" and trace["why"]]
+    lines += [Text(f"  {trace['file']}: {trace['why']}", "yellow") for trace in unsaid[:10]]
     return Group(table, *lines, _closing(traces))
 
 
@@ -78,10 +80,11 @@ def _closing(traces: Sequence[Data]) -> Text:
     sums = totals(traces)
     decided = sums["steps"] - sums["steps_undecided"]
     wrong = decided - sums["steps_agree"] + sums["verdicts"] - sums["verdicts_agree"]
-    text = f"{sums['steps_agree']} of {decided} steps agree, {sums['steps_undecided']} undecided (out of scope)"
+    text = f"{sums['steps_agree']} of {decided} steps agree, {sums['steps_undecided']} undecided"
     lost = sum(trace["scope"] not in ("in", "out") for trace in traces)
     if lost:
         text += f"; {lost} file{'s' * (lost > 1)} could not be replayed"
     if sums["verdicts"]:
         text += f"; {sums['verdicts_agree']} of {sums['verdicts']} verdicts agree"
-    return Text(text, "bold red" if wrong or lost else "bold green" if not sums["steps_undecided"] else "bold yellow")
+    said = decided and not sums["steps_undecided"]
+    return Text(text, "bold red" if wrong or lost else "bold green" if said else "bold yellow")

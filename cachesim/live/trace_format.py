@@ -1,0 +1,243 @@
+"""What may a recording hold? The format of the recorded traces as shapes, checked before anything is used.
+
+Keys that the format does not have are refused: a misspelt one would be left out of the comparison without a word. Of a
+request those fields are known that a cache depends on, and those that only choose the next token (the generated tokens
+are forced). Source: README of the recorded traces, "File format"; llama.cpp tools/server/README.md (3f545be).
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any, Mapping
+
+from cachesim import events
+from cachesim.engines.shared.vocab import PIECES
+from cachesim.errors import cut, nearest, quoted
+from cachesim.shapes import (
+    INT32,
+    INT64,
+    Misfit,
+    Shape,
+    anything,
+    check,
+    each,
+    flag,
+    integer,
+    integers,
+    null,
+    number,
+    one_of,
+    record,
+    text,
+    wanted,
+)  # fmt: skip
+
+OPERATIONS = ("completion", "chat", "slot", "parallel", "restart")
+ACTIONS = ("save", "restore", "erase")
+NAME_BYTES = 255                  # of a file
+
+count = integer(0, INT32, "a count (0 to 2147483647)")
+whole = integer(-INT32 - 1, INT32, "an integer of 32 bits")
+texts = each(text, "a list of strings")
+TOKENS = integers(0, len(PIECES) - 1, f"a token of the recorded models (0 to {len(PIECES) - 1})")
+OBJECT = record({}, others=anything)
+
+
+def step_number(value: Any) -> None:
+    """3, or "3.1" for a member of a group."""
+    if type(value) is int and 0 <= value <= INT32:
+        return
+    parts = value.split(".") if type(value) is str and value.isascii() else []
+    if len(parts) not in (1, 2) or not all(part.isdigit() and len(part) < 10 for part in parts):
+        raise wanted("the number of a step", value)
+
+
+def file_name(value: Any) -> None:
+    """The name of a file; what stands before its last slash is not used."""
+    text(value)
+    name = value.rpartition("/")[2]
+    if name in ("", ".", "..") or not name.isprintable() or len(name.encode("utf-8", "replace")) > NAME_BYTES:
+        raise wanted("the name of a file", value)
+
+
+# --- requests and answers ------------------------------------------------------------------------------------
+
+SAMPLING = (
+    "backend_sampling", "chat_template_kwargs", "dry_allowed_length", "dry_base", "dry_multiplier",
+    "dry_penalty_last_n", "dry_sequence_breakers", "dynatemp_exponent", "dynatemp_range", "frequency_penalty",
+    "grammar", "ignore_eos", "json_schema", "logit_bias", "logprobs", "min_keep", "min_p", "mirostat", "mirostat_eta",
+    "mirostat_tau", "n_indent", "n_probs", "post_sampling_probs", "presence_penalty", "repeat_last_n",
+    "repeat_penalty", "response_fields", "return_progress", "return_tokens", "samplers", "seed", "stream",
+    "t_max_predict_ms", "temperature", "timings_per_token", "top_k", "top_logprobs", "top_n_sigma", "top_p",
+    "typical_p", "xtc_probability", "xtc_threshold",
+)  # fmt: skip
+"""Fields of a request that choose tokens or say how they are sent."""
+
+REQUEST = record({
+    **dict.fromkeys(SAMPLING, anything),
+    "prompt": TOKENS, "n_predict": whole, "max_tokens": whole, "cache_prompt": flag, "id_slot": whole,
+    "n_keep": whole, "n_discard": whole, "n_cache_reuse": one_of(null, whole), "n_cmpl": whole, "n": whole,
+    "stop": one_of(text, texts), "cancel_after": count, "cancel_at_n": one_of(null, whole),
+    "messages": each(record({"role": text, "content": anything}, others=anything)),
+    "message_spans": each(record({"role": text, "pos": count}, needs=("role", "pos"), others=anything)),
+    "message_delimiters": each(record({"role": text, "delimiter": text}, needs=("role", "delimiter"))),
+}, needs=("prompt",))  # fmt: skip
+
+SLOT_REQUEST = record({"action": text, "id_slot": whole, "filename": file_name}, needs=("action", "id_slot"))
+
+_ANSWER: Mapping[str, Shape] = {
+    **dict.fromkeys(("cache_n", "prompt_n", "predicted_n", "tokens_cached", "tokens_evaluated", "draft_n",
+                     "draft_n_accepted"), count),
+    "id_slot": whole, "truncated": flag, "stop_type": text, "tokens": TOKENS, "tokens_in_slot": TOKENS,
+    "tokens_incomplete": flag, "text": text, "status": count, "error": anything,
+}  # fmt: skip
+RESPONSE = record({
+    **_ANSWER, "cancelled": flag, "streamed_tokens_match": flag,
+    "completions": each(record({**_ANSWER, "index": count, "cold": OBJECT})),
+})  # fmt: skip
+SLOT_RESPONSE = record({
+    **dict.fromkeys(("n_saved", "n_written", "n_restored", "n_read", "n_erased"), integer(0, INT64)),
+    "status": count, "error": anything, "id_slot": whole, "filename": text, "timings": anything,
+})  # fmt: skip
+
+
+# --- events --------------------------------------------------------------------------------------------------
+
+
+SWITCHES = ("is_child", "truncated", "yes")     # 0 and 1 in some logs, false and true in others
+
+
+def _kinds() -> dict[str, tuple[type, ...]]:
+    """What the fields of events may be, by name: as our own events have them."""
+    types: dict[str, tuple[type, ...]] = {"int": (int,), "float": (float, int), "bool": (bool,), "str": (str,)}
+    found: dict[str, set[type]] = {}
+    logged = [one for one in vars(events).values() if is_dataclass(one) and isinstance(one, type)]
+    for one in logged:
+        for field in fields(one):
+            found.setdefault(field.name, set()).update(types.get(str(field.type).partition(" ")[0], ()))
+    found.update((name, {bool, int}) for name in SWITCHES)
+    return {name: tuple(kinds) for name, kinds in found.items() if kinds}
+
+
+KINDS = _kinds()
+_SCALARS = (int, float, bool, str)
+
+
+_fitting: set[tuple[Any, ...]] = set()          # names and types of events that fit: recordings are made of few kinds
+MOST_FITTING = 1000
+
+
+def event(value: Any) -> None:
+    """An object with its kind under ``ev`` and plain values: of a known field the right ones."""
+    if type(value) is not dict:
+        raise wanted("an object", value)
+    form = (*value, *map(type, value.values()))
+    if form not in _fitting:
+        _check_form(value)
+        if len(_fitting) < MOST_FITTING:
+            _fitting.add(form)
+    for name, inner in value.items():
+        if type(inner) is int and not -INT64 <= inner <= 2 * INT64:
+            raise wanted("a smaller number", inner).within(f".{cut(name)}")
+
+
+NEEDED = {"new_prompt": ("n_tokens",), "release": ("n_tokens",), "spec_ckpt": ("n_tokens",),
+          "spec_step": ("n_tokens", "accepted")}  # fmt: skip
+"""Fields that are read, and not only compared: where a request's events end, what was drafted."""
+
+
+def log(value: Any) -> None:
+    """The events of a step. Where the memory is saved before a draft, steps say how much was drafted."""
+    each(event)(value)
+    if any(one["ev"] == "spec_ckpt" for one in value):
+        for i, one in enumerate(value):
+            if one["ev"] == "spec_step" and "drafted" not in one:
+                raise Misfit("no 'drafted'").within(f"[{i}]")
+
+
+def _check_form(value: dict[str, Any]) -> None:
+    if type(value.get("ev")) is not str:
+        raise Misfit("no 'ev'") if "ev" not in value else wanted("a string", value["ev"]).within(".ev")
+    for name in NEEDED.get(value["ev"], ()):
+        if name not in value:
+            raise Misfit(f"no '{name}'")
+    for name, inner in value.items():
+        if type(inner) not in KINDS.get(name, _SCALARS):
+            what = " or ".join(kind.__name__ for kind in KINDS.get(name, _SCALARS))
+            raise wanted(f"a value of type {what}", inner).within(f".{cut(name)}")
+
+
+# --- steps and header ----------------------------------------------------------------------------------------
+
+_STEP: Mapping[str, Shape] = {
+    "i": step_number, "op": text, "why": one_of(null, text), "conv": one_of(null, text), "racy": flag,
+    "events": log, "cold": one_of(null, OBJECT), "after": count, "task": one_of(null, count),
+    "drafts": each(integers(0, INT32, "a count of tokens")), "generated": TOKENS, "launched": flag,
+    "died": record({"fatal": one_of(text, texts)}, needs=("fatal",), others=anything),
+}  # fmt: skip
+COMPLETION = record({**_STEP, "request": REQUEST, "response": one_of(null, RESPONSE)}, needs=("i", "op", "request"))
+SLOT = record({**_STEP, "request": SLOT_REQUEST, "response": one_of(null, SLOT_RESPONSE)}, needs=("i", "op", "request"))
+RESTART = record({**_STEP, "flags": texts, "server": OBJECT, "response": anything}, needs=("i", "op"))
+
+
+def member(value: Any) -> None:
+    """A request of a group."""
+    _operation(value, ("completion", "chat"))
+    COMPLETION(value)
+    _pairs(value)
+
+
+PARALLEL = record({**_STEP, "steps": each(member), "response": null, "request": null}, needs=("i", "op", "steps"))
+_SHAPES = {"completion": COMPLETION, "chat": COMPLETION, "slot": SLOT, "parallel": PARALLEL, "restart": RESTART}
+
+
+def step(value: Any) -> None:
+    """A step, by its operation."""
+    op = _operation(value, OPERATIONS)
+    _SHAPES[op](value)
+    if type(value["i"]) is not int:
+        raise wanted("a number", value["i"]).within(".i")
+    _pairs(value)
+    if op == "slot" and value["request"]["action"] not in ACTIONS:
+        action = value["request"]["action"]
+        raise wanted("save, restore or erase", action).within(".request.action")
+    if op == "parallel" and not value["steps"]:
+        raise Misfit("a group without requests")
+
+
+def _operation(value: Any, known: tuple[str, ...]) -> str:
+    if type(value) is not dict:
+        raise wanted("an object", value)
+    if "op" not in value:
+        raise Misfit("no 'op'")
+    op = value["op"]
+    if type(op) is not str:
+        raise wanted("a string", op).within(".op")
+    if op not in known:
+        raise Misfit(f"unknown operation {quoted(op)}", nearest(op, known))
+    return op
+
+
+def _pairs(value: Mapping[str, Any]) -> None:
+    """Drafts are pairs: tokens held, tokens drafted."""
+    for i, pair in enumerate(value.get("drafts", ())):
+        if len(pair) != 2:
+            raise wanted("tokens held and tokens drafted", pair).within(f".drafts[{i}]")
+
+
+def number_entry(value: Any) -> None:
+    """Of the list of inexact steps."""
+    record({"i": step_number}, needs=("i",), others=one_of(null, flag, number))(value)
+
+
+TRACE = record({
+    **dict.fromkeys(("engine", "commit", "model", "name", "workload", "profile", "build"), text),
+    "seed": integer(), "note": one_of(null, text), "flags": texts, "base_flags": texts,
+    "env": OBJECT, "server": record({"n_slots": count}, others=anything),
+    "inexact": each(number_entry), "steps": each(step),
+}, needs=("engine", "commit", "model", "name", "flags", "server", "inexact", "steps"))  # fmt: skip
+
+
+def check_trace(data: Any, file: str) -> None:
+    """Raise BadInput, naming the place, unless the data has the form of a recording."""
+    check(data, TRACE, file)
