@@ -15,10 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable, NamedTuple, Sequence
 
-from cachesim import limits
 from cachesim.engines.view import Point
 from cachesim.events import Changed, Decided, Event, Launch, Release
-from cachesim.judge.clean import clean_span
+from cachesim.judge.clean import clean_spans
 from cachesim.oracle import ColdRun
 from cachesim.tokens import Tokens, common_prefix
 
@@ -151,17 +150,14 @@ class Ledger:
         self.clock += 1
         now: dict[Key, Known] = {}
         for point in self.look():
-            span = clean_span(point, self.cold(point.stored.tokens))
-            if span is None:
-                continue
-            key = (point.stored.kind, point.stored.tokens, *span)
-            known = self.present.get(key)
-            if known is None:
-                self.kept += len(key[1])
-                limits.JUDGED_TOKENS.check(self.kept, "what the judge keeps of restore points")
-                known = Known(*key, born=self.clock, owner=point.stored.owner)
-                self.ever.append(known)
-            now[key] = known
+            stored = point.stored
+            for span in clean_spans(point, self.cold(stored.tokens)):
+                key = (stored.kind, stored.tokens, *span)
+                known = self.present.get(key)
+                if known is None:
+                    known = Known(*key, born=self.clock, owner=stored.owner)
+                    self.ever.append(known)
+                now[key] = known
         for key, known in self.present.items():
             if key not in now:
                 known.lost, known.lost_clock, known.lost_at = change, self.clock, self._owner(change.slot)

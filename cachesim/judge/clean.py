@@ -1,30 +1,41 @@
-"""From which lengths could evaluation go on without a foreign token? Cuts a restore point down to its clean part."""
+"""From which lengths could evaluation go on without a foreign token? Cuts a restore point down to its clean parts."""
 
 from __future__ import annotations
+
+from typing import Iterable, Iterator
 
 import numpy as np
 
 from cachesim.engines.view import Point, RowsPart
 from cachesim.oracle import ColdRun
 
+Span = tuple[int, int]
 
-def clean_span(point: Point, cold: ColdRun) -> tuple[int, int] | None:
-    """(lo, hi) of the point's lengths at which everything that the next token reads is a cold run's; None = nowhere.
-    Looks at provenance only."""
-    lo, hi = point.lo, point.hi
+
+def clean_spans(point: Point, cold: ColdRun) -> tuple[Span, ...]:
+    """The stretches lo .. hi of the point's lengths at which everything that the next token reads is a cold run's,
+    ascending; () = there is none. Looks at provenance only."""
     state = point.stored.state
     if state is not None:
         for layer, held in state.rows.items():
-            want = cold.state_at(layer, hi)
+            want = cold.state_at(layer, point.hi)
             if held is None or held.hash != want.hash or not np.array_equal(held.conv, want.conv):
-                return None
-    for part in point.stored.rows:
-        for q in _foreign(part, cold, hi):
-            if part.window and q <= hi - part.window:
-                lo = max(lo, q + part.window)       # out of sight from here on
-            else:
-                hi = min(hi, q)
-    return (lo, hi) if lo <= hi else None
+                return ()
+    seen = sorted(
+        (q + 1, q + part.window - 1 if part.window else point.hi)
+        for part in point.stored.rows for q in _foreign(part, cold, point.hi)
+    )
+    return tuple(_without(seen, point.lo, point.hi))
+
+
+def _without(seen: Iterable[Span], lo: int, hi: int) -> Iterator[Span]:
+    """What is left of lo .. hi without these stretches, which come in ascending order; last < first is an empty one."""
+    for first, last in seen:
+        if lo < first <= last:
+            yield lo, first - 1
+        lo = max(lo, last + 1) if first <= last else lo
+    if lo <= hi:
+        yield lo, hi
 
 
 def _foreign(part: RowsPart, cold: ColdRun, n: int) -> list[int]:

@@ -9,6 +9,7 @@ Source: llama.cpp src/models/*.cpp load_arch_hparams and load_arch_tensors, src/
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -98,6 +99,25 @@ def write_model(notation: str, path: Path, seed: int = 0) -> str:
     out.write_tensors_to_file()
     out.close()
     return model.arch
+
+
+EACH_LAYER = 11063          # the first build known to read a window for each layer of gemma3; b10809 does not
+
+
+def check_build(file: Path, commit: str) -> None:
+    """Raise BadInput where a build is known to load another model from a file of ours: windows of gemma3 that do not
+    come in periods are written layer by layer, and before b11063 that is read over and a period of 6 taken. A file or a
+    build with another name is not judged.
+    Source: llama.cpp src/models/gemma3.cpp load_arch_hparams (b10809, b11063)."""
+    number = re.fullmatch(r"b(\d+)", commit)
+    try:
+        model = find_model(file.stem.removeprefix("tiny-"))
+    except BadInput:
+        return
+    layers = special(model.arch, model.spec).get("attention.sliding_window_pattern")
+    if number and int(number[1]) < EACH_LAYER and isinstance(layers, list):
+        raise BadInput(f"{commit} reads the windows of '{model.spec.notation}' as another model's", file=str(file),
+                       hint=f"windows in periods, such as 'W8 A' or 'W8 W8 A', or a build from b{EACH_LAYER} on")
 
 
 def _package() -> Any:

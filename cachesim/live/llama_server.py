@@ -12,6 +12,7 @@ from typing import Any, Sequence
 from cachesim.engines.llama_cpp.log import IDLE, Entry, server_facts
 from cachesim.errors import BadInput
 from cachesim.live.client import Client, Lost
+from cachesim.live.gguf_models import check_build
 from cachesim.live.logbook import Logbook
 from cachesim.live.process import HOST, Died, Ended, Process
 
@@ -60,7 +61,8 @@ class LlamaServer:
 
     def __init__(self, start: Start, folder: Path, log: Path, listen: bool = True) -> None:
         """Start it and wait until it is idle; without ``listen`` until it answers, and ``settled`` hears nothing.
-        Raises BadInput if it cannot be started or does not come up."""
+        Raises BadInput if it cannot be started, does not come up or would load another model from the file."""
+        check_build(start.gguf, start.commit)
         self.process = Process(lambda port: start.command(port, folder), log)
         try:
             self.client = Client(self.process.url)

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Iterable
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 FOLDERS = ("llama_cpp", *(f"llama_cpp_history/{p}" for p in ("head", "pr24143-on-head", "base-24143", "base-24035")))
 OLDER = tuple(f"llama_cpp_history/{p}" for p in (
     "user-turns", "minus-one", "spring-2026", "before-min0", "before-20671", "two-ends", "every-8192", "mtmd-broken",
@@ -115,14 +115,19 @@ def choose(traces: Path) -> list[Path]:
     return [*cover(whole), *others, *(path for folder in OLDER for path in few(shown_in(traces, folder), MOST))]
 
 
-def copy(chosen: Iterable[Path], traces: Path) -> int:
-    """Replace the files here by the chosen ones; returns their bytes."""
-    for old in HERE.rglob("*.json"):
-        if old.parent.name != "mlx_lm":      # those are recorded by make peers
+def copy(chosen: Iterable[Path], traces: Path, here: Path = HERE) -> int:
+    """Replace the recordings in the folders that are chosen from by the chosen ones; returns their bytes. Other folders
+    are left alone: what lies there was recorded elsewhere. Raises FileNotFoundError before anything is removed."""
+    chosen = list(chosen)
+    for path in chosen:
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: no such recording; nothing was changed")
+    for folder in (*FOLDERS, *OLDER, *ODD, *OTHERS, *NAMED):
+        for old in (here / folder).glob("*.json"):
             old.unlink()
     total = 0
     for path in chosen:
-        target = HERE / path.relative_to(traces)
+        target = here / path.relative_to(traces)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
         total += path.stat().st_size
@@ -131,6 +136,8 @@ def copy(chosen: Iterable[Path], traces: Path) -> int:
 
 if __name__ == "__main__":
     source = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parents[2] / "shared" / "traces"
+    if not any((source / folder).is_dir() for folder in FOLDERS):
+        sys.exit(f"{source}: no recorded traces here; nothing was changed")
     files = choose(source)
     size = copy(files, source)
     sys.stdout.write(f"{len(files)} files, {size} bytes\n")

@@ -27,10 +27,11 @@ HELD = 100             # conversations of a row of the table in each round
 
 
 class News(NamedTuple):
-    """Something that was found where nothing should be: row of the table, conversation, finding."""
+    """Something that was found where nothing should be: row of the table, conversation (None = it could not be drawn),
+    finding."""
 
     row: int
-    case: Case
+    case: Case | None
     finding: Finding
 
 
@@ -48,9 +49,10 @@ def told_of(one: News) -> str:
         except BadInput:
             return False
 
-    small = shrink(one.case, fails, 800)
     head = f"  {HOLD[one.row].profile} {one.finding.name}: {one.finding.text} ({one.finding.rule})"
-    return f"{head}\n         {one_line(small, HOLD[one.row].profile)}"
+    if one.case is None:
+        return f"{head}\n         {one.finding.causes[-1]}"
+    return f"{head}\n         {one_line(shrink(one.case, fails, 800), HOLD[one.row].profile)}"
 
 
 def failure_of(profile: str, failure: Failure) -> str:

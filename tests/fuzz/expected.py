@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Iterator, NamedTuple
 
 from cachesim.errors import BadInput
-from cachesim.fuzz.campaign import SPREAD, findings
+from cachesim.fuzz.campaign import SPREAD, crashed, findings
 from cachesim.fuzz.case import Case, draw_case
 from cachesim.fuzz.properties import PROPERTIES, Finding
 from cachesim.fuzz.worlds import KINDS, MODELS
@@ -107,14 +107,21 @@ def held(hold: Hold, case: Case, judges: dict[str, Judge] | None = None) -> list
     except BadInput:
         raise
     except Exception as error:          # the simulator fails at it: that is found too
-        return [Finding("simulator", 0, type(error).__name__, str(error))]
+        return [crashed(error)]
 
 
-def unexpected(hold: Hold, seed: int, stop: int, start: int = 0) -> Iterator[tuple[Case, Finding]]:
-    """What is found all the same in the conversations start .. stop-1 of a seed."""
+def unexpected(hold: Hold, seed: int, stop: int, start: int = 0) -> Iterator[tuple[Case | None, Finding]]:
+    """What is found all the same in the conversations start .. stop-1 of a seed; no conversation where drawing it
+    fails."""
     judges: dict[str, Judge] = {}
     engine = hold.profile.partition("@")[0]
     for i in range(start, stop):
-        case = told(draw_case(seed * SPREAD + i, engine, hold.models), hold.without)
+        try:
+            case = told(draw_case(seed * SPREAD + i, engine, hold.models), hold.without)
+        except BadInput:
+            continue
+        except Exception as error:
+            yield None, crashed(error)
+            continue
         with suppress(BadInput):
             yield from ((case, finding) for finding in held(hold, case, judges))

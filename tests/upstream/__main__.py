@@ -6,11 +6,13 @@ Exit codes: 0 = compared, 1 = rules that are known to differ were not found, 2 =
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from pathlib import Path
 from typing import Iterator, Sequence
 
+from cachesim.commands import exits
 from cachesim.engines.registry import ENGINES
 from cachesim.errors import BadInput, nearest
 from tests.upstream import compare
@@ -102,5 +104,16 @@ def rule_set(asked: str, tree: Path) -> tuple[str, bool]:
     return name, bool(asked) or KIT.profiles[name].build == f"b{build}"
 
 
+def until_the_reader_goes() -> int:
+    """``main``, and no traceback where nobody reads its end (``| head``)."""
+    try:
+        code = main()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())      # what is left is flushed there at exit
+        return exits.BROKEN_PIPE
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(until_the_reader_goes())

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import tarfile
+from pathlib import Path
 
 import pytest
 
+from cachesim.commands import exits
 from cachesim.errors import BadInput
 from tests.upstream.__main__ import in_force, main, missed
 from tests.upstream.compare import CHANGED, LOST, MOVED, SAME, Finding, Side, differences, judge
@@ -150,3 +154,21 @@ def test_in_long_functions_a_mark_says_where():
 
 def test_every_rule_in_force_names_a_place():
     assert [item.name for name in ("head", "b11549") for item in rules_of(f"llama_cpp@{name}") if not item.places] == []
+
+
+def test_a_reader_that_goes_away_gets_no_traceback(tmp_path):
+    """As with ``make upstream ... | head``."""
+    for name, body in (("old", "return 1;"), ("new", "return 2;")):
+        root = tmp_path / name / ROOT_FILE
+        root.parent.mkdir(parents=True)
+        root.write_text(OLD[ROOT_FILE])
+        file = tmp_path / name / "src" / "llama-kv-cache.cpp"
+        file.parent.mkdir(parents=True)
+        file.write_text("".join(f"int seq_rm_{i}() {{\n    {body}\n}}\n" for i in range(3000)))
+    words = [sys.executable, "-m", "tests.upstream", str(tmp_path / "old"), str(tmp_path / "new")]
+    here, pipe = Path(__file__).parents[2], subprocess.PIPE
+    with subprocess.Popen(words, cwd=here, stdout=pipe, stderr=pipe, text=True) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == exits.BROKEN_PIPE

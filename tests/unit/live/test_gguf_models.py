@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from cachesim.engines.llama_cpp.memory.kinds import KV_ROW, RECORDED, STATE_ROW,
 from cachesim.errors import BadInput
 from cachesim.live import gguf_models, gguf_tensors
 from cachesim.live.gguf_keys import special
-from cachesim.live.gguf_models import find_model, tensors, write_model
+from cachesim.live.gguf_models import check_build, find_model, tensors, write_model
 from tests.shared import MODELS, needs
 
 ARCHITECTURES = {
@@ -150,3 +151,17 @@ def test_keys_and_shapes_are_those_of_the_recorded_models(name, tmp_path):
     ours, theirs = fields(tmp_path / "a"), fields(MODELS / f"tiny-{name}.gguf")
     assert ours.keys() == theirs.keys()
     assert {key: value for key, value in ours.items() if value != theirs[key]}.keys() <= OURS
+
+
+@pytest.mark.parametrize(("name", "commit", "refused"), [
+    ("tiny-W8AA", "b10809", True), ("tiny-W8AA", "b10566", True), ("tiny-W8AA", "b11063", False),
+    ("tiny-W8A", "b10809", False), ("tiny-W8W8A", "b10809", False), ("tiny-W8W8", "b10809", False),
+    ("tiny-AA", "b10809", False), ("tiny-gemma3", "b10809", False), ("mine", "b10809", False),
+    ("tiny-W8AA", "3f545be", False),
+])  # fmt: skip
+def test_a_build_that_reads_the_windows_of_another_model_is_refused(name, commit, refused):
+    if not refused:
+        check_build(Path(f"{name}.gguf"), commit)
+        return
+    with pytest.raises(BadInput, match=f"{commit} reads the windows of 'W8 A A' as another model's"):
+        check_build(Path(f"{name}.gguf"), commit)
