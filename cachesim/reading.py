@@ -86,7 +86,7 @@ def too_deep(file: str, line: int | None = None) -> BadInput:
 _TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.S)
 _NOT_OPEN_OR_CLOSE = bytes(set(range(256)) - set(b"[]{}"))
 _AS_ONE_KIND = bytes.maketrans(b"{}", b"[]")
-_MAY_BE_INFINITE = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{100}")
+_LARGE_EXPONENT = re.compile(rb"[eE]\+?[0-9]{3}")
 
 
 def read_json(path: Path, what: str = "file") -> Any:
@@ -101,7 +101,7 @@ def parse_json(data: bytes, file: str = "", what: str = "file") -> Any:
     bare = _TEXT.sub(b"", data)
     JSON_VALUES.check(sum(map(bare.count, (b"[", b"{", b",", b":"))), what, file=file)
     _check_nesting(bare, file)
-    hook = _finite if _MAY_BE_INFINITE.search(bare) else None
+    hook = _finite if _may_be_infinite(bare) else None
     del data, bare
     try:
         return json.loads(text, parse_float=hook, parse_constant=_refuse)
@@ -125,6 +125,11 @@ def _finite(digits: str) -> float:
     if value in (float("inf"), float("-inf")):
         raise _NoNumber("a number is too large")
     return value
+
+
+def _may_be_infinite(bare: bytes) -> bool:
+    """Could a number be too large for a float? Only a large exponent or very many digits make one."""
+    return _LARGE_EXPONENT.search(bare) is not None or max(map(len, bare.split(b","))) > 100
 
 
 def _check_nesting(bare: bytes, file: str) -> None:

@@ -14,12 +14,20 @@ Shape = Callable[[Any], None]
 INT32, INT64 = 2**31 - 1, 2**63 - 1
 
 
+_NOTHING = object()
+
+
 class Misfit(Exception):
     """A value of another shape: what is wrong, and the path from the value looked at to the place."""
 
-    def __init__(self, cause: str, hint: str = "") -> None:
+    def __init__(self, cause: str, hint: str = "", value: object = _NOTHING) -> None:
         super().__init__(cause)
-        self.cause, self.hint, self.path = cause, hint, ""
+        self._cause, self._value, self.hint, self.path = cause, value, hint, ""
+
+    @property
+    def cause(self) -> str:
+        """What is wrong, with the value if there is one: it is written out only when it is told."""
+        return self._cause if self._value is _NOTHING else f"{self._cause} is wanted, not {quoted(self._value)}"
 
     def within(self, step: str) -> Misfit:
         """The same one step further out: ``[3]``, ``.name``."""
@@ -39,7 +47,7 @@ def check(value: Any, shape: Shape, file: str = "") -> None:
 
 def wanted(what: str, value: Any) -> Misfit:
     """The error for a value that is not ``what``."""
-    return Misfit(f"{what} is wanted, not {quoted(value)}")
+    return Misfit(what, value=value)
 
 
 def anything(value: Any) -> None:
@@ -89,10 +97,14 @@ def one_of(*shapes: Shape) -> Shape:
     return shape
 
 
-def null(value: Any) -> None:
-    """null."""
-    if value is not None:
-        raise wanted("null", value)
+def optional(one: Shape) -> Shape:
+    """The shape, or null."""
+
+    def shape(value: Any) -> None:
+        if value is not None:
+            one(value)
+
+    return shape
 
 
 def each(shape: Shape, what: str = "a list") -> Shape:

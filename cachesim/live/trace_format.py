@@ -24,9 +24,9 @@ from cachesim.shapes import (
     flag,
     integer,
     integers,
-    null,
     number,
     one_of,
+    optional,
     record,
     text,
     wanted,
@@ -41,6 +41,7 @@ whole = integer(-INT32 - 1, INT32, "an integer of 32 bits")
 texts = each(text, "a list of strings")
 TOKENS = integers(0, len(PIECES) - 1, f"a token of the recorded models (0 to {len(PIECES) - 1})")
 OBJECT = record({}, others=anything)
+NOTHING = optional(record({}))
 
 
 def step_number(value: Any) -> None:
@@ -76,8 +77,8 @@ SAMPLING = (
 REQUEST = record({
     **dict.fromkeys(SAMPLING, anything),
     "prompt": TOKENS, "n_predict": whole, "max_tokens": whole, "cache_prompt": flag, "id_slot": whole,
-    "n_keep": whole, "n_discard": whole, "n_cache_reuse": one_of(null, whole), "n_cmpl": whole, "n": whole,
-    "stop": one_of(text, texts), "cancel_after": count, "cancel_at_n": one_of(null, whole),
+    "n_keep": whole, "n_discard": whole, "n_cache_reuse": optional(whole), "n_cmpl": whole, "n": whole,
+    "stop": one_of(text, texts), "cancel_after": count, "cancel_at_n": optional(whole),
     "messages": each(record({"role": text, "content": anything}, others=anything)),
     "message_spans": each(record({"role": text, "pos": count}, needs=("role", "pos"), others=anything)),
     "message_delimiters": each(record({"role": text, "delimiter": text}, needs=("role", "delimiter"))),
@@ -170,13 +171,13 @@ def _check_form(value: dict[str, Any]) -> None:
 # --- steps and header ----------------------------------------------------------------------------------------
 
 _STEP: Mapping[str, Shape] = {
-    "i": step_number, "op": text, "why": one_of(null, text), "conv": one_of(null, text), "racy": flag,
-    "events": log, "cold": one_of(null, OBJECT), "after": count, "task": one_of(null, count),
+    "i": step_number, "op": text, "why": optional(text), "conv": optional(text), "racy": flag,
+    "events": log, "cold": optional(OBJECT), "after": count, "task": optional(count),
     "drafts": each(integers(0, INT32, "a count of tokens")), "generated": TOKENS, "launched": flag,
     "died": record({"fatal": one_of(text, texts)}, needs=("fatal",), others=anything),
 }  # fmt: skip
-COMPLETION = record({**_STEP, "request": REQUEST, "response": one_of(null, RESPONSE)}, needs=("i", "op", "request"))
-SLOT = record({**_STEP, "request": SLOT_REQUEST, "response": one_of(null, SLOT_RESPONSE)}, needs=("i", "op", "request"))
+COMPLETION = record({**_STEP, "request": REQUEST, "response": optional(RESPONSE)}, needs=("i", "op", "request"))
+SLOT = record({**_STEP, "request": SLOT_REQUEST, "response": optional(SLOT_RESPONSE)}, needs=("i", "op", "request"))
 RESTART = record({**_STEP, "flags": texts, "server": OBJECT, "response": anything}, needs=("i", "op"))
 
 
@@ -187,7 +188,7 @@ def member(value: Any) -> None:
     _pairs(value)
 
 
-PARALLEL = record({**_STEP, "steps": each(member), "response": null, "request": null}, needs=("i", "op", "steps"))
+PARALLEL = record({**_STEP, "steps": each(member), "response": NOTHING, "request": NOTHING}, needs=("i", "op", "steps"))
 _SHAPES = {"completion": COMPLETION, "chat": COMPLETION, "slot": SLOT, "parallel": PARALLEL, "restart": RESTART}
 
 
@@ -227,12 +228,12 @@ def _pairs(value: Mapping[str, Any]) -> None:
 
 def number_entry(value: Any) -> None:
     """Of the list of inexact steps."""
-    record({"i": step_number}, needs=("i",), others=one_of(null, flag, number))(value)
+    record({"i": step_number}, needs=("i",), others=optional(one_of(flag, number)))(value)
 
 
 TRACE = record({
     **dict.fromkeys(("engine", "commit", "model", "name", "workload", "profile", "build"), text),
-    "seed": integer(), "note": one_of(null, text), "flags": texts, "base_flags": texts,
+    "seed": integer(), "note": optional(text), "flags": texts, "base_flags": texts,
     "env": OBJECT, "server": record({"n_slots": count}, others=anything),
     "inexact": each(number_entry), "steps": each(step),
 }, needs=("engine", "commit", "model", "name", "flags", "server", "inexact", "steps"))  # fmt: skip

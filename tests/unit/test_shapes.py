@@ -13,9 +13,9 @@ from cachesim.shapes import (
     flag,
     integer,
     integers,
-    null,
     number,
     one_of,
+    optional,
     record,
     text,
 )
@@ -29,11 +29,12 @@ POINT = record({"x": integer(0, 9), "name": text}, needs=("x",))
     (number, [1, 1.5, -INT64], [True, "1", 10**30, None]),
     (integer(0, 9), [0, 9], [-1, 10, 1.0, True, "1", None, 10**4000]),
     (integers(0, 9, "a digit"), [[], [0, 9]], [[10], [-1], [1.0], [True], ["1"], 3, None, [10**30]]),
-    (one_of(null, text), [None, "a"], [0, []]),
+    (optional(text), [None, "a"], [0, []]),
+    (one_of(flag, text), [True, "a"], [0, None]),
     (each(flag), [[], [True]], [[0], {}, None]),
     (POINT, [{"x": 1}, {"x": 1, "name": "a"}], [{}, {"x": 1, "y": 2}, {"x": "1"}, [], None]),
     (record({}, others=anything), [{}, {"a": 1}], [[], 1]),
-], ids=["flag", "text", "number", "integer", "integers", "one of", "each", "record", "open record"])  # fmt: skip
+], ids=["flag", "text", "number", "integer", "integers", "optional", "one of", "each", "record", "open"])  # fmt: skip
 def test_a_shape(shape, good, bad):
     for value in good:
         shape(value)
