@@ -17,8 +17,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    from cachesim.engines.base import RULES
     from cachesim.engines.registry import profile_fields, profiles
+    from cachesim.engines.rule import RULES
     from cachesim.reports.rules_report import rule_data, rule_report
 
     used = {profile: list(profile_fields(profile).values()) for profile in profiles()}

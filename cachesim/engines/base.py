@@ -1,75 +1,15 @@
-"""What every engine shares: the form of a decision, the registry of rules, a request and its answer.
-
-An engine is driven with ``Request`` objects and answers each with an ``Answer``. What it decides on the
-way it says as ``Decision``; the function that decided carries a stable id, a ``Source:`` line, and can be
-looked up by ``cachesim explain ID``.
-"""
+"""What every engine shares: a request and its answer. An engine is driven with ``Request`` objects and answers each
+with an ``Answer``."""
 
 from __future__ import annotations
 
-import ast
-import inspect
-import sys
 from dataclasses import dataclass, field
-from textwrap import dedent
-from typing import Any, Callable, Mapping, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from cachesim.engines.chat import Message
-from cachesim.errors import Crash
 from cachesim.tokens import Tokens
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-RULES: dict[str, Callable[..., Any]] = {}
-"""Every rule of every engine that has been imported, by id."""
-
-
-class Decision(NamedTuple):
-    """The answer of one rule. ``because`` holds the numbers looked at; the sentence is made in reports/."""
-
-    rule: str
-    value: Any
-    because: Mapping[str, Any]
-
-
-def rule(rule_id: str) -> Callable[[F], F]:
-    """Register a pure function as the rule ``rule_id``; ``fn.rule`` holds the id afterwards.
-
-    Raises Crash if the id is taken or the function names no source. ``python -OO`` has no docstrings to look at.
-    """
-
-    def register(fn: F) -> F:
-        if rule_id in RULES:
-            raise Crash(f"rule id {rule_id} is used twice")
-        if sys.flags.optimize < 2 and "Source:" not in (fn.__doc__ or ""):
-            raise Crash(f"rule {rule_id} names no source")
-        RULES[rule_id] = fn
-        fn.rule = rule_id  # type: ignore[attr-defined]
-        return fn
-
-    return register
-
-
-def rule_id(rule: Callable[..., Any]) -> str:
-    """The id under which a function was registered. Raises Crash if it is no rule."""
-    found = getattr(rule, "rule", None)
-    if not isinstance(found, str):
-        raise Crash(f"{rule!r} is not a rule")
-    return found
-
-
-def rule_text(rule: Callable[..., Any]) -> str:
-    """The docstring of a rule. ``python -OO`` strips it: there it is read from the source file ("" = none)."""
-    if sys.flags.optimize < 2:
-        return rule.__doc__ or ""
-    try:
-        [function] = ast.parse(dedent(inspect.getsource(rule))).body
-    except OSError:                     # installed without source files
-        return ""
-    return ast.get_docstring(function, clean=False) or "" if isinstance(function, ast.FunctionDef) else ""
-
 
 AS_MANY_AS_ALLOWED = -1      # a draft as long as the server's limits admit
 

@@ -10,7 +10,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from cachesim.engines.base import rule_text
+from cachesim.engines.rule import rule_text
 
 
 def rule_data(rule_id: str, rule: Callable[..., Any], users: list[str]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping
 
-from cachesim.engines.base import RULES
+from cachesim.engines.rule import RULES
 from cachesim.reports import sentences_checkpoint as checkpoint
 from cachesim.reports.counted import counted
 from cachesim.reports.sentences_mlx import sentence_mlx

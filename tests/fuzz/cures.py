@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any, Callable, NamedTuple
 from unittest.mock import patch
 
-from cachesim.engines.base import Decision, rule
 from cachesim.engines.mlx_lm.caches import BatchRotatingKVCache
 from cachesim.engines.mlx_lm.rules import segments
 from cachesim.engines.registry import engine_of
+from cachesim.engines.rule import Decision, rule
 from cachesim.fuzz.case import Case
 
 

@@ -16,8 +16,8 @@ from itertools import pairwise
 from typing import Iterator
 
 from cachesim.cli import main
-from cachesim.engines.base import RULES
 from cachesim.engines.registry import profiles
+from cachesim.engines.rule import RULES
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load
 from cachesim.scenarios.schema import Scenario

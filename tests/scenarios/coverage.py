@@ -14,8 +14,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Iterable, NamedTuple, Sequence
 
-from cachesim.engines.base import rule_id
 from cachesim.engines.registry import profiles
+from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.tables import differences
 from cachesim.events import Decided
 from cachesim.judge.run import Run, run_judged

@@ -12,12 +12,12 @@ from typing import Any, Callable
 
 import pytest
 
-from cachesim.engines.base import RULES
 from cachesim.engines.ik_llama.memory.kinds import model_kind as ik_model_kind
 from cachesim.engines.llama_cpp.memory.kinds import model_kind
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.mlx_lm.kinds import model_kind as mlx_model_kind
 from cachesim.engines.registry import profiles
+from cachesim.engines.rule import RULES
 from cachesim.events import Changed, Decided
 from cachesim.judge.judge import Judge
 from cachesim.judge.run import Run, run_judged

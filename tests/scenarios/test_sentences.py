@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.base import RULES, Decision, rule
+from cachesim.engines.rule import RULES, Decision, rule
 from cachesim.events import Decided
 from cachesim.reports import sentences
 from cachesim.reports.sentences import sentence

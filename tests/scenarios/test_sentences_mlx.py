@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from cachesim.engines.base import RULES
+from cachesim.engines.rule import RULES
 from cachesim.reports.sentences import sentence
 from cachesim.reports.sentences_mlx import FAMILIES
 from cachesim.reports.why_report import why_data, why_report

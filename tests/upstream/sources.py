@@ -14,8 +14,8 @@ import tomllib
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
-from cachesim.engines.base import rule_text
 from cachesim.engines.registry import profile_fields
+from cachesim.engines.rule import rule_text
 
 _WORD = re.compile(
     r"""\s*(?:"(?P<mark>[^"]+)"|(?P<file>[\w./-]+\.(?:cpp|h))(?![\w:])|(?P<name>~?[A-Za-z_][\w:.]*)|,)"""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cachesim.engines.base import Decision
 from cachesim.engines.ik_llama.core import Core
 from cachesim.engines.ik_llama.slot import Slot
 from cachesim.engines.ik_llama.slot_file import SideFile, SlotFile, pack_side, pack_slot, unpack_side, unpack_slot
+from cachesim.engines.rule import Decision
 from cachesim.engines.shared.array_file import check_model
 from cachesim.engines.shared.slots import check_action
 from cachesim.errors import BadInput

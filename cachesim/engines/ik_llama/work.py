@@ -6,12 +6,13 @@ Source: ik_llama.cpp examples/server/server-context.cpp process_batch_tokens, pr
 from __future__ import annotations
 
 from cachesim import events as ev
-from cachesim.engines.base import Output, rule_id
+from cachesim.engines.base import Output
 from cachesim.engines.ik_llama.core import Core
 from cachesim.engines.ik_llama.draft import accept, warm_up
 from cachesim.engines.ik_llama.fill import at_interval, create
 from cachesim.engines.ik_llama.memory.context import FAILED, OK
 from cachesim.engines.ik_llama.slot import Slot, State, Task
+from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.batch import Batch
 
 SMALLER = (

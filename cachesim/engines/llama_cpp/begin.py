@@ -6,13 +6,13 @@ Source: llama.cpp tools/server/server-context.cpp update_slots, state STARTED (3
 from __future__ import annotations
 
 from cachesim import events as ev
-from cachesim.engines.base import rule_id
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.state import StateReadError
 from cachesim.engines.llama_cpp.rules.checkpoint_use import Need
 from cachesim.engines.llama_cpp.rules.facts import Ask, Resume
 from cachesim.engines.llama_cpp.shift import reuse
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
+from cachesim.engines.rule import rule_id
 from cachesim.errors import Aborted
 from cachesim.tokens import common_prefix
 

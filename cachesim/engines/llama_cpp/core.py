@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 
 from cachesim import events as ev
-from cachesim.engines.base import Decision
 from cachesim.engines.llama_cpp.memory.common import CommonMemory
 from cachesim.engines.llama_cpp.memory.context import Context
 from cachesim.engines.llama_cpp.memory.habits import Habits
@@ -22,6 +21,7 @@ from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
 from cachesim.engines.llama_cpp.rules.facts import Ckpt
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
+from cachesim.engines.rule import Decision
 from cachesim.engines.shared.driver import Driver
 from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.engines.shared.spoken import Spoken

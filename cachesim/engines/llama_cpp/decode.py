@@ -6,7 +6,7 @@ Source: llama.cpp tools/server/server-context.cpp decode, post_decode (3f545be);
 from __future__ import annotations
 
 from cachesim import events as ev
-from cachesim.engines.base import Output, rule_id
+from cachesim.engines.base import Output
 from cachesim.engines.llama_cpp.children import activate_children
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.draft import count_accepted, mirror, tell_step, verify
@@ -15,6 +15,7 @@ from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.rules.prompt import SILENT_TASKS
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
+from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.vocab import plain_text
 
 FATAL = {NO_ROOM: "Context size has been exceeded.", BAD_BATCH: "Invalid input batch."}

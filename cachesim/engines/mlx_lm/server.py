@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cachesim import events as ev
-from cachesim.engines.base import Answer, Decision, Request
+from cachesim.engines.base import Answer, Request
 from cachesim.engines.mlx_lm.died import Died
 from cachesim.engines.mlx_lm.generator import Generator, Machine
 from cachesim.engines.mlx_lm.kinds import ModelKind, make_caches
@@ -25,6 +25,7 @@ from cachesim.engines.mlx_lm.prompt_cache import PromptCache
 from cachesim.engines.mlx_lm.row import Row, Task
 from cachesim.engines.mlx_lm.serve import FEED, finish, generator_of, pause, serve_alone
 from cachesim.engines.mlx_lm.traced import Teller
+from cachesim.engines.rule import Decision
 from cachesim.engines.shared.driver import Driver
 from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.errors import BadInput

@@ -12,7 +12,7 @@ from typing import Any, Callable, TypeVar
 
 import numpy as np
 
-from cachesim.engines.base import rule_id
+from cachesim.engines.rule import rule_id
 from cachesim.events import Decided, Log
 
 T = TypeVar("T")

@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import Any, Protocol, Sequence
 
-from cachesim.engines.base import Answer, Decision, Request
+from cachesim.engines.base import Answer, Request
+from cachesim.engines.rule import Decision
 from cachesim.events import Changed, Decided, Log
 
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import fields, replace
 from typing import Any, Collection, Mapping, NamedTuple
 
-from cachesim.engines.base import rule_text
+from cachesim.engines.rule import rule_text
 
 
 def rule_fields(rules: Any) -> dict[str, Any]:

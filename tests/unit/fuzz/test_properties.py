@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.base import RULES, Answer, Request
+from cachesim.engines.base import Answer, Request
 from cachesim.engines.ik_llama.rules.prompt_cache import Admission as IkAdmission
 from cachesim.engines.ik_llama.work import TOO_BIG
 from cachesim.engines.llama_cpp.rules.checkpoint_use import Resume
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission
 from cachesim.engines.mlx_lm.lru.rules_insert import Present
+from cachesim.engines.rule import RULES
 from cachesim.engines.view import Stored
 from cachesim.events import Decided, Log
 from cachesim.fuzz.facts import Fact, Played

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping
 
-from cachesim.engines.base import Decision
 from cachesim.engines.ik_llama.rules.checkpoint_use import Unset
+from cachesim.engines.rule import Decision
 
 Rule = Callable[..., Decision]
 

@@ -13,7 +13,8 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from cachesim.engines.base import Decision, rule
+from cachesim.engines.ik_llama.places import CONTEXT, ik_llama
+from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.stored import F32
 
 
@@ -52,36 +53,33 @@ class Choice(NamedTuple):
     f_sim: float = 0.0
 
 
-@rule("IK-SHIFTED")
+@rule("IK-SHIFTED", Role.SHIFT, ik_llama(CONTEXT, "calculate_slot_similarity, calculate_slot_f_keep", "8337e4cd3"))
 def compare_shifted(discarded: int, asked: int, n_ctx: int) -> Decision:
     """A slot whose context was shifted is compared with what the prompt would be after the same shift, if the prompt is
-    too long for the context (it will lose its middle then). Value: is it?
-    Source: ik_llama.cpp examples/server/server-context.cpp calculate_slot_similarity, calculate_slot_f_keep
-    (8337e4cd3)."""
+    too long for the context (it will lose its middle then). Value: is it?"""
     because = {"discarded": discarded, "asked": asked, "n_ctx": n_ctx}
-    return Decision("IK-SHIFTED", discarded > 0 and asked >= n_ctx, because)
+    return Decision(discarded > 0 and asked >= n_ctx, because)
 
 
-@rule("IK-SLOT-SELECT")
+@rule("IK-SLOT-SELECT", Role.ASSIGN, ik_llama(CONTEXT, "get_available_slot", "8337e4cd3"))
 def slot_select(slots: Sequence[SlotFacts], id_slot: int, sps: float) -> Decision:
     """The slot that was named; else the most similar one above the threshold, the first of equals; else the one that
     was used least recently. Where the prompt is compared shifted too, the larger similarity counts. Value None = none
-    is free.
-    Source: ik_llama.cpp examples/server/server-context.cpp get_available_slot (8337e4cd3)."""
+    is free."""
     because = {"id_slot": id_slot, "sps": sps, "slots": len(slots)}
     free = [slot for slot in slots if not slot.busy]
     if id_slot >= 0:
         named = [slot for slot in free if slot.id == id_slot]
-        return Decision("IK-SLOT-SELECT", Choice(id_slot, "name") if named else None, because)
+        return Decision(Choice(id_slot, "name") if named else None, because)
     best, found = F32(0), None
     for slot in free if sps else ():
         sim = _similar(slot)
         if sim > best and sim > F32(sps):
             best, found = sim, slot.id
     if found is not None:
-        return Decision("IK-SLOT-SELECT", Choice(found, "lcp", float(best)), because)
+        return Decision(Choice(found, "lcp", float(best)), because)
     oldest = min(free, key=lambda slot: slot.t_last, default=None)
-    return Decision("IK-SLOT-SELECT", None if oldest is None else Choice(oldest.id, "lru"), because)
+    return Decision(None if oldest is None else Choice(oldest.id, "lru"), because)
 
 
 def _similar(slot: SlotFacts) -> np.float32:
@@ -91,9 +89,8 @@ def _similar(slot: SlotFacts) -> np.float32:
     return whole if moved is None else max(whole, similarity(moved.n_prompt, moved.asked, slot.held))
 
 
-@rule("IK-PC-SAVE")
+@rule("IK-PC-SAVE", Role.CONSULT, ik_llama(CONTEXT, "get_available_slot", "8337e4cd3"))
 def save_if_little_kept(f_keep: float, held: int, least_keep: float, n_min: int) -> Decision:
-    """What the slot holds is stored if the new prompt keeps less than a share of it, and it is not too short.
-    Source: ik_llama.cpp examples/server/server-context.cpp get_available_slot (8337e4cd3)."""
+    """What the slot holds is stored if the new prompt keeps less than a share of it, and it is not too short."""
     save = held > 0 and F32(f_keep) < F32(least_keep) and held >= n_min
-    return Decision("IK-PC-SAVE", save, {"f_keep": f_keep, "held": held, "least_keep": least_keep, "n_min": n_min})
+    return Decision(save, {"f_keep": f_keep, "held": held, "least_keep": least_keep, "n_min": n_min})

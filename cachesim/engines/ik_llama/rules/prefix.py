@@ -10,7 +10,8 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import Callable, Iterator, NamedTuple, Sequence
 
-from cachesim.engines.base import Decision, rule
+from cachesim.engines.ik_llama.places import CONTEXT, ik_llama
+from cachesim.engines.rule import Decision, Role, rule
 from cachesim.tokens import common_prefix
 
 BLANK = " \n\r"
@@ -115,55 +116,49 @@ def _spans(text: str, opening: str, closing: str) -> list[tuple[int, int]]:
     return spans
 
 
-@rule("IK-PROMPT-EMPTY")
+@rule("IK-PROMPT-EMPTY", Role.PROMPT, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"))
 def prompt_empty(asked: int) -> Decision:
-    """A prompt without tokens is answered at once, with nothing; the slot is released as it is. Value: is it one?
-    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (8337e4cd3); spec 3.3."""
-    return Decision("IK-PROMPT-EMPTY", not asked, {"asked": asked})
+    """A prompt without tokens is answered at once, with nothing; the slot is released as it is. Value: is it one?"""
+    return Decision(not asked, {"asked": asked})
 
 
-@rule("IK-REUSE")
+@rule("IK-REUSE", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"))
 def reuse_asked(cache_prompt: bool) -> Decision:
-    """Nothing that the slot holds is reused for a request with ``cache_prompt`` false. Value: may it be?
-    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (8337e4cd3); spec 3.3."""
-    return Decision("IK-REUSE", cache_prompt, {"cache_prompt": cache_prompt})
+    """Nothing that the slot holds is reused for a request with ``cache_prompt`` false. Value: may it be?"""
+    return Decision(cache_prompt, {"cache_prompt": cache_prompt})
 
 
-@rule("IK-PREFIX.LOOSE")
+@rule("IK-PREFIX.LOOSE", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"), since="#2105")
 def prefix_loose(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -> Decision:
-    """The common text, blanks that only one side has passed over.
-    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (8337e4cd3), since #2105."""
+    """The common text, blanks that only one side has passed over."""
     found = common(cache, prompt, pieces, strict=False)
-    return Decision("IK-PREFIX.LOOSE", found, {"held": len(cache), "asked": len(prompt)})
+    return Decision(found, {"held": len(cache), "asked": len(prompt)})
 
 
 # [Gone in ik_llama@2105]
-@rule("IK-PREFIX.STRICT")
+@rule("IK-PREFIX.STRICT", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "d2da6da05"), until="#2105")
 def prefix_strict(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -> Decision:
-    """The common text byte for byte, unless passing over blanks gains more than 20 tokens.
-    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (d2da6da05), until #2105."""
+    """The common text byte for byte, unless passing over blanks gains more than 20 tokens."""
     strict, loose = (common(cache, prompt, pieces, strict) for strict in (True, False))
     found = loose if loose.cache > strict.cache + MORE else strict
-    return Decision("IK-PREFIX.STRICT", found, {"held": len(cache), "asked": len(prompt)})
+    return Decision(found, {"held": len(cache), "asked": len(prompt)})
 
 
 def _back(n_past_prompt: int, asked: int, here: bool) -> int:
     return int(here and n_past_prompt == asked and n_past_prompt > 0)
 
 
-@rule("IK-ONE.BEFORE")
+@rule("IK-ONE.BEFORE", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"), since="#2105")
 def one_before(n_past_prompt: int, asked: int, searched: bool) -> Decision:
     """A prompt that is held whole gives its last token back, so that there are logits: before a checkpoint is looked
-    for. Asked twice, before and behind the search; value: tokens given back there.
-    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (8337e4cd3), since #2105."""
+    for. Asked twice, before and behind the search; value: tokens given back there."""
     because = {"n_past_prompt": n_past_prompt, "asked": asked, "searched": searched}
-    return Decision("IK-ONE.BEFORE", _back(n_past_prompt, asked, not searched), because)
+    return Decision(_back(n_past_prompt, asked, not searched), because)
 
 
 # [Gone in ik_llama@2105]
-@rule("IK-ONE.BEHIND")
+@rule("IK-ONE.BEHIND", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "d2da6da05"), until="#2105")
 def one_behind(n_past_prompt: int, asked: int, searched: bool) -> Decision:
-    """The same, but behind the search: what was restored, or needed no restoring, then ends one token too far.
-    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (d2da6da05), until #2105."""
+    """The same, but behind the search: what was restored, or needed no restoring, then ends one token too far."""
     because = {"n_past_prompt": n_past_prompt, "asked": asked, "searched": searched}
-    return Decision("IK-ONE.BEHIND", _back(n_past_prompt, asked, searched), because)
+    return Decision(_back(n_past_prompt, asked, searched), because)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-from cachesim.engines.base import Decision, rule
+from cachesim.engines.ik_llama.places import TASK, ik_llama
 from cachesim.engines.ik_llama.rules.choice import Shifted, similarity
+from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.stored import F32, Limits, evict_oldest, part
 
 
@@ -33,18 +34,17 @@ class Admission(NamedTuple):
     obsolete: tuple[int, ...] = ()
 
 
-@rule("IK-PC-ALLOC")
+@rule("IK-PC-ALLOC", Role.STORE, ik_llama(TASK, "server_prompt_cache::alloc", "8337e4cd3"))
 def admit(entries: Sequence[EntryFacts]) -> Decision:
     """Entries in order: one that covers all of it ends the attempt, one that is a beginning of it goes (what went
-    before the attempt ended stays gone). An emptied entry is a beginning of everything.
-    Source: ik_llama.cpp examples/server/server-task.cpp server_prompt_cache::alloc (8337e4cd3)."""
+    before the attempt ended stays gone). An emptied entry is a beginning of everything."""
     obsolete: list[int] = []
     for i, entry in enumerate(entries):
         if entry.n_prompt == entry.asked:
-            return Decision("IK-PC-ALLOC", Admission("already", tuple(obsolete)), {"entries": len(entries)})
+            return Decision(Admission("already", tuple(obsolete)), {"entries": len(entries)})
         if entry.n_cache == entry.n_tokens:
             obsolete.append(i)
-    return Decision("IK-PC-ALLOC", Admission("store", tuple(obsolete)), {"entries": len(entries)})
+    return Decision(Admission("store", tuple(obsolete)), {"entries": len(entries)})
 
 
 def _similar(one: EntryFacts) -> float:
@@ -62,37 +62,35 @@ def _base(slot: EntryFacts) -> tuple[float, float]:
     return float(part(slot.n_prompt, slot.n_tokens)) if slot.n_tokens else 0.0, _similar(slot)
 
 
-def _pick(name: str, entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float) -> Decision:
+def _pick(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float) -> Decision:
     keep, sim = _base(slot)
     found = None
     for i, entry in enumerate(entries):
         k, s = _kept(entry), _similar(entry)
         if s > sim and not F32(k) < F32(least_keep):
             keep, sim, found = k, s, i
-    return Decision(name, found, {"f_keep": keep, "f_sim": sim, "entries": len(entries)})
+    return Decision(found, {"f_keep": keep, "f_sim": sim, "entries": len(entries)})
 
 
-@rule("IK-PC-LOAD.KEEP")
+@rule("IK-PC-LOAD.KEEP", Role.LOAD, ik_llama(TASK, "server_prompt_cache::load", "8337e4cd3"), since="#2105")
 def pick_kept(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float) -> Decision:
-    """The entry most similar to the prompt, if more similar than the slot, among those of which enough would be kept.
-    Source: ik_llama.cpp examples/server/server-task.cpp server_prompt_cache::load (8337e4cd3), since #2105."""
-    return _pick("IK-PC-LOAD.KEEP", entries, slot, least_keep)
+    """The entry most similar to the prompt, if more similar than the slot, among those of which enough would
+    be kept."""
+    return _pick(entries, slot, least_keep)
 
 
 # [Gone in ik_llama@2105]
-@rule("IK-PC-LOAD.ANY")
+@rule("IK-PC-LOAD.ANY", Role.LOAD, ik_llama(TASK, "server_prompt_cache::load", "d2da6da05"), until="#2105")
 def pick_any(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float) -> Decision:
-    """The entry most similar to the prompt, if more similar than the slot.
-    Source: ik_llama.cpp examples/server/server-task.cpp server_prompt_cache::load (d2da6da05), until #2105."""
-    return _pick("IK-PC-LOAD.ANY", entries, slot, 0.0)
+    """The entry most similar to the prompt, if more similar than the slot."""
+    return _pick(entries, slot, 0.0)
 
 
 # [New in ik_llama@pr1877]
-@rule("IK-PC-LOAD.VIABLE")
+@rule("IK-PC-LOAD.VIABLE", Role.LOAD, ik_llama(pull=1877, note="open; Derived from its text"))
 def pick_viable(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float) -> Decision:
     """As the rule before it, but only entries that can be rewound to the common part, enough of which is kept; of
-    equally similar ones the one with the longer prefix.
-    Source: ikawrakow/ik_llama.cpp#1877 (open); spec 8. Derived from its text."""
+    equally similar ones the one with the longer prefix."""
     keep, sim = _base(slot)
     best = (sim, slot.n_cache)
     found = None
@@ -100,43 +98,38 @@ def pick_viable(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: flo
         k, s = _kept(entry), _similar(entry)
         if entry.reach > 0 and not F32(k) < F32(least_keep) and s > sim and (s, entry.n_cache) > best:
             keep, best, found = k, (s, entry.n_cache), i
-    return Decision("IK-PC-LOAD.VIABLE", found, {"f_keep": keep, "f_sim": best[0], "entries": len(entries)})
+    return Decision(found, {"f_keep": keep, "f_sim": best[0], "entries": len(entries)})
 
 
-@rule("IK-PC-PEEK.MOVE")
+@rule("IK-PC-PEEK.MOVE", Role.DROP, ik_llama(TASK, "server_prompt_cache::load", "8337e4cd3"))
 def peek_moves(excluding: bool) -> Decision:
     """Where reasoning is not left out, comparing takes the token lists away: the slot and every entry are left without
-    tokens. Value: are they?
-    Source: ik_llama.cpp examples/server/server-task.cpp server_prompt_cache::load (8337e4cd3); spec 4, D7."""
-    return Decision("IK-PC-PEEK.MOVE", not excluding, {"excluding": excluding})
+    tokens. Value: are they?"""
+    return Decision(not excluding, {"excluding": excluding})
 
 
 # [New in ik_llama@pr1877]
-@rule("IK-PC-PEEK.COPY")
+@rule("IK-PC-PEEK.COPY", Role.DROP, ik_llama(pull=1877, note="open"))
 def peek_copies(excluding: bool) -> Decision:
-    """Comparing works on copies.
-    Source: ikawrakow/ik_llama.cpp#1877 (open); spec 4."""
-    return Decision("IK-PC-PEEK.COPY", False, {"excluding": excluding})
+    """Comparing works on copies."""
+    return Decision(False, {"excluding": excluding})
 
 
-@rule("IK-PC-HIT.TAKE")
+@rule("IK-PC-HIT.TAKE", Role.HAND, ik_llama(TASK, "server_prompt_cache::load", "8337e4cd3"))
 def take_entry(entry: int) -> Decision:
-    """The entry moves into the slot. Value: does it leave the cache?
-    Source: ik_llama.cpp examples/server/server-task.cpp server_prompt_cache::load (8337e4cd3)."""
-    return Decision("IK-PC-HIT.TAKE", True, {"entry": entry})
+    """The entry moves into the slot. Value: does it leave the cache?"""
+    return Decision(True, {"entry": entry})
 
 
 # [New in ik_llama@pr1877]
-@rule("IK-PC-HIT.CLONE")
+@rule("IK-PC-HIT.CLONE", Role.HAND, ik_llama(pull=1877, note="open"))
 def clone_entry(entry: int) -> Decision:
-    """The slot gets a copy, the entry stays.
-    Source: ikawrakow/ik_llama.cpp#1877 (open); spec 8."""
-    return Decision("IK-PC-HIT.CLONE", False, {"entry": entry})
+    """The slot gets a copy, the entry stays."""
+    return Decision(False, {"entry": entry})
 
 
-@rule("IK-PC-UPDATE")
+@rule("IK-PC-UPDATE", Role.DROP, ik_llama(TASK, "server_prompt_cache::update", "8337e4cd3"))
 def evict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
-    """While the bytes are over the limit the oldest go; one always stays.
-    Source: ik_llama.cpp examples/server/server-task.cpp server_prompt_cache::update (8337e4cd3)."""
+    """While the bytes are over the limit the oldest go; one always stays."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size}
-    return Decision("IK-PC-UPDATE", evict_oldest(sizes, lengths, limits, spare=1), because)
+    return Decision(evict_oldest(sizes, lengths, limits, spare=1), because)

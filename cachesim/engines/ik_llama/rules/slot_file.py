@@ -6,51 +6,46 @@ Source: ik_llama.cpp examples/server/server-context.cpp, slot save, restore and 
 
 from __future__ import annotations
 
-from cachesim.engines.base import Decision, rule
+from cachesim.engines.ik_llama.places import CONTEXT, ik_llama
+from cachesim.engines.rule import Decision, Role, rule
 
 
-@rule("IK-SLOT-SAVE.SIDE-FILE")
+@rule("IK-SLOT-SAVE.SIDE-FILE", Role.WRITE_FILE, ik_llama(CONTEXT, "slot save", "8337e4cd3"), since="#1584")
 def save_side_file(ckpts: int) -> Decision:
     """The checkpoints are written to a side file, if there are any: where there are none, a side file that an earlier
-    conversation left under this name stays. Value: is one written?
-    Source: ik_llama.cpp examples/server/server-context.cpp, slot save (8337e4cd3), since #1584; spec 3.6, D9."""
-    return Decision("IK-SLOT-SAVE.SIDE-FILE", ckpts > 0, {"ckpts": ckpts})
+    conversation left under this name stays. Value: is one written?"""
+    return Decision(ckpts > 0, {"ckpts": ckpts})
 
 
 # [Gone in ik_llama@1673]
-@rule("IK-SLOT-SAVE.STATE-ONLY")
+@rule("IK-SLOT-SAVE.STATE-ONLY", Role.WRITE_FILE, ik_llama(CONTEXT, "slot save"), until="#1584 (5e8bb724c)")
 def save_state_only(ckpts: int) -> Decision:
-    """Checkpoints are not saved.
-    Source: ik_llama.cpp examples/server/server-context.cpp, slot save, until #1584 (5e8bb724c); spec 8."""
-    return Decision("IK-SLOT-SAVE.STATE-ONLY", False, {"ckpts": ckpts})
+    """Checkpoints are not saved."""
+    return Decision(False, {"ckpts": ckpts})
 
 
-@rule("IK-SLOT-RESTORE.SIDE-FILE")
+@rule("IK-SLOT-RESTORE.SIDE-FILE", Role.READ_FILE, ik_llama(CONTEXT, "slot restore", "8337e4cd3"), since="#1584")
 def restore_side_file(there: bool) -> Decision:
     """Checkpoints come from the side file of this name, whoever wrote it; how many tokens each of them had does not
-    come with it. Value: is it read?
-    Source: ik_llama.cpp examples/server/server-context.cpp, slot restore (8337e4cd3), since #1584; spec 3.6, D8, D9."""
-    return Decision("IK-SLOT-RESTORE.SIDE-FILE", there, {"there": there})
+    come with it. Value: is it read?"""
+    return Decision(there, {"there": there})
 
 
 # [Gone in ik_llama@1673]
-@rule("IK-SLOT-RESTORE.STATE-ONLY")
+@rule("IK-SLOT-RESTORE.STATE-ONLY", Role.READ_FILE, ik_llama(CONTEXT, "slot restore"), until="#1584 (5e8bb724c)")
 def restore_state_only(there: bool) -> Decision:
-    """No side file is looked for.
-    Source: ik_llama.cpp examples/server/server-context.cpp, slot restore, until #1584 (5e8bb724c); spec 8."""
-    return Decision("IK-SLOT-RESTORE.STATE-ONLY", False, {"there": there})
+    """No side file is looked for."""
+    return Decision(False, {"there": there})
 
 
-@rule("IK-SLOT-ERASE.ALL")
+@rule("IK-SLOT-ERASE.ALL", Role.DROP, ik_llama(CONTEXT, "slot erase", "8337e4cd3"), since="#1584")
 def erase_all(ckpts: int) -> Decision:
-    """A slot that is erased loses its checkpoints too. Value: does it?
-    Source: ik_llama.cpp examples/server/server-context.cpp, slot erase (8337e4cd3), since #1584; spec 3.6, 8."""
-    return Decision("IK-SLOT-ERASE.ALL", True, {"ckpts": ckpts})
+    """A slot that is erased loses its checkpoints too. Value: does it?"""
+    return Decision(True, {"ckpts": ckpts})
 
 
 # [Gone in ik_llama@1673]
-@rule("IK-SLOT-ERASE.TOKENS")
+@rule("IK-SLOT-ERASE.TOKENS", Role.DROP, ik_llama(CONTEXT, "slot erase"), until="#1584 (5e8bb724c)")
 def erase_tokens(ckpts: int) -> Decision:
-    """A slot that is erased keeps its checkpoints until its next prompt looks at them.
-    Source: ik_llama.cpp examples/server/server-context.cpp, slot erase, until #1584 (5e8bb724c); spec 8."""
-    return Decision("IK-SLOT-ERASE.TOKENS", False, {"ckpts": ckpts})
+    """A slot that is erased keeps its checkpoints until its next prompt looks at them."""
+    return Decision(False, {"ckpts": ckpts})

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cachesim.engines.base import Decision, rule
+from cachesim.engines.ik_llama.places import CONTEXT, LLAMA, SPECULATIVE, ik_llama
+from cachesim.engines.rule import Decision, Role, rule
 
 
 class Repair(NamedTuple):
@@ -21,74 +22,66 @@ class Repair(NamedTuple):
     reset: bool = False
 
 
-@rule("IK-SEQ-RM")
+@rule("IK-SEQ-RM", Role.REMOVE, ik_llama(LLAMA, "llama_kv_cache_seq_rm", "8337e4cd3"))
 def rm_refused(recurrent: bool, tail: int, p0: int, p1: int) -> Decision:
     """Only a memory of nothing but recurrent layers refuses, and only a range that begins or ends inside what it has
-    absorbed. A hybrid one never does. Value: refused?
-    Source: ik_llama.cpp src/llama.cpp llama_kv_cache_seq_rm (8337e4cd3)."""
+    absorbed. A hybrid one never does. Value: refused?"""
     refused = recurrent and (0 < p0 <= tail or 0 < p1 <= tail)
-    return Decision("IK-SEQ-RM", refused, {"recurrent": recurrent, "tail": tail, "p0": p0, "p1": p1})
+    return Decision(refused, {"recurrent": recurrent, "tail": tail, "p0": p0, "p1": p1})
 
 
-@rule("IK-TRIM.IN-TURN")
+@rule("IK-TRIM.IN-TURN", Role.REMOVE,
+      ik_llama(SPECULATIVE, "common_speculative_trim_sequence", "8337e4cd3"), since="#1949")
 def trim_in_turn(target: bool) -> Decision:
-    """The companion is cut only if the target was. Value: is it cut?
-    Source: ik_llama.cpp common/speculative.cpp common_speculative_trim_sequence (8337e4cd3), since #1949."""
-    return Decision("IK-TRIM.IN-TURN", target, {"target": target})
+    """The companion is cut only if the target was. Value: is it cut?"""
+    return Decision(target, {"target": target})
 
 
 # [Gone in ik_llama@1949]
-@rule("IK-TRIM.BOTH")
+@rule("IK-TRIM.BOTH", Role.REMOVE, ik_llama(CONTEXT, "batch_pending_prompt", "d2da6da05"), until="#1949")
 def trim_both(target: bool) -> Decision:
-    """Both are cut, whatever the first one said.
-    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (d2da6da05), until #1949."""
-    return Decision("IK-TRIM.BOTH", True, {"target": target})
+    """Both are cut, whatever the first one said."""
+    return Decision(True, {"target": target})
 
 
-@rule("IK-TRIM-FAILED.RESET")
+@rule("IK-TRIM-FAILED.RESET", Role.FAIL, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"))
 def failed_reset(target: bool, companion: bool) -> Decision:
-    """If either refused, everything goes.
-    Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt (8337e4cd3); spec 7.2."""
+    """If either refused, everything goes."""
     repair = Repair(reset=not (target and companion))
-    return Decision("IK-TRIM-FAILED.RESET", repair, {"target": target, "companion": companion})
+    return Decision(repair, {"target": target, "companion": companion})
 
 
 # [New in ik_llama@pr1889]
-@rule("IK-TRIM-FAILED.COMPANION")
+@rule("IK-TRIM-FAILED.COMPANION", Role.FAIL, ik_llama("", "", "3d1c5bdec", pull=1889, note="closed"))
 def failed_companion(target: bool, companion: bool) -> Decision:
-    """If only the companion refused, only the companion is emptied; what the target holds goes on serving.
-    Source: ikawrakow/ik_llama.cpp#1889 (closed, 3d1c5bdec); spec 7.3."""
+    """If only the companion refused, only the companion is emptied; what the target holds goes on serving."""
     repair = Repair(wipe=target and not companion, reset=not target)
-    return Decision("IK-TRIM-FAILED.COMPANION", repair, {"target": target, "companion": companion})
+    return Decision(repair, {"target": target, "companion": companion})
 
 
-@rule("IK-DECODE-RETRY")
+@rule("IK-DECODE-RETRY", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "8337e4cd3"))
 def next_attempt(n_batch: int) -> Decision:
-    """After a batch that found no room: half of it. Value 0 = give up.
-    Source: ik_llama.cpp examples/server/server-context.cpp process_batch_tokens (8337e4cd3); spec 3.5."""
-    return Decision("IK-DECODE-RETRY", n_batch // 2, {"n_batch": n_batch})
+    """After a batch that found no room: half of it. Value 0 = give up."""
+    return Decision(n_batch // 2, {"n_batch": n_batch})
 
 
-@rule("IK-END")
+@rule("IK-END", Role.END, ik_llama(CONTEXT, "process_token, speculative_decoding_accept", "8337e4cd3"))
 def end_of_generation(n_decoded: int, n_predict: int) -> Decision:
     """A spent budget ends the answer; a budget of 0 still yields one token. Tokens accepted together are counted before
-    the first of them is looked at. Value: "limit", or "" = it goes on.
-    Source: ik_llama.cpp examples/server/server-context.cpp process_token, speculative_decoding_accept (8337e4cd3)."""
+    the first of them is looked at. Value: "limit", or "" = it goes on."""
     spent = n_predict >= 0 and n_decoded >= n_predict
-    return Decision("IK-END", "limit" if spent else "", {"n_decoded": n_decoded, "n_predict": n_predict})
+    return Decision("limit" if spent else "", {"n_decoded": n_decoded, "n_predict": n_predict})
 
 
-@rule("IK-WINDOW.COMPACT")
+@rule("IK-WINDOW.COMPACT", Role.MEMORY, ik_llama(LLAMA, "", "8337e4cd3"), since="#2253 (cf1aa57e1), #2266, #2310")
 def window_compact(asked: bool, private: bool, n_slots: int) -> Decision:
-    """Windows are kept compacted if that is asked for, by models that can, with one slot. Value: are they?
-    Source: ik_llama.cpp src/llama.cpp (8337e4cd3), since #2253 (cf1aa57e1), #2266, #2310; spec 1.7."""
+    """Windows are kept compacted if that is asked for, by models that can, with one slot. Value: are they?"""
     yes = asked and private and n_slots == 1
-    return Decision("IK-WINDOW.COMPACT", yes, {"asked": asked, "private": private, "n_slots": n_slots})
+    return Decision(yes, {"asked": asked, "private": private, "n_slots": n_slots})
 
 
 # [Gone in ik_llama@main]
-@rule("IK-WINDOW.WHOLE")
+@rule("IK-WINDOW.WHOLE", Role.MEMORY, ik_llama(LLAMA, "", "d2da6da05"), until="#2253")
 def window_whole(asked: bool, private: bool, n_slots: int) -> Decision:
-    """A window is a mask only; every row stays.
-    Source: ik_llama.cpp src/llama.cpp (d2da6da05), until #2253; spec 1.7."""
-    return Decision("IK-WINDOW.WHOLE", False, {"asked": asked, "private": private, "n_slots": n_slots})
+    """A window is a mask only; every row stays."""
+    return Decision(False, {"asked": asked, "private": private, "n_slots": n_slots})

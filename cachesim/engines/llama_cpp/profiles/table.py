@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping
 
-from cachesim.engines.base import Decision
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
 from cachesim.engines.llama_cpp.memory.state import HOST_HEADER
+from cachesim.engines.rule import Decision
 from cachesim.engines.shared.tables import SAID, Change, changes, differences, mixed, rule_fields, table_fields
 
 Rule = Callable[..., Decision]

@@ -11,7 +11,8 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from cachesim.engines.base import Decision, rule
+from cachesim.engines.llama_cpp.places import CONTEXT, SERVER, llama_cpp
+from cachesim.engines.rule import Decision, Role, rule
 
 F32 = np.float32
 KEEP_HALF = 0.5          # a slot of which less than this would survive is saved before it is used
@@ -81,50 +82,46 @@ def slot_of_id(id_slot: int, n_slots: int) -> int:
     return id_slot % (1 << 64) % n_slots
 
 
-@rule("LC-SLOT-ID.MODULO")
+@rule("LC-SLOT-ID.MODULO", Role.PROMPT, llama_cpp(CONTEXT, "get_slot_by_id", "3f545be"), since="#19207 (b7890)")
 def slot_id_modulo(id_slot: int, n_slots: int) -> Decision:
-    """Which slot a save, restore or erase means: the id modulo the number of slots.
-    Source: llama.cpp tools/server/server-context.cpp get_slot_by_id (3f545be), since #19207 (b7890)."""
+    """Which slot a save, restore or erase means: the id modulo the number of slots."""
     because = {"id_slot": id_slot, "n_slots": n_slots}
-    return Decision("LC-SLOT-ID.MODULO", slot_of_id(id_slot, n_slots), because)
+    return Decision(slot_of_id(id_slot, n_slots), because)
 
 
 # [Gone in llama_cpp@mtmd-broken]
-@rule("LC-SLOT-ID.EXACT")
+@rule("LC-SLOT-ID.EXACT", Role.PROMPT, llama_cpp(CONTEXT, "get_slot_by_id", "ad8d85bd9"), until="#19207 (b7890)")
 def slot_id_exact(id_slot: int, n_slots: int) -> Decision:
-    """Which slot a save, restore or erase means: the one of this number; None = there is none, the client gets 400.
-    Source: llama.cpp tools/server/server-context.cpp get_slot_by_id (ad8d85bd9), before #19207 (b7890)."""
+    """Which slot a save, restore or erase means: the one of this number; None = there is none, the client gets 400."""
     value = id_slot if 0 <= id_slot < n_slots else None
-    return Decision("LC-SLOT-ID.EXACT", value, {"id_slot": id_slot, "n_slots": n_slots})
+    return Decision(value, {"id_slot": id_slot, "n_slots": n_slots})
 
 
-@rule("LC-SLOT-SELECT.SL3")
+@rule("LC-SLOT-SELECT.SL3", Role.ASSIGN, llama_cpp(CONTEXT, "get_available_slot", "3f545be"), since="#24755 (b9718)")
 def slot_select_3(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
     """A request that names its slot gets it, and asks the prompt cache unless enough of the slot survives.
     An empty named slot divides zero by zero and never asks; a busy one is looked past, so it always asks. So does an
-    id that is no slot's own number: it is taken modulo the number of slots, but compared as it is.
-    Source: llama.cpp tools/server/server-context.cpp get_available_slot (3f545be), since #24755 (b9718)."""
+    id that is no slot's own number: it is taken modulo the number of slots, but compared as it is."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot == ANY_SLOT:
-        return Decision("LC-SLOT-SELECT.SL3", by_content(slots, asked, sps), because)
+        return Decision(by_content(slots, asked, sps), because)
     named = slots[slot_of_id(id_slot, len(slots))]
     found, best = similar([named], asked, sps) if sps and named.id == id_slot else (None, F32(0))
     f_keep = keep_share(best, asked, named.held)
     update = bool(sps) and bool(f_keep < F32(KEEP_HALF))
     choice = Choice(named.id, "id", float(best), float(f_keep), update)
-    return Decision("LC-SLOT-SELECT.SL3", choice, because | {"held": named.held, "found": found is not None})
+    return Decision(choice, because | {"held": named.held, "found": found is not None})
 
 
 # [Gone in llama_cpp@user-turns]
-@rule("LC-SLOT-SELECT.SL2")
+@rule("LC-SLOT-SELECT.SL2", Role.ASSIGN, llama_cpp(CONTEXT, "", "7c158fbb4"), until="#24755")
 def slot_select_2(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """A request that names its slot gets it without a look at similarity or at the prompt cache.
-    Source: llama.cpp tools/server/server-context.cpp (7c158fbb4), before #24755; history section 2, SLOT-SELECT."""
+    """A request that names its slot gets it without a look at similarity or at the prompt cache."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot == ANY_SLOT:
-        return Decision("LC-SLOT-SELECT.SL2", by_content(slots, asked, sps), because)
+        return Decision(by_content(slots, asked, sps), because)
     named = slot_of_id(id_slot, len(slots))
-    return Decision("LC-SLOT-SELECT.SL2", Choice(named, "name", 0.0, 0.0, False), because)
+    return Decision(Choice(named, "name", 0.0, 0.0, False), because)
 
 
 class IdlePlan(NamedTuple):
@@ -135,35 +132,31 @@ class IdlePlan(NamedTuple):
     clear: str          # "", "before" or "after" the update of the prompt cache
 
 
-@rule("LC-IDLE-SAVE.ALL")
+@rule("LC-IDLE-SAVE.ALL", Role.CONSULT,
+      llama_cpp(CONTEXT, 'process_single_task "cache_idle_slots {"', "3f545be"), since="#24190 (b9574)")
 def idle_save_all(unified: bool, held: int) -> Decision:
-    """Every idle slot is saved; with a unified cache it is then cleared, saved or not.
-    Source: llama.cpp tools/server/server-context.cpp process_single_task "cache_idle_slots {" (3f545be), since #24190
-    (b9574)."""
+    """Every idle slot is saved; with a unified cache it is then cleared, saved or not."""
     plan = IdlePlan(True, True, "after" if unified else "")
-    return Decision("LC-IDLE-SAVE.ALL", plan, {"unified": unified, "held": held})
+    return Decision(plan, {"unified": unified, "held": held})
 
 
 # [Gone in llama_cpp@user-turns]
-@rule("LC-IDLE-SAVE.UNIFIED")
+@rule("LC-IDLE-SAVE.UNIFIED", Role.CONSULT, llama_cpp(CONTEXT, "", "7c158fbb4"), since="#20993 (b8658)", until="#24190")
 def idle_save_unified(unified: bool, held: int) -> Decision:
-    """Only with a unified cache, only slots that hold something: saved, then cleared.
-    Source: llama.cpp tools/server/server-context.cpp (7c158fbb4), #20993 (b8658) to #24190; history section 7, 6."""
+    """Only with a unified cache, only slots that hold something: saved, then cleared."""
     act = unified and held > 0
     plan = IdlePlan(act, act, "before" if act else "")
-    return Decision("LC-IDLE-SAVE.UNIFIED", plan, {"unified": unified, "held": held})
+    return Decision(plan, {"unified": unified, "held": held})
 
 
-@rule("LC-IDLE-PURGE.UNIFIED")
+@rule("LC-IDLE-PURGE.UNIFIED", Role.DROP, llama_cpp(CONTEXT, "try_clear_idle_slots", "3f545be"), since="#16736 (b6925)")
 def purge_if_unified(unified: bool) -> Decision:
-    """With a unified cache an idle slot may be emptied, unsaved, when there is no room. Value: may it?
-    Source: llama.cpp tools/server/server-context.cpp try_clear_idle_slots (3f545be), since #16736 (b6925)."""
-    return Decision("LC-IDLE-PURGE.UNIFIED", unified, {"unified": unified})
+    """With a unified cache an idle slot may be emptied, unsaved, when there is no room. Value: may it?"""
+    return Decision(unified, {"unified": unified})
 
 
 # [Gone in llama_cpp@late-2025]
-@rule("LC-IDLE-PURGE.NONE")
+@rule("LC-IDLE-PURGE.NONE", Role.DROP, llama_cpp(SERVER, "", "f6dcda390"), until="#16736 (b6925)")
 def purge_none(unified: bool) -> Decision:
-    """Nobody is emptied to make room.
-    Source: llama.cpp tools/server/server.cpp (f6dcda390), before #16736 (b6925)."""
-    return Decision("LC-IDLE-PURGE.NONE", False, {"unified": unified})
+    """Nobody is emptied to make room."""
+    return Decision(False, {"unified": unified})

@@ -9,19 +9,20 @@ from typing import Sequence
 
 import numpy as np
 
-from cachesim.engines.base import Decision, rule
+from cachesim.engines.llama_cpp.places import CONTEXT, SERVER, llama_cpp
 from cachesim.engines.llama_cpp.rules.choice import ANY_SLOT, F32, Choice, IdlePlan, SlotFacts, by_content, least_recent
+from cachesim.engines.rule import Decision, Role, rule
 
 
 # [Gone in llama_cpp@mtmd-broken]
-@rule("LC-SLOT-SELECT.SL1")
+@rule("LC-SLOT-SELECT.SL1", Role.ASSIGN,
+      llama_cpp(CONTEXT, "", "ad8d85bd9"), since="#16391 (b6723)", until="#19207 (b7890)")
 def slot_select_1(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """A request that names its slot gets it, past similarity and prompt cache; a number that is no slot's gets none.
-    Source: llama.cpp tools/server/server-context.cpp (ad8d85bd9), #16391 (b6723) to #19207 (b7890)."""
+    """A request that names its slot gets it, past similarity and prompt cache; a number that is no slot's gets none."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot == ANY_SLOT:
-        return Decision("LC-SLOT-SELECT.SL1", by_content(slots, asked, sps), because)
-    return Decision("LC-SLOT-SELECT.SL1", _named(slots, id_slot), because)
+        return Decision(by_content(slots, asked, sps), because)
+    return Decision(_named(slots, id_slot), because)
 
 
 def _named(slots: Sequence[SlotFacts], id_slot: int) -> Choice | None:
@@ -41,24 +42,22 @@ def _share_of_slot(slots: Sequence[SlotFacts], sps: float) -> tuple[SlotFacts | 
 
 
 # [Gone in llama_cpp@late-2025]
-@rule("LC-SLOT-SELECT.SL0")
+@rule("LC-SLOT-SELECT.SL0", Role.ASSIGN, llama_cpp(SERVER, "", "f6dcda390"), until="#16391 (b6723)")
 def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """Similarity is the share of the slot's own content; there is no prompt cache to ask.
-    Source: llama.cpp tools/server/server.cpp (f6dcda390), before #16391 (b6723)."""
+    """Similarity is the share of the slot's own content; there is no prompt cache to ask."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot != ANY_SLOT:
-        return Decision("LC-SLOT-SELECT.SL0", _named(slots, id_slot), because)
+        return Decision(_named(slots, id_slot), because)
     found, share = _share_of_slot(slots, sps) if sps else (None, F32(0))
     if found is not None:
-        return Decision("LC-SLOT-SELECT.SL0", Choice(found.id, "lcp", float(share), float(share), False), because)
+        return Decision(Choice(found.id, "lcp", float(share), float(share), False), because)
     oldest = least_recent(slots)
     choice = None if oldest is None else Choice(oldest.id, "lru", 0.0, 0.0, False)
-    return Decision("LC-SLOT-SELECT.SL0", choice, because)
+    return Decision(choice, because)
 
 
 # [Gone in llama_cpp@spring-2026]
-@rule("LC-IDLE-SAVE.NONE")
+@rule("LC-IDLE-SAVE.NONE", Role.CONSULT, llama_cpp(CONTEXT, "", "ab9d4c367"), until="#20993 (b8658)")
 def idle_save_none(unified: bool, held: int) -> Decision:
-    """Idle slots are left alone.
-    Source: llama.cpp tools/server/server-context.cpp (ab9d4c367), before #20993 (b8658)."""
-    return Decision("LC-IDLE-SAVE.NONE", IdlePlan(False, False, ""), {"unified": unified, "held": held})
+    """Idle slots are left alone."""
+    return Decision(IdlePlan(False, False, ""), {"unified": unified, "held": held})

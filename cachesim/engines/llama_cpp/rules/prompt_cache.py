@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-from cachesim.engines.base import Decision, rule
+from cachesim.engines.llama_cpp.places import CONTEXT, SERVER, TASK, llama_cpp
+from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.stored import F32, Eviction, Limits, evict_oldest, part
 
 MIN_KEEP = 0.25          # an entry of which less than this would survive is left alone
@@ -40,56 +41,51 @@ def _obsolete(entries: Sequence[EntryFacts]) -> tuple[int, ...]:
     return tuple(i for i, entry in enumerate(entries) if entry.lcp == entry.n_tokens)
 
 
-@rule("LC-PC-ALLOC.PC6")
+@rule("LC-PC-ALLOC.PC6", Role.STORE, llama_cpp(TASK, "server_prompt_cache::alloc", "3f545be"), since="#25070 (b9908)")
 def admit_strict(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits: Limits) -> Decision:
     """Not stored if an entry begins with it or if it is larger than the limit; entries that are prefixes of it
-    go, then the oldest until it fits.
-    Source: llama.cpp tools/server/server-task.cpp server_prompt_cache::alloc (3f545be), since #25070 (b9908)."""
+    go, then the oldest until it fits."""
     because = {"n_tokens": n_tokens, "size": size, "limit_size": limits.size, "entries": len(entries)}
     if _held_already(entries, n_tokens):
-        return Decision("LC-PC-ALLOC.PC6", Admission("already"), because)
+        return Decision(Admission("already"), because)
     if limits.size and size > limits.size:
-        return Decision("LC-PC-ALLOC.PC6", Admission("too_big"), because)
+        return Decision(Admission("too_big"), because)
     obsolete = _obsolete(entries)
     rest = [entry.size for i, entry in enumerate(entries) if i not in obsolete]
     evict = 0
     while limits.size and evict < len(rest) and sum(rest[evict:]) + size > limits.size:
         evict += 1
-    return Decision("LC-PC-ALLOC.PC6", Admission("store", obsolete, evict), because)
+    return Decision(Admission("store", obsolete, evict), because)
 
 
 # [Gone in llama_cpp@head]
-@rule("LC-PC-ALLOC.PC5")
+@rule("LC-PC-ALLOC.PC5", Role.STORE, llama_cpp(TASK, "", "7c158fbb4"), until="#25070")
 def admit_any(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits: Limits) -> Decision:
-    """Not stored if an entry begins with it; entries that are prefixes of it go. Size is looked at later.
-    Source: llama.cpp tools/server/server-task.cpp (7c158fbb4), before #25070; history section 7, 5."""
+    """Not stored if an entry begins with it; entries that are prefixes of it go. Size is looked at later."""
     because = {"n_tokens": n_tokens, "size": size, "entries": len(entries)}
     if _held_already(entries, n_tokens):
-        return Decision("LC-PC-ALLOC.PC5", Admission("already"), because)
-    return Decision("LC-PC-ALLOC.PC5", Admission("store", _obsolete(entries)), because)
+        return Decision(Admission("already"), because)
+    return Decision(Admission("store", _obsolete(entries)), because)
 
 
-@rule("LC-PC-ASK.PC4")
+@rule("LC-PC-ASK.PC4", Role.CONSULT, llama_cpp(CONTEXT, "get_available_slot", "3f545be"), since="#20993 (b8658)")
 def ask_always(held: int) -> Decision:
-    """The prompt cache is asked for an empty slot too. Value: is it?
-    Source: llama.cpp tools/server/server-context.cpp get_available_slot (3f545be), since #20993 (b8658)."""
-    return Decision("LC-PC-ASK.PC4", True, {"held": held})
+    """The prompt cache is asked for an empty slot too. Value: is it?"""
+    return Decision(True, {"held": held})
 
 
 # [Gone in llama_cpp@spring-2026]
-@rule("LC-PC-ASK.PC0")
+@rule("LC-PC-ASK.PC0", Role.CONSULT,
+      llama_cpp(CONTEXT, "get_available_slot", "ab9d4c367"), since="#16391", until="#20993")
 def ask_if_held(held: int) -> Decision:
-    """An empty slot neither saves nor loads.
-    Source: llama.cpp tools/server/server-context.cpp get_available_slot (ab9d4c367), #16391 to #20993; history
-    section 7, 7."""
-    return Decision("LC-PC-ASK.PC0", held > 0, {"held": held})
+    """An empty slot neither saves nor loads."""
+    return Decision(held > 0, {"held": held})
 
 
-@rule("LC-PC-LOAD.BOTH")
+@rule("LC-PC-LOAD.BOTH", Role.LOAD, llama_cpp(TASK, "server_prompt_cache::load", "3f545be"))
 def pick_entry(entries: Sequence[EntryFacts], held: int, lcp: int, asked: int) -> Decision:
     """The entry that is better than the slot both in f_keep and in f_sim; each find raises both bars, so a
-    longer but relatively worse entry that comes later does not win.
-    Source: llama.cpp tools/server/server-task.cpp server_prompt_cache::load (3f545be)."""
+    longer but relatively worse entry that comes later does not win."""
     keep = part(lcp, held) if held else F32(-1)
     sim = part(lcp, asked)
     found = None
@@ -97,47 +93,44 @@ def pick_entry(entries: Sequence[EntryFacts], held: int, lcp: int, asked: int) -
         k, s = part(entry.lcp, entry.n_tokens), part(entry.lcp, asked)
         if not k < F32(MIN_KEEP) and k > keep and s > sim:
             keep, sim, found = k, s, i
-    return Decision("LC-PC-LOAD.BOTH", found, {"f_keep": float(keep), "f_sim": float(sim), "entries": len(entries)})
+    return Decision(found, {"f_keep": float(keep), "f_sim": float(sim), "entries": len(entries)})
 
 
-@rule("LC-PC-LOAD.TAKE")
+@rule("LC-PC-LOAD.TAKE", Role.LOAD,
+      llama_cpp(TASK, "server_prompt_cache::load", "3f545be", note="#24143 is about this"))
 def take_entry(entry: int) -> Decision:
-    """The entry moves into the slot: nothing of it stays in the cache. Value: does it go?
-    Source: llama.cpp tools/server/server-task.cpp server_prompt_cache::load (3f545be); #24143 is about this."""
-    return Decision("LC-PC-LOAD.TAKE", True, {"entry": entry})
+    """The entry moves into the slot: nothing of it stays in the cache. Value: does it go?"""
+    return Decision(True, {"entry": entry})
 
 
 # [New in llama_cpp@pr24143-on-base]
-@rule("LC-PC-LOAD.CLONE")
+@rule("LC-PC-LOAD.CLONE", Role.LOAD, llama_cpp(pull=24143, note="open"))
 def clone_entry(entry: int) -> Decision:
-    """The slot gets a copy, the entry stays at its place in the list.
-    Source: ggml-org/llama.cpp#24143 (open); history section 6.2, PC-LOAD'."""
-    return Decision("LC-PC-LOAD.CLONE", False, {"entry": entry})
+    """The slot gets a copy, the entry stays at its place in the list."""
+    return Decision(False, {"entry": entry})
 
 
-@rule("LC-PC-UPDATE.PC6")
+@rule("LC-PC-UPDATE.PC6", Role.DROP, llama_cpp(TASK, "server_prompt_cache::update", "3f545be"), since="#25070 (b9908)")
 def evict_strict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
-    """The oldest go while the bytes, then the tokens, are over the limit; the last one may go too.
-    Source: llama.cpp tools/server/server-task.cpp server_prompt_cache::update (3f545be), since #25070 (b9908)."""
+    """The oldest go while the bytes, then the tokens, are over the limit; the last one may go too."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
-    return Decision("LC-PC-UPDATE.PC6", evict_oldest(sizes, lengths, limits, spare=0), because)
+    return Decision(evict_oldest(sizes, lengths, limits, spare=0), because)
 
 
 # [Gone in llama_cpp@head]
-@rule("LC-PC-UPDATE.PC5")
+@rule("LC-PC-UPDATE.PC5", Role.DROP, llama_cpp(TASK, "", "7c158fbb4"), until="#25070")
 def evict_spare_one(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
-    """The same, but one entry always stays.
-    Source: llama.cpp tools/server/server-task.cpp (7c158fbb4), before #25070; history section 7, 5."""
+    """The same, but one entry always stays."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
-    return Decision("LC-PC-UPDATE.PC5", evict_oldest(sizes, lengths, limits, spare=1), because)
+    return Decision(evict_oldest(sizes, lengths, limits, spare=1), because)
 
 
 # [Gone in llama_cpp@late-2025]
-@rule("LC-PC-UPDATE.PC0")
+@rule("LC-PC-UPDATE.PC0", Role.DROP,
+      llama_cpp(SERVER, "server_prompt_cache::update"), since="#16391 (b6723)", until="#16560 (b6756)")
 def evict_fixed_tokens(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
-    """The same with a limit in tokens that the byte limit does not raise. (Between two profiles: none has it.)
-    Source: llama.cpp tools/server/server.cpp server_prompt_cache::update, #16391 (b6723) to #16560 (b6756)."""
+    """The same with a limit in tokens that the byte limit does not raise. (Between two profiles: none has it.)"""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
     by_size = evict_oldest(sizes, lengths, Limits(limits.size, 0), spare=1).for_size
     by_tokens = evict_oldest(sizes[by_size:], lengths[by_size:], Limits(0, limits.tokens), spare=1).for_tokens
-    return Decision("LC-PC-UPDATE.PC0", Eviction(by_size, by_tokens, limits.tokens), because)
+    return Decision(Eviction(by_size, by_tokens, limits.tokens), because)

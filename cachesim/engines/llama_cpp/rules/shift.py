@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-from cachesim.engines.base import Decision, rule
+from cachesim.engines.llama_cpp.places import CONTEXT, llama_cpp
+from cachesim.engines.rule import Decision, Role, rule
 
 SPARE = 4                # cells that a kept beginning leaves free at least
 
@@ -20,29 +21,26 @@ class Shift(NamedTuple):
     n_discard: int
 
 
-@rule("LC-SHIFT")
+@rule("LC-SHIFT", Role.SHIFT, llama_cpp(CONTEXT, 'pre_decode "SLOT_STATE_GENERATING" "n_keep" "n_discard"', "3f545be"))
 def context_shift(held: int, n_prompt: int, n_keep: int, n_discard: int, n_ctx: int) -> Decision:
     """With no room for one more token half of what lies behind the kept beginning goes; a negative n_keep keeps the
-    whole prompt. Value None = there is room. (A vocabulary that adds a start token would keep one more.)
-    Source: llama.cpp tools/server/server-context.cpp pre_decode "SLOT_STATE_GENERATING" "n_keep" "n_discard"
-    (3f545be)."""
+    whole prompt. Value None = there is room. (A vocabulary that adds a start token would keep one more.)"""
     because = {"held": held, "n_ctx": n_ctx}
     if held + 1 < n_ctx:
-        return Decision("LC-SHIFT", None, because)
+        return Decision(None, because)
     keep = min(n_prompt if n_keep < 0 else n_keep, n_ctx - SPARE)
     left = held - keep
     discard = min(max(0, n_discard or left // 2), max(0, left - 1))
-    return Decision("LC-SHIFT", Shift(keep, left, discard), because)
+    return Decision(Shift(keep, left, discard), because)
 
 
-@rule("LC-SHIFT.SHARED")
+@rule("LC-SHIFT.SHARED", Role.SHIFT,
+      llama_cpp(CONTEXT, 'pre_decode "context shift cannot be used for shared prompt"', "3f545be"))
 def shift_of_shared(shared: bool) -> Decision:
     """One of several completions of a prompt is never shifted: it ends with an error instead. Value: the error's text,
-    "" = it is shifted.
-    Source: llama.cpp tools/server/server-context.cpp pre_decode "context shift cannot be used for shared prompt"
-    (3f545be)."""
+    "" = it is shifted."""
     text = "context shift cannot be used for shared prompt" if shared else ""
-    return Decision("LC-SHIFT.SHARED", text, {"shared": shared})
+    return Decision(text, {"shared": shared})
 
 
 class Moved(NamedTuple):
@@ -53,11 +51,10 @@ class Moved(NamedTuple):
     p0: int
 
 
-@rule("LC-NPAST-REUSE")
+@rule("LC-NPAST-REUSE", Role.PREFIX, llama_cpp(CONTEXT, 'pre_decode "can_cache_reuse {"', "3f545be"))
 def reuse_chunks(held: Sequence[int], asked: Sequence[int], n_past: int, least: int) -> Decision:
     """Behind the common prefix, blocks of at least ``least`` equal tokens are taken along, as far as they follow each
-    other in the prompt without a gap.
-    Source: llama.cpp tools/server/server-context.cpp pre_decode "can_cache_reuse {" (3f545be)."""
+    other in the prompt without a gap."""
     moved = []
     c = p = n_past
     while c < len(held) and p < len(asked):
@@ -69,4 +66,4 @@ def reuse_chunks(held: Sequence[int], asked: Sequence[int], n_past: int, least: 
             c, p = c + m, p + m
         else:
             c += 1
-    return Decision("LC-NPAST-REUSE", tuple(moved), {"n_past": n_past, "least": least, "found": len(moved)})
+    return Decision(tuple(moved), {"n_past": n_past, "least": least, "found": len(moved)})

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, Sequence
 
-from cachesim.engines.base import rule
 from cachesim.engines.mlx_lm.lru.trie import SearchResult
+from cachesim.engines.mlx_lm.places import CACHE, SERVER, mlx_lm
+from cachesim.engines.rule import Role, rule
 
 
 class HandOut(NamedTuple):
@@ -23,87 +24,75 @@ class HandOut(NamedTuple):
     old_key: bool = False
 
 
-@rule("ML-LRU-EXACT.stored")
+@rule("ML-LRU-EXACT.stored", Role.LOAD, mlx_lm(CACHE, "PromptTrie.search", "d78bf58e"))
 def exact_stored(found: SearchResult, query: int) -> bool:
-    """The query itself is a key.
-    Source: mlx-lm d78bf58e, mlx_lm/models/cache.py, PromptTrie.search; spec 2."""
+    """The query itself is a key."""
     return found.exact
 
 
-@rule("ML-LRU-EXACT.walked")
+@rule("ML-LRU-EXACT.walked", Role.LOAD, mlx_lm(SERVER, "LRUPromptCache._search", "321e764e"), until="#1078 (4d3af3ce)")
 def exact_walked(found: SearchResult, query: int) -> bool:
-    """The longest key on the way is as long as the query; an empty query always seems to be one, and finds nothing.
-    Source: mlx-lm 321e764e, mlx_lm/server.py, LRUPromptCache._search; before #1078 (4d3af3ce); spec 4.2."""
+    """The longest key on the way is as long as the query; an empty query always seems to be one, and finds nothing."""
     return found.known and found.at == query
 
 
-@rule("ML-LRU-SHORTER")
+@rule("ML-LRU-SHORTER", Role.LOAD, mlx_lm(CACHE, "PromptTrie.search", "d78bf58e"))
 def shorter_beyond_one(found: SearchResult) -> int:
-    """Length of the longest key that is a prefix of the query, 0 = none. A key of one token never counts.
-    Source: mlx-lm d78bf58e, mlx_lm/models/cache.py, PromptTrie.search; spec 2, 7.6."""
+    """Length of the longest key that is a prefix of the query, 0 = none. A key of one token never counts."""
     return found.at if found.at > 1 else 0
 
 
-@rule("ML-LRU-LONGER.more")
+@rule("ML-LRU-LONGER.more", Role.LOAD, mlx_lm("", "LRUPromptCache.fetch_nearest_cache", "2105aaf9"), since="#911")
 def longer_if_more(found: SearchResult, shorter: int) -> bool:
-    """A key that shares more than the shorter one gives is tried first.
-    Source: mlx-lm 2105aaf9 (#911), LRUPromptCache.fetch_nearest_cache; spec 2, 4.4."""
+    """A key that shares more than the shorter one gives is tried first."""
     return found.longer is not None and found.common > shorter
 
 
-@rule("ML-LRU-LONGER.last")
+@rule("ML-LRU-LONGER.last", Role.LOAD, mlx_lm(SERVER, "LRUPromptCache._search", "321e764e"))
 def longer_without_shorter(found: SearchResult, shorter: int) -> bool:
-    """A key that shares only its beginning is tried if no key is a prefix of the query.
-    Source: mlx-lm 321e764e, mlx_lm/server.py, LRUPromptCache._search; spec 4.2."""
+    """A key that shares only its beginning is tried if no key is a prefix of the query."""
     return found.longer is not None and shorter == 0
 
 
-@rule("ML-LRU-KEEP")
+@rule("ML-LRU-KEEP", Role.LOAD, mlx_lm(CACHE, "LRUPromptCache.fetch_nearest_cache", "d78bf58e"))
 def keep_all_but_one(common: int, query: int) -> int:
-    """Tokens of a longer entry that stay: the common ones, but one token of the query is left to process.
-    Source: mlx-lm d78bf58e, mlx_lm/models/cache.py, LRUPromptCache.fetch_nearest_cache; spec 2."""
+    """Tokens of a longer entry that stay: the common ones, but one token of the query is left to process."""
     return min(query - 1, common)
 
 
-@rule("ML-LRU-USABLE")
+@rule("ML-LRU-USABLE", Role.LOAD, mlx_lm(CACHE, "can_trim_prompt_cache", "d78bf58e"))
 def usable_if_trimmable(layers: Sequence[Any]) -> bool:
-    """A longer entry can be used if every layer can go back now.
-    Source: mlx-lm d78bf58e, mlx_lm/models/cache.py, can_trim_prompt_cache; spec 1.0, 2."""
+    """A longer entry can be used if every layer can go back now."""
     return all(layer.is_trimmable() for layer in layers)
 
 
-@rule("ML-LRU-TRIMMED.any")
+@rule("ML-LRU-TRIMMED.any", Role.LOAD, mlx_lm(CACHE, "LRUPromptCache.fetch_nearest_cache", "d78bf58e"))
 def trimmed_unchecked(trimmed: int, wanted: int) -> bool:
-    """However much the first layer says it trimmed.
-    Source: mlx-lm d78bf58e, mlx_lm/models/cache.py, LRUPromptCache.fetch_nearest_cache; spec 2, 7.8."""
+    """However much the first layer says it trimmed."""
     return True
 
 
-@rule("ML-LRU-TRIMMED.enough")
+@rule("ML-LRU-TRIMMED.enough", Role.LOAD, mlx_lm("", "LRUPromptCache.fetch_nearest_cache", "38e83982", pull=999))
 def trimmed_enough(trimmed: int, wanted: int) -> bool:
-    """Only if the first layer trimmed as much as was wanted.
-    Source: ml-explore/mlx-lm#999 (38e83982), LRUPromptCache.fetch_nearest_cache; spec 4.5."""
+    """Only if the first layer trimmed as much as was wanted."""
     return trimmed >= wanted
 
 
-@rule("ML-LRU-HAND.copy")
+@rule("ML-LRU-HAND.copy", Role.HAND, mlx_lm("", "LRUPromptCache.fetch_nearest_cache", "2105aaf9"), since="#911")
 def hand_copy(how: str, count: int, snapshot: bool) -> HandOut:
-    """A hit copies; the entry stays for others.
-    Source: mlx-lm 2105aaf9 (#911), LRUPromptCache.fetch_nearest_cache; spec 2, 4.4."""
+    """A hit copies; the entry stays for others."""
     return HandOut("copy")
 
 
-@rule("ML-LRU-HAND.consume")
+@rule("ML-LRU-HAND.consume", Role.HAND, mlx_lm(SERVER, "LRUPromptCache._extract", "321e764e"))
 def hand_consume(how: str, count: int, snapshot: bool) -> HandOut:
-    """The last owner takes the entry out of the cache; others get a copy.
-    Source: mlx-lm 321e764e, mlx_lm/server.py, LRUPromptCache._extract; spec 4.2, 5.12."""
+    """The last owner takes the entry out of the cache; others get a copy."""
     return HandOut("give") if count == 1 else HandOut("copy", count_down=True)
 
 
-@rule("ML-LRU-HAND.move")
+@rule("ML-LRU-HAND.move", Role.HAND, mlx_lm("", "LRUPromptCache._extract", "c30598cf", pull=923))
 def hand_move(how: str, count: int, snapshot: bool) -> HandOut:
-    """The object itself is handed on: a plain prefix stays until it is moved, all else leaves with its last owner.
-    Source: ml-explore/mlx-lm#923 (c30598cf), LRUPromptCache._extract; spec 4.3."""
+    """The object itself is handed on: a plain prefix stays until it is moved, all else leaves with its last owner."""
     told = how == "exact" or not snapshot
     if count > 1:
         return HandOut("lend", count_down=True, old_key=told)

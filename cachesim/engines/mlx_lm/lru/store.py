@@ -9,13 +9,13 @@ from __future__ import annotations
 import copy
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
-from cachesim.engines.base import Decision, rule_id
 from cachesim.engines.mlx_lm.caches.lists import trim_prompt_cache
 from cachesim.engines.mlx_lm.lru.entry import Entry
 from cachesim.engines.mlx_lm.lru.events import Fetched, How, Inserted, Reason, Removed, Requeued, Told, quiet
 from cachesim.engines.mlx_lm.lru.order import Item, Queues
 from cachesim.engines.mlx_lm.lru.table import LRU_HEAD, LruRules
 from cachesim.engines.mlx_lm.lru.trie import PromptTrie, SearchResult
+from cachesim.engines.rule import Decision, rule_id
 from cachesim.tokens import Tokens
 
 UNLIMITED = 1 << 63
@@ -231,4 +231,4 @@ def _decision(decider: Callable[..., Any], kept: int, found: SearchResult, query
         "query": len(query), "common": found.common, "shorter": found.at,
         "longer": None if found.longer is None else len(found.longer),
     }  # fmt: skip
-    return Decision(rule_id(decider), kept, because)
+    return Decision(kept, because, rule_id(decider))

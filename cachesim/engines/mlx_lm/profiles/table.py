@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Collection, Mapping
 
-from cachesim.engines.base import Decision
 from cachesim.engines.mlx_lm.caches import CacheRules
 from cachesim.engines.mlx_lm.lru import LruRules
+from cachesim.engines.rule import Decision
 from cachesim.engines.shared import tables
 from cachesim.engines.shared.tables import Change
 

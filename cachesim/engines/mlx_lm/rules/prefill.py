@@ -11,25 +11,24 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from cachesim.engines.base import Decision, rule
 from cachesim.engines.chat import THK
+from cachesim.engines.mlx_lm.places import GENERATE, SERVER, mlx_lm
+from cachesim.engines.rule import Decision, Role, rule
 from cachesim.tokens import Tokens, common_prefix
 
 
-@rule("ML-PC-POSITION.NONE")
+@rule("ML-PC-POSITION.NONE", Role.PLAN, mlx_lm(SERVER, "", "321e764e"))
 def position_none(prompt: Tokens, role: str, thinks: bool, trimmable: bool, probe: Tokens | None) -> Decision:
-    """There are no checkpoints. Value: None = the request takes none, else a position.
-    Source: mlx-lm mlx_lm/server.py (321e764e); spec 4.2."""
-    return Decision("ML-PC-POSITION.NONE", None, {"role": role})
+    """There are no checkpoints. Value: None = the request takes none, else a position."""
+    return Decision(None, {"role": role})
 
 
-@rule("ML-PC-POSITION.THINK")
+@rule("ML-PC-POSITION.THINK", Role.PLAN, mlx_lm(SERVER, "_compute_prompt_checkpoint", "2105aaf9"), since="#911")
 def position_think(prompt: Tokens, role: str, thinks: bool, trimmable: bool, probe: Tokens | None) -> Decision:
     """For a chat that ends with the user's message: one token before the last think token, if the tokenizer has one
-    (``thinks``) and it is among the last few; else one token before the end.
-    Source: mlx-lm mlx_lm/server.py _compute_prompt_checkpoint (2105aaf9), #911; spec 4.4."""
+    (``thinks``) and it is among the last few; else one token before the end."""
     value = _think(prompt, thinks) if role == "user" else None
-    return Decision("ML-PC-POSITION.THINK", value, {"role": role, "n_tokens": len(prompt)})
+    return Decision(value, {"role": role, "n_tokens": len(prompt)})
 
 
 def _think(prompt: Tokens, thinks: bool) -> int:
@@ -37,87 +36,77 @@ def _think(prompt: Tokens, thinks: bool) -> int:
     return next((-(i + 1) for i in last if prompt[-i] == THK), -1)
 
 
-@rule("ML-PC-POSITION.SENTINEL")
+@rule("ML-PC-POSITION.SENTINEL", Role.PLAN, mlx_lm("", "_compute_prompt_checkpoint", "f0402185", pull=1006))
 def position_sentinel(prompt: Tokens, role: str, thinks: bool, trimmable: bool, probe: Tokens | None) -> Decision:
     """Caches that can be trimmed: as before. Others: where the prompt first differs from the same messages with
-    another last one, if there is a message before it. ``probe``: that other rendering, None = there is none.
-    Source: ml-explore/mlx-lm#1006 (f0402185), _compute_prompt_checkpoint; spec 4.6."""
+    another last one, if there is a message before it. ``probe``: that other rendering, None = there is none."""
     because = {"role": role, "n_tokens": len(prompt), "trimmable": trimmable}
     if role != "user":
-        return Decision("ML-PC-POSITION.SENTINEL", None, because)
+        return Decision(None, because)
     if trimmable:
-        return Decision("ML-PC-POSITION.SENTINEL", _think(prompt, thinks), because)
+        return Decision(_think(prompt, thinks), because)
     boundary = 0 if probe is None else common_prefix(prompt, probe)
     inside = 0 < boundary < len(prompt)
-    return Decision("ML-PC-POSITION.SENTINEL", boundary - len(prompt) if inside else -1, {**because, "at": boundary})
+    return Decision(boundary - len(prompt) if inside else -1, {**because, "at": boundary})
 
 
-@rule("ML-PC-BATCH.ONE")
+@rule("ML-PC-BATCH.ONE", Role.PLAN, mlx_lm(GENERATE, "_process_prompts", "321e764e"))
 def pc_one(lengths: Sequence[int], positions: Sequence[int | None]) -> Decision:
-    """Everything but the last token is prefilled.
-    Source: mlx-lm mlx_lm/generate.py _process_prompts (321e764e); spec 4.2."""
-    return Decision("ML-PC-BATCH.ONE", 1, {"lengths": list(lengths)})
+    """Everything but the last token is prefilled."""
+    return Decision(1, {"lengths": list(lengths)})
 
 
-@rule("ML-PC-BATCH.LARGEST")
+@rule("ML-PC-BATCH.LARGEST", Role.PLAN, mlx_lm(GENERATE, "_process_prompts", "2105aaf9"), since="#911")
 def pc_largest(lengths: Sequence[int], positions: Sequence[int | None]) -> Decision:
-    """One distance for the whole batch: the largest that a row asks for.
-    Source: mlx-lm mlx_lm/generate.py _process_prompts (2105aaf9), #911; spec 4.4, 5.7."""
+    """One distance for the whole batch: the largest that a row asks for."""
     own = [n - pc if pc > 0 else -pc for n, pc in zip(lengths, (p or -1 for p in positions), strict=True)]
-    return Decision("ML-PC-BATCH.LARGEST", max(1, *own), {"lengths": list(lengths), "own": own})
+    return Decision(max(1, *own), {"lengths": list(lengths), "own": own})
 
 
-@rule("ML-PC-TAILS.PLAIN")
+@rule("ML-PC-TAILS.PLAIN", Role.PLAN, mlx_lm(GENERATE, "_process_prompts", "2105aaf9"))
 def tails_plain(rests: Sequence[Tokens], pc: int) -> Decision:
-    """The last pc tokens of each row. Rows that have fewer make an array that cannot be built: value None.
-    Source: mlx-lm mlx_lm/generate.py _process_prompts (2105aaf9); spec 4.4, 4.6, 5.6."""
+    """The last pc tokens of each row. Rows that have fewer make an array that cannot be built: value None."""
     tails = [rest[-pc:] for rest in rests]
     ragged = len({len(tail) for tail in tails}) > 1
-    return Decision("ML-PC-TAILS.PLAIN", None if ragged else tails, {"pc": pc, "lengths": [len(t) for t in tails]})
+    return Decision(None if ragged else tails, {"pc": pc, "lengths": [len(t) for t in tails]})
 
 
-@rule("ML-PC-TAILS.ZEROS")
+@rule("ML-PC-TAILS.ZEROS", Role.PLAN, mlx_lm("", "_process_prompts", "82574b4d", pull=1006))
 def tails_zeros(rests: Sequence[Tokens], pc: int) -> Decision:
-    """Rows that have fewer than pc tokens get zeros in front, which enter the caches like tokens.
-    Source: ml-explore/mlx-lm#1006 (82574b4d), _process_prompts; spec 4.6, 5.7."""
+    """Rows that have fewer than pc tokens get zeros in front, which enter the caches like tokens."""
     tails = [(0,) * (pc - len(rest)) + rest[-pc:] for rest in rests]
-    return Decision("ML-PC-TAILS.ZEROS", tails, {"pc": pc, "lengths": [min(pc, len(rest)) for rest in rests]})
+    return Decision(tails, {"pc": pc, "lengths": [min(pc, len(rest)) for rest in rests]})
 
 
-@rule("ML-PC-ROW.LAST")
+@rule("ML-PC-ROW.LAST", Role.PLAN, mlx_lm(GENERATE, "_process_prompts", "2105aaf9"), until="#976")
 def row_last(row: int, rows: int) -> Decision:
     """Whose state is stored as the checkpoint of a row? That of the last row: the expression is evaluated when its
-    variable has run to the end.
-    Source: mlx-lm mlx_lm/generate.py _process_prompts (2105aaf9), until #976; spec 4.4."""
-    return Decision("ML-PC-ROW.LAST", rows - 1, {"row": row, "rows": rows})
+    variable has run to the end."""
+    return Decision(rows - 1, {"row": row, "rows": rows})
 
 
-@rule("ML-PC-ROW.OWN")
+@rule("ML-PC-ROW.OWN", Role.PLAN, mlx_lm(GENERATE, "_lazy_extract_cache", "73c85504", pull=976))
 def row_own(row: int, rows: int) -> Decision:
-    """Whose state is stored as the checkpoint of a row? Its own.
-    Source: ml-explore/mlx-lm#976, mlx_lm/generate.py _lazy_extract_cache (73c85504); spec 4.4."""
-    return Decision("ML-PC-ROW.OWN", row, {"row": row, "rows": rows})
+    """Whose state is stored as the checkpoint of a row? Its own."""
+    return Decision(row, {"row": row, "rows": rows})
 
 
-@rule("ML-CKPT-CREATE.CALLBACK")
+@rule("ML-CKPT-CREATE.CALLBACK", Role.CREATE, mlx_lm(SERVER, "checkpoint_callback", "2105aaf9"))
 def create_if_asked(start: int, position: int | None, pc: int) -> Decision:
     """Every row that wants a checkpoint stores what the batch holds at pc, under its prompt without the last pc tokens:
-    ``start`` tokens.
-    Source: mlx-lm mlx_lm/server.py checkpoint_callback (2105aaf9); spec 4.4."""
+    ``start`` tokens."""
     because = {"start": max(0, start), "stop": max(0, start), "position": position, "pc": pc}
-    return Decision("ML-CKPT-CREATE.CALLBACK", position is not None, because)
+    return Decision(position is not None, because)
 
 
-@rule("ML-CKPT-CREATE.OWN")
+@rule("ML-CKPT-CREATE.OWN", Role.CREATE, mlx_lm("", "", "c2e01bcb", pull=1006, note="checkpoint_callback"))
 def create_if_own(start: int, position: int | None, pc: int) -> Decision:
-    """Only a row whose own distance is that of the batch stores its checkpoint.
-    Source: ml-explore/mlx-lm#1006 (c2e01bcb), checkpoint_callback; spec 4.6."""
+    """Only a row whose own distance is that of the batch stores its checkpoint."""
     because = {"start": max(0, start), "stop": max(0, start), "position": position, "pc": pc}
-    return Decision("ML-CKPT-CREATE.OWN", position is not None and -position == pc, because)
+    return Decision(position is not None and -position == pc, because)
 
 
-@rule("ML-CANCEL.STORE")
+@rule("ML-CANCEL.STORE", Role.CONSULT, mlx_lm(SERVER, "_generate", "73c85504"), until="#1072")
 def cancel_stores() -> Decision:
-    """What a client that is gone has left is stored under prompt and answer so far.
-    Source: mlx-lm mlx_lm/server.py _generate (73c85504), before #1072; spec 3.5."""
-    return Decision("ML-CANCEL.STORE", True, {})
+    """What a client that is gone has left is stored under prompt and answer so far."""
+    return Decision(True, {})

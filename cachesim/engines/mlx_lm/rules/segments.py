@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-from cachesim.engines.base import Decision, rule
 from cachesim.engines.chat import THK
+from cachesim.engines.mlx_lm.places import GENERATE, SERVER, mlx_lm
+from cachesim.engines.rule import Decision, Role, rule
 from cachesim.tokens import Tokens, common_prefix
 
 
@@ -21,42 +22,38 @@ class Segment(NamedTuple):
     cache_type: str
 
 
-@rule("ML-SEG-SYSTEM")
+@rule("ML-SEG-SYSTEM", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f"), since="#1072")
 def system_end(prompt: Tokens, probe: Tokens | None) -> Decision:
     """The first place at which the prompt differs from the same system messages before an empty user message; 0 where
-    there are none, or where they differ nowhere (an empty user message). Includes the header of the user message.
-    Source: mlx-lm mlx_lm/server.py _tokenize (3f9d179f), #1072; spec 3.1, 7.16."""
+    there are none, or where they differ nowhere (an empty user message). Includes the header of the user message."""
     shared = 0 if probe is None else common_prefix(prompt, probe)
     sys_end = 0 if probe is None or shared == min(len(prompt), len(probe)) else shared
-    return Decision("ML-SEG-SYSTEM", sys_end, {"shared": shared, "n_tokens": len(prompt)})
+    return Decision(sys_end, {"shared": shared, "n_tokens": len(prompt)})
 
 
-@rule("ML-SEG-TAIL.GUARDED")
+@rule("ML-SEG-TAIL.GUARDED", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f"), until="#1114")
 def tail_guarded(prompt: Tokens, sys_end: int) -> Decision:
-    """The think token is looked for in the last 10 tokens, and never in the system segment.
-    Source: mlx-lm mlx_lm/server.py _tokenize (3f9d179f), until #1114; spec 3.1, 4.8."""
+    """The think token is looked for in the last 10 tokens, and never in the system segment."""
     first = len(prompt) - min(10, len(prompt) - sys_end - 1)
-    return _tail("ML-SEG-TAIL.GUARDED", prompt, sys_end, first)
+    return _tail(prompt, sys_end, first)
 
 
-@rule("ML-SEG-TAIL.SEQUENCE")
+@rule("ML-SEG-TAIL.SEQUENCE", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "ed1fca4c"), since="#1114")
 def tail_anywhere(prompt: Tokens, sys_end: int) -> Decision:
     """The think tokens are looked for in the last 11 tokens, whatever they belong to: found in the system segment, the
-    tail begins before that ends, and the tokens between are fed twice.
-    Source: mlx-lm mlx_lm/server.py _tokenize (ed1fca4c), #1114; spec 3.1, 7.10."""
-    return _tail("ML-SEG-TAIL.SEQUENCE", prompt, sys_end, len(prompt) - 11)
+    tail begins before that ends, and the tokens between are fed twice."""
+    return _tail(prompt, sys_end, len(prompt) - 11)
 
 
-def _tail(name: str, prompt: Tokens, sys_end: int, first: int) -> Decision:
+def _tail(prompt: Tokens, sys_end: int, first: int) -> Decision:
     found = [i for i in range(max(0, first), len(prompt)) if prompt[i] == THK]
     value = found[-1] if found else len(prompt)
-    return Decision(name, value, {"first": first, "sys_end": sys_end, "n_tokens": len(prompt)})
+    return Decision(value, {"first": first, "sys_end": sys_end, "n_tokens": len(prompt)})
 
 
-@rule("ML-SEG-CUT.CHAT")
+@rule("ML-SEG-CUT.CHAT", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f"), since="#1072")
 def cut_chat(prompt: Tokens, sys_end: int, tail: int) -> Decision:
-    """Up to three segments: system, everything up to the tail (all history is one "user" segment), the tail.
-    Source: mlx-lm mlx_lm/server.py _tokenize (3f9d179f), #1072; spec 3.1."""
+    """Up to three segments: system, everything up to the tail (all history is one "user" segment), the tail."""
     found = []
     if 0 < sys_end < len(prompt):
         found.append(Segment(prompt[:sys_end], "system"))
@@ -65,14 +62,13 @@ def cut_chat(prompt: Tokens, sys_end: int, tail: int) -> Decision:
     if tail < len(prompt):
         found.append(Segment(prompt[tail:], "assistant"))
     because = {"sys_end": sys_end, "tail": tail, "n_tokens": len(prompt)}
-    return Decision("ML-SEG-CUT.CHAT", tuple(found) or (Segment(prompt, "assistant"),), because)
+    return Decision(tuple(found) or (Segment(prompt, "assistant"),), because)
 
 
-@rule("ML-SEG-CUT.WHOLE")
+@rule("ML-SEG-CUT.WHOLE", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f"), since="#1072")
 def cut_none(prompt: Tokens, role: str) -> Decision:
-    """A text, or a chat whose last message is not the user's, is one segment.
-    Source: mlx-lm mlx_lm/server.py _tokenize (3f9d179f), #1072; spec 3.1, 7.12."""
-    return Decision("ML-SEG-CUT.WHOLE", (Segment(prompt, "assistant"),), {"role": role, "n_tokens": len(prompt)})
+    """A text, or a chat whose last message is not the user's, is one segment."""
+    return Decision((Segment(prompt, "assistant"),), {"role": role, "n_tokens": len(prompt)})
 
 
 class Rest(NamedTuple):
@@ -99,42 +95,37 @@ def _split(left: list[Tokens]) -> tuple[Tokens, ...]:
     return tuple(left) if len(left[-1]) == 1 else (*left[:-1], left[-1][:-1], left[-1][-1:])
 
 
-@rule("ML-SEG-REST.INDEX")
+@rule("ML-SEG-REST.INDEX", Role.PROMPT, mlx_lm(GENERATE, "insert_segments", "3f9d179f to d78bf58e"))
 def rest_or_index_error(segments: Sequence[Segment], n_cached: int) -> Decision:
-    """What is not cached, its last token apart. Where all is cached nothing is left, which nothing expects.
-    Source: mlx-lm mlx_lm/generate.py insert_segments (3f9d179f to d78bf58e); spec 3.2, 7.1."""
+    """What is not cached, its last token apart. Where all is cached nothing is left, which nothing expects."""
     left, types = _dropped(segments, n_cached)
     rest = Rest(_split(left), tuple(types)) if left else Rest((), (), "IndexError: list index out of range")
-    return Decision("ML-SEG-REST.INDEX", rest, {"n_cached": n_cached, "left": [len(one) for one in rest.segments]})
+    return Decision(rest, {"n_cached": n_cached, "left": [len(one) for one in rest.segments]})
 
 
-@rule("ML-SEG-REST.VALUE")
+@rule("ML-SEG-REST.VALUE", Role.PROMPT, mlx_lm(GENERATE, "insert_segments", "0.32.2"))
 def rest_or_value_error(segments: Sequence[Segment], n_cached: int) -> Decision:
-    """As before; empty segments are left out, and where nothing is left that is said, though nobody catches it.
-    Source: mlx-lm 0.32.2 mlx_lm/generate.py insert_segments; spec 3.2, 7.1."""
+    """As before; empty segments are left out, and where nothing is left that is said, though nobody catches it."""
     left, types = _dropped(segments, n_cached)
     left = [one for one in left if one]
     rest = Rest(_split(left), tuple(types)) if left else Rest((), (), "ValueError: an empty prompt")
-    return Decision("ML-SEG-REST.VALUE", rest, {"n_cached": n_cached, "left": [len(one) for one in rest.segments]})
+    return Decision(rest, {"n_cached": n_cached, "left": [len(one) for one in rest.segments]})
 
 
-@rule("ML-CKPT-CREATE.SEGMENT")
+@rule("ML-CKPT-CREATE.SEGMENT", Role.CREATE, mlx_lm(SERVER, "_generate", "3f9d179f"), since="#1072")
 def create_at_segment_end(start: int, end_of_segment: bool, types: int) -> Decision:
-    """An entry is stored at the end of a segment while the request has types left. ``start`` tokens are held.
-    Source: mlx-lm mlx_lm/server.py _generate (3f9d179f), #1072; spec 3.5."""
+    """An entry is stored at the end of a segment while the request has types left. ``start`` tokens are held."""
     because = {"start": start, "stop": start, "end_of_segment": end_of_segment, "types": types}
-    return Decision("ML-CKPT-CREATE.SEGMENT", end_of_segment and types > 0, because)
+    return Decision(end_of_segment and types > 0, because)
 
 
-@rule("ML-CKPT-CREATE.SINGLE")
+@rule("ML-CKPT-CREATE.SINGLE", Role.CREATE, mlx_lm(SERVER, "_serve_single", "d78bf58e"))
 def create_never(start: int) -> Decision:
-    """A request that is served alone leaves one entry at its end and none before.
-    Source: mlx-lm mlx_lm/server.py _serve_single (d78bf58e); spec 3.6, 5.10, 7.12."""
-    return Decision("ML-CKPT-CREATE.SINGLE", False, {"start": start, "stop": start})
+    """A request that is served alone leaves one entry at its end and none before."""
+    return Decision(False, {"start": start, "stop": start})
 
 
-@rule("ML-CANCEL.DROP")
+@rule("ML-CANCEL.DROP", Role.CONSULT, mlx_lm(SERVER, "_generate", "3f9d179f"), since="#1072")
 def cancel_drops() -> Decision:
-    """A client that is gone leaves nothing but the entries stored before.
-    Source: mlx-lm mlx_lm/server.py _generate (3f9d179f), since #1072; spec 3.5."""
-    return Decision("ML-CANCEL.DROP", False, {})
+    """A client that is gone leaves nothing but the entries stored before."""
+    return Decision(False, {})

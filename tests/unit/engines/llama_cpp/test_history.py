@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.engines.base import RULES
 from cachesim.engines.llama_cpp import profiles as package
 from cachesim.engines.llama_cpp.profiles import BESIDE, LINE, PROFILES, changes, differences, mixed, rule_fields
 from cachesim.engines.llama_cpp.rules import checkpoint_use
+from cachesim.engines.rule import RULES
 from cachesim.judge.run import run_judged
 from cachesim.live.replay import records
 from cachesim.scenarios.load import load

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.base import Decision, Draft
+from cachesim.engines.base import Draft
 from cachesim.engines.llama_cpp.memory.ubatch import Split
 from cachesim.engines.llama_cpp.profiles import LINE, PROFILES
+from cachesim.engines.rule import Decision
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 MTP = {"spec_type": "draft-mtp", "spec_draft_n_max": 3}

@@ -8,7 +8,6 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from cachesim.engines.base import RULES
 from cachesim.engines.mlx_lm import caches
 from cachesim.engines.mlx_lm.caches import (
     ArraysCache,
@@ -19,6 +18,7 @@ from cachesim.engines.mlx_lm.caches import (
     make_prompt_cache,
     trim_prompt_cache,
 )
+from cachesim.engines.rule import RULES
 from tests.unit.engines.mlx_lm.rows import feed, filled, told
 
 TABLES = [getattr(caches, name) for name in caches.__all__ if name.startswith("AT_")]

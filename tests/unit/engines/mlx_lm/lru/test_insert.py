@@ -6,7 +6,6 @@ from dataclasses import fields
 
 import pytest
 
-from cachesim.engines.base import RULES
 from cachesim.engines.mlx_lm import lru
 from cachesim.engines.mlx_lm.lru import (
     LRU_BASE923,
@@ -20,6 +19,7 @@ from cachesim.engines.mlx_lm.lru import (
     Requeued,
 )
 from cachesim.engines.mlx_lm.lru.rules_insert import victim_blind, victim_of_three, victim_of_two
+from cachesim.engines.rule import RULES
 from tests.unit.engines.mlx_lm.lru.toys import MODEL, attention, hybrid, keys, store, stored
 
 TABLES = [getattr(lru, name) for name in lru.__all__ if name.startswith("LRU_")]

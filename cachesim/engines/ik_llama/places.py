@@ -1,0 +1,15 @@
+"""Files of ik_llama.cpp that rules were read from, by short names."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from cachesim.engines.rule import Source
+
+ik_llama = partial(Source, "ikawrakow/ik_llama.cpp")
+"""A source in ik_llama.cpp: file, function, commit."""
+
+CONTEXT = "examples/server/server-context.cpp"
+TASK = "examples/server/server-task.cpp"
+SPECULATIVE = "common/speculative.cpp"
+LLAMA = "src/llama.cpp"
