@@ -4,7 +4,7 @@ A message is ``IMS ROLE NL content IME NL``; the generation suffix is ``IMS AST 
 model is asked to think. A "terse" template leaves out all but ``ROLE content IME``, ``AST`` and ``THK``. A "reasoning"
 template puts ``THK NL ETHK NL`` before the content of those assistant messages that follow the last user message, and
 wants at least one user message, as several real ones do: so the rendering of fewer messages need not be a prefix of
-the rendering of all. Source: mlx-lm spec, sections 0 and 6.
+the rendering of all.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Callable, Iterator, Mapping, NamedTuple
 
+from cachesim.engines.rule import Role, role_of, took
 from cachesim.events import Decided, SeqRm
 from cachesim.fuzz.facts import Fact, Played
 
@@ -151,15 +152,14 @@ def _made_by(played: Played, fact: Fact) -> str:
     return found or fact.answer.deciding
 
 
+STORING = (Role.CREATE, Role.READ_FILE, Role.STORE, Role.RESUME, Role.LOAD, Role.HAND)
+
+
 def _stores(said: Decided) -> bool:
     """Does this decision make, use or keep a stored object? An entry that is found may be number 0, and one that does
     not leave the cache is kept."""
-    if any(word in said.rule for word in ("CKPT-CREATE", "SLOT-RESTORE")):
-        return bool(said.value)
-    if "PC-ALLOC" in said.rule:
-        return bool(said.value.verdict == "store")
-    words = ("CKPT-RESTORE", "CKPT-RESUME", "PC-LOAD", "PC-HIT", "-LRU-PRESENT")
-    return said.value is not None and any(word in said.rule for word in words)
+    role = role_of(said.rule)
+    return role in STORING and took(role, said.value)
 
 
 def _causes(played: Played, at: int) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ For a request with prompt P that kept n_past tokens:
 best - held tokens were never captured; held - n_past are charged to the change that removed that restore point, or to
 the rule that did not use it. A live slot passes through states that nobody could have come back to a moment later, so
 the tokens are charged in two parts: as far as a lasting restore point reached, to its end; only the rest to the passing
-state. The charges of a request add up to best - n_past. Source: design document, section 4.
+state. The charges of a request add up to best - n_past.
 With several requests at work, each is judged by what there was when its slot was chosen.
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable, NamedTuple, Sequence
 
+from cachesim.engines.rule import Role, role_of, took
 from cachesim.engines.view import Point
 from cachesim.events import Changed, Decided, Event, Launch, Release
 from cachesim.judge.clean import clean_spans
@@ -127,10 +128,11 @@ class Ledger:
     def hear(self, event: Event) -> None:
         """Told of every event of the log."""
         if isinstance(event, Decided):
-            if "SLOT-SELECT" in event.rule:
+            role = role_of(event.rule)
+            if role is Role.ASSIGN:
                 self.chosen = self._now()
             self.asked.append(event)
-            if "CKPT-CREATE" in event.rule and not event.value and event.slot is not None:
+            if role is Role.CREATE and not event.value and event.slot is not None:
                 self.declines.append(Decline(self.believed(event.slot)[: event.because["start"]], event.rule))
         elif isinstance(event, Changed):
             self._compare(event)
@@ -232,11 +234,11 @@ class _Bill(NamedTuple):
 
     def _unused(self, known: Known) -> str:
         """The rule that had the restore point before it and did not use it."""
-        searched = any("CKPT-NEED" in d.rule and d.value.search for d in self.asked)
-        words = {
-            "checkpoint": ("CKPT-PICK" if searched else "CKPT-NEED",),
-            "slot": ("CKPT-NEED" if searched else "SLOT-SELECT",),
-        }.get(known.kind, ("PC-LOAD", "-LRU-"))
-        rules = [d.rule for d in self.asked]
-        found = [r for r in rules if any(word in r for word in words)] or [r for r in rules if "SLOT-SELECT" in r]
-        return found[-1] if found else ""
+        asked = [(role_of(d.rule), d) for d in self.asked]
+        searched = any(role is Role.NEED and took(role, d.value) for role, d in asked)
+        wanted = {
+            "checkpoint": Role.PICK if searched else Role.NEED,
+            "slot": Role.NEED if searched else Role.ASSIGN,
+        }.get(known.kind, Role.LOAD)
+        last = {role: d.rule for role, d in asked}
+        return last.get(wanted, last.get(Role.ASSIGN, ""))

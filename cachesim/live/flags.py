@@ -1,6 +1,6 @@
 """Which server options does a command line set, and which command line sets them?
 
-Source: llama.cpp common/arg.cpp (3f545be), spec section 5. Flags that change nothing here (threads, data types,
+Source: llama.cpp common/arg.cpp (3f545be). Flags that change nothing here (threads, data types,
 verbosity) are read over.
 """
 

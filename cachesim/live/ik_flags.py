@@ -1,6 +1,6 @@
 """Which server options does a recorded command line of ik_llama.cpp set?
 
-Source: ik_llama.cpp common/common.cpp (8337e4cd3), spec section 11. Flags that change nothing here are read over.
+Source: ik_llama.cpp common/common.cpp (8337e4cd3). Flags that change nothing here are read over.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 It reads a token together with what the trunk said after the token before it, and keeps K/V rows of its own (the draft
 context). What the trunk said last is carried from batch to batch and lies in no saved state: after a restore, and when
 a new conversation begins, the first row of the head is computed from another text. That costs guesses, never answers.
-Source: llama.cpp common/speculative.cpp, draft-mtp (3f545be); spec 3.13.
+Source: llama.cpp common/speculative.cpp, draft-mtp (3f545be).
 """
 
 from __future__ import annotations

@@ -10,16 +10,20 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from cachesim.engines.rule import rule_text
+from cachesim.engines.rule import about, rule_text
 
 
 def rule_data(rule_id: str, rule: Callable[..., Any], users: list[str]) -> dict[str, Any]:
     """A rule: its words, its source in the real engine, its code, the profiles that use it."""
-    words, _, source = inspect.cleandoc(rule_text(rule)).partition("Source:")
+    known = about(rule)
     return {
         "rule": rule_id,
-        "decides": " ".join(words.split()),
-        "source": " ".join(source.split()),
+        "role": str(known.role),
+        "decides": " ".join(inspect.cleandoc(rule_text(rule)).split()),
+        "source": known.cited,
+        "link": known.source.link,
+        "since": known.since,
+        "until": known.until,
         "code": _body(rule),
         "profiles": users,
         "file": f"{rule.__module__.replace('.', '/')}.py:{inspect.getsourcelines(rule)[1]}",
@@ -37,7 +41,8 @@ def rule_report(data: Mapping[str, Any]) -> RenderableType:
     """One rule on the screen."""
     used = [Text(f"used by:  {', '.join(data['profiles'])}", "cyan")] if data["profiles"] else []
     return Group(
-        Text(data["rule"], "bold"), Text(data["decides"]), Text(f"source:   {data['source']}"),
+        Text.assemble((data["rule"], "bold"), f"  ({data['role']})"), Text(data["decides"]),
+        Text(f"source:   {data['source']}"), *([Text(f"          {data['link']}", "dim", no_wrap=True, overflow="ignore")] if data["link"] else []),
         *used, Text(f"code:     {data['file']}", "dim"),
         Syntax(data["code"], "python", background_color="default", word_wrap=True),
     )

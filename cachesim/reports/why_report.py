@@ -8,12 +8,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cachesim.engines.rule import Role, role_of
 from cachesim.events import Aborted, Decided
 from cachesim.judge.reasons import reasons
 from cachesim.judge.run import Run
 from cachesim.reports.sentences import sentence
 
-QUIET = ("LC-CKPT-ON", "LC-END")
+QUIET = (Role.ENABLE, Role.END)
 
 
 def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> dict[str, Any]:
@@ -49,9 +50,10 @@ def _step(event: Any) -> dict[str, Any] | None:
     if isinstance(event, Decided):
         text = sentence(event.rule, event.value, event.because)
         because = {k: _plain(v) for k, v in event.because.items()}
-        return {"rule": event.rule, "says": text, "value": _plain(event.value), "because": because}
+        return {"rule": event.rule, "role": role_of(event.rule), "says": text, "value": _plain(event.value),
+                "because": because}
     if isinstance(event, Aborted):
-        return {"rule": "", "says": f"the process ends: {event.text}", "value": None, "because": {}}
+        return {"rule": "", "role": None, "says": f"the process ends: {event.text}", "value": None, "because": {}}
     return None
 
 
@@ -71,9 +73,9 @@ def why_report(data: dict[str, Any]) -> RenderableType:
     table.add_column("says")
     made = True                       # are checkpoints made at all? Where they are not, nothing is said of each
     for step in (one for one in data["decisions"] if one["says"]):
-        if step["rule"].startswith("LC-CKPT-ON"):
+        if step["role"] == Role.ENABLE:
             made = bool(step["value"])
-        if not step["rule"].startswith(QUIET) and (made or not step["rule"].startswith("LC-CKPT-CREATE")):
+        if step["role"] not in QUIET and (made or step["role"] != Role.CREATE):
             table.add_row(step["rule"], Text(step["says"]))
     limits = f"{data['held']} could have been, {data['best']} were ever evaluated"
     bill = Text(f"  {data['cache_n']} of {data['prompt']} tokens kept; {limits}")

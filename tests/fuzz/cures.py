@@ -14,7 +14,7 @@ from unittest.mock import patch
 from cachesim.engines.mlx_lm.caches import BatchRotatingKVCache
 from cachesim.engines.mlx_lm.rules import segments
 from cachesim.engines.registry import engine_of
-from cachesim.engines.rule import Decision, rule
+from cachesim.engines.rule import Decision, Role, rule
 from cachesim.fuzz.case import Case
 
 
@@ -40,20 +40,18 @@ def option(name: str, value: Any) -> Cure:
     return Cure(f"{name} = {value}", case=lambda case: replace(case, server={**case.server, name: value}))
 
 
-@rule("TEST-RESUME-BEHIND")
+@rule("TEST-RESUME-BEHIND", Role.RESUME, "a test")
 def resume_behind(ckpt: Any, ask: Any) -> Decision:
-    """Go on behind the checkpoint, and do not evaluate its last token again.
-    Source: tests."""
+    """Go on behind the checkpoint, and do not evaluate its last token again."""
     from cachesim.engines.llama_cpp.rules.checkpoint_use import Resume
 
     n = min(ckpt.n_tokens, ask.n_past)
-    return Decision("TEST-RESUME-BEHIND", Resume(n, n), {"n_tokens": ckpt.n_tokens})
+    return Decision(Resume(n, n), {"n_tokens": ckpt.n_tokens})
 
 
-@rule("TEST-REST-ONE")
+@rule("TEST-REST-ONE", Role.PROMPT, "a test")
 def rest_at_least_one(parts: Any, n_cached: int) -> Decision:
-    """As the wheel has it, but one token is always left.
-    Source: tests."""
+    """As the wheel has it, but one token is always left."""
     whole = sum(len(one.tokens) for one in parts)
     return segments.rest_or_value_error(parts, min(n_cached, whole - 1))
 

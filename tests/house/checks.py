@@ -29,7 +29,7 @@ LEVEL = {
 # Imports that only open a door: the entrance those of the commands, the package itself that of the kit, when asked to.
 SIDEWAYS = {("__main__", "cli"), ("cli", "commands"), ("__init__", "kit")}
 
-SHARED_BY_ENGINES = ("base", "chat", "shared", "view")
+SHARED_BY_ENGINES = ("base", "chat", "rule", "shared", "view")
 REGISTRY = "registry"                  # knows every engine; no engine may know it
 MAY_PRINT = ("cli", "reports")
 MAY_NAME_PROFILES = ("scenarios", "cli")
@@ -235,13 +235,15 @@ def outside_world(module: Module) -> list[str]:
 
 
 def unsourced_rules(module: Module) -> list[str]:
-    """Functions under ``@rule(...)`` whose docstring has no ``Source:``."""
-    return [
-        f"{module.name}.{function.name} has no Source: line"
-        for function in functions(module)
-        if any(_is_rule(mark) for mark in function.decorator_list)
-        if "Source:" not in (ast.get_docstring(function) or "")
-    ]
+    """Functions under ``@rule(...)`` that give no role or no source, or no docstring."""
+    found = []
+    for function in functions(module):
+        marks = [mark for mark in function.decorator_list if isinstance(mark, ast.Call) and _is_rule(mark)]
+        if any(len(mark.args) + len(mark.keywords) < 3 for mark in marks):
+            found.append(f"{module.name}.{function.name} names no role or no source")
+        if marks and not ast.get_docstring(function):
+            found.append(f"{module.name}.{function.name} does not say what it decides")
+    return found
 
 
 def _is_rule(mark: ast.expr) -> bool:

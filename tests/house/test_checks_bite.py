@@ -36,7 +36,7 @@ BAD = [
     (checks.outside_world, "reports.table", "import os\nx = os.environ['HOME']"),
     (checks.outside_world, "reports.table", "from os import getenv"),
     (checks.outside_world, "model.layer", "import numpy as np\nx = np.random.rand()"),
-    (checks.unsourced_rules, "engines.llama_cpp.rules.keep", "@rule('LC-1')\ndef f():\n    'No source.'"),
+    (checks.unsourced_rules, "engines.llama_cpp.rules.keep", "@rule('LC-1', Role.PICK)\ndef f():\n    'No source.'"),
     (checks.unsourced_rules, "engines.llama_cpp.rules.keep", "@base.rule('LC-1')\ndef f(): ..."),
     (checks.undocumented, "tokens", "x = 1"),
 ]
@@ -54,7 +54,7 @@ GOOD = [
     (checks.version_branches, "engines.llama_cpp.profiles.head", "x = 'llama_cpp@head'"),
     (checks.version_branches, "engines.llama_cpp.profiles", "x = [f for f in fields(r) if f.name not in skip]"),
     (checks.outside_world, "commands.run", "import time"),
-    (checks.unsourced_rules, "engines.llama_cpp.rules.keep", "@rule('LC-1')\ndef f():\n    'Source: x'"),
+    (checks.unsourced_rules, "engines.llama_cpp.rules.keep", "@rule('LC-1', Role.PICK, at())\ndef f():\n    'Picks.'"),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.rule import RULES, Decision, rule
+from cachesim.engines.rule import RULES, Decision, Role, rule
 from cachesim.events import Decided
 from cachesim.reports import sentences
 from cachesim.reports.sentences import sentence
@@ -25,12 +25,11 @@ def test_a_broken_sentence_of_a_shipped_rule_is_not_hidden(monkeypatch):
 
 
 def test_a_rule_of_ones_own_with_other_numbers_shows_them():
-    def mine():
-        """Source: cachesim."""
-        return Decision("LC-NPAST-ONE.TEST-MINE", 4, {"mine": 1})
+    def mine() -> Decision:
+        return Decision(4, {"mine": 1})
 
     try:
-        rule("LC-NPAST-ONE.TEST-MINE")(mine)
+        rule("LC-NPAST-ONE.TEST-MINE", Role.PREFIX, "a test")(mine)
         assert sentence("LC-NPAST-ONE.TEST-MINE", 4, {"mine": 1}) == "4  (mine 1)"
     finally:
         RULES.pop("LC-NPAST-ONE.TEST-MINE", None)

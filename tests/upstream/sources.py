@@ -1,6 +1,6 @@
-"""From where is a rule of ours? Reads the ``Source:`` lines of rules into places of a llama.cpp tree.
+"""From where is a rule of ours? Reads the sources of rules into places of a llama.cpp tree.
 
-    Source: llama.cpp FILE SYMBOL ["MARK" ...][, [later] [FILE] SYMBOL ...] (BUILD), since ...
+    FILE SYMBOL ["MARK" ...][, [later] [FILE] SYMBOL ...]
 
 A mark is a text in a long function that leads to the statement which the rule is about; see ``cpp.regions``. "later"
 comes before the name that a symbol has in later builds. What is no rule but
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
 from cachesim.engines.registry import profile_fields
-from cachesim.engines.rule import rule_text
+from cachesim.engines.rule import about
 
 _WORD = re.compile(
     r"""\s*(?:"(?P<mark>[^"]+)"|(?P<file>[\w./-]+\.(?:cpp|h))(?![\w:])|(?P<name>~?[A-Za-z_][\w:.]*)|,)"""
@@ -71,10 +71,9 @@ def _resolved(name: str, before: str) -> str:
 
 
 def source_of(rule: Any) -> str:
-    """What follows ``Source: llama.cpp`` in a rule's docstring, "" if it has another source."""
-    text = " ".join(rule_text(rule).split())
-    _, _, source = text.partition("Source: llama.cpp ")
-    return source
+    """File, symbols and marks of a rule that was read from llama.cpp, "" if it has another source."""
+    source = about(rule).source
+    return f"{source.path} {source.where}" if source.project.endswith("/llama.cpp") and source.path else ""
 
 
 def rules_of(profile: str) -> list[Item]:

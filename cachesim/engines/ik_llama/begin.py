@@ -1,7 +1,6 @@
 """The start of a prompt: from what the slot holds and what is asked to the first token that is evaluated.
 
-Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt, apply_checkpoint (8337e4cd3); spec 3.3,
-5.4.
+Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt, apply_checkpoint (8337e4cd3).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The parts are functions of a ``Core``; every decision is a rule of the profile. ``decide`` asks, the part acts, ``emit``
 tells.
-Source: ik_llama.cpp examples/server/server-context.cpp server_context (8337e4cd3); spec 3.
+Source: ik_llama.cpp examples/server/server-context.cpp server_context (8337e4cd3).
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 The drafter itself is forced: a request says what is drafted where, and how much of it is right. The companion's context
 is followed in labels only: what it would have drafted changes nothing but how much is accepted.
-Source: ik_llama.cpp examples/server/server-context.cpp speculative_decoding_accept, common/speculative.cpp (8337e4cd3);
-spec 1.6, 6.
+Source: ik_llama.cpp examples/server/server-context.cpp speculative_decoding_accept, common/speculative.cpp (8337e4cd3).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The next piece of a prompt goes into the batch, and checkpoints are taken where the rules say so.
 
-Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt, create_checkpoint (8337e4cd3); spec 3.4,
-5.
+Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt, create_checkpoint (8337e4cd3).
 """
 
 from __future__ import annotations

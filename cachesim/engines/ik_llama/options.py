@@ -1,6 +1,6 @@
 """The server's start-up: from command-line flags to the numbers that stay fixed.
 
-Source: ik_llama.cpp common/common.cpp, examples/server/server-context.cpp init (8337e4cd3); spec 11.
+Source: ik_llama.cpp common/common.cpp, examples/server/server-context.cpp init (8337e4cd3).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The prompt cache in host memory: ask the rules, act, tell.
 
-Source: ik_llama.cpp examples/server/server-task.cpp server_prompt_cache (8337e4cd3); spec 4.
+Source: ik_llama.cpp examples/server/server-task.cpp server_prompt_cache (8337e4cd3).
 """
 
 from __future__ import annotations

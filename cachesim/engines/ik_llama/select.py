@@ -1,7 +1,6 @@
 """Which slot does a task get, and what does the prompt cache put into it?
 
-Source: ik_llama.cpp examples/server/server-context.cpp get_available_slot, launch_slot_with_task (8337e4cd3); spec
-3.2, 4.
+Source: ik_llama.cpp examples/server/server-context.cpp get_available_slot, launch_slot_with_task (8337e4cd3).
 """
 
 from __future__ import annotations

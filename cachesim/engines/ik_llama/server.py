@@ -1,6 +1,6 @@
 """The server: tasks come in, slots are chosen, one shared batch is filled and decoded per iteration.
 
-Source: ik_llama.cpp examples/server/server-context.cpp update_slots (8337e4cd3); spec 3.5.
+Source: ik_llama.cpp examples/server/server-context.cpp update_slots (8337e4cd3).
 """
 
 from __future__ import annotations

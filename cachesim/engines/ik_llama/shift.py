@@ -1,6 +1,6 @@
 """Context shift: a full slot gives up part of its past, a prompt longer than the context its middle.
 
-Source: ik_llama.cpp examples/server/server-context.cpp context_shift, context_shift_prompt (8337e4cd3); spec 3.6.
+Source: ik_llama.cpp examples/server/server-context.cpp context_shift, context_shift_prompt (8337e4cd3).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the server believes about one conversation: the slot, its tokens, its checkpoints, its task.
 
-Source: ik_llama.cpp examples/server/server-context.h server_slot (8337e4cd3); spec 3.1.
+Source: ik_llama.cpp examples/server/server-context.h server_slot (8337e4cd3).
 """
 
 from __future__ import annotations

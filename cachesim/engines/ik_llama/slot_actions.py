@@ -1,6 +1,6 @@
 """Slot save, restore and erase: ask the rules, act, tell. The companion is left as it is by all three.
 
-Source: ik_llama.cpp examples/server/server-context.cpp (8337e4cd3); spec 3.6.
+Source: ik_llama.cpp examples/server/server-context.cpp (8337e4cd3).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From a full batch to sampled tokens: views, what happens when there is no room, who speaks, when an answer ends.
 
-Source: ik_llama.cpp examples/server/server-context.cpp process_batch_tokens, process_token (8337e4cd3); spec 3.5.
+Source: ik_llama.cpp examples/server/server-context.cpp process_batch_tokens, process_token (8337e4cd3).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The start of a prompt: from what the slot holds and what is asked to the first token that is evaluated.
 
-Source: llama.cpp tools/server/server-context.cpp update_slots, state STARTED (3f545be); spec 3.9.
+Source: llama.cpp tools/server/server-context.cpp update_slots, state STARTED (3f545be).
 """
 
 from __future__ import annotations

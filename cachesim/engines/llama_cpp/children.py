@@ -1,6 +1,6 @@
 """Several completions of one prompt: the parent evaluates it, the children get copies.
 
-Source: llama.cpp tools/server/server-context.cpp launch_slots_with_parent_task, copy_state_to (3f545be); spec 3.14.
+Source: llama.cpp tools/server/server-context.cpp launch_slots_with_parent_task, copy_state_to (3f545be).
 """
 
 from __future__ import annotations

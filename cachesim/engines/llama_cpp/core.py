@@ -2,7 +2,7 @@
 
 The parts (select, begin, fill, decode) are functions of a ``Core``; every decision is a rule of the profile. ``decide``
 asks, the part acts, ``emit`` tells.
-Source: llama.cpp tools/server/server-context.cpp server_context_impl, server_slot (3f545be); spec 3.2, 3.3.
+Source: llama.cpp tools/server/server-context.cpp server_context_impl, server_slot (3f545be).
 """
 
 from __future__ import annotations

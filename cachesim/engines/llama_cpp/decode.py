@@ -1,6 +1,6 @@
 """From a full batch to sampled tokens: views of n_batch, what happens when there is no room, who speaks.
 
-Source: llama.cpp tools/server/server-context.cpp decode, post_decode (3f545be); spec 3.11, 3.12.
+Source: llama.cpp tools/server/server-context.cpp decode, post_decode (3f545be).
 """
 
 from __future__ import annotations

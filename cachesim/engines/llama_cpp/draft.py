@@ -1,7 +1,7 @@
 """Speculative decoding: drafts go into the batch, are verified, and what was wrong is taken back.
 
 The drafter itself is forced: a request says what is drafted where, and how much of it is right.
-Source: llama.cpp tools/server/server-context.cpp update_slots, post_decode (3f545be); spec 3.13.
+Source: llama.cpp tools/server/server-context.cpp update_slots, post_decode (3f545be).
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _go_back(srv: Core, slot: Slot, ids: list[int]) -> None:
             srv.memory.state_read(slot.id, ckpt.tgt)
         if ckpt.dft is not None and srv.dft is not None:
             srv.dft.memory.state_read(slot.id, ckpt.dft)
-    except StateReadError as error:             # a load of another size than was saved: spec 3.2
+    except StateReadError as error:             # a load of another size than was saved
         raise Aborted(f"checkpoint size mismatch: {error}") from error
     srv.both.must_rm(slot.id, ckpt.pos_max + 1)
     del slot.tokens[ckpt.n_tokens :]

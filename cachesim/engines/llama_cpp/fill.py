@@ -1,6 +1,6 @@
 """Putting a stretch of prompt into the batch, and the checkpoint that is taken before it is evaluated.
 
-Source: llama.cpp tools/server/server-context.cpp update_slots, create_checkpoint (3f545be); spec 3.9 TRIM, 3.10.
+Source: llama.cpp tools/server/server-context.cpp update_slots, create_checkpoint (3f545be).
 """
 
 from __future__ import annotations

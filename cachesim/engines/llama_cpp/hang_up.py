@@ -1,7 +1,7 @@
 """A client that has gone: every task of its request is cancelled between two rounds; what was evaluated stays.
 
 Source: llama.cpp tools/server/server-queue.cpp server_response_reader stop, server-context.cpp SERVER_TASK_TYPE_CANCEL
-(3f545be); spec 3.7.
+(3f545be).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The server's start-up: from command-line flags to the numbers that stay fixed.
 
-Source: llama.cpp common/arg.cpp, src/llama-context.cpp, tools/server/server-context.cpp load_model (3f545be); spec 2.3,
-3.1, 5.
+Source: llama.cpp common/arg.cpp, src/llama-context.cpp, tools/server/server-context.cpp load_model (3f545be).
 """
 
 from __future__ import annotations

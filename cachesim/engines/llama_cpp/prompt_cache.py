@@ -1,6 +1,6 @@
 """The prompt cache in host memory: ask the rules, act, tell.
 
-Source: llama.cpp tools/server/server-task.cpp server_prompt_cache, server-context.cpp prompt_save (3f545be); spec 3.5.
+Source: llama.cpp tools/server/server-task.cpp server_prompt_cache, server-context.cpp prompt_save (3f545be).
 """
 
 from __future__ import annotations

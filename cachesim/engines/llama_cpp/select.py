@@ -1,6 +1,6 @@
 """Which slot does a task get, and what becomes of the idle ones?
 
-Source: llama.cpp tools/server/server-context.cpp get_available_slot, launch_slot_with_task (3f545be); spec 3.4, 3.6.
+Source: llama.cpp tools/server/server-context.cpp get_available_slot, launch_slot_with_task (3f545be).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """llama-server: tasks come in, slots are chosen, one shared batch is filled and decoded per iteration.
 
-Source: llama.cpp tools/server/server-context.cpp, server-queue.cpp (3f545be); spec 3.3, 3.7.
+Source: llama.cpp tools/server/server-context.cpp, server-queue.cpp (3f545be).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Moving positions: the context shift of a full slot, and the blocks that a prompt brings in new places.
 
-Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be); spec 3.8, 3.9.
+Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be).
 """
 
 from __future__ import annotations

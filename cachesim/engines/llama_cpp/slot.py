@@ -1,7 +1,7 @@
 """What the server believes about one conversation: the slot, its tokens, its checkpoints, its task.
 
 Nothing keeps these beliefs equal to what the memory holds, except the rules.
-Source: llama.cpp tools/server/server-context.cpp server_slot, server-task.h (3f545be); spec 3.2.
+Source: llama.cpp tools/server/server-context.cpp server_slot, server-task.h (3f545be).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Slot save, restore and erase: what POST /slots/{id}?action=... does.
 
-Source: llama.cpp tools/server/server-context.cpp SERVER_TASK_TYPE_SLOT_SAVE, _RESTORE, _ERASE (3f545be); spec 3.15.
+Source: llama.cpp tools/server/server-context.cpp SERVER_TASK_TYPE_SLOT_SAVE, _RESTORE, _ERASE (3f545be).
 """
 
 from __future__ import annotations

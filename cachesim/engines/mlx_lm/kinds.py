@@ -5,7 +5,7 @@ G, S   ArraysCache of two slots: inputs of the convolution, recurrent matrix
 C      ArraysCache of one slot
 H      CacheList of both kinds
 
-Source: mlx-lm mlx_lm/models/{llama,gemma3_text,qwen3_next,mamba2,lfm2,falcon_h1}.py make_cache (d78bf58e); spec 1.11.
+Source: mlx-lm mlx_lm/models/{llama,gemma3_text,qwen3_next,mamba2,lfm2,falcon_h1}.py make_cache (d78bf58e).
 Byte counts are those of our own layers in float32, or the weights of whatever model a ``ModelKind`` is made with.
 """
 
@@ -26,7 +26,7 @@ SLOTS = {"G": 2, "S": 2, "H": 2, "C": 1}
 NAMES = {
     "llama": "AAAA", "qwen3_next": "GGGA", "mamba2": "SSSS", "lfm2": "CCA", "gemma3": "W8 W8 A", "falcon_h1": "HH",
 }
-"""Short names, for models of the families that the specification was checked with."""
+"""Short names, for models of the families that the real classes were compared with."""
 
 
 @dataclass(frozen=True, slots=True)

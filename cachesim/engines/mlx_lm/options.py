@@ -1,6 +1,6 @@
 """The server's start-up: from command-line flags to the numbers that stay fixed.
 
-Source: mlx-lm mlx_lm/server.py main (d78bf58e); spec 3.
+Source: mlx-lm mlx_lm/server.py main (d78bf58e).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 l   tokens of a row that are not cached          pc   prompt checkpoint: tokens behind the checkpoint, one for all rows
 Fresh rows are padded on the left. Rows of which one holds something are merged and padded on the right, and their last
 pc tokens are fed behind that. With pc > 1 the first pc-1 of these go through the model twice, as they do in the engine.
-Source: mlx-lm mlx_lm/generate.py BatchGenerator._process_prompts, _next (321e764e to 4d3af3ce); spec 4.2, 4.4.
+Source: mlx-lm mlx_lm/generate.py BatchGenerator._process_prompts, _next (321e764e to 4d3af3ce).
 """
 
 from __future__ import annotations

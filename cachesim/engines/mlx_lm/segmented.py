@@ -2,8 +2,7 @@
 
 A tick decodes one token of every generating row, lets waiting rows in, hands rows with one token left over to the
 generating ones, and feeds each other row one piece of its present segment, shorter pieces padded on the right.
-Source: mlx-lm mlx_lm/generate.py BatchGenerator, PromptProcessingBatch, GenerationBatch (3f9d179f to 0.32.2);
-spec 3.3, 3.4.
+Source: mlx-lm mlx_lm/generate.py BatchGenerator, PromptProcessingBatch, GenerationBatch (3f9d179f to 0.32.2).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What happens to one request: its key, what the prompt cache has for it, where it pauses, what it leaves.
 
-Source: mlx-lm mlx_lm/server.py _generate, _serve_single (321e764e to 0.32.2); spec 3.1, 3.2, 3.5, 3.6.
+Source: mlx-lm mlx_lm/server.py _generate, _serve_single (321e764e to 0.32.2).
 """
 
 from __future__ import annotations

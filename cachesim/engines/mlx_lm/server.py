@@ -4,7 +4,7 @@ left.
 A round of the simulator is one tick of the generator. ``ticks`` of them make a slice, half a second of the real
 thread: before a slice everything that waits is taken, after it the rows of clients that have gone leave. That a client
 has gone is noticed when it is told something.
-Source: mlx-lm mlx_lm/server.py ResponseGenerator._generate (321e764e to 0.32.2); spec 3.
+Source: mlx-lm mlx_lm/server.py ResponseGenerator._generate (321e764e to 0.32.2).
 """
 
 from __future__ import annotations

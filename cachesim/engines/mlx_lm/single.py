@@ -2,8 +2,7 @@
 
 With a draft model the caches of both models stand in one list. A round drafts k tokens, feeds them to the target behind
 the token sampled last, accepts n of them and trims what was not accepted from both; nobody looks at what a trim says.
-Source: mlx-lm mlx_lm/server.py _serve_single, mlx_lm/generate.py generate_step, speculative_generate_step (d78bf58e);
-spec 3.6, 3.7.
+Source: mlx-lm mlx_lm/server.py _serve_single, mlx_lm/generate.py generate_step, speculative_generate_step (d78bf58e).
 """
 
 from __future__ import annotations

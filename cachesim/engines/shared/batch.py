@@ -4,7 +4,7 @@ batch    the tokens of one decode call, of one or several sequences
 ubatch   what is computed at once
 run      consecutive tokens of one sequence inside a ubatch
 
-Source: llama.cpp src/llama-batch.cpp split_simple (3f545be), spec 2.10; ik_llama.cpp src/llama.cpp llama_decode.
+Source: llama.cpp src/llama-batch.cpp split_simple (3f545be); ik_llama.cpp src/llama.cpp llama_decode.
 """
 
 from __future__ import annotations

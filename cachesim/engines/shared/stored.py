@@ -1,6 +1,6 @@
 """Shares in single precision, and what stored conversations cost: limits, the limit in tokens, who has to go.
 
-Source: llama.cpp tools/server/server-task.cpp server_prompt_cache::update (3f545be), spec 3.5; ik_llama.cpp
+Source: llama.cpp tools/server/server-task.cpp server_prompt_cache::update (3f545be); ik_llama.cpp
 examples/server/server-task.cpp has the same arithmetic.
 """
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import fields, replace
 from typing import Any, Collection, Mapping, NamedTuple
 
-from cachesim.engines.rule import rule_text
+from cachesim.engines.rule import about
 
 
 def rule_fields(rules: Any) -> dict[str, Any]:
@@ -66,14 +66,11 @@ def changed_by(ended: Mapping[str, str], name: str, a: Any, b: Any) -> str:
     """The pull request that ended the older rule or began the newer one."""
     if name in ended or not callable(a):
         return str(ended.get(name, ""))
-    asked = (
-        (b, r"[\w-]+/(?:(?:ik_)?llama.cpp|mlx-lm)(#\d+)"), (a, r"\b(?:to|before|until) (#\d+)"), (b, r"since (#\d+)"),
-    )
-    for rule, pattern in asked:
-        found = re.search(pattern, rule_text(rule).partition("Source:")[2])
-        if found:
-            return found[1]
-    return ""
+    began, gone = about(b), about(a)
+    if began.source.pull:
+        return f"#{began.source.pull}"
+    numbers = (re.match(r"#\d+", text) for text in (gone.until, began.since))
+    return next((found[0] for found in numbers if found), "")
 
 
 def mixed(old: Any, new: Any, names: Collection[str]) -> Any:

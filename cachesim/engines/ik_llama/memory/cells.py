@@ -8,7 +8,7 @@ head    where the search for free cells begins
 used    number of cells that are not empty
 
 The arrays are as long as the cells that were ever used need: every cell beyond their end is empty.
-Source: ik_llama.cpp src/llama.cpp llama_kv_cache_find_slot, llama_kv_cache_seq_rm (8337e4cd3); spec 1.1, 1.2.
+Source: ik_llama.cpp src/llama.cpp llama_kv_cache_find_slot, llama_kv_cache_seq_rm (8337e4cd3).
 """
 
 from __future__ import annotations

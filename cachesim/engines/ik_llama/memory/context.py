@@ -2,7 +2,7 @@
 
 A recurrent row is zeroed in one case only: a micro-batch of one sequence that begins at position 0. What was computed
 before a micro-batch found no room stays.
-Source: ik_llama.cpp src/llama.cpp llama_decode_internal, src/llama-delta-net.cpp (8337e4cd3); spec 1.2, 1.3, 1.5, 1.6.
+Source: ik_llama.cpp src/llama.cpp llama_decode_internal, src/llama-delta-net.cpp (8337e4cd3).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ hybrid      attention in cells, and beside them one recurrent row per sequence i
 private     states of its own beside the cells (DeepSeek-V4): may keep its windows compacted
 all others  attention in cells, whatever the window of a layer: it is a mask, not a ring
 
-Source: ik_llama.cpp src/llama.cpp llama_kv_cache_init (8337e4cd3); spec 1.1, 1.4. Sizes fitted to the recorded `mib`
+Source: ik_llama.cpp src/llama.cpp llama_kv_cache_init (8337e4cd3). Sizes fitted to the recorded `mib`
 and `est`: K/V rows are F16, a cell has 8 bytes of its own.
 """
 
@@ -80,7 +80,7 @@ RECORDED = {
 """The recorded tiny models."""
 
 PRIVATE = {"deepseek4": "W128 A W128 A+M"}
-"""Models that nobody has recorded, in the proportions that spec 7.5 uses."""
+"""Models that nobody has recorded, in made-up proportions."""
 
 
 def model_kind(name: str) -> ModelKind:

@@ -5,7 +5,7 @@ states   one recurrent row per sequence id: NOT per cell, and no removal of cell
 window   the compacted block of window rows, where the context has one
 
 A removal is refused only by a pure recurrent cache and by a compacted window.
-Source: ik_llama.cpp src/llama.cpp llama_kv_cache_seq_rm, llama_data_write (8337e4cd3); spec 1.2 to 1.4.
+Source: ik_llama.cpp src/llama.cpp llama_kv_cache_seq_rm, llama_data_write (8337e4cd3).
 """
 
 from __future__ import annotations

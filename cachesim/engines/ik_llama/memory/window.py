@@ -5,7 +5,7 @@ live    rows in the block: positions base .. base + live - 1
 width   what a query sees, itself included
 cap     rows that the block has room for
 
-Source: ik_llama.cpp #2253, #2266, #2310 (8337e4cd3); spec 1.7. Derived from the code; no run of a real server was seen.
+Source: ik_llama.cpp #2253, #2266, #2310 (8337e4cd3). Derived from the code; no run of a real server was seen.
 """
 
 from __future__ import annotations

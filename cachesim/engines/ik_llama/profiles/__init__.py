@@ -1,7 +1,6 @@
 """Which rules does each version of ik_llama.cpp's server follow? The files read as a changelog, newest first.
 
-A profile is made from its neighbour; its name is the change after which it holds, ``pr...`` is a proposal. The names
-are those of the specification's version table (section 12).
+A profile is made from its neighbour; its name is the change after which it holds, ``pr...`` is a proposal.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 interval    positions between two checkpoints of a long prompt or answer; last = position of the last one of this kind
 tolerance   tokens before the end of the prompt at which a batch ends, so that a checkpoint can be taken there
-Source: ik_llama.cpp examples/server/server-context.cpp create_checkpoint, create_checkpoint_at_interval (8337e4cd3);
-spec 5.2, 5.3.
+Source: ik_llama.cpp examples/server/server-context.cpp create_checkpoint, create_checkpoint_at_interval (8337e4cd3).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 n_past     tokens of the cache that the prompt has in common with it
 pos_next   position after them; thold = max(0, pos_next - 1)
 pos_min, pos_max   what the engine took for a checkpoint's range; with recurrent layers both are its last position
-Source: ik_llama.cpp examples/server/server-context.cpp apply_checkpoint (8337e4cd3); spec 5.4, 8.
+Source: ik_llama.cpp examples/server/server-context.cpp apply_checkpoint (8337e4cd3).
 """
 
 from __future__ import annotations
@@ -53,6 +53,9 @@ class Need(NamedTuple):
     """Is a checkpoint needed?"""
 
     search: bool
+
+    def __bool__(self) -> bool:
+        return self.search
 
 
 class Resume(NamedTuple):

@@ -4,7 +4,7 @@ c, p       tokens held, tokens asked; reasoning is left out of both where the se
 n_cache, n_prompt   how much of c and of p the common text covers
 sim        2 n_prompt / (p + c), a Dice coefficient; f_keep = n_cache / c; both in single precision
 shifted    the prompt without the tokens that a context shift has discarded from the slot or the entry
-Source: ik_llama.cpp examples/server/server-context.cpp get_available_slot (8337e4cd3); spec 2.3, 3.2, 4.
+Source: ik_llama.cpp examples/server/server-context.cpp get_available_slot (8337e4cd3).
 """
 
 from __future__ import annotations

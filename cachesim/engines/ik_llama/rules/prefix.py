@@ -2,7 +2,7 @@
 
 Token ids are compared first; what remains is compared as text, so that another tokenization of the same text counts
 as held. A version may be strict about bytes, or pass over spaces and line ends that only one side has.
-Source: ik_llama.cpp examples/server/server-common.cpp get_common_prefix (8337e4cd3); spec 2.2, 2.4.
+Source: ik_llama.cpp examples/server/server-common.cpp get_common_prefix (8337e4cd3).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def without_reasoning(tokens: Sequence[int], marks: tuple[int, int] | None, piec
     """The tokens outside ``<think>`` .. ``</think>``. The marks are looked for in the text, so that spelled out ones
     count too. A span without an end stays, and so does one that begins where the span before it ends. ``marks`` None =
     everything counts.
-    Source: ik_llama.cpp examples/server/server-common.cpp get_tokens_exclude_think (8337e4cd3); spec 2.4."""
+    Source: ik_llama.cpp examples/server/server-common.cpp get_tokens_exclude_think (8337e4cd3)."""
     if marks is None:
         return list(tokens)
     words = [pieces(token) for token in tokens]

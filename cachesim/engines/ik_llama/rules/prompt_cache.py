@@ -1,7 +1,7 @@
 """Which conversations lie in host memory, and which one comes back to a slot?
 
 Entry: a conversation stored earlier: its tokens, the whole state of the target, a copy of the slot's checkpoints.
-Source: ik_llama.cpp examples/server/server-task.cpp server_prompt_cache (8337e4cd3); spec 4.
+Source: ik_llama.cpp examples/server/server-task.cpp server_prompt_cache (8337e4cd3).
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ class Admission(NamedTuple):
 
     verdict: str
     obsolete: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.verdict == "store"
 
 
 @rule("IK-PC-ALLOC", Role.STORE, ik_llama(TASK, "server_prompt_cache::alloc", "8337e4cd3"))

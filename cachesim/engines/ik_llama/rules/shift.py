@@ -3,7 +3,7 @@
 n_ctx      cells of a slot
 n_keep     tokens at the beginning that a shift leaves alone, as the client asked (negative = the whole prompt)
 n_discard  tokens behind them that go; 0 = half of what lies behind the kept ones
-Source: ik_llama.cpp examples/server/server-context.cpp context_shift, context_shift_prompt (8337e4cd3); spec 3.6.
+Source: ik_llama.cpp examples/server/server-context.cpp context_shift, context_shift_prompt (8337e4cd3).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What of a slot goes into a file, what comes back, and what does erasing it leave?
 
 side file   the checkpoints, beside the file of tokens and state: positions and states, not how many tokens were held
-Source: ik_llama.cpp examples/server/server-context.cpp, slot save, restore and erase (8337e4cd3); spec 3.6, 8 (#1584).
+Source: ik_llama.cpp examples/server/server-context.cpp, slot save, restore and erase (8337e4cd3).
 """
 
 from __future__ import annotations

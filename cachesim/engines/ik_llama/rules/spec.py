@@ -2,7 +2,7 @@
 
 T          tokens in the slot before the sampled one is added: the sampled one's position
 n_max      drafts of a round, as configured; the companion's context holds rows for its own next-token head
-Source: ik_llama.cpp examples/server/server-context.cpp, common/speculative.cpp (8337e4cd3); spec 1.6, 6.
+Source: ik_llama.cpp examples/server/server-context.cpp, common/speculative.cpp (8337e4cd3).
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 target, companion   the model's own context; the context of its MTP head
 t, c                did the target, the companion accept the cut?
-Source: ik_llama.cpp examples/server/server-context.cpp, common/speculative.cpp, src/llama.cpp (8337e4cd3); spec 1.2,
-7.1 to 7.4.
+Source: ik_llama.cpp examples/server/server-context.cpp, common/speculative.cpp, src/llama.cpp (8337e4cd3).
 """
 
 from __future__ import annotations

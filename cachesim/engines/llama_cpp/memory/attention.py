@@ -4,7 +4,7 @@ base / swa   full attention layers / window layers (a ring that forgets)
 stream       an independent cell table: one for all sequences (unified) or one per sequence
 n_swa        window in positions, 0 = none
 
-Source: llama.cpp src/llama-kv-cache.cpp (3f545be); spec 2.3, 2.4.
+Source: llama.cpp src/llama-kv-cache.cpp (3f545be).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ head     where the search for free cells begins
 used     number of cells that are not empty
 
 The arrays are as long as the cells that were ever used need: every cell beyond their end is empty.
-Source: llama.cpp src/llama-kv-cells.h, src/llama-kv-cache.cpp (3f545be); spec 2.2, 2.3.
+Source: llama.cpp src/llama-kv-cells.h, src/llama-kv-cache.cpp (3f545be).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Target and draft context as one memory: every removal, copy and move happens in both.
 
-Source: llama.cpp common/common.cpp common_memory (3f545be); spec 3.1.
+Source: llama.cpp common/common.cpp common_memory (3f545be).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Returns 0 on success, 1 if no room was found (nothing changed), -1 if the batch does not continue what the
 memory holds. The real function has further codes for failures that a simulator cannot have.
 
-Source: llama.cpp src/llama-context.cpp decode, src/llama-batch.cpp init (3f545be); spec 2.11.
+Source: llama.cpp src/llama-context.cpp decode, src/llama-batch.cpp init (3f545be).
 """
 
 from __future__ import annotations

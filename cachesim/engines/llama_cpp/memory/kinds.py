@@ -6,7 +6,7 @@ R   recurrent                     recr
 H   hybrid                        base + recr
 HW  hybrid with windows           base + swa + recr
 
-Source: llama.cpp src/llama-model.cpp create_memory (3f545be), spec 2.9; byte counts of the tiny models from the
+Source: llama.cpp src/llama-model.cpp create_memory (3f545be); byte counts of the tiny models from the
 recorded traces' README, "Exact sizes". A model given by its notation has the row sizes of those models.
 """
 

@@ -4,7 +4,7 @@ base, swa, recr   the parts (see kinds.py); a model has the ones its layers need
 full state        everything of a sequence; partial state: only what cannot be rolled back
 
 Source: llama.cpp src/llama-kv-cache.cpp, llama-kv-cache-iswa.cpp, llama-memory-recurrent.cpp, llama-memory-hybrid.cpp,
-llama-memory-hybrid-iswa.cpp (3f545be); spec 2.1, 2.5, 2.7, 2.12.
+llama-memory-hybrid-iswa.cpp (3f545be).
 """
 
 from __future__ import annotations

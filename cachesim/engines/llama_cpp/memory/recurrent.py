@@ -6,7 +6,7 @@ row      the state tensors of one cell, the states after its last token
 plane    with n_rs_seq > 0, further rows: the states 1 .. n_rs_seq tokens before the last
 rs_idx   a pending rollback: how many planes back a sequence goes on
 
-Source: llama.cpp src/llama-memory-recurrent.cpp (3f545be); spec 2.6.
+Source: llama.cpp src/llama-memory-recurrent.cpp (3f545be).
 """
 
 from __future__ import annotations

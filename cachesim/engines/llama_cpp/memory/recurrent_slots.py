@@ -1,7 +1,7 @@
 """RS-SLOT: which recurrent cell does each sequence of a ubatch get?
 
 Worked out on metadata alone, so that it can be tried on a copy. Letters as in recurrent.py.
-Source: llama.cpp src/llama-memory-recurrent.cpp find_slot (3f545be); spec 2.6.
+Source: llama.cpp src/llama-memory-recurrent.cpp find_slot (3f545be).
 """
 
 from __future__ import annotations

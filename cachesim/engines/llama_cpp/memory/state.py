@@ -5,7 +5,7 @@ Sizes are computed from the declared shapes of the model, as the real file forma
 of the toy model behind them have their own, smaller, shapes.
 
 Source: llama.cpp src/llama-kv-cache.cpp state_write, src/llama-memory-recurrent.cpp state_write, src/llama-context.cpp
-(3f545be); spec 2.3 STATE-SIZE, checked against slot files and logged sizes of the recorded traces.
+(3f545be), checked against slot files and logged sizes of the recorded traces.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How does llama_decode cut a batch into micro-batches?
 
-Source: llama.cpp src/llama-batch.cpp, split_simple, split_seq and split_equal (3f545be); spec 2.10.
+Source: llama.cpp src/llama-batch.cpp, split_simple, split_seq and split_equal (3f545be).
 """
 
 from __future__ import annotations

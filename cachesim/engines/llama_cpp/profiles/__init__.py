@@ -1,7 +1,7 @@
 """Which rules does each version of llama-server follow? The files read as a changelog, newest first.
 
-A profile is a table of rules and numbers, made from its neighbour; every difference names its source. The
-names are those of the history document (section 3). ``head`` is frozen at commit 3f545be.
+A profile is a table of rules and numbers, made from its neighbour; every difference names its source.
+``head`` is frozen at commit 3f545be.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The builds before the pull requests' bases, newest first, back to the first checkpoints; and what came after head.
 
 Each is its newer neighbour with what had not changed yet; the comment names the change that ended the older state.
-Source: the history document, sections 1 to 3 and 7; fields of events from the recorded traces' README. Read again in
-trees near the builds: llama-cpp-python 0.3.16 (b6170), xllamacpp 0.2.12 (2026-02-27, without #19924) and 0.2.13
+Source: ggml-org/llama.cpp at the commits that the rules name, recordings of these builds, and trees near them:
+llama-cpp-python 0.3.16 (b6170), xllamacpp 0.2.12 (2026-02-27, without #19924) and 0.2.13
 (2026-03-17, between #20288 and #20671).
 
 A build number is that of the recorded binaries: commits up to the one named. Other lists have larger numbers for the
@@ -59,7 +59,7 @@ SPRING_2026 = replace(
     rs_planes=memory.planes_none,            # until #22673
     rs_rm=memory.rs_rm_2,                    # until #22673
     spec_types=("none", "ngram-simple"),     # draft-mtp is #22673; of draft models nothing was saved until #22838
-    host_header=0,                           # between b8916 and b9473; history section 7, 1
+    host_header=0,                           # between b8916 and b9473
     unlogged=without(MINUS_ONE, pc_save="mib_draft"),
     ended={"spec_types": "#22673, #22838"},
     inferred=(),
@@ -161,7 +161,7 @@ HYBRID_FIRST = replace(
     auto_slots=1,                            # until #16736
     least_batch=64,                          # recorded (server.n_batch), though the history names swa-first only
     ctx_pad=32,                              # until #17046
-    window_pad=32,                           # until between b6685 and b7789; history section 2, SWA state
+    window_pad=32,                           # until between b6685 and b7789
     rs_split=memory.split_any_ids,           # until #16442
     defaults={**LATE_2025.defaults, "ctx_checkpoints": 3},         # until #16391
     silent=LATE_2025.silent | {"slot_clear", "trim_refused"},

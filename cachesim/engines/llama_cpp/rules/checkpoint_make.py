@@ -2,7 +2,7 @@
 
 A checkpoint holds the state before its chunk is evaluated. CR = variants of making one, as in the history document.
 near   the chunk ends within n_ubatch tokens of the prompt's end
-Source: llama.cpp tools/server/server-context.cpp, update_slots and create_checkpoint; spec 3.10; history section 2.
+Source: llama.cpp tools/server/server-context.cpp, update_slots and create_checkpoint.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Is the live memory enough for the new prompt, and if not, which checkpoint is?
 
 One function per variant, named as in the history document: TH (threshold), PK (pick), RE (resume), ER (erase).
-Source: llama.cpp tools/server/server-context.cpp, update_slots; spec 3.9; history section 2.
+Source: llama.cpp tools/server/server-context.cpp, update_slots.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ class Need(NamedTuple):
 
     thold: int
     search: bool
+
+    def __bool__(self) -> bool:
+        return self.search
 
 
 def _need(ask: Ask, back: int) -> Decision:

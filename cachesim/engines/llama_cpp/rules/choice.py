@@ -2,7 +2,7 @@
 
 Held: tokens in the slot (S).  Asked: tokens of the new prompt (P), T of them.
 f_sim = common prefix / T, f_keep = common prefix / held; both in single precision, as the server computes them.
-Source: llama.cpp tools/server/server-context.cpp, get_available_slot; spec 3.4 SLOT-SELECT, 3.6 IDLE-SAVE.
+Source: llama.cpp tools/server/server-context.cpp, get_available_slot.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What may the memory refuse, and what does a saved state contain?
 
-Source: llama.cpp src/llama-memory-recurrent.cpp seq_rm, src/llama-kv-cache.cpp state_write (3f545be); spec 2.3, 2.6.
+Source: llama.cpp src/llama-memory-recurrent.cpp seq_rm, src/llama-kv-cache.cpp state_write (3f545be).
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def split_equally(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
 
 # [Gone in llama_cpp@spring-2026]
 @rule("LC-RS-SPLIT.NEXT", Role.MEMORY,
-      llama_cpp(HYBRID, "init_batch (0.2.12 of xllamacpp)"), since="#16442", until="#21224")
+      llama_cpp(HYBRID, "init_batch", note="read in xllamacpp 0.2.12 (2026-02)"), since="#16442", until="#21224")
 def split_neighbours(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     """Only sequences with consecutive ids share a ubatch, whatever the buffers. Value: Split."""
     return _split("LC-RS-SPLIT.NEXT", Split(False, True, 0), n_rs_seq, unified)
@@ -131,7 +131,7 @@ def split_neighbours(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
 
 # [Gone in llama_cpp@late-2025]
 @rule("LC-RS-SPLIT.ANY", Role.MEMORY,
-      llama_cpp(HYBRID, "init_batch, src/llama-kv-cache-unified.cpp find_slot (4227c9be4, b6170)", pull=16278),
+      llama_cpp(HYBRID, "init_batch, src/llama-kv-cache-unified.cpp find_slot", "4227c9be4", pull=16278),
       until="#16442")
 def split_any_ids(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     """Any sequences share a ubatch; with buffers of their own the process ends unless their ids are consecutive. Value:

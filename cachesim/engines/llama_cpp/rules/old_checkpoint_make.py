@@ -2,7 +2,7 @@
 
 CR = variants of making one, as in the history document. Before CR2 the checkpoint was taken behind the prompt; since
 then it holds the state before its chunk.
-Source: llama.cpp tools/server/server.cpp, later server-context.cpp, update_slots; history section 2.
+Source: llama.cpp tools/server/server.cpp, later server-context.cpp, update_slots.
 """
 
 from __future__ import annotations

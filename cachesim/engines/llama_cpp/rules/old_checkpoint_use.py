@@ -1,7 +1,7 @@
 """Which checkpoint served a prompt in older builds? The variants of `checkpoint_use` that are gone.
 
 Same decisions in the same order, named as in the history document: TH (threshold), PK (pick), RE (resume), ER (erase).
-Source: llama.cpp tools/server/server.cpp, later server-context.cpp, update_slots; history section 2.
+Source: llama.cpp tools/server/server.cpp, later server-context.cpp, update_slots.
 """
 
 from __future__ import annotations
@@ -131,8 +131,7 @@ def resume_nothing_forget(ask: Ask) -> Decision:
 
 
 # [Gone in llama_cpp@before-min0]
-@rule("LC-CKPT-ERASE.ER1", Role.DROP,
-      llama_cpp(SERVER, "update_slots", "f6dcda390"), since="#16382 (b6685)", until="#20671 (b8393)")
+@rule("LC-CKPT-ERASE.ER1", Role.DROP, llama_cpp(SERVER, "update_slots", "f6dcda390"), until="#20671 (b8393)")
 def erase_er1(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
     """Those go that begin behind the threshold as it was before anything was restored. A window that begins at 0 never
     goes, nor one that begins before the threshold and ends behind it, whatever its tokens were (#20671)."""
@@ -143,7 +142,8 @@ def erase_er1(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
 
 # [Gone in llama_cpp@late-2025]
 @rule("LC-CKPT-ERASE.ER1-NEWEST", Role.DROP,
-      llama_cpp(SERVER, "update_slots", "f6dcda390", note="order as recorded in hybrid-first"))
+      llama_cpp(SERVER, "update_slots", "f6dcda390", note="order as recorded in hybrid-first"),
+      since="#16382 (b6685)")
 def erase_er1_newest_first(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
     """The same ones, the newest first."""
     same = erase_er1(ckpts, ask, resume)

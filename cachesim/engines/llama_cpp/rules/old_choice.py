@@ -1,6 +1,6 @@
 """Which slot did a request get in older builds? The variants of `choice` that are gone before SL2.
 
-Source: llama.cpp tools/server/server.cpp, get_available_slot; history section 2, SLOT-SELECT and IDLE-SAVE.
+Source: llama.cpp tools/server/server.cpp, get_available_slot.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How much of a new prompt need not be evaluated, and what must be taken back?
 
 S, N   the slot's tokens and their number       P, T   the new prompt and its length
-Source: llama.cpp tools/server/server-context.cpp, update_slots (3f545be); spec 3.9 NPAST-LCP, NPAST-ONE.
+Source: llama.cpp tools/server/server-context.cpp, update_slots (3f545be), NPAST-ONE.
 """
 
 from __future__ import annotations

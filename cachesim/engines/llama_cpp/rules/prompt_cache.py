@@ -2,7 +2,7 @@
 
 Entry: a saved conversation: its tokens, its state, its checkpoints; all bytes count.
 f_keep = common prefix / entry, f_sim = common prefix / new prompt, in single precision.
-Source: llama.cpp tools/server/server-task.cpp, server_prompt_cache (3f545be); spec 3.5.
+Source: llama.cpp tools/server/server-task.cpp, server_prompt_cache (3f545be).
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ class Admission(NamedTuple):
     verdict: str
     obsolete: tuple[int, ...] = ()
     evict: int = 0
+
+    def __bool__(self) -> bool:
+        return self.verdict == "store"
 
 
 def _held_already(entries: Sequence[EntryFacts], n_tokens: int) -> bool:

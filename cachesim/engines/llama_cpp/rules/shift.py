@@ -1,6 +1,6 @@
 """Moving positions: when a context is full, and when a prompt brings old blocks in new places.
 
-Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be); spec 3.8 SHIFT, 3.9 NPAST-REUSE.
+Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be).
 """
 
 from __future__ import annotations

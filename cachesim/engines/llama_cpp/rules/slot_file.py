@@ -1,6 +1,6 @@
 """What does a slot file carry besides tokens and state?
 
-Source: llama.cpp tools/server/server-context.cpp, save_slot_checkpoints, load_slot_checkpoints; spec 3.15.
+Source: llama.cpp tools/server/server-context.cpp, save_slot_checkpoints, load_slot_checkpoints.
 """
 
 from __future__ import annotations

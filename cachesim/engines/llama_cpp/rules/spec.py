@@ -2,7 +2,7 @@
 
 N      tokens in the slot before the batch
 ids    what verification yields: the accepted draft tokens and one new token
-Source: llama.cpp tools/server/server-context.cpp update_slots, common/speculative.cpp (3f545be); spec 3.13.
+Source: llama.cpp tools/server/server-context.cpp update_slots, common/speculative.cpp (3f545be).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What does a version make of model and flags when it starts? Numbers that later decisions count with.
 
-Source: llama.cpp tools/server/server-context.cpp load_model, src/llama-context.cpp; spec 3.1; history sections 1, 2.
+Source: llama.cpp tools/server/server-context.cpp load_model, src/llama-context.cpp.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def prune_none(layers: Sequence[Any], key: int, prefixes: Sequence[int]) -> list
     return []
 
 
-@rule("ML-LRU-PREFIX.all", Role.DROP, mlx_lm("", "(#911)", "2105aaf9", note="#1078, PromptTrie.pop_prefixes"))
+@rule("ML-LRU-PREFIX.all", Role.DROP, mlx_lm("", "PromptTrie.pop_prefixes", "2105aaf9"), since="#911, #1078")
 def prune_all(layers: Sequence[Any], key: int, prefixes: Sequence[int]) -> list[int]:
     """Entries under proper prefixes go if the new one can go back to them."""
     return list(prefixes) if all(layer.is_trimmable() for layer in layers) else []

@@ -1,6 +1,6 @@
 """How does a request with a draft model begin?
 
-Source: mlx-lm mlx_lm/generate.py speculative_generate_step (321e764e to 0.32.2); spec 3.7, ML-09.
+Source: mlx-lm mlx_lm/generate.py speculative_generate_step (321e764e to 0.32.2).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Under which tokens is a conversation asked for and stored?
 
 P   the prompt with the generation suffix      K   the key      G   the answer
-Source: mlx-lm mlx_lm/server.py _generate, _serve_single (321e764e); ml-explore/mlx-lm#923, #929; spec 4.2, 4.3.
+Source: mlx-lm mlx_lm/server.py _generate, _serve_single (321e764e); ml-explore/mlx-lm#923, #929.
 """
 
 from __future__ import annotations

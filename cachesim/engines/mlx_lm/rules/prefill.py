@@ -3,8 +3,7 @@
 P   the prompt         l   tokens of one row that are not cached
 pc  prompt checkpoint: tokens behind it, one number for a whole group
 A position below 0 counts from the end of the prompt, as the engine writes it.
-Source: mlx-lm mlx_lm/server.py _compute_prompt_checkpoint, mlx_lm/generate.py _process_prompts (2105aaf9 to 4d3af3ce);
-spec 4.2, 4.4, 4.6.
+Source: mlx-lm mlx_lm/server.py _compute_prompt_checkpoint, mlx_lm/generate.py _process_prompts (2105aaf9 to 4d3af3ce).
 """
 
 from __future__ import annotations

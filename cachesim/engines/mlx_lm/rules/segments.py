@@ -2,7 +2,7 @@
 
 P   the prompt, with the generation suffix            sys_end   end of what all chats with this system text share
 tail   where the thought begins that the generation suffix opens
-Source: mlx-lm mlx_lm/server.py _tokenize (3f9d179f to 0.32.2); spec 3.1.
+Source: mlx-lm mlx_lm/server.py _tokenize (3f9d179f to 0.32.2).
 """
 
 from __future__ import annotations

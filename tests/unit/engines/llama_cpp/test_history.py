@@ -121,7 +121,7 @@ def marks():
         for line in file.read_text().splitlines():
             if line.startswith("# [Gone"):
                 waiting.append(MARK.match(line)[1])
-            elif rule := re.match(r'@rule\("(.+)"\)', line):
+            elif rule := re.match(r'@rule\("([^"]+)"', line):
                 found += [(name, rule[1]) for name in waiting]
                 waiting = []
     return found

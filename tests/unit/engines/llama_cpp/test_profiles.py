@@ -83,5 +83,5 @@ def test_what_was_inferred_is_marked(name, inferred):
 
 
 def test_a_decision_names_the_rule_that_made_it():
-    assert prompt.need_one(3, 3) == Decision("LC-NPAST-ONE", 2, {"n_past": 3, "n_tokens": 3})
+    assert prompt.need_one(3, 3) == Decision(2, {"n_past": 3, "n_tokens": 3}, "LC-NPAST-ONE")
     assert prompt.need_one.rule == "LC-NPAST-ONE"

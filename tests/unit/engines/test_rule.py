@@ -1,0 +1,113 @@
+"""What a rule carries beside its code: id, role, source and life, as data."""
+
+import re
+
+import pytest
+
+import cachesim.engines.registry  # noqa: F401  all rules of all engines
+from cachesim.engines.rule import RULES, Decision, Role, Source, about, role_of, rule, rule_id, took
+from cachesim.errors import Crash
+
+SHIPPED = [name for name, fn in RULES.items() if fn.__module__.startswith("cachesim.")]
+
+
+@pytest.fixture
+def registry():
+    """The registry, as it was before when the test is over."""
+    before = dict(RULES)
+    yield RULES
+    RULES.clear()
+    RULES.update(before)
+
+
+def test_a_decision_bears_the_id_of_its_rule(registry):
+    @rule("TEST-A", Role.PICK, "a test")
+    def first(n: int) -> Decision:
+        """The number itself."""
+        return Decision(n, {"n": n})
+
+    @rule("TEST-B", Role.PICK, "a test")
+    def second(n: int) -> Decision:
+        """As A."""
+        return first(n + 1)
+
+    assert first(3) == Decision(3, {"n": 3}, "TEST-A")
+    assert second(3) == Decision(4, {"n": 4}, "TEST-B")
+    assert rule_id(second) == "TEST-B"
+    assert role_of("TEST-B") is Role.PICK
+
+
+def test_a_rule_that_returns_a_plain_value_is_the_function_itself(registry):
+    def keep() -> bool:
+        """Yes."""
+        return True
+
+    assert rule("TEST-PLAIN", Role.MEMORY, "a test")(keep) is keep
+
+
+def test_an_id_belongs_to_one_function(registry):
+    @rule("TEST-A", Role.PICK, "a test")
+    def first() -> Decision:
+        """Nothing."""
+        return Decision(None, {})
+
+    def second() -> Decision:
+        """Nothing."""
+        return Decision(None, {})
+
+    with pytest.raises(Crash, match="TEST-A is used twice"):
+        rule("TEST-A", Role.PICK, "a test")(second)
+
+
+def test_a_module_may_be_loaded_twice(registry):
+    code = compile('def mine() -> "Decision":\n    return Decision(1, {})\n', "mine.py", "exec")
+    for _ in range(2):
+        space = {"Decision": Decision}
+        exec(code, space)
+        rule("TEST-MINE", Role.PICK, "a test")(space["mine"])
+    assert RULES["TEST-MINE"]().rule == "TEST-MINE"
+
+
+def test_a_rule_needs_a_source(registry):
+    with pytest.raises(Crash, match="names no source"):
+        rule("TEST-A", Role.PICK, "")(lambda: None)
+
+
+def test_what_is_no_rule_is_named():
+    with pytest.raises(Crash, match="is not a rule"):
+        rule_id(len)
+    assert role_of("NO-SUCH") is None
+
+
+@pytest.mark.parametrize("role, value, done", [
+    (Role.PICK, 0, True), (Role.PICK, None, False), (Role.LOAD, False, True), (Role.CREATE, False, False),
+    (Role.CREATE, True, True), (Role.STORE, (), False),
+])
+def test_a_number_zero_is_an_object_where_objects_are_numbered(role, value, done):
+    assert took(role, value) is done
+
+
+@pytest.mark.parametrize("source, link, text", [
+    (Source("a/b", "src/c.cpp", "f", "1a2b3c4d5"), "https://github.com/a/b/blob/1a2b3c4d5/src/c.cpp",
+     "a/b src/c.cpp f (1a2b3c4d5)"),
+    (Source("a/b", "c.py", "f", "0.32.2"), "https://github.com/a/b/blob/v0.32.2/c.py", "a/b c.py f (0.32.2)"),
+    (Source("a/b", "c.py", "f", "3f9d179f to 0.32.2"), "https://github.com/a/b/blob/3f9d179f/c.py",
+     "a/b c.py f (3f9d179f to 0.32.2)"),
+    (Source("a/b", pull=7, note="open"), "https://github.com/a/b/pull/7", "a/b#7; open"),
+    (Source("a/b", "c.py", "f", "b12", pull=7), "https://github.com/a/b/blob/b12/c.py", "a/b c.py f (b12); a/b#7"),
+    (Source("a/b", "", "Class.f", "1a2b3c4d5", pull=7), "https://github.com/a/b/pull/7", "a/b#7 Class.f (1a2b3c4d5)"),
+    (Source("", note="a patch of mine"), "", "a patch of mine"),
+])
+def test_a_source_has_an_address_and_a_line(source, link, text):
+    assert source.link == link
+    assert str(source) == text
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_rule_names_a_public_place(name):
+    known = about(RULES[name])
+    assert known.id == name and known.role in Role
+    assert re.fullmatch(r"(ggml-org/llama|ikawrakow/ik_llama)\.cpp|ml-explore/mlx-lm", known.source.project)
+    assert known.source.link or known.since or known.source.path, known
+    for number in (known.since, known.until):
+        assert re.fullmatch(r"(#\d+( \([0-9a-z]+\))?(, )?)+|b\d+|", number), number
