@@ -42,7 +42,7 @@ def rule_report(data: Mapping[str, Any]) -> RenderableType:
     used = [Text(f"used by:  {', '.join(data['profiles'])}", "cyan")] if data["profiles"] else []
     return Group(
         Text.assemble((data["rule"], "bold"), f"  ({data['role']})"), Text(data["decides"]),
-        Text(f"source:   {data['source']}"), *([Text(f"          {data['link']}", "dim", no_wrap=True, overflow="ignore")] if data["link"] else []),
+        Text(f"source:   {data['source']}"), *([Text(data["link"], "dim", overflow="fold")] if data["link"] else []),
         *used, Text(f"code:     {data['file']}", "dim"),
         Syntax(data["code"], "python", background_color="default", word_wrap=True),
     )
