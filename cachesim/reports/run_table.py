@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cachesim.counted import counted
 from cachesim.judge.reasons import what_happened
-from cachesim.reports.counted import counted
 
 Data = dict[str, Any]
 WORDS = {True: ("yes", "green"), False: ("NO", "bold red"), None: ("?", "yellow")}

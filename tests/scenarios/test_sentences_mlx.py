@@ -7,22 +7,11 @@ import io
 import pytest
 from rich.console import Console
 
-from cachesim.engines.rule import RULES
 from cachesim.reports.sentences import sentence
-from cachesim.reports.sentences_mlx import FAMILIES
 from cachesim.reports.why_report import why_data, why_report
 from tests.scenarios.test_corpus import SCENARIOS, played
 
 MINE = [name for name, scenario in SCENARIOS.items() if scenario.engine == "mlx_lm"]
-ONLY_IN_CLASSES = {"STATE-01", "STATE-02", "STATE-03", "STATE-04", "STATE-05", "CHUNK-01"}
-
-
-def test_every_rule_has_words():
-    families = {rule.split(".")[0].removeprefix("ML-") for rule in RULES if rule.startswith("ML-")}
-    assert families - set(FAMILIES) == ONLY_IN_CLASSES
-    assert set(FAMILIES) - families == set()
-
-
 @pytest.mark.parametrize("name", MINE)
 def test_why_fits_into_80_columns_and_shows_no_tokens(name):
     for profile in SCENARIOS[name].profiles:

@@ -8,13 +8,14 @@ from cachesim.engines.ik_llama.inspect import agrees, checkpoints, held, kept, l
 from cachesim.engines.ik_llama.memory.kinds import model_kind
 from cachesim.engines.ik_llama.options import options
 from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, Rules, changes, mixed, table_fields
+from cachesim.engines.ik_llama.sentences import SENTENCES
 from cachesim.engines.ik_llama.server import Server
 from cachesim.events import Log
 from cachesim.model import make_model
 
 __all__ = [
-    "BESIDE", "COMMITS", "LINE", "PROFILES", "agrees", "changes", "checkpoints", "held", "kept", "live", "mixed",
-    "over", "points", "start", "table_fields",
+    "BESIDE", "COMMITS", "LINE", "PROFILES", "SENTENCES", "agrees", "changes", "checkpoints", "held", "kept", "live",
+    "mixed", "over", "points", "start", "table_fields",
 ]
 
 

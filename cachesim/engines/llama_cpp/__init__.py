@@ -23,13 +23,14 @@ from cachesim.engines.llama_cpp.profiles import (
     mixed,
     table_fields,
 )
+from cachesim.engines.llama_cpp.sentences import SENTENCES
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.events import Log
 from cachesim.model import make_model
 
 __all__ = [
-    "BESIDE", "COMMITS", "LINE", "NEWEST", "NOTES", "PROFILES", "RENAMED", "agrees", "changes", "checkpoints", "held",
-    "kept", "live", "mixed", "over", "points", "start", "table_fields",
+    "BESIDE", "COMMITS", "LINE", "NEWEST", "NOTES", "PROFILES", "RENAMED", "SENTENCES", "agrees", "changes",
+    "checkpoints", "held", "kept", "live", "mixed", "over", "points", "start", "table_fields",
 ]
 
 

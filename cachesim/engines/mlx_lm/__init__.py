@@ -8,13 +8,14 @@ from cachesim.engines.mlx_lm.inspect import agrees, checkpoints, held, kept, liv
 from cachesim.engines.mlx_lm.kinds import model_kind
 from cachesim.engines.mlx_lm.options import options
 from cachesim.engines.mlx_lm.profiles import BESIDE, COMMITS, LINE, PROFILES, Rules, changes, mixed, table_fields
+from cachesim.engines.mlx_lm.sentences import SENTENCES
 from cachesim.engines.mlx_lm.server import Server
 from cachesim.events import Log
 from cachesim.model import make_model
 
 __all__ = [
-    "BESIDE", "COMMITS", "LINE", "PROFILES", "agrees", "changes", "checkpoints", "held", "kept", "live", "mixed",
-    "over", "points", "start", "table_fields",
+    "BESIDE", "COMMITS", "LINE", "PROFILES", "SENTENCES", "agrees", "changes", "checkpoints", "held", "kept", "live",
+    "mixed", "over", "points", "start", "table_fields",
 ]
 
 

@@ -84,8 +84,7 @@ def need_or_private(ask: Ask) -> Decision:
     """Needed if the prompt leaves the cache before its end and the memory begins too late, as recurrent layers always
     do, or if the model has states of its own."""
     inside = 0 < ask.n_past < ask.held
-    return Decision(Need(inside and (ask.pos_min >= ask.thold or ask.private)),
-    _because(ask))
+    return Decision(Need(inside and (ask.pos_min >= ask.thold or ask.private)), _because(ask))
 
 
 # [Gone in ik_llama@2195]

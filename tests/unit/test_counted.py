@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.counted import counted
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission
-from cachesim.reports.counted import counted
 from cachesim.reports.sentences import sentence
 
 
