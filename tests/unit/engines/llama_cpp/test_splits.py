@@ -107,7 +107,7 @@ def test_a_higher_id_in_front_of_a_lower_one_ended_the_process_before_16442():
 @pytest.mark.parametrize("waits", [True, False])
 def test_rows_of_a_copy_wait_for_the_next_decode(waits):
     """copy-behind-a-load: what is loaded in between is overwritten only because the rows wait."""
-    rules = {"kv_copy": lambda: Decision("LC-KV-COPY.TEST", waits, {})}
+    rules = {"kv_copy": lambda: Decision(waits, {}, "LC-KV-COPY.TEST")}
     talk = Talk("A", rules={} if waits else rules, parallel=2, ctx_size=1024, ubatch_size=16)
     A = word("A", 30)
     talk.ask(A, id_slot=1)
