@@ -14,6 +14,7 @@ from typing import AbstractSet, Any, Mapping
 from cachesim.engines.base import Request
 from cachesim.engines.registry import COMMITS
 from cachesim.errors import BadInput, nearest
+from cachesim.live.cold import ROUNDING
 from cachesim.live.flags import Flags, read_flags
 from cachesim.live.ik_flags import read_ik_flags
 from cachesim.live.members import Own, own_events
@@ -93,7 +94,7 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Tra
     profile = _profile(path, data)
     why = _missing(path, profile, profiles)
     flags = Flags() if why else FLAGS[profile.partition("@")[0]](data["flags"])
-    inexact = {str(entry["i"]) for entry in data["inexact"]}
+    inexact = {str(entry["i"]) for entry in data["inexact"]} | _other_tokens(data["steps"])
     loads = [not number or flags.sleeps for number in range(len(data["steps"]))]
     steps = [_step(step, flags, inexact, profile, load) for step, load in zip(data["steps"], loads, strict=True)]
     model = data["model"].removeprefix("tiny-").removesuffix(".gguf")
@@ -125,6 +126,15 @@ def _missing(path: Path, profile: str, profiles: Mapping[str, Any]) -> str:
     if known:
         raise BadInput(f"unknown profile '{name}'", file=str(path), line=1, hint=nearest(name, known))
     return f"rule set {profile} is not in this build"
+
+
+def _other_tokens(steps: list[Mapping[str, Any]]) -> set[str]:
+    """Numbers of the answers with another token than the cold one, where the cold server's two best tokens are further
+    apart than rounding reaches. One recording has such an answer and does not list it: with drafts only the first token
+    carries probabilities."""
+    every = [one for step in steps for one in step.get("steps") or [step]]
+    margins = ((one, (one.get("cold") or {}).get("cold_margin")) for one in every)
+    return {str(one["i"]) for one, margin in margins if isinstance(margin, float) and margin > ROUNDING}
 
 
 def _inexact(one: Mapping[str, Any], inexact: AbstractSet[str]) -> bool | None:

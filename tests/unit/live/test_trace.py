@@ -252,3 +252,11 @@ def test_a_request_that_was_never_begun_is_not_sent(tmp_path):
         return len(read(tmp_path, changed(steps=[step])).steps[0].members)
 
     assert (sent(*members), sent(members[0], lost), sent(lost, lost)) == (2, 1, 2)
+
+
+@pytest.mark.parametrize(("margin", "inexact"), [(0.30729, True), (0.00027, False), ("wide", False), (None, False)])
+def test_another_token_by_more_than_rounding_is_inexact_though_no_list_says_so(tmp_path, margin, inexact):
+    """As in llama_cpp_odd/qwen35mtp-default_slots-60103, where a draft was rolled back to a plane of another ubatch."""
+    cold = {"equal": False, "first_diff": 1, "cold_margin": margin}
+    trace = read(tmp_path, changed(inexact=[], steps=[{**STEP, "cold": cold}]))
+    assert (trace.inexact, trace.steps[0].members[0].inexact) == ({0} if inexact else set(), inexact)
