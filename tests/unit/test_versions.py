@@ -45,3 +45,4 @@ def test_what_is_imported_is_what_is_required():
     outside = {name for module in checks.modules() for name in roots(module.tree)}
     outside -= {*sys.stdlib_module_names, "cachesim"}
     assert required <= outside <= required | extras
+    assert "hypothesis" not in outside
