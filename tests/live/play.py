@@ -81,8 +81,9 @@ class Table:
                 tally.differences.append(self._kept(recorder, options, case, number, difference, data))
             if difference is not None or (data and "died" in data["steps"][-1]):
                 _add(tally, beside)
-                beside, tally.starts = Beside(), tally.starts + 1
+                tally.starts += 1
                 recorder.reset()
+                beside = Beside()
         _add(tally, beside)
 
     def _conversation(self, recorder, beside, case, prefix, tally):
