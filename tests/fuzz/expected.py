@@ -1,9 +1,10 @@
 """Where must a search find nothing? Profiles, kinds of models and properties that should hold.
 
 ``without`` names what is taken out of every conversation first, because a defect that is known and has a scenario of
-its own would be found again and again: "id_slot" D2 and D3, "completions" D23, "cache_reuse" D4, "files" D11, "drafts"
-mlx-lm 7.4 and 7.5, "swa_full" D5, "slots" failed-load-leaves-tokens of ik_llama.cpp; under base-24035 and older a slot
-that is restored keeps the checkpoints of another text (#25649).
+its own would be found again and again: "room" a batch too small for the drafts of all slots (LC-SPEC-ROOM), "id_slot"
+D2 and D3, "completions" D23, "cache_reuse" D4, "files" D11, "drafts" mlx-lm 7.4 and 7.5, "swa_full" D5, "slots"
+failed-load-leaves-tokens of ik_llama.cpp; under base-24035 and older a slot that is restored keeps the checkpoints of
+another text (#25649).
 
 Both versions of #24035 keep a checkpoint that ends within the common prefix although the prompt begins again from 0.
 If that is interrupted the list names more tokens than the slot has. It does no harm (the next prompt shares fewer
@@ -56,9 +57,12 @@ def but(*names: str) -> tuple[str, ...]:
 
 
 SOUND = ("memory-sound", "accounting", "limits", "seq-rm-atomic")
-KNOWN = ("id_slot", "cache_reuse", "completions")     # of llama.cpp; moved chunks are never a cold run's, by design
+KNOWN = ("id_slot", "cache_reuse", "completions", "room")   # of llama.cpp; moved chunks never hold, by design
+KEEPS = LLAMA[LLAMA.index("llama_cpp@before-min0"):]
+"""Before #20993 a slot that waits for its turn keeps the rows of its last conversation, and a unified cache of 256 may
+be too small for a request that a fresh server answers."""
 HOLD = (
-    *(Hold(profile, ("A",), ALL, KNOWN) for profile in LLAMA),
+    *(Hold(profile, ("A",), but("answered") if profile in KEEPS else ALL, KNOWN) for profile in LLAMA),
     Hold("llama_cpp@pr24143-on-head", ("A", "W", "R", "H", "HW"), ("no-lost-conversation",)),
     Hold("llama_cpp@pr24143-on-base", ("A", "W", "R", "H", "HW"), ("no-lost-conversation",)),
     *(Hold(profile, tuple(KINDS), SOUND) for profile in (
@@ -84,6 +88,9 @@ def told(case: Case, without: tuple[str, ...]) -> Case:
     asked = case.asked
     if "id_slot" in without:
         asked = tuple(one._replace(id_slot=-1) for one in asked)
+    if "room" in without and case.server.get("spec_type", "none") != "none":
+        needed = int(case.server.get("parallel", 1)) * (int(case.server.get("spec_draft_n_max", 3)) + 1)
+        options["batch_size"] = max(int(case.server.get("batch_size", needed)), needed)
     if "completions" in without:
         asked = tuple(one._replace(n_cmpl=1) for one in asked)
     if "together" in without:
