@@ -164,7 +164,7 @@ class Attempt:
 
     def _due(self) -> bool:
         """Does the log now show a choice that no task of ours will make? Without work left a request must come."""
-        return self.apart or self._choice_is_next() or not any(slot.busy for slot in self.server.slots)
+        return self.apart or self._choice_is_next() or not self.server.working
 
     def _arrive(self, must: bool = False) -> bool:
         """One of the waiting requests arrives, or none yet, as the way says. Does one?"""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import socket
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from importlib import import_module
 from typing import Any, Callable, Mapping, Sequence
 
@@ -19,6 +19,7 @@ log-probabilities. Recordings leave it out."""
 
 ANSWER_WITHIN = 120.0       # seconds
 CONNECTIONS = 64
+PATIENCE = 0.25             # seconds between two looks at what else happens
 
 
 class Lost(Exception):
@@ -112,13 +113,18 @@ class Client:
             return Reply(response.status_code, None)
 
 
-def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Do all calls at the same time, each in a thread; their results in order. Raises what one of them raised."""
-    if len(calls) == 1:
-        return [calls[0]()]
+def at_once(calls: Sequence[Callable[[], Any]], meanwhile: Callable[[], None]) -> None:
+    """Do all calls at the same time, each in a thread, and ``meanwhile`` now and then. Raises what one of them
+    raised."""
     pool = ThreadPoolExecutor(max(1, len(calls)))
     try:
-        return [future.result() for future in [pool.submit(call) for call in calls]]
+        waiting = {pool.submit(call) for call in calls}
+        while waiting:
+            done, waiting = wait(waiting, PATIENCE, FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+            if waiting:
+                meanwhile()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)      # one that still waits ends with its server
 

@@ -6,15 +6,16 @@ import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Sequence
+from threading import Lock
+from typing import Any, Callable, Sequence
 
 from cachesim.engines.llama_cpp.log import IDLE, Entry, server_facts
 from cachesim.errors import BadInput
 from cachesim.live.client import Client, Lost
 from cachesim.live.gguf_models import check_build
 from cachesim.live.logbook import Logbook
-from cachesim.live.process import HOST, Died, Ended, Process
+from cachesim.live.process import HOST, Died, Ended, Process, Stopped
+from cachesim.live.rounds import Rounds
 
 BASE = ("-t", "1", "-tb", "1", "-fa", "off", "-ctk", "f32", "-ctv", "f32", "--no-warmup", "-fit", "off", "-lv", "5")
 """One thread, F32 K/V without flash attention: the arithmetic repeats exactly. Everything is logged."""
@@ -24,6 +25,7 @@ CONTROL = "/v1/chat/completions/control"
 MARK = "control reasoning_end on unknown completion id={}, no live slot"
 """What a server says when a completion is to be controlled that does not exist; nothing changes by it."""
 
+PORTS, TAKEN = 5, "couldn't bind"          # tries, if somebody else takes the port that was free
 START_WITHIN = 60.0         # seconds until the model is loaded
 IDLE_WITHIN = 120.0         # seconds until all work is done
 DEAD_WITHIN = 20.0          # seconds until a server whose connection broke must have ended
@@ -56,8 +58,13 @@ def alias(port: int) -> str:
     return f"cachesim-{os.getpid()}-{port}"
 
 
-class LlamaServer:
-    """One process with its client and its log. ``facts`` is what it said of itself when it started."""
+class Stuck(Exception):
+    """The server works on empty batches for ever: its busy slots will not be answered."""
+
+
+class LlamaServer(Stopped):
+    """One process with its client and its log. ``facts`` is what it said of itself when it started; ``said`` what was
+    heard since the last ``taken``."""
 
     def __init__(self, start: Start, folder: Path, log: Path, listen: bool = True) -> None:
         """Start it and wait until it is idle; without ``listen`` until it answers, and ``settled`` hears nothing.
@@ -66,33 +73,42 @@ class LlamaServer:
         self.process = Process(lambda port: start.command(port, folder), log)
         try:
             self.client = Client(self.process.url)
-            self.book, self._marks = Logbook(log), 0
+            self._book, self._rounds, self._marks = Logbook(log), Rounds(), 0
+            self.said: list[Entry] = []
+            self._lock = Lock()                 # several threads listen
             self.process.wait(partial(self.client.healthy, alias(self.process.port)), START_WITHIN, "loading the model")
             self.facts: dict[str, Any] = server_facts(entry.text for entry in self.settled()) if listen else {}
         except BaseException:
             self.stop()
             raise
 
-    def __enter__(self) -> LlamaServer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.stop()
-
     @property
     def one_slot(self) -> bool:
         """Has it a single slot?"""
         return bool(self.facts.get("n_slots") == 1)
 
+    def listen(self) -> None:
+        """Read on in the log. Raises Stuck."""
+        self._read()
+        if self._rounds.spinning:
+            raise Stuck
+
+    def _read(self) -> None:
+        with self._lock:
+            self.said += self._rounds.hear(self._book.read())
+
+    def taken(self) -> list[Entry]:
+        """What was said since the last call."""
+        self._read()
+        said, self.said = self.said, []
+        return said
+
     def settled(self) -> list[Entry]:
-        """Everything said since the last call, as soon as no slot works any more. Raises Ended.
+        """Everything said since the last call, as soon as no slot works any more. Raises Ended and Stuck.
 
         The log is written by a thread of its own, some time after the answers. So a completion that does not exist is
         asked for: that question waits behind everything else, and when its refusal and then an idle server have been
         logged, so has everything before."""
-        said: list[Entry] = []
         self._marks += 1
         name = f"cachesim-{self._marks}"
         mark = MARK.format(name)
@@ -104,21 +120,23 @@ class LlamaServer:
             raise BadInput(f"no {CONTROL}: needs a llama-server like b10566 or newer", file=self.process.url)
 
         def quiet() -> bool:
-            said.extend(self.book.read())
-            place = _place(said, mark)
-            return place is not None and any(entry.text == IDLE for entry in said[place:])
+            self.listen()
+            place = _place(self.said, mark)
+            return place is not None and any(entry.text == IDLE for entry in self.said[place:])
 
         self.process.wait(quiet, IDLE_WITHIN, "the work in hand")
-        return [entry for entry in said if entry.text != mark]
+        return [entry for entry in self.taken() if entry.text != mark]
 
-    def heard(self, text: str, already: list[Entry]) -> None:
-        """Wait until a message that begins so has been logged; what was read on the way is added to ``already``."""
+    def ear(self, text: str) -> Callable[[], None]:
+        """A function that waits until a message that begins so has been logged after this call. It raises Ended and
+        Stuck."""
+        before = len(self.said)
+
         def there() -> bool:
-            before = len(already)
-            already.extend(self.book.read())
-            return any(entry.text.startswith(text) for entry in already[before:])
+            self.listen()
+            return any(entry.text.startswith(text) for entry in self.said[before:])
 
-        self.process.wait(there, IDLE_WITHIN, f"waiting for '{text}'")
+        return lambda: self.process.wait(there, IDLE_WITHIN, f"waiting for '{text}'")
 
     def died(self) -> Died:
         """How it ended, waiting for its end if the connection broke just now."""
@@ -134,3 +152,16 @@ class LlamaServer:
 
 def _place(said: Sequence[Entry], text: str) -> int | None:
     return next((i for i, entry in enumerate(said) if entry.text == text), None)
+
+
+def run_server(start: Start, slots: Path, log: Path, listen: bool = True) -> LlamaServer:
+    """Start a server; again, if somebody else took its port meanwhile. Raises BadInput with what it said last."""
+    for _ in range(PORTS):
+        try:
+            return LlamaServer(start, slots, log, listen)
+        except Ended as error:
+            errors = [entry.text for entry in Logbook(log).read() if entry.level == "E"]
+            why = (*errors[:1], *error.died.fatal, str(error))[0]
+            if not any(TAKEN in text for text in errors):
+                break
+    raise BadInput(f"the server ended when it started: {why}", file=str(start.binary))

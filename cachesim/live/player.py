@@ -22,6 +22,8 @@ Play = Callable[[Body], Body]
 BEHIND = 64
 """Tokens that a request whose client hangs up asks for beyond those it waits for: else it would be answered before the
 server notices."""
+OVER = {"died": "ended", "stuck": "got stuck"}
+"""What a step says behind which only a restart can follow, and what happened then."""
 UNLESS = {"cache_prompt": True, "id_slot": -1, "n_keep": None, "n_discard": 0, "n_cache_reuse": None, "n_cmpl": 1}
 """Fields that are sent unless they have this value."""
 
@@ -47,12 +49,13 @@ class Player:
 
     def run(self, play: Play) -> Iterator[tuple[int, Body]]:
         """Play every step; yields the number of its first request or action in the scenario, and what came back. Ends
-        where the server ended."""
+        where the server ended or got stuck."""
         for number, group in groups(self.scenario.steps):
             done = play(self._asked(group))
             yield number, done
-            if "died" in done and not self._restarts(number + len(group)):
-                self._notes.append(f"the server ended at step {number}")
+            over = next((what for key, what in OVER.items() if key in done), "")
+            if over and not self._restarts(number + len(group)):
+                self._notes.append(f"the server {over} at step {number}")
                 return
             self._hear(group, done)
 

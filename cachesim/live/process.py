@@ -12,11 +12,12 @@ import signal
 import socket
 import subprocess
 import time
-from contextlib import suppress
+from abc import abstractmethod
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Callable, Sequence
+from typing import Callable, Self, Sequence
 
 from cachesim.errors import BadInput
 
@@ -50,7 +51,23 @@ class Died:
     fatal: tuple[str, ...]
 
 
-class Process:
+class Stopped(AbstractContextManager["Stopped"]):
+    """A context manager whose ``stop`` is called at the end, whatever happens."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End what was started. May be called again."""
+
+
+class Process(Stopped):
     """A running server. ``log`` is the file that it writes to, from its first byte on."""
 
     def __init__(self, command: Callable[[int], Sequence[str]], log: Path) -> None:
@@ -65,14 +82,6 @@ class Process:
                 ["/bin/sh", "-c", _GUARD, "sh", *words], stdin=subprocess.PIPE, stdout=stream, stderr=stream,
                 start_new_session=True,
             )
-
-    def __enter__(self) -> Process:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def group(self) -> int:

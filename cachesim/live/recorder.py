@@ -1,15 +1,16 @@
 """What does a real llama-server do with these requests? Plays steps on it and writes a recording.
 
 A step goes in as in a recording (README of the recorded traces) without results, and comes back with `i`, `response`,
-`events`, `cold`, and `racy` or `died` where they apply. Operations: `completion`, `slot`, `parallel` with members in
-`steps`, and `restart`:
+`events`, `cold`, and `racy`, `died` or `stuck` where they apply. Operations: `completion`, `slot`, `parallel` with
+members in `steps`, and `restart`:
 
     {"op": "restart"}                                  the same server is stopped and started again
     {"op": "restart", "flags": ["-c", "512", ...]}     the same binary and model with other flags
 
 A restart loses the slots and the RAM prompt cache and keeps the slot files. Its result has `events: []` and `server`,
 what the new process said when it started. `trace()["flags"]` and `["server"]` are those of the first start. After a
-step with `died` only a restart can follow.
+step with `died` only a restart can follow, and after one with `stuck`: true, in which the server fills empty batches
+for ever. A request that was not answered has no `response` then, and the events end with the second empty batch.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any, Mapping
 
 from cachesim.engines.llama_cpp.log import Entry, read_event, task_numbers
@@ -28,20 +28,19 @@ from cachesim.files import write_whole
 from cachesim.live.answers import hung_up, read_completion, read_slot, undelivered
 from cachesim.live.client import Lost, Reply, at_once
 from cachesim.live.cold import ROUNDING, ask_cold, cold_flags, compare, inexact
-from cachesim.live.llama_server import BASE, LlamaServer, Start
-from cachesim.live.logbook import Logbook, events_of
-from cachesim.live.process import Died, Ended
+from cachesim.live.llama_server import BASE, LlamaServer, Start, Stuck, run_server
+from cachesim.live.logbook import events_of
+from cachesim.live.process import Died, Ended, Stopped
 from cachesim.live.tasks import Sent, assign, details, read_tasks
 
 __all__ = ["BASE", "Recorder", "Start", "write_trace"]
 
 MOVED = ("ctx_shift", "reuse_chunk")
-PORTS, TAKEN = 5, "couldn't bind"          # tries, if somebody else takes the port that was free
 LAUNCHED = "processing task, is_child"
 Step = dict[str, Any]
 
 
-class Recorder:
+class Recorder(Stopped):
     """A real server and, with ``cold``, a second one without any caching; a context manager: both end with it.
 
     ``rounding``: differences of log-probabilities up to this are not inexact. Raises BadInput where the binary cannot
@@ -55,15 +54,7 @@ class Recorder:
         self._cold: LlamaServer | None = None
         self._begin()
 
-    def __enter__(self) -> Recorder:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def stop(self) -> None:
         """End both servers and remove their files. May be called again."""
         for server in (self._hot, self._cold):
             if server is not None:
@@ -88,7 +79,7 @@ class Recorder:
             if self._with_cold and self._cold is None:
                 self._start_cold()
         except BaseException:
-            self.close()
+            self.stop()
             raise
 
     @property
@@ -104,14 +95,14 @@ class Recorder:
         if self._hot is not None:
             self._hot.stop()
             self._hot = None
-        self._hot = _up(replace(self.start, flags=self._flags), self.folder, Path(self._folder.name, "hot.log"))
+        self._hot = run_server(replace(self.start, flags=self._flags), self.folder, Path(self._folder.name, "hot.log"))
 
     def _start_cold(self) -> None:
         if self._cold is not None:
             self._cold.stop()
             self._cold = None
         start = replace(self.start, flags=cold_flags(self._flags))
-        self._cold = _up(start, self.folder, Path(self._folder.name, "cold.log"), listen=False)
+        self._cold = run_server(start, self.folder, Path(self._folder.name, "cold.log"), listen=False)
 
     def _running(self) -> LlamaServer:
         if self._hot is None:
@@ -139,21 +130,29 @@ class Recorder:
 
     def _work(self, out: Step) -> None:
         server, members = self._running(), self._members(out)
-        said: list[Entry] = []
-        try:
-            replies = at_once([partial(self._send, member, said) for member in members])
-            said += server.settled()
-        except (Lost, Ended) as error:
-            self._ended(out, members, said, error)
-            return
-        out["events"] = events_of(said, server.one_slot)
+        replies: list[Any] = [None] * len(members)
+
+        def send(n: int) -> None:
+            replies[n] = self._send(members[n])
+
         if out["op"] == "parallel" or any("cancel_after" in member["request"] for member in members):
             out["racy"] = True
+        try:
+            at_once([partial(send, n) for n in range(len(members))], server.listen)
+            said = server.settled()
+        except (Lost, Ended) as error:
+            self._ended(out, members, error)
+            return
+        except Stuck:
+            said, out["stuck"] = server.taken(), True
+        out["events"] = events_of(said, server.one_slot)
         moved_here = any(event["ev"] in MOVED for event in out["events"])
         self._moved |= moved_here
-        known = self._name_tasks(members, [_sent(*pair) for pair in zip(members, replies, strict=True)], said)
-        for member, reply, task in zip(members, replies, known, strict=True):
-            self._answer(member, reply, said, task)
+        for member, reply, task in zip(members, replies, self._name_tasks(members, replies, said), strict=True):
+            if reply is not None:
+                self._answer(member, reply, said, task)
+        if "stuck" in out:
+            self._gone()
 
     def _members(self, out: Step) -> list[Step]:
         """What is sent at the same time: the step itself, or its members, numbered."""
@@ -164,28 +163,27 @@ class Recorder:
             raise BadInput(f"operation '{out['op']}' is not played on a real server")
         return [out]
 
-    def _send(self, member: Step, said: list[Entry]) -> Any:
+    def _send(self, member: Step) -> Any:
         """One request; what comes back is a Reply, or the tokens seen before a hang-up."""
         server, body = self._running(), member["request"]
         if member["op"] == "slot":
             return server.client.slot(body["action"], body["id_slot"], body.get("filename", ""))
         sent = {name: value for name, value in body.items() if name != "cancel_after"}
         if "cancel_after" in body:
-            return server.client.hang_up(sent, body["cancel_after"], partial(server.heard, LAUNCHED, said))
+            return server.client.hang_up(sent, body["cancel_after"], server.ear(LAUNCHED))
         return server.client.complete(sent)
 
-    def _name_tasks(
-        self, members: list[Step], sent: list[Sent], said: list[Entry], answered: bool = True
-    ) -> list[int | None]:
+    def _name_tasks(self, members: list[Step], replies: list[Any], said: list[Entry]) -> list[int | None]:
         """The task of each member in the log; what only the log says of it is written beside its request."""
         tasks = read_tasks(said)
         events = [event for event in map(read_event, said) if event is not None]
+        sent = [_sent(member, reply) for member, reply in zip(members, replies, strict=True)]
         numbers, known = task_numbers(events), assign(sent, tasks)
-        for member, task in zip(members, known, strict=True):
+        for member, reply, task in zip(members, replies, known, strict=True):
             if task is None and "cancel_after" in member["request"] and len(members) > 1:
                 member["launched"] = False
             elif task is not None:
-                member.update(details(tasks[task], numbers.get(task) if len(numbers) > 1 else None, answered))
+                member.update(details(tasks[task], numbers.get(task) if len(numbers) > 1 else None, reply is not None))
         return known
 
     def _answer(self, member: Step, reply: Any, said: list[Entry], task: int | None) -> None:
@@ -198,18 +196,20 @@ class Recorder:
             if reply.status == 200 and self._cold is not None:
                 self._compare(member, reply)
 
-    def _ended(self, out: Step, members: list[Step], said: list[Entry], error: Lost | Ended) -> None:
+    def _ended(self, out: Step, members: list[Step], error: Lost | Ended) -> None:
         """The process ended in this step: there are no answers, and the events end where it ended."""
         server = self._running()
         died: Died = error.died if isinstance(error, Ended) else server.died()
-        said += server.book.read()
+        said = server.taken()
         out["events"] = events_of(said, server.one_slot)
-        self._name_tasks(members, [_sent(member, None) for member in members], said, answered=False)
+        self._name_tasks(members, [None] * len(members), said)
         out["died"] = {"error": str(error), "returncode": died.returncode, "fatal": list(died.fatal), "frames": []}
-        if len(members) > 1:
-            out["racy"] = True
         self.inexact.append({"i": out["i"], "died": True, "shifted": self._moved})
-        server.stop()
+        self._gone()
+
+    def _gone(self) -> None:
+        """The server that plays is of no more use."""
+        self._running().stop()
         self._hot = None
 
     # The comparison with a cold answer
@@ -268,18 +268,6 @@ def _sent(member: Step, reply: Any) -> Sent:
         return Sent(n_prompt, body["tokens"], body["id_slot"], body["tokens_cached"])
     mixed = int(request.get("n_cmpl", 1)) > 1            # a stream of several completions mixes their tokens
     return Sent(n_prompt, (reply or [])[:1] if mixed else reply or ())
-
-
-def _up(start: Start, slots: Path, log: Path, listen: bool = True) -> LlamaServer:
-    for _ in range(PORTS):
-        try:
-            return LlamaServer(start, slots, log, listen)
-        except Ended as error:
-            errors = [entry.text for entry in Logbook(log).read() if entry.level == "E"]
-            why = (*errors[:1], *error.died.fatal, str(error))[0]
-            if not any(TAKEN in text for text in errors):
-                break
-    raise BadInput(f"the server ended when it started: {why}", file=str(start.binary))
 
 
 def write_trace(trace: dict[str, Any], path: Path) -> None:

@@ -183,6 +183,9 @@ class Replaying:
     def _fields(self, step: TraceStep, answers: Sequence[Answer]) -> dict[str, Any] | None:
         if step.died != any(answer.died for answer in answers):
             return {"field": "died", "recorded": step.died, "ours": not step.died}
+        stuck = any(not (answer.done or answer.died) for answer in answers)
+        if step.stuck != stuck:
+            return {"field": "stuck", "recorded": step.stuck, "ours": stuck}
         for member, answer in zip(step.members, answers, strict=True):
             wrong = compare_answer(member.response, answer)
             if wrong is not None:

@@ -41,7 +41,8 @@ class Member:
 @dataclass(frozen=True, slots=True)
 class TraceStep:
     """One step: what was sent, what came back, what was logged. Several members = sent at the same time; none = an
-    ``action`` on slot ``id_slot``, perhaps with a file, or a "restart", perhaps with other ``options``."""
+    ``action`` on slot ``id_slot``, perhaps with a file, or a "restart", perhaps with other ``options``. ``died``: the
+    process ended; ``stuck``: it did not, and will never answer some of the requests."""
 
     number: int
     members: tuple[Member, ...]
@@ -51,6 +52,7 @@ class TraceStep:
     id_slot: int = 0
     file: str = ""
     died: bool = False
+    stuck: bool = False
     options: Mapping[str, Any] | None = None
 
 
@@ -137,10 +139,11 @@ def _other_tokens(steps: list[Mapping[str, Any]]) -> set[str]:
     return {str(one["i"]) for one, margin in margins if isinstance(margin, float) and margin > ROUNDING}
 
 
-def _inexact(one: Mapping[str, Any], inexact: AbstractSet[str]) -> bool | None:
+def _inexact(one: Mapping[str, Any], inexact: AbstractSet[str], stuck: bool) -> bool | None:
     if str(one["i"]) in inexact:
         return True
-    gone = "cold" not in one and bool((one.get("response") or {}).get("cancelled"))
+    response = one.get("response") or {}
+    gone = "cold" not in one and bool(response.get("cancelled") or (stuck and not response))
     return None if gone else False
 
 
@@ -188,8 +191,8 @@ def _step(
             make_request(one["op"], {**flags.request, **one["request"]}, one.get("response") or {}, mine,
                          "" if died and number is not None and _over(mine) else died,
                          flags.options.get("spec_type", "none"), one),
-            one.get("response") or {}, _inexact(one, inexact), number,
+            one.get("response") or {}, _inexact(one, inexact, "stuck" in step), number,
         )
         for one, mine, number in zip(sent, own, numbers, strict=True)
     )
-    return TraceStep(i, members, response, events, died=bool(died))
+    return TraceStep(i, members, response, events, died=bool(died), stuck=bool(step.get("stuck")))

@@ -17,7 +17,7 @@ from pathlib import Path
 from cachesim.errors import BadInput
 from cachesim.live.recorder import Recorder, Start
 
-RESULTS = ("i", "response", "events", "cold", "racy", "died", "server")
+RESULTS = ("i", "response", "events", "cold", "racy", "died", "stuck", "server")
 LOOSE = ("max_dlogprob", "cold_margin", "confirmed_fresh_process")
 WINDOWS_ROUNDING = 1e-2          # the weights of tiny-gemma3* amplify rounding
 

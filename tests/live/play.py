@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cachesim.errors import BadInput
 from cachesim.live.flags import write_flags
-from cachesim.live.player import Player
+from cachesim.live.player import OVER, Player
 from cachesim.scenarios.options import filled
 from cachesim.scenarios.write import to_toml
 from tests.live.beside import Beside
@@ -79,7 +79,7 @@ class Table:
                 difference, data = None, {"steps": [{"died": True}]}
             if difference is not None:
                 tally.differences.append(self._kept(recorder, options, case, number, difference, data))
-            if difference is not None or (data and "died" in data["steps"][-1]):
+            if difference is not None or (data and OVER.keys() & data["steps"][-1].keys()):
                 _add(tally, beside)
                 tally.starts += 1
                 recorder.reset()

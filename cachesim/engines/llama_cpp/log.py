@@ -132,6 +132,8 @@ DISABLED = ("disabling", "it will be disabled")
 """How the notes end that say which flag was switched off."""
 
 IDLE = "all slots are idle"
+ROUND, UPDATE, DECODE = "processing new tasks", "posting NEXT_RESPONSE", "n_batch (effective) = "
+"""A round of the main loop begins, its tasks are taken and slots are busy, and it decodes a part of its batch."""
 NEXT_TOKEN = "n_gen = {}, n_remaining = {}, next token: {token} '{}"
 DRAFT = "generate_draft: id={}, #tokens={n_tokens}, #draft={drafted}, pos_next={}"
 
