@@ -23,6 +23,9 @@ class Draft(NamedTuple):
     accepted: int
 
 
+BEFORE_A_SLOT = -1          # a client hangs up while its request waits for a slot
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One request, as a client sends it: a "completion", an "infill", or an "embedding", which generates nothing.
@@ -36,8 +39,8 @@ class Request:
     ``eog`` tokens that end it. ``others`` are further prompts of a "decision"; the server sets ``shared``, how many
     first tokens all of them share.
     ``cancel_at``: the client hangs up, and the request ends after the iteration in which the slot has come to hold
-    that many tokens; of several completions those in the slots named by ``cancel_order`` end in that order. ``drafts``
-    forces the drafter; where it says
+    that many tokens, or before it gets a slot if it has to wait for one (``BEFORE_A_SLOT``); of several completions
+    those in the slots named by ``cancel_order`` end in that order. ``drafts`` forces the drafter; where it says
     nothing, ``draft_else`` tokens are drafted and all are right. ``messages`` are those of a chat, which the server's
     own template has made the prompt from. ``seed``: the client asks for a seed of its own, so that it is served alone.
     """

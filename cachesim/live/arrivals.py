@@ -4,7 +4,8 @@ Generation leaves no event, so between two recorded events a server may have wor
 rounds. Where the log next shows a slot being chosen and no task of ours is left that could choose it, one of the
 requests arrives, at once or after further rounds: every such place is a choice, and the choices are searched depth
 first until the whole log is reproduced. A hang-up and an arrival between the same two rounds come in the order of the
-log. Source: README of the recorded traces, "What a step leaves open".
+log. A request whose client hung up before it had a slot may have been looked at, once, or not at all.
+Source: README of the recorded traces, "What a step leaves open".
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def send(
     ``records(server, start)`` gives our events since a place of the log; ``hear`` is told of each answer as soon as it
     is complete.
     """
-    if len(step.members) == 1:
+    if len(step.members) == 1 and step.members[0].launched:
         answer = server.complete(step.members[0].request)
         hear(server, 0, answer)
         return Sent(server, [answer])
@@ -114,6 +115,7 @@ class Attempt:
         self.server, self.step, self.theirs, self.records, self.way = server, step, theirs, records, way
         self.hear, self.start, self.met, self.apart = hear, len(server.log.events), 0, False
         self.waiting, self.silent = _as_launched(step), 0
+        self.passing = [i for i, member in enumerate(step.members) if not member.launched]
         self.chosen: list[Chosen] = []
         self.given: dict[int, Answer] = {}
         self.rounds, self.spent = 0, server.log.spent
@@ -122,7 +124,8 @@ class Attempt:
     @property
     def answers(self) -> list[Answer]:
         """In the order of the members."""
-        return [self.given[i] for i in sorted(self.given)]
+        unseen = {i: Answer(-1, cancelled=True, done=True) for i in self.passing}
+        return [answer for _, answer in sorted({**self.given, **unseen}.items())]
 
     @property
     def work(self) -> int:
@@ -136,12 +139,12 @@ class Attempt:
 
     def run(self, to_the_end: bool = False) -> None:
         """Work until everything is answered, or (unless ``to_the_end``) an event is not the recorded one."""
-        while (self.waiting or self.server.working) and (to_the_end or not self.apart):
+        while (self._due() or self.server.working) and (to_the_end or not self.apart):
             if self._before_hang_ups():
                 continue
             self.server.take_tasks()
             self._compare()
-            if self.waiting and self._due() and self._arrive():
+            if self._due() and self._arrive():
                 continue
             self.rounds += 1
             self.server.update()
@@ -151,31 +154,34 @@ class Attempt:
 
     def _before_hang_ups(self) -> bool:
         """Take the tasks that the log shows before a hang-up between the same two rounds. Were there any?"""
-        if self.apart or not self._choice_is_next() or not self.server.leaving:
+        if not self._choice_is_next() or not self.server.leaving:
             return False
-        if not self.server.queue and not (self.waiting and self._arrive(must=True)):
+        if not self.server.queue and not ((self.waiting or self.passing) and self._arrive(must=True)):
             return False
         self.server.take_queue()
         self._compare()
         return True
 
     def _choice_is_next(self) -> bool:
-        return self.met < len(self.theirs) and self.theirs[self.met]["ev"] in CHOICE
+        return not self.apart and self.met < len(self.theirs) and self.theirs[self.met]["ev"] in CHOICE
 
     def _due(self) -> bool:
         """Does the log now show a choice that no task of ours will make? Without work left a request must come."""
-        return self.apart or self._choice_is_next() or not self.server.working
+        if self._choice_is_next():
+            return bool(self.waiting or self.passing)
+        return bool(self.waiting) and (self.apart or not self.server.working)
 
     def _arrive(self, must: bool = False) -> bool:
         """One of the waiting requests arrives, or none yet, as the way says. Does one?"""
+        coming = [*self.waiting, *(self.passing if self._choice_is_next() else ())]
         may_wait = not must and not self.apart and self.server.working and self.silent < MOST_SILENT
-        options = len(self.waiting) + may_wait
         option = self.way[len(self.chosen)] if len(self.chosen) < len(self.way) else 0
-        self.chosen.append(Chosen(option, options))
-        if option >= len(self.waiting):
+        self.chosen.append(Chosen(option, len(coming) + may_wait))
+        if option >= len(coming):
             self.silent += 1
             return False
-        number, self.silent = self.waiting.pop(option), 0
+        number, self.silent = coming[option], 0
+        (self.waiting if number in self.waiting else self.passing).remove(number)
         self.given[number] = self.server.submit(self.step.members[number].request)
         return True
 
@@ -187,12 +193,13 @@ class Attempt:
 
     def _tell(self) -> None:
         for number, answer in self.given.items():
-            if answer.done and number not in self.told and self.hear is not None:
+            launched = self.step.members[number].launched
+            if launched and answer.done and number not in self.told and self.hear is not None:
                 self.told.add(number)
                 self.hear(self.server, number, answer)
 
 
 def _as_launched(step: TraceStep) -> list[int]:
     """The members in the order in which their tasks appear in the log, those of which that is not recorded last."""
-    tasks = [member.task for member in step.members]
-    return sorted(range(len(tasks)), key=lambda i: (tasks[i] is None, tasks[i] or 0))
+    tasks = {i: member.task for i, member in enumerate(step.members) if member.launched}
+    return sorted(tasks, key=lambda i: (tasks[i] is None, tasks[i] or 0))

@@ -6,12 +6,12 @@ cannot replay yet is named (``out``), so that it is reported as undecided and ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from pathlib import Path
 from typing import AbstractSet, Any, Mapping
 
-from cachesim.engines.base import Request
+from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.engines.registry import COMMITS
 from cachesim.errors import BadInput, nearest
 from cachesim.live.cold import ROUNDING
@@ -30,12 +30,14 @@ OPERATIONS = ("completion", "chat", "slot", "parallel", "restart")
 @dataclass(frozen=True, slots=True)
 class Member:
     """One request and its answer. ``inexact``: the answer differed from a cold run; None = nobody compared them, as
-    after a hang-up. ``task``: number of its task in the events of the step, None = not recorded."""
+    after a hang-up. ``task``: number of its task in the events of the step, None = not recorded. ``launched``: a slot
+    was given to it before its client hung up."""
 
     request: Request
     response: Mapping[str, Any]
     inexact: bool | None = False
     task: int | None = None
+    launched: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +149,6 @@ def _inexact(one: Mapping[str, Any], inexact: AbstractSet[str], stuck: bool) -> 
     return None if gone else False
 
 
-def _launched(members: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Without the requests whose clients hung up before the server had begun with them: they leave no trace."""
-    return [one for one in members if one.get("launched", True)] or members
-
-
 def _number(task: Any) -> int | None:
     return None if task is None else int(task)
 
@@ -183,16 +180,27 @@ def _step(
         return TraceStep(i, (), response, events, "restart", options=changed)
     if step["op"] not in ("completion", "chat", "parallel"):
         raise BadInput(f"unknown operation '{step['op']}'", hint=nearest(str(step["op"]), OPERATIONS))
-    sent = _launched(step["steps"]) if step["op"] == "parallel" else [step]
-    numbers = [_number(one.get("task")) for one in sent]
-    own = own_events([(one["request"], one.get("response") or {}) for one in sent], events, numbers)
+    sent = step["steps"] if step["op"] == "parallel" else [step]
+    served = [one for one in sent if one.get("launched", True)]
+    numbers = [_number(one.get("task")) for one in served]
+    found = own_events([(one["request"], one.get("response") or {}) for one in served], events, numbers)
+    own = {str(one["i"]): mine for one, mine in zip(served, found, strict=True)}
     members = tuple(
-        Member(
-            make_request(one["op"], {**flags.request, **one["request"]}, one.get("response") or {}, mine,
-                         "" if died and number is not None and _over(mine) else died,
-                         flags.options.get("spec_type", "none"), one),
-            one.get("response") or {}, _inexact(one, inexact, "stuck" in step), number,
-        )
-        for one, mine, number in zip(sent, own, numbers, strict=True)
+        _member(one, own.get(str(one["i"])), flags, _inexact(one, inexact, "stuck" in step), died)
+        for one in sent
     )
     return TraceStep(i, members, response, events, died=bool(died), stuck=bool(step.get("stuck")))
+
+
+def _member(
+    one: Mapping[str, Any], own: Own | None, flags: Flags, inexact: bool | None, died: str
+) -> Member:
+    """A request and its answer; ``own`` None = no slot was given to it before its client hung up."""
+    number, response = _number(one.get("task")), one.get("response") or {}
+    last = "" if died and number is not None and own is not None and _over(own) else died
+    spec_type = flags.options.get("spec_type", "none")
+    body = {**flags.request, **one["request"]}
+    request = make_request(one["op"], body, response, own or Own(()), last, spec_type, one)
+    if own is None:
+        request = replace(request, cancel_at=BEFORE_A_SLOT)
+    return Member(request, response, inexact, number, launched=own is not None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from cachesim import events as ev
+from cachesim.engines.base import BEFORE_A_SLOT
 from cachesim.engines.llama_cpp.children import launch_children, take_slots
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.rules.choice import Choice, IdlePlan, SlotFacts
@@ -20,18 +21,26 @@ def process(srv: Core, task: Task) -> None:
     """Give the task a slot, or defer it."""
     slot = available(srv, task)
     if slot is None or slot.busy:
-        srv.deferred.append(task)
+        defer(srv, task)
         return
     if task.request.n_cmpl > 1:
         children = take_slots(srv, slot, task.request.n_cmpl)
         if children is None:
-            srv.deferred.append(task)
+            defer(srv, task)
             return
         launch_children(srv, slot, task, children)
     slot.begin(task, State.STARTED)
     srv.emit(ev.Launch(slot.id, task.id, 0))
     if srv.settings.cache_idle_slots:
         save_idle(srv)
+
+
+def defer(srv: Core, task: Task) -> None:
+    """The task waits until a slot is released. One whose client hangs up meanwhile leaves the queue without a word."""
+    if task.request.cancel_at == BEFORE_A_SLOT:
+        task.answer.cancelled = task.answer.done = True
+    else:
+        srv.deferred.append(task)
 
 
 def available(srv: Core, task: Task) -> Slot | None:

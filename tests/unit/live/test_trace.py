@@ -7,6 +7,7 @@ import json
 import pytest
 
 from cachesim import limits
+from cachesim.engines.base import BEFORE_A_SLOT
 from cachesim.engines.registry import profiles
 from cachesim.errors import BadInput
 from cachesim.live.trace import read_trace
@@ -243,15 +244,21 @@ def test_what_the_log_says_beside_an_answer_is_used(tmp_path):
     assert [draft.at for draft in second.drafts] == [3, 3]
 
 
-def test_a_request_that_was_never_begun_is_not_sent(tmp_path):
-    members = [{**STEP, "i": "0.0"}, {**STEP, "i": "0.1", "request": {"prompt": [9], "cancel_after": 0}}]
-    lost = {**members[1], "launched": False}
+def test_a_client_that_hung_up_before_its_request_had_a_slot(tmp_path):
+    """It takes no events of the others."""
+    asked = {"prompt": [9, 9], "cancel_after": 0}
+    members = [{**STEP, "i": "0.0", "request": asked, "launched": False}, {**STEP, "i": "0.1", "request": asked}]
+    events = [{"ev": "launch", "slot": 0, "task": 0, "is_child": 0}, {"ev": "release", "task": 0, "n_tokens": 7}]
+    step = {"i": 0, "op": "parallel", "steps": members, "events": events}
+    gone, served = read(tmp_path, changed(steps=[step])).steps[0].members
+    assert (gone.launched, gone.request.cancel_at) == (False, BEFORE_A_SLOT)
+    assert (served.launched, served.request.cancel_at) == (True, 7)
 
-    def sent(*members):
-        step = {"i": 0, "op": "parallel", "steps": list(members), "events": []}
-        return len(read(tmp_path, changed(steps=[step])).steps[0].members)
 
-    assert (sent(*members), sent(members[0], lost), sent(lost, lost)) == (2, 1, 2)
+def test_a_request_that_a_stuck_server_never_answered_is_compared_with_nothing(tmp_path):
+    unanswered = {name: value for name, value in STEP.items() if name not in ("response", "cold")}
+    step = read(tmp_path, changed(steps=[{**unanswered, "stuck": True}], inexact=[])).steps[0]
+    assert step.stuck and step.members[0].inexact is None
 
 
 @pytest.mark.parametrize(("margin", "inexact"), [(0.30729, True), (0.00027, False), ("wide", False), (None, False)])
