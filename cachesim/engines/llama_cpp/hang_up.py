@@ -1,7 +1,9 @@
 """A client that has gone: every task of its request is cancelled between two rounds; what was evaluated stays.
 
-Source: llama.cpp tools/server/server-queue.cpp server_response_reader stop, server-context.cpp SERVER_TASK_TYPE_CANCEL
-(3f545be).
+The cancellations are put before the queue all at once, and a task that was waiting for the slot of the first comes
+before the second.
+Source: llama.cpp tools/server/server-queue.cpp server_response_reader stop, pop_deferred_task, server-context.cpp
+SERVER_TASK_TYPE_CANCEL (3f545be).
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from cachesim import events as ev
 from cachesim.engines.llama_cpp.children import left_waiting
 from cachesim.engines.llama_cpp.core import Core
+from cachesim.engines.llama_cpp.select import process
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 
 
@@ -46,6 +49,9 @@ def _members(srv: Core, parent: Slot, task: Task) -> list[Slot]:
 
 def _cancel(srv: Core, slot: Slot) -> None:
     srv.emit(ev.Cancel())
+    waiting = len(srv.queue)
     if slot.task is not None:
         slot.task.answer.cancelled = True
         srv.release(slot)
+    if len(srv.queue) > waiting:                # one that had been deferred
+        process(srv, srv.queue.popleft())
