@@ -79,20 +79,24 @@ class Judge:
         return said, HOLDS if slot is None else self.stored(slot)
 
     def answer(self, request: Request, answer: Answer) -> Verdict:
-        """What was said after every token, against the cold run of the tokens that the slot held."""
+        """What was said after every token, against the cold run of the tokens that the slot held. Where another text was
+        loaded into the slot meanwhile, against that of the tokens that were asked for: it may be out of reach."""
         prompt = prompt_of(request, answer)
         if answer.status != 200 or not (prompt or answer.tokens):
             return HOLDS
         held, wanted = answer.slot_tokens, (*prompt, *answer.tokens)
         n = min(len(held), len(wanted))
-        if held[:n] != wanted[:n]:
-            return Verdict(False, "provenance", "the slot does not hold what was asked and generated")
+        other = held[:n] != wanted[:n]
+        strange = Verdict(False, "provenance", "the slot does not hold what was asked and generated")
+        if other and len(held) > n:
+            return strange
         speak = tuple(range(len(prompt) - 1, len(held)))
         if not answer.cancelled and [said.pos for said in answer.outputs] != list(speak):
-            return Verdict(None, why="the answer does not say where it spoke")
-        run = self.cold(held, speak, len(held))
+            return strange if other else Verdict(None, why="the answer does not say where it spoke")
+        run = self.cold(wanted[:n] if other else held, speak, len(held))
         wants = [Want(said.pos, int(run.digests[said.pos]), run.logits.get(said.pos)) for said in answer.outputs]
-        return compare_outputs(answer.outputs, wants)
+        found = compare_outputs(answer.outputs, wants)
+        return strange if other and not found.holds else found
 
     def _shifted(
         self, model: Model, request: Request, answer: Answer, slot: Stored | None

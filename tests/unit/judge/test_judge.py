@@ -65,6 +65,16 @@ def test_a_slot_that_holds_other_tokens_than_were_asked_and_generated_is_broken(
     assert Judge(model()).answer(Request((7, *PROMPT[1:]), 3), answer).holds is False
 
 
+@pytest.mark.parametrize("layers, holds", [("C W8", True), ("AA", False)])
+def test_of_an_answer_that_went_on_from_another_text_what_was_said_is_judged(layers, holds):
+    """That text was loaded into the slot during the prompt. A window and a short convolution do not reach so far."""
+    mine, prompt = make_model(parse(layers), exact=True), tuple(range(100, 130))
+    held = (7, 8, *prompt[2:])
+    run = cold(mine, held, speak=(29,))
+    answer = Answer(0, tokens=[1], outputs=[Output(29, int(run.digests[29]), run.logits[29])], slot_tokens=held)
+    assert Judge(mine).judge(Request(prompt, 1, (1,)), answer, None).equal_cold is holds
+
+
 def test_the_last_token_was_never_evaluated():
     request, answer = right(model())
     answer.tokens[-1] = 999
