@@ -79,8 +79,8 @@ class Judge:
         return said, HOLDS if slot is None else self.stored(slot)
 
     def answer(self, request: Request, answer: Answer) -> Verdict:
-        """What was said after every token, against the cold run of the tokens that the slot held. Where another text was
-        loaded into the slot meanwhile, against that of the tokens that were asked for: it may be out of reach."""
+        """What was said after every token, against the cold run of the tokens that the slot held. Where another text
+        was loaded into the slot meanwhile, against that of the tokens that were asked for: it may be out of reach."""
         prompt = prompt_of(request, answer)
         if answer.status != 200 or not (prompt or answer.tokens):
             return HOLDS
