@@ -186,7 +186,7 @@ def _step(
     found = own_events([(one["request"], one.get("response") or {}) for one in served], events, numbers)
     own = {str(one["i"]): mine for one, mine in zip(served, found, strict=True)}
     members = tuple(
-        _member(one, own.get(str(one["i"])), flags, _inexact(one, inexact, "stuck" in step), died)
+        _member(one, own.get(str(one["i"])), flags, _inexact(one, inexact, bool(step.get("stuck"))), died)
         for one in sent
     )
     return TraceStep(i, members, response, events, died=bool(died), stuck=bool(step.get("stuck")))

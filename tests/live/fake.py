@@ -84,6 +84,8 @@ class Fake:
             request = make_request("completion", body, {"tokens": said}, Own(()))
             if "cancel_after" in body:
                 request = replace(request, cancel_at=max(1, len(body["prompt"]) + body["cancel_after"] - 1))
+            for _ in range(member.get("after", 0)):
+                self.server.iterate()
             asked.append((f"{step['i']}.{number}", member, request, self.server.submit(request)))
         while self.server.working:
             self.server.take_tasks()
@@ -95,6 +97,9 @@ class Fake:
 
     def _answered(self, step, name, member, request, answer):
         member["i"] = member.get("i", name)
+        if not (answer.done or answer.died):
+            step["stuck"] = True
+            return
         reply = {"status": answer.status, "tokens": answer.tokens}
         reply |= {field: getattr(answer, field) for field in FIELDS}
         if answer.status != 200:

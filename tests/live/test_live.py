@@ -172,3 +172,28 @@ def test_differences_of_one_kind_are_one_group():
     assert one.group == other.group == "event: batch / release"
     assert Difference(1, "cache_n", 3, 4).group != one.group
     assert json.dumps(list(one))
+
+
+def stuck():
+    """A recording in which a longer conversation is loaded over a prompt in progress (D2), and nobody is answered."""
+    flags = ["-c", "512", "-b", "32", "-ub", "32", "-np", "2", "-sps", "0.1"]
+    long, brief, other = (list(range(first, first + n)) for first, n in ((10, 90), (120, 30), (200, 60)))
+    with Fake(PROFILE, "A", flags) as fake:
+        def ask(prompt, **more):
+            return {"op": "completion", "request": {"prompt": prompt, "n_predict": 1, "id_slot": 0}, **more}
+
+        for step in (ask(long), ask(brief), {"op": "parallel", "steps": [ask(other), ask([*long, 9], after=1)]}):
+            fake.play(step)
+        return json.loads(json.dumps(fake.trace()))
+
+
+def test_a_server_that_gets_stuck_agrees_if_ours_does():
+    recording = stuck()
+    assert recording["steps"][2]["stuck"] and "response" not in recording["steps"][2]["steps"][0]
+    for says, what in ((True, None), (False, "stuck")):
+        recording["steps"][2]["stuck"] = says
+        beside = Beside()
+        try:
+            assert getattr(beside.hear(recording), "what", None) == what
+        finally:
+            beside.close()

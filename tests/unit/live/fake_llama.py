@@ -1,8 +1,8 @@
 """A stand-in for llama-server, run as a program: it answers and logs in the same forms, and misbehaves on demand.
 
 `--fake MODE`: well, unhealthy, stillborn, busy (never idle), taken (the first port is), other (says another's name),
-remembers (a prompt asked twice is answered wrongly). The prompt [13] ends it with a failed assertion. The next token is
-a number made of all tokens before it.
+remembers (a prompt asked twice is answered wrongly). The prompt [13] ends it with a failed assertion, at [14] it works
+on empty batches for ever. The next token is a number made of all tokens before it.
 """
 
 from __future__ import annotations
@@ -80,6 +80,11 @@ class Handler(BaseHTTPRequestHandler):
         if prompt == [13]:
             print("/src/common.cpp:7: failed to remove sequence 0 with p0=1, p1=-1", file=sys.stderr, flush=True)
             os.abort()
+        while prompt == [14]:
+            say("D", "que    start_loop: processing new tasks")
+            say("D", "srv  update_slots: posting NEXT_RESPONSE")
+            say("I", f"slot   operator(): {at} cached n_tokens = 9, memory_seq_rm [9, end)")
+            time.sleep(0.0001)
         say("I", f"slot   operator(): {at} new prompt, n_ctx_slot = 64, n_keep = 0, task.n_tokens = {len(prompt)}")
         say("I", f"slot   operator(): {at} cached n_tokens = 0, memory_seq_rm [0, end)")
         tokens = generate(prompt, body["n_predict"])

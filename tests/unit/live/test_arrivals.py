@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from cachesim.engines.base import Request
+from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.live.arrivals import Chosen, fork, next_way, send
 from cachesim.live.replay import records
 from cachesim.live.trace import Member, TraceStep
@@ -118,3 +120,41 @@ def test_requests_arrive_in_the_order_of_their_recorded_tasks_where_the_log_fits
 
     assert left_behind(0, 1) == left_behind(None, None) == tuple(other.prompt)
     assert left_behind(1, 0) == tuple(one.prompt)
+
+
+def test_a_request_that_its_client_gave_up_while_it_waited_may_have_been_looked_at_or_not():
+    """Two slots are asked for by name; the third request finds its one busy, if it comes at all."""
+    flags = {"parallel": 2}
+    first, gone = replace(A, id_slot=0), replace(B, id_slot=0, cancel_at=BEFORE_A_SLOT)
+    for theirs in (played((0, first), **flags), played((0, first), (3, gone), **flags)):
+        step = TraceStep(0, (Member(gone, {"cancelled": True}, None, launched=False), Member(first, {})), {}, theirs)
+        server, answers = send(Talk(**FLAGS).server, step, theirs, logged, lambda *_: None)
+        assert logged(server, 0) == theirs
+        assert [answer.cancelled for answer in answers] == [True, False]
+
+
+def test_a_request_may_come_to_a_server_that_works_on_nothing():
+    """D2: the conversation that is loaded for the second is longer than the prompt in progress. The third is refused
+    without a word in the log."""
+    flags = {"batch_size": 32, "ubatch_size": 32, "slot_prompt_similarity": 0.1, "mode": "provenance"}
+    long, other = word("X", 90), Request(word("B", 60), n_predict=2, id_slot=0)
+    late, refused = Request((*long, 1), n_predict=1, id_slot=0), Request(long, n_cmpl=9)
+
+    def server():
+        talk = Talk(**FLAGS | flags | {"cache_ram": 64})
+        for prompt in (long, word("Z", 30)):
+            talk.ask(prompt, 1, id_slot=0)
+        return talk.server
+
+    one = server()
+    start = len(one.log.events)
+    one.submit(other)
+    one.iterate()
+    for request in (late, refused):
+        one.submit(request)
+        while one.working:
+            one.iterate()
+    theirs = logged(one, start)
+    step = TraceStep(0, (Member(other, {}), Member(late, {}), Member(refused, {})), {}, theirs, stuck=True)
+    two, answers = send(server(), step, theirs, logged, lambda *_: None)
+    assert logged(two, start) == theirs and [answer.done for answer in answers] == [False, False, True]

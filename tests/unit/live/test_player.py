@@ -83,13 +83,11 @@ def test_children():
     assert sent[1]["request"]["prompt"][3:5] == [3, 4]
 
 
-def test_a_dead_server_ends_it():
-    def play(step):
-        return {**step, "died": {"fatal": "x"}}
-
+@pytest.mark.parametrize("what, note", [({"died": {"fatal": "x"}}, "ended"), ({"stuck": True}, "got stuck")])
+def test_a_server_that_answers_no_more_ends_it(what, note):
     player = Player(from_line("S3>1/S>1"))
-    assert len(list(player.run(play))) == 1
-    assert player.notes == ["the server ended at step 0"]
+    assert len(list(player.run(lambda step: {**step, **what}))) == 1
+    assert player.notes == [f"the server {note} at step 0"]
 
 
 def test_a_dead_server_is_started_again_where_the_scenario_says_so():

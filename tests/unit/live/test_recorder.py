@@ -14,7 +14,7 @@ import pytest
 
 from cachesim.engines.registry import profiles
 from cachesim.errors import BadInput
-from cachesim.live import llama_server
+from cachesim.live import client, llama_server, rounds
 from cachesim.live.process import Ended, Process
 from cachesim.live.recorder import Recorder, Start, write_trace
 from cachesim.live.trace import read_trace
@@ -127,6 +127,35 @@ def test_a_server_that_ends(start):
             recorder.play(ask([1, 2, 3]))
         recorder.play({"op": "restart"})
         assert recorder.play(ask([1, 2, 3]))["cold"]["equal"]
+
+
+def test_a_server_that_works_on_empty_batches_for_ever(start, monkeypatch):
+    """A request that it answered before has its answer, the other one has none."""
+    monkeypatch.setattr(rounds, "LONG", 0.1)
+    monkeypatch.setattr(client, "PATIENCE", 0.02)
+    with Recorder(start()) as recorder:
+        recorder.play(ask([1, 2, 3]))
+        step = recorder.play(ask([14]))
+        assert step["stuck"] and "response" not in step and "died" not in step
+        assert [event["ev"] for event in step["events"]] == ["slot_by_lru", "launch", "batch", "batch"]
+        assert recorder.inexact == []
+        with pytest.raises(BadInput, match="only a restart"):
+            recorder.play(ask([1, 2, 3]))
+        recorder.play({"op": "restart"})
+        assert recorder.play(ask([1, 2, 3]))["cold"]["equal"]
+
+
+def test_each_of_several_that_wait_for_a_line_hears_it(start, monkeypatch):
+    """Whoever reads it first: a request that was launched is not waited for again."""
+    monkeypatch.setattr(llama_server, "IDLE_WITHIN", 0.5)
+    with Recorder(start(), cold=False) as recorder:
+        server = recorder._running()
+        ears = [server.ear("processing task"), server.ear("processing task")]
+        server.client.complete({"prompt": [1, 2], "n_predict": 1})
+        for ear in ears:
+            ear()
+        with pytest.raises(BadInput, match="took longer"):
+            server.ear("processing task")()
 
 
 def test_a_new_recording_begins_with_an_empty_folder(start):

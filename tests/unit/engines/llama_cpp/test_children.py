@@ -2,7 +2,7 @@
 
 import pytest
 
-from cachesim.engines.base import Draft
+from cachesim.engines.base import BEFORE_A_SLOT, Draft
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A, B = word("A", 40), word("B", 30)
@@ -128,6 +128,28 @@ def test_a_hang_up_ends_all_completions_at_once_and_in_the_order_that_is_asked_f
     assert [e["slot"] for e in talk.events(answer, "release")] == [1, 0, 2]
     assert [one.cancelled for one in (answer, *answer.children)] == [True] * 3
     assert [one.tokens_cached for one in (answer, *answer.children)] == [44, 41, 42]
+
+
+def test_a_request_that_waits_is_served_before_the_other_completions_are_cancelled():
+    """The first cancellation wakes it, and it goes before the second, which is in the queue already."""
+    talk = Talk("A", parallel=2, slot_prompt_similarity=0.0)
+    talk.send(A, 30, n_cmpl=2, cancel_at=44)
+    talk.server.iterate()
+    waits = talk.send(B, 1)
+    talk.work()
+    kinds = [(e.ev, e.slot) for e in talk.log.events if e.ev in ("release", "slot_by_lru", "launch")]
+    assert kinds[-5:] == [("release", 1), ("slot_by_lru", 1), ("launch", 1), ("release", 0), ("release", 1)]
+    assert waits.done and not waits.cancelled
+
+
+def test_a_client_that_hangs_up_while_its_request_waits_for_a_slot():
+    talk = Talk("A", parallel=1)
+    first = talk.send(A, 9)
+    talk.server.iterate()
+    gone = talk.send(B, 1, cancel_at=BEFORE_A_SLOT)
+    talk.work()
+    assert (gone.cancelled, gone.done, gone.id_slot) == (True, True, -1) and first.done
+    assert not talk.server.deferred and talk.kinds(gone, "launch") == []
 
 
 def test_a_further_completion_drafts_what_the_request_says_for_it():
