@@ -14,7 +14,7 @@ from cachesim.errors import BadInput
 from cachesim.live.client import Client, Lost
 from cachesim.live.gguf_models import check_build
 from cachesim.live.logbook import Logbook
-from cachesim.live.process import HOST, Died, Ended, Process, Stopped
+from cachesim.live.process import HOST, Died, Ended, Process, Stopped, seconds
 from cachesim.live.rounds import Rounds
 
 BASE = ("-t", "1", "-tb", "1", "-fa", "off", "-ctk", "f32", "-ctv", "f32", "--no-warmup", "-fit", "off", "-lv", "5")
@@ -73,7 +73,7 @@ class LlamaServer(Stopped):
         self.process = Process(lambda port: start.command(port, folder), log)
         try:
             self.client = Client(self.process.url)
-            self._book, self._rounds, self._marks = Logbook(log), Rounds(), 0
+            self._book, self._rounds, self._marks = Logbook(log), Rounds(seconds), 0
             self.said: list[Entry] = []
             self._lock = Lock()                 # several threads listen
             self.process.wait(partial(self.client.healthy, alias(self.process.port)), START_WITHIN, "loading the model")

@@ -26,6 +26,8 @@ POLL = 0.002                # seconds between two looks
 GUARD_WITHIN = 3.0          # seconds in which the guard should have ended it
 END_WITHIN = 10.0           # seconds until a killed group must be gone
 
+seconds = time.monotonic    # the clock
+
 _GUARD = """
 ulimit -c 0
 export GGML_NO_BACKTRACE=1

@@ -8,7 +8,6 @@ start_loop (b10566 to b11549).
 
 from __future__ import annotations
 
-import time
 from typing import Callable, Iterable
 
 from cachesim.engines.llama_cpp.log import DECODE, IDLE, ROUND, UPDATE, Entry, read_event
@@ -20,7 +19,7 @@ MANY, LONG = 100, 2.0       # so many empty rounds in sequence, for so many seco
 class Rounds:
     """Hears messages in the order of the log. ``clock`` gives seconds."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.empty = 0                  # in sequence, before the present round
         self._since = 0.0               # when the first of them was heard

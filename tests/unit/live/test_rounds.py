@@ -30,34 +30,34 @@ def hear(rounds, *lines):
 
 
 def test_two_empty_rounds_are_heard_and_no_more():
-    rounds = Rounds()
+    rounds = Rounds(Clock())
     assert hear(rounds, ROUND, CHOICE, UPDATE, BATCH, DECODE, *EMPTY * 9) == ["slot_by_id", "batch", "batch", "batch"]
     assert hear(rounds, *EMPTY * 9) == []
 
 
 def test_what_is_asked_meanwhile_is_heard_with_its_round():
-    rounds = Rounds()
+    rounds = Rounds(Clock())
     hear(rounds, *EMPTY * 9)
     assert hear(rounds, ROUND, CHOICE, UPDATE, BATCH, *EMPTY * 9) == ["slot_by_id", "batch"]
 
 
 def test_a_round_that_decodes_or_ends_a_task_is_heard_whole_and_counting_begins_again():
     for works in (DECODE, RELEASE):
-        rounds = Rounds()
+        rounds = Rounds(Clock())
         hear(rounds, *EMPTY * 9)
         found = hear(rounds, ROUND, UPDATE, BATCH, works, *EMPTY * 9)
         assert [kind for kind in found if kind != "release"] == ["batch"] * 3
 
 
 def test_an_idle_server_is_heard():
-    rounds = Rounds()
+    rounds = Rounds(Clock())
     hear(rounds, *EMPTY * 9)
     said = [entry for line in (ROUND, IDLE) for entry in entries(f"0.00.000.001 {line}")]
     assert [entry.text for entry in rounds.hear(said)] == ["processing new tasks", "all slots are idle"]
 
 
 def test_a_line_may_come_after_a_pause():
-    rounds = Rounds()
+    rounds = Rounds(Clock())
     assert [kind for line in EMPTY * 9 for kind in hear(rounds, line)] == ["batch", "batch"]
 
 
