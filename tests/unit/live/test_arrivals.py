@@ -128,7 +128,7 @@ def test_a_request_that_its_client_gave_up_while_it_waited_may_have_been_looked_
     first, gone = replace(A, id_slot=0), replace(B, id_slot=0, cancel_at=BEFORE_A_SLOT)
     for theirs in (played((0, first), **flags), played((0, first), (3, gone), **flags)):
         step = TraceStep(0, (Member(gone, {"cancelled": True}, None, launched=False), Member(first, {})), {}, theirs)
-        server, answers = send(Talk(**FLAGS).server, step, theirs, logged, lambda *_: None)
+        server, answers, _ = send(Talk(**FLAGS).server, step, theirs, logged, lambda *_: None)
         assert logged(server, 0) == theirs
         assert [answer.cancelled for answer in answers] == [True, False]
 
@@ -156,5 +156,5 @@ def test_a_request_may_come_to_a_server_that_works_on_nothing():
             one.iterate()
     theirs = logged(one, start)
     step = TraceStep(0, (Member(other, {}), Member(late, {}), Member(refused, {})), {}, theirs, stuck=True)
-    two, answers = send(server(), step, theirs, logged, lambda *_: None)
+    two, answers, _ = send(server(), step, theirs, logged, lambda *_: None)
     assert logged(two, start) == theirs and [answer.done for answer in answers] == [False, False, True]
