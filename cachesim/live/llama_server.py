@@ -24,6 +24,7 @@ MODELS = "MODELS/"
 CONTROL = "/v1/chat/completions/control"
 MARK = "control reasoning_end on unknown completion id={}, no live slot"
 """What a server says when a completion is to be controlled that does not exist; nothing changes by it."""
+OURS = MARK.partition("{")[0] + "cachesim-"
 
 PORTS, TAKEN = 5, "couldn't bind"          # tries, if somebody else takes the port that was free
 START_WITHIN = 60.0         # seconds until the model is loaded
@@ -101,7 +102,7 @@ class LlamaServer(Stopped):
         """What was said since the last call."""
         self._read()
         said, self.said = self.said, []
-        return said
+        return [entry for entry in said if not entry.text.startswith(OURS)]
 
     def settled(self) -> list[Entry]:
         """Everything said since the last call, as soon as no slot works any more. Raises Ended and Stuck.
@@ -125,7 +126,7 @@ class LlamaServer(Stopped):
             return place is not None and any(entry.text == IDLE for entry in self.said[place:])
 
         self.process.wait(quiet, IDLE_WITHIN, "the work in hand")
-        return [entry for entry in self.taken() if entry.text != mark]
+        return self.taken()
 
     def ear(self, text: str) -> Callable[[], None]:
         """A function that waits until a message that begins so has been logged after this call. It raises Ended and

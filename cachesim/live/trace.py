@@ -183,13 +183,13 @@ def _step(
     sent = step["steps"] if step["op"] == "parallel" else [step]
     served = [one for one in sent if one.get("launched", True)]
     numbers = [_number(one.get("task")) for one in served]
-    found = own_events([(one["request"], one.get("response") or {}) for one in served], events, numbers)
-    own = {str(one["i"]): mine for one, mine in zip(served, found, strict=True)}
+    own = iter(own_events([(one["request"], one.get("response") or {}) for one in served], events, numbers))
+    stuck = bool(step.get("stuck"))
     members = tuple(
-        _member(one, own.get(str(one["i"])), flags, _inexact(one, inexact, bool(step.get("stuck"))), died)
+        _member(one, next(own) if one.get("launched", True) else None, flags, _inexact(one, inexact, stuck), died)
         for one in sent
     )
-    return TraceStep(i, members, response, events, died=bool(died), stuck=bool(step.get("stuck")))
+    return TraceStep(i, members, response, events, died=bool(died), stuck=stuck)
 
 
 def _member(

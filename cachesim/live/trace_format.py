@@ -171,7 +171,7 @@ def _check_form(value: dict[str, Any]) -> None:
 # --- steps and header ----------------------------------------------------------------------------------------
 
 _STEP: Mapping[str, Shape] = {
-    "i": step_number, "op": text, "why": optional(text), "conv": optional(text), "racy": flag,
+    "i": step_number, "op": text, "why": optional(text), "conv": optional(text), "racy": flag, "stuck": flag,
     "events": log, "cold": optional(OBJECT), "after": count, "task": optional(count),
     "drafts": each(integers(0, INT32, "a count of tokens")), "generated": TOKENS, "launched": flag,
     "died": record({"fatal": one_of(text, texts)}, needs=("fatal",), others=anything),

@@ -145,6 +145,15 @@ def test_a_server_that_works_on_empty_batches_for_ever(start, monkeypatch):
         assert recorder.play(ask([1, 2, 3]))["cold"]["equal"]
 
 
+def test_our_own_questions_are_not_in_the_recording_of_a_server_that_ends(start):
+    """It ends after it has logged that the completion asked for does not exist."""
+    with Recorder(start(), cold=False) as recorder:
+        server = recorder._running()
+        server.client.post(llama_server.CONTROL, {"id": "cachesim-99", "action": "reasoning_end"})
+        step = recorder.play(ask([13]))
+    assert "died" in step and [event["ev"] for event in step["events"]] == ["slot_by_lru", "launch"]
+
+
 def test_each_of_several_that_wait_for_a_line_hears_it(start, monkeypatch):
     """Whoever reads it first: a request that was launched is not waited for again."""
     monkeypatch.setattr(llama_server, "IDLE_WITHIN", 0.5)
