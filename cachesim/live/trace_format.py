@@ -124,7 +124,7 @@ KINDS = _kinds()
 _SCALARS = (int, float, bool, str)
 
 
-_fitting: set[tuple[Any, ...]] = set()          # names and types of events that fit: recordings are made of few kinds
+_fitting: set[tuple[Any, ...]] = set()   # kinds, names and types of events that fit: recordings are made of few
 MOST_FITTING = 1000
 
 
@@ -132,7 +132,8 @@ def event(value: Any) -> None:
     """An object with its kind under ``ev`` and plain values: of a known field the right ones."""
     if type(value) is not dict:
         raise wanted("an object", value)
-    form = (*value, *map(type, value.values()))
+    kind = value.get("ev")
+    form = (kind if type(kind) is str else None, *value, *map(type, value.values()))
     if form not in _fitting:
         _check_form(value)
         if len(_fitting) < MOST_FITTING:

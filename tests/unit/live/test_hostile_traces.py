@@ -78,6 +78,8 @@ REFUSED = {
     "W3 an unknown key of the header": (trace(STEP, falgs=[]), "unknown key 'falgs' (did you mean 'flags'?)"),
     "an event's number is false": (step(events=[{"ev": "release", "n_tokens": False}]), "n_tokens: a value of type"),
     "an event without what is read": (step(events=[{"ev": "release"}]), "steps[0].events[0]: no 'n_tokens'"),
+    "an event without what is read, behind one of the same form": (
+        step(events=[{"ev": "slot_skip_empty"}, {"ev": "release"}]), "steps[0].events[1]: no 'n_tokens'"),
     "an event holds a list": (step(events=[{"ev": "x", "y": []}]), "events[0].y: a value of type int or float or bool"),
     "a number in an event is too large": (step(events=[{"ev": "x", "y": 10**30}]), "events[0].y: a smaller number"),
     "a restored draft without its length": (
