@@ -45,8 +45,10 @@ class Limit:
 
 
 NEW_TOKENS = Limit("new tokens", 1_000_000, "tokens", "evaluated and generated in one run", PATIENCE, "--max-tokens")
-SAMPLED_TOKENS = Limit("sampled tokens", 32_768, "tokens", "generated without being forced", PATIENCE, "--max-sampled")
-JUDGED_TOKENS = Limit("judged tokens", 2**24, "tokens", "all restore points of a run", PATIENCE, "--max-judged")
+SAMPLED_TOKENS = Limit("sampled tokens", 16_384, "tokens", "generated without being forced", PATIENCE, "--max-sampled")
+JUDGED_TOKENS = Limit("judged tokens", 2**22, "tokens", "all restore points of a run", PATIENCE, "--max-judged")
+PASSES = Limit("micro-batches", 100_000, "micro-batches", "evaluated in one run", PATIENCE, "--max-passes")
+EXACT_WORK = Limit("exact work", 400_000, "units", "a token in a layer, or 300 rows read", PATIENCE, "--max-exact")
 SLOTS = Limit("slots", 256, "slots", "a server of ik_llama", MACHINE)
 SPINNING = Limit("spinning", 10_000, "rounds", "in which a server gets nowhere while a later request waits", MACHINE)
 ORDERS = Limit("orders", 600, "orders", "tried for requests recorded together", PATIENCE, "--max-orders")
@@ -63,11 +65,14 @@ SLOT_FILE_BYTES = Limit("slot file", 2**30, "bytes", "a saved slot", MACHINE)
 NESTING = Limit("nesting", 32, "levels", "tables, lists and objects within each other, in any file", MACHINE)
 
 TABLE = (
-    NEW_TOKENS, SAMPLED_TOKENS, JUDGED_TOKENS, SLOTS, SPINNING, ORDERS, ORDER_WORK,
+    NEW_TOKENS, SAMPLED_TOKENS, PASSES, EXACT_WORK, JUDGED_TOKENS, SLOTS, SPINNING, ORDERS, ORDER_WORK,
     PROMPT_TOKENS, WORD_LENGTH, LAYERS, WINDOW, EXACT_ROWS, SCENARIO_BYTES, TRACE_BYTES, JSON_VALUES,
     SLOT_FILE_BYTES, NESTING,
 )  # fmt: skip
 """All limits, in the order in which the documents show them."""
+
+OF_A_RUN = (NEW_TOKENS, SAMPLED_TOKENS, PASSES, EXACT_WORK, JUDGED_TOKENS)
+"""Those that every command which runs something can lift."""
 
 _lifted: dict[str, int] = {}
 

@@ -25,7 +25,7 @@ def add_profiles(parser: ArgumentParser, text: str = "rule set to run under, may
 
 def add_limits(parser: ArgumentParser, *more: Limit) -> None:
     """The flags that lift limits: those of a run, and those of ``more``."""
-    for limit in (limits.NEW_TOKENS, limits.SAMPLED_TOKENS, limits.JUDGED_TOKENS, *more):
+    for limit in (*limits.OF_A_RUN, *more):
         parser.add_argument(limit.flag, dest=f"limit {limit.name}", metavar="N", type=count,
                             help=f"{limit.unit} allowed, {limit.of} (default {limit.value})")  # fmt: skip
 

@@ -72,12 +72,15 @@ class Log:
     """Append-only list of events, cut into requests by ``mark``.
 
     ``listener`` is told of every event as it happens (the judge's accounting), or of one of its ``kinds``; by default
-    nobody listens. ``spent`` and ``sampled`` count the new tokens of the run, and those of them that the sampler chose;
-    ``before`` is the log of the server that was there before this one.
+    nobody listens. ``spent``, ``passes`` and ``exact`` count the new tokens of the run, the micro-batches in which they
+    were evaluated and the work with numbers, ``sampled`` the tokens that the sampler chose; ``before`` is the log of
+    the server that was there before this one.
     """
 
     def __init__(self, before: Log | None = None) -> None:
         self.spent: int = before.spent if before else 0
+        self.passes: int = before.passes if before else 0
+        self.exact: int = before.exact if before else 0
         self.sampled: int = before.sampled if before else 0
         self.events: list[Event] = []
         self.marks: list[int] = []
@@ -90,12 +93,20 @@ class Log:
         if self.listener is not None and (not self.kinds or type(event) in self.kinds):
             self.listener(event)
 
-    def spend(self, n: int) -> None:
+    def spend(self, tokens: int, passes: int, exact: int = 0) -> None:
         """Count tokens that are about to be evaluated, generated ones among them; tokens that a cache hands back cost
         nothing. Raises BadInput when they are more than a run may have."""
-        self.spent += n
+        self.refund(-tokens, -passes, -exact)
         if self.spent > limits.NEW_TOKENS.now:
             raise limits.NEW_TOKENS.passed("the run evaluates and generates more tokens than it may")
+        if self.passes > limits.PASSES.now:
+            raise limits.PASSES.passed("the run takes more steps than it may")
+        if self.exact > limits.EXACT_WORK.now:
+            raise limits.EXACT_WORK.passed("the run does more exact arithmetic than it may")
+
+    def refund(self, tokens: int, passes: int, exact: int = 0) -> None:
+        """They were not evaluated after all."""
+        self.spent, self.passes, self.exact = self.spent - tokens, self.passes - passes, self.exact - exact
 
     def sample(self) -> None:
         """Count a token that the sampler is about to choose. Raises BadInput when they are more than a run may have."""

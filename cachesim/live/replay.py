@@ -68,7 +68,7 @@ def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Repl
             try:
                 run.step(out, step)
             except BadInput as bad:
-                raise type(bad)(f"step {step.number}: {bad.cause}", hint=bad.hint) from bad
+                raise type(bad)(f"step {step.number}: {bad.cause}", file=str(trace.file), hint=bad.hint) from bad
     if run.check is not None:
         out.verdicts_agree = run.verdicts_agree
     return out

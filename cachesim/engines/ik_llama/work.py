@@ -14,6 +14,7 @@ from cachesim.engines.ik_llama.memory.context import FAILED, OK
 from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.batch import Batch
+from cachesim.engines.shared.cost import cost_of
 
 SMALLER = (
     "failed to find free space in the KV cache, retrying with smaller batch size - try increasing it via the context "
@@ -31,7 +32,7 @@ def work(srv: Core, batch: Batch) -> None:
     n, off = srv.settings.n_batch, 0
     while off < len(batch):
         view = batch.view(off, n)
-        srv.log.spend(len(view))
+        srv.log.spend(*cost_of(srv.context.model, len(view), srv.settings.n_ubatch, sum(view.pos)))
         ret = srv.context.decode(view)
         if ret == OK:
             srv.said.update({off + k: said for k, said in srv.context.spoken.items()})

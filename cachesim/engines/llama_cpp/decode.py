@@ -16,6 +16,7 @@ from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.rules.prompt import SILENT_TASKS
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import rule_id
+from cachesim.engines.shared.cost import cost_of
 from cachesim.engines.shared.vocab import plain_text
 
 FATAL = {NO_ROOM: "Context size has been exceeded.", BAD_BATCH: "Invalid input batch."}
@@ -26,7 +27,8 @@ def decode(srv: Core, batch: Batch) -> None:
     n, off = srv.settings.n_batch, 0
     while off < len(batch):
         view = batch.view(off, n)
-        srv.log.spend(len(view))
+        cost = cost_of(srv.context.model, len(view), srv.settings.n_ubatch, sum(view.pos))
+        srv.log.spend(*cost)
         ret = srv.context.decode(view)
         if ret == OK:
             n = srv.settings.n_batch
@@ -39,7 +41,7 @@ def decode(srv: Core, batch: Batch) -> None:
             post_decode(srv, off, len(view))
             off += len(view)
             continue
-        srv.log.spend(-len(view))                # nothing was evaluated
+        srv.log.refund(*cost)                    # nothing was evaluated
         if ret == BAD_BATCH or n == 1:
             give_up(srv, FATAL[ret], off, n, ret)
             return

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Protocol, Sequence
+from typing import Any, Protocol, Sequence
+
+import numpy as np
 
 from cachesim.engines.mlx_lm.forward import forward
 from cachesim.engines.mlx_lm.kinds import ModelKind
 from cachesim.engines.mlx_lm.options import Settings
 from cachesim.engines.mlx_lm.row import Row
+from cachesim.engines.shared.cost import cost_of
 from cachesim.engines.shared.sampler import Sampler
+from cachesim.events import Log
 from cachesim.model import Hidden, Model
 from cachesim.tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What all work is done with: the model as numbers (None = nothing is computed) and as the server sees it; who
-    counts the tokens that are evaluated."""
+    """What all work is done with: the model as numbers (None = nothing is computed) and as the server sees it; the
+    log counts the tokens that are evaluated."""
 
     model: Model | None
     kind: ModelKind
     settings: Settings
     sampler: Sampler
-    spend: Callable[[int], None]
+    log: Log
 
     def feed(self, caches: Sequence[Any], tokens: Sequence[Tokens]) -> list[Hidden]:
         """One forward pass over rows of equal length."""
-        self.spend(sum(map(len, tokens)))
+        rows, n = len(tokens), len(tokens[0])
+        held = max((int(np.max(one.offset)) for one in caches if hasattr(one, "offset")), default=0)
+        self.log.spend(*cost_of(self.model, rows * n, rows * n, rows * n * (held + n // 2)))
         return forward(self.model, self.kind.spec, caches, tokens)
 
     def speak(self, row: Row, said: Hidden) -> None:

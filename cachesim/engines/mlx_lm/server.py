@@ -44,7 +44,7 @@ class Server(Driver):
         self.rules = replace(rules, caches=teller.traced(rules.caches), lru=teller.traced(rules.lru))
         self.kind, self.log, self.emit = kind, log, log.emit
         self.settings = settings(opts)
-        self.machine = Machine(model, kind, self.settings, Counted(sampler, log), log.spend)
+        self.machine = Machine(model, kind, self.settings, Counted(sampler, log), log)
         self.context = self.machine                     # where a judge looks for the model
         self.draft = self._draft(model)
         self.cache = PromptCache(self)
