@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable, NamedTuple, Sequence
 
+from cachesim import limits
 from cachesim.engines.rule import Role, role_of, took
 from cachesim.engines.view import Point
 from cachesim.events import Changed, Decided, Event, Launch, Release
@@ -157,6 +158,8 @@ class Ledger:
                 key = (stored.kind, stored.tokens, *span)
                 known = self.present.get(key)
                 if known is None:
+                    self.kept += len(stored.tokens)
+                    limits.JUDGED_TOKENS.check(self.kept, "what the judge keeps of restore points")
                     known = Known(*key, born=self.clock, owner=stored.owner)
                     self.ever.append(known)
                 now[key] = known

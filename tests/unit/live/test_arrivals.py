@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from cachesim import limits
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.live.arrivals import Chosen, fork, next_way, send
 from cachesim.live.replay import records
@@ -81,6 +82,17 @@ def test_an_arrival_between_the_same_rounds_as_a_hang_up_comes_where_the_log_has
 def test_the_best_of_all_ways_is_kept_where_none_agrees():
     theirs = [*played((0, A), (3, B)), {"ev": "other"}]
     assert found(theirs, A, B) == theirs[:-1]
+
+
+def test_the_search_ends_where_its_work_does():
+    theirs = [*played((0, A), (3, B)), {"ev": "other"}]
+    step = TraceStep(0, tuple(Member(request, {}) for request in (A, B)), {}, theirs)
+    tried = []
+    for work in (1, 250, 10**9):
+        limits.lift({limits.ORDER_WORK.name: work})
+        tried.append(send(Talk(**FLAGS).server, step, theirs, logged, lambda *_: None).untried)
+    limits.lift({})
+    assert tried[0] == 1 < tried[1] and tried[2] == 0           # in the end all were tried
 
 
 def test_ways_are_gone_through_depth_first():
