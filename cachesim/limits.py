@@ -46,9 +46,9 @@ class Limit:
 
 NEW_TOKENS = Limit("new tokens", 1_000_000, "tokens", "evaluated and generated in one run", PATIENCE, "--max-tokens")
 SAMPLED_TOKENS = Limit("sampled tokens", 16_384, "tokens", "generated without being forced", PATIENCE, "--max-sampled")
-JUDGED_TOKENS = Limit("judged tokens", 2**22, "tokens", "all restore points of a run", PATIENCE, "--max-judged")
 PASSES = Limit("micro-batches", 100_000, "micro-batches", "evaluated in one run", PATIENCE, "--max-passes")
 EXACT_WORK = Limit("exact work", 400_000, "units", "a token in a layer, or 300 rows read", PATIENCE, "--max-exact")
+JUDGED_TOKENS = Limit("judged tokens", 2**22, "tokens", "all restore points of a run", PATIENCE, "--max-judged")
 SLOTS = Limit("slots", 256, "slots", "a server of ik_llama", MACHINE)
 SPINNING = Limit("spinning", 10_000, "rounds", "in which a server gets nowhere while a later request waits", MACHINE)
 ORDERS = Limit("orders", 600, "orders", "tried for requests recorded together", PATIENCE, "--max-orders")
