@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import signal
 import sys
 import threading
@@ -18,7 +19,7 @@ from typing import Any, Iterator, NoReturn, Sequence, TextIO
 
 from cachesim import __version__
 from cachesim.commands import exits
-from cachesim.errors import ENDING, BadInput, Terminated, nearest, unwritable
+from cachesim.errors import ENDING, BadInput, Terminated, cut, nearest, quoted, unwritable
 
 COMMANDS = {
     "run": ("run", "run scenario files under one or more profiles"),
@@ -36,11 +37,14 @@ COMMANDS = {
 """Sub-command -> its module in cachesim.commands, and its line of help."""
 
 
+_LONG = re.compile(r"'[^']{79,}'|\S{81,}")          # values that argparse repeats
+
+
 class Parser(ArgumentParser):
     """An argument parser that raises instead of printing usage and ending the process."""
 
     def error(self, message: str) -> NoReturn:
-        raise BadInput(message, hint=f"see {self.prog} --help")
+        raise BadInput(_LONG.sub(lambda found: cut(found[0]), message), hint=f"see {self.prog} --help")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Help and version, of which the parent class would not say that they cannot be written."""
@@ -157,7 +161,7 @@ def _replaced(error: UnicodeError) -> tuple[str, int]:
 def _run(argv: list[str]) -> int:
     chosen = argv[0] if argv and not argv[0].startswith("-") else None
     if chosen is not None and chosen not in COMMANDS:
-        raise BadInput(f"unknown command {chosen!r}", hint=nearest(chosen, COMMANDS) or "see cachesim --help")
+        raise BadInput(f"unknown command {quoted(chosen)}", hint=nearest(chosen, COMMANDS) or "see cachesim --help")
     parser, command = _parsers(chosen)
     args = _parse(command or parser, argv[1:] if command else argv)
     if command is None or chosen is None:
@@ -189,7 +193,7 @@ def _parse(parser: Parser, argv: list[str]) -> Namespace:
         word = extra[0].partition("=")[0]
         known = sorted(name for name in parser._option_string_actions if name.startswith("--"))
         kind = "option" if word.startswith("-") else "argument"
-        raise BadInput(f"unknown {kind} {word!r}", hint=nearest(word, known) or f"see {parser.prog} --help")
+        raise BadInput(f"unknown {kind} {quoted(word)}", hint=nearest(word, known) or f"see {parser.prog} --help")
     return args
 
 

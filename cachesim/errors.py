@@ -70,10 +70,17 @@ def unwritable(error: OSError) -> BadInput:
 
 def cut(text: str, most: int = ECHOED) -> str:
     """A text in one line of at most ``most`` characters; of a longer one the middle is left out."""
-    if len(text) > most:
-        ends = (most - 3) // 2
-        text = f"{text[: most - 3 - ends]}...{text[len(text) - ends :]}"
-    return text if text.isprintable() else "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+    text = _ends(text, most)
+    if text.isprintable():
+        return text
+    return _ends("".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text), most)
+
+
+def _ends(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    last = (most - 3) // 2
+    return f"{text[: most - 3 - last]}...{text[len(text) - last :]}"
 
 
 def quoted(value: object) -> str:

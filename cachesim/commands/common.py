@@ -6,6 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING
 
 from cachesim import limits
+from cachesim.errors import quoted
 from cachesim.limits import Limit
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def profile_name(text: str) -> str:
 def count(text: str) -> int:
     """An argument that is an integer of at least 0."""
     if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise ArgumentTypeError(f"{text!r} is not an integer from 0 to {10**9 - 1}")
+        raise ArgumentTypeError(f"{quoted(text)} is not an integer from 0 to {10**9 - 1}")
     return int(text)
 
 

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json
-from cachesim.errors import BadInput, nearest
+from cachesim.errors import BadInput, nearest, quoted
 from cachesim.reports.console import say_json, show
 
 
@@ -26,7 +26,7 @@ def run(args: Namespace) -> int:
     if not names:
         families = {name.split(".")[0] for name in RULES}
         hint = nearest(args.rule, [*sorted(families), *RULES]) or "see cachesim profiles show"
-        raise BadInput(f"unknown rule {args.rule!r}", hint=hint)
+        raise BadInput(f"unknown rule {quoted(args.rule)}", hint=hint)
     found = [
         rule_data(name, RULES[name], [profile for profile, values in used.items() if RULES[name] in values])
         for name in names

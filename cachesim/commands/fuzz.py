@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Iterator
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, count, profile_name
-from cachesim.errors import BadInput, nearest
+from cachesim.errors import BadInput, nearest, quoted
 from cachesim.reports.console import complain, progress, say, say_json, show
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _properties(asked: list[str]) -> tuple[str, ...]:
 
     for name in asked:
         if name not in (*ALL, "all"):
-            raise BadInput(f"unknown property {name!r}", hint=nearest(name, ALL) or ", ".join(ALL))
+            raise BadInput(f"unknown property {quoted(name)}", hint=nearest(name, ALL) or ", ".join(ALL))
     return ALL if "all" in asked else tuple(dict.fromkeys(asked)) or tuple(PROPERTIES)
 
 
@@ -130,7 +130,7 @@ def _models(asked: list[str], profile: str) -> tuple[str, ...]:
     for name in asked:
         fitting = [one for one in known if one == name or one in KINDS.get(name, ())]
         if not fitting:
-            raise BadInput(f"no model {name!r} is drawn for this engine", hint=", ".join((*KINDS, *known)))
+            raise BadInput(f"no model {quoted(name)} is drawn for this engine", hint=", ".join((*KINDS, *known)))
         found += fitting
     return tuple(dict.fromkeys(found))
 

@@ -7,7 +7,7 @@ from typing import Any, Mapping
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, profile_name
-from cachesim.errors import BadInput, nearest
+from cachesim.errors import BadInput, nearest, quoted
 from cachesim.reports.console import say_json, show
 
 NAMES = {"list": 0, "show": 1, "diff": 2}
@@ -24,7 +24,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     if args.action not in NAMES:
-        raise BadInput(f"unknown action {args.action!r}", hint=nearest(args.action, NAMES) or "list, show or diff")
+        hint = nearest(args.action, NAMES) or "list, show or diff"
+        raise BadInput(f"unknown action {quoted(args.action)}", hint=hint)
     if len(args.names) != NAMES[args.action]:
         raise BadInput(f"profiles {args.action} takes {NAMES[args.action]} names, not {len(args.names)}")
     from cachesim.engines.registry import profiles
@@ -32,7 +33,7 @@ def run(args: Namespace) -> int:
     known = profiles()
     for name in args.names:
         if name not in known:
-            raise BadInput(f"unknown profile {name!r}", hint=nearest(name, known) or "see cachesim profiles list")
+            raise BadInput(f"unknown profile {quoted(name)}", hint=nearest(name, known) or "see cachesim profiles list")
     {"list": _list, "show": _show, "diff": _diff}[args.action](known, args)
     return exits.HOLDS
 

@@ -13,7 +13,7 @@ import numpy as np
 from cachesim.engines import ik_llama, llama_cpp, mlx_lm
 from cachesim.engines.base import Answer
 from cachesim.engines.view import Point, Stored
-from cachesim.errors import BadInput, nearest
+from cachesim.errors import BadInput, nearest, quoted
 from cachesim.events import Log
 
 MODES = ("none", "provenance", "exact")
@@ -89,7 +89,7 @@ def engine_of(profile: str) -> EngineKit:
     for kit in ENGINES.values():
         if profile in kit.profiles:
             return kit
-    raise BadInput(f"unknown profile '{profile}'", hint=nearest(profile, profiles()))
+    raise BadInput(f"unknown profile {quoted(profile)}", hint=nearest(profile, profiles()))
 
 
 def latest() -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Iterator
 
-from cachesim.errors import BadInput
+from cachesim.errors import BadInput, quoted
 from cachesim.kit.history import History, of_line
 from cachesim.kit.words import SLOTS, fits
 from cachesim.scenarios.corpus import corpus_root
@@ -21,7 +21,7 @@ def line_history(line: str) -> History:
     """A history in one line. Raises BadInput."""
     history = of_line(line)
     if not _playable(history.scenario):
-        raise BadInput(f"{line!r}: at most {SLOTS} words, and at least one token generated per request")
+        raise BadInput(f"{quoted(line)}: at most {SLOTS} words, and at least one token generated per request")
     return history
 
 

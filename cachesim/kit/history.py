@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Sequence
 
-from cachesim.errors import BadInput
+from cachesim.errors import BadInput, quoted
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 from cachesim.scenarios.steps import Asked, make_steps
@@ -88,7 +88,7 @@ def of_line(line: str) -> History:
     scenario = from_line("/".join(bare for bare, _, _ in texts))
     marks = [_BRACES.fullmatch(brace + rest) for _, brace, rest in texts]
     if not all(marks):
-        raise BadInput(f"{line!r}: braces hold cancel_after=N, together, or both in this order")
+        raise BadInput(f"{quoted(line)}: braces hold cancel_after=N, together, or both in this order")
     hang_ups = tuple(int(mark[1]) if mark and mark[1] else None for mark in marks)
     for hang_up, step in zip(hang_ups, scenario.steps, strict=True):
         if hang_up is not None and hang_up >= step.request.n_predict:

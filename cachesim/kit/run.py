@@ -8,7 +8,7 @@ from functools import partial
 from operator import eq
 from typing import Any, Callable, Mapping, Sequence
 
-from cachesim.errors import BadInput, nearest
+from cachesim.errors import BadInput, nearest, quoted
 from cachesim.kit.abilities import probe
 from cachesim.kit.history import MOST
 from cachesim.kit.patience import Patience
@@ -87,13 +87,13 @@ def maker(factory: Any, patience: Patience) -> Make:
         return partial(PythonSubject, factory)
     if isinstance(factory, Sequence) and factory and not isinstance(factory, str | bytes):
         return partial(ProcessSubject, [str(word) for word in factory], patience)
-    raise BadInput(f"a factory is a callable, or the words of a command line, not {factory!r:.60}")
+    raise BadInput(f"a factory is a callable, or the words of a command line, not {quoted(factory)}")
 
 
 def _check_arguments(plan: Plan, cold: Any, accepted: Mapping[str, str], timeout: float) -> None:
     for name in accepted:
         if name not in PROPERTIES:
-            raise BadInput(f"accepted: unknown property {name!r}", hint=nearest(name, PROPERTIES))
+            raise BadInput(f"accepted: unknown property {quoted(name)}", hint=nearest(name, PROPERTIES))
         if not accepted[name].strip():
             raise BadInput(f"accepted: {name} needs a reason")
     if isinstance(cold, str) and cold not in ("fresh", "request"):

@@ -142,12 +142,12 @@ def _whole(word: str, todo: list[str]) -> int:
     try:
         return whole(_value(word, todo))
     except BadInput as bad:
-        raise BadInput(f"flag '{word}': {bad.cause}") from None
+        raise BadInput(f"flag {quoted(word)}: {bad.cause}") from None
 
 
 def _value(word: str, todo: list[str]) -> str:
     if not todo:
-        raise BadInput(f"flag '{word}' has no value")
+        raise BadInput(f"flag {quoted(word)} has no value")
     return todo.pop()
 
 

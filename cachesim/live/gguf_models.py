@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
 from cachesim.engines.llama_cpp.memory.kinds import MROPE, model_kind
-from cachesim.errors import BadInput
+from cachesim.errors import BadInput, quoted
 from cachesim.live import gguf_tensors as t
 from cachesim.live.gguf_keys import sizes, special, vocabulary
 from cachesim.model import Layer, Spec
@@ -116,8 +116,9 @@ def check_build(file: Path, commit: str) -> None:
         return
     layers = special(model.arch, model.spec).get("attention.sliding_window_pattern")
     if number and int(number[1]) < EACH_LAYER and isinstance(layers, list):
-        raise BadInput(f"{commit} reads the windows of '{model.spec.notation}' as another model's", file=str(file),
-                       hint=f"windows in periods, such as 'W8 A' or 'W8 W8 A', or a build from b{EACH_LAYER} on")
+        cause = f"{commit} reads the windows of {quoted(model.spec.notation)} as another model's"
+        hint = f"windows in periods, such as 'W8 A' or 'W8 W8 A', or a build from b{EACH_LAYER} on"
+        raise BadInput(cause, file=str(file), hint=hint)
 
 
 def _package() -> Any:

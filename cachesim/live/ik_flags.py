@@ -49,7 +49,7 @@ def read_ik_flags(words: list[str]) -> Flags:
             out.options[ALONE[word]] = True
         elif word in WORDS or word in SILENT_ONE or word == SPEC_TYPE:
             if not todo:
-                raise BadInput(f"flag '{word}' has no value")
+                raise BadInput(f"flag {quoted(word)} has no value")
             _one(out.options, word, todo.pop())
         elif word not in SILENT:
             raise BadInput(f"unknown flag {quoted(word)}", hint=nearest(word, [*WORDS, *ALONE, SPEC_TYPE]))

@@ -242,8 +242,8 @@ def compare_answer(response: Mapping[str, Any], answer: Answer) -> dict[str, Any
     """The first field in which an answer differs, further completions included."""
     if "error" in response:
         return _first_field(response, {"status": answer.status}, ("status",))
-    ours = {name: getattr(answer, name) for name in FIELDS}
-    wrong = _first_field(response, ours, FIELDS)
+    ours = {name: getattr(answer, name) for name in ("status", *FIELDS)}
+    wrong = _first_field(response, ours, ("status", *FIELDS))
     for theirs, child in zip(response.get("completions") or (), answer.children, strict=False):
         wrong = wrong or compare_answer(theirs, child)
     return wrong

@@ -13,7 +13,7 @@ from typing import AbstractSet, Any, Mapping
 
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.engines.registry import COMMITS
-from cachesim.errors import BadInput, nearest
+from cachesim.errors import BadInput, nearest, quoted
 from cachesim.live.cold import ROUNDING
 from cachesim.live.flags import Flags, read_flags
 from cachesim.live.ik_flags import read_ik_flags
@@ -110,11 +110,11 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Tra
 def _profile(path: Path, data: dict[str, Any]) -> str:
     engine, commit = data["engine"], data["commit"]
     if engine not in ENGINES:
-        raise BadInput(f"unknown engine '{engine}'", file=str(path), line=1, hint=nearest(str(engine), ENGINES))
+        raise BadInput(f"unknown engine {quoted(engine)}", file=str(path), line=1, hint=nearest(str(engine), ENGINES))
     if "profile" in data:
         return f"{ENGINES[engine]}@{data['profile']}"
     if commit not in COMMITS:
-        raise BadInput(f"unknown commit '{commit}'", file=str(path), line=1, hint=nearest(str(commit), COMMITS))
+        raise BadInput(f"unknown commit {quoted(commit)}", file=str(path), line=1, hint=nearest(str(commit), COMMITS))
     return COMMITS[commit]
 
 
@@ -128,7 +128,7 @@ def _missing(path: Path, profile: str, profiles: Mapping[str, Any]) -> str:
         return ""
     known = [one.partition("@")[2] for one in profiles if one.startswith(f"{engine}@")]
     if known:
-        raise BadInput(f"unknown profile '{name}'", file=str(path), line=1, hint=nearest(name, known))
+        raise BadInput(f"unknown profile {quoted(name)}", file=str(path), line=1, hint=nearest(name, known))
     return f"rule set {profile} is not in this build"
 
 

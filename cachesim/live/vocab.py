@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachesim.engines.shared.vocab import PIECES, SPECIAL
-from cachesim.errors import BadInput
+from cachesim.errors import BadInput, quoted
 from cachesim.tokens import Tokens
 
 
@@ -15,7 +15,7 @@ def tokenize(text: str) -> Tokens:
     while at < len(text):
         mark = next((m for m in marks if text.startswith(m, at)), None)
         if mark is None and not (text[at] == "\n" or 32 <= ord(text[at]) < 127):
-            raise BadInput(f"character {text[at]!r} of a delimiter is not in the recorded vocabulary")
+            raise BadInput(f"character {quoted(text[at])} of a delimiter is not in the recorded vocabulary")
         out.append(marks[mark] if mark else PIECES.index(text[at]))
         at += len(mark) if mark else 1
     return tuple(out)

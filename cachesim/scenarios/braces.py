@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from cachesim.errors import BadInput
+from cachesim.errors import BadInput, quoted
 from cachesim.scenarios.fields import Table
 from cachesim.scenarios.options import parse_settings
 from cachesim.scenarios.read import Source
@@ -19,13 +19,21 @@ from cachesim.scenarios.requests import read_action, read_flags
 from cachesim.scenarios.steps import Asked
 from cachesim.scenarios.words import parse_pieces
 
-_BETWEEN = re.compile(r"/(?![^{}]*\})")
+_BRACE = re.compile("([{}])")
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
 
 
 def requests_of(line: str) -> list[str]:
     """The steps of a line, cut at every ``/`` that stands in no braces."""
-    return _BETWEEN.split(line.strip())
+    parts = _BRACE.split(line.strip())           # texts, and between them the braces
+    steps = [""]
+    for i in range(0, len(parts), 2):
+        inside = parts[i + 1 : i + 2] == ["}"]
+        first, *others = [parts[i]] if inside else parts[i].split("/")
+        steps[-1] += first
+        steps += others
+        steps[-1] += "".join(parts[i + 1 : i + 2])
+    return steps
 
 
 def flagged(asked: Asked, text: str) -> Asked:
@@ -35,7 +43,7 @@ def flagged(asked: Asked, text: str) -> Asked:
         name, equals, value = word.partition("=")
         name, plus, after = name.partition("+")
         if name in raw or bool(equals) == (name == "together"):
-            raise BadInput(f"{word!r} in braces cannot be read (NAME=VALUE, each once; together or together+N)")
+            raise BadInput(f"{quoted(word)} in braces cannot be read (NAME=VALUE, each once; together or together+N)")
         raw[name] = _value(name, value)
         if plus:
             raw["after"] = _value("after", after)

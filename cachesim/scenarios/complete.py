@@ -12,7 +12,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-from cachesim.errors import BadInput
+from cachesim.errors import BadInput, quoted
 from cachesim.files import write_whole
 from cachesim.scenarios.read import read_toml
 
@@ -82,4 +82,4 @@ def _demand(text: str, raw: dict[str, Any], profile: str, added: Mapping[str, An
         got = {}
     if got != wanted:
         hint = f'write its table as [expect."{profile}"]'
-        raise BadInput(f"cannot add expectations for {profile!r}", file=file, hint=hint)
+        raise BadInput(f"cannot add expectations for {quoted(profile)}", file=file, hint=hint)

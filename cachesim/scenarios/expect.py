@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from cachesim.errors import quoted
 from cachesim.scenarios.fields import Table
 from cachesim.scenarios.schema import Allowed, Expect
 
@@ -58,7 +59,7 @@ def _allowed(table: Table, key: str, value: Any) -> Allowed:
     if type(value) is int and value >= 0:
         return (value,)
     if not isinstance(value, dict) or list(value) != ["either"]:
-        raise table.fault(f"{key}: {value!r} must be a count or {{ either = [...] }}", key)
+        raise table.fault(f"{key}: {quoted(value)} must be a count or {{ either = [...] }}", key)
     if not table.text("why", "").strip():
         raise table.fault(f"{key} leaves freedom, so the table must say why", key)
     allowed = table.integers(key, value["either"])

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
-from cachesim.errors import BadInput, nearest
+from cachesim.errors import BadInput, nearest, quoted
 from cachesim.scenarios.read import Key, Source
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+HIGHEST = 2**31 - 1                 # the servers' integers have 32 bits
 
 
 class Table:
@@ -38,7 +41,7 @@ class Table:
         allowed = list(known)
         for key in self.raw:
             if key not in allowed:
-                raise self.fault(f"unknown key {key!r}", key, nearest(key, allowed))
+                raise self.fault(f"unknown key {quoted(key)}", key, nearest(key, allowed))
 
     def text(self, key: str, default: str | None = None) -> str:
         value = self._get(key, default)
@@ -53,7 +56,9 @@ class Table:
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.fault(f"{key} must be an integer", key)
         if value < low:
-            raise self.fault(f"{key} is {value}, it must be at least {low}", key)
+            raise self.fault(f"{key} is {quoted(value)}, it must be at least {low}", key)
+        if value > HIGHEST:
+            raise self.fault(f"{key} is {quoted(value)}, it must be at most {HIGHEST}", key)
         return value
 
     def flag(self, key: str, default: bool) -> bool:
@@ -77,8 +82,8 @@ class Table:
 
     def integers(self, key: str, value: Any) -> tuple[int, ...]:
         """``value``, found under ``key``, as non-negative integers."""
-        if not isinstance(value, list) or not all(type(entry) is int and entry >= 0 for entry in value):
-            raise self.fault(f"{key}: {value!r} is not a list of non-negative integers", key)
+        if not isinstance(value, list) or not all(type(entry) is int and 0 <= entry <= HIGHEST for entry in value):
+            raise self.fault(f"{key}: {quoted(value)} is not a list of non-negative integers", key)
         return tuple(value)
 
     def table(self, key: str) -> Table:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import AbstractSet, Iterable
 
 from cachesim.engines.registry import renamed
-from cachesim.errors import BadInput, nearest
+from cachesim.errors import BadInput, nearest, quoted
 from cachesim.reading import FOLDER, kind
 from cachesim.scenarios.expect import read_expect
 from cachesim.scenarios.fields import Table
@@ -54,7 +54,7 @@ def load_all(paths: Iterable[Path], known: AbstractSet[str] | None = None) -> li
     for path in paths:
         scenario = load(path, known)
         if scenario.id in seen:
-            raise BadInput(f"id {scenario.id!r} is also that of {seen[scenario.id]}", file=str(path))
+            raise BadInput(f"id {quoted(scenario.id)} is also that of {seen[scenario.id]}", file=str(path))
         seen[scenario.id] = str(path)
         scenarios.append(scenario)
     return scenarios
@@ -98,7 +98,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
 def _id(top: Table, path: Path) -> str:
     name = top.text("id")
     if name != path.stem:
-        raise top.fault(f"id is {name!r}, but the file is called {path.name!r}", "id")
+        raise top.fault(f"id is {quoted(name)}, but the file is called {quoted(path.name)}", "id")
     return name
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, Mapping
 
-from cachesim.errors import BadInput
+from cachesim.errors import BadInput, quoted
 from cachesim.scenarios.braces import action_of, flagged, requests_of
 from cachesim.scenarios.options import check_engine, check_model, check_profile, filled
 from cachesim.scenarios.schema import DEFAULT_PROFILE, ROLES, Option, Scenario
@@ -79,7 +79,7 @@ def _asked(text: str) -> Asked:
     match = _STEP.fullmatch(text)
     if match is None:
         form = "WORDS, then >ANSWER, !, @SLOT and {NAME=VALUE} in this order"
-        raise BadInput(f"{text!r} cannot be read (a request is {form})")
+        raise BadInput(f"{quoted(text)} cannot be read (a request is {form})")
     prompt, answer, bang, slot, braces = match.groups()
     sampled = int(answer) if re.fullmatch("[0-9]{1,9}", answer or "") else None
     chat = _chat(prompt)
@@ -102,7 +102,7 @@ def _chat(text: str) -> tuple[tuple[str, tuple[Piece, ...]], ...]:
     for message in text.split("+"):
         role, _, content = message.strip().partition(":")
         if role not in ROLE_OF:
-            raise BadInput(f"{role!r} is no role", hint=", ".join(f"{k} {v}" for k, v in ROLE_OF.items()))
+            raise BadInput(f"{quoted(role)} is no role", hint=", ".join(f"{k} {v}" for k, v in ROLE_OF.items()))
         found.append((ROLE_OF[role], parse_pieces(content) if content.strip() else ()))
     return tuple(found)
 
@@ -120,7 +120,7 @@ def _define(piece: Piece, words: dict[str, int]) -> None:
     if piece.length is None:
         return                             # a word never defined is found by check_asked
     if words.get(piece.word, piece.length) != piece.length:
-        raise BadInput(f"word {piece.word!r} has two lengths, {words[piece.word]} and {piece.length}")
+        raise BadInput(f"word {quoted(piece.word)} has two lengths, {words[piece.word]} and {piece.length}")
     check_word(piece.word, piece.length)
     words[piece.word] = piece.length
 

@@ -8,7 +8,7 @@ from typing import AbstractSet, Mapping
 from cachesim import limits
 from cachesim.engines.chat import TEMPLATES
 from cachesim.engines.registry import latest
-from cachesim.errors import BadInput, nearest
+from cachesim.errors import BadInput, nearest, quoted
 from cachesim.model.spec import parse
 from cachesim.scenarios.schema import (
     ARCHITECTURES,
@@ -36,23 +36,23 @@ def check_option(name: str, value: object, engine: str = "llama_cpp") -> Option:
     check_engine(engine)
     known = OPTIONS_OF[engine]
     if name not in known:
-        raise BadInput(f"unknown server option {name!r}", hint=nearest(name, known))
+        raise BadInput(f"unknown server option {quoted(name)}", hint=nearest(name, known))
     default = known[name]
     if isinstance(default, bool):
         if not isinstance(value, bool):
-            raise BadInput(f"{name} must be true or false, not {value!r}")
+            raise BadInput(f"{name} must be true or false, not {quoted(value)}")
         return value
     if isinstance(default, float):
         return _share(name, value)
     if isinstance(default, str):
         return _text(name, value, engine)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise BadInput(f"{name} must be an integer, not {value!r}")
+        raise BadInput(f"{name} must be an integer, not {quoted(value)}")
     low = LOWEST.get(name, 0)
     if value == OPEN.get(name):
         return value
     if not low <= value <= HIGHEST:
-        raise BadInput(f"{name} is {value}, it must lie between {low} and {HIGHEST}")
+        raise BadInput(f"{name} is {quoted(value)}, it must lie between {low} and {HIGHEST}")
     if name == "parallel" and engine == "ik_llama":
         limits.SLOTS.check(value, name)
     return value
@@ -60,9 +60,9 @@ def check_option(name: str, value: object, engine: str = "llama_cpp") -> Option:
 
 def _share(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadInput(f"{name} must be a number, not {value!r}")
+        raise BadInput(f"{name} must be a number, not {quoted(value)}")
     if not 0 <= value <= 1:                # also refuses nan
-        raise BadInput(f"{name} is {value}, it must lie between 0 and 1")
+        raise BadInput(f"{name} is {quoted(value)}, it must lie between 0 and 1")
     return float(value)
 
 
@@ -70,15 +70,15 @@ def _text(name: str, value: object, engine: str) -> str:
     """The kind of drafts, or the draft model ("" = none)."""
     spec_types = SPEC_TYPES_OF.get(engine, ())
     if not isinstance(value, str):
-        raise BadInput(f"{name} must be a string, not {value!r}")
+        raise BadInput(f"{name} must be a string, not {quoted(value)}")
     if name == "spec_type" and value not in spec_types:
-        raise BadInput(f"unknown spec_type {value!r}", hint=nearest(value, spec_types) or ", ".join(spec_types))
+        raise BadInput(f"unknown spec_type {quoted(value)}", hint=nearest(value, spec_types) or ", ".join(spec_types))
     if name in ("model_draft", "draft_model") and value:
         check_model(value, engine)
     if name == "pooling" and value not in POOLINGS:
-        raise BadInput(f"unknown pooling {value!r}", hint=nearest(value, POOLINGS) or ", ".join(POOLINGS))
+        raise BadInput(f"unknown pooling {quoted(value)}", hint=nearest(value, POOLINGS) or ", ".join(POOLINGS))
     if name == "template" and value not in TEMPLATES:
-        raise BadInput(f"unknown template {value!r}", hint=nearest(value, TEMPLATES) or ", ".join(TEMPLATES))
+        raise BadInput(f"unknown template {quoted(value)}", hint=nearest(value, TEMPLATES) or ", ".join(TEMPLATES))
     return value
 
 
@@ -88,7 +88,7 @@ def parse_settings(pairs: list[str], engine: str = "llama_cpp") -> dict[str, Opt
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals:
-            raise BadInput(f"--set {pair!r} is not of the form key=value")
+            raise BadInput(f"--set {quoted(pair)} is not of the form key=value")
         name = name.strip().replace("-", "_")
         given[name] = check_option(name, _literal(text.strip()), engine)
     return given
@@ -124,12 +124,12 @@ def check_profile(profile: str, engine: str, known: AbstractSet[str] | None) -> 
     """Raise BadInput unless ``profile`` is a known one of this engine; ``known`` None = any name."""
     if known is not None and profile not in known:
         meant = f"the build is {latest()[profile]}" if profile in latest() else nearest(profile, sorted(known))
-        raise BadInput(f"unknown profile {profile!r}", hint=meant)
+        raise BadInput(f"unknown profile {quoted(profile)}", hint=meant)
     if profile.partition("@")[0] != engine or "@" not in profile:
-        raise BadInput(f"profile {profile!r} is not one of the engine {engine!r}")
+        raise BadInput(f"profile {quoted(profile)} is not one of the engine {quoted(engine)}")
 
 
 def check_engine(engine: str) -> None:
     """Raise BadInput unless ``engine`` is one that scenarios can be written for."""
     if engine not in ENGINES:
-        raise BadInput(f"unknown engine {engine!r}", hint=nearest(engine, ENGINES) or ", ".join(ENGINES))
+        raise BadInput(f"unknown engine {quoted(engine)}", hint=nearest(engine, ENGINES) or ", ".join(ENGINES))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping
 
-from cachesim.errors import nearest
+from cachesim.errors import nearest, quoted
 from cachesim.scenarios.fields import Table
 from cachesim.scenarios.options import check_option
 from cachesim.scenarios.schema import ACTIONS, EMPTY_PROMPT, ROLES, TASKS, Action, Option
@@ -38,14 +38,14 @@ def read_action(table: Table, saved: list[str], engine: str) -> Asked:
     """A step that is no completion. ``saved``: files written so far, to which its own is added. Raises BadInput."""
     do = table.text("do")
     if do not in ACTIONS:
-        raise table.fault(f"unknown action {do!r}", "do", nearest(do, ACTIONS) or ", ".join(ACTIONS))
+        raise table.fault(f"unknown action {quoted(do)}", "do", nearest(do, ACTIONS) or ", ".join(ACTIONS))
     table.only(_KEYS[do])
     id_slot = -1 if do == "restart" else table.integer("id_slot", None, low=0)
     file = table.text("file") if do in ("save", "restore") else ""
     if file and not re.fullmatch(r"[A-Za-z0-9_]{1,64}", file):
-        raise table.fault(f"file {file!r}: a name is made of letters, digits and underscores", "file")
+        raise table.fault(f"file {quoted(file)}: a name is made of letters, digits and underscores", "file")
     if do == "restore" and file not in saved:
-        raise table.fault(f"file {file!r} was not saved before", "file", nearest(file, saved))
+        raise table.fault(f"file {quoted(file)} was not saved before", "file", nearest(file, saved))
     if do == "save":
         saved.append(file)
     return Asked((), why=table.text("why", ""), action=Action(do, id_slot, file, _changed(table, engine)))
@@ -109,7 +109,7 @@ def _prompt(table: Table, words: Mapping[str, int], engine: str) -> Pieces:
 def _task(table: Table) -> str:
     task = table.text("task", TASKS[0])
     if task not in TASKS:
-        raise table.fault(f"unknown task {task!r}", "task", nearest(task, TASKS) or ", ".join(TASKS))
+        raise table.fault(f"unknown task {quoted(task)}", "task", nearest(task, TASKS) or ", ".join(TASKS))
     return task
 
 
@@ -126,7 +126,7 @@ def _chat(table: Table, words: Mapping[str, int]) -> tuple[tuple[str, Pieces], .
     for text in table.texts("chat"):
         role, _, content = text.partition(" ")
         if role not in ROLES:
-            raise table.fault(f"unknown role {role!r}", "chat", nearest(role, ROLES) or ", ".join(ROLES))
+            raise table.fault(f"unknown role {quoted(role)}", "chat", nearest(role, ROLES) or ", ".join(ROLES))
         messages.append((role, _pieces(table, "chat", content, words) if content.strip() else ()))
     return tuple(messages)
 
@@ -147,7 +147,8 @@ def _drafts(table: Table) -> tuple[tuple[int, int], ...]:
 def _draft(table: Table, value: Any) -> tuple[int, int]:
     pair = table.integers("drafts", value)
     if len(pair) != 2 or pair[1] > pair[0]:
-        raise table.fault(f"drafts: {value!r} must be [drafted, accepted], not more accepted than drafted", "drafts")
+        what = "[drafted, accepted], not more accepted than drafted"
+        raise table.fault(f"drafts: {quoted(value)} must be {what}", "drafts")
     return pair[0], pair[1]
 
 

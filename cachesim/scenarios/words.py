@@ -43,10 +43,10 @@ def parse_pieces(text: str) -> tuple[Piece, ...]:
 def _piece(part: str) -> Piece:
     match = _PIECE.fullmatch(part)
     if match is None:
-        raise BadInput(f"{part!r} is not a word (letters, then an optional slice such as [2:9])")
+        raise BadInput(f"{quoted(part)} is not a word (letters, then an optional slice such as [2:9])")
     bar, word, length, start, stop = match.groups()
     if start == "" and stop == "":
-        raise BadInput(f"{part!r}: an empty slice (leave it out for the whole word)")
+        raise BadInput(f"{quoted(part)}: an empty slice (leave it out for the whole word)")
     return Piece(word, bool(bar), _number(length), _number(start), _number(stop))
 
 
@@ -57,18 +57,18 @@ def _number(text: str | None) -> int | None:
 def check_word(name: str, length: int) -> None:
     """Raise BadInput unless this may be a word of that length."""
     if not NAME.fullmatch(name):
-        raise BadInput(f"word {name!r}: a word is made of letters and underscores")
+        raise BadInput(f"word {quoted(name)}: a word is made of letters and underscores")
     if name == THINK and length != 1:
-        raise BadInput(f"word {THINK!r} is the token that opens a thought, so its length is 1, not {length}")
+        raise BadInput(f"word {quoted(THINK)} is the token that opens a thought, so its length is 1, not {length}")
     if length < 1:
-        raise BadInput(f"word {name!r}: its length is {length}, it must be at least 1")
+        raise BadInput(f"word {quoted(name)}: its length is {length}, it must be at least 1")
     WORD_LENGTH.check(length, f"word {quoted(name)}")
 
 
 def span(piece: Piece, words: Mapping[str, int]) -> tuple[int, int]:
     """First index and end of the piece within its word, checked against the word's length."""
     if piece.word not in words:
-        raise BadInput(f"word {piece.word!r} has no length", hint=nearest(piece.word, words))
+        raise BadInput(f"word {quoted(piece.word)} has no length", hint=nearest(piece.word, words))
     length = words[piece.word]
     start = piece.start or 0
     stop = length if piece.stop is None else piece.stop
@@ -90,7 +90,7 @@ class Words(dict[str, int]):
         known = {text: token for token, text in enumerate(PIECES)}
         for text in texts:
             if not isinstance(text, str) or text not in known:
-                raise BadInput(f"word {name!r}: {text!r} is not a piece of the recorded vocabulary")
+                raise BadInput(f"word {quoted(name)}: {quoted(text)} is not a piece of the recorded vocabulary")
         self.spelled[name] = tuple(known[text] for text in texts)
         self[name] = len(self.spelled[name])
 

@@ -12,7 +12,7 @@ from cachesim import limits
 from cachesim.engines.ik_llama.memory.kinds import ModelKind
 from cachesim.engines.shared.flags import check_flags
 from cachesim.engines.shared.vocab import THINK
-from cachesim.errors import BadInput, nearest
+from cachesim.errors import BadInput, nearest, quoted
 
 MIB = 1 << 20
 EVICTIONS = ("variance", "fifo", "auto")
@@ -60,10 +60,10 @@ def options(flags: Mapping[str, Any]) -> Options:
     check_flags(flags, asdict(Options()))
     for name, value in flags.items():
         if name in WORDS and value not in WORDS[name]:
-            raise BadInput(f"server flag '{name}' cannot be {value!r}", hint=nearest(value, WORDS[name]))
+            raise BadInput(f"server flag {quoted(name)} cannot be {quoted(value)}", hint=nearest(value, WORDS[name]))
     for name in ("ctx_size", "batch_size", "ubatch_size", "parallel"):
         if flags.get(name, 1) < 1:
-            raise BadInput(f"server flag '{name}' must be at least 1, not {flags[name]}")
+            raise BadInput(f"server flag {quoted(name)} must be at least 1, not {flags[name]}")
     limits.SLOTS.check(flags.get("parallel", 1), "server flag 'parallel'")
     return Options(**flags)
 

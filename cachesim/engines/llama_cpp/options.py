@@ -12,7 +12,7 @@ from cachesim.engines.llama_cpp.memory.kinds import ModelKind, draft_kind
 from cachesim.engines.llama_cpp.memory.memory import Sizes, can_shift, pad
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.shared.flags import check_flags
-from cachesim.errors import BadInput, NotInBuild, nearest
+from cachesim.errors import BadInput, NotInBuild, nearest, quoted
 
 MIB = 1 << 20
 POOLINGS = ("mean", "last", "rank")
@@ -87,15 +87,16 @@ def _check(opts: Options, rules: Rules) -> None:
     """Raise BadInput for flags that the server of this version would not start with."""
     for name, least in (("ctx_size", 0), ("batch_size", 1), ("ubatch_size", 1), ("checkpoint_min_step", -1)):
         if getattr(opts, name) < least:
-            raise BadInput(f"server flag '{name}' must be at least {least}, not {getattr(opts, name)}")
+            raise BadInput(f"server flag {quoted(name)} must be at least {least}, not {getattr(opts, name)}")
     if opts.parallel == 0 or not -1 <= opts.parallel <= 64:
         raise BadInput(f"server flag 'parallel' must be -1 or 1 to 64, not {opts.parallel}")
     if opts.spec_type not in SPEC_TYPES:
-        raise BadInput(f"unknown spec_type '{opts.spec_type}'", hint=nearest(opts.spec_type, SPEC_TYPES))
+        raise BadInput(f"unknown spec_type {quoted(opts.spec_type)}", hint=nearest(opts.spec_type, SPEC_TYPES))
     if opts.pooling not in POOLINGS:
-        raise BadInput(f"unknown pooling '{opts.pooling}'", hint=nearest(opts.pooling, POOLINGS) or ", ".join(POOLINGS))
+        hint = nearest(opts.pooling, POOLINGS) or ", ".join(POOLINGS)
+        raise BadInput(f"unknown pooling {quoted(opts.pooling)}", hint=hint)
     if opts.spec_type not in rules.spec_types:
-        text = f"spec_type '{opts.spec_type}' is not in {rules.name} ({rules.build})"
+        text = f"spec_type {quoted(opts.spec_type)} is not in {rules.name} ({rules.build})"
         raise NotInBuild(text, hint=f"known there: {', '.join(rules.spec_types)}")
 
 

@@ -40,6 +40,8 @@ class Server(Core):
         if not 1 <= request.n_cmpl <= self.settings.n_slots:
             answer.status, answer.done = 400, True
             answer.error = f"Value must be between 1 <= value <= {self.settings.n_slots}, but got {request.n_cmpl}"
+        elif not request.prompt and request.kind == "completion":      # a list without tokens never becomes a task
+            answer.status, answer.done, answer.error = 400, True, '"prompt" must not be empty'
         elif not self.dead:
             self.queue.append(Task(self.next_tick(), request, answer))
         return answer

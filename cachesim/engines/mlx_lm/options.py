@@ -10,7 +10,7 @@ from typing import Any, Mapping
 
 from cachesim.engines.chat import TEMPLATES, Template
 from cachesim.engines.shared.flags import check_flags
-from cachesim.errors import BadInput, nearest
+from cachesim.errors import BadInput, nearest, quoted
 from cachesim.model.spec import Spec, parse
 
 
@@ -39,9 +39,9 @@ def options(flags: Mapping[str, Any]) -> Options:
     check_flags(flags, asdict(Options()))
     for name, value in flags.items():
         if type(value) is int and value < (0 if name in ("prompt_cache_bytes", "prompt_cache_size") else 1):
-            raise BadInput(f"server flag '{name}' must be larger than {value}")
+            raise BadInput(f"server flag {quoted(name)} must be larger than {value}")
     if (kind := flags.get("template", "plain")) not in TEMPLATES:
-        raise BadInput(f"unknown template '{kind}'", hint=nearest(kind, TEMPLATES) or ", ".join(TEMPLATES))
+        raise BadInput(f"unknown template {quoted(kind)}", hint=nearest(kind, TEMPLATES) or ", ".join(TEMPLATES))
     return Options(**flags)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cachesim.errors import BadInput
+from cachesim.errors import BadInput, quoted
 
 
 class SlotBase:
@@ -36,6 +36,6 @@ def check_action(n_slots: int, action: str, id_slot: int, file: Path | None) -> 
     if not 0 <= id_slot < n_slots:
         raise BadInput(f"there is no slot {id_slot}", hint=f"0 to {n_slots - 1}")
     if action not in ("save", "restore", "erase"):
-        raise BadInput(f"unknown slot action '{action}'", hint="save, restore or erase")
+        raise BadInput(f"unknown slot action {quoted(action)}", hint="save, restore or erase")
     if action != "erase" and file is None:
-        raise BadInput(f"slot action '{action}' needs a file")
+        raise BadInput(f"slot action {quoted(action)} needs a file")

@@ -14,8 +14,8 @@ F32 = np.float32
 
 
 def part(n: int, of: int) -> np.float32:
-    """n / of as the server computes it."""
-    return F32(n) / F32(of)
+    """n / of as the server computes it; a part of nothing is NaN, which is above no threshold and below none."""
+    return F32(n) / F32(of) if of else F32("nan")
 
 
 class Limits(NamedTuple):

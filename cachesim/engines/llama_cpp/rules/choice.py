@@ -13,6 +13,7 @@ import numpy as np
 
 from cachesim.engines.llama_cpp.places import CONTEXT, SERVER, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.shared.stored import part
 
 F32 = np.float32
 KEEP_HALF = 0.5          # a slot of which less than this would survive is saved before it is used
@@ -44,7 +45,7 @@ def similar(slots: Sequence[SlotFacts], asked: int, sps: float) -> tuple[SlotFac
     for slot in slots:
         if slot.busy or not slot.held:
             continue
-        sim = F32(slot.lcp) / F32(asked)
+        sim = part(slot.lcp, asked)
         if sim > best and sim > F32(sps):
             best, found = sim, slot
     return found, best
