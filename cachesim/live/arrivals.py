@@ -118,6 +118,7 @@ class Attempt:
         self.passing = [i for i, member in enumerate(step.members) if not member.launched]
         self.chosen: list[Chosen] = []
         self.given: dict[int, Answer] = {}
+        self.still = False          # did the last round bring nothing?
         self.rounds, self.spent = 0, server.log.spent
         self.told: set[int] = set()
 
@@ -139,7 +140,7 @@ class Attempt:
 
     def run(self, to_the_end: bool = False) -> None:
         """Work until everything is answered, or (unless ``to_the_end``) an event is not the recorded one."""
-        while (self._due() or self.server.working) and (to_the_end or not self.apart):
+        while (self.waiting or self.server.working or self._due()) and (to_the_end or not self.apart):
             if self._before_hang_ups():
                 continue
             self.server.take_tasks()
@@ -147,8 +148,10 @@ class Attempt:
             if self._due() and self._arrive():
                 continue
             self.rounds += 1
+            before = self.met
             self.server.update()
             self._compare()
+            self.still = self.met == before
             self._tell()
         self._tell()
 
@@ -169,7 +172,9 @@ class Attempt:
         """Does the log now show a choice that no task of ours will make? Without work left a request must come."""
         if self._choice_is_next():
             return bool(self.waiting or self.passing)
-        return bool(self.waiting) and (self.apart or not self.server.working)
+        # A server that is stuck may have gone on for some rounds before the request came.
+        over = not self.server.working and (self.still or self.met == len(self.theirs))
+        return bool(self.waiting) and (self.apart or over or not any(slot.busy for slot in self.server.slots))
 
     def _arrive(self, must: bool = False) -> bool:
         """One of the waiting requests arrives, or none yet, as the way says. Does one?"""

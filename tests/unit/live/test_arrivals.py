@@ -145,9 +145,10 @@ def test_a_request_that_its_client_gave_up_while_it_waited_may_have_been_looked_
         assert [answer.cancelled for answer in answers] == [True, False]
 
 
-def test_a_request_may_come_to_a_server_that_works_on_nothing():
+@pytest.mark.parametrize("more", [0, 1, 5])
+def test_a_request_may_come_to_a_server_that_works_on_nothing(more):
     """D2: the conversation that is loaded for the second is longer than the prompt in progress. The third is refused
-    without a word in the log."""
+    without a word in the log, after any number of rounds."""
     flags = {"batch_size": 32, "ubatch_size": 32, "slot_prompt_similarity": 0.1, "mode": "provenance"}
     long, other = word("X", 90), Request(word("B", 60), n_predict=2, id_slot=0)
     late, refused = Request((*long, 1), n_predict=1, id_slot=0), Request(long, n_cmpl=9)
@@ -162,10 +163,12 @@ def test_a_request_may_come_to_a_server_that_works_on_nothing():
     start = len(one.log.events)
     one.submit(other)
     one.iterate()
-    for request in (late, refused):
-        one.submit(request)
-        while one.working:
-            one.iterate()
+    one.submit(late)
+    while one.working:
+        one.iterate()
+    for _ in range(more):
+        one.iterate()
+    one.submit(refused)
     theirs = logged(one, start)
     step = TraceStep(0, (Member(other, {}), Member(late, {}), Member(refused, {})), {}, theirs, stuck=True)
     two, answers, _ = send(server(), step, theirs, logged, lambda *_: None)
