@@ -44,6 +44,10 @@ class NotInBuild(BadInput):
     """An option that the chosen version of the server does not have."""
 
 
+class Unwritable(BadInput):
+    """A file that the machine does not take: no room, no permission, no such folder."""
+
+
 class Aborted(Exception):
     """The simulated process ended itself (a GGML_ABORT or GGML_ASSERT of the real engine).
 
@@ -63,9 +67,9 @@ class Crash(Exception):
     """Something that cannot happen did: a fault of cachesim, reported as one."""
 
 
-def unwritable(error: OSError) -> BadInput:
+def unwritable(error: OSError) -> Unwritable:
     """Standard output does not take a result."""
-    return BadInput(f"standard output cannot be written: {(error.strerror or str(error)).lower()}")
+    return Unwritable(f"standard output cannot be written: {(error.strerror or str(error)).lower()}")
 
 
 def cut(text: str, most: int = ECHOED) -> str:

@@ -13,13 +13,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Iterator
 
-from cachesim.errors import BadInput
+from cachesim.errors import Unwritable
 
 
 def write_whole(file: Path, data: bytes, sync: bool = True) -> None:
     """Write or replace a file; a symbolic link stays one, and so does the mode of a file that is replaced. ``sync``:
-    it must outlive the machine, not only the process. Raises BadInput, naming the file, where it cannot be written; it
-    is then as it was."""
+    it must outlive the machine, not only the process. Raises Unwritable, naming the file, which is then as it was."""
     with _told(file):
         target = file.resolve()
         with _beside(target, data, sync) as temporary:
@@ -32,7 +31,7 @@ def write_whole(file: Path, data: bytes, sync: bool = True) -> None:
 
 def write_new(file: Path, data: bytes) -> bool:
     """Write a file that is not there yet; False, and nothing is changed, if it is. Of several processes that write the
-    same name at the same time one gets True. Raises BadInput as above."""
+    same name at the same time one gets True. Raises Unwritable as above."""
     with _told(file), _beside(file, data) as temporary:
         _default_mode(temporary)
         try:
@@ -45,7 +44,7 @@ def write_new(file: Path, data: bytes) -> bool:
 
 
 def make_folder(folder: Path) -> Path:
-    """The folder, made if it is missing, in which a file was written and removed again. Raises BadInput."""
+    """The folder, made if it is missing, in which a file was written and removed again. Raises Unwritable."""
     with _told(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with _told(folder), _beside(folder / "probe", b"probe"):
@@ -59,9 +58,9 @@ def _told(file: Path) -> Iterator[None]:
         yield
     except OSError as error:
         why = "a file with this name is in the way" if isinstance(error, FileExistsError) else error.strerror
-        raise BadInput(f"cannot be written: {(why or str(error)).lower()}", file=str(file)) from None
+        raise Unwritable(f"cannot be written: {(why or str(error)).lower()}", file=str(file)) from None
     except (ValueError, RuntimeError) as error:      # a NUL in the name, a link to itself
-        raise BadInput(f"cannot be written: {error}", file=str(file)) from None
+        raise Unwritable(f"cannot be written: {error}", file=str(file)) from None
 
 
 @contextmanager

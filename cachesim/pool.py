@@ -23,6 +23,7 @@ from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any, Callable, Generic, Iterable, Iterator, NamedTuple, TypeVar
 
+from cachesim import limits
 from cachesim.errors import ENDING, Crash
 
 S = TypeVar("S")
@@ -34,6 +35,14 @@ class Lost(NamedTuple):
     """Instead of a result: the processes that worked on this share ended, the last of them so."""
 
     how: str
+
+
+class Done(NamedTuple, Generic[S, R]):
+    """A share, its number in the order in which they were given, and what came of it."""
+
+    number: int
+    share: S
+    result: R | Lost
 
 
 class _Share(NamedTuple):
@@ -66,10 +75,10 @@ class Pool(Generic[S, R]):
 
     def each(
         self, shares: Iterable[S], left: Callable[[], float | None] = lambda: None
-    ) -> Iterator[tuple[int, R | Lost]]:
-        """Pairs of the share's number and its result, as they come. ``left``: seconds until it stops, whatever is not
-        done then; None = it does not. A process is started when there is a share for it and not before. What ``work``
-        raises is raised here, with the worker's traceback as a note."""
+    ) -> Iterator[Done[S, R]]:
+        """Results as they come. ``left``: seconds until it stops, whatever is not done then; None = it does not. A
+        process is started when there is a share for it and not before. What ``work`` raises is raised here, with the
+        worker's traceback as a note."""
         todo = (_Share(i, what) for i, what in enumerate(shares))
         again: deque[_Share] = deque()
         while True:
@@ -84,7 +93,7 @@ class Pool(Generic[S, R]):
                 assert isinstance(link, Connection)
                 yield from self._take(link, again)
 
-    def _give(self, share: _Share, again: deque[_Share]) -> Iterator[tuple[int, Lost]]:
+    def _give(self, share: _Share, again: deque[_Share]) -> Iterator[Done[S, R]]:
         while self._idle and not self._idle[-1].process.is_alive():      # it died while it had nothing to do
             self._bury(self._idle.pop())
         if not self._idle:
@@ -97,7 +106,7 @@ class Pool(Generic[S, R]):
         except OSError:
             yield from self._died(worker, share, again)
 
-    def _take(self, link: Connection, again: deque[_Share]) -> Iterator[tuple[int, R | Lost]]:
+    def _take(self, link: Connection, again: deque[_Share]) -> Iterator[Done[S, R]]:
         worker, share = self._busy[link]
         try:
             result, error = link.recv()
@@ -108,19 +117,19 @@ class Pool(Generic[S, R]):
         del self._busy[link]
         if error is not None:
             raise error
-        yield share.number, result
+        yield Done(share.number, share.what, result)
 
-    def _died(self, worker: _Worker, share: _Share, again: deque[_Share]) -> Iterator[tuple[int, Lost]]:
+    def _died(self, worker: _Worker, share: _Share, again: deque[_Share]) -> Iterator[Done[S, R]]:
         how = self._bury(worker)
         if share.deaths + 1 < TRIES:
             again.append(share._replace(deaths=share.deaths + 1))
         else:
-            yield share.number, Lost(how)
+            yield Done(share.number, share.what, Lost(how))
 
     def _start(self) -> None:
         context = get_context()
         ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(self.work, theirs), daemon=True)
+        process = context.Process(target=_serve, args=(self.work, theirs, limits.lifted()), daemon=True)
         with _held(), theirs:
             process.start()
             self._idle.append(_Worker(process, ours))
@@ -143,24 +152,34 @@ class Pool(Generic[S, R]):
             worker.link.close()
 
 
-def numbered(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[tuple[int, R | Lost]]:
-    """Pairs of the share's number and its result, as they come; in this process if ``jobs`` is 1."""
+def finished(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[Done[S, R]]:
+    """Results as they come; in this process if ``jobs`` is 1."""
     if jobs < 2:
-        yield from ((i, work(share)) for i, share in enumerate(shares))
+        yield from (Done(i, share, work(share)) for i, share in enumerate(shares))
         return
     with Pool(work, jobs) as pool:
         yield from pool.each(shares)
 
 
 def spread(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[R | Lost]:
-    """The same in the order of the shares, without their numbers."""
+    """Results in the order of the shares; in this process if ``jobs`` is 1."""
     kept: dict[int, R | Lost] = {}
     following = 0
-    for number, result in numbered(work, shares, jobs):
-        kept[number] = result
+    for done in finished(work, shares, jobs):
+        kept[done.number] = done.result
         while following in kept:
             yield kept.pop(following)
             following += 1
+
+
+def whole(results: Iterable[R | Lost]) -> list[R]:
+    """All results, where none may be missing. Raises Crash."""
+    out = []
+    for one in results:
+        if isinstance(one, Lost):
+            raise Crash(f"a process ended twice at the same work: {one.how}")
+        out.append(one)
+    return out
 
 
 def cores() -> int:
@@ -201,8 +220,9 @@ def _held() -> Iterator[None]:
 # In the worker
 
 
-def _serve(work: Callable[[Any], Any], link: Connection) -> None:
-    """Share after share, until the pipe is closed or the parent is gone."""
+def _serve(work: Callable[[Any], Any], link: Connection, lifted: dict[str, int]) -> None:
+    """Share after share, until the pipe is closed or the parent is gone. ``lifted``: limits of the parent."""
+    limits.lift(lifted)
     signal.signal(signal.SIGINT, lambda *_: None)    # not SIG_IGN, which programs started by the work would inherit
     for name in ENDING:
         signal.signal(getattr(signal, name), signal.SIG_DFL)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os.path
+import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cachesim import limits
-from cachesim.errors import quoted
+from cachesim.errors import BadInput, quoted
 from cachesim.limits import Limit
 
 if TYPE_CHECKING:
@@ -55,6 +58,29 @@ def count(text: str) -> int:
     return int(text)
 
 
+def add_jobs(parser: ArgumentParser) -> None:
+    """``-j``; ``args.jobs`` is at least 1."""
+    parser.add_argument("-j", "--jobs", metavar="N", type=jobs, default=1,
+                        help="processes to use, `auto` for one on each core (default 1)")  # fmt: skip
+
+
+def jobs(text: str) -> int:
+    """An argument that is a number of processes."""
+    from cachesim.pool import cores
+
+    found = cores() if text == "auto" else count(text)
+    if not found:
+        raise ArgumentTypeError("must be at least 1")
+    return found
+
+
+def minutes(text: str) -> float:
+    """An argument that is a time."""
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text) or not float(text):
+        raise ArgumentTypeError(f"{quoted(text)} is not a number of minutes above 0")
+    return float(text)
+
+
 def known_profiles() -> frozenset[str]:
     """Names of all profiles of all engines."""
     from cachesim.engines.registry import profiles
@@ -62,12 +88,23 @@ def known_profiles() -> frozenset[str]:
     return frozenset(profiles())
 
 
-def load_files(files: list[str]) -> list[Scenario]:
-    """The scenarios in these files and folders, or with these ids; empty if a folder has none. Raises BadInput."""
+def load_files(files: list[str]) -> tuple[list[Scenario], list[BadInput]]:
+    """The scenarios in these files and folders, or with these ids, and what is wrong with those that are none; both are
+    empty if a folder has none."""
     from cachesim.scenarios.corpus import named
-    from cachesim.scenarios.load import find, load_all
+    from cachesim.scenarios.load import inside, load_each
 
-    return [_hinted(scenario) for scenario in load_all(find(named(file) for file in files), known_profiles())]
+    found: dict[str, Path] = {}
+    bad: list[BadInput] = []
+    for name in files:
+        try:
+            for file in inside(named(name)):
+                found.setdefault(os.path.realpath(file), file)
+        except BadInput as error:
+            bad.append(error)
+    each = list(load_each(found.values(), known_profiles()))
+    bad += [one for one in each if isinstance(one, BadInput)]
+    return [_hinted(one) for one in each if not isinstance(one, BadInput)], bad
 
 
 def load_one(file: str) -> Scenario:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import TYPE_CHECKING, Any
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_json, count, profile_name
-from cachesim.errors import BadInput, nearest, quoted
-from cachesim.reports.console import complain, progress, say, say_json, show
+from cachesim.commands.common import add_jobs, add_json, count, minutes, profile_name
+from cachesim.errors import BadInput, Unwritable, nearest, quoted
+from cachesim.reports.console import complain, say, say_json, show
 
 if TYPE_CHECKING:
-    from cachesim.fuzz.campaign import Block
+    from cachesim.fuzz.campaign import Campaign
+    from cachesim.fuzz.folder import Folder, Plan
 
 EXAMPLES = 2000
-ROUND = 2000          # conversations between two looks at the clock
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -29,87 +29,87 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--mode", choices=("provenance", "exact"), default="provenance",
                         help="exact: with numbers, all rungs, some ten times slower (default provenance)")  # fmt: skip
     parser.add_argument("--examples", metavar="N", type=count, help=f"conversations to play (default {EXAMPLES})")
-    parser.add_argument("--minutes", metavar="M", type=count, help="go on for so long instead")
+    parser.add_argument("--minutes", metavar="M", type=minutes,
+                        help="go on for so long instead; the last quarter is for shrinking")  # fmt: skip
     parser.add_argument("--seed", metavar="S", type=count, default=0, help="the same seed finds the same (default 0)")
-    parser.add_argument("-j", "--jobs", metavar="J", type=count, default=1, help="processes to use (default 1)")
+    add_jobs(parser)
     parser.add_argument("--no-shrink", action="store_true", help="leave failing conversations as long as they are")
-    parser.add_argument("--out", metavar="FOLDER", help="write each failure as a scenario file into this folder")
+    parser.add_argument("--out", metavar="FOLDER", help="write each failure as a scenario file into this folder, "
+                        "when it is found and again when it is shrunk")  # fmt: skip
+    parser.add_argument("--resume", action="store_true", help="go on with the campaign that is in the folder")
     add_json(parser)
 
 
 def run(args: Namespace) -> int:
-    from cachesim.engines.registry import engine_of
-    from cachesim.fuzz.campaign import Campaign, shrunk
+    begin = time.monotonic()            # the imports take time too
+    from cachesim.commands.searching import Clock, Search
+    from cachesim.fuzz.campaign import Campaign
+    from cachesim.fuzz.folder import Folder
     from cachesim.fuzz.found import campaign_data
-    from cachesim.scenarios.schema import DEFAULT_PROFILE
 
-    args.profile = args.profile or DEFAULT_PROFILE
-    engine_of(args.profile)
+    clock = Clock(begin, args.minutes, shrinks=not args.no_shrink)
     if args.minutes is not None and args.examples is not None:
         raise BadInput("--minutes and --examples say two things", hint="give one of them")
-    for name in ("jobs", "minutes", "examples"):
-        if getattr(args, name) == 0:
-            raise BadInput(f"--{name} must be at least 1")
-    folder = _folder(args.out)
-    properties, models = _properties(args.properties), _models(args.models, args.profile)
-    campaign, cut = Campaign(args.profile), False
+    if args.examples == 0:
+        raise BadInput("--examples must be at least 1")
+    if args.resume and args.out is None:
+        raise BadInput("--resume goes on with what is in a folder", hint="name it with --out")
+    plan = _plan(args)
+    folder = None if args.out is None else Folder(Path(args.out), plan)
+    campaign = Campaign(plan.profile) if folder is None else folder.begin(args.resume)
+    search, ended, stopped = Search(plan, campaign, folder, clock, args.jobs), None, []
     try:
-        for block in _blocks(args, properties, models):
-            campaign.take(block)
+        search.play(None if args.minutes else args.examples or EXAMPLES)
         if not args.no_shrink:
-            groups = list(campaign.failures)
-            for group in progress(groups, len(groups), "shrinking"):
-                failure = campaign.failures[group]
-                campaign.failures[group] = shrunk(
-                    failure, args.profile, models, mode=args.mode, properties=properties
-                )
-    except KeyboardInterrupt:
-        cut = True
+            search.shrink()
+    except KeyboardInterrupt as error:
+        ended = error
         complain("interrupted: what was found so far")
-    data = campaign_data(campaign, properties, args.seed)
-    _tell(data, args.json, folder)
-    return exits.INTERRUPTED if cut else exits.BROKEN if campaign.failures else exits.HOLDS
+    except Unwritable as bad:           # no room for the files of a conversation: it would be so for the next
+        complain(f"{bad}; what was found so far")
+        stopped = [exits.BAD_INPUT]
+    search.keep()
+    if not args.no_shrink:
+        _say_unshrunk(campaign)
+    _tell(campaign_data(campaign, plan.properties, plan.seed, plan.models), args.json, folder)
+    return exits.interrupted(ended) if ended else exits.worst([*_codes(campaign, folder), *stopped])
 
 
-def _tell(data: dict[str, Any], as_json: bool, folder: Path | None) -> None:
+def _codes(campaign: Campaign, folder: Folder | None) -> list[int]:
+    """A failure is 1, one of the simulator itself 70, one that could not be written where it should be 2."""
+    codes = [exits.CRASH if name == "simulator" else exits.BROKEN for name, _ in campaign.failures]
+    return [*codes, exits.BAD_INPUT] if folder is not None and folder.refused else codes
+
+
+def _say_unshrunk(campaign: Campaign) -> None:
+    left = sum(not one.shrunk for one in campaign.failures.values())
+    if left:
+        complain(f"not shrunk: {left} of {len(campaign.failures)} failures")
+
+
+def _tell(data: dict[str, Any], as_json: bool, folder: Folder | None) -> None:
+    """Print a campaign; those failures as files that are in no folder and are short enough to be read."""
     from cachesim.reports.fuzz_report import fuzz_report
 
     if as_json:
         say_json(data)
-    else:
-        show(fuzz_report(data))
+        return
+    show(fuzz_report(data))
     for one in data["failures"]:
-        if "toml" not in one:
-            continue
-        if folder is not None:
-            file = folder / f"{one['id']}.toml"
-            file.write_text(one["toml"], encoding="utf-8")
-            complain(f"{file} written")
-        elif not as_json:
+        here = folder is None or (one["property"], one["rule"]) in folder.missing
+        if here and one["shrunk"] and "toml" in one:
             say("\n" + one["toml"])
 
 
-def _blocks(args: Namespace, properties: tuple[str, ...], models: tuple[str, ...]) -> Iterator[Block]:
-    from cachesim.fuzz.campaign import blocks, run
+def _plan(args: Namespace) -> Plan:
+    """What is searched. Raises BadInput."""
+    from cachesim.engines.registry import engine_of
+    from cachesim.fuzz.folder import Plan
+    from cachesim.scenarios.schema import DEFAULT_PROFILE
 
-    if not args.minutes:
-        todo = blocks(args.profile, properties, models, args.seed, args.examples or EXAMPLES, mode=args.mode)
-        yield from progress(run(todo, args.jobs), len(todo), "conversations")
-        return
-    end, first = time.monotonic() + 60 * args.minutes, 0
-    while time.monotonic() < end:
-        todo = blocks(args.profile, properties, models, args.seed, first + ROUND, first, args.mode)
-        yield from progress(run(todo, args.jobs), len(todo), f"conversations from {first} on")
-        first += ROUND
-
-
-def _folder(out: str | None) -> Path | None:
-    if out is None:
-        return None
-    folder = Path(out)
-    if not folder.is_dir():
-        raise BadInput("no such folder", file=out)
-    return folder
+    profile = args.profile or DEFAULT_PROFILE
+    engine_of(profile)
+    return Plan(profile, _properties(args.properties), _models(args.models, profile), args.mode, args.seed)
 
 
 def _properties(asked: list[str]) -> tuple[str, ...]:
@@ -133,4 +133,3 @@ def _models(asked: list[str], profile: str) -> tuple[str, ...]:
             raise BadInput(f"no model {quoted(name)} is drawn for this engine", hint=", ".join((*KINDS, *known)))
         found += fitting
     return tuple(dict.fromkeys(found))
-

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json
+from cachesim.commands.running import each
 from cachesim.errors import BadInput
 from cachesim.reading import FILE, FOLDER, kind
-from cachesim.reports.console import complain, progress, say, say_json
+from cachesim.reports.console import complain, say, say_json
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -33,22 +34,29 @@ def run(args: Namespace) -> int:
     for what, file in (("server", args.server), ("model", args.model)):
         if kind(file) != FILE:
             raise BadInput(f"no such {what}", file=str(file))
-    scenarios = _scenarios(args)
+    scenarios, bad = _scenarios(args)
+    for error in bad:
+        complain(str(error))
     if not scenarios:
-        complain("no scenario to record")
-        return exits.NOTHING
+        if not bad:
+            complain("no scenario to record")
+        return exits.BAD_INPUT if bad else exits.NOTHING
     if len(scenarios) > 1 and args.out and kind(args.out) != FOLDER:
         raise BadInput(f"{len(scenarios)} recordings need a folder", file=str(args.out))
     args.commit = args.commit or _build(args.server)
-    made = [_record(scenario, args) for scenario in progress(scenarios, len(scenarios), "recording")]
+    made, codes = each(scenarios, lambda one: _record(one, args), _name, "recording")
     if args.json:
-        say_json({"recordings": made})
-        return exits.HOLDS
-    for one in made:
-        say(f"{one['file']}: {one['steps']} steps, {one['events']} events")
-        for note in one["notes"]:
-            complain(f"{one['id']}: {note}")
-    return exits.HOLDS
+        say_json({"recordings": made, "failed": len(bad) + len(codes)})
+    else:
+        for one in made:
+            say(f"{one['file']}: {one['steps']} steps, {one['events']} events")
+            for note in one["notes"]:
+                complain(f"{one['id']}: {note}")
+    return exits.worst([*codes, *(exits.BAD_INPUT for _ in bad)])
+
+
+def _name(scenario: Scenario) -> str:
+    return scenario.file or scenario.id
 
 
 def _build(server: Path) -> str:
@@ -71,7 +79,8 @@ def _build(server: Path) -> str:
     return name
 
 
-def _scenarios(args: Namespace) -> list[Scenario]:
+def _scenarios(args: Namespace) -> tuple[list[Scenario], list[BadInput]]:
+    """The scenarios to record, and what is wrong with other files. Raises BadInput for a bad line."""
     from dataclasses import replace
 
     from cachesim.commands.common import load_files, scenario_of_line
@@ -80,9 +89,10 @@ def _scenarios(args: Namespace) -> list[Scenario]:
 
     if not is_file(args.what):
         name = args.model.stem.removeprefix("tiny-")
-        return [scenario_of_line(args.what, name, [], args.settings)]
-    found = [one for one in load_files([args.what]) if one.engine == "llama_cpp"]
-    return [replace(one, server={**one.server, **parse_settings(args.settings, one.engine)}) for one in found]
+        return [scenario_of_line(args.what, name, [], args.settings)], []
+    found, bad = load_files([args.what])
+    given = parse_settings(args.settings, "llama_cpp")
+    return [replace(one, server={**one.server, **given}) for one in found if one.engine == "llama_cpp"], bad
 
 
 def _record(scenario: Scenario, args: Namespace) -> dict[str, Any]:

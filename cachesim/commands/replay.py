@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Sequence
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_json, add_limits, count
+from cachesim.commands.common import add_jobs, add_json, add_limits
 from cachesim.errors import BadInput
 from cachesim.limits import JSON_VALUES, ORDER_WORK, ORDERS, TRACE_BYTES
+from cachesim.pool import Lost, finished
 from cachesim.reading import FOLDER, kind
 from cachesim.reports.console import complain, progress, say_json, show
 
@@ -22,7 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--mode", choices=("none", "provenance", "exact"), default="none",
                         help="judge answers too: by provenance, or by bits (default none)")  # fmt: skip
     parser.add_argument("--in-scope", action="store_true", help="leave traces out of scope aside")
-    parser.add_argument("-j", "--jobs", metavar="N", type=count, default=1, help="processes to use (default 1)")
+    add_jobs(parser)
     add_limits(parser, ORDERS, ORDER_WORK, TRACE_BYTES, JSON_VALUES)
     add_json(parser)
 
@@ -30,11 +31,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     files = find_traces(args.files)
     if len(files) == 1:
-        found = [replay_file(files[0], args.mode)]
+        found, ended = [replay_file(files[0], args.mode)], None
     else:
-        found = replay_all(files, args.mode, args.jobs)
+        found, ended = replay_all(files, args.mode, args.jobs)
     traces = [data for data in found if not _aside(data, args)]
-    if not traces:
+    if ended is not None:
+        complain(f"interrupted: {len(found)} of {len(files)} files are over")
+    elif not traces:
         complain("no trace left to replay")
         return exits.NOTHING
     from cachesim.reports.replay_report import replay_report, totals
@@ -43,7 +46,7 @@ def run(args: Namespace) -> int:
         say_json({"traces": traces, **totals(traces)})
     else:
         show(replay_report(traces))
-    return _code(totals(traces), traces)
+    return exits.interrupted(ended) if ended is not None else exits.worst(map(_code, traces))
 
 
 def _aside(data: dict[str, Any], args: Namespace) -> bool:
@@ -51,36 +54,35 @@ def _aside(data: dict[str, Any], args: Namespace) -> bool:
 
 
 def find_traces(names: Sequence[str | Path]) -> list[Path]:
-    """The files named, and those in the folders named. Raises BadInput for what is not there."""
+    """The files named, whether they are there or not, and those in the folders named."""
     out: list[Path] = []
     for name in names:
         path = Path(name)
-        if not (there := kind(path)):
-            raise BadInput("no such file or directory", file=str(name))
-        out += sorted(path.rglob("*.json")) if there == FOLDER else [path]
+        out += sorted(path.rglob("*.json")) if kind(path) == FOLDER else [path]
     return out
 
 
-def replay_all(files: Sequence[Path], mode: str, processes: int) -> list[dict[str, Any]]:
+def replay_all(
+    files: Sequence[Path], mode: str, processes: int
+) -> tuple[list[dict[str, Any]], KeyboardInterrupt | None]:
     """Replay files, in so many processes, with a progress bar on a terminal. A file that cannot be replayed is told on
-    stderr, with its place; its result says so, and the others' are what they are."""
-    jobs = [(file, mode) for file in files]
-    found = []
-    for data in progress(_in_processes(jobs, processes), len(jobs), "replaying"):
-        if data["scope"] in (BAD, FAULT):
-            complain(data["why"])
-        found.append(data)
-    return found
+    stderr, with its place; its result says so, and the others' are what they are. The results in the order of the
+    files, and what ended it before all are there."""
+    from cachesim.reports.replay_report import not_replayed
 
-
-def _in_processes(jobs: list[tuple[Path, str]], processes: int) -> Iterator[dict[str, Any]]:
-    if processes < 2 or len(jobs) < 2:
-        yield from map(replay_one, jobs)
-        return
-    from concurrent.futures import ProcessPoolExecutor
-
-    with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(replay_one, jobs, chunksize=4)
+    found: dict[int, dict[str, Any]] = {}
+    try:
+        jobs = [(file, mode) for file in files]
+        for one in progress(finished(replay_one, jobs, processes), len(jobs), "replaying"):
+            data, file = one.result, str(one.share[0])
+            if isinstance(data, Lost):
+                data = not_replayed(one.share[0], FAULT, f"{file}: {data.how}, twice (a fault of cachesim)")
+            if data["scope"] in (BAD, FAULT):
+                complain(data["why"])
+            found[one.number] = data
+    except KeyboardInterrupt as error:
+        return [found[number] for number in sorted(found)], error
+    return [found[number] for number in sorted(found)], None
 
 
 def replay_one(job: tuple[Path, str]) -> dict[str, Any]:
@@ -123,12 +125,10 @@ def checker() -> Callable[..., bool | None]:
     return check
 
 
-def _code(sums: dict[str, Any], traces: list[dict[str, Any]]) -> int:
-    decided = sums["steps"] - sums["steps_undecided"]
-    if sums["steps_agree"] < decided or sums["verdicts_agree"] < sums["verdicts"]:
+def _code(trace: dict[str, Any]) -> int:
+    if trace["scope"] in (BAD, FAULT):
+        return exits.BAD_INPUT if trace["scope"] == BAD else exits.CRASH
+    decided = trace["steps"] - trace["steps_undecided"]
+    if trace["steps_agree"] < decided or trace["verdicts_agree"] not in (None, trace["steps"]):
         return exits.BROKEN
-    for scope, code in ((FAULT, exits.CRASH), (BAD, exits.BAD_INPUT)):
-        if any(trace["scope"] == scope for trace in traces):
-            return code
-    empty = any(not trace["steps"] for trace in traces)
-    return exits.UNDECIDED if sums["steps_undecided"] or empty else exits.HOLDS
+    return exits.UNDECIDED if trace["steps_undecided"] or not trace["steps"] else exits.HOLDS

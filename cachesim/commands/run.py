@@ -6,11 +6,11 @@ import os.path
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from cachesim.commands.common import add_json, add_limits, add_profiles, chosen_profiles, count, load_files
-from cachesim.commands.exits import INTERRUPTED, NOTHING
-from cachesim.commands.running import Job, exit_code, run_jobs
+from cachesim.commands import exits
+from cachesim.commands.common import add_jobs, add_json, add_limits, add_profiles, chosen_profiles, load_files
+from cachesim.commands.running import Failed, Job, exit_code, run_jobs
 from cachesim.errors import BadInput
-from cachesim.reports.console import complain, progress, say_json, show
+from cachesim.reports.console import complain, say_json, show
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -20,34 +20,38 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--provenance", action="store_true", help="follow tokens only, without arithmetic (faster)")
     parser.add_argument("--as-expected", action="store_true",
                         help="exit 0 if every run is as its file says, even where that is broken")  # fmt: skip
-    parser.add_argument("-j", "--jobs", metavar="N", type=count, default=1, help="processes to use (default 1)")
+    add_jobs(parser)
     add_limits(parser)
     add_json(parser)
 
 
 def run(args: Namespace) -> int:
-    if args.jobs < 1:
-        raise BadInput("-j must be at least 1")
     if args.complete:
         _only_paths(args.files)
-    scenarios = load_files(args.files)
-    if not scenarios:
-        complain("no scenario found in " + ", ".join(args.files))
-        return NOTHING
-    mode = "provenance" if args.provenance else "exact"
-    jobs = [Job(s, profile, mode) for s in scenarios for profile in chosen_profiles(s, args.profiles)]
-    runs: list[dict[str, Any]] = []
-    try:
-        for one in progress(run_jobs(jobs, args.jobs), len(jobs), "running scenarios"):
-            runs.append(one)
-    except KeyboardInterrupt:
-        report(runs, args.json)
-        complain(f"interrupted: {len(runs)} of {len(jobs)} runs are over")
-        return INTERRUPTED
+    scenarios, bad = load_files(args.files)
+    jobs: list[Job] = []
+    for scenario in scenarios:
+        try:
+            profiles = chosen_profiles(scenario, args.profiles)
+        except BadInput as wrong:
+            bad.append(wrong.at(scenario.file))
+            continue
+        jobs += [Job(scenario, profile, "provenance" if args.provenance else "exact") for profile in profiles]
+    for error in bad:
+        complain(str(error))
+    if not jobs:
+        return _nothing(args.files, bad)
+    runs, codes, ended = _runs(jobs, args.jobs)
+    if ended is not None:
+        report([data for _, data in runs], args.json, len(bad) + len(codes))
+        complain(f"interrupted: {len(runs) + len(codes)} of {len(jobs)} runs are over")
+        return exits.interrupted(ended)
+    codes += [exits.BAD_INPUT for _ in bad]
     if args.complete:
-        _complete(jobs, runs)
-    report(runs, args.json)
-    return exit_code(runs, args.as_expected)
+        codes += _complete(runs)
+    found = [data for _, data in runs]
+    report(found, args.json, len(bad) + len(jobs) - len(runs))
+    return exits.worst([*codes, exit_code(found, args.as_expected)])
 
 
 def _only_paths(files: list[str]) -> None:
@@ -57,27 +61,59 @@ def _only_paths(files: list[str]) -> None:
             raise BadInput("--complete writes into files", file=file, hint="name it by its path")
 
 
-def report(runs: list[dict[str, Any]], as_json: bool) -> None:
-    """Print runs as JSON, or as tables and a closing line."""
+def _nothing(files: list[str], bad: list[BadInput]) -> int:
+    if bad:
+        return exits.BAD_INPUT
+    complain("no scenario found in " + ", ".join(files))
+    return exits.NOTHING
+
+
+Runs = list[tuple[Job, dict[str, Any]]]
+
+
+def _runs(jobs: list[Job], processes: int) -> tuple[Runs, list[int], KeyboardInterrupt | None]:
+    """The runs in the order of the jobs, exit codes of those that could not be run and are told, and what ended it
+    early."""
+    found: dict[int, dict[str, Any] | Failed] = {}
+    ended = None
+    try:
+        for number, one in run_jobs(jobs, processes):
+            found[number] = one
+            if isinstance(one, Failed):
+                complain(one.why)
+    except KeyboardInterrupt as error:
+        ended = error
+    codes = [one.code for one in found.values() if isinstance(one, Failed)]
+    return [(jobs[i], one) for i, one in sorted(found.items()) if not isinstance(one, Failed)], codes, ended
+
+
+def report(runs: list[dict[str, Any]], as_json: bool, failed: int = 0) -> None:
+    """Print runs as JSON, or as tables and a closing line. ``failed``: files and runs of which there is none."""
     if as_json:
-        say_json({"runs": runs})
+        say_json({"runs": runs, "failed": failed})
         return
     from cachesim.reports.run_table import closing_line, run_report
 
-    show(*(run_report(data) for data in runs), closing_line(runs))
+    show(*(run_report(data) for data in runs), closing_line(runs, failed))
 
 
-def _complete(jobs: list[Job], runs: list[dict[str, Any]]) -> None:
+def _complete(runs: Runs) -> list[int]:
     """Write what the files do not expect yet; an undecided run is not written down, unless requests were refused and
-    nothing else is undecided."""
+    nothing else is undecided. Exit codes of what could not be written, which is told."""
     from pathlib import Path
 
     from cachesim.scenarios.complete import complete
 
-    for job, data in zip(jobs, runs, strict=True):
+    codes = []
+    for job, data in runs:
         if any(one["equal_cold"] is None and not one["refused"] for one in data["requests"]):
             continue
         names = ("cache_n", "prompt_n", "status", "checkpoints")
         found = {key: [one[key] for one in data["requests"]] for key in names}
-        if complete(Path(job.scenario.file), job.profile, {**found, "broken": data["broken"]}):
-            complain(f"{job.scenario.file}: numbers of {job.profile} written, read them and remove `completed`")
+        try:
+            if complete(Path(job.scenario.file), job.profile, {**found, "broken": data["broken"]}):
+                complain(f"{job.scenario.file}: numbers of {job.profile} written, read them and remove `completed`")
+        except BadInput as error:
+            complain(str(error))
+            codes.append(exits.BAD_INPUT)
+    return codes

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from cachesim.commands import exits
 from cachesim.commands.common import add_json, add_limits, add_profiles, scenario_of_line
 from cachesim.commands.run import report
-from cachesim.commands.running import Job, exit_code, run_job
+from cachesim.commands.running import Job, each, exit_code, run_job
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -21,6 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     scenario = scenario_of_line(args.notation, args.model, args.profiles, args.settings)
-    runs = [run_job(Job(scenario, profile, "exact")) for profile in scenario.profiles]
-    report(runs, args.json)
-    return exit_code(runs)
+    jobs = [Job(scenario, profile, "exact") for profile in scenario.profiles]
+    runs, codes = each(jobs, run_job, str)
+    report(runs, args.json, len(codes))
+    return exits.worst([*codes, exit_code(runs)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 
+from cachesim.commands import exits
 from cachesim.commands.common import (
     add_json,
     add_limits,
@@ -14,7 +15,7 @@ from cachesim.commands.common import (
     known_profiles,
     load_one,
 )
-from cachesim.commands.running import answers_code
+from cachesim.commands.running import answers_code, each
 from cachesim.errors import BadInput, NotInBuild
 from cachesim.reports.console import say_json, show
 
@@ -41,12 +42,13 @@ def run(args: Namespace) -> int:
         with suppress(NotInBuild):         # a version without an option of this scenario keeps nothing
             one = run_judged(scenario, name, "provenance").requests[args.number]
             kept += [(name, one.answer.cache_n)] * (one.judged.equal_cold is True)
-    found = [
-        why_data(run_judged(scenario, profile), args.number, kept)
-        for profile in chosen_profiles(scenario, args.profiles)
-    ]
+    found, codes = each(
+        chosen_profiles(scenario, args.profiles),
+        lambda profile: why_data(run_judged(scenario, profile), args.number, kept),
+        lambda profile: f"{scenario.file} under {profile}",
+    )
     if args.json:
         say_json({"why": found})
     else:
         show(*(why_report(data) for data in found))
-    return answers_code((data["equal_cold"], data["told"]) for data in found)
+    return exits.worst([*codes, answers_code((data["equal_cold"], data["told"]) for data in found)])

@@ -1,19 +1,19 @@
 """Conversation after conversation under one profile: what fails, how often, and the first of each kind.
 
-A seed and a number of examples give the same findings in any number of processes: every conversation is an integer.
+A seed and a number of examples give the same findings in any number of processes, in whatever order they report: every
+conversation is an integer.
 """
 
 from __future__ import annotations
 
 import gc
 import traceback
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
-from cachesim.errors import BadInput
+from cachesim.errors import BadInput, Unwritable
 from cachesim.fuzz.bills import BILLS, monotone
 from cachesim.fuzz.case import Case, draw_case
 from cachesim.fuzz.facts import played
@@ -21,10 +21,13 @@ from cachesim.fuzz.properties import PROPERTIES, Finding
 from cachesim.fuzz.shrink import shrink
 from cachesim.judge.judge import Judge
 from cachesim.judge.run import run_judged
+from cachesim.pool import Lost, spread
 
 PACKAGE = Path(__file__).resolve().parents[1]
 BLOCK = 50             # conversations that a process works on before it reports
 SPREAD = 1 << 32       # conversation i of seed s is the integer s * SPREAD + i
+DIED = "a process died"
+"""The rule of a finding that is no conversation's: two processes that worked on a block ended."""
 
 
 ALL = (*PROPERTIES, *BILLS, "monotone")
@@ -45,36 +48,47 @@ class Job(NamedTuple):
 
 class Block(NamedTuple):
     """What a job found: pairs of conversation and finding; conversations played; refused ones, which the simulator
-    does not model."""
+    does not model; the first conversation of the job and the one behind its last."""
 
     found: list[tuple[int, Finding]]
     played: int
     refused: int
+    first: int = 0
+    stop: int = 0
 
 
 @dataclass
 class Failure:
-    """Findings of one group: how many, the first conversation, and what became of it."""
+    """Findings of one group: how many, the first conversation, and the case that became of it; ``kept`` is what an
+    earlier run of the campaign told of that."""
 
     first: int
     finding: Finding
     times: int = 1
     small: Case | None = None
+    kept: Mapping[str, Any] | None = None
+
+    @property
+    def shrunk(self) -> bool:
+        return self.small is not None or self.kept is not None
 
 
 @dataclass
 class Campaign:
-    """Everything that was found so far."""
+    """Everything that was found so far. ``done``: the conversations of the seed that were played, first and behind the
+    last, in order and with gaps between them."""
 
     profile: str
     failures: dict[tuple[str, str], Failure] = field(default_factory=dict)
     played: int = 0
     refused: int = 0
+    done: list[tuple[int, int]] = field(default_factory=list)
 
     def take(self, block: Block) -> None:
         """Add what a job found."""
         self.played += block.played
         self.refused += block.refused
+        self.done = joined([*self.done, (block.first, block.stop)])
         for number, finding in block.found:
             known = self.failures.get(finding.group)
             if known is None:
@@ -82,7 +96,18 @@ class Campaign:
             else:
                 known.times += 1
                 if number < known.first:
-                    known.first, known.finding = number, finding
+                    known.first, known.finding, known.small, known.kept = number, finding, None, None
+
+
+def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same numbers in as few spans as possible, in order."""
+    out: list[tuple[int, int]] = []
+    for first, stop in sorted(spans):
+        if out and first <= out[-1][1]:
+            out[-1] = out[-1][0], max(stop, out[-1][1])
+        elif first < stop:
+            out.append((first, stop))
+    return out
 
 
 def findings(
@@ -120,7 +145,7 @@ def rarely_collected() -> Iterator[None]:
 
 @rarely_collected()
 def work(job: Job) -> Block:
-    """Play the conversations of a job."""
+    """Play the conversations of a job. Raises Unwritable if there is no room for what the servers save."""
     judges: dict[str, Judge] = {}
     found, refused = [], 0
     engine = job.profile.partition("@")[0]
@@ -129,11 +154,19 @@ def work(job: Job) -> Block:
         try:
             case = draw_case(number, engine, job.models)
             found += [(number, one) for one in findings(case, job.profile, job.properties, judges, mode=job.mode)]
+        except Unwritable:
+            raise
         except BadInput:
             refused += 1
         except Exception as error:      # one conversation that the simulator fails at does not end a campaign
             found.append((number, crashed(error)))
-    return Block(found, job.stop - job.first, refused)
+    return Block(found, job.stop - job.first, refused, job.first, job.stop)
+
+
+def lost(job: Job, how: str) -> Block:
+    """The block of a job at which two processes ended, the last of them so."""
+    text = f"conversations {job.first} .. {job.stop - 1} of seed {job.seed} were not judged: {how}, twice"
+    return Block([(job.seed * SPREAD + job.first, Finding("simulator", 0, DIED, text))], 0, 0, job.first, job.stop)
 
 
 def crashed(error: Exception) -> Finding:
@@ -153,20 +186,34 @@ def _short(file: str) -> str:
 
 def blocks(
     profile: str, properties: Sequence[str], models: Sequence[str], seed: int, stop: int, start: int = 0,
-    mode: str = "provenance",
-) -> list[Job]:
-    """The jobs of the conversations start .. stop-1 of a seed."""
-    return [Job(profile, tuple(properties), tuple(models), seed, first, min(first + BLOCK, stop), mode)
-            for first in range(start, stop, BLOCK)]
+    mode: str = "provenance", done: Iterable[tuple[int, int]] = (),
+) -> Iterator[Job]:
+    """The jobs of the conversations start .. stop-1 of a seed, without those that are ``done`` (in order)."""
+    for first, behind in gaps(done, start, stop):
+        for at in range(first, behind, BLOCK):
+            yield Job(profile, tuple(properties), tuple(models), seed, at, min(at + BLOCK, behind), mode)
 
 
-def run(todo: Sequence[Job], jobs: int) -> Iterator[Block]:
+def gaps(done: Iterable[tuple[int, int]], start: int, stop: int) -> list[tuple[int, int]]:
+    """What of start .. stop-1 is in none of these spans, which are in order."""
+    out = []
+    for first, behind in [*done, (stop, stop)]:
+        if start < min(first, stop):
+            out.append((start, min(first, stop)))
+        start = max(start, behind)
+    return out
+
+
+def block_count(spans: Iterable[tuple[int, int]]) -> int:
+    """How many jobs these conversations are."""
+    return sum(-(-(stop - first) // BLOCK) for first, stop in spans)
+
+
+def run(todo: Iterable[Job], jobs: int) -> Iterator[Block]:
     """The results in the order of the jobs, from so many processes."""
-    if jobs < 2:
-        yield from map(work, todo)
-        return
-    with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(work, todo)
+    todo = list(todo)
+    for job, block in zip(todo, spread(work, todo, jobs), strict=True):
+        yield lost(job, block.how) if isinstance(block, Lost) else block
 
 
 def shrunk(
@@ -174,7 +221,6 @@ def shrunk(
     properties: Sequence[str] = tuple(PROPERTIES),
 ) -> Failure:
     """The failure with the smallest case of its group. ``properties``: those that were looked at when it was found."""
-    engine = profile.partition("@")[0]
     judges: dict[str, Judge] = {}
     group = failure.finding.group
     wanted = (group[0],) if group[0] in ALL else tuple(properties)
@@ -188,10 +234,22 @@ def shrunk(
             every = [crashed(error)]
         return [one for one in every if one.group == group]
 
-    try:
-        drawn = draw_case(failure.first, engine, tuple(models))
-    except Exception:                   # what failed is the drawing itself: there is no case
+    case = drawn(failure, profile, models)
+    if case is None:
         return failure
-    small = shrink(drawn, lambda case: bool(found(case)), examples)
+    small = shrink(case, lambda case: bool(found(case)), examples)
     again = found(small)
     return Failure(failure.first, again[0] if again else failure.finding, failure.times, small)
+
+
+def drawn(failure: Failure, profile: str, models: Sequence[str]) -> Case | None:
+    """The conversation in which the failure was met first; None where it cannot even be drawn or written, or nobody
+    knows which it was."""
+    if failure.finding.rule == DIED:
+        return None
+    try:
+        case = draw_case(failure.first, profile.partition("@")[0], tuple(models))
+        case.scenario(profile)
+    except Exception:
+        return None
+    return case

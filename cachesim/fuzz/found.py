@@ -2,50 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+from typing import Any, Sequence
 
-from cachesim.fuzz.campaign import Campaign, Failure
+from cachesim.fuzz.campaign import Campaign, Failure, drawn
 from cachesim.fuzz.case import Case, longest
+from cachesim.fuzz.properties import Finding
 from cachesim.scenarios.write import to_toml
 
 
-def campaign_data(campaign: Campaign, properties: tuple[str, ...], seed: int) -> dict[str, Any]:
+def campaign_data(
+    campaign: Campaign, properties: Sequence[str], seed: int, models: Sequence[str] = ()
+) -> dict[str, Any]:
     """A campaign that is over. Its failures are in the order in which their first conversations stand."""
-    failures = sorted(campaign.failures.values(), key=lambda one: one.first)
+    failures = sorted(campaign.failures.values(), key=lambda one: (one.first, one.finding.group))
     return {
         "profile": campaign.profile, "properties": list(properties), "seed": seed, "examples": campaign.played,
         "refused": campaign.refused,
-        "failures": [_failure(i, one, campaign.profile) for i, one in enumerate(failures, 1)],
+        "failures": [failure_data(one, campaign.profile, models) for one in failures],
     }  # fmt: skip
 
 
-def _failure(number: int, one: Failure, profile: str) -> dict[str, Any]:
-    finding, case = one.finding, one.small
-    data: dict[str, Any] = {
+def failure_data(one: Failure, profile: str, models: Sequence[str]) -> dict[str, Any]:
+    """A failure with its case: the shrunk one, else the conversation as it was drawn, if there is one."""
+    finding = one.finding
+    return {
         "property": finding.name, "rule": finding.rule, "text": finding.text, "times": one.times,
-        "conversation": one.first, "step": finding.step, "causes": list(finding.causes),
+        "conversation": one.first, "step": finding.step, "causes": list(finding.causes), "shrunk": one.shrunk,
+        **(one.kept or case_data(one.small or drawn(one, profile, models), profile, finding)),
     }  # fmt: skip
-    if case is not None:
-        data |= {
-            "line": repr(case.scenario(profile)), "model": case.model, "server": case.given(),
-            "requests": len(case.asked), "longest": longest(case), "id": case_id(case, number),
-            "toml": case_toml(case, profile, one, number),
-        }  # fmt: skip
-    return data
 
 
-def case_toml(case: Case, profile: str, failure: Failure, number: int) -> str:
+def case_data(case: Case | None, profile: str, finding: Finding) -> dict[str, Any]:
+    """A case as it is typed, and as a file."""
+    if case is None:
+        return {}
+    return {
+        "line": repr(case.scenario(profile)), "model": case.model, "server": case.given(),
+        "requests": len(case.asked), "longest": longest(case), "id": case_id(case, profile, finding),
+        "toml": case_toml(case, profile, finding),
+    }  # fmt: skip
+
+
+def case_toml(case: Case, profile: str, finding: Finding) -> str:
     """The case as a scenario file. Its name is its id; the expectations are for `cachesim run --complete`."""
-    finding = failure.finding
+    return _toml(case, profile, finding, case_id(case, profile, finding))
+
+
+def case_id(case: Case, profile: str, finding: Finding) -> str:
+    """The name of its file: the conversation, and a digest of what the file says. Files of the same name say the same,
+    whoever wrote them."""
+    return f"fuzz-{case.seed}-{hashlib.sha256(_toml(case, profile, finding, '').encode()).hexdigest()[:8]}"
+
+
+def _toml(case: Case, profile: str, finding: Finding, name: str) -> str:
     why = f"{finding.name}: {finding.text} ({finding.rule}). Found by cachesim fuzz -p {profile}."
     head = {
-        "id": case_id(case, number), "title": f"{finding.name} fails under {profile}", "source": ["cachesim"],
-        "why": why,
+        "id": name, "title": f"{finding.name} fails under {profile}", "source": ["cachesim"], "why": why,
         "engine": case.engine, "model": case.model, "profiles": [profile],
     }  # fmt: skip
     return to_toml(head, case.server, {name: n for name, n in case.words.items() if n}, case.asked)
-
-
-def case_id(case: Case, number: int) -> str:
-    """The name of its file: the conversation, and the number of the failure."""
-    return f"fuzz-{case.seed}-{number}"

@@ -67,9 +67,9 @@ def as_text(*parts: RenderableType) -> str:
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
-def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
-    """The items, with a progress bar on stderr if that is a terminal."""
-    if total < 2 or sys.stderr is None or not sys.stderr.isatty():
+def progress(items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
+    """The items, with a progress bar on stderr if that is a terminal. ``total``: None if nobody knows."""
+    if (total is not None and total < 2) or sys.stderr is None or not sys.stderr.isatty():
         yield from items
         return
     from rich.console import Console

@@ -39,7 +39,7 @@ def _case(number: int, one: Data) -> Text:
     if "line" in one:
         flags = "".join(f" --set {name}={_flag(value)}" for name, value in one["server"].items())
         out.append(f"   {one['line']}\n", "bold")
-        out.append(f"   --model '{one['model']}'{flags}\n", "")
+        out.append(f"   --model '{one['model']}'{flags}{'' if one['shrunk'] else '   (not shrunk)'}\n", "")
     for cause in one["causes"]:
         out.append(f"   {cause}\n", "dim")
     return out

@@ -106,12 +106,14 @@ def _verdict(data: Data) -> Text:
     return Text(f"  => {word}{expected}{refused}", WORDS[data["holds"]][1])
 
 
-def closing_line(runs: Sequence[Data]) -> Text:
-    """One line about all runs."""
+def closing_line(runs: Sequence[Data], failed: int = 0) -> Text:
+    """One line about all runs, and about what could not be run."""
     hold, broken = (sum(run["holds"] is value for run in runs) for value in (True, False))
     undecided = len(runs) - hold - broken
     off = sum(run["as_expected"] is False for run in runs)
     known = sum(run["as_expected"] is True for run in runs)
     text = f"{counted(len(runs), 'run')}: {counted(hold, 'holds', 'hold')}, {broken} broken, {undecided} undecided"
     text += f"; {counted(known, 'as its file says', 'as their files say')}, {off} not"
-    return Text(text, "bold red" if off else "bold yellow" if broken or undecided else "bold green")
+    if failed:
+        text += f"; {failed} not run"
+    return Text(text, "bold red" if off or failed else "bold yellow" if broken or undecided else "bold green")

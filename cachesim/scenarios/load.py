@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 from pathlib import Path
-from typing import AbstractSet, Iterable
+from typing import AbstractSet, Iterable, Iterator
 
 from cachesim.engines.registry import renamed
 from cachesim.errors import BadInput, nearest, quoted
@@ -27,16 +27,19 @@ def find(paths: Iterable[Path]) -> list[Path]:
     within each path. May be empty. Raises BadInput for a path that does not exist."""
     found: dict[str, Path] = {}
     for path in paths:
-        there = kind(path)
-        if there == FOLDER:
-            inside = sorted(file for file in path.rglob("*.toml") if file.name != KNOWN_FAILURES)
-        elif there:
-            inside = [path]
-        else:
-            raise BadInput("no such file or directory", file=str(path), hint=neighbour(path))
-        for file in inside:
+        for file in inside(path):
             found.setdefault(os.path.realpath(file), file)       # raises nothing, whatever the links
     return list(found.values())
+
+
+def inside(path: Path) -> list[Path]:
+    """The scenario files that one path names, sorted. Raises BadInput if it does not exist."""
+    there = kind(path)
+    if not there:
+        raise BadInput("no such file or directory", file=str(path), hint=neighbour(path))
+    if there == FOLDER:
+        return sorted(file for file in path.rglob("*.toml") if file.name != KNOWN_FAILURES)
+    return [path]
 
 
 def neighbour(path: Path) -> str:
@@ -49,15 +52,27 @@ def neighbour(path: Path) -> str:
 
 def load_all(paths: Iterable[Path], known: AbstractSet[str] | None = None) -> list[Scenario]:
     """The scenarios of several files. Raises BadInput; also if two of them have the same id."""
-    seen: dict[str, str] = {}
     scenarios = []
-    for path in paths:
-        scenario = load(path, known)
-        if scenario.id in seen:
-            raise BadInput(f"id {quoted(scenario.id)} is also that of {seen[scenario.id]}", file=str(path))
-        seen[scenario.id] = str(path)
-        scenarios.append(scenario)
+    for one in load_each(paths, known):
+        if isinstance(one, BadInput):
+            raise one
+        scenarios.append(one)
     return scenarios
+
+
+def load_each(paths: Iterable[Path], known: AbstractSet[str] | None = None) -> Iterator[Scenario | BadInput]:
+    """For each of several files its scenario, or what is wrong with it; also if an earlier one has the same id."""
+    seen: dict[str, str] = {}
+    for path in paths:
+        try:
+            scenario = load(path, known)
+            if scenario.id in seen:
+                raise BadInput(f"id {quoted(scenario.id)} is also that of {seen[scenario.id]}", file=str(path))
+        except BadInput as bad:
+            yield bad
+            continue
+        seen[scenario.id] = str(path)
+        yield scenario
 
 
 def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import Any, Callable, Iterable, NamedTuple
 
 from cachesim.errors import BadInput
@@ -18,6 +18,8 @@ from cachesim.fuzz.campaign import Campaign, Failure, blocks, run, shrunk
 from cachesim.fuzz.case import Case
 from cachesim.fuzz.properties import PROPERTIES, Finding
 from cachesim.fuzz.shrink import shrink
+from cachesim.pool import spread as pooled
+from cachesim.pool import whole
 from tests.fuzz.expected import HOLD, held, unexpected
 from tests.fuzz.rediscovery import one_line
 
@@ -77,8 +79,11 @@ def search(minutes: int, jobs: int, campaigns: dict[str, Campaign], news: list[N
 
 def spread(jobs: int, work: Callable[..., Any], todo: Iterable[tuple[Any, ...]]) -> Iterable[Any]:
     """Results in the order of the work, from so many processes."""
-    with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(work, *zip(*todo, strict=True))
+    yield from whole(pooled(partial(_apart, work), todo, jobs))
+
+
+def _apart(work: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    return work(*args)
 
 
 def main() -> int:

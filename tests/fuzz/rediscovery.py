@@ -10,7 +10,6 @@ import argparse
 import re
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from statistics import median
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from cachesim.fuzz.case import Case, draw_case, longest
 from cachesim.fuzz.properties import Finding, kind_of
 from cachesim.fuzz.shrink import shrink
 from cachesim.judge.judge import Judge
+from cachesim.pool import finished, whole
 from tests.fuzz.defects import DEFECTS, Defect
 
 LIMIT = 20_000
@@ -95,8 +95,9 @@ def search(defect: Defect, seed: int, limit: int = LIMIT) -> Found:
     return Found(defect.name, seed, limit, time.monotonic() - begin, 0.0, None)
 
 
-def search_named(name: str, seed: int, limit: int) -> Found:
+def search_named(job: tuple[str, int, int]) -> Found:
     """The same for another process, which knows the table too."""
+    name, seed, limit = job
     return search(next(one for one in DEFECTS if one.name == name), seed, limit)
 
 
@@ -135,18 +136,15 @@ def main() -> int:
     args = parser.parse_args()
     wanted = [one for one in DEFECTS if not args.names or any(name in one.name for name in args.names)]
     missing = 0
-    with ProcessPoolExecutor(args.jobs) as pool:
-        todo = {
-            pool.submit(search_named, one.name, seed, args.limit): one
-            for one in wanted for seed in range(args.first, args.first + args.seeds)
-        }
-        done: dict[str, list[Found]] = {one.name: [] for one in wanted}
-        for future in as_completed(todo):
-            one = todo[future]
-            done[one.name].append(future.result())
-            if len(done[one.name]) == args.seeds:
-                print(report(one, done[one.name]), flush=True)
-                missing += sum(found.case is None for found in done[one.name])
+    todo = [(one, seed, args.limit) for one in wanted for seed in range(args.first, args.first + args.seeds)]
+    done: dict[str, list[Found]] = {one.name: [] for one in wanted}
+    named = [(one.name, seed, limit) for one, seed, limit in todo]
+    for share in finished(search_named, named, args.jobs):
+        one = todo[share.number][0]
+        done[one.name] += whole([share.result])
+        if len(done[one.name]) == args.seeds:
+            print(report(one, done[one.name]), flush=True)
+            missing += sum(found.case is None for found in done[one.name])
     return 1 if missing else 0
 
 

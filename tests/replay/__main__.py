@@ -30,8 +30,12 @@ def main(argv: list[str] | None = None) -> int:
         complain(f"nothing was replayed: there are no recordings at {args.traces}")
         return exits.NOTHING
     big_first = sorted(files, key=lambda file: (-file.stat().st_size, str(file)))     # the rest is even then
-    traces = sorted(replay_all(big_first, args.mode, args.jobs), key=lambda trace: str(trace["file"]))
+    found, ended = replay_all(big_first, args.mode, args.jobs)
+    traces = sorted(found, key=lambda trace: str(trace["file"]))
     show(grouped_report(traces, "folder", lambda trace: _folder(Path(trace["file"]), args.traces)), width=WIDTH)
+    if ended is not None:
+        complain(f"interrupted: {len(traces)} of {len(files)} files are over")
+        return exits.interrupted(ended)
     sums = totals(traces)
     whole = all(trace["scope"] == "in" for trace in traces)
     agree = sums["steps_agree"] == sums["steps"] and sums["verdicts_agree"] == sums["verdicts"]

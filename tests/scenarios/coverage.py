@@ -9,7 +9,6 @@ earlier scenario (in the order of the files).
 from __future__ import annotations
 
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from itertools import combinations
 from pathlib import Path
 from typing import Iterable, NamedTuple, Sequence
@@ -19,6 +18,7 @@ from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.tables import differences
 from cachesim.events import Decided
 from cachesim.judge.run import Run, run_judged
+from cachesim.pool import spread, whole
 from cachesim.scenarios.load import find, load_all
 from cachesim.scenarios.schema import Scenario
 
@@ -95,8 +95,7 @@ def _play(job: tuple[Scenario, str]) -> Seen:
 def play(scenarios: Iterable[Scenario], processes: int = 2) -> list[Seen]:
     """Every scenario under every profile that it names."""
     jobs = [(scenario, profile) for scenario in scenarios for profile in scenario.profiles]
-    with ProcessPoolExecutor(processes) as pool:
-        return list(pool.map(_play, jobs, chunksize=4))
+    return whole(spread(_play, jobs, processes))
 
 
 def table(runs: Sequence[Seen]) -> list[str]:

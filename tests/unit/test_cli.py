@@ -55,8 +55,8 @@ def refused(capsys, *argv):
         (["try", "S40", "--model", "qwen3next", "-p", "mlx_lm@head"], "did you mean 'qwen3_next'?"),
         (["try", "S40", "--model", "qwen35", "-p", "ik_llama@main"], "did you mean 'qwen35d64'?"),
         (["fuzz", "-p", "llama_cpp@head", "--examples", "0"], "--examples must be at least 1"),
-        (["fuzz", "-p", "llama_cpp@head", "--minutes", "0"], "--minutes must be at least 1"),
-        (["fuzz", "-p", "llama_cpp@head", "--minutes", "0", "--examples", "3"], "two things"),
+        (["fuzz", "-p", "llama_cpp@head", "--minutes", "0"], "not a number of minutes above 0"),
+        (["fuzz", "-p", "llama_cpp@head", "--minutes", "0.5", "--examples", "3"], "two things"),
     ],
     ids=str,
 )

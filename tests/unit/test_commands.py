@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from cachesim.cli import main
-from cachesim.commands import exits
+from cachesim.commands import exits, running
 from cachesim.commands import replay as replay_command
 from cachesim.commands.running import run_job
 
@@ -17,6 +19,7 @@ CORPUS = ROOT / "scenarios" / "llama_cpp"
 SEED = str(CORPUS / "seed-24143-dense.toml")
 BUG = str(CORPUS / "bugs" / "bug-stale-ckpt-pos0-recurrent.toml")
 TRACES = ROOT / "tests" / "data" / "llama_cpp"
+REPLAY_ONE = replay_command.replay_one
 STALE = str(TRACES / "mamba2-bug-stale-ckpt-pos0.json")
 
 
@@ -91,14 +94,15 @@ def test_one_run_is_not_several(capsys):
 
 def test_an_interrupted_run_tells_what_is_over(capsys, monkeypatch):
     def interrupted(jobs, processes):
-        yield run_job(jobs[0])
+        yield 1, run_job(jobs[1])
+        yield 0, run_job(jobs[0])
         raise KeyboardInterrupt
 
     monkeypatch.setattr("cachesim.commands.run.run_jobs", interrupted)
     assert main(["run", SEED, BUG]) == exits.INTERRUPTED
     out, err = capsys.readouterr()
-    assert "\n1 run: " in out
-    assert err.startswith("cachesim: interrupted: 1 of ")
+    assert "\n2 runs: " in out
+    assert err.startswith("cachesim: interrupted: 2 of ")
 
 
 def test_complete_writes_what_is_missing_and_marks_it(capsys, tmp_path):
@@ -271,3 +275,92 @@ def test_a_fault_of_ours_at_one_file_is_not_the_end_of_the_others(capsys, tmp_pa
     out, err = capsys.readouterr()
     assert "4 of 4 steps agree" in out
     assert err == f"cachesim: {tmp_path / 'a.json'}: ValueError: what (a fault of cachesim)\n"
+
+
+TOO_NEW = """
+id = "too-new"
+title = "a draft before there were any"
+source = ["cachesim"]
+why = "an option that the build does not have is told when the run is reached"
+engine = "llama_cpp"
+model = "A"
+profiles = ["llama_cpp@hybrid-first"]
+[server]
+spec_type = "ngram-simple"
+[words]
+A = 3
+[[request]]
+prompt = "A"
+"""
+
+
+def several(folder):
+    """A good scenario, one with a typo, one with the id of the first, one whose option its build does not have."""
+    (folder / "again").mkdir()
+    good = Path(SEED).read_text()
+    (folder / "seed-24143-dense.toml").write_text(good)
+    (folder / "again" / "seed-24143-dense.toml").write_text(good)
+    (folder / "typo.toml").write_text(good.replace('id = "seed-24143-dense"', 'id = "typo"\nmodle = "A"'))
+    (folder / "too-new.toml").write_text(TOO_NEW)
+
+
+@pytest.mark.parametrize("more", [(), ("-j", "2")])
+def test_bad_files_among_several_are_told_and_the_others_are_run(capsys, tmp_path, more):
+    several(tmp_path)
+    line = ("run", str(tmp_path), str(tmp_path / "no.toml"), "--provenance", *more)
+    assert main(line) == exits.BAD_INPUT
+    out, err = capsys.readouterr()
+    told = err.splitlines()
+    assert "5 runs: 5 hold" in out and out.rstrip().endswith("; 4 not run") and len(told) == 4
+    assert any(f"{tmp_path / 'typo.toml'}:2: unknown key" in line for line in told)
+    assert any(f"{tmp_path / 'no.toml'}: no such file" in line for line in told)
+    assert any("is also that of" in line for line in told)
+    assert any("too-new.toml under llama_cpp@hybrid-first: spec_type" in line for line in told)
+    code, data = call_json(capsys, *line)
+    assert (code, len(data["runs"]), data["failed"]) == (exits.BAD_INPUT, 5, 4)
+
+
+def test_a_fault_of_ours_at_one_run_is_not_the_end_of_the_others(capsys, monkeypatch):
+    real = running.run_job
+
+    def one_fails(job):
+        if job.profile == "llama_cpp@head":
+            raise ZeroDivisionError("what")
+        return real(job)
+
+    monkeypatch.setattr(running, "run_job", one_fails)
+    assert main(["run", SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"]) == exits.CRASH
+    out, err = capsys.readouterr()
+    assert "1 run: 1 holds" in out
+    assert err == f"cachesim: {SEED} under llama_cpp@head: ZeroDivisionError: what (a fault of cachesim)\n"
+
+
+def fatal(job):
+    if job[0].name == "b.json":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return REPLAY_ONE(job)
+
+
+def test_a_file_at_which_processes_die_is_named_and_the_others_are_replayed(capsys, tmp_path, monkeypatch):
+    for name in "abc":
+        (tmp_path / f"{name}.json").write_text(Path(STALE).read_text())
+    monkeypatch.setattr(replay_command, "replay_one", fatal)
+    assert main(["replay", str(tmp_path), "-j", "2"]) == exits.CRASH
+    out, err = capsys.readouterr()
+    assert "8 of 8 steps agree" in out
+    assert err == f"cachesim: {tmp_path / 'b.json'}: killed by SIGKILL, twice (a fault of cachesim)\n"
+
+
+@pytest.mark.parametrize("command", [("run",), ("why", "0"), ("diff", "-p", "llama_cpp@b11549")])
+def test_a_server_that_ends_itself_is_broken_in_every_command(capsys, command):
+    name, *more = command
+    line = [name, "draft-trim-mamba2", *more, "-p", "llama_cpp@head"]
+    assert main(line) == exits.BROKEN
+
+
+def test_a_profile_without_an_option_is_not_the_end_of_the_others(capsys):
+    line = ["try", "S40.A60", "--model", "qwen35mtp", "--set", "spec_type=ngram-simple"]
+    assert main([*line, "-p", "llama_cpp@head", "-p", "llama_cpp@swa-first"]) == exits.BAD_INPUT
+    out, err = capsys.readouterr()
+    assert "1 run: 1 holds" in out and "; 1 not run" in out
+    assert err.count("\n") == 1 and "under llama_cpp@swa-first: spec_type" in err

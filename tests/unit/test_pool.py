@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cachesim.errors import BadInput, Crash
-from cachesim.pool import Lost, Pool, cores, numbered, spread, told
+from cachesim.pool import Lost, Pool, cores, finished, spread, told
 
 FOREVER = 3600          # seconds; nobody waits for it
 DEADLY = -1
@@ -69,21 +69,21 @@ def children():
 @pytest.mark.parametrize("jobs", [1, 2, 5])
 def test_results_come_in_order_whatever_the_number_of_processes(jobs):
     assert list(spread(double, range(40), jobs)) == [2 * n for n in range(40)]
-    assert sorted(numbered(double, range(9), jobs)) == [(n, 2 * n) for n in range(9)]
+    assert sorted(finished(double, range(9), jobs)) == [(n, n, 2 * n) for n in range(9)]
     assert children() == 0
 
 
 def test_no_process_is_started_without_work():
     with Pool(who, 50) as pool:
-        assert len({pid for _, pid in pool.each(range(3))} - {os.getpid()}) <= 3
+        assert len({pid for _, _, pid in pool.each(range(3))} - {os.getpid()}) <= 3
         assert children() <= 3
     assert children() == 0
 
 
 def test_a_pool_may_be_used_again():
     with Pool(who, 2) as pool:
-        first = {pid for _, pid in pool.each(range(8))}
-        assert {pid for _, pid in pool.each(range(8))} <= first
+        first = {pid for _, _, pid in pool.each(range(8))}
+        assert {pid for _, _, pid in pool.each(range(8))} <= first
 
 
 def test_shares_are_drawn_as_they_are_needed():
@@ -95,7 +95,7 @@ def test_shares_are_drawn_as_they_are_needed():
             yield n
 
     with Pool(double, 2) as pool:
-        for _, _ in zip(pool.each(shares()), range(5), strict=False):
+        for _ in zip(pool.each(shares()), range(5), strict=False):
             pass
     assert len(drawn) < 12
 
@@ -115,11 +115,11 @@ def test_a_share_at_which_every_process_dies_is_named_and_the_others_are_done(jo
 
 def test_a_worker_that_dies_while_it_waits_costs_nothing():
     with Pool(who, 2) as pool:
-        dead = {pid for _, pid in pool.each(range(2))}
+        dead = {pid for _, _, pid in pool.each(range(2))}
         for process in multiprocessing.active_children():
             process.kill()
             process.join()
-        assert not {pid for _, pid in pool.each(range(4))} & dead
+        assert not {pid for _, _, pid in pool.each(range(4))} & dead
 
 
 def test_what_the_work_raises_is_raised_here_with_its_place():

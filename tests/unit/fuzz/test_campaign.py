@@ -9,8 +9,25 @@ import pytest
 
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.fuzz import campaign
-from cachesim.fuzz.campaign import ALL, SPREAD, Block, Campaign, Failure, blocks, findings, run, shrunk, work
+from cachesim.fuzz.campaign import (
+    ALL,
+    DIED,
+    SPREAD,
+    Block,
+    Campaign,
+    Failure,
+    block_count,
+    blocks,
+    findings,
+    gaps,
+    joined,
+    lost,
+    run,
+    shrunk,
+    work,
+)
 from cachesim.fuzz.case import longest
+from cachesim.fuzz.found import campaign_data
 from cachesim.fuzz.properties import PROPERTIES, Finding
 from tests.unit.fuzz.test_case import made
 
@@ -34,9 +51,47 @@ def test_one_process_or_two_find_the_same():
 
 
 def test_blocks_cover_every_conversation_once():
-    jobs = blocks(PROFILE, NAMES, ("A",), 2, 130, 10)
+    jobs = list(blocks(PROFILE, NAMES, ("A",), 2, 130, 10))
     assert [(job.first, job.stop) for job in jobs] == [(10, 60), (60, 110), (110, 130)]
     assert {job.seed for job in jobs} == {2}
+
+
+def test_what_was_played_is_not_played_again():
+    done = [(0, 20), (60, 70), (130, 140)]
+    jobs = list(blocks(PROFILE, NAMES, (), 2, 135, 10, done=done))
+    assert [(job.first, job.stop) for job in jobs] == [(20, 60), (70, 120), (120, 130)]
+    assert block_count(gaps(done, 10, 135)) == len(jobs)
+    assert joined([*done, (140, 150), (5, 61), (7, 7)]) == [(0, 70), (130, 150)]
+    assert joined([(3, 3)]) == gaps([(0, 9)], 2, 9) == []
+
+
+def test_blocks_may_come_in_any_order():
+    every = [work(job) for job in blocks(PROFILE, NAMES, (), 3, 250)]
+    forth, back = Campaign(PROFILE), Campaign(PROFILE)
+    for one, other in zip(every, reversed(every), strict=True):
+        forth.take(one)
+        back.take(other)
+    assert (forth.failures, forth.done) == (back.failures, back.done) and forth.done == [(0, 250)]
+    assert campaign_data(forth, NAMES, 3) == campaign_data(back, NAMES, 3)
+
+
+def test_a_block_at_which_processes_died_is_named():
+    job = next(blocks(PROFILE, NAMES, (), 3, 250))
+    block = lost(job, "killed by SIGKILL")
+    [(number, finding)] = block.found
+    assert (number, finding.rule, block.played, (block.first, block.stop)) == (3 * SPREAD, DIED, 0, (0, 50))
+    assert finding.text == "conversations 0 .. 49 of seed 3 were not judged: killed by SIGKILL, twice"
+    assert shrunk(Failure(number, finding), PROFILE, ()) == Failure(number, finding)
+
+
+def test_an_earlier_conversation_has_to_be_shrunk_again():
+    late, early = Finding("survives", 3, "R", "late"), Finding("survives", 1, "R", "early")
+    out = Campaign("p", {late.group: Failure(9, late, 2, kept={"line": "A"})})
+    assert out.failures[late.group].shrunk
+    out.take(Block([(11, late)], 1, 0))
+    assert out.failures[late.group].shrunk
+    out.take(Block([(4, early)], 1, 0))
+    assert out.failures[late.group] == Failure(4, early, 4) and not out.failures[late.group].shrunk
 
 
 def test_two_parts_find_what_the_whole_finds():
@@ -61,7 +116,7 @@ def test_the_first_conversation_of_a_group_is_kept():
 
 
 def test_a_crash_of_the_simulator_is_a_finding():
-    job = blocks(PROFILE, NAMES, (), 0, 3)[0]
+    job = next(blocks(PROFILE, NAMES, (), 0, 3))
     with patch.object(campaign, "findings", side_effect=ZeroDivisionError("oops")):
         block = work(job)
     assert [(number, one.name, one.rule, one.text) for number, one in block.found] == [
@@ -80,7 +135,7 @@ def planted(server, request):
 def test_a_crash_of_the_simulator_is_made_small_and_keeps_its_traceback():
     with patch.object(Server, "submit", planted):
         out = Campaign("llama_cpp@head")
-        out.take(work(blocks("llama_cpp@head", ("survives",), (), 0, 4)[0]))
+        out.take(work(next(blocks("llama_cpp@head", ("survives",), (), 0, 4))))
         [(group, failure)] = out.failures.items()
         small = shrunk(failure, "llama_cpp@head", (), 300, properties=("survives",))
     assert group == small.finding.group == ("simulator", "IndexError in send")
@@ -93,7 +148,7 @@ def test_a_crash_of_the_simulator_is_made_small_and_keeps_its_traceback():
 def test_a_conversation_that_cannot_even_be_drawn_stays_a_finding():
     failure = Failure(0, Finding("simulator", 0, "KeyError in draw_case", "'x'"))
     with patch.object(campaign, "draw_case", side_effect=KeyError("x")):
-        [(_, found)] = work(blocks(PROFILE, NAMES, (), 0, 1)[0]).found
+        [(_, found)] = work(next(blocks(PROFILE, NAMES, (), 0, 1))).found
         assert (found.name, found.text) == ("simulator", "'x'")
         assert shrunk(failure, PROFILE, (), 50) == failure
 
@@ -128,7 +183,7 @@ def test_the_collector_works_as_before_when_a_job_is_done():
     before = gc.get_threshold()
     gc.set_threshold(701, 11, 12)
     try:
-        work(blocks(PROFILE, NAMES, (), 3, 2)[0])
+        work(next(blocks(PROFILE, NAMES, (), 3, 2)))
         assert gc.get_threshold() == (701, 11, 12)
     finally:
         gc.set_threshold(*before)

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from cachesim.errors import BadInput
-from cachesim.fuzz.campaign import Failure
 from cachesim.fuzz.case import Case, draw_case, longest, merged, renamed, unmarked
-from cachesim.fuzz.found import case_toml
+from cachesim.fuzz.found import case_id, case_toml
 from cachesim.fuzz.properties import Finding
 from cachesim.fuzz.worlds import KINDS, MODELS
 from cachesim.scenarios.load import load
@@ -44,9 +43,9 @@ def test_what_is_drawn_can_be_played_and_written(engine, tmp_path):
         except BadInput:
             refused += 1
             continue
-        failure = Failure(seed, Finding("limits", 0, "R", "text"))
-        file = tmp_path / f"fuzz-{seed}-1.toml"
-        file.write_text(case_toml(case, PROFILE[engine], failure, 1))
+        finding = Finding("limits", 0, "R", "text")
+        file = tmp_path / f"{case_id(case, PROFILE[engine], finding)}.toml"
+        file.write_text(case_toml(case, PROFILE[engine], finding))
         again = load(file)
         assert [step.request for step in again.steps] == [step.request for step in scenario.steps]
         assert [(step.action, step.drafts, step.together, step.after) for step in again.steps] == [

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
 
 from cachesim.cli import main
-from cachesim.commands import exits
-from cachesim.fuzz import campaign
+from cachesim.commands import exits, searching
+from cachesim.errors import BadInput, Terminated
+from cachesim.fuzz import campaign, folder
+from cachesim.fuzz.properties import Finding
 from cachesim.scenarios.load import load
 
 BAD = ("fuzz", "-p", "ik_llama@1889-base", "--property", "warm-equals-cold", "--model", "GA", "--examples", "20")
@@ -53,14 +57,14 @@ def test_json_has_the_contracts_keys(capsys):
     assert (data["examples"], data["properties"]) == (40, ["warm-equals-cold"])
     one = data["failures"][0]
     assert one.keys() == {
-        "property", "rule", "text", "times", "conversation", "step", "causes", "line", "model", "server", "requests",
-        "longest", "id", "toml",
+        "property", "rule", "text", "times", "conversation", "step", "causes", "shrunk", "line", "model", "server",
+        "requests", "longest", "id", "toml",
     }  # fmt: skip
     assert one["requests"] <= 4
     assert sum(failure["times"] for failure in data["failures"]) >= 2
 
 
-def test_files_are_written_and_run(capsys, tmp_path):
+def test_files_are_written_and_run(capsys, tmp_path, hasty):
     code, _, err = call(capsys, *BAD, "--out", tmp_path)
     files = list(tmp_path.glob("*.toml"))
     assert code == exits.BROKEN
@@ -71,27 +75,122 @@ def test_files_are_written_and_run(capsys, tmp_path):
     assert code == exits.BROKEN
 
 
-def test_without_shrinking_there_are_counts_only(capsys):
-    code, out, _ = call(capsys, *BAD, "--no-shrink", "--json")
-    assert "toml" not in json.loads(out)["failures"][0]
-    assert code == exits.BROKEN
+def test_without_shrinking_there_are_the_conversations_as_they_were(capsys):
+    code, out, err = call(capsys, *BAD, "--no-shrink", "--json")
+    one = json.loads(out)["failures"][0]
+    assert (code, one["shrunk"], err) == (exits.BROKEN, False, "")
+    assert 'profiles = ["ik_llama@1889-base"]' in one["toml"]
+    _, out, _ = call(capsys, *BAD, "--no-shrink")
+    assert "(not shrunk)" in out and "[[request]]" not in out
 
 
-def test_findings_survive_an_interruption(capsys):
-    plain, quick = campaign.run, (*BAD[:-1], "60", "--no-shrink")
+@pytest.fixture
+def hasty(monkeypatch):
+    """Shrinking as it is, but not for long."""
+    monkeypatch.setattr("cachesim.fuzz.shrink.SMALLER", 10)
+    monkeypatch.setattr("cachesim.fuzz.shrink.ROUNDS", 1)
+    plain = campaign.shrink
+    monkeypatch.setattr(campaign, "shrink", lambda case, fails, _: plain(case, fails, 10))
 
-    def interrupted(todo, jobs):
-        for i, block in enumerate(plain(todo, jobs)):
-            if i == 1:
-                raise KeyboardInterrupt
-            yield block
 
-    with patch.object(campaign, "run", interrupted):
-        code, out, err = call(capsys, *quick, "--json")
+def interrupt_at(monkeypatch, name, number, error=KeyboardInterrupt):
+    """The work called so is interrupted when it is done for the so-manieth time."""
+    plain, calls = getattr(searching, name), []
+
+    def interrupted(job):
+        calls.append(job)
+        if len(calls) > number:
+            raise error
+        return plain(job)
+
+    monkeypatch.setattr(searching, name, interrupted)
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (Terminated(signal.SIGTERM), 143)])
+def test_findings_survive_an_interruption(capsys, monkeypatch, tmp_path, error, code):
+    interrupt_at(monkeypatch, "work", 1, error)
+    got, out, err = call(capsys, *BAD[:-1], "160", "--json", "--out", tmp_path)
     data = json.loads(out)
-    assert (code, data["examples"]) == (exits.INTERRUPTED, 50)
-    assert data["failures"]
-    assert "interrupted" in err
+    assert (got, data["examples"]) == (code, 50)
+    assert {one["shrunk"] for one in data["failures"]} == {False}
+    assert "interrupted" in err and f"not shrunk: {len(data['failures'])} of {len(data['failures'])} failures" in err
+    assert sorted(file.stem for file in tmp_path.glob("*.toml")) == sorted(one["id"] for one in data["failures"])
+
+
+@pytest.mark.parametrize("name", ["work", "shrink_one"])
+def test_an_interrupted_campaign_is_resumed_and_nothing_is_counted_twice(capsys, monkeypatch, tmp_path, hasty, name):
+    argv = (*BAD[:-1], "70", "--json")
+    _, whole, _ = call(capsys, *argv)
+    with monkeypatch.context() as patched:
+        interrupt_at(patched, name, 1)
+        assert call(capsys, *argv, "--out", tmp_path)[0] == exits.INTERRUPTED
+    code, out, _ = call(capsys, *argv, "--out", tmp_path, "--resume")
+    assert (code, json.loads(out)) == (exits.BROKEN, json.loads(whole))
+    files = {file.stem: file.read_text() for file in tmp_path.glob("*.toml")}
+    assert files == {one["id"]: one["toml"] for one in json.loads(out)["failures"]}
+    code, again, err = call(capsys, *argv, "--out", tmp_path, "--resume")
+    assert (code, json.loads(again), err) == (exits.BROKEN, json.loads(whole), "")
+
+
+def test_the_same_campaign_is_not_begun_twice_in_a_folder(capsys, tmp_path):
+    call(capsys, *BAD, "--no-shrink", "--out", tmp_path)
+    code, out, err = call(capsys, *BAD, "--out", tmp_path)
+    assert (code, out) == (exits.BAD_INPUT, "")
+    assert "this campaign is here already (--resume goes on with it)" in err
+    assert call(capsys, *BAD, "--seed", "1", "--no-shrink", "--out", tmp_path)[0] == exits.BROKEN
+
+
+def test_a_folder_that_is_missing_is_made(capsys, tmp_path):
+    assert call(capsys, *BAD, "--no-shrink", "--out", tmp_path / "a" / "b")[0] == exits.BROKEN
+    assert len(list((tmp_path / "a" / "b").glob("fuzz-*.toml"))) == 2
+
+
+def test_what_cannot_be_written_is_printed(capsys, monkeypatch, tmp_path, hasty):
+    def full(*_):
+        raise BadInput("cannot be written: no space left on device", file="x.toml")
+
+    monkeypatch.setattr(folder, "write_new", lambda file, data: "campaign" in file.name or full())
+    code, out, err = call(capsys, *BAD, "--out", tmp_path)
+    assert (code, [*tmp_path.glob("*.toml")]) == (exits.BROKEN, [])
+    assert "[[request]]" in out and err.count("no space left") == 1
+
+
+def test_a_conversation_at_which_processes_die_is_named_and_the_campaign_goes_on(capsys, monkeypatch):
+    monkeypatch.setattr(searching, "work", deadly)
+    code, out, _ = call(capsys, *BAD[:-1], "150", "-j", "2", "--json", "--no-shrink")
+    data = json.loads(out)
+    assert (code, data["examples"]) == (exits.CRASH, 100)
+    [died] = [one for one in data["failures"] if one["property"] == "simulator"]
+    assert died["text"] == "conversations 50 .. 99 of seed 0 were not judged: killed by SIGKILL, twice"
+    assert "toml" not in died and len(data["failures"]) > 1
+
+
+def deadly(job):
+    if job.first == 50:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return campaign.work(job)
+
+
+def endless(job):
+    """The first block has a failure, the others are never done."""
+    if job.first:
+        signal.pause()
+    return campaign.Block([(1, Finding("warm-equals-cold", 0, "R", "text"))], 50, 0, 0, 50)
+
+
+def pause(job):
+    signal.pause()
+
+
+@pytest.mark.parametrize("more", [(), ("--no-shrink",)])
+def test_the_time_ends_what_is_being_done_and_what_was_not_shrunk_is_said(capsys, monkeypatch, more):
+    monkeypatch.setattr(searching, "work", endless)
+    monkeypatch.setattr(searching, "shrink_one", pause)
+    argv = [word for word in BAD if word not in ("--examples", "20")]
+    code, out, err = call(capsys, *argv, "--minutes", "0.05", "--json", *more)
+    data = json.loads(out)
+    assert (code, data["examples"], data["failures"][0]["shrunk"]) == (exits.BROKEN, 50, False)
+    assert ("not shrunk: " in err) is not bool(more)
 
 
 @pytest.mark.parametrize(("argv", "words"), [
@@ -100,7 +199,11 @@ def test_findings_survive_an_interruption(capsys):
     (("-p", "mlx_lm@head", "--model", "Q"), ("no model 'Q'", "GGGA")),
     (("-p", "mlx_lm@head", "--minutes", "1", "--examples", "5"), ("two things",)),
     (("-p", "mlx_lm@head", "--jobs", "0"), ("at least 1",)),
-    (("-p", "mlx_lm@head", "--out", "/no/such/folder"), ("no such folder",)),
+    (("-p", "mlx_lm@head", "--jobs", "many"), ("'many' is not an integer",)),
+    (("-p", "mlx_lm@head", "--minutes", "1e9"), ("'1e9' is not a number of minutes",)),
+    (("-p", "mlx_lm@head", "--out", "/dev/null"), ("/dev/null: cannot be written",)),
+    (("-p", "mlx_lm@head", "--out", "/dev/null/below"), ("cannot be written: not a directory",)),
+    (("-p", "mlx_lm@head", "--resume"), ("name it with --out",)),
 ])  # fmt: skip
 def test_what_cannot_be_done_is_exit_2_with_a_hint(capsys, argv, words):
     code, out, err = call(capsys, "fuzz", *argv)

@@ -1,0 +1,152 @@
+"""What a campaign leaves in a folder: a scenario file for each failure, from the moment it is found, and one file that
+says how far the campaign is, from which it can go on.
+
+A scenario file is called by what it says, so that campaigns which share a folder cannot write over each other's. It is
+removed when a smaller one has taken its place. The campaign's own file is called by what is searched; it is replaced as
+a whole after every block, when the files of the failures are there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Iterator, Mapping, NamedTuple
+
+from cachesim import __version__
+from cachesim.errors import BadInput
+from cachesim.files import make_folder, write_new, write_whole
+from cachesim.fuzz.campaign import Campaign, Failure, joined
+from cachesim.fuzz.found import failure_data
+from cachesim.fuzz.properties import Finding
+
+MAX_BYTES = 1 << 26
+Group = tuple[str, str]
+
+
+class Plan(NamedTuple):
+    """What is searched: everything but for how long."""
+
+    profile: str
+    properties: tuple[str, ...]
+    models: tuple[str, ...]
+    mode: str
+    seed: int
+
+    @property
+    def file(self) -> str:
+        """The name of the campaign's file."""
+        digest = hashlib.sha256(json.dumps(self).encode()).hexdigest()[:8]
+        return f"campaign-{self.profile}-seed{self.seed}-{digest}.json"
+
+
+class Folder:
+    """The folder of one campaign. ``missing``: failures whose file could not be written; ``refused``: why something was
+    not written the last time, None if all was."""
+
+    def __init__(self, path: Path, plan: Plan) -> None:
+        """Make the folder if it is missing, and try it. Raises BadInput."""
+        self.path, self.plan = make_folder(path), plan
+        self.state = self.path / plan.file
+        self.files: dict[Group, str] = {}
+        self.missing: set[Group] = set()
+        self.refused: BadInput | None = None
+        self._known: dict[Group, tuple[int, bool]] = {}
+
+    def begin(self, resume: bool) -> Campaign:
+        """What is known of the campaign so far. Raises BadInput if it is there already and is not to be resumed, or its
+        file is none of ours."""
+        campaign = Campaign(self.plan.profile)
+        if write_new(self.state, self._packed(campaign)):
+            return campaign
+        if not resume:
+            raise BadInput("this campaign is here already", file=str(self.state), hint="--resume goes on with it")
+        return self._read()
+
+    def keep(self, campaign: Campaign) -> Iterator[Path]:
+        """Write what is new; the files as they are written. What could not be written is tried again the next time."""
+        self.refused = None
+        for group, failure in campaign.failures.items():
+            if self._known.get(group) == (failure.first, failure.shrunk):
+                continue
+            try:
+                if file := self._keep(group, failure):
+                    yield file
+                self.missing.discard(group)
+                self._known[group] = failure.first, failure.shrunk
+            except BadInput as bad:
+                self.missing.add(group)
+                self.refused = bad
+        try:
+            write_whole(self.state, self._packed(campaign))
+        except BadInput as bad:
+            self.refused = bad
+
+    def _keep(self, group: Group, failure: Failure) -> Path | None:
+        data = failure_data(failure, self.plan.profile, self.plan.models)
+        if failure.shrunk:
+            failure.kept = {name: data[name] for name in KEPT}
+        if "id" not in data or self.files.get(group) == data["id"]:
+            return None
+        file = self._file(data["id"])
+        write_new(file, data["toml"].encode())
+        old, self.files[group] = self.files.get(group), data["id"]
+        if old is not None and old not in self.files.values():
+            with suppress(OSError):
+                self._file(old).unlink()
+        return file
+
+    def _file(self, name: str) -> Path:
+        return self.path / f"{name}.toml"
+
+    def _packed(self, campaign: Campaign) -> bytes:
+        failures = [
+            {"first": one.first, "times": one.times, "finding": list(one.finding), "file": self.files.get(group),
+             "kept": one.kept}
+            for group, one in campaign.failures.items()
+        ]  # fmt: skip
+        return json.dumps({
+            "cachesim": __version__, "plan": list(self.plan), "played": campaign.played, "refused": campaign.refused,
+            "done": campaign.done, "failures": failures,
+        }, indent=1).encode()  # fmt: skip
+
+    def _read(self) -> Campaign:
+        """The campaign in the file, which is data like any other: what does not fit is refused."""
+        try:
+            if self.state.stat().st_size > MAX_BYTES:
+                raise ValueError("too large")
+            data = json.loads(self.state.read_bytes())
+            if (data["cachesim"], data["plan"]) != (__version__, json.loads(json.dumps(self.plan))):
+                raise ValueError("another version or another search")
+            return self._unpacked(data)
+        except OSError as error:
+            raise BadInput((error.strerror or "cannot be read").lower(), file=str(self.state)) from None
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+            raise BadInput(f"not a campaign to resume: {str(error)[:80]}", file=str(self.state)) from None
+
+    def _unpacked(self, data: Mapping[str, Any]) -> Campaign:
+        done = [(int(first), int(stop)) for first, stop in data["done"]]
+        campaign = Campaign(self.plan.profile, {}, int(data["played"]), int(data["refused"]), joined(done))
+        for one in data["failures"]:
+            name, step, rule, text, causes = one["finding"]
+            finding = Finding(str(name), int(step), str(rule), str(text), tuple(map(str, causes)))
+            kept = None if one["kept"] is None else {name: _is(kind, one["kept"][name]) for name, kind in KEPT.items()}
+            campaign.failures[finding.group] = Failure(int(one["first"]), finding, int(one["times"]), kept=kept)
+            if one["file"] is not None:
+                if not re.fullmatch(r"fuzz-\d+-[0-9a-f]{8}", one["file"]):
+                    raise ValueError("not a name of ours")
+                self.files[finding.group] = one["file"]
+                self._known[finding.group] = int(one["first"]), kept is not None
+        return campaign
+
+
+KEPT = {"line": str, "model": str, "server": dict, "requests": int, "longest": int, "id": str, "toml": str}
+"""What is told of a case, for a later run to tell again."""
+
+
+def _is(kind: type, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{type(value).__name__} instead of {kind.__name__}")
+    return value
