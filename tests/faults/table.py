@@ -1,0 +1,331 @@
+"""One function for each fault: it lets it happen in a folder, and says what survived."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any, Callable, NamedTuple
+
+from cachesim.commands import exits
+from cachesim.scenarios.corpus import corpus_files
+from cachesim.scenarios.load import load
+from tests.faults.victim import End, Victim
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+SEARCH = ("fuzz", "-p", "ik_llama@1889-base", "--model", "GA", "--property", "warm-equals-cold", "--no-shrink",
+          "--json")  # fmt: skip
+LONG, SHORT = ("--examples", 100_000), ("--examples", 200)
+CASES = sorted(map(str, corpus_files().values()))[:40]
+TRACES = sorted((DATA / "llama_cpp").glob("*.json"))
+
+
+class Row(NamedTuple):
+    """What a fault left: exit codes, processes, seconds, what survived; ``wrong`` is what should be otherwise."""
+
+    name: str
+    codes: list[int]
+    left: int
+    seconds: float
+    survived: str
+    wrong: list[str]
+
+
+class Ground(NamedTuple):
+    """Where a fault happens; it collects what is not as it should be."""
+
+    folder: Path
+    wrong: list[str]
+
+    def expect(self, what: str, found: Any, wanted: Any) -> None:
+        if found != wanted:
+            self.wrong.append(f"{what}: {found!r} instead of {wanted!r}"[:300])
+
+    def files(self, rests: bool = False) -> list[Path]:
+        """The findings in the folder, every one of which can be read. ``rests``: a temporary file may be left, which
+        nobody takes for a finding."""
+        for file in self.folder.iterdir():
+            if file.name.startswith("."):
+                self.wrong += [] if rests else [f"{file.name} was left"]
+            elif file.suffix == ".json":
+                json.loads(file.read_bytes())
+        found = sorted(self.folder.glob("fuzz-*.toml"))
+        for file in found:
+            load(file)
+        return found
+
+    def told(self, end: End, rests: bool = False) -> str:
+        """What was found, as far as it is printed and on disk, which must be the same."""
+        data, files = json.loads(end.out), self.files(rests)
+        self.expect("files", [file.stem for file in files], sorted(one["id"] for one in data["failures"]))
+        return f"{len(files)} findings of {data['examples']} conversations, printed and on disk"
+
+
+FAULTS: dict[str, Callable[[Ground], tuple[list[End], list[int], str]]] = {}
+
+
+def fault(name: str) -> Callable[[Callable[[Ground], Any]], Callable[[Ground], Any]]:
+    """Enter a function into the table."""
+    def entered(what: Callable[[Ground], Any]) -> Callable[[Ground], Any]:
+        FAULTS[name] = what
+        return what
+    return entered
+
+
+def happen(name: str, folder: Path) -> Row:
+    """Let a fault happen in an empty folder."""
+    ground = Ground(folder, [])
+    ends, codes, survived = FAULTS[name](ground)
+    ground.expect("exit codes", [end.code for end in ends], codes)
+    left = sum(end.left for end in ends)
+    ground.expect("processes left", left, 0)
+    for end in ends:
+        if "Traceback" in end.err:
+            ground.wrong.append("a traceback: " + end.err[-300:])
+    return Row(name, [end.code for end in ends], left, max(end.seconds for end in ends), survived, ground.wrong)
+
+
+@cache
+def undisturbed(*argv: object) -> Any:
+    """What a command prints when nothing happens."""
+    return json.loads(Victim(*argv).end().out)
+
+
+def searching(ground: Ground, *more: object, **how: Any) -> Victim:
+    """A long campaign in two processes that has found something."""
+    return Victim(*SEARCH, *LONG, "-j", 2, "--out", ground.folder, *more, **how).until("written")
+
+
+@fault("Ctrl-C in a campaign")
+def interrupted(ground: Ground) -> Any:
+    end = searching(ground).signal_all(signal.SIGINT).end()
+    return [end], [exits.INTERRUPTED], ground.told(end)
+
+
+@fault("SIGTERM to a campaign")
+def terminated(ground: Ground) -> Any:
+    end = searching(ground).signal(signal.SIGTERM).end()
+    return [end], [143], ground.told(end)
+
+
+@fault("SIGKILL of a campaign, resumed")
+def killed(ground: Ground) -> Any:
+    first = searching(ground).signal(signal.SIGKILL).end()
+    n = len(ground.files(rests=True))
+    ground.expect("findings before", n > 0, True)
+    second = Victim(*SEARCH, *SHORT, "-j", 2, "--out", ground.folder, "--resume").end()
+    ground.told(second, rests=True)
+    state = json.loads(next(ground.folder.glob("campaign-*.json")).read_bytes())
+    if state["played"] == 200:
+        ground.expect("resumed", json.loads(second.out), undisturbed(*SEARCH, *SHORT))
+    return [first, second], [-9, exits.BROKEN], f"{n} findings on disk; resumed, nothing counted twice"
+
+
+@fault("SIGKILL of a worker of a campaign")
+def bereft(ground: Ground) -> Any:
+    argv = (*SEARCH, *SHORT)
+    end = Victim(*argv, "-j", 2, "--out", ground.folder).until("written").kill_worker().end()
+    ground.expect("result", json.loads(end.out), undisturbed(*argv))
+    return [end], [exits.BROKEN], "all: its conversations were played by another"
+
+
+SMALL_DISK = """mount -t tmpfs -o size=16k none "$1" || exit 99
+disk=$1; keep=$2; shift 2
+"$@"; code=$?
+cp -a "$disk"/. "$keep"
+exit $code"""
+
+
+@fault("disk full during a campaign")
+def full(ground: Ground) -> Any:
+    """A disk with room for four small files, that only the command and its processes see."""
+    (disk := ground.folder / "disk").mkdir()
+    before = ("unshare", "-rm", "/bin/sh", "-c", SMALL_DISK, "sh", disk, ground.folder)
+    end = Victim(*SEARCH, *SHORT, "-j", 2, "--out", disk, before=before).end()
+    disk.rmdir()
+    data = json.loads(end.out)
+    ground.expect("findings", data["failures"], undisturbed(*SEARCH, *SHORT)["failures"])
+    ground.expect("told", "cannot be written: no space left on device" in end.err, True)
+    return [end], [exits.BROKEN], f"{len(data['failures'])} findings printed, {len(ground.files())} of them on disk"
+
+
+@fault("no room for temporary files")
+def crowded(ground: Ground) -> Any:
+    """The servers of a campaign save slots; here they cannot."""
+    ends = [Victim(*SEARCH, *SHORT, "-j", jobs, preexec_fn=lambda: no_larger_than(100)).end() for jobs in (1, 2)]
+    for end in ends:
+        ground.expect("told", "file too large; what was found so far" in end.err, True)
+        ground.expect("not played", json.loads(end.out)["examples"] < 200, True)
+    return ends, [exits.BAD_INPUT] * 2, "nothing was found before"
+
+
+def no_larger_than(n: int) -> None:
+    """No file of this process may become larger."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n, n))
+
+
+@fault("disk full from the beginning")
+def full_at_once(ground: Ground) -> Any:
+    def limit() -> None:
+        no_larger_than(3)
+
+    end = Victim(*SEARCH, *SHORT, "--out", ground.folder, preexec_fn=limit, stdout=subprocess.DEVNULL).end()
+    ground.expect("told", end.err.count("\n"), 1)
+    return [end], [exits.BAD_INPUT], f"refused before the campaign; {len(list(ground.folder.iterdir()))} files"
+
+
+@fault("folder that cannot be written")
+def read_only(ground: Ground) -> Any:
+    closed = ground.folder / "closed"
+    closed.mkdir(mode=0o500)
+    end = Victim(*SEARCH, *SHORT, "--out", "/proc/self" if os.geteuid() == 0 else closed).end()
+    ground.expect("told", end.err.count("\n"), 1)
+    closed.rmdir()
+    return [end], [exits.BAD_INPUT], "refused before the campaign"
+
+
+@fault("disk full at run --complete")
+def incomplete(ground: Ground) -> Any:
+    source = corpus_files()["seed-24143-dense"]
+    file = ground.folder / source.name
+    file.write_text(text := source.read_text().partition("[expect")[0])
+    line = ("run", file, "-p", "llama_cpp@head", "--complete")
+    end = Victim(*line, preexec_fn=lambda: no_larger_than(100), stdout=subprocess.DEVNULL).end()
+    ground.expect("the file", file.read_text() == text, True)
+    ground.expect("what else is there", [one.name for one in ground.folder.iterdir()], [file.name])
+    return [end], [exits.BAD_INPUT], "the old file, whole"
+
+
+@fault("reader of stdout gone")
+def unread(ground: Ground) -> Any:
+    read, write = os.pipe()
+    os.close(read)
+    ends = [Victim(*line, stdout=write).end() for line in (
+        (*SEARCH, *SHORT, "--out", ground.folder), (*SEARCH[:-1], *SHORT), ("profiles", "list"), ("--help",),
+    )]  # fmt: skip
+    os.close(write)
+    ground.expect("stderr", [end.err for end in ends[1:]], [""] * 3)
+    return ends, [exits.BROKEN_PIPE] * 4, f"{len(ground.files())} findings on disk"
+
+
+@fault("stdout full or closed")
+def deaf(ground: Ground) -> Any:
+    with open("/dev/full", "w") as device:
+        first = Victim(*SEARCH, *SHORT, "--out", ground.folder, stdout=device.fileno()).end()
+    ground.expect("told", first.err.splitlines()[-1].partition(" written: ")[2], "no space left on device")
+    second = Victim("profiles", "list", preexec_fn=lambda: os.close(1)).end()
+    ground.expect("told", second.err.count("\n"), 1)
+    return [first, second], [exits.BAD_INPUT] * 2, f"{len(ground.files())} findings on disk"
+
+
+@fault("a terminal that knows ASCII only")
+def ascii_only(ground: Ground) -> Any:
+    env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+    ends = [Victim(*line, env=env).end() for line in (
+        ("try", "S40.A30/Longer10.Words10.Than10.The10.Column10"), (*SEARCH[:-1], *SHORT),
+    )]  # fmt: skip
+    ground.expect("stderr", [end.err for end in ends], ["", ""])
+    return ends, [exits.HOLDS, exits.BROKEN], "all"
+
+
+@fault("two campaigns into one folder")
+def together(ground: Ground) -> Any:
+    other = tuple("ik_llama@main" if word == "ik_llama@1889-base" else word for word in SEARCH)
+    lines = [(*SEARCH, *SHORT), (*other, "--seed", 1, *SHORT), (*SEARCH, "--seed", 1, *SHORT)]
+    ends = [victim.end() for victim in [Victim(*line, "--out", ground.folder) for line in lines]]
+    found = sorted(one["id"] for line in lines for one in undisturbed(*line)["failures"])
+    ground.expect("files", [file.stem for file in ground.files()], found)
+    codes = [exits.BROKEN if undisturbed(*line)["failures"] else exits.HOLDS for line in lines]
+    again = Victim(*lines[0], "--out", ground.folder).end()
+    ground.expect("the same again", ("--resume goes on" in again.err, again.out), (True, ""))
+    return [*ends, again], [*codes, exits.BAD_INPUT], f"{len(found)} findings of three; the same one again is refused"
+
+
+@fault("time is over")
+def late(ground: Ground) -> Any:
+    argv = [word for word in SEARCH if word != "--no-shrink"]
+    end = Victim(*argv, "--minutes", 0.1, "-j", 2, "--out", ground.folder).end()
+    data = json.loads(end.out)
+    left = sum(not one["shrunk"] for one in data["failures"])
+    ground.expect("what was not shrunk is said", f"not shrunk: {left} of" in end.err, left > 0)
+    code = exits.BROKEN if data["failures"] else exits.HOLDS        # nothing may be found in so short a time
+    return [end], [code], f"{ground.told(end)}; {left} not shrunk (asked for 6.0 s)"
+
+
+TOO_NEW = """id = "too-new"
+title = "a draft before there were any"
+source = ["cachesim"]
+why = "an option that the build does not have is told when the run is reached"
+engine = "llama_cpp"
+model = "A"
+profiles = ["llama_cpp@hybrid-first"]
+[server]
+spec_type = "ngram-simple"
+[words]
+A = 3
+[[request]]
+prompt = "A"
+"""
+
+
+def several_runs(ground: Ground) -> tuple[object, ...]:
+    """Scenarios, and half way one that is told when it is reached."""
+    (late := ground.folder / "too-new.toml").write_text(TOO_NEW)
+    return "run", *CASES[:20], late, *CASES[20:], "--provenance", "--json"
+
+
+def several_replays(ground: Ground) -> tuple[object, ...]:
+    """Recordings, and half way a file that is none."""
+    (late := ground.folder / "late.json").write_text("{}")
+    return "replay", *TRACES[:40], late, *TRACES[40:], "--json"
+
+
+def several(name: str, line: Callable[[Ground], tuple[object, ...]], key: str, reached: str, code: int) -> None:
+    """The same faults for a command that works on several files; ``reached`` is told half way."""
+    def begun(ground: Ground) -> Victim:
+        return Victim(*line(ground), "-j", 2).until(reached)
+
+    def printed(ground: Ground, end: End) -> str:
+        whole = json.loads(Victim(*line(ground)).end().out)[key]
+        found = json.loads(end.out)[key]
+        ground.expect("results", found, [one for one in whole if one in found])
+        ground.expect("some of them", 0 < len(found) < len(whole), True)
+        return f"{len(found)} of {len(whole)} results printed"
+
+    @fault(f"Ctrl-C in {name}")
+    def interrupted(ground: Ground) -> Any:
+        end = begun(ground).signal_all(signal.SIGINT).end()
+        return [end], [exits.INTERRUPTED], printed(ground, end)
+
+    @fault(f"SIGTERM to {name}")
+    def terminated(ground: Ground) -> Any:
+        end = begun(ground).signal(signal.SIGTERM).end()
+        return [end], [143], printed(ground, end)
+
+    @fault(f"SIGKILL of {name}")
+    def killed(ground: Ground) -> Any:
+        return [begun(ground).signal(signal.SIGKILL).end()], [-9], "nothing was due"
+
+    @fault(f"SIGKILL of a worker of {name}")
+    def bereft(ground: Ground) -> Any:
+        end = begun(ground).kill_worker().end()
+        ground.expect("result", json.loads(end.out), json.loads(Victim(*line(ground)).end().out))
+        return [end], [code], "all: its work was done by another"
+
+
+several("run", several_runs, "runs", "is not in", exits.BROKEN)
+several("replay", several_replays, "traces", "late.json", exits.BAD_INPUT)
+
+
+def possible(name: str = "") -> str:
+    """Why it cannot be tried here, "" if it can."""
+    if sys.platform != "linux":
+        return "needs /proc and /dev/full"
+    if name == "disk full during a campaign" and subprocess.run(["unshare", "-rm", "true"], check=False).returncode:
+        return "needs a name space of its own for a small disk"
+    return ""
