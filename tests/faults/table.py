@@ -51,7 +51,8 @@ class Ground(NamedTuple):
         nobody takes for a finding."""
         for file in self.folder.iterdir():
             if file.name.startswith("."):
-                self.wrong += [] if rests else [f"{file.name} was left"]
+                if not rests:
+                    self.wrong.append(f"{file.name} was left")
             elif file.suffix == ".json":
                 json.loads(file.read_bytes())
         found = sorted(self.folder.glob("fuzz-*.toml"))
