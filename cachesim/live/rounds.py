@@ -15,6 +15,8 @@ from cachesim.engines.llama_cpp.log import DECODE, IDLE, ROUND, UPDATE, Entry, r
 KEPT = 2                    # empty rounds that are heard, as many as ours does
 MANY, LONG = 100, 2.0       # so many empty rounds in sequence, for so many seconds: nothing else will come
 
+BESIDE = ("cancel", "warn", "error")    # said by other threads, or of what changes nothing
+
 
 class Rounds:
     """Hears messages in the order of the log. ``clock`` gives seconds."""
@@ -37,16 +39,15 @@ class Rounds:
         for entry in said:
             if entry.text == ROUND:
                 self._end()
-            self._look(entry)
-            self._held.append(entry)
+            (out if self._look(entry) else self._held).append(entry)
             if self._works or self._asked or self.empty < KEPT:
                 out += self._held
                 self._held = []
         return out
 
-    def _look(self, entry: Entry) -> None:
+    def _look(self, entry: Entry) -> bool:
         """A round works if it decodes, ends a task, or finds all slots idle. One that was only asked for something is
-        heard, and is empty all the same."""
+        heard, and is empty all the same. Is this message heard whatever becomes of its round?"""
         event = read_event(entry)
         if entry.text == UPDATE:
             self._updates = True
@@ -54,7 +55,8 @@ class Rounds:
             self._works = True
         elif event is not None:
             self._works |= self._updates and event["ev"] == "release"
-            self._asked |= not self._updates
+            self._asked |= not self._updates and event["ev"] not in BESIDE
+        return event is not None and event["ev"] in BESIDE
 
     def _end(self) -> None:
         """The round is over. Had it anything to do?"""

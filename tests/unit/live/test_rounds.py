@@ -41,6 +41,14 @@ def test_what_is_asked_meanwhile_is_heard_with_its_round():
     assert hear(rounds, ROUND, CHOICE, UPDATE, BATCH, *EMPTY * 9) == ["slot_by_id", "batch"]
 
 
+def test_what_changes_nothing_is_heard_and_the_round_around_it_is_not():
+    """The hang-up of a request that waits is told by another thread; the control of no completion changes nothing."""
+    for what, line in (("cancel", "W srv  stop: cancel task, id_task = 7"), ("warn", "W srv  x: control reasoning")):
+        rounds = Rounds(Clock())
+        hear(rounds, *EMPTY * 9)
+        assert hear(rounds, ROUND, line, UPDATE, BATCH, *EMPTY * 9) == [what]
+
+
 def test_a_round_that_decodes_or_ends_a_task_is_heard_whole_and_counting_begins_again():
     for works in (DECODE, RELEASE):
         rounds = Rounds(Clock())
