@@ -12,6 +12,7 @@ import numpy as np
 
 from cachesim.engines import ik_llama, llama_cpp, mlx_lm
 from cachesim.engines.base import Answer
+from cachesim.engines.manual import Manual
 from cachesim.engines.view import Point, Stored
 from cachesim.errors import BadInput, nearest, quoted
 from cachesim.events import Log
@@ -27,7 +28,7 @@ class EngineKit:
     ``line`` are its versions in order, oldest first, ``beside`` proposals and what they were made on; ``changes(old,
     new)`` lists what differs between two tables, ``mixed(old, new, fields)`` gives the older one with fields of the
     newer; ``fields`` are all rules and numbers of a table by name, those of tables inside it too; ``sentence`` says a
-    decision in words. ``newest``
+    decision in words; ``manual``: what can be asked of its server. ``newest``
     is the newest recorded version, ``renamed`` maps old names of profiles to present ones, ``notes`` what a reader of
     a profile's name should know."""
 
@@ -47,6 +48,7 @@ class EngineKit:
     over: Callable[[Any], list[str]]
     fields: Callable[[Any], Mapping[str, Any]]
     sentence: Callable[[str, Any, Mapping[str, Any]], str | None]
+    manual: Manual
     newest: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -56,18 +58,18 @@ ENGINES: dict[str, EngineKit] = {
     "llama_cpp": EngineKit(
         llama_cpp.PROFILES, llama_cpp.COMMITS, llama_cpp.start, llama_cpp.live, llama_cpp.kept, llama_cpp.points,
         llama_cpp.checkpoints, llama_cpp.agrees, llama_cpp.LINE, llama_cpp.BESIDE, llama_cpp.changes, llama_cpp.mixed,
-        llama_cpp.held, llama_cpp.over, llama_cpp.table_fields, llama_cpp.SENTENCES.say,
+        llama_cpp.held, llama_cpp.over, llama_cpp.table_fields, llama_cpp.SENTENCES.say, llama_cpp.MANUAL,
         llama_cpp.NEWEST, llama_cpp.RENAMED, llama_cpp.NOTES,
     ),
     "ik_llama": EngineKit(
         ik_llama.PROFILES, ik_llama.COMMITS, ik_llama.start, ik_llama.live, ik_llama.kept, ik_llama.points,
         ik_llama.checkpoints, ik_llama.agrees, ik_llama.LINE, ik_llama.BESIDE, ik_llama.changes, ik_llama.mixed,
-        ik_llama.held, ik_llama.over, ik_llama.table_fields, ik_llama.SENTENCES.say,
+        ik_llama.held, ik_llama.over, ik_llama.table_fields, ik_llama.SENTENCES.say, ik_llama.MANUAL,
     ),
     "mlx_lm": EngineKit(
         mlx_lm.PROFILES, mlx_lm.COMMITS, mlx_lm.start, mlx_lm.live, mlx_lm.kept, mlx_lm.points,
         mlx_lm.checkpoints, mlx_lm.agrees, mlx_lm.LINE, mlx_lm.BESIDE, mlx_lm.changes, mlx_lm.mixed,
-        mlx_lm.held, mlx_lm.over, mlx_lm.table_fields, mlx_lm.SENTENCES.say,
+        mlx_lm.held, mlx_lm.over, mlx_lm.table_fields, mlx_lm.SENTENCES.say, mlx_lm.MANUAL,
     ),
 }
 COMMITS: dict[str, str] = {commit: name for kit in ENGINES.values() for commit, name in kit.commits.items()}

@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Iterator, Mapping
 
+from cachesim.engines.registry import ENGINES
 from cachesim.fuzz.properties import Finding
 from cachesim.judge.run import Run
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario
 
 LEAST = 4              # tokens that are worth a finding
-MORE: Mapping[str, Mapping[str, int]] = {
-    "llama_cpp": {"ctx_checkpoints": 32, "cache_ram": 8192}, "ik_llama": {"ctx_checkpoints": 32, "cache_ram": 8192},
-    "mlx_lm": {"prompt_cache_size": 10},
-}
-"""Resources, and how much is plenty."""
-
 Bill = Callable[[Run], Iterator[Finding]]
 
 
@@ -74,7 +69,7 @@ def monotone(scenario: Scenario, profile: str) -> Iterator[Finding]:
     if any(step.together or step.action for step in scenario.steps) or scenario.server.get("parallel", 1) != 1:
         return
     before = _reused(scenario, profile, {})
-    for name, plenty in MORE[scenario.engine].items():
+    for name, plenty in ENGINES[scenario.engine].manual.plenty.items():
         if scenario.server[name] in (plenty, -1):
             continue
         after = _reused(scenario, profile, {name: plenty})

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Callable, Mapping
 
+from cachesim.engines.manual import World
+from cachesim.engines.registry import ENGINES
 from cachesim.fuzz.clients import Clients, Said
-from cachesim.fuzz.worlds import World, draw_world
+from cachesim.fuzz.worlds import draw_world
 from cachesim.model.rng import Rng
 from cachesim.scenarios.options import filled
 from cachesim.scenarios.schema import Action, Scenario
@@ -75,7 +77,7 @@ class _Drawer:
     @property
     def batches(self) -> bool:
         """Does this server take chats, and work on what comes together as one batch? It has no slots then."""
-        return self.world.engine == "mlx_lm"
+        return not ENGINES[self.world.engine].manual.slots
 
     def all(self) -> list[Asked]:
         """Two to nine steps, six as a rule."""
@@ -129,7 +131,7 @@ class _Drawer:
             flags["cache_prompt"] = False
         if server.get("parallel", 1) > 1 and rng.chance(30):
             flags["id_slot"] = rng.below(int(server["parallel"]))
-        if self.world.engine == "llama_cpp" and server.get("parallel", 1) > 1 and rng.chance(5):
+        if ENGINES[self.world.engine].manual.completions and server.get("parallel", 1) > 1 and rng.chance(5):
             flags["n_cmpl"] = rng.between(2, int(server["parallel"]))
         if "spec_type" in server:
             most = int(server["spec_draft_n_max"])

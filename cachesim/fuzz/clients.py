@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cachesim.fuzz.worlds import World
+from cachesim.engines.manual import World
 from cachesim.model.rng import Rng
 from cachesim.scenarios.steps import Pieces
 from cachesim.scenarios.words import THINK, Piece, span

@@ -6,15 +6,16 @@ import os.path
 from pathlib import Path
 from typing import AbstractSet, Iterable, Iterator
 
+from cachesim.engines.manual import Option
 from cachesim.engines.registry import renamed
 from cachesim.errors import BadInput, nearest, quoted
 from cachesim.reading import FOLDER, kind
 from cachesim.scenarios.expect import read_expect
 from cachesim.scenarios.fields import Table
-from cachesim.scenarios.options import check_engine, check_model, check_option, check_profile, filled
+from cachesim.scenarios.options import check_engine, check_model, check_option, check_profile, filled, manual_of
 from cachesim.scenarios.read import read_toml
 from cachesim.scenarios.requests import read_steps
-from cachesim.scenarios.schema import WITH_TEXT, Lives, Option, Scenario, Step
+from cachesim.scenarios.schema import Lives, Scenario, Step
 from cachesim.scenarios.steps import make_steps
 from cachesim.scenarios.words import Words, check_word
 
@@ -86,7 +87,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
     engine, model = top.text("engine"), top.text("model")
     top.placed("engine", check_engine, engine)
     top.placed("model", check_model, model, engine)
-    words = _words(top.table("words"), model)
+    words = _words(top.table("words"), engine, model)
     server = _server(top.table("server"), engine)
     steps = _steps(top, words, engine, server)
     old = renamed()
@@ -147,12 +148,12 @@ def _server(table: Table, engine: str) -> dict[str, Option]:
     return filled(given, engine)
 
 
-def _words(table: Table, model: str) -> Words:
-    words = Words()
+def _words(table: Table, engine: str, model: str) -> Words:
+    words, known = Words(), manual_of(engine).with_text
     for name in table.raw:
         if isinstance(table.raw[name], list):
-            if model not in WITH_TEXT:
-                raise table.fault(f"model {model} has no vocabulary to spell words in", name, ", ".join(WITH_TEXT))
+            if model not in known:
+                raise table.fault(f"model {model} has no vocabulary to spell words in", name, ", ".join(known))
             table.placed(name, words.spell, name, table.items(name))
             table.placed(name, check_word, name, words[name])
             continue

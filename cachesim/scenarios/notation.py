@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from typing import Iterator, Mapping
 
+from cachesim.engines.manual import Option
 from cachesim.errors import BadInput, quoted
 from cachesim.scenarios.braces import action_of, flagged, requests_of
 from cachesim.scenarios.options import check_engine, check_model, check_profile, filled
-from cachesim.scenarios.schema import DEFAULT_PROFILE, ROLES, Option, Scenario
+from cachesim.scenarios.schema import DEFAULT_PROFILE, ROLES, Scenario
 from cachesim.scenarios.steps import Asked, check_asked, make_steps
 from cachesim.scenarios.words import Piece, check_word, parse_pieces
 

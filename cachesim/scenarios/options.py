@@ -5,56 +5,55 @@ from __future__ import annotations
 import re
 from typing import AbstractSet, Mapping
 
-from cachesim import limits
-from cachesim.engines.chat import TEMPLATES
-from cachesim.engines.registry import latest
+from cachesim.engines.manual import Flag, Manual, Option
+from cachesim.engines.registry import ENGINES, latest
 from cachesim.errors import BadInput, nearest, quoted
 from cachesim.model.spec import parse
-from cachesim.scenarios.schema import (
-    ARCHITECTURES,
-    ENGINES,
-    LOWEST,
-    MODELS_OF,
-    OPEN,
-    OPTIONS_OF,
-    POOLINGS,
-    SPEC_TYPES_OF,
-    Option,
-)
 
 HIGHEST = 2**31 - 1                        # the server keeps these options in 32-bit integers
 
 
-def filled(given: Mapping[str, Option], engine: str = "llama_cpp") -> dict[str, Option]:
+DEFAULT_ENGINE = next(iter(ENGINES))
+
+
+def manual_of(engine: str) -> Manual:
+    """What can be asked of this engine's server. Raises BadInput for an unknown engine."""
+    if engine not in ENGINES:
+        raise BadInput(f"unknown engine {quoted(engine)}", hint=nearest(engine, ENGINES) or ", ".join(ENGINES))
+    return ENGINES[engine].manual
+
+
+def filled(given: Mapping[str, Option], engine: str = DEFAULT_ENGINE) -> dict[str, Option]:
     """All options of an engine: those given, the defaults for the rest. Raises BadInput for an unknown engine."""
-    check_engine(engine)
-    return {**OPTIONS_OF[engine], **given}
+    return {**manual_of(engine).scenario, **given}
 
 
-def check_option(name: str, value: object, engine: str = "llama_cpp") -> Option:
+def check_option(name: str, value: object, engine: str = DEFAULT_ENGINE) -> Option:
     """The value if the engine's server option ``name`` accepts it. Raises BadInput otherwise."""
-    check_engine(engine)
-    known = OPTIONS_OF[engine]
-    if name not in known:
-        raise BadInput(f"unknown server option {quoted(name)}", hint=nearest(name, known))
-    default = known[name]
-    if isinstance(default, bool):
+    manual = manual_of(engine)
+    flag = manual.flag(name)
+    if flag is None:
+        raise BadInput(f"unknown server option {quoted(name)}", hint=nearest(name, manual.scenario))
+    if isinstance(flag.scenario, bool):
         if not isinstance(value, bool):
             raise BadInput(f"{name} must be true or false, not {quoted(value)}")
         return value
-    if isinstance(default, float):
+    if isinstance(flag.scenario, float):
         return _share(name, value)
-    if isinstance(default, str):
-        return _text(name, value, engine)
+    if isinstance(flag.scenario, str):
+        return _text(flag, value, engine)
+    return _number(flag, value)
+
+
+def _number(flag: Flag, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise BadInput(f"{name} must be an integer, not {quoted(value)}")
-    low = LOWEST.get(name, 0)
-    if value == OPEN.get(name):
+        raise BadInput(f"{flag.name} must be an integer, not {quoted(value)}")
+    if value == flag.open:
         return value
-    if not low <= value <= HIGHEST:
-        raise BadInput(f"{name} is {quoted(value)}, it must lie between {low} and {HIGHEST}")
-    if name == "parallel" and engine == "ik_llama":
-        limits.SLOTS.check(value, name)
+    if not flag.least <= value <= HIGHEST:
+        raise BadInput(f"{flag.name} is {quoted(value)}, it must lie between {flag.least} and {HIGHEST}")
+    if flag.limit is not None:
+        flag.limit.check(value, flag.name)
     return value
 
 
@@ -66,23 +65,19 @@ def _share(name: str, value: object) -> float:
     return float(value)
 
 
-def _text(name: str, value: object, engine: str) -> str:
-    """The kind of drafts, or the draft model ("" = none)."""
-    spec_types = SPEC_TYPES_OF.get(engine, ())
+def _text(flag: Flag, value: object, engine: str) -> str:
+    """A word, or the name of a model."""
     if not isinstance(value, str):
-        raise BadInput(f"{name} must be a string, not {quoted(value)}")
-    if name == "spec_type" and value not in spec_types:
-        raise BadInput(f"unknown spec_type {quoted(value)}", hint=nearest(value, spec_types) or ", ".join(spec_types))
-    if name in ("model_draft", "draft_model") and value:
+        raise BadInput(f"{flag.name} must be a string, not {quoted(value)}")
+    if flag.choices and value not in flag.choices:
+        hint = nearest(value, flag.choices) or ", ".join(flag.choices)
+        raise BadInput(f"unknown {flag.name} {quoted(value)}", hint=hint)
+    if flag.model and value:
         check_model(value, engine)
-    if name == "pooling" and value not in POOLINGS:
-        raise BadInput(f"unknown pooling {quoted(value)}", hint=nearest(value, POOLINGS) or ", ".join(POOLINGS))
-    if name == "template" and value not in TEMPLATES:
-        raise BadInput(f"unknown template {quoted(value)}", hint=nearest(value, TEMPLATES) or ", ".join(TEMPLATES))
     return value
 
 
-def parse_settings(pairs: list[str], engine: str = "llama_cpp") -> dict[str, Option]:
+def parse_settings(pairs: list[str], engine: str = DEFAULT_ENGINE) -> dict[str, Option]:
     """The options of ``--set key=value`` arguments for a server of this engine. Raises BadInput."""
     given: dict[str, Option] = {}
     for pair in pairs:
@@ -103,16 +98,16 @@ def _literal(text: str) -> object:
     return text
 
 
-def check_model(model: str, engine: str = "llama_cpp") -> None:
+def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
     """Raise BadInput unless ``model`` is the name of a model of this engine or a notation of layers, perhaps behind an
     architecture."""
-    check_engine(engine)
-    named = MODELS_OF[engine]
+    manual = manual_of(engine)
+    named = manual.models
     if model in named:
         return
     arch, _, layers = model.partition("-")
     try:
-        parse(layers if layers and arch in ARCHITECTURES else model)
+        parse(layers if layers and arch in manual.architectures else model)
     except BadInput as bad:
         hint = nearest(model, named) or bad.hint
         if any(letter.islower() for letter in model):       # no layer has one: this was meant to be a name
@@ -131,5 +126,4 @@ def check_profile(profile: str, engine: str, known: AbstractSet[str] | None) -> 
 
 def check_engine(engine: str) -> None:
     """Raise BadInput unless ``engine`` is one that scenarios can be written for."""
-    if engine not in ENGINES:
-        raise BadInput(f"unknown engine {quoted(engine)}", hint=nearest(engine, ENGINES) or ", ".join(ENGINES))
+    manual_of(engine)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping
 
+from cachesim.engines.manual import Option
 from cachesim.errors import nearest, quoted
 from cachesim.scenarios.fields import Table
-from cachesim.scenarios.options import check_option
-from cachesim.scenarios.schema import ACTIONS, EMPTY_PROMPT, ROLES, TASKS, Action, Option
+from cachesim.scenarios.options import check_option, manual_of
+from cachesim.scenarios.schema import ACTIONS, ROLES, TASKS, Action
 from cachesim.scenarios.steps import Asked, Pieces, check_asked
 from cachesim.scenarios.words import parse_pieces
 
@@ -101,7 +102,7 @@ def read_flags(table: Table) -> dict[str, Any]:
 
 def _prompt(table: Table, words: Mapping[str, int], engine: str) -> Pieces:
     """The words of the prompt, none where the engine has an answer to that."""
-    if engine in EMPTY_PROMPT and table.raw.get("prompt") == "":
+    if manual_of(engine).empty_prompt and table.raw.get("prompt") == "":
         return ()
     return _pieces(table, "prompt", table.text("prompt"), words)
 

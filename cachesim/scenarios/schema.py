@@ -1,4 +1,4 @@
-"""What is a scenario? Its dataclasses, the server options it may set, and the limits it must respect."""
+"""What is a scenario? Its dataclasses."""
 
 from __future__ import annotations
 
@@ -7,116 +7,18 @@ from dataclasses import dataclass, field
 from typing import Mapping, NamedTuple
 
 from cachesim.engines.base import Request
-from cachesim.engines.registry import ENGINES as ENGINES_BY_NAME
+from cachesim.engines.manual import Option
+from cachesim.engines.registry import ENGINES
 
-Option = int | float | bool | str
 Allowed = tuple[int, ...]
 """The values that an expectation accepts: one, or several where the engine leaves freedom (``either``)."""
 
-DEFAULT_PROFILE = ENGINES_BY_NAME["llama_cpp"].newest
-"""The rule set of a command that names none."""
+DEFAULT_PROFILE = next(iter(ENGINES.values())).newest
+"""The rule set of a command that names none: the newest recorded one of the first engine."""
 
-ENGINES = ("llama_cpp", "ik_llama", "mlx_lm")
-MODELS = (
-    "llama", "gemma3", "gemma3l6", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid",
-)  # fmt: skip
-MODELS_OF: Mapping[str, tuple[str, ...]] = {
-    "llama_cpp": MODELS,
-    "ik_llama": ("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp", "deepseek4"),
-    "mlx_lm": ("llama", "gemma3", "mamba2", "lfm2", "qwen3_next", "falcon_h1"),
-}
-"""Names of models by engine: those that it was recorded or described with."""
-ARCHITECTURES = ("qwen35",)
-"""May precede the layers in llama.cpp: ``qwen35-GGGA``."""
-
-WITH_TEXT = ("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp")
-"""Models whose tokens have a text that an engine looks at."""
-
-# The server's own flags with dashes as underscores, and what a scenario gets where it sets nothing. The
-# type of the default is the type that is demanded.
-OPTIONS: Mapping[str, Option] = {
-    "ctx_size": 1024,
-    "batch_size": 64,
-    "ubatch_size": 16,
-    "parallel": 1,
-    "kv_unified": False,
-    "swa_full": False,
-    "ctx_checkpoints": 32,
-    "checkpoint_min_step": -1,
-    "cache_ram": 8192,
-    "slot_prompt_similarity": 0.1,
-    "cache_idle_slots": True,
-    "cache_reuse": 0,
-    "context_shift": False,
-    "spec_type": "none",
-    "spec_draft_n_max": 3,
-    "model_draft": "",
-    "kv_unified_per_slot": 0,
-    "pooling": "mean",
-}
-
-IK_OPTIONS: Mapping[str, Option] = {
-    "ctx_size": 1024,
-    "batch_size": 64,
-    "ubatch_size": 16,
-    "parallel": 1,
-    "ctx_checkpoints": 32,
-    "ctx_checkpoints_interval": 512,
-    "ctx_checkpoints_tolerance": 5,
-    "ctx_checkpoints_eviction": "variance",
-    "cache_ram": 8192,
-    "cache_ram_similarity": 0.5,
-    "cache_ram_n_min": 0,
-    "slot_prompt_similarity": 0.1,
-    "reasoning_tokens": "auto",
-    "context_shift": False,
-    "swa_compress": False,
-    "spec_type": "none",
-    "spec_draft_n_max": 3,
-    "spec_ckpt_mode": "auto",
-    "companion_recurrent": False,
-}
-"""Those of ik_llama.cpp's server. ``companion_recurrent`` is none of them: it injects a companion that refuses."""
-
-MLX_OPTIONS: Mapping[str, Option] = {
-    "prompt_cache_size": 10,
-    "prompt_cache_bytes": 0,
-    "decode_concurrency": 32,
-    "prompt_concurrency": 8,
-    "prefill_step_size": 2048,
-    "num_draft_tokens": 3,
-    "draft_model": "",
-    "template": "plain",
-    "thinking": False,
-    "ticks_per_slice": 1,
-    "snapshot_interval": 8192,
-}
-"""Those of mlx-lm's server, what stands for its model's template, and two constants; see the engine's options."""
-
-OPTIONS_OF: Mapping[str, Mapping[str, Option]] = {
-    "llama_cpp": OPTIONS, "ik_llama": IK_OPTIONS, "mlx_lm": MLX_OPTIONS,
-}
-
-SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
-IK_SPEC_TYPES = ("none", "ngram-simple", "mtp")
-SPEC_TYPES_OF: Mapping[str, tuple[str, ...]] = {"llama_cpp": SPEC_TYPES, "ik_llama": IK_SPEC_TYPES}
-EMPTY_PROMPT = ("ik_llama",)               # engines whose server answers a prompt without tokens
 ROLES = ("system", "user", "assistant", "tool")
 TASKS = ("completion", "infill", "embedding", "rerank")
-POOLINGS = ("mean", "last", "rank")
 ACTIONS = ("save", "restore", "erase", "restart")
-
-LOWEST: Mapping[str, int] = {"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": 1, "decode_concurrency": 1,
-                                 "prompt_concurrency": 1, "prefill_step_size": 1, "ticks_per_slice": 1,
-                                 "snapshot_interval": 1, "num_draft_tokens": 1}
-"""Smallest value of an option; 0 where nothing is said."""
-
-OPEN: Mapping[str, int] = {
-    "ctx_size": 0, "parallel": -1, "cache_ram": -1, "checkpoint_min_step": -1, "kv_unified_per_slot": 0,
-}
-"""The value by which an option is left open: a context that follows from other flags; four slots, unified; no byte
-limit; the default of the version; no cap."""
-
 
 @dataclass(frozen=True, slots=True)
 class Action:

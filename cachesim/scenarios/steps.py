@@ -7,8 +7,9 @@ from typing import Iterator, Mapping, NamedTuple
 from cachesim import limits
 from cachesim.engines.base import Request
 from cachesim.engines.chat import Message, Template, render
+from cachesim.engines.manual import Option
 from cachesim.errors import BadInput
-from cachesim.scenarios.schema import Action, Option, Step
+from cachesim.scenarios.schema import Action, Step
 from cachesim.scenarios.words import Piece, expand, size, user_starts, written
 from cachesim.tokens import Tokens
 

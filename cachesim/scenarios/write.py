@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Iterator, Mapping, Sequence
 
-from cachesim.scenarios.schema import OPTIONS_OF, Action
+from cachesim.scenarios.options import manual_of
+from cachesim.scenarios.schema import Action
 from cachesim.scenarios.steps import Asked
 from cachesim.scenarios.words import written
 
@@ -18,7 +19,7 @@ def to_toml(
 ) -> str:
     """The text of a file that ``load`` reads back. ``head`` has the keys of the top; of ``server`` only what is not a
     default is written."""
-    plain = OPTIONS_OF[head["engine"]]
+    plain = manual_of(head["engine"]).scenario
     given = {name: value for name, value in server.items() if plain[name] != value}
     parts = [_table("", head), _table("server", given), _table("words", words)]
     parts += [_table("[request]", dict(_request(one, words))) for one in asked]

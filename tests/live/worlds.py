@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from cachesim.engines.manual import World
 from cachesim.fuzz.case import draw_in
-from cachesim.fuzz.worlds import World, draw_world
+from cachesim.fuzz.worlds import draw_world
 from cachesim.live.gguf_models import find_model, write_model
 from cachesim.model.rng import Rng
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from cachesim.engines.ik_llama.inspect import agrees, checkpoints, held, kept, live, over, points
+from cachesim.engines.ik_llama.manual import MANUAL
 from cachesim.engines.ik_llama.memory.kinds import model_kind
 from cachesim.engines.ik_llama.options import options
 from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, Rules, changes, mixed, table_fields
@@ -14,8 +15,8 @@ from cachesim.events import Log
 from cachesim.model import make_model
 
 __all__ = [
-    "BESIDE", "COMMITS", "LINE", "PROFILES", "SENTENCES", "agrees", "changes", "checkpoints", "held", "kept", "live",
-    "mixed", "over", "points", "start", "table_fields",
+    "BESIDE", "COMMITS", "LINE", "MANUAL", "PROFILES", "SENTENCES", "agrees", "changes", "checkpoints", "held",
+    "kept", "live", "mixed", "over", "points", "start", "table_fields",
 ]
 
 

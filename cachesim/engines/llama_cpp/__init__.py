@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Mapping
 
 from cachesim.engines.llama_cpp.inspect import agrees, checkpoints, held, kept, live, over
+from cachesim.engines.llama_cpp.manual import MANUAL
 from cachesim.engines.llama_cpp.memory.kinds import model_kind
 from cachesim.engines.llama_cpp.memory.state import StateForm
 from cachesim.engines.llama_cpp.options import options
@@ -29,7 +30,7 @@ from cachesim.events import Log
 from cachesim.model import make_model
 
 __all__ = [
-    "BESIDE", "COMMITS", "LINE", "NEWEST", "NOTES", "PROFILES", "RENAMED", "SENTENCES", "agrees", "changes",
+    "BESIDE", "COMMITS", "LINE", "MANUAL", "NEWEST", "NOTES", "PROFILES", "RENAMED", "SENTENCES", "agrees", "changes",
     "checkpoints", "held", "kept", "live", "mixed", "over", "points", "start", "table_fields",
 ]
 

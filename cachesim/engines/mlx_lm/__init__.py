@@ -6,6 +6,7 @@ from typing import Any, Mapping
 
 from cachesim.engines.mlx_lm.inspect import agrees, checkpoints, held, kept, live, over, points
 from cachesim.engines.mlx_lm.kinds import model_kind
+from cachesim.engines.mlx_lm.manual import MANUAL
 from cachesim.engines.mlx_lm.options import options
 from cachesim.engines.mlx_lm.profiles import BESIDE, COMMITS, LINE, PROFILES, Rules, changes, mixed, table_fields
 from cachesim.engines.mlx_lm.sentences import SENTENCES
@@ -14,8 +15,8 @@ from cachesim.events import Log
 from cachesim.model import make_model
 
 __all__ = [
-    "BESIDE", "COMMITS", "LINE", "PROFILES", "SENTENCES", "agrees", "changes", "checkpoints", "held", "kept", "live",
-    "mixed", "over", "points", "start", "table_fields",
+    "BESIDE", "COMMITS", "LINE", "MANUAL", "PROFILES", "SENTENCES", "agrees", "changes", "checkpoints", "held",
+    "kept", "live", "mixed", "over", "points", "start", "table_fields",
 ]
 
 

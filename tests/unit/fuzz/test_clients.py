@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.manual import World
 from cachesim.fuzz.clients import Clients, Said
-from cachesim.fuzz.worlds import World
 from cachesim.model.rng import Rng
 from cachesim.scenarios.words import THINK, parse_pieces, written
 

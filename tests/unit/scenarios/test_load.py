@@ -6,12 +6,13 @@ import os
 
 import pytest
 
+from cachesim.engines.llama_cpp import MANUAL
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.errors import BadInput
 from cachesim.limits import SCENARIO_BYTES
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load, load_all
-from cachesim.scenarios.schema import OPTIONS, Expect
+from cachesim.scenarios.schema import Expect
 from tests.unit.scenarios.samples import GOOD
 
 KNOWN = frozenset({"llama_cpp@head", "llama_cpp@pr24143-on-head"})
@@ -34,7 +35,7 @@ def refusal(file, known=KNOWN):
 def test_a_good_file(tmp_path):
     scenario = load(write(tmp_path, GOOD), KNOWN)
     first, second = scenario.steps
-    assert scenario.server == {**OPTIONS, "parallel": 2}
+    assert scenario.server == {**MANUAL.scenario, "parallel": 2}
     assert first.request.prompt == (*range(1000, 1040), *range(1_001_000, 1_001_060))
     assert first.request.forced == tuple(range(2_001_000, 2_001_004))
     assert (first.request.n_predict, first.request.user_starts, first.why) == (4, (40,), "first")

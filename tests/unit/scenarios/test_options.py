@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.registry import ENGINES
 from cachesim.errors import BadInput
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.options import check_option, filled
-from cachesim.scenarios.schema import OPTIONS_OF
 
 
-@pytest.mark.parametrize("engine", OPTIONS_OF)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_has_its_own_options(engine):
-    assert filled({}, engine) == OPTIONS_OF[engine]
+    assert filled({}, engine) == ENGINES[engine].manual.scenario
     for name, value in filled({}, engine).items():
         assert check_option(name, value, engine) == value
 

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 import pytest
 
 from cachesim.engines.base import Draft
+from cachesim.engines.llama_cpp import MANUAL
 from cachesim.engines.llama_cpp.memory.kinds import MROPE, RECORDED
 from cachesim.engines.llama_cpp.options import SPEC_TYPES as ENGINE_SPEC_TYPES
 from cachesim.engines.llama_cpp.options import Options
@@ -15,7 +16,7 @@ from cachesim.scenarios.load import load
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.options import check_model, parse_settings
 from cachesim.scenarios.runner import placed
-from cachesim.scenarios.schema import ARCHITECTURES, MODELS, OPTIONS, SPEC_TYPES, Action, Expect
+from cachesim.scenarios.schema import Action, Expect
 
 FULL = """\
 id = "full"
@@ -170,8 +171,9 @@ def test_an_architecture_may_precede_the_layers():
 
 
 def test_names_are_those_of_the_engine():
-    assert set(OPTIONS) == {field.name for field in fields(Options)}
-    assert (SPEC_TYPES, set(MODELS), ARCHITECTURES) == (ENGINE_SPEC_TYPES, set(RECORDED), MROPE)
+    assert set(MANUAL.scenario) == {field.name for field in fields(Options)}
+    assert (MANUAL.flag("spec_type").choices, set(MANUAL.models), MANUAL.architectures) == (
+        ENGINE_SPEC_TYPES, set(RECORDED), MROPE)
 
 
 class Server:

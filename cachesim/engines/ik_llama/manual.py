@@ -1,0 +1,67 @@
+"""What can be asked of ik_llama.cpp's server: its options, its models, what a search draws."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from cachesim import limits
+from cachesim.engines.ik_llama.options import WORDS, Options
+from cachesim.engines.manual import MANY, Manual, World, draw_batches, flags_of
+from cachesim.model.rng import Rng
+
+
+def draw(rng: Rng, model: str) -> World:
+    """A server for this model: the corners among its options, small batches, little room."""
+    batch, ubatch = draw_batches(rng)
+    server: dict[str, Any] = {"batch_size": batch, "ubatch_size": ubatch, "ctx_size": rng.one((128, 512, 1024, 2048))}
+    if rng.chance(30):
+        server["parallel"] = 2
+    if rng.chance(40):
+        server["ctx_checkpoints"] = rng.one((0, 1, 2, 3))
+    if rng.chance(60):
+        server["ctx_checkpoints_interval"] = rng.one((0, 8, 16, 64, 512))
+        server["ctx_checkpoints_tolerance"] = rng.one((0, 1, 5, 5))
+    if rng.chance(40):
+        server["cache_ram"] = rng.one((0, 0, 1))
+    if rng.chance(30):
+        server["cache_ram_similarity"] = rng.one((0.0, 0.5, 1.0))
+    if rng.chance(20):          # in a context so small that prompt and answer fill it
+        server["context_shift"], server["ctx_size"] = True, 128
+    if "+M" in model:
+        server["spec_type"], server["spec_draft_n_max"] = "mtp", rng.one((1, 2, 4))
+    edges: tuple[int, ...] = (1, 4, 5, 6, ubatch, batch, server.get("ctx_checkpoints_interval", 512))
+    room = server["ctx_size"] // server.get("parallel", 1)
+    spare = 2 if "context_shift" in server else 8
+    room = room - spare if not rng.chance(10) else room + 40
+    if rng.chance(20):                           # prompts that are longer than the context
+        server.pop("parallel", None)
+        server["ctx_size"] = rng.one((128, 256))
+        room = server["ctx_size"] + 150
+        edges = (5, 64, 80, 100, 128)            # 64 tokens are the least that leave a checkpoint
+    return World("ik_llama", model, server, edges, min(room, MANY * ubatch))
+
+
+MANUAL = Manual(
+    flags=flags_of(
+        asdict(Options()),
+        scenario={
+            "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "parallel": 1, "ctx_checkpoints": 32,
+            "ctx_checkpoints_interval": 512, "ctx_checkpoints_tolerance": 5, "ctx_checkpoints_eviction": "variance",
+            "cache_ram": 8192, "cache_ram_similarity": 0.5, "cache_ram_n_min": 0, "slot_prompt_similarity": 0.1,
+            "reasoning_tokens": "auto", "context_shift": False, "swa_compress": False, "spec_type": "none",
+            "spec_draft_n_max": 3, "spec_ckpt_mode": "auto",
+            "companion_recurrent": False,         # no flag: it injects a companion that refuses
+        },
+        least={"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": 1},
+        open={"ctx_size": 0, "parallel": -1, "cache_ram": -1},
+        choices={**WORDS, "spec_type": ("none", "ngram-simple", "mtp")},
+        limit={"parallel": limits.SLOTS},
+    ),
+    models=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp", "deepseek4"),
+    with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
+    empty_prompt=True,
+    plenty={"ctx_checkpoints": 32, "cache_ram": 8192},
+    drawn=("A", "W8 A", "GA", "GGGA", "GGA+M", "A+M"),
+    draw=draw,
+)

@@ -1,0 +1,69 @@
+"""What can be asked of llama.cpp's server: its options, its models, what a search draws."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from cachesim.engines.llama_cpp.options import POOLINGS, SPEC_TYPES, Options
+from cachesim.engines.manual import MANY, Manual, World, draw_batches, flags_of
+from cachesim.model.rng import Rng
+
+
+def draw(rng: Rng, model: str) -> World:
+    """A server for this model: the corners among its options, small batches, little room."""
+    batch, ubatch = draw_batches(rng)
+    if "W" in model and ubatch < 16 and rng.chance(50):
+        batch, ubatch = max(batch, 64), 16       # else no prompt would leave the ring of 256 cells
+    server: dict[str, Any] = {"batch_size": batch, "ubatch_size": ubatch, "ctx_size": rng.one((512, 1024, 1024, 2048))}
+    if rng.chance(40):
+        server["parallel"] = rng.one((2, 2, 3))
+        server["kv_unified"] = rng.chance(50)
+        server["slot_prompt_similarity"] = rng.one((0.0, 0.1, 0.5))
+        if server["kv_unified"]:            # several texts want the room of one: purges, halved batches, failed loads
+            server["ctx_size"] = rng.one((256, 256, 512, server["ctx_size"]))
+    if rng.chance(40):
+        server["ctx_checkpoints"] = rng.one((0, 1, 2, 3))
+    if rng.chance(60):
+        server["checkpoint_min_step"] = rng.one((0, 0, 2, 8, 32, 8192))
+    if rng.chance(40):
+        server["cache_ram"] = rng.one((0, 0, 1, -1))
+    if rng.chance(15):
+        server["swa_full"] = True
+    if rng.chance(10):
+        server["cache_reuse"] = rng.one((1, 4, 16))
+    if rng.chance(15):
+        server["spec_type"], server["spec_draft_n_max"] = "ngram-simple", rng.one((1, 2, 4))
+    edges: tuple[int, ...] = (1, 4, 5, 8, ubatch, batch, 64, 256, 512)
+    if "W" in model:
+        edges = (*edges, 130, 256, 264, 300, 400, 130, 264, 300)    # a ring has 256 cells: only then is something lost
+    shares = 1 if server.get("kv_unified") else server.get("parallel", 1)
+    room = server["ctx_size"] // shares - 16
+    return World("llama_cpp", model, server, edges, min(room, MANY * ubatch))
+
+
+MANUAL = Manual(
+    flags=flags_of(
+        asdict(Options()),
+        scenario={
+            "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "parallel": 1, "kv_unified": False,
+            "swa_full": False, "ctx_checkpoints": 32, "checkpoint_min_step": -1, "cache_ram": 8192,
+            "slot_prompt_similarity": 0.1, "cache_idle_slots": True, "cache_reuse": 0, "context_shift": False,
+            "spec_type": "none", "spec_draft_n_max": 3, "model_draft": "", "kv_unified_per_slot": 0, "pooling": "mean",
+        },
+        least={"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": 1},
+        # left open: a context that follows from other flags; four slots, unified; no byte limit; the version's default
+        open={"ctx_size": 0, "parallel": -1, "cache_ram": -1, "checkpoint_min_step": -1, "kv_unified_per_slot": 0},
+        choices={"spec_type": SPEC_TYPES, "pooling": POOLINGS},
+        model={"model_draft": True},
+    ),
+    models=(
+        "llama", "gemma3", "gemma3l6", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid",
+    ),
+    architectures=("qwen35",),
+    with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
+    completions=True,
+    plenty={"ctx_checkpoints": 32, "cache_ram": 8192},
+    drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "SS", "CA", "HH", "G W8", "C W8"),
+    draw=draw,
+)

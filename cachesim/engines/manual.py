@@ -1,0 +1,95 @@
+"""What can be asked of an engine's server? Its options with their defaults, its models, and what a search draws.
+
+Every engine has one ``Manual`` in its folder; scenarios, command lines and the search read it, and know no engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Callable, Mapping, NamedTuple
+
+from cachesim.limits import Limit
+from cachesim.model.rng import Rng
+
+Option = int | float | bool | str
+MANY = 48              # micro-batches of a drawn prompt, at most: more of the same cost time and show nothing new
+
+
+class Flag(NamedTuple):
+    """A server option: the flag's name with dashes as underscores, or one that stands for something else. ``default``
+    is the real server's (None = it follows from other options), ``scenario`` what a scenario gets that does not set it;
+    its type is the type that is demanded. ``least`` is the smallest number, ``open`` the number that leaves it to the
+    server (None = there is none), ``choices`` the words it may be (() = any), ``limit`` how large it may be besides;
+    ``model``: it names a model, "" = none."""
+
+    name: str
+    default: Option | None
+    scenario: Option
+    least: int = 0
+    open: int | None = None
+    choices: tuple[str, ...] = ()
+    limit: Limit | None = None
+    model: bool = False
+
+
+class World(NamedTuple):
+    """A drawn server. ``edges``: lengths in tokens around which prompts are drawn more often than elsewhere; ``most``:
+    the longest prompt that it takes."""
+
+    engine: str
+    model: str
+    server: Mapping[str, Any]
+    edges: tuple[int, ...]
+    most: int
+
+
+@dataclass(frozen=True)
+class Manual:
+    """``flags`` in the order in which they are written; ``models``: names of models that the engine was recorded or
+    described with; ``architectures`` may precede layers (``qwen35-GGGA``); ``with_text``: models whose tokens have a
+    text that the engine looks at. ``empty_prompt``: the server answers a prompt without tokens. ``slots``: requests
+    name slots, which can be saved; without, what comes together is one batch. ``chats``: the server takes messages.
+    ``completions``: one request may ask for several. ``plenty``: resources of which more should never hurt, and how
+    much is plenty. ``drawn``: models that a search draws, ``draw`` a server for one of them."""
+
+    flags: tuple[Flag, ...]
+    models: tuple[str, ...]
+    drawn: tuple[str, ...]
+    draw: Callable[[Rng, str], World]
+    architectures: tuple[str, ...] = ()
+    with_text: tuple[str, ...] = ()
+    empty_prompt: bool = False
+    slots: bool = True
+    chats: bool = False
+    completions: bool = False
+    plenty: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def scenario(self) -> dict[str, Option]:
+        """What a scenario gets that sets nothing, by name."""
+        return {flag.name: flag.scenario for flag in self.flags}
+
+    def flag(self, name: str) -> Flag | None:
+        """The option of this name, None if there is none."""
+        return self._flags.get(name)
+
+    @cached_property
+    def _flags(self) -> dict[str, Flag]:
+        return {flag.name: flag for flag in self.flags}
+
+
+def flags_of(
+    defaults: Mapping[str, Option | None], scenario: Mapping[str, Option], **more: Mapping[str, Any]
+) -> tuple[Flag, ...]:
+    """The options of an engine from one table for each property; ``defaults`` are the real server's."""
+    return tuple(
+        Flag(name, defaults[name], value, **{key: table[name] for key, table in more.items() if name in table})
+        for name, value in scenario.items()
+    )
+
+
+def draw_batches(rng: Rng) -> tuple[int, int]:
+    """n_batch and n_ubatch: often small, so that few tokens make many of them."""
+    ubatch = rng.one((512, 512, 64, 64, 16, 4, 2, 1))
+    return max(ubatch, rng.one((512, 64, 64, 32, 8, 2))), ubatch

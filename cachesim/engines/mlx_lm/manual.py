@@ -1,0 +1,55 @@
+"""What can be asked of mlx-lm's server: its options, its models, what a search draws."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from cachesim.engines.chat import TEMPLATES
+from cachesim.engines.manual import MANY, Manual, World, flags_of
+from cachesim.engines.mlx_lm.options import Options
+from cachesim.model.rng import Rng
+
+
+def draw(rng: Rng, model: str) -> World:
+    """A server for this model: short steps, few entries, small batches."""
+    step = rng.one((2048, 2048, 64, 8, 7, 4, 3, 2, 2, 1))
+    server: dict[str, Any] = {"prefill_step_size": step, "template": rng.one(("plain", "reasoning", "terse", "terse"))}
+    server["thinking"] = rng.chance(40)
+    if rng.chance(40):
+        server["prompt_cache_size"] = rng.one((1, 2, 4))
+    if rng.chance(20):
+        server["prompt_cache_bytes"] = rng.one((20_000, 200_000))
+    if rng.chance(30):
+        server["prompt_concurrency"], server["decode_concurrency"] = rng.one((1, 2)), rng.one((1, 2, 4))
+    if rng.chance(40 if set(model) == {"A"} else 4):     # others are refused since #1109
+        server["draft_model"], server["num_draft_tokens"] = "A", rng.one((1, 2, 3))
+    if rng.chance(20):
+        server["snapshot_interval"] = rng.one((8, 32))
+    return World("mlx_lm", model, server, (1, 2, 3, 8, 11, step), min(400, MANY * step))
+
+
+MANUAL = Manual(
+    flags=flags_of(
+        asdict(Options()),
+        scenario={
+            "prompt_cache_size": 10, "prompt_cache_bytes": 0, "decode_concurrency": 32, "prompt_concurrency": 8,
+            "prefill_step_size": 2048, "num_draft_tokens": 3, "draft_model": "",
+            "template": "plain", "thinking": False,                 # what stands for the model's template
+            "ticks_per_slice": 1, "snapshot_interval": 8192,        # constants of the server, no flags
+        },
+        least={name: 1 for name in (
+            "decode_concurrency", "prompt_concurrency", "prefill_step_size", "ticks_per_slice", "snapshot_interval",
+            "num_draft_tokens",
+        )},
+        choices={"template": tuple(TEMPLATES)},
+        model={"draft_model": True},
+    ),
+    models=("llama", "gemma3", "mamba2", "lfm2", "qwen3_next", "falcon_h1"),
+    with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
+    slots=False,
+    chats=True,
+    plenty={"prompt_cache_size": 10},
+    drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "CA", "H", "W8 G"),
+    draw=draw,
+)
