@@ -9,13 +9,14 @@ OPS    ?= 100000
 EVERY  ?= 1
 BURSTS ?= 1000
 SEED   ?= 0
+START  ?= 0
 MINUTES ?= 60
 N      ?= 1000
 JOBS   ?= 2
 TRACES ?= ../shared/traces
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test check bench meta fuzz rediscover replay docs coverage peers live upstream optimized dist clean
+.PHONY: help run test check bench meta fuzz hostile rediscover replay docs coverage peers live upstream optimized dist clean
 
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
@@ -24,6 +25,7 @@ help:
 	@echo 'make bench    measure speed and memory              make bench'
 	@echo 'make meta     plant faults; each must be found      make meta JOBS=2'
 	@echo 'make fuzz     search for new failures, for long      make fuzz MINUTES=60 JOBS=2'
+	@echo 'make hostile  files that nobody meant well        make hostile N=100000 SEED=0 JOBS=2'
 	@echo 'make rediscover  are the known ones found           make rediscover JOBS=2'
 	@echo 'make replay   replay all recorded traces            make replay TRACES=../shared/traces JOBS=2'
 	@echo 'make docs     renew the examples in the README      make docs'
@@ -53,6 +55,10 @@ meta: $(VENV)/.dev
 
 fuzz: $(VENV)/.run
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --jobs $(JOBS)
+
+# Goes on where it stopped; START= leaves the first ones out, ARGS="--only KIND:NUMBER" shows one.
+hostile: $(VENV)/.run
+	@$(BIN)/python -m tests.hostile --number $(N) --start $(START) --seed $(SEED) --jobs $(JOBS) $(ARGS)
 
 rediscover: $(VENV)/.run
 	$(BIN)/python -m tests.fuzz.rediscovery --seeds 5 --jobs $(JOBS)

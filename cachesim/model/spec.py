@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from cachesim.errors import BadInput, nearest, quoted
+from cachesim.errors import BadInput, cut, nearest, quoted
 from cachesim.limits import LAYERS, WINDOW
 
 KINDS = {
@@ -79,7 +79,7 @@ def parse(text: str) -> Spec:
     while at < end:
         piece = _PIECE.match(text, at)
         if piece is None:
-            cause = f"model {quoted(text)}: {quoted(text[at:].split()[0])} at column {at + 1} is no layer"
+            cause = f"model {quoted(text)}: {quoted(cut(text[at:].split()[0], 20))} at column {at + 1} is no layer"
             raise BadInput(cause, hint=_hint(text[at:]))
         if piece[3]:
             mtp = True

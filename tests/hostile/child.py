@@ -1,0 +1,214 @@
+"""A mutant runs in a process of its own: forked from one that has everything imported, with bounds, and watched.
+
+CPU: the kernel ends it one second behind the bound. Memory: the most that it held at a time is asked for at its end;
+the bound on addresses only keeps the machine safe, far above. Wall clock: an alarm, for what waits instead of working.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import io
+import mmap
+import os
+import pkgutil
+import resource
+import signal
+import sys
+import time
+import traceback
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+
+from tests.hostile.mutant import REPLIES
+
+CPU, MIB = 10, 512           # bounds of a mutant: seconds, MiB
+SPACE = 2 * MIB << 20        # bytes of addresses, above what the interpreter has with everything imported
+WALL = 300                   # seconds; the machine may be busy, so that CPU seconds take long
+NOBODY, PROCESSES = 65534, 200
+OUTPUT = 64 << 20            # bytes of any file that it writes
+KEPT = 20_000                # bytes of stderr that are looked at
+LATE = (
+    "rich.console", "rich.table", "rich.progress", "numpy", "tomllib", "concurrent.futures.process",
+    "encodings.cp437", "encodings.idna", "encodings.latin_1", "encodings.unicode_escape",
+    "multiprocessing.popen_fork", "multiprocessing.queues", "multiprocessing.synchronize", "tests.hostile.replies",
+)  # fmt: skip
+"""Modules that are imported late, where nobody may find them."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a mutant ended. ``code``: exit code, negative = a signal. ``parsed``: its parser returned. ``left``: files
+    that it made; ``running``: processes of it that had not ended."""
+
+    code: int
+    cpu: float
+    mib: float
+    stdout: int
+    stderr: str
+    parsed: bool
+    left: tuple[str, ...] = ()
+    running: int = 0
+
+
+@cache
+def prepare():
+    """Import all that a command may import, so that no child has to."""
+    import cachesim
+
+    for module in pkgutil.walk_packages(cachesim.__path__, "cachesim."):
+        if "_corpus" not in module.name and not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    for name in LATE:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()                  # a collection in a child would copy all pages
+
+
+def run(mutant, parser=None, plant=None, cpu=CPU):
+    """Run one mutant. ``parser``: module and name of the function that ends its parsing. ``plant`` is called first."""
+    folder = Path(mkdtemp(prefix="hostile-"))
+    try:
+        inside, temp = folder / "in", folder / "tmp"
+        inside.mkdir()
+        temp.mkdir()
+        for name, data in mutant.files.items():
+            (inside / name).parent.mkdir(exist_ok=True)
+            (inside / name).write_bytes(data)
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o777)
+        flag = mmap.mmap(-1, 1)
+        with open(folder / "out", "w+b") as out, open(folder / "err", "w+b") as err:
+            pid = os.fork()
+            if pid == 0:
+                _child(mutant, (inside, temp), (out, err), (parser, plant, cpu), flag)
+            _, status, used = os.wait4(pid, 0)
+            running = _end_group(pid)
+            err.seek(0)
+            said = err.read(KEPT) if os.fstat(err.fileno()).st_size <= KEPT else _ends(err)
+            return Ended(
+                code=os.waitstatus_to_exitcode(status),
+                cpu=used.ru_utime + used.ru_stime,
+                mib=used.ru_maxrss / 1024,
+                stdout=os.fstat(out.fileno()).st_size,
+                stderr=said.decode("utf-8", "backslashreplace"),
+                parsed=bool(flag[0]),
+                left=tuple(sorted(_left(inside, {*mutant.files, *mutant.made}) + _left(temp, set()))),
+                running=running,
+            )
+    finally:
+        rmtree(folder, ignore_errors=True)
+
+
+def _ends(stream):
+    head = stream.read(KEPT // 2)
+    stream.seek(-KEPT // 2, os.SEEK_END)
+    return head + b"\n...\n" + stream.read()
+
+
+def _left(folder, known):
+    names = [str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()]
+    return [name for name in names if name not in known]
+
+
+def _end_group(pid):
+    """1 if processes of the group are still there half a second later; they are ended then."""
+    for _ in range(10):
+        try:
+            os.killpg(pid, 0)
+        except OSError:
+            return 0
+        time.sleep(0.05)
+    with suppress(OSError):
+        os.killpg(pid, signal.SIGKILL)
+    return 1
+
+
+def _child(mutant, folders, streams, how, flag):
+    code = 71
+    try:
+        parser, plant, cpu = how
+        _bind(folders, streams, cpu)
+        if plant is not None:
+            plant()
+        if parser is not None:
+            _watch(*parser, flag)
+        code = _run(mutant)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _bind(folders, streams, cpu):
+    os.setsid()
+    if os.geteuid() == 0:        # what writes where it should not is stopped by the system
+        resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES, PROCESSES))
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    for number in (signal.SIGALRM, signal.SIGXCPU, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.alarm(WALL)
+    pages = int(Path("/proc/self/statm").read_text().split()[0]) if os.path.exists("/proc/self/statm") else 0
+    for kind, soft, hard in (
+        (resource.RLIMIT_CPU, cpu + 1, cpu + 2),
+        (resource.RLIMIT_FSIZE, OUTPUT, OUTPUT),
+        (resource.RLIMIT_CORE, 0, 0),
+        *([(resource.RLIMIT_AS,) + (pages * resource.getpagesize() + SPACE,) * 2] if pages else ()),
+    ):
+        resource.setrlimit(kind, (soft, hard))
+    inside, temp = folders
+    os.chdir(inside)
+    os.environ.update(TMPDIR=str(temp), HOME=str(temp), COLUMNS="100")
+    import tempfile
+
+    tempfile.tempdir = None
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for number, stream in enumerate(streams, 1):
+        os.dup2(stream.fileno(), number)
+    sys.stdin, sys.stdout, sys.stderr = (
+        io.TextIOWrapper(io.BufferedWriter(io.FileIO(n, "wb", closefd=False)), "utf-8") if n else
+        io.TextIOWrapper(io.BufferedReader(io.FileIO(n, closefd=False)))
+        for n in (0, 1, 2)
+    )  # fmt: skip
+    warnings.resetwarnings()
+    warnings.simplefilter("default")
+
+
+def _watch(module, name, flag):
+    """Note when the function returns."""
+    place = importlib.import_module(module)
+    for part in name.split(".")[:-1]:
+        place = getattr(place, part)
+    name = name.rpartition(".")[2]
+    function = getattr(place, name)
+
+    def watched(*args, **options):
+        found = function(*args, **options)
+        flag[0] = 1
+        return found
+
+    setattr(place, name, watched)
+
+
+def _run(mutant):
+    if mutant.given_to == REPLIES:
+        from tests.hostile.replies import answered
+
+        return answered(*mutant.files.values())
+    from cachesim.cli import main
+
+    try:
+        return main(list(mutant.argv))
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1

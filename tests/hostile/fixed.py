@@ -1,0 +1,48 @@
+"""The fixed cases: mutants that are written down, with how they must end."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+from tests.hostile.mutant import Mutant
+from tests.hostile.nasty import Raw
+from tests.hostile.written import to_json
+
+FILE = Path(__file__).with_name("cases.toml")
+RECORDING = {
+    "engine": "llama.cpp", "commit": "", "profile": "head", "model": "llama", "name": "t", "flags": [], "server": {},
+    "inexact": [],
+    "steps": [{"i": 0, "op": "completion", "request": {"prompt": [5, 6, 7], "n_predict": 1}, "response": {"cache_n": 0},
+               "events": []}],
+}  # fmt: skip
+
+
+def cases():
+    """The tables of the file."""
+    return tomllib.loads(FILE.read_text("utf-8"))["case"]
+
+
+def made(case):
+    """The mutant of a table."""
+    argv = list(case["argv"])
+    for word, text, times in case.get("times", ()):
+        argv[argv.index(word)] = text * times
+    if "text" in case:
+        data = "".join(text * times for text, times in case["text"])
+    else:
+        data = _changed(case.get("change", {}))
+    return Mutant("fixed", 0, tuple(argv), {case.get("file", "in.json"): data.encode()})
+
+
+def _changed(changes):
+    """The recording, as JSON, with other values at some paths."""
+    tree = json.loads(json.dumps(RECORDING))
+    for path, value in changes.items():
+        node = tree
+        *way, last = (int(step) if step.isdigit() else step for step in path.split("."))
+        for step in way:
+            node = node[step]
+        node[last] = Raw(value)
+    return to_json(tree)

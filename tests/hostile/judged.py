@@ -1,0 +1,74 @@
+"""Did a mutant end as the documents say? Findings are lines that begin with their class."""
+
+from __future__ import annotations
+
+import re
+
+from cachesim.commands import exits
+from tests.hostile.child import CPU, MIB, WALL
+
+ALLOWED = (exits.HOLDS, exits.BROKEN, exits.BAD_INPUT, exits.UNDECIDED, exits.NOTHING)
+ACCEPTED = (exits.HOLDS, exits.BROKEN, exits.UNDECIDED)
+LINE = 300                   # characters of a line on stderr
+STDOUT = 16 << 20            # bytes of a result
+NOTES = 20                   # lines on stderr beside a result
+_PLACE = re.compile(r'File ".*?((?:cachesim|tests)/[^"]*)", line (\d+)')
+
+_ERROR = re.compile(r"[A-Za-z_.]+(Error|Exception|Failed|Crash)\b")
+
+
+def findings(ended, cpu=CPU):
+    """What is wrong with the end of a mutant, nothing if all is well."""
+    return list(_findings(ended, cpu))
+
+
+def accepted(ended):
+    """Did it end with a result?"""
+    return ended.code in ACCEPTED and ended.stdout > 0
+
+
+def _findings(ended, cpu):
+    lines = ended.stderr.splitlines()
+    if ended.cpu > cpu:
+        yield f"time: more than {cpu} CPU seconds"
+    elif ended.code == -14:
+        yield f"hang: nothing in {WALL} seconds"
+    elif ended.code < 0:
+        yield f"signal: {-ended.code}"
+    if ended.mib > MIB or "MemoryError" in ended.stderr:
+        yield f"memory: more than {MIB} MiB"
+    if "Traceback (most recent call last)" in ended.stderr or ended.code == exits.CRASH:
+        yield f"traceback: {_told(lines)}"
+    elif ended.code >= 0:
+        yield from _noise(lines, ended.code)
+        if ended.code not in ALLOWED:
+            yield f"exit code: {ended.code}"
+    if ended.stdout > STDOUT:
+        yield "output: more than 16 MiB"
+    if ended.left:
+        yield f"left: {re.sub('tmp[0-9a-z_]{8}', 'tmp*', ended.left[0])}"
+    if ended.running:
+        yield "left: a process"
+
+
+def _told(lines):
+    """The last place of ours in a traceback, and the error."""
+    places = [found for line in lines if (found := _PLACE.search(line))]
+    error = next((line for line in reversed(lines) if _ERROR.match(line)), "")
+    if not places:
+        return (lines or [""])[-1][:80]
+    return f"{places[-1][1]}:{places[-1][2]} {error.partition(':')[0]}"
+
+
+def _noise(lines, code):
+    if code == exits.BAD_INPUT and not lines:
+        yield "error: no line says why"
+    foreign = [line for line in lines if not line.startswith("cachesim: ")]
+    if foreign:
+        yield f"noise: {re.sub('[0-9]+', '0', foreign[0])[:80]}"
+    elif len(lines) > (1 if code == exits.BAD_INPUT else NOTES):
+        yield f"error: {len(lines)} lines"
+    for line in lines:
+        if len(line) > LINE:
+            yield f"error: a line of more than {LINE} characters: {re.sub('[^a-z ]+', '', line)[:50]}"
+            return

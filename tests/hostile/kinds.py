@@ -1,0 +1,163 @@
+"""Which kinds of input are there? Each has a row: where its inputs come from, how one is changed, what it is given to.
+
+A new kind is a function from a random generator to a mutant, and a row.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Callable, NamedTuple
+
+from cachesim.engines.registry import profiles
+from tests.hostile.lines import bent_line, line_options
+from tests.hostile.mutant import REPLIES, Mutant
+from tests.hostile.tame import tame
+from tests.hostile.trees import mutated
+from tests.hostile.words import COMMANDS, bent_words
+from tests.hostile.written import flipped, to_json, to_toml
+from tests.shared import ROOT, TRACES
+
+BYTES = 0.15                 # share of the mutants of files whose bytes are changed, not their values
+SMALL = 12_000               # bytes of a recording that mutants are made of
+DENSE = ROOT / "scenarios/llama_cpp/seed-24143-dense.toml"
+WORDS = 300                  # tokens of all words of a scenario that mutants are made of
+
+
+class Kind(NamedTuple):
+    """``weight``: how many of a round. ``make``: a mutant from a generator and its number. ``parser``: the function
+    whose return means that a mutant was read, by module and name. ``needs``: a folder that must be there."""
+
+    name: str
+    weight: int
+    make: Callable[[Random, int], Mutant]
+    parser: tuple[str, str]
+    needs: Path = ROOT
+
+
+@cache
+def scenarios():
+    """The texts of small scenarios of the corpus."""
+    texts = [path.read_bytes() for path in sorted((ROOT / "scenarios").rglob("*.toml"))]
+    return [text for text in texts if _small(tomllib.loads(text.decode()))]
+
+
+def _small(data):
+    words = data.get("words", {})
+    sizes = [value if isinstance(value, int) else len(value) for value in words.values()]
+    return "engine" in data and sum(sizes) <= WORDS and len(data["request"]) <= 8
+
+
+@cache
+def recordings(folder):
+    """The texts of small recordings, by folder."""
+    return [path.read_bytes() for path in sorted(folder.rglob("*.json")) if path.stat().st_size <= SMALL]
+
+
+def _changed(rng, text, texts, parse, write):
+    """A text with changed values or bytes. What is spliced in comes from another of ``texts``."""
+    if rng.random() < BYTES:
+        return flipped(text, rng)
+    tree, other = parse(text), parse(rng.choice(texts))
+    return write(mutated(tree, rng, other)).encode("utf-8", "surrogatepass")
+
+
+def _toml(text):
+    return tomllib.loads(text.decode())
+
+
+def scenario(rng, number):
+    """A scenario file, given to a command that takes one."""
+    text = rng.choice(scenarios())
+    said = _toml(text)
+    name = f"{said['id']}.toml"
+    argv = rng.choices(
+        (["run", name, "--provenance", "--json"], ["run", name, "--provenance"], ["run", name],
+         ["run", name, "--complete"], ["why", name, "0"], ["why", name, "1"], ["bisect", name], ["diff", name]),
+        (6, 4, 3, 1, 1, 1, 1, 1),
+    )[0]  # fmt: skip
+    if argv[0] == "diff":
+        known = [name for name in profiles() if name.startswith(said["engine"])]
+        argv += ["-p", rng.choice(said["profiles"]), "-p", rng.choice(known)]
+    elif "--complete" not in argv and argv[0] != "bisect" and rng.random() < 0.7:
+        argv += ["-p", rng.choice(said["profiles"])]
+    return Mutant("scenario", number, tame(argv), {name: _changed(rng, text, scenarios(), _toml, to_toml)})
+
+
+def line(rng, number):
+    """Requests in one line, with options."""
+    argv = [rng.choice(("try", "try", "try", "try", "bisect")), bent_line(rng), *line_options(rng)]
+    return Mutant("line", number, tame(argv))
+
+
+def trace(rng, number, folder=ROOT / "tests/data", name="trace"):
+    """A recording, replayed."""
+    known = recordings(folder)
+    data = _changed(rng, rng.choice(known), known, json.loads, to_json)
+    argv = ["replay", "in.json", *rng.choice(([], [], ["--json"], ["--mode", "provenance"]))]
+    return Mutant(name, number, tame(argv), {"in.json": data})
+
+
+def shared(rng, number):
+    """One of all that were recorded."""
+    return trace(rng, number, TRACES, "shared")
+
+
+def option(rng, number):
+    """A command line of ours with other words."""
+    argv = tame(bent_words(rng))
+    files = {DENSE.name: DENSE.read_bytes(), "in.json": recordings(ROOT / "tests/data")[0], "model.gguf": b"GGUF\x03"}
+    files["model.gguf"] = b"GGUF\x03\0\0\0"
+    made = tuple(f"{name}.json" for name in ("try", "seed-24143-dense"))
+    return Mutant("option", number, argv, files, made)
+
+
+REPLY = (
+    {}, {"limits": {"entries": 4}},
+    {"cached": 2, "computed": 3, "tokens": [8], "stored": [{"tokens": [5, 6], "length": 2}], "used": {"entries": 1}},
+    {"tokens": [1], "fingerprint": "x"}, {"replies": [{"tokens": [1]}, {"tokens": [2]}]}, {"refused": "too long"},
+    {"unsupported": "no"}, {"fingerprint": [0.5, 1, None]},
+)  # fmt: skip
+
+
+def reply(rng, number):
+    """What a tested process says, as JSON lines."""
+    trees = [json.loads(json.dumps(rng.choice(REPLY))) for _ in range(rng.randrange(1, 4))]
+    said = [to_json(one).encode() for one in trees]
+    at = rng.randrange(len(trees))
+    if rng.random() < BYTES:
+        said[at] = flipped(said[at], rng)
+    else:
+        said[at] = to_json(mutated(trees[at], rng, {"x": list(REPLY)})).encode("utf-8", "surrogatepass")
+    return Mutant("reply", number, (), {"replies": b"\n".join(said)}, given_to=REPLIES)
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("scenario", 6, scenario, ("cachesim.scenarios.load", "read_toml")),
+        Kind("line", 4, line, ("cachesim.scenarios.notation", "_parse")),
+        Kind("trace", 6, trace, ("cachesim.live.trace", "read_json")),
+        Kind("shared", 2, shared, ("cachesim.live.trace", "read_json"), TRACES),
+        Kind("option", 3, option, ("cachesim.cli", "_parse")),
+        Kind("reply", 2, reply, ("cachesim.kit.process", "ProcessSubject._read")),
+    )
+}
+
+
+def mutant(name, number):
+    """The mutant of a kind with this number: always the same, as long as the files it is made of are."""
+    return KINDS[name].make(Random(f"{name}:{number}"), number)
+
+
+def wheel():
+    """The kinds of a round, those that can be made here."""
+    kinds = [kind for kind in KINDS.values() if kind.needs.exists()]
+    most = max(kind.weight for kind in kinds)
+    return [kind.name for i in range(most) for kind in kinds if kind.weight > i]
+
+
+__all__ = ["COMMANDS", "KINDS", "mutant", "wheel"]

@@ -1,0 +1,44 @@
+"""A tested process that answers with given lines: the kit's own reading of them, without starting a process."""
+
+from __future__ import annotations
+
+from itertools import cycle
+
+from cachesim.errors import BadInput
+from cachesim.kit import conform, run
+from cachesim.kit.process import ProcessSubject
+from cachesim.reports.errors import report_bad_input
+
+HISTORIES = ("A5/A", "A5.B3/A.C2/A.B", "A9>r2/A.r.B4!/A")
+
+
+class Recited(ProcessSubject):
+    """Says the lines in turn, whatever it is asked; every instance begins with the first."""
+
+    lines: tuple[bytes, ...] = ()
+
+    def __init__(self, command, patience):
+        self.patience, self.dead, self.closed = patience, "", False
+        self.next = cycle(self.lines)
+
+    def close(self):
+        self.closed = True
+
+    def _ended(self, line):
+        return "the process ended"
+
+    def _exchange(self, question):
+        return self._read(next(self.next))
+
+
+def answered(data):
+    """Exit code of a test of such a process: 0 it conforms, 1 it does not, 2 it cannot be tested."""
+    Recited.lines = tuple(line + b"\n" for line in data.split(b"\n")) or (b"",)
+    run.ProcessSubject = Recited
+    try:
+        report = conform(["recited"], histories=HISTORIES, max_examples=3, max_requests=3, max_prompt=20, check=False)
+    except BadInput as bad:
+        report_bad_input(bad)
+        return 2
+    print(report)
+    return 0 if report.conforms else 1

@@ -1,0 +1,34 @@
+"""What a mutant may not ask for: work that the command line itself asks for is no fault, however much it is.
+
+Limits that protect the user's patience are set low, as for files from strangers: with a million tokens, which a user
+may want, every command may work for a minute. Limits that protect the machine are left as they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+PATIENT = {"--max-tokens": 20_000, "--max-sampled": 2_000}
+EXACT = {"--max-tokens": 1_500, "--max-sampled": 1_500}          # attention: quadratic by nature
+WITH_LIMITS = ("run", "try", "why", "diff", "bisect", "replay")
+MOST = {"-j": 2, "--jobs": 2, "--examples": 4, "--minutes": 0}
+_ASKED = re.compile(r"(--[a-z-]+=|-j)?([0-9]+)")
+
+
+def tame(argv):
+    """The same words; of what is asked for at most so much, and low limits."""
+    words = [_less(argv[i - 1] if i else "", word) for i, word in enumerate(argv)]
+    if words and words[0] in WITH_LIMITS:
+        provenance = words[0] == "replay" or "--provenance" in words
+        low = PATIENT if provenance else EXACT
+        words[1:1] = [part for flag, most in low.items() for part in (flag, str(most))]
+    return tuple(words)
+
+
+def _less(before, word):
+    match = _ASKED.fullmatch(word)
+    flag = ((match[1] or "").rstrip("=") or before) if match else ""
+    if not flag.startswith("--max-") and flag not in MOST:
+        return word
+    most = 1000 if flag.startswith("--max-") else MOST[flag]
+    return f"{match[1] or ''}{min(int(match[2][:20]), most)}"

@@ -1,0 +1,108 @@
+"""A short campaign; and does a campaign notice when a check is taken out?"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from tests.hostile import judged, tally
+from tests.hostile.campaign import Campaign
+from tests.hostile.child import Ended, prepare, run
+from tests.hostile.kinds import KINDS, mutant, wheel
+from tests.hostile.mutant import Mutant
+from tests.hostile.planted import PLANTS, no_form
+from tests.hostile.smaller import smaller
+
+SHORT = 160                  # mutants
+NOTICED = 400                # mutants of one kind, within which a check that is missing shows
+WELL = Ended(code=0, cpu=0.1, mib=50, stdout=10, stderr="", parsed=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def prepared():
+    prepare()
+
+
+def test_a_short_campaign_finds_nothing():
+    total = tally.play(1, 0, SHORT)
+    assert total["findings"] == []
+    assert tally.good(total), "\n".join(tally.table(total))
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
+def test_a_check_that_is_missing_is_noticed(plant):
+    for number in range(plant.first, plant.first + NOTICED):
+        one = mutant(plant.kind, number)
+        found = judged.findings(run(one, plant=plant.take_out, cpu=1), cpu=1)
+        if any(what.startswith(plant.found) for what in found):
+            assert judged.findings(run(one, cpu=1), cpu=1) == []         # with the check it is as it should be
+            return
+    pytest.fail(f"{NOTICED} mutants do not show it")
+
+
+def test_a_number_is_always_the_same_mutant():
+    for name in wheel():
+        assert mutant(name, 7) == mutant(name, 7)
+        assert mutant(name, 7) != mutant(name, 8)
+
+
+def test_every_kind_has_its_share_of_a_round():
+    assert Counter(wheel()) == {kind.name: kind.weight for kind in KINDS.values() if kind.needs.exists()}
+
+
+CRASHED = 'Traceback (most recent call last)\n  File "/a/cachesim/x.py", line 3\nKeyError: 1\n'
+BAD_ENDS = {
+    "traceback: cachesim/x.py:3 KeyError": {"code": 70, "stderr": CRASHED},
+    "signal: 11": {"code": -11},
+    "hang: nothing in 300 seconds": {"code": -14},
+    "time: more than 10 CPU seconds": {"cpu": 10.5},
+    "memory: more than 512 MiB": {"mib": 513},
+    "error: 2 lines": {"code": 2, "stderr": "cachesim: a\ncachesim: b\n"},
+    "error: no line says why": {"code": 2},
+    "noise: x.py:0: Warning": {"stderr": "x.py:12: Warning\n"},
+    "error: a line of more than 300 characters: cachesim a": {"code": 2, "stderr": f"cachesim: a{'.' * 300}\n"},
+    "exit code: 4": {"code": 4},
+    "output: more than 16 MiB": {"stdout": 17 << 20},
+    "left: tmp*": {"left": ("tmpab_d1234",)},
+    "left: a process": {"running": 1},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD_ENDS)
+def test_a_bad_end_is_a_finding(what):
+    assert judged.findings(WELL) == []
+    assert judged.findings(Ended(**{**vars(WELL), **BAD_ENDS[what]})) == [what]
+
+
+def test_what_a_mutant_leaves_and_how_long_it_works_is_seen():
+    def bad():
+        import tempfile
+
+        tempfile.mkstemp()
+        while True:
+            pass
+
+    ended = run(Mutant("x", 0, ("--version",)), plant=bad, cpu=0)
+    assert ended.cpu > 0.5 and ended.left and ended.left[0].startswith("tmp")
+    assert any(what.startswith("time") for what in judged.findings(ended, 0))
+
+
+def test_a_finding_is_made_smaller():
+    one = mutant("trace", PLANTS[0].first)
+    [what] = judged.findings(run(one, plant=no_form))
+    small = smaller(one, lambda other: what in judged.findings(run(other, plant=no_form)))
+    assert len(small.files["in.json"]) < len(one.files["in.json"]) / 10
+    assert small.argv == ("replay", "in.json")
+
+
+def test_a_campaign_goes_on_where_it_stopped(tmp_path):
+    first = Campaign(0, 12, state=tmp_path)
+    first.shares = [(0, 4), (4, 8), (8, 12)]
+    first.file((0, 4)).write_text(json.dumps(tally.play(0, 0, 4)))
+    assert first.left() == [(4, 8), (8, 12)]
+    assert list(first.work(2)) == [0, 1]
+    total = tally.added(first.done())
+    assert tally.whole(total)["n"] == 12
+    assert first.left() == []

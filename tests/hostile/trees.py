@@ -1,0 +1,145 @@
+"""Changes that know the structure: a value of a parsed file becomes another, a step goes, comes twice or changes place.
+
+Mild changes keep the type, so that many mutants are read to the end; harsh ones do not.
+"""
+
+from __future__ import annotations
+
+from tests.hostile.nasty import Again, nasty
+
+HARSH = 0.4                # share of the changes that put something in that cannot be meant
+MOST = 3                   # changes of one mutant
+
+
+def mutated(tree, rng, other):
+    """The tree, changed in place at one to three places. ``other``: a tree that parts may be taken from."""
+    for _ in range(rng.choices(range(1, MOST + 1), (6, 3, 1))[0]):
+        place = _place(tree, rng)
+        if place is None:
+            return nasty(rng)
+        change = rng.choice(_HARSH if rng.random() < HARSH else _MILD)
+        change(*place, rng, other)
+    return tree
+
+
+def _place(tree, rng):
+    """A container in the tree and a key of it: by descent, so that a long list weighs no more than a short one."""
+    holder, key, node = None, None, tree
+    while isinstance(node, (dict, list)) and node and (holder is None or rng.random() < 0.75):
+        holder, key = node, rng.choice(list(node)) if isinstance(node, dict) else rng.randrange(len(node))
+        node = holder[key]
+    return None if holder is None else (holder, key)
+
+
+def inner(tree):
+    """All values of a tree with their keys."""
+    left = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, (dict, list)):
+            for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+                yield key, value
+                left.append(value)
+
+
+# --- mild ----------------------------------------------------------------------------------------------------
+
+
+def _nudge(holder, key, rng, _):
+    """A value of the same type, not far away."""
+    value = holder[key]
+    if isinstance(value, bool):
+        holder[key] = not value
+    elif isinstance(value, (int, float)):
+        holder[key] = rng.choice((value + 1, value - 1, value * 2, value // 2, rng.randrange(100)))
+    elif isinstance(value, str) and value:
+        at = rng.randrange(len(value))
+        more, fewer = value[:at] + value[at] + value[at:], value[:at] + value[at + 1 :]
+        holder[key] = rng.choice((more, fewer, value[::-1], value[:at]))
+    elif isinstance(value, list) and value:
+        _shuffle(value, rng)
+    else:
+        _drop(holder, key, rng, None)
+
+
+def _shuffle(values, rng):
+    """An entry less, one more, or two in the other order."""
+    i, k = rng.randrange(len(values)), rng.randrange(len(values))
+    how = rng.randrange(4)
+    if how == 0:
+        del values[i]
+    elif how == 1:
+        values.insert(k, values[i])
+    elif how == 2:
+        values[i], values[k] = values[k], values[i]
+    else:
+        del values[i:]
+
+
+def _drop(holder, key, rng, _):
+    del holder[key]
+
+
+def _twice(holder, key, rng, _):
+    if isinstance(holder, list):
+        holder.insert(rng.randrange(len(holder) + 1), holder[key])
+    else:
+        _nudge(holder, key, rng, _)
+
+
+def _splice(holder, key, rng, other):
+    """What stands under the same key elsewhere, or a value of the same type."""
+    value = holder[key]
+    same = [found for name, found in inner(other) if name == key and isinstance(key, str)]
+    same = same or [found for _, found in inner(other) if type(found) is type(value)]
+    if same:
+        holder[key] = rng.choice(same)
+
+
+def _enter(holder, key, rng, other):
+    """A key that other tables of the kind have."""
+    if isinstance(holder, dict):
+        found = [(name, value) for name, value in inner(other) if isinstance(name, str)]
+        if found:
+            holder.update([rng.choice(found)])
+    else:
+        _splice(holder, key, rng, other)
+
+
+# --- harsh ---------------------------------------------------------------------------------------------------
+
+
+def _replace(holder, key, rng, _):
+    holder[key] = nasty(rng)
+
+
+def _wrap(holder, key, rng, _):
+    holder[key] = rng.choice(([holder[key]], {"x": holder[key]}, [[holder[key], holder[key]]]))
+
+
+def _rename(holder, key, rng, _):
+    if isinstance(holder, dict):
+        at = rng.randrange(len(key) + 1)
+        names = (key[:at] + key[at + 1 :], key + "x", key.upper(), key * 100, "\x1b" + key, "")
+        holder[rng.choice(names)] = holder.pop(key)
+    else:
+        holder[key] = nasty(rng)
+
+
+def _unknown(holder, key, rng, _):
+    if isinstance(holder, dict):
+        holder[rng.choice((Again(key), "unknown", "x" * 5000, "\x00", "__class__", "__proto__"))] = nasty(rng)
+    else:
+        holder.insert(key, nasty(rng))
+
+
+def _many(holder, key, rng, _):
+    """The entry, many times."""
+    if isinstance(holder, list):
+        holder[key:key] = [holder[key]] * rng.choice((10, 100))
+    else:
+        holder[key] = [holder[key]] * rng.choice((10, 1000))
+
+
+_MILD = (_nudge, _nudge, _nudge, _drop, _twice, _splice, _splice, _enter)
+_HARSH = (_replace, _replace, _replace, _wrap, _rename, _unknown, _many)

@@ -1,0 +1,66 @@
+"""Command lines of ours, and what may stand in the place of a word."""
+
+from __future__ import annotations
+
+from tests.hostile.nasty import WORDS
+
+DENSE = "seed-24143-dense.toml"
+COMMANDS = tuple(line.replace("DENSE", DENSE) for line in (
+    "run DENSE --provenance",
+    "run DENSE --json -p llama_cpp@head",
+    "run --as-expected DENSE",
+    "run . -j 2 --provenance",
+    "run seed-24143-hybrid --provenance",
+    "try A5/A --model GA",
+    "try A5/B4/A -p mlx_lm@head --json",
+    "why DENSE 1",
+    "why DENSE 0 -p llama_cpp@head --json",
+    "diff DENSE -p llama_cpp@head -p llama_cpp@b11549",
+    "explain LC-CKPT-ERASE",
+    "explain LC-CKPT --json",
+    "profiles list",
+    "profiles show llama_cpp@head",
+    "profiles diff llama_cpp@head llama_cpp@b11549",
+    "profiles diff mlx_lm@v911 mlx_lm@head --json",
+    "bisect A5/A",
+    "bisect A5/B3/A --set parallel=2 --model A",
+    "fuzz --examples 2",
+    "fuzz --examples 3 -p mlx_lm@head --model A --seed 7",
+    "fuzz --examples 2 --property all --no-shrink --json",
+    "fuzz --mode exact --examples 1 --model R",
+    "scenarios",
+    "scenarios --json",
+    "replay in.json",
+    "replay in.json --mode provenance --json",
+    "replay . --in-scope -j 2",
+    "replay in.json --mode exact",
+    "record A5/A --server /bin/true --model model.gguf --commit b9999",
+    "record DENSE --server in.json --model model.gguf --out x.json",
+    "record A5 --server /dev/null --model DENSE",
+    "--version",
+    "--help",
+    "run --help",
+))  # fmt: skip
+FLAGS = sorted({word for line in COMMANDS for word in line.split() if word.startswith("-")})
+
+
+def bent_words(rng):
+    """A command line of ours after no, one, two or three changes."""
+    words = rng.choice(COMMANDS).split()
+    for _ in range(rng.choices((0, 1, 2, 3), (1, 6, 3, 1))[0]):
+        at = rng.randrange(len(words) + 1)
+        how = rng.randrange(7)
+        if how < 2 and at < len(words):
+            words[at] = rng.choice(WORDS)
+        elif how == 2 and at < len(words):
+            del words[at]
+        elif how == 3:
+            words.insert(at, rng.choice((*WORDS, *words)))
+        elif how == 4 and at < len(words):
+            words[at] = rng.choice(rng.choice(COMMANDS).split())
+        elif how == 5:
+            words.insert(at, rng.choice(FLAGS))
+        elif at < len(words) and words[at]:
+            k = rng.randrange(len(words[at]))
+            words[at] = words[at][:k] + rng.choice(("", words[at][k] * 2, "x", "\x1b")) + words[at][k + 1 :]
+    return words
