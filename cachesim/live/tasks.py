@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from cachesim.engines.llama_cpp.log import DRAFT, NEXT_TOKEN, Entry, fields_of, read_event
+from cachesim.engines.llama_cpp.log import DRAFT, NEXT_TOKEN, Entry, numbers_of, read_event
 
 
 class Sent(NamedTuple):
@@ -57,10 +57,10 @@ def _read(found: dict[int, Task], entry: Entry, number: int) -> None:
         task.n_prompt = event["n_tokens"]
     elif kind == "release":
         task.end = event["n_tokens"]
-    elif (token := fields_of(NEXT_TOKEN, entry.text)) is not None:
-        task.tokens.append(int(token["token"]))
-    elif (draft := fields_of(DRAFT, entry.text)) is not None:
-        task.drafts.append((int(draft["n_tokens"]), int(draft["drafted"])))
+    elif (token := numbers_of(NEXT_TOKEN, entry.text)) is not None:
+        task.tokens.append(token["token"])
+    elif (draft := numbers_of(DRAFT, entry.text)) is not None:
+        task.drafts.append((draft["n_tokens"], draft["drafted"]))
 
 
 def assign(sent: Sequence[Sent], tasks: Mapping[int, Task]) -> list[int | None]:

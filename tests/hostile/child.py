@@ -25,7 +25,7 @@ from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 
-from tests.hostile.mutant import REPLIES
+from tests.hostile.mutant import CLI
 
 CPU, MIB = 10, 512           # bounds of a mutant: seconds, MiB
 SPACE = 2 * MIB << 20        # bytes of addresses, above what the interpreter has with everything imported
@@ -36,7 +36,7 @@ KEPT = 20_000                # bytes of stderr that are looked at
 LATE = (
     "rich.console", "rich.table", "rich.progress", "numpy", "tomllib", "concurrent.futures.process",
     "encodings.cp437", "encodings.idna", "encodings.latin_1", "encodings.unicode_escape",
-    "multiprocessing.popen_fork", "multiprocessing.queues", "multiprocessing.synchronize", "tests.hostile.replies",
+    "multiprocessing.popen_fork", "multiprocessing.queues", "multiprocessing.synchronize", "tests.hostile.readers",
 )  # fmt: skip
 """Modules that are imported late, where nobody may find them."""
 
@@ -44,7 +44,7 @@ LATE = (
 @dataclass(frozen=True)
 class Ended:
     """How a mutant ended. ``code``: exit code, negative = a signal. ``parsed``: its parser returned. ``left``: files
-    that it made; ``running``: processes of it that had not ended."""
+    that it made; ``running``: processes of it that had not ended; ``lines``: see Mutant."""
 
     code: int
     cpu: float
@@ -54,6 +54,7 @@ class Ended:
     parsed: bool
     left: tuple[str, ...] = ()
     running: int = 0
+    lines: int = 1
 
 
 @cache
@@ -100,6 +101,7 @@ def run(mutant, parser=None, plant=None, cpu=CPU):
                 parsed=bool(flag[0]),
                 left=tuple(sorted(_left(inside, {*mutant.files, *mutant.made}) + _left(temp, set()))),
                 running=running,
+                lines=mutant.lines,
             )
     finally:
         rmtree(folder, ignore_errors=True)
@@ -202,10 +204,10 @@ def _watch(module, name, flag):
 
 
 def _run(mutant):
-    if mutant.given_to == REPLIES:
-        from tests.hostile.replies import answered
+    if mutant.given_to != CLI:
+        from tests.hostile.readers import READERS
 
-        return answered(*mutant.files.values())
+        return READERS[mutant.given_to](*mutant.files.values())
     from cachesim.cli import main
 
     try:

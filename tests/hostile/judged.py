@@ -40,7 +40,7 @@ def _findings(ended, cpu):
     if "Traceback (most recent call last)" in ended.stderr or ended.code == exits.CRASH:
         yield f"traceback: {_told(lines)}"
     elif ended.code >= 0:
-        yield from _noise(lines, ended.code)
+        yield from _noise(lines, ended)
         if ended.code not in ALLOWED:
             yield f"exit code: {ended.code}"
     if ended.stdout > STDOUT:
@@ -60,13 +60,13 @@ def _told(lines):
     return f"{places[-1][1]}:{places[-1][2]} {error.partition(':')[0]}"
 
 
-def _noise(lines, code):
-    if code == exits.BAD_INPUT and not lines:
+def _noise(lines, ended):
+    if ended.code == exits.BAD_INPUT and not lines:
         yield "error: no line says why"
     foreign = [line for line in lines if not line.startswith("cachesim: ")]
     if foreign:
         yield f"noise: {re.sub('[0-9]+', '0', foreign[0])[:80]}"
-    elif len(lines) > (1 if code == exits.BAD_INPUT else NOTES):
+    elif len(lines) > (ended.lines if ended.code == exits.BAD_INPUT else NOTES):
         yield f"error: {len(lines)} lines"
     for line in lines:
         if len(line) > LINE:

@@ -14,17 +14,19 @@ from typing import Callable, NamedTuple
 
 from cachesim.engines.registry import profiles
 from tests.hostile.lines import bent_line, line_options
-from tests.hostile.mutant import REPLIES, Mutant
+from tests.hostile.mutant import Mutant
+from tests.hostile.nasty import WORDS
 from tests.hostile.tame import tame
 from tests.hostile.trees import mutated
-from tests.hostile.words import COMMANDS, bent_words
+from tests.hostile.words import bent_words
 from tests.hostile.written import flipped, to_json, to_toml
 from tests.shared import ROOT, TRACES
 
 BYTES = 0.15                 # share of the mutants of files whose bytes are changed, not their values
+LOG_LINES = ROOT / "tests/data/log_lines/b11549.jsonl"
 SMALL = 12_000               # bytes of a recording that mutants are made of
 DENSE = ROOT / "scenarios/llama_cpp/seed-24143-dense.toml"
-WORDS = 300                  # tokens of all words of a scenario that mutants are made of
+SIZES = 300                  # tokens of all words of a scenario that mutants are made of
 
 
 class Kind(NamedTuple):
@@ -48,7 +50,7 @@ def scenarios():
 def _small(data):
     words = data.get("words", {})
     sizes = [value if isinstance(value, int) else len(value) for value in words.values()]
-    return "engine" in data and sum(sizes) <= WORDS and len(data["request"]) <= 8
+    return "engine" in data and sum(sizes) <= SIZES and len(data["request"]) <= 8
 
 
 @cache
@@ -109,10 +111,10 @@ def shared(rng, number):
 def option(rng, number):
     """A command line of ours with other words."""
     argv = tame(bent_words(rng))
-    files = {DENSE.name: DENSE.read_bytes(), "in.json": recordings(ROOT / "tests/data")[0], "model.gguf": b"GGUF\x03"}
-    files["model.gguf"] = b"GGUF\x03\0\0\0"
+    files = {DENSE.name: DENSE.read_bytes(), "in.json": recordings(ROOT / "tests/data")[0]}
+    files["tiny-GGGA.gguf"] = b"GGUF\x03\0\0\0"
     made = tuple(f"{name}.json" for name in ("try", "seed-24143-dense"))
-    return Mutant("option", number, argv, files, made)
+    return Mutant("option", number, argv, files, made, lines=len(argv))
 
 
 REPLY = (
@@ -132,7 +134,24 @@ def reply(rng, number):
         said[at] = flipped(said[at], rng)
     else:
         said[at] = to_json(mutated(trees[at], rng, {"x": list(REPLY)})).encode("utf-8", "surrogatepass")
-    return Mutant("reply", number, (), {"replies": b"\n".join(said)}, given_to=REPLIES)
+    return Mutant("reply", number, (), {"replies": b"\n".join(said)}, given_to="replies")
+
+
+@cache
+def logs():
+    """Lines of real logs."""
+    return [json.loads(line)["line"] for line in LOG_LINES.read_text("utf-8").splitlines()]
+
+
+def log(rng, number):
+    """Lines of a log: numbers, words and bytes changed."""
+    said = rng.choices(logs(), k=rng.randrange(1, 8))
+    at = rng.randrange(len(said))
+    words = said[at].split(" ")
+    words[rng.randrange(len(words))] = rng.choice((*WORDS, "9" * 5000))
+    said[at] = " ".join(words)
+    data = "\n".join([*said, ""]).encode("utf-8", "surrogatepass")
+    return Mutant("log", number, (), {"log": flipped(data, rng) if rng.random() < 0.5 else data}, given_to="log")
 
 
 KINDS = {
@@ -144,6 +163,7 @@ KINDS = {
         Kind("shared", 2, shared, ("cachesim.live.trace", "read_json"), TRACES),
         Kind("option", 3, option, ("cachesim.cli", "_parse")),
         Kind("reply", 2, reply, ("cachesim.kit.process", "ProcessSubject._read")),
+        Kind("log", 1, log, ("tests.hostile.readers", "read_tasks")),
     )
 }
 
@@ -159,5 +179,3 @@ def wheel():
     most = max(kind.weight for kind in kinds)
     return [kind.name for i in range(most) for kind in kinds if kind.weight > i]
 
-
-__all__ = ["COMMANDS", "KINDS", "mutant", "wheel"]

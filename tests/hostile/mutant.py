@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Mapping
 
-CLI, REPLIES = "the command line", "the kit's protocol"
-"""What a mutant is given to."""
+CLI = "command line"
 
 
 @dataclass(frozen=True)
 class Mutant:
     """``argv`` is given to cachesim in a folder that holds ``files``. ``made``: files that it may make or change.
-    ``given_to`` REPLIES: the one file holds the lines with which a tested process answers."""
+    ``given_to`` is CLI, or the name of one of ``readers.READERS``, which gets the one file.
+    ``lines``: errors that it may end with, one for each file that is named."""
 
     kind: str
     number: int
@@ -20,6 +20,7 @@ class Mutant:
     files: Mapping[str, bytes] = field(default_factory=dict)
     made: tuple[str, ...] = ()
     given_to: str = CLI
+    lines: int = 1
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@ traces and of `cachesim.events`. Source: llama.cpp tools/server/server-context.c
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple
@@ -141,9 +142,10 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _STAMP = re.compile(r"(?:^|(?<=\D))\d+\.\d{2}\.\d{3}\.\d{3} (?=[DIWE] )")
 _LEVEL = re.compile(r"([DIWE]) ")
 _PART = re.compile(r"(?:slot|srv|cmn|spec|que|res|ui) +\S+: ")
-_SLOT = re.compile(r"id +(-?\d+) \| task (-?\d+) \| ")
+_SLOT = re.compile(r"id +(-?[0-9]{1,18}) \| task (-?[0-9]{1,18}) \| ")
 _BOOLEAN = {"yes": True, "no": False, "true": True, "false": False}
-_WHOLE = re.compile(r"-?\d+")
+LONGEST = 40                 # characters of a number
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
 _TASK = re.compile(r"task id = (-?\d+), (?=error: )")
 
 
@@ -183,11 +185,13 @@ def read_event(entry: Entry) -> dict[str, Any] | None:
 
 
 def match(text: str) -> tuple[Line, dict[str, Any]] | None:
-    """The kind of line of a message, and its fields; None for any other message."""
+    """The kind of line of a message, and its fields; None for any other message, and for one with a word where the
+    server writes a number."""
     for line in _by_head().get(text[:HEAD], ()):
         found = _pattern(line.template).fullmatch(text)
         if found is not None:
-            return line, {name: _value(word) for name, word in found.groupdict().items()}
+            with suppress(ValueError):
+                return line, {name: _value(word) for name, word in found.groupdict().items()}
     return None
 
 
@@ -197,10 +201,22 @@ def fields_of(template: str, text: str) -> dict[str, str] | None:
     return None if found is None else found.groupdict()
 
 
+def numbers_of(template: str, text: str) -> dict[str, int] | None:
+    """The same as whole numbers, None also where one of them is none."""
+    words = fields_of(template, text) or {}
+    if not words or not all(map(_WHOLE.fullmatch, words.values())):
+        return None
+    return {name: int(word) for name, word in words.items()}
+
+
 def _value(word: str) -> bool | int | float:
     if word in _BOOLEAN:
         return _BOOLEAN[word]
-    return int(word) if _WHOLE.fullmatch(word) else float(word)
+    if _WHOLE.fullmatch(word):
+        return int(word)
+    if len(word) > LONGEST:
+        raise ValueError("more digits than any number of a log has")
+    return float(word)
 
 
 @cache

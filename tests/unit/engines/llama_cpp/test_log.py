@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.engines.llama_cpp.log import EVENTS, HEAD, Entry, entries, match, numbered, read_event, server_facts
+from cachesim.engines.llama_cpp.log import (
+    EVENTS,
+    HEAD,
+    NEXT_TOKEN,
+    Entry,
+    entries,
+    match,
+    numbered,
+    numbers_of,
+    read_event,
+    server_facts,
+)
 
 RECORDED = Path(__file__).parents[3] / "data" / "log_lines" / "b11549.jsonl"
 LINES = [json.loads(line) for line in RECORDED.read_text("utf-8").splitlines()]
@@ -35,6 +46,12 @@ def test_no_two_kinds_fit_one_line():
         for entry in entries(case["line"]):
             fits = [line for line in EVENTS if match(entry.text) and match(entry.text)[0] is line]
             assert len(fits) <= 1
+
+
+@pytest.mark.parametrize("word", ["x", "--1", "9" * 5000, "\u0663.\u0664.x"])
+def test_a_word_where_a_number_stands_makes_it_no_event(word):
+    assert match(f" - removing obsolete cached prompt with length {word}") is None
+    assert numbers_of(NEXT_TOKEN, f"n_gen = 1, n_remaining = 2, next token: {word} 'a'") is None
 
 
 def test_every_template_begins_with_text():

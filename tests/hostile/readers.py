@@ -1,12 +1,16 @@
-"""A tested process that answers with given lines: the kit's own reading of them, without starting a process."""
+"""Readers that no command line reaches without another process: what a tested process replies, what a server logs.
+
+Each takes the bytes and returns an exit code, as a command would."""
 
 from __future__ import annotations
 
 from itertools import cycle
 
+from cachesim.engines.llama_cpp.log import entries, numbered, read_event
 from cachesim.errors import BadInput
 from cachesim.kit import conform, run
 from cachesim.kit.process import ProcessSubject
+from cachesim.live.tasks import read_tasks
 from cachesim.reports.errors import report_bad_input
 
 HISTORIES = ("A5/A", "A5.B3/A.C2/A.B", "A9>r2/A.r.B4!/A")
@@ -42,3 +46,14 @@ def answered(data):
         return 2
     print(report)
     return 0 if report.conforms else 1
+
+
+def logged(data):
+    """Exit code of reading a server's log: whatever it holds, there are events or there are none."""
+    said = [entry for line in data.decode("utf-8", "replace").split("\n") for entry in entries(line)]
+    events = numbered([event for event in map(read_event, said) if event is not None], one_slot=False)
+    print(len(events), "events,", len(read_tasks(said)), "tasks")
+    return 0
+
+
+READERS = {"replies": answered, "log": logged}
