@@ -7,6 +7,7 @@ import pytest
 from tests.hostile import judged
 from tests.hostile.child import prepare, run
 from tests.hostile.fixed import cases, made
+from tests.hostile.mutant import Mutant
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["name"]) for case in cases()])
@@ -15,3 +16,10 @@ def test_ends_as_it_should(case):
     ended = run(made(case))
     assert judged.findings(ended) == []
     assert (ended.code, case.get("says", "") in ended.stderr) == (case["code"], True), ended.stderr
+
+
+def test_a_search_that_is_asked_for_much_holds_little():
+    prepare()
+    ended = run(Mutant("fixed", 0, ("fuzz", "--examples", "999999999")), cpu=1)
+    assert judged.findings(ended, cpu=1) == ["time: more than 1 CPU seconds"]        # M3: it works, and that is all
+    assert ended.mib < 200
