@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from cachesim.files import write_whole
+from tests.hostile.child import forked
 from tests.hostile.tally import play
 from tests.shared import ROOT
 
@@ -74,7 +75,7 @@ class Campaign:
     def _worker(self, shares):
         """A process that does these shares: forked before it has any thread, so that it can fork in its turn."""
         sys.stdout.flush()
-        parent, pid = os.getpid(), os.fork()
+        parent, pid = os.getpid(), forked()
         if pid:
             return pid
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -73,6 +73,13 @@ def prepare():
     gc.freeze()                  # a collection in a child would copy all pages
 
 
+def forked():
+    """What os.fork returns. Python warns of threads that others have left: none of them is needed in the child."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
 def run(mutant, parser=None, plant=None, cpu=CPU):
     """Run one mutant. ``parser``: module and name of the function that ends its parsing. ``plant`` is called first."""
     folder = Path(mkdtemp(prefix="hostile-"))
@@ -87,7 +94,7 @@ def run(mutant, parser=None, plant=None, cpu=CPU):
             path.chmod(0o777)
         flag = mmap.mmap(-1, 1)
         with open(folder / "out", "w+b") as out, open(folder / "err", "w+b") as err:
-            pid = os.fork()
+            pid = forked()
             if pid == 0:
                 _child(mutant, (inside, temp), (out, err), (parser, plant, cpu), flag)
             _, status, used = os.wait4(pid, 0)
