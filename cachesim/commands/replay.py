@@ -11,7 +11,7 @@ from cachesim.commands.common import add_jobs, add_json, add_limits
 from cachesim.errors import BadInput
 from cachesim.limits import JSON_VALUES, ORDER_WORK, ORDERS, TRACE_BYTES
 from cachesim.pool import Lost, finished
-from cachesim.reading import FOLDER, kind
+from cachesim.reading import FOLDER, files_in, kind
 from cachesim.reports.console import complain, progress, say_json, show
 
 BAD, FAULT = "bad", "fault"
@@ -58,7 +58,7 @@ def find_traces(names: Sequence[str | Path]) -> list[Path]:
     out: list[Path] = []
     for name in names:
         path = Path(name)
-        out += sorted(path.rglob("*.json")) if kind(path) == FOLDER else [path]
+        out += files_in(path, ".json") if kind(path) == FOLDER else [path]
     return out
 
 

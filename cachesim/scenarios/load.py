@@ -9,7 +9,7 @@ from typing import AbstractSet, Iterable, Iterator
 from cachesim.engines.manual import Option
 from cachesim.engines.registry import renamed
 from cachesim.errors import BadInput, nearest, quoted
-from cachesim.reading import FOLDER, kind
+from cachesim.reading import FOLDER, files_in, kind
 from cachesim.scenarios.expect import read_expect
 from cachesim.scenarios.fields import Table
 from cachesim.scenarios.options import check_engine, check_model, check_option, check_profile, filled, manual_of
@@ -39,7 +39,7 @@ def inside(path: Path) -> list[Path]:
     if not there:
         raise BadInput("no such file or directory", file=str(path), hint=neighbour(path))
     if there == FOLDER:
-        return sorted(file for file in path.rglob("*.toml") if file.name != KNOWN_FAILURES)
+        return [file for file in files_in(path, ".toml") if file.name != KNOWN_FAILURES]
     return [path]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
@@ -71,6 +72,7 @@ def tell(total, shrink):
 
 
 def main():
+    signal.signal(signal.SIGTERM, signal.default_int_handler)        # workers are ended too
     args = arguments()
     prepare()
     if args.only:

@@ -26,6 +26,7 @@ BYTES = 0.15                 # share of the mutants of files whose bytes are cha
 LOG_LINES = ROOT / "tests/data/log_lines/b11549.jsonl"
 SMALL = 12_000               # bytes of a recording that mutants are made of
 DENSE = ROOT / "scenarios/llama_cpp/seed-24143-dense.toml"
+LINES = 20                   # errors of one command line, of different files or profiles
 SIZES = 300                  # tokens of all words of a scenario that mutants are made of
 
 
@@ -86,13 +87,14 @@ def scenario(rng, number):
         argv += ["-p", rng.choice(said["profiles"]), "-p", rng.choice(known)]
     elif "--complete" not in argv and argv[0] != "bisect" and rng.random() < 0.7:
         argv += ["-p", rng.choice(said["profiles"])]
-    return Mutant("scenario", number, tame(argv), {name: _changed(rng, text, scenarios(), _toml, to_toml)})
+    files = {name: _changed(rng, text, scenarios(), _toml, to_toml)}
+    return Mutant("scenario", number, tame(argv), files, lines=LINES)
 
 
 def line(rng, number):
     """Requests in one line, with options."""
     argv = [rng.choice(("try", "try", "try", "try", "bisect")), bent_line(rng), *line_options(rng)]
-    return Mutant("line", number, tame(argv))
+    return Mutant("line", number, tame(argv), lines=LINES)
 
 
 def trace(rng, number, folder=ROOT / "tests/data", name="trace"):
@@ -114,7 +116,7 @@ def option(rng, number):
     files = {DENSE.name: DENSE.read_bytes(), "in.json": recordings(ROOT / "tests/data")[0]}
     files["tiny-GGGA.gguf"] = b"GGUF\x03\0\0\0"
     made = tuple(f"{name}.json" for name in ("try", "seed-24143-dense"))
-    return Mutant("option", number, argv, files, made, lines=len(argv))
+    return Mutant("option", number, argv, files, made, lines=LINES)
 
 
 REPLY = (

@@ -12,7 +12,7 @@ CLI = "command line"
 class Mutant:
     """``argv`` is given to cachesim in a folder that holds ``files``. ``made``: files that it may make or change.
     ``given_to`` is CLI, or the name of one of ``readers.READERS``, which gets the one file.
-    ``lines``: errors that it may end with, one for each file that is named."""
+    ``lines``: errors that it may end with, of different files or profiles."""
 
     kind: str
     number: int

@@ -10,7 +10,7 @@ import pytest
 from cachesim import limits
 from cachesim.errors import BadInput
 from cachesim.limits import Limit
-from cachesim.reading import FILE, FOLDER, OTHER, kind, parse_json, read_bytes, read_json, read_text
+from cachesim.reading import FILE, FOLDER, OTHER, files_in, kind, parse_json, read_bytes, read_json, read_text
 
 TEN = Limit("ten", 10, "bytes", "a test", limits.MACHINE)
 
@@ -141,3 +141,20 @@ def test_a_file_of_json(tmp_path):
     (tmp_path / "a").write_bytes(b"\xff")
     with pytest.raises(BadInput, match="a:1: not UTF-8"):
         read_json(tmp_path / "a")
+
+
+def test_files_of_a_folder_that_goes_while_it_is_looked_at(tmp_path, monkeypatch):
+    for name in ("b.json", "a.json", "a.toml", "in/c.json", "gone/d.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "in" / "round").symlink_to(tmp_path)
+    assert files_in(tmp_path, ".json") == [tmp_path / name for name in ("a.json", "b.json", "gone/d.json", "in/c.json")]
+    look = os.scandir
+
+    def scandir(path):
+        if str(path).endswith("gone"):
+            raise FileNotFoundError(path)
+        return look(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert files_in(tmp_path, ".json") == [tmp_path / name for name in ("a.json", "b.json", "in/c.json")]
