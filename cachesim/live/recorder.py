@@ -267,7 +267,8 @@ def _sent(member: Step, reply: Any) -> Sent:
             return Sent(n_prompt)
         return Sent(n_prompt, body["tokens"], body["id_slot"], body["tokens_cached"])
     mixed = int(request.get("n_cmpl", 1)) > 1            # a stream of several completions mixes their tokens
-    return Sent(n_prompt, (reply or [])[:1] if mixed else reply or ())
+    asked = int(request.get("id_slot", -1))
+    return Sent(n_prompt, (reply or [])[:1] if mixed else reply or (), asked=asked if asked >= 0 else None)
 
 
 def write_trace(trace: dict[str, Any], path: Path) -> None:

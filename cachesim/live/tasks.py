@@ -1,7 +1,7 @@
 """Which task of a server's log belongs to which of the requests that were sent at the same time?
 
-A request is known by the length of its prompt and by what came back: slot, tokens, tokens in the slot at the end. Each
-task belongs to one request only, so the requests are looked at together. Further completions are tasks of their own and
+A request is known by the length of its prompt, the slot it asked for and what came back: slot, tokens, tokens in the
+slot at the end. Each task belongs to one request only, so the requests are looked at together. Further completions are tasks of their own and
 stay with the task that is launched behind them.
 """
 
@@ -13,14 +13,18 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 from cachesim.engines.llama_cpp.log import DRAFT, NEXT_TOKEN, Entry, numbers_of, read_event
 
 
+Cost = tuple[int, int]
+
+
 class Sent(NamedTuple):
     """What is known of a request: tokens of its prompt, those that came back, and, where it was answered, its slot and
-    the tokens that the slot held at the end (``None`` = not known)."""
+    the tokens that the slot held at the end (``None`` = not known). ``asked``: the slot that it asked for."""
 
     n_prompt: int
     tokens: Sequence[int] = ()
     slot: int | None = None
     end: int | None = None
+    asked: int | None = None
 
 
 @dataclass(slots=True)
@@ -64,23 +68,37 @@ def _read(found: dict[int, Task], entry: Entry, number: int) -> None:
 
 
 def assign(sent: Sequence[Sent], tasks: Mapping[int, Task]) -> list[int | None]:
-    """The task of each request: of all ways the one that leaves the fewest requests without any, the first of those.
-    Where several tasks fit a request, one that ended with as many tokens comes first."""
+    """The task of each request: of all ways the one that leaves the fewest requests without any, of those the one with
+    the fewest oddities, the first of those."""
     free = [number for number, task in sorted(tasks.items()) if not task.child]
-    return _assign(list(sent), free, tasks)
+    return _assign(list(sent), free, tasks)[1]
 
 
-def _assign(sent: list[Sent], free: list[int], tasks: Mapping[int, Task]) -> list[int | None]:
+def _assign(sent: list[Sent], free: list[int], tasks: Mapping[int, Task]) -> tuple[Cost, list[int | None]]:
+    """The best way and what is wrong with it: requests without a task, and oddities."""
     if not sent:
-        return []
-    ways: list[list[int | None]] = []
+        return (0, 0), []
+    best: tuple[Cost, list[int | None]] | None = None
     fitting = [one for one in free if _fits(sent[0], tasks[one])]
-    for number in sorted(fitting, key=lambda one: sent[0].end is not None and sent[0].end != tasks[one].end):
-        ways.append([number, *_assign(sent[1:], [one for one in free if one != number], tasks)])
-        if None not in ways[-1]:
-            return ways[-1]
-    ways.append([None, *_assign(sent[1:], free, tasks)])
-    return min(ways, key=lambda way: way.count(None))
+    for number in sorted(fitting, key=lambda one: _odd(sent[0], tasks[one])):
+        odd = _odd(sent[0], tasks[number])
+        if best is not None and (0, odd) >= best[0]:
+            break
+        (without, more), way = _assign(sent[1:], [one for one in free if one != number], tasks)
+        if best is None or (without, more + odd) < best[0]:
+            best = (without, more + odd), [number, *way]
+    if best is None or best[0][0] > 0:
+        (without, odd), way = _assign(sent[1:], free, tasks)
+        if best is None or (without + 1, odd) < best[0]:
+            best = (without + 1, odd), [None, *way]
+    return best
+
+
+def _odd(sent: Sent, task: Task) -> int:
+    """What speaks against a task that fits: it ended with another number of tokens, has another slot than was asked
+    for, or ended before it could have said what came back."""
+    ended = task.end is not None and sent.end is None and task.end < sent.n_prompt + len(sent.tokens) - 1
+    return (sent.end is not None and sent.end != task.end) + (sent.asked not in (None, task.slot)) + ended
 
 
 def _fits(sent: Sent, task: Task) -> bool:

@@ -39,6 +39,21 @@ def test_the_end_decides_where_nothing_else_does():
     assert assign([Sent(4, [5, 6], 0, 5)], tasks) == [2]
 
 
+def test_a_request_that_saw_more_tokens_than_a_task_made_is_another():
+    """The log has the first token of both only, and the one that hung up was sent first and launched second."""
+    tasks = {1: Task(slot=0, n_prompt=4, end=5, tokens=[5]), 2: Task(slot=0, n_prompt=4, end=22, tokens=[5, 6, 7])}
+    hung_up, answered = Sent(4, [5, 6, 7]), Sent(4, [5, 6], 0, 5)
+    assert assign([hung_up, answered], tasks) == [2, 1]
+    assert assign([answered, hung_up], tasks) == [1, 2]
+
+
+def test_of_two_that_hung_up_the_one_that_asked_for_a_slot_has_it():
+    tasks = {1: Task(slot=1, n_prompt=9), 2: Task(slot=0, n_prompt=9)}
+    assert assign([Sent(9), Sent(9, asked=1)], tasks) == [2, 1]
+    assert assign([Sent(9, asked=1), Sent(9)], tasks) == [1, 2]
+    assert assign([Sent(9, asked=3)], tasks) == [1]            # no such slot: any
+
+
 def test_what_was_never_launched_has_no_task_and_completions_stay_with_theirs():
     tasks = {1: Task(slot=1, child=True), 2: Task(slot=0, n_prompt=4)}
     assert assign([Sent(9), Sent(4)], tasks) == [None, 2]
