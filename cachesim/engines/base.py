@@ -40,7 +40,8 @@ class Request:
     first tokens all of them share.
     ``cancel_at``: the client hangs up, and the request ends after the iteration in which the slot has come to hold
     that many tokens, or before it gets a slot if it has to wait for one (``BEFORE_A_SLOT``); of several completions
-    those in the slots named by ``cancel_order`` end in that order. ``drafts`` forces the drafter; where it says
+    those in the slots named by ``cancel_order`` end in that order, and of requests that end in the same iteration that
+    with the lowest ``cancel_place`` first. ``drafts`` forces the drafter; where it says
     nothing, ``draft_else`` tokens are drafted and all are right. ``messages`` are those of a chat, which the server's
     own template has made the prompt from. ``seed``: the client asks for a seed of its own, so that it is served alone.
     """
@@ -69,6 +70,7 @@ class Request:
     others: tuple[Tokens, ...] = ()
     shared: int = 0
     cancel_order: tuple[int, ...] = ()
+    cancel_place: int = 0
     children_drafts: tuple[tuple[Draft, ...], ...] = ()
 
 

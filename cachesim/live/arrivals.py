@@ -4,7 +4,8 @@ Generation leaves no event, so between two recorded events a server may have wor
 rounds. Where the log next shows a slot being chosen and no task of ours is left that could choose it, one of the
 requests arrives, at once or after further rounds: every such place is a choice, and the choices are searched depth
 first until the whole log is reproduced. A hang-up and an arrival between the same two rounds come in the order of the
-log. A request whose client hung up before it had a slot may have been looked at, once, or not at all.
+log. A request whose client hung up before it had a slot may have been looked at, once, or not at all. Where all slots
+are busy and nothing is said of a request that comes (similarity 0), it may wait from then on: that is tried last.
 Source: README of the recorded traces, "What a step leaves open".
 """
 
@@ -34,10 +35,12 @@ class Sent(NamedTuple):
 
 
 class Way(NamedTuple):
-    """The options to take, choice by choice; ``untried`` as in ``Sent``."""
+    """The options to take, choice by choice; ``untried`` as in ``Sent``. ``unseen``: a request may come while all slots
+    are busy."""
 
     options: list[int]
     untried: int = 0
+    unseen: bool = False
 
 
 class Chosen(NamedTuple):
@@ -61,7 +64,7 @@ def send(
         hear(server, 0, answer)
         return Sent(server, [answer])
     way = find_way(server, step, theirs, records, fits)
-    last = Attempt(server, step, theirs, records, way.options, hear)
+    last = Attempt(server, step, theirs, records, way.options, hear, way.unseen)
     last.run(to_the_end=True)
     return Sent(server, last.answers, way.untried)
 
@@ -72,21 +75,32 @@ def find_way(
 ) -> Way:
     """The way on which the log agrees and the answers fit (of two requests with the same prompt the log does not say
     which came first); if none of those tried does, the one with which most of it did."""
+    found, agrees = _search(server, step, theirs, records, fits, False)
+    if agrees or server.settings.sps != 0:
+        return found
+    other, agrees = _search(server, step, theirs, records, fits, True)
+    return other if agrees else found
+
+
+def _search(
+    server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, fits: Fits, unseen: bool
+) -> tuple[Way, bool]:
+    """The best way, and whether it agrees."""
     way: list[int] | None = []
     best: list[int] = []
     reach, tried, work = -1, 0, 0
     while way is not None:
         if tried >= limits.ORDERS.now or work > limits.ORDER_WORK.now:
-            return Way(best, tried)
-        trial = Attempt(fork(server), step, theirs, records, way)
+            return Way(best, tried, unseen), False
+        trial = Attempt(fork(server), step, theirs, records, way, unseen=unseen)
         trial.run()
         tried, work = tried + 1, work + trial.work
         if trial.met > reach:
             best, reach = [chosen.option for chosen in trial.chosen], trial.met
         if trial.agrees and fits(trial.answers):
-            return Way([chosen.option for chosen in trial.chosen])
+            return Way([chosen.option for chosen in trial.chosen], unseen=unseen), True
         way = next_way(trial.chosen)
-    return Way(best)
+    return Way(best, unseen=unseen), False
 
 
 def next_way(chosen: Sequence[Chosen]) -> list[int] | None:
@@ -110,7 +124,7 @@ class Attempt:
 
     def __init__(
         self, server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, way: Sequence[int],
-        hear: Hear | None = None,
+        hear: Hear | None = None, unseen: bool = False,
     ) -> None:
         self.server, self.step, self.theirs, self.records, self.way = server, step, theirs, records, way
         self.hear, self.start, self.met, self.apart = hear, len(server.log.events), 0, False
@@ -121,6 +135,8 @@ class Attempt:
         self.still = False          # did the last round bring nothing?
         self.rounds, self.spent = 0, server.log.spent
         self.told: set[int] = set()
+        self.unseen = unseen
+        self.asked: set[tuple[int, ...]] = set()    # tasks in slots, then those that wait, with which one might come
 
     @property
     def answers(self) -> list[Answer]:
@@ -145,6 +161,8 @@ class Attempt:
                 continue
             self.server.take_tasks()
             self._compare()
+            if self.unseen and self._come_unseen():
+                continue
             if self._due() and self._arrive():
                 continue
             self.rounds += 1
@@ -164,6 +182,21 @@ class Attempt:
         self.server.take_queue()
         self._compare()
         return True
+
+    def _come_unseen(self) -> bool:
+        """One of the waiting requests may come while all slots are busy, once for each set of tasks. Does one?"""
+        server = self.server
+        state = tuple(slot.task.id for slot in server.slots if slot.busy and slot.task is not None)
+        held = (*state, *(task.id for task in server.deferred))
+        if len(state) < len(server.slots) or held in self.asked or not self.waiting or self.apart:
+            return False
+        self.asked.add(held)
+        option = self.way[len(self.chosen)] if len(self.chosen) < len(self.way) else 0
+        self.chosen.append(Chosen(option, 1 + len(self.waiting)))
+        if option:
+            number = self.waiting.pop(option - 1)
+            self.given[number] = server.submit(self.step.members[number].request)
+        return option > 0
 
     def _choice_is_next(self) -> bool:
         return not self.apart and self.met < len(self.theirs) and self.theirs[self.met]["ev"] in CHOICE

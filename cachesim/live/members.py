@@ -16,11 +16,12 @@ Events = Sequence[Event]
 
 class Own(NamedTuple):
     """The events of a request's task, and those of its further completions in the order of their launch; the slots of
-    all of them in the order in which they were released."""
+    all of them in the order in which they were released. ``place``: that of its own release among the events."""
 
     events: Events
     children: tuple[Events, ...] = ()
     released: tuple[int, ...] = ()
+    place: int = 0
 
 
 @dataclass(slots=True)
@@ -61,7 +62,7 @@ def _own(task: _Task | None) -> Own:
         return Own(())
     ended = sorted((one for one in (task, *task.children) if one.end is not None), key=lambda one: one.place)
     released = tuple(one.slot for one in ended if one.slot is not None)
-    return Own(task.events, tuple(child.events for child in task.children), released)
+    return Own(task.events, tuple(child.events for child in task.children), released, task.place)
 
 
 def _tasks(events: Events) -> dict[int, _Task]:

@@ -31,7 +31,7 @@ from cachesim.live.cold import ROUNDING, ask_cold, cold_flags, compare, inexact
 from cachesim.live.llama_server import BASE, LlamaServer, Start, Stuck, run_server
 from cachesim.live.logbook import events_of
 from cachesim.live.process import Died, Ended, Stopped
-from cachesim.live.tasks import Sent, assign, details, read_tasks
+from cachesim.live.tasks import Sent, Task, assign, came_to_its_end, details, read_tasks
 
 __all__ = ["BASE", "Recorder", "Start", "write_trace"]
 
@@ -183,7 +183,8 @@ class Recorder(Stopped):
             if task is None and "cancel_after" in member["request"] and len(members) > 1:
                 member["launched"] = False
             elif task is not None:
-                member.update(details(tasks[task], numbers.get(task) if len(numbers) > 1 else None, reply is not None))
+                answered = reply is not None and not _lost(member, reply, tasks[task])
+                member.update(details(tasks[task], numbers.get(task) if len(numbers) > 1 else None, answered))
         return known
 
     def _answer(self, member: Step, reply: Any, said: list[Entry], task: int | None) -> None:
@@ -269,6 +270,13 @@ def _sent(member: Step, reply: Any) -> Sent:
     mixed = int(request.get("n_cmpl", 1)) > 1            # a stream of several completions mixes their tokens
     asked = int(request.get("id_slot", -1))
     return Sent(n_prompt, (reply or [])[:1] if mixed else reply or (), asked=asked if asked >= 0 else None)
+
+
+def _lost(member: Step, reply: Any, task: Task) -> bool:
+    """Are there generated tokens that neither the client saw, which hung up, nor the slot held at the end?"""
+    request = member["request"]
+    one = "cancel_after" in request and not isinstance(reply, Reply) and int(request.get("n_cmpl", 1)) == 1
+    return one and came_to_its_end(task, len(request["prompt"]), int(request.get("n_predict", -1)))
 
 
 def write_trace(trace: dict[str, Any], path: Path) -> None:

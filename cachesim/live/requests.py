@@ -21,7 +21,7 @@ def make_request(
     """The request of one step. Its ``own`` events say where a hang-up took effect, and what was drafted; ``died`` is
     the last message of a process that ended in the step; ``spec_type`` the server's drafter. ``log``: what the
     recording says of it beside its response (`drafts`, pairs of tokens held and tokens drafted; `generated`, the tokens
-    of one that was never answered)."""
+    of one that was never answered, or whose client had hung up when it came to its end)."""
     prompt = tuple(int(token) for token in body["prompt"])
     starts, byte_pos = _message_starts(op, body, prompt)
     reuse = body.get("n_cache_reuse")
@@ -30,7 +30,7 @@ def make_request(
     return Request(
         prompt=prompt,
         n_predict=int(body.get("max_tokens", body.get("n_predict", -1))),
-        forced=tuple(response.get("tokens_in_slot") or response.get("tokens") or log.get("generated") or ()),
+        forced=_forced(body, response, log),
         cache_prompt=bool(body.get("cache_prompt", True)),
         id_slot=int(body.get("id_slot", -1)),
         user_starts=starts,
@@ -41,12 +41,24 @@ def make_request(
         n_cache_reuse=None if reuse is None else int(reuse),
         n_cmpl=int(body.get("n_cmpl", body.get("n", 1))),
         children_forced=tuple(tuple(child.get("tokens_in_slot") or child.get("tokens", ())) for child in children),
-        cancel_at=_cancel_at(body, own.events),
+        cancel_at=None if _came_to_its_end(body, response, log) else _cancel_at(body, own.events),
         cancel_order=_cancel_order(body, own),
+        cancel_place=own.place if "cancel_after" in body else 0,
         stop=_stop_words(body),
         drafts=read_drafts(own.events, response, len(prompt), died, lengths),
         children_drafts=_drafts_of_children(own, response, len(prompt), spec_type),
     )
+
+
+def _forced(body: Mapping[str, Any], response: Mapping[str, Any], log: Mapping[str, Any]) -> Tokens:
+    heard = response.get("tokens_in_slot") or response.get("tokens")
+    generated = log.get("generated") or ()
+    return tuple(generated if _came_to_its_end(body, response, log) else heard or generated)
+
+
+def _came_to_its_end(body: Mapping[str, Any], response: Mapping[str, Any], log: Mapping[str, Any]) -> bool:
+    """Did a request generate all its tokens before the server noticed that the client had hung up?"""
+    return bool(response.get("cancelled")) and len(log.get("generated") or ()) == body.get("n_predict")
 
 
 def _drafts_of_children(

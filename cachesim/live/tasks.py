@@ -1,8 +1,8 @@
 """Which task of a server's log belongs to which of the requests that were sent at the same time?
 
 A request is known by the length of its prompt, the slot it asked for and what came back: slot, tokens, tokens in the
-slot at the end. Each task belongs to one request only, so the requests are looked at together. Further completions are tasks of their own and
-stay with the task that is launched behind them.
+slot at the end. Each task belongs to one request only, so the requests are looked at together. Further completions are
+tasks of their own and stay with the task that is launched behind them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.llama_cpp.log import DRAFT, NEXT_TOKEN, Entry, numbers_of, read_event
-
 
 Cost = tuple[int, int]
 
@@ -107,9 +106,15 @@ def _fits(sent: Sent, task: Task) -> bool:
     return all(a == b for a, b in zip(sent.tokens, task.tokens, strict=False))
 
 
+def came_to_its_end(task: Task, n_prompt: int, n_predict: int) -> bool:
+    """Did a request generate all its tokens, in a slot that in the end did not hold its prompt and these? A
+    conversation was loaded over it (D2)."""
+    return len(task.tokens) == n_predict and task.end not in (None, n_prompt + n_predict - 1)
+
+
 def details(task: Task, number: int | None, answered: bool) -> dict[str, Any]:
     """What a recording says of a request beside its response: the number of its task in the events of the step (None =
-    it is the only one), the drafts, and the generated tokens where no answer holds them."""
+    it is the only one), the drafts, and the generated tokens where no answer holds them (not ``answered``)."""
     out: dict[str, Any] = {} if number is None else {"task": number}
     if task.drafts:
         out["drafts"] = [list(draft) for draft in task.drafts]

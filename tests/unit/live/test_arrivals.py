@@ -79,6 +79,27 @@ def test_an_arrival_between_the_same_rounds_as_a_hang_up_comes_where_the_log_has
     assert [found(theirs, gone, B) for theirs in logs] == logs
 
 
+def test_hang_ups_between_the_same_rounds_come_in_the_order_of_the_log():
+    logs = []
+    for places in ((1, 2), (2, 1)):
+        gone = [Request(word(name, 30), n_predict=60, cancel_at=34, cancel_place=place)
+                for name, place in zip("AB", places, strict=True)]  # fmt: skip
+        logs.append(played((0, gone[0]), (0, gone[1])))
+    assert [[event["task"] for event in log if event["ev"] == "release"] for log in logs] == [[0, 1], [1, 0]]
+
+
+def test_a_request_may_come_unseen_while_all_slots_are_busy():
+    """Without similarity nothing is said of one that waits. Which of two comes first when both slots are released shows
+    that it waited behind the other."""
+    flags = {"slot_prompt_similarity": 0.0}
+    one, other = (Request(word(name, 30), n_predict=20) for name in "AB")
+    named, late = Request(word("C", 12), n_predict=2, id_slot=1), Request(word("D", 9), n_predict=2)
+    theirs = played((0, one), (0, other), (3, named), (2, late), **flags)
+    assert [event["ev"] for event in theirs if event["ev"].startswith("slot_by")] == [
+        "slot_by_lru", "slot_by_lru", "slot_by_id", "slot_by_lru", "slot_by_id"]  # fmt: skip
+    assert found(theirs, one, other, named, late, **flags) == theirs
+
+
 def test_the_best_of_all_ways_is_kept_where_none_agrees():
     theirs = [*played((0, A), (3, B)), {"ev": "other"}]
     assert found(theirs, A, B) == theirs[:-1]

@@ -50,6 +50,7 @@ def test_further_completions_are_launched_right_before_the_request():
     )  # fmt: skip
     assert [[e["task"] for e in events] for events in own[0].children] == [[0, 0], [1, 1]]
     assert own[0].released == (0, 1, 2)
+    assert own[0].place == 6 < own[1].place
     assert (steps_of(own[1]), own[1].children) == ([6], ())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.live.tasks import Sent, Task, assign, details, read_tasks
+from cachesim.live.tasks import Sent, Task, assign, came_to_its_end, details, read_tasks
 from tests.unit.live.test_hang_ups import launch, new_prompt, release, said, token
 
 
@@ -64,3 +64,10 @@ def test_beside_a_request_stands_what_only_the_log_says():
     task = Task(slot=0, n_prompt=2, tokens=[5, 6], drafts=[(3, 4)])
     assert details(task, 1, answered=True) == {"task": 1, "drafts": [[3, 4]]}
     assert details(task, None, answered=False) == {"drafts": [[3, 4]], "generated": [5, 6]}
+
+
+def test_a_request_over_which_another_conversation_was_loaded_came_to_its_end_elsewhere():
+    assert came_to_its_end(Task(end=7, tokens=[1, 2, 3]), 9, 3)
+    assert not came_to_its_end(Task(end=11, tokens=[1, 2, 3]), 9, 3)       # in place
+    assert not came_to_its_end(Task(end=7, tokens=[1, 2]), 9, 3)           # the hang-up ended it
+    assert not came_to_its_end(Task(tokens=[1, 2, 3]), 9, 3)               # not released

@@ -113,6 +113,26 @@ def test_a_hang_up_ends_where_the_slot_was_released(tmp_path):
     assert trace.steps[0].members[0].request.cancel_at == 11
 
 
+def test_hang_ups_come_in_the_order_in_which_the_slots_were_released(tmp_path):
+    asked = {"prompt": [9, 9], "cancel_after": 0}
+    members = [{**STEP, "i": f"0.{n}", "request": asked, "task": n} for n in range(2)]
+    events = [{"ev": "launch", "slot": n, "task": n, "is_child": 0} for n in range(2)]
+    events += [{"ev": "release", "slot": n, "task": n, "n_tokens": 2} for n in (1, 0)]
+    step = {"i": 0, "op": "parallel", "steps": members, "events": events}
+    first, second = (one.request for one in read(tmp_path, changed(steps=[step])).steps[0].members)
+    assert second.cancel_place < first.cancel_place
+
+
+@pytest.mark.parametrize(("generated", "cancel_at", "forced"), [([8, 9, 7], None, (8, 9, 7)), ([8, 9], 2, (8,))])
+def test_a_request_that_came_to_its_end_although_its_client_had_hung_up(tmp_path, generated, cancel_at, forced):
+    """Another conversation was loaded over it, so that the slot does not hold what it generated."""
+    step = with_step(request={"prompt": [1], "cancel_after": 0, "n_predict": 3}, generated=generated,
+                     response={"cancelled": True, "tokens": [], "tokens_in_slot": [8]},
+                     events=[{"ev": "release", "n_tokens": 2}])  # fmt: skip
+    request = read(tmp_path, step).steps[0].members[0].request
+    assert (request.cancel_at, request.forced) == (cancel_at, forced)
+
+
 def without(key):
     return {k: v for k, v in GOOD.items() if k != key}
 
