@@ -120,6 +120,10 @@ class ProcessSubject:
         with suppress(OSError, ValueError):
             said = self.process.stdout.readline(LINE + 1)    # type: ignore[union-attr]
         answer.put(said)
+        if self.closed:                               # nobody waited for the child that held the pipes
+            for stream in (self.process.stdin, self.process.stdout):
+                with suppress(OSError):
+                    stream.close()                    # type: ignore[union-attr]
 
     def _read(self, line: bytes) -> dict[str, Any]:
         if not line.endswith(b"\n"):

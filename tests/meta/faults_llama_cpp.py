@@ -25,7 +25,7 @@ LLAMA_CPP = [
           "lengths, limits, spare=0), because", "lengths, limits, spare=1), because", True),
     Fault("an entry of exactly a quarter is left", "not k < F32(MIN_KEEP)", "k > F32(MIN_KEEP)"),
     Fault("of unused slots the lowest id", "slot.t_last <= found.t_last", "slot.t_last < found.t_last"),
-    Fault("an empty named slot asks the prompt cache", 'F32("nan")', "F32(0)"),
+    Fault("an empty named slot asks the prompt cache", 'if held else F32("nan")', "if held else F32(0)"),
     Fault("seq_rm spares the first position", "self.pos >= max(p0, 0)", "self.pos > max(p0, 0)"),
     Fault("a dropped state keeps its tail",
           "                if p0 <= cell.pos < p1:\n                    self.meta.tail[seq] = -1\n", ""),

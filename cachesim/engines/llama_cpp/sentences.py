@@ -171,12 +171,12 @@ SENTENCES = Sentences({
     "LC-SPEC-MAX": lambda v, b: f"at most {counted(v, 'token')} drafted",
     "LC-SPEC-ON": lambda v, b: "" if v else "no drafts: speculative decoding not supported by this context",
     "LC-SPEC-REPLAY": _replay,
-    "LC-SPEC-ROOM": lambda v, b: "" if v else f"a batch of {b['n_batch']} tokens does not fit {b['capacity']}",
+    "LC-SPEC-ROOM": lambda v, b: f"{b['n_batch']} tokens in a batch of {b['capacity']}: {v}" if v else "",
     "LC-SPEC-SPLIT": lambda v, b: "" if v is None else f"index {v} of a draft lies outside of the view: it is given up",
     "LC-TASK-REUSE": lambda v, b: "" if v else f"a task of the kind {b['kind']} starts with nothing",
     "LC-TRIM": lambda v, b: "the slot is cleared and the prompt begun anew" if v else "the process ends",
     **dict.fromkeys((
         "LC-CKPT-AFTER", "LC-CKPT-COUNT", "LC-CKPT-TOLD", "LC-KV-FAIL", "LC-KV-READ", "LC-KV-STATE", "LC-KV-UNDO",
-        "LC-N-SWA", "LC-RS-PLANES", "LC-SPEC-ACCEPT",
+        "LC-KV-COPY", "LC-N-SWA", "LC-RS-PLANES", "LC-RS-SPLIT", "LC-SPEC-ACCEPT",
     ), lambda v, b: ""),
 }, by_rule={"LC-CKPT-NEED": checkpoint.need, "LC-CKPT-PICK": checkpoint.pick})

@@ -86,7 +86,7 @@ def planes_none(spec_type: str, n_max: int, can_roll_back: bool) -> Decision:
     return Decision(0, {"spec_type": spec_type})
 
 
-def _split(name: str, split: Split, n_rs_seq: int, unified: bool) -> Decision:
+def _split(split: Split, n_rs_seq: int, unified: bool) -> Decision:
     return Decision(split, {"n_rs_seq": n_rs_seq, "unified": unified})
 
 
@@ -98,7 +98,7 @@ def split_keeps_tail(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     there are states to roll back to and one more, are never divided between two ubatches: a plane is written by the
     ubatch with the last token only. The process ends if an ubatch cannot hold more than that. Value: Split."""
     split = Split(False, not (attention and unified), n_rs_seq + 1 if n_rs_seq else 0)
-    return _split("LC-RS-SPLIT.TAIL", split, n_rs_seq, unified)
+    return _split(split, n_rs_seq, unified)
 
 
 # [Gone in llama_cpp@head]
@@ -109,7 +109,7 @@ def split_alone(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     """Where there are rollback planes, a ubatch has tokens of one sequence, and nothing keeps its last tokens together.
     Value: Split."""
     split = Split(bool(n_rs_seq), not (attention and unified), 0)
-    return _split("LC-RS-SPLIT.ALONE", split, n_rs_seq, unified)
+    return _split(split, n_rs_seq, unified)
 
 
 # [Gone in llama_cpp@base-24035]
@@ -118,7 +118,7 @@ def split_alone(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
 def split_equally(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     """Rollback planes change nothing: planes that the last ubatch does not reach are stale. In a hybrid with one buffer
     for all sequences their ids need not be consecutive. Value: Split."""
-    return _split("LC-RS-SPLIT.EQUAL", Split(False, not (attention and unified), 0), n_rs_seq, unified)
+    return _split(Split(False, not (attention and unified), 0), n_rs_seq, unified)
 
 
 # [Gone in llama_cpp@spring-2026]
@@ -126,7 +126,7 @@ def split_equally(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
       llama_cpp(HYBRID, "init_batch", note="read in xllamacpp 0.2.12 (2026-02)"), since="#16442", until="#21224")
 def split_neighbours(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     """Only sequences with consecutive ids share a ubatch, whatever the buffers. Value: Split."""
-    return _split("LC-RS-SPLIT.NEXT", Split(False, True, 0), n_rs_seq, unified)
+    return _split(Split(False, True, 0), n_rs_seq, unified)
 
 
 # [Gone in llama_cpp@late-2025]
@@ -136,7 +136,7 @@ def split_neighbours(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
 def split_any_ids(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     """Any sequences share a ubatch; with buffers of their own the process ends unless their ids are consecutive. Value:
     Split."""
-    return _split("LC-RS-SPLIT.ANY", Split(False, False, 0), n_rs_seq, unified)
+    return _split(Split(False, False, 0), n_rs_seq, unified)
 
 
 @rule("LC-KV-COPY.LATER", Role.MEMORY,

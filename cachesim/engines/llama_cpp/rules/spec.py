@@ -79,7 +79,7 @@ def draft_has_room(n_batch: int, capacity: int) -> Decision:
     """The sampled tokens and drafts of all slots go into one batch, which holds n_batch tokens, or one for each slot.
     Value: the assertion with which the process ends if ``n_batch`` tokens do not fit, "" = they do."""
     text = "batch must be large enough to hold the sampled and draft tokens"
-    return _room("LC-SPEC-ROOM.SERVER", text, n_batch, capacity)
+    return _room(text, n_batch, capacity)
 
 
 # [Gone in llama_cpp@user-turns]
@@ -89,10 +89,10 @@ def draft_has_room(n_batch: int, capacity: int) -> Decision:
 def batch_has_room(n_batch: int, capacity: int) -> Decision:
     """The same limit, but nobody asks before a token is added: the batch itself asserts. Value: as SERVER."""
     text = 'batch.seq_id[batch.n_tokens] && "llama_batch size exceeded"'
-    return _room("LC-SPEC-ROOM.COMMON", text, n_batch, capacity)
+    return _room(text, n_batch, capacity)
 
 
-def _room(name: str, text: str, n_batch: int, capacity: int) -> Decision:
+def _room(text: str, n_batch: int, capacity: int) -> Decision:
     fits = n_batch <= capacity
     return Decision("" if fits else f"GGML_ASSERT({text}) failed", {"n_batch": n_batch, "capacity": capacity})
 
