@@ -130,7 +130,7 @@ class ProcessSubject:
             self.dead = f"a line of more than {LINE} bytes" if len(line) > LINE else self._ended(line)
             raise Failed(self.dead)
         try:
-            said = json.loads(line)
+            said = json.loads(line.decode("utf-8"))   # of bytes, json would guess another encoding
         except (ValueError, RecursionError):
             self.dead = f"the line {line[:60]!r} is not JSON (log lines belong to stderr)"
             raise Failed(self.dead) from None

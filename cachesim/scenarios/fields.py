@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
-from cachesim.errors import BadInput, nearest, quoted
+from cachesim.errors import BadInput, cut, nearest, quoted
 from cachesim.scenarios.read import Key, Source
 
 P = ParamSpec("P")
@@ -46,44 +46,44 @@ class Table:
     def text(self, key: str, default: str | None = None) -> str:
         value = self._get(key, default)
         if not isinstance(value, str):
-            raise self.fault(f"{key} must be a string", key)
+            raise self.fault(f"{cut(key)} must be a string", key)
         if default is None and not value.strip():
-            raise self.fault(f"{key} must not be empty", key)
+            raise self.fault(f"{cut(key)} must not be empty", key)
         return value
 
     def integer(self, key: str, default: int | None, low: int) -> int:
         value = self._get(key, default)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self.fault(f"{key} must be an integer", key)
+            raise self.fault(f"{cut(key)} must be an integer", key)
         if value < low:
-            raise self.fault(f"{key} is {quoted(value)}, it must be at least {low}", key)
+            raise self.fault(f"{cut(key)} is {quoted(value)}, it must be at least {low}", key)
         if value > HIGHEST:
-            raise self.fault(f"{key} is {quoted(value)}, it must be at most {HIGHEST}", key)
+            raise self.fault(f"{cut(key)} is {quoted(value)}, it must be at most {HIGHEST}", key)
         return value
 
     def flag(self, key: str, default: bool) -> bool:
         value = self._get(key, default)
         if not isinstance(value, bool):
-            raise self.fault(f"{key} must be true or false", key)
+            raise self.fault(f"{cut(key)} must be true or false", key)
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of strings with at least one entry, none of them empty."""
         values = self.items(key)
         if not values or not all(isinstance(value, str) and value.strip() for value in values):
-            raise self.fault(f"{key} must be a list of strings with at least one entry", key)
+            raise self.fault(f"{cut(key)} must be a list of strings with at least one entry", key)
         return tuple(values)
 
     def items(self, key: str) -> list[Any]:
         value = self._get(key, None)
         if not isinstance(value, list):
-            raise self.fault(f"{key} must be a list", key)
+            raise self.fault(f"{cut(key)} must be a list", key)
         return value
 
     def integers(self, key: str, value: Any) -> tuple[int, ...]:
         """``value``, found under ``key``, as non-negative integers."""
         if not isinstance(value, list) or not all(type(entry) is int and 0 <= entry <= HIGHEST for entry in value):
-            raise self.fault(f"{key}: {quoted(value)} is not a list of non-negative integers", key)
+            raise self.fault(f"{cut(key)}: {quoted(value)} is not a list of non-negative integers", key)
         return tuple(value)
 
     def table(self, key: str) -> Table:
@@ -94,12 +94,12 @@ class Table:
         """The list of tables ``[[key]]``, with at least one entry."""
         values = self._get(key, None)
         if not isinstance(values, list) or not values:
-            raise self.fault(f"{key} must be written as [[{key}]], once for each", key)
+            raise self.fault(f"{cut(key)} must be written as [[{cut(key)}]], once for each", key)
         return [Table(value, self.source, (*self.path, key, i)) for i, value in enumerate(values)]
 
     def _get(self, key: str, default: Any) -> Any:
         if key in self.raw:
             return self.raw[key]
         if default is None:
-            raise self.fault(f"{key} is missing")
+            raise self.fault(f"{cut(key)} is missing")
         return default

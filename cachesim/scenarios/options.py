@@ -107,7 +107,9 @@ def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
         return
     arch, _, layers = model.partition("-")
     try:
-        parse(layers if layers and arch in manual.architectures else model)
+        spec = parse(layers if layers and arch in manual.architectures else model)
+        if len({layer.window for layer in spec.layers if layer.window}) > 1:
+            raise BadInput(f"model {quoted(model)}: windows of different sizes", hint="a model has one window")
     except BadInput as bad:
         hint = nearest(model, named) or bad.hint
         if any(letter.islower() for letter in model):       # no layer has one: this was meant to be a name

@@ -208,3 +208,12 @@ def test_what_cannot_be_spelled_or_started(tmp_path, good, bad, told):
     with pytest.raises(BadInput) as caught:
         load(tmp_path / "x.toml")
     assert told in str(caught.value)
+
+
+def test_a_long_key_is_cut_where_its_value_is_wrong(tmp_path):
+    file = tmp_path / "plain.toml"
+    file.write_text(f'id = "plain"\ntitle = "t"\nsource = ["cachesim"]\nwhy = "w"\nengine = "llama_cpp"\nmodel = "A"\n'
+                    f'profiles = ["llama_cpp@head"]\n[words]\n{"x" * 5000} = "5"\n')
+    with pytest.raises(BadInput) as bad:
+        load(file)
+    assert len(bad.value.cause) < 200 and "must be an integer" in bad.value.cause

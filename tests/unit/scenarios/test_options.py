@@ -7,7 +7,7 @@ import pytest
 from cachesim.engines.registry import ENGINES
 from cachesim.errors import BadInput
 from cachesim.scenarios.notation import from_line
-from cachesim.scenarios.options import check_option, filled
+from cachesim.scenarios.options import check_model, check_option, filled
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -15,6 +15,14 @@ def test_every_engine_has_its_own_options(engine):
     assert filled({}, engine) == ENGINES[engine].manual.scenario
     for name, value in filled({}, engine).items():
         assert check_option(name, value, engine) == value
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_model_has_one_window(engine):
+    """A server's window cache has one size; mlx-lm's masks too."""
+    check_model("W8 A W8", engine)
+    with pytest.raises(BadInput, match="windows of different sizes"):
+        check_model("W88 W8 A", engine)
 
 
 def test_an_unknown_engine_has_no_options():
