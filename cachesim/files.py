@@ -15,6 +15,11 @@ from typing import Iterator
 
 from cachesim.errors import Unwritable
 
+try:
+    import fcntl
+except ImportError:                          # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
 
 def write_whole(file: Path, data: bytes, sync: bool = True) -> None:
     """Write or replace a file; a symbolic link stays one, and so does the mode of a file that is replaced. ``sync``:
@@ -49,6 +54,53 @@ def make_folder(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     with _told(folder), _beside(folder / "probe", b"probe"):
         return folder
+
+
+@contextmanager
+def alone(file: Path) -> Iterator[bool]:
+    """Is no other process inside, with the same name? The lock ends with the process, however that ended; the file,
+    which is there for the lock only, is removed behind it. Where the system has no such locks, nobody is kept out.
+    Raises Unwritable."""
+    with _told(file):
+        handle = _locked(file)
+    try:
+        yield handle is not None
+    finally:
+        if handle is not None:
+            with suppress(OSError):
+                os.unlink(file)              # whoever has opened it meanwhile looks again, see _locked
+            os.close(handle)
+
+
+def _locked(file: Path) -> int | None:
+    """The handle of the file, which nobody else has locked; None if somebody has."""
+    while True:
+        handle = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+        try:
+            if not _lock(handle):
+                os.close(handle)
+                return None
+            if os.path.samestat(os.fstat(handle), os.stat(file)):
+                return handle
+        except FileNotFoundError:            # removed by its last holder between our opening and our locking
+            pass
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Lock a file for this process, and those forked from it, if nobody else has."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:                          # a file system without locks
+        return True
+    return True
 
 
 @contextmanager

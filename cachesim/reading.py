@@ -32,6 +32,13 @@ def kind(path: Path | str) -> str:
     return FILE if stat.S_ISREG(mode) else FOLDER if stat.S_ISDIR(mode) else OTHER
 
 
+def path_of(name: str | Path) -> Path:
+    """The path that an argument names. Raises BadInput for an empty one, which pathlib takes for the current folder."""
+    if not str(name):
+        raise BadInput("the name of a file is empty", hint="the current folder is .")
+    return Path(name)
+
+
 def files_in(folder: Path, ending: str) -> list[Path]:
     """The files in a folder, and in those below it, whose names end so, sorted. A folder that cannot be read, or that
     goes while it is looked at, holds none; a link to a folder is not followed."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_jobs, add_json, count, minutes, profile_name
 from cachesim.errors import BadInput, Unwritable, nearest, quoted
+from cachesim.reading import path_of
 from cachesim.reports.console import complain, say, say_json, show
 
 if TYPE_CHECKING:
+    from cachesim.commands.searching import Clock
     from cachesim.fuzz.campaign import Campaign
     from cachesim.fuzz.folder import Folder, Plan
 
@@ -42,10 +43,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     begin = time.monotonic()            # the imports take time too
-    from cachesim.commands.searching import Clock, Search
-    from cachesim.fuzz.campaign import Campaign
+    from cachesim.commands.searching import Clock
     from cachesim.fuzz.folder import Folder
-    from cachesim.fuzz.found import campaign_data
 
     clock = Clock(begin, args.minutes, shrinks=not args.no_shrink)
     if args.minutes is not None and args.examples is not None:
@@ -55,7 +54,19 @@ def run(args: Namespace) -> int:
     if args.resume and args.out is None:
         raise BadInput("--resume goes on with what is in a folder", hint="name it with --out")
     plan = _plan(args)
-    folder = None if args.out is None else Folder(Path(args.out), plan)
+    if args.out is None:
+        return _search(args, plan, None, clock)
+    folder = Folder(path_of(args.out), plan)
+    with folder.held():
+        return _search(args, plan, folder, clock)
+
+
+def _search(args: Namespace, plan: Plan, folder: Folder | None, clock: Clock) -> int:
+    """Search, and tell what was found; the exit code."""
+    from cachesim.commands.searching import Search
+    from cachesim.fuzz.campaign import Campaign
+    from cachesim.fuzz.found import campaign_data
+
     campaign = Campaign(plan.profile) if folder is None else folder.begin(args.resume)
     search, ended, stopped = Search(plan, campaign, folder, clock, args.jobs), None, []
     try:

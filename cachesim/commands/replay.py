@@ -11,7 +11,7 @@ from cachesim.commands.common import add_jobs, add_json, add_limits
 from cachesim.errors import BadInput
 from cachesim.limits import JSON_VALUES, ORDER_WORK, ORDERS, TRACE_BYTES
 from cachesim.pool import Lost, finished
-from cachesim.reading import FOLDER, files_in, kind
+from cachesim.reading import FOLDER, files_in, kind, path_of
 from cachesim.reports.console import complain, progress, say_json, show
 
 BAD, FAULT = "bad", "fault"
@@ -54,10 +54,11 @@ def _aside(data: dict[str, Any], args: Namespace) -> bool:
 
 
 def find_traces(names: Sequence[str | Path]) -> list[Path]:
-    """The files named, whether they are there or not, and those in the folders named."""
+    """The files named, whether they are there or not, and those in the folders named. Raises BadInput for an empty
+    name."""
     out: list[Path] = []
     for name in names:
-        path = Path(name)
+        path = path_of(name)
         out += files_in(path, ".json") if kind(path) == FOLDER else [path]
     return out
 

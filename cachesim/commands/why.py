@@ -40,7 +40,7 @@ def run(args: Namespace) -> int:
     kept = []
     for name in names:
         with suppress(NotInBuild):         # a version without an option of this scenario keeps nothing
-            one = run_judged(scenario, name, "provenance").requests[args.number]
+            one = run_judged(scenario, name, "provenance", bills=False).requests[args.number]
             kept += [(name, one.answer.cache_n)] * (one.judged.equal_cold is True)
     found, codes = each(
         chosen_profiles(scenario, args.profiles),

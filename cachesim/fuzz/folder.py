@@ -11,13 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple
 
 from cachesim import __version__
 from cachesim.errors import BadInput
-from cachesim.files import make_folder, write_new, write_whole
+from cachesim.files import alone, make_folder, write_new, write_whole
 from cachesim.fuzz.campaign import Campaign, Failure, joined
 from cachesim.fuzz.found import failure_data
 from cachesim.fuzz.properties import Finding
@@ -54,6 +54,14 @@ class Folder:
         self.missing: set[Group] = set()
         self.refused: BadInput | None = None
         self._known: dict[Group, tuple[int, bool]] = {}
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No other process works on this campaign inside. Raises BadInput if one does."""
+        with alone(self.path / f".{self.plan.file}.lock") as free:
+            if not free:
+                raise BadInput("another process is at work on this campaign", file=str(self.state))
+            yield
 
     def begin(self, resume: bool) -> Campaign:
         """What is known of the campaign so far. Raises BadInput if it is there already and is not to be resumed, or its

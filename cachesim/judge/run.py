@@ -63,21 +63,22 @@ class Run:
 
 
 def run_judged(
-    scenario: Scenario, profile: str, mode: str = "exact", judge: Judge | None = None, table: Any | None = None
+    scenario: Scenario, profile: str, mode: str = "exact", judge: Judge | None = None, table: Any | None = None,
+    bills: bool = True,
 ) -> Run:
     """Run a scenario under a profile and judge every request. Where the server reads a number that nobody wrote, the
     scenario runs once for every value that matters.
 
     ``table`` replaces the profile's rules by others of the same engine; the run then bears the table's name, and the
     file's expectations apply only where it is the shipped profile of that name. ``judge`` may be shared between runs of
-    one model. Raises BadInput."""
+    one model. ``bills`` False = no account says what a request paid for. Raises BadInput."""
     kit = engine_of(profile)
     rules = table or kit.profiles[profile]
     name = rules.name if kit.profiles.get(rules.name) in (None, rules) else f"{rules.name} (changed)"
 
     def case(values: Values) -> Run:
         mine = replace(rules, unset=values) if values else rules
-        run, watch = Run(scenario, name, mode), Watch(scenario, profile, mine, judge)
+        run, watch = Run(scenario, name, mode), Watch(scenario, profile, mine, judge, bills)
         run.log = play(scenario, profile, mode, watch, mine)
         run.requests = [watch.found[number] for number in range(len(scenario.steps))]
         return run

@@ -17,6 +17,7 @@ from cachesim.oracle import ColdRun
 from cachesim.scenarios.schema import Action, Scenario, Step
 from cachesim.tokens import Tokens
 
+AHEAD = 4096                 # tokens of an expected list that are run at the first question about it
 NOTHING = Account(0, 0, 0, ())
 """The bill of a step that is no completion."""
 
@@ -28,27 +29,48 @@ class Colds:
     def __init__(self, judge: Judge) -> None:
         self.judge = judge
         self.recent: list[tuple[Tokens, ColdRun]] = []
+        self.coming: list[Tokens] = []
+
+    def expect(self, tokens: Tokens) -> None:
+        """Beginnings of this list will be asked for. Nothing is run yet: the server may refuse it."""
+        self.coming = [*self.coming[-15:], tokens]
 
     def covering(self, tokens: Tokens) -> ColdRun:
         """A cold run that begins with these tokens."""
         for known, run in reversed(self.recent):
-            if known[: len(tokens)] == tokens:
+            if begins(known, tokens):
                 return run
-        run = self.judge.digests(tokens)
-        self.recent = [*self.recent[-15:], (tokens, run)]
+        whole = self._ahead(tokens)
+        run = self.judge.digests(whole)
+        self.recent = [*self.recent[-15:], (whole, run)]
         return run
+
+    def _ahead(self, tokens: Tokens) -> Tokens:
+        """These tokens and more of what is expected: a long prompt needs few runs, and none that is far longer than
+        what the server has evaluated of it."""
+        expected = next((known for known in reversed(self.coming) if begins(known, tokens)), tokens)
+        return expected[: max(AHEAD, 4 * len(tokens))]
+
+
+def begins(known: Tokens, tokens: Tokens) -> bool:
+    """Does one list begin with the other?"""
+    n = len(tokens)
+    return n <= len(known) and (not n or known[n - 1] == tokens[-1]) and known[:n] == tokens
 
 
 class Watch:
     """Judges the steps of a run under a profile, or a ``table`` of rules; ``found`` holds them by number. ``judge`` may
-    be shared between runs of one model."""
+    be shared between runs of one model. ``bills``: what did each request pay for? Without them only its answer and what
+    it left behind are judged, which is less than half of the work."""
 
     kit: EngineKit
     judge: Judge
     ledger: Ledger
 
-    def __init__(self, scenario: Scenario, profile: str, table: Any, judge: Judge | None = None) -> None:
-        self.scenario, self.profile, self.table, self.given = scenario, profile, table, judge
+    def __init__(
+        self, scenario: Scenario, profile: str, table: Any, judge: Judge | None = None, bills: bool = True
+    ) -> None:
+        self.scenario, self.profile, self.table, self.given, self.bills = scenario, profile, table, judge, bills
         self.found: dict[int, Judgement] = {}
         self.left: dict[int, tuple[Stored, bool]] = {}     # what a request left behind, and does the memory agree
         self.server: Any = None
@@ -62,7 +84,7 @@ class Watch:
         self.judge = self.given or Judge(server.context.model)
         self.colds = Colds(self.judge)
         self.ledger = Ledger(
-            look=lambda: self.kit.points(self.server), cold=self.colds.covering,
+            look=lambda: self.kit.points(self.server) if self.bills else (), cold=self.colds.covering,
             believed=lambda slot: tuple(self.server.slots[slot].tokens), whose=self._whose,
         )
         log.listener = self._hear
@@ -83,7 +105,7 @@ class Watch:
     def begins(self, number: int, step: Step) -> None:
         """The step comes next."""
         self.ledger.begin(number)
-        self.colds.covering((*step.request.prompt, *(step.request.forced or ())))
+        self.colds.expect((*step.request.prompt, *(step.request.forced or ())))
 
     def answered(self, number: int, request: Request, answer: Answer) -> None:
         """A request is answered."""

@@ -21,6 +21,7 @@ KINDS = {
     "C": "short convolution",
     "H": "attention beside SSM",
 }
+LETTERS = f"layers are {', '.join(KINDS)}"
 PARTS = {"A": "base", "H": "base", "W": "swa"}
 CONV_TAPS = {"G": 4, "S": 4, "H": 4, "C": 3}
 """Inputs that the short convolution of a layer reads, the newest included (k in the papers)."""
@@ -106,4 +107,4 @@ def _hint(text: str) -> str:
     word = text.strip()
     if word[:1] == "+":
         return "the only suffix is +M, at the end"
-    return nearest(word[:1].upper(), KINDS) or f"layers are {', '.join(KINDS)}"
+    return nearest(word[:1].upper(), KINDS) or LETTERS

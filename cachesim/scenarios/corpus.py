@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cachesim.errors import BadInput, Crash, nearest
+from cachesim.reading import path_of
 from cachesim.scenarios.load import find, neighbour
 
 _ID = re.compile("[a-z0-9]+(-[a-z0-9]+)+")
@@ -33,10 +34,11 @@ def corpus_files() -> dict[str, Path]:
 def named(text: str) -> Path:
     """The file or folder that an argument means: a path, or the id of a scenario where no such path exists.
 
-    Other paths that do not exist are returned, for the reader to refuse. Raises BadInput for an id that nothing has.
+    Other paths that do not exist are returned, for the reader to refuse. Raises BadInput for an id that nothing has,
+    and for an empty text.
     """
     if os.path.exists(text) or not could_be_id(text):          # never raises, however long the name
-        return Path(text)
+        return path_of(text)
     files = corpus_files()
     if text not in files:
         hint = nearest(text, files) or neighbour(Path(text)) or "see cachesim scenarios"

@@ -8,7 +8,7 @@ from typing import AbstractSet, Mapping
 from cachesim.engines.manual import Flag, Manual, Option
 from cachesim.engines.registry import ENGINES, latest
 from cachesim.errors import BadInput, nearest, quoted
-from cachesim.model.spec import parse
+from cachesim.model.spec import LETTERS, parse
 
 HIGHEST = 2**31 - 1                        # the server keeps these options in 32-bit integers
 
@@ -113,7 +113,8 @@ def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
     except BadInput as bad:
         hint = nearest(model, named) or bad.hint
         if any(letter.islower() for letter in model):       # no layer has one: this was meant to be a name
-            hint = "; ".join(filter(None, (hint, f"models: {', '.join(named)}")))
+            meant = "" if hint == LETTERS else hint         # two lists are more than a line
+            hint = "; ".join(filter(None, (meant, f"models: {', '.join(named)}")))
         raise BadInput(bad.cause, hint=hint) from None
 
 

@@ -20,6 +20,7 @@ import traceback
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from shutil import rmtree
@@ -108,7 +109,7 @@ def run(mutant, parser=None, plant=None, cpu=CPU):
                 stdout=os.fstat(out.fileno()).st_size,
                 stderr=said.decode("utf-8", "backslashreplace"),
                 parsed=bool(flag[0]),
-                left=tuple(sorted(_left(inside, {*mutant.files, *mutant.made}) + _left(temp, set()))),
+                left=tuple(sorted(_left(inside, (*mutant.files, *mutant.made)) + _left(temp))),
                 running=running,
                 lines=mutant.lines,
             )
@@ -122,9 +123,9 @@ def _ends(stream):
     return head + b"\n...\n" + stream.read()
 
 
-def _left(folder, known):
+def _left(folder, known=()):
     names = [str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()]
-    return [name for name in names if name not in known]
+    return [name for name in names if not any(fnmatchcase(name, one) for one in known)]
 
 
 def _end_group(pid):

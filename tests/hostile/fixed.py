@@ -6,7 +6,7 @@ import json
 import tomllib
 from pathlib import Path
 
-from tests.hostile.mutant import Mutant
+from tests.hostile.mutant import CLI, Mutant
 from tests.hostile.nasty import Raw
 from tests.hostile.written import to_json
 
@@ -26,14 +26,15 @@ def cases():
 
 def made(case):
     """The mutant of a table."""
-    argv = list(case["argv"])
+    argv = list(case.get("argv", ()))
     for word, text, times in case.get("times", ()):
         argv[argv.index(word)] = text * times
     if "text" in case:
         data = "".join(text * times for text, times in case["text"])
     else:
         data = _changed(case.get("change", {}))
-    return Mutant("fixed", 0, tuple(argv), {case.get("file", "in.json"): data.encode()})
+    given_to = case.get("reads", CLI)
+    return Mutant("fixed", 0, tuple(argv), {case.get("file", "in.json"): data.encode()}, given_to=given_to)
 
 
 def _changed(changes):

@@ -27,6 +27,8 @@ LOG_LINES = ROOT / "tests/data/log_lines/b11549.jsonl"
 SMALL = 12_000               # bytes of a recording that mutants are made of
 DENSE = ROOT / "scenarios/llama_cpp/seed-24143-dense.toml"
 LINES = 20                   # errors of one command line, of different files or profiles
+FOUND = ("campaign-*.json", "fuzz-*.toml")       # what a search leaves in its folder
+MADE = ("try.json", f"{DENSE.stem}.json", *FOUND, *(f"*/{file}" for file in FOUND))
 SIZES = 300                  # tokens of all words of a scenario that mutants are made of
 
 
@@ -115,8 +117,7 @@ def option(rng, number):
     argv = tame(bent_words(rng))
     files = {DENSE.name: DENSE.read_bytes(), "in.json": recordings(ROOT / "tests/data")[0]}
     files["tiny-GGGA.gguf"] = b"GGUF\x03\0\0\0"
-    made = tuple(f"{name}.json" for name in ("try", "seed-24143-dense"))
-    return Mutant("option", number, argv, files, made, lines=LINES)
+    return Mutant("option", number, argv, files, MADE, lines=LINES)
 
 
 REPLY = (

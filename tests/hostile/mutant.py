@@ -10,7 +10,8 @@ CLI = "command line"
 
 @dataclass(frozen=True)
 class Mutant:
-    """``argv`` is given to cachesim in a folder that holds ``files``. ``made``: files that it may make or change.
+    """``argv`` is given to cachesim in a folder that holds ``files``. ``made``: files that it may make or change, as
+    patterns.
     ``given_to`` is CLI, or the name of one of ``readers.READERS``, which gets the one file.
     ``lines``: errors that it may end with, of different files or profiles."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.hostile import judged
-from tests.hostile.child import prepare, run
+from tests.hostile.child import CPU, prepare, run
 from tests.hostile.fixed import cases, made
 from tests.hostile.mutant import Mutant
 
@@ -14,7 +14,7 @@ from tests.hostile.mutant import Mutant
 def test_ends_as_it_should(case):
     prepare()
     ended = run(made(case))
-    assert judged.findings(ended) == []
+    assert judged.findings(ended, case.get("cpu", CPU)) == []
     assert (ended.code, case.get("says", "") in ended.stderr) == (case["code"], True), ended.stderr
 
 

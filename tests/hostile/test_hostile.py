@@ -10,10 +10,11 @@ import pytest
 from tests.hostile import judged, tally
 from tests.hostile.campaign import Campaign
 from tests.hostile.child import Ended, prepare, run
-from tests.hostile.kinds import KINDS, mutant, wheel
+from tests.hostile.kinds import KINDS, MADE, mutant, wheel
 from tests.hostile.mutant import Mutant
 from tests.hostile.planted import PLANTS, no_form
 from tests.hostile.smaller import smaller
+from tests.hostile.tame import tame
 
 SHORT = 160                  # mutants
 NOTICED = 400                # mutants of one kind, within which a check that is missing shows
@@ -87,6 +88,13 @@ def test_what_a_mutant_leaves_and_how_long_it_works_is_seen():
     ended = run(Mutant("x", 0, ("--version",)), plant=bad, cpu=0)
     assert ended.cpu > 0.5 and ended.left and ended.left[0].startswith("tmp")
     assert any(what.startswith("time") for what in judged.findings(ended, 0))
+
+
+def test_a_search_is_short_and_may_leave_its_files():
+    assert tame(["fuzz", "--out", "a"]) == ("fuzz", "--examples", "4", "--out", "a")
+    argv = ("fuzz", "-p", "ik_llama@1889-base", "--model", "GA", "--examples", "20", "--no-shrink", "--out", "a")
+    left = run(Mutant("option", 0, argv)).left
+    assert left and run(Mutant("option", 0, argv, made=MADE)).left == ()
 
 
 def test_a_finding_is_made_smaller():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
 
 from cachesim.errors import BadInput
-from cachesim.files import make_folder, write_new, write_whole
+from cachesim.files import alone, make_folder, write_new, write_whole
 
 ROOT_MAY_ALL = pytest.mark.skipif(os.geteuid() == 0, reason="root writes into a read-only folder")
 
@@ -108,3 +110,50 @@ def test_a_read_only_folder_is_one_line(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(BadInput, match="permission denied"):
         make_folder(tmp_path)
+
+
+HOLDING = """
+import sys, time
+from pathlib import Path
+from cachesim.files import alone
+with alone(Path(sys.argv[1])) as free:
+    print(free, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_lock_keeps_others_out_until_its_holder_has_gone_however_it_went(tmp_path):
+    file = tmp_path / "lock"
+    with Popen([sys.executable, "-c", HOLDING, str(file)], stdout=PIPE) as other:
+        try:
+            assert other.stdout.readline() == b"True\n"
+            with alone(file) as free:
+                assert not free
+            assert names(tmp_path) == ["lock"]           # whoever was refused does not take it away
+        finally:
+            other.kill()
+    for _ in range(2):
+        with alone(file) as free:
+            assert free
+        assert names(tmp_path) == []
+
+
+def test_a_lock_that_is_removed_before_it_is_had_is_made_again(tmp_path, monkeypatch):
+    file, opened = tmp_path / "lock", []
+    plain = os.open
+
+    def late(name, *how):
+        opened.append(plain(name, *how))
+        if len(opened) == 1:
+            os.unlink(name)
+        return opened[-1]
+
+    monkeypatch.setattr("os.open", late)
+    with alone(file) as free:
+        assert free and len(opened) == 2 and file.exists()
+
+
+def test_without_locks_nobody_is_kept_out(tmp_path, monkeypatch):
+    monkeypatch.setattr("cachesim.files.fcntl", None)
+    with alone(tmp_path / "lock") as one, alone(tmp_path / "lock") as other:
+        assert one and other

@@ -6,6 +6,7 @@ Source: ik_llama.cpp examples/server/server-task.cpp server_prompt_cache (8337e4
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Sequence
 
 from cachesim import events as ev
@@ -34,17 +35,23 @@ class Entry:
     discarded: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compare:
-    """How texts are compared: the text of tokens, and the marks around what is left out."""
+    """How texts are compared with a prompt: the text of tokens, and the marks around what is left out."""
 
     pieces: Pieces
     marks: tuple[int, int] | None
+    prompt: Sequence[int]
 
-    def facts(self, held: Sequence[int], asked: Sequence[int], n_keep: int = 0, n_discard: int = 0) -> EntryFacts:
+    @cached_property
+    def asked(self) -> list[int]:
+        """The prompt without its reasoning."""
+        return without_reasoning(self.prompt, self.marks, self.pieces)
+
+    def facts(self, held: Sequence[int], n_keep: int = 0, n_discard: int = 0) -> EntryFacts:
         """What is held against what is asked, and, if a shift has discarded tokens, against what is asked without
         them."""
-        mine, theirs = (without_reasoning(side, self.marks, self.pieces) for side in (held, asked))
+        mine, theirs = without_reasoning(held, self.marks, self.pieces), self.asked
         found = common(mine, theirs, self.pieces, strict=False)
         moved = None
         if n_discard > 0:
@@ -89,12 +96,12 @@ class PromptCache:
         )
         tell_change(self.log, None, "stored")
 
-    def load(self, slot: Slot, prompt: list[int], compare: Compare, least_keep: float) -> None:
+    def load(self, slot: Slot, compare: Compare, least_keep: float) -> None:
         """Put the best entry into the slot, if one is better than what it holds."""
-        mine = compare.facts(slot.tokens, prompt, slot.kept, slot.discarded)
+        mine = compare.facts(slot.tokens, slot.kept, slot.discarded)
         base = self.rules.pc_load([], mine, least_keep)
         self.log.emit(ev.PcSearch(ev.share(base.because["f_keep"]), ev.share(base.because["f_sim"])))
-        facts = [self._reach(e, compare.facts(e.tokens, prompt, e.kept, e.discarded)) for e in self.entries]
+        facts = [self._reach(e, compare.facts(e.tokens, e.kept, e.discarded)) for e in self.entries]
         decision = self._decide(self.rules.pc_load(facts, mine, least_keep), slot)
         peek = self._decide(self.rules.pc_peek(compare.marks is not None), slot)
         if decision.value is not None:

@@ -30,9 +30,9 @@ def process(srv: Core, task: Task) -> None:
 def available(srv: Core, task: Task) -> Slot | None:
     """Choose a slot, and let the prompt cache save and replace what it holds. A slot that was asked for by name is
     taken as it is."""
-    compare = Compare(srv.pieces, srv.settings.marks)
+    compare = Compare(srv.pieces, srv.settings.marks, task.prompt)
     decision = srv.rules.slot_select(
-        [_facts(srv, slot, task.prompt, compare) for slot in srv.slots], task.request.id_slot, srv.settings.sps
+        [_facts(srv, slot, compare) for slot in srv.slots], task.request.id_slot, srv.settings.sps
     )
     choice: Choice | None = decision.value
     if choice is None:
@@ -41,7 +41,7 @@ def available(srv: Core, task: Task) -> Slot | None:
     srv.decide(decision, slot)
     slot.loaded = False
     if choice.by == "lcp":
-        lcp = compare.facts(slot.tokens, task.prompt).n_cache
+        lcp = compare.facts(slot.tokens).n_cache
         srv.emit(ev.SlotByLcp(slot.id, slot.id_task, choice.f_sim, srv.settings.sps, 0.0, lcp))
     elif choice.by == "lru":
         srv.emit(ev.SlotByLru(slot.id, slot.id_task))
@@ -50,21 +50,21 @@ def available(srv: Core, task: Task) -> Slot | None:
     return slot
 
 
-def _facts(srv: Core, slot: Slot, prompt: list[int], compare: Compare) -> SlotFacts:
+def _facts(srv: Core, slot: Slot, compare: Compare) -> SlotFacts:
     if slot.busy:
         return SlotFacts(slot.id, True, 0, 0, 0, slot.t_last)
-    found = compare.facts(slot.tokens, prompt, slot.kept, slot.discarded)
+    found = compare.facts(slot.tokens, slot.kept, slot.discarded)
     too = srv.rules.shifted(slot.discarded, found.asked, srv.settings.n_ctx_slot).value
     return SlotFacts(
         slot.id, False, found.n_tokens, found.asked, found.n_prompt, slot.t_last, found.shifted if too else None
     )
 
 
-def _f_keep(srv: Core, slot: Slot, prompt: list[int], compare: Compare) -> tuple[float, int]:
+def _f_keep(srv: Core, slot: Slot, compare: Compare) -> tuple[float, int]:
     """How much of what the slot holds the prompt keeps, and how many tokens it holds, reasoning left out. A shifted
     context is compared with the shifted prompt alone, whose kept beginning is as long as the slot's last request said,
     not as long as it was."""
-    mine = compare.facts(slot.tokens, prompt, max(0, slot.n_keep), slot.discarded)
+    mine = compare.facts(slot.tokens, max(0, slot.n_keep), slot.discarded)
     if not mine.n_tokens:
         return 0.0, 0
     n_cache = mine.n_cache
@@ -79,7 +79,7 @@ def _f_keep(srv: Core, slot: Slot, prompt: list[int], compare: Compare) -> tuple
 def _exchange(srv: Core, slot: Slot, task: Task, compare: Compare) -> None:
     """Save the slot's conversation if little of it is kept; load a better one if there is any."""
     one = srv.settings
-    f_keep, held = _f_keep(srv, slot, task.prompt, compare)
+    f_keep, held = _f_keep(srv, slot, compare)
     srv.emit(ev.PcInfo(len(slot.tokens), slot.kept, slot.discarded, one.n_min, round(f_keep, 2), one.least_keep))
     if srv.cache is None:
         return
@@ -87,5 +87,5 @@ def _exchange(srv: Core, slot: Slot, task: Task, compare: Compare) -> None:
     if save:
         srv.cache.save(slot, compare)
     if srv.cache.entries:
-        srv.cache.load(slot, task.prompt, compare, one.least_keep)
+        srv.cache.load(slot, compare, one.least_keep)
         srv.cache.update()

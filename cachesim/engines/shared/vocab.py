@@ -22,6 +22,8 @@ PIECES: tuple[str, ...] = (
     *(chr(32 + i) for i in range(95)), "\n", *SPECIAL.values(), *_PAIRS, *(p + "n" for p in _PAIRS),
     *(p + "s" for p in _PAIRS[:19]),
 )
+TAGGED = frozenset(token for token, text in enumerate(PIECES) if "<" in text)
+"""Tokens in whose text a think tag may begin."""
 
 
 def recorded_piece(token: int) -> str:

@@ -13,6 +13,7 @@ import pytest
 from cachesim.cli import main
 from cachesim.commands import exits, searching
 from cachesim.errors import BadInput, Terminated
+from cachesim.files import alone
 from cachesim.fuzz import campaign, folder
 from cachesim.fuzz.properties import Finding
 from cachesim.scenarios.load import load
@@ -138,6 +139,19 @@ def test_the_same_campaign_is_not_begun_twice_in_a_folder(capsys, tmp_path):
     assert (code, out) == (exits.BAD_INPUT, "")
     assert "this campaign is here already (--resume goes on with it)" in err
     assert call(capsys, *BAD, "--seed", "1", "--no-shrink", "--out", tmp_path)[0] == exits.BROKEN
+
+
+def test_two_processes_do_not_work_on_one_campaign(capsys, tmp_path):
+    call(capsys, *BAD, "--no-shrink", "--out", tmp_path)
+    [state] = tmp_path.glob("campaign-*.json")
+    with alone(tmp_path / f".{state.name}.lock") as free:
+        assert free
+        code, out, err = call(capsys, *BAD, "--out", tmp_path, "--resume")
+        assert (code, out) == (exits.BAD_INPUT, "")
+        assert err == f"cachesim: {state}: another process is at work on this campaign\n"
+        assert call(capsys, *BAD, "--seed", "1", "--no-shrink", "--out", tmp_path)[0] == exits.BROKEN
+    assert call(capsys, *BAD, "--no-shrink", "--out", tmp_path, "--resume")[0] == exits.BROKEN
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_a_folder_that_is_missing_is_made(capsys, tmp_path):

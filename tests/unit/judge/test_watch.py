@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import engine_of
 from cachesim.judge.judge import Judge
-from cachesim.judge.watch import NOTHING, Colds, Watch, evaluated
+from cachesim.judge.watch import AHEAD, NOTHING, Colds, Watch, evaluated
 from cachesim.model import make_model, parse
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.runner import play
@@ -74,3 +75,31 @@ def test_what_stood_before_a_shift_is_what_was_evaluated():
     assert evaluated(request, whole) == (1, 2, 3, 4, 5)
     whole.shifts.append((4, 1, 2))
     assert evaluated(request, whole) == (1, 2, 3, 4)
+
+
+def test_a_prompt_that_is_refused_costs_no_cold_run(monkeypatch):
+    ran = []
+    digests = Judge.digests
+    monkeypatch.setattr(Judge, "digests", lambda judge, tokens: ran.append(len(tokens)) or digests(judge, tokens))
+    assert watched("A9000>1").found[0].answer.status != 200
+    assert ran == []
+
+
+def test_of_a_long_prompt_so_much_is_run_as_was_evaluated():
+    judge, ran = Judge(make_model(parse("AA"), exact=False)), []
+    plain = judge.digests
+    judge.digests = lambda tokens: ran.append(len(tokens)) or plain(tokens)
+    colds, long = Colds(judge), tuple(range(10 * AHEAD))
+    colds.expect(long)
+    assert ran == []
+    for n in range(1, len(long) + 1, 128):
+        run = colds.covering(long[:n])
+    assert ran == [AHEAD, 4 * (AHEAD + 1), 10 * AHEAD]
+    assert (run.digests == plain(long).digests).all()
+
+
+def test_without_bills_the_verdicts_are_the_same():
+    line = "A40>4/B9>4/A40.C3>4"
+    with_bills, without = watched(line), watched(line, make=partial(Watch, bills=False))
+    assert [one.judged for one in without.found.values()] == [one.judged for one in with_bills.found.values()]
+    assert with_bills.ledger.ever and not without.ledger.ever

@@ -12,6 +12,7 @@ from typing import Callable, Iterator, NamedTuple, Sequence
 
 from cachesim.engines.ik_llama.places import CONTEXT, ik_llama
 from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.shared.vocab import TAGGED, THINK
 from cachesim.tokens import common_prefix
 
 BLANK = " \n\r"
@@ -86,10 +87,12 @@ def without_reasoning(tokens: Sequence[int], marks: tuple[int, int] | None, piec
     count too. A span without an end stays, and so does one that begins where the span before it ends. ``marks`` None =
     everything counts.
     Source: ik_llama.cpp examples/server/server-common.cpp get_tokens_exclude_think (8337e4cd3)."""
-    if marks is None:
+    if marks is None or (marks == THINK and TAGGED.isdisjoint(tokens)):
         return list(tokens)
-    words = [pieces(token) for token in tokens]
+    words = list(map(pieces, tokens))
     spans = _spans("".join(words), pieces(marks[0]), pieces(marks[1]))
+    if not spans:
+        return list(tokens)
     out: list[int] = []
     reach, at = 0, 0
     for token, word in zip(tokens, words, strict=True):

@@ -22,7 +22,7 @@ from cachesim.engines.ik_llama.rules.prefix import (
 from cachesim.engines.ik_llama.rules.prompt_cache import EntryFacts, pick_kept
 from cachesim.engines.ik_llama.rules.shift import keep_tokens, shift_context, shift_in_cache, shift_prompt
 from cachesim.engines.ik_llama.rules.trim import Repair, failed_companion, failed_reset
-from cachesim.engines.shared.vocab import PIECES, recorded_piece, unique_piece
+from cachesim.engines.shared.vocab import PIECES, SPECIAL, TAGGED, recorded_piece, unique_piece
 
 
 def ckpt(pos, n=None):
@@ -108,6 +108,7 @@ def test_reasoning_is_left_out():
     assert bare([1, 100, 2, 99, 3, 100]) == [1, 100, 2]                         # an end before the beginning
     assert bare([99, 3, 100, 99, 4, 100, 5, 99, 6, 100]) == [99, 4, 100, 5]     # the second one touches the first
     assert bare([1, *words(*"<think>"), 2, *words(*"</think>"), 3]) == [1, 3]   # spelled out
+    assert {*words("<"), *SPECIAL} == TAGGED                                    # without these nothing is looked for
 
 
 def test_similarity_as_recorded():
