@@ -31,9 +31,9 @@ ALL = tuple(PROPERTIES)
 DEFAULTS = {"cache_reuse": "cache_reuse", "drafts": "draft_model", "swa_full": "swa_full", "shift": "context_shift",
             "thinking": "thinking"}  # fmt: skip
 LLAMA = tuple(f"llama_cpp@{name}" for name in (
-    "b11549", "b11312", "b11063", "b10809", "head", "pr24143-on-head", "24035-v3", "user-turns", "base-24143",
-    "pr24143-on-base", "base-24035", "24035-v1", "minus-one", "spring-2026", "before-min0", "before-20671",
-    "two-ends", "every-8192", "mtmd-broken", "late-2025", "hybrid-first", "swa-first",
+    "latest-repaired", "b11549", "b11312", "b11063", "b10809", "head", "pr24143-on-head", "24035-v3", "user-turns",
+    "base-24143", "pr24143-on-base", "base-24035", "24035-v1", "minus-one", "spring-2026", "before-min0",
+    "before-20671", "two-ends", "every-8192", "mtmd-broken", "late-2025", "hybrid-first", "swa-first",
 ))  # fmt: skip
 
 
@@ -61,7 +61,11 @@ KNOWN = ("id_slot", "cache_reuse", "completions", "room")   # of llama.cpp; move
 KEEPS = LLAMA[LLAMA.index("llama_cpp@before-min0"):]
 """Before #20993 a slot that waits for its turn keeps the rows of its last conversation, and a unified cache of 256 may
 be too small for a request that a fresh server answers."""
+REPAIRED = ("warm-equals-cold", "stored-equals-cold", "survives")
 HOLD = (
+    Hold("llama_cpp@latest-repaired", tuple(KINDS), REPAIRED, ("cache_reuse",)),
+    Hold("llama_cpp@latest-repaired", ("R", "H", "HW"), REPAIRED),       # with it too: D4
+    Hold("llama_cpp@latest-repaired", tuple(KINDS), ("survives",)),      # and D21
     *(Hold(profile, ("A",), but("answered") if profile in KEEPS else ALL, KNOWN) for profile in LLAMA),
     Hold("llama_cpp@pr24143-on-head", ("A", "W", "R", "H", "HW"), ("no-lost-conversation",)),
     Hold("llama_cpp@pr24143-on-base", ("A", "W", "R", "H", "HW"), ("no-lost-conversation",)),

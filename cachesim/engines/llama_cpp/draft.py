@@ -30,7 +30,10 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     if not srv.settings.drafts or slot.replay:
         return
     slot.draft = []
-    most: int = srv.decide(srv.rules.draft_max(held, srv.settings.n_ctx_slot, request.n_predict, slot.n_gen), slot)
+    share = max(srv.settings.n_batch // srv.settings.n_slots, 1)        # the batch holds a token for each slot at least
+    most: int = srv.decide(
+        srv.rules.draft_max(held, srv.settings.n_ctx_slot, request.n_predict, slot.n_gen, share), slot
+    )
     plan = next((d for d in request.drafts if d.at == held), None)
     drafted = min(most, plan.drafted if plan else request.draft_else)
     if drafted <= 0:

@@ -7,6 +7,7 @@ import numpy as np
 from cachesim.engines.base import Answer
 from cachesim.engines.llama_cpp.memory.memory import Memory
 from cachesim.engines.llama_cpp.memory.state import AttentionState, Blob, RecurrentState
+from cachesim.engines.llama_cpp.rules.facts import Ask, Resume
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.llama_cpp.slot import Checkpoint
 from cachesim.engines.shared.stored import over_limits
@@ -54,11 +55,14 @@ def agrees(server: Server, answer: Answer) -> bool:
     return server.memory.pos_max(answer.id_slot) == len(server.slots[answer.id_slot].tokens) - 1
 
 
-def _checkpoint(ckpt: Checkpoint, owner: int, tokens: tuple[int, ...], n_swa: int, kind: str) -> Stored:
-    facts = ckpt.facts
-    resume = min(max(facts.pos_min + 1, facts.pos_max), facts.n_tokens)
+def _checkpoint(server: Server, ckpt: Checkpoint, owner: int, tokens: tuple[int, ...], kind: str) -> Stored:
+    """``resume``: where a longer prompt that begins with all of its tokens would go on."""
+    facts, n_swa = ckpt.facts, server.kind.n_swa
+    n = facts.n_tokens
+    ask = Ask(n, n, n, n + 1, facts.pos_min, server.settings.n_swa, server.settings.exact)
+    again: Resume = server.rules.ckpt_restore(facts, ask).value
     rows, state = _blob(ckpt.blob, n_swa)
-    return Stored(kind, owner, tokens[: facts.n_tokens], resume, rows, state)
+    return Stored(kind, owner, tokens[:n], min(again.n_past, n), rows, state)
 
 
 def kept(server: Server) -> list[Stored]:
@@ -66,12 +70,12 @@ def kept(server: Server) -> list[Stored]:
     n_swa = server.kind.n_swa
     out = []
     for slot in server.slots:
-        out += [_checkpoint(c, slot.id, tuple(slot.tokens), n_swa, "checkpoint") for c in slot.checkpoints]
+        out += [_checkpoint(server, c, slot.id, tuple(slot.tokens), "checkpoint") for c in slot.checkpoints]
     for number, entry in enumerate(server.cache.entries if server.cache else ()):
         tokens = tuple(entry.tokens)
         rows, state = _blob(entry.blob, n_swa)
         out.append(Stored("entry", number, tokens, len(tokens), rows, state))
-        out += [_checkpoint(c, number, tokens, n_swa, "entry checkpoint") for c in entry.checkpoints]
+        out += [_checkpoint(server, c, number, tokens, "entry checkpoint") for c in entry.checkpoints]
     return out
 
 

@@ -177,6 +177,6 @@ SENTENCES = Sentences({
     "LC-TRIM": lambda v, b: "the slot is cleared and the prompt begun anew" if v else "the process ends",
     **dict.fromkeys((
         "LC-CKPT-AFTER", "LC-CKPT-COUNT", "LC-CKPT-TOLD", "LC-KV-FAIL", "LC-KV-READ", "LC-KV-STATE", "LC-KV-UNDO",
-        "LC-KV-COPY", "LC-N-SWA", "LC-RS-PLANES", "LC-RS-SPLIT", "LC-SPEC-ACCEPT",
+        "LC-KV-COPY", "LC-KV-FULL", "LC-KV-SHIFT", "LC-N-SWA", "LC-RS-PLANES", "LC-RS-SPLIT", "LC-SPEC-ACCEPT",
     ), lambda v, b: ""),
 }, by_rule={"LC-CKPT-NEED": checkpoint.need, "LC-CKPT-PICK": checkpoint.pick})

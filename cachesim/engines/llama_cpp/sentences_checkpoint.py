@@ -50,6 +50,10 @@ def _pk3(b: Because) -> str:
     return f"pos_max <= {b['pos_next']} and ({_pk2(b)})"
 
 
+def _whole(b: Because) -> str:
+    return f"pos_max <= {b['last']} and ({_pk2(b)})"
+
+
 def _v1(b: Because) -> str:
     if not b["exact"]:
         return _pk2(b)
@@ -67,6 +71,7 @@ CONDITIONS: Mapping[str, Callable[[Because], str]] = {
     "LC-CKPT-PICK.PK1": _pk1,
     "LC-CKPT-PICK.PK2": _pk2,
     "LC-CKPT-PICK.PK3": _pk3,
+    "LC-CKPT-PICK.WHOLE": _whole,
     "LC-CKPT-PICK.V1": _v1,
     "LC-CKPT-PICK.V3": _v3,
 }

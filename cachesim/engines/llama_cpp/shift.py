@@ -56,7 +56,7 @@ def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
         srv.emit(ev.ReuseUnsupported(slot.id, task.id))
         return n_past
     moved: tuple[Moved, ...] = srv.decide(
-        srv.rules.reuse(slot.tokens, request.prompt, n_past, least), slot
+        srv.rules.reuse(slot.tokens, request.prompt, n_past, least, srv.settings.exact), slot
     )
     old = list(slot.tokens)
     for block in moved:

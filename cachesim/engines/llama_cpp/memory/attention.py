@@ -141,7 +141,7 @@ class AttentionCache:
             if not table.has_shift:
                 continue
             moved = True
-            if not self.layers:
+            if not self.layers and self.habits.shift_dies:
                 raise Aborted("GGML_ASSERT(buffer) failed in set_input_k_shift: this cache has no layers")
             cells = np.flatnonzero(table.shift)
             for layer, rows in self.rows[number].items():

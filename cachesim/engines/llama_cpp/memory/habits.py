@@ -16,7 +16,9 @@ class Habits(NamedTuple):
     """What builds do differently with cells. ``together``: a saved state is read into neighbouring cells, and the
     search for free cells goes on at the first of them. ``purge_stays``: when a batch that was tried out is taken back,
     the cells purged beside those it used stay purged. ``fail_undoes``: a hybrid state whose recurrent part cannot be
-    read is given up whole. ``copy_waits``: the rows of a copy between streams are copied by the next decode. ``split``:
+    read is given up whole. ``copy_waits``: the rows of a copy between streams are copied by the next decode.
+    ``full_forgets``: a window cache of full size, too, takes cells outside of the window for new tokens and leaves them
+    out of a saved state. ``shift_dies``: the process ends where cells have moved in a cache without layers. ``split``:
     how a memory with recurrent layers cuts a batch, by its rollback planes, whether it has attention layers too, and
     whether all sequences share one buffer."""
 
@@ -24,4 +26,6 @@ class Habits(NamedTuple):
     purge_stays: bool = False
     fail_undoes: bool = False
     copy_waits: bool = True
+    full_forgets: bool = True
+    shift_dies: bool = True
     split: Callable[[int, bool, bool], Split] = split_any

@@ -84,8 +84,10 @@ class Memory:
                 sizes.n_ctx_seq, n_seq, unified, 0, kind.base, kind.base_shape(), model, emit, habits
             )
         if kind.swa:
+            forgets = habits.full_forgets or not sizes.swa_full
+            n_swa = kind.n_swa if forgets else 0
             self.parts["swa"] = AttentionCache(
-                window_cells(kind, sizes), n_seq, unified, kind.n_swa, kind.swa, kind.swa_shape(), model, emit, habits
+                window_cells(kind, sizes), n_seq, unified, n_swa, kind.swa, kind.swa_shape(), model, emit, habits
             )
         self.recr = (
             RecurrentCache(n_seq, kind.recr, kind.recr_shape(), refuses, emit, sizes.n_rs_seq) if kind.recr else None

@@ -21,6 +21,7 @@ from cachesim.engines.llama_cpp.profiles.history import (
     TWO_ENDS,
 )
 from cachesim.engines.llama_cpp.profiles.newer import B10809, B11063, B11312, B11549
+from cachesim.engines.llama_cpp.profiles.repaired import LATEST_REPAIRED
 from cachesim.engines.llama_cpp.profiles.table import (
     Change,
     Rule,
@@ -35,9 +36,9 @@ from cachesim.engines.llama_cpp.profiles.table import (
 PROFILES: dict[str, Rules] = {
     rules.name: rules
     for rules in (
-        B11549, B11312, B11063, B10809, HEAD, PR24143_ON_HEAD, V3_24035, USER_TURNS, BASE_24143, PR24143_ON_BASE,
-        BASE_24035, V1_24035, MINUS_ONE, SPRING_2026, BEFORE_MIN0, BEFORE_20671, TWO_ENDS, EVERY_8192, MTMD_BROKEN,
-        LATE_2025, HYBRID_FIRST, SWA_FIRST,
+        LATEST_REPAIRED, B11549, B11312, B11063, B10809, HEAD, PR24143_ON_HEAD, V3_24035, USER_TURNS, BASE_24143,
+        PR24143_ON_BASE, BASE_24035, V1_24035, MINUS_ONE, SPRING_2026, BEFORE_MIN0, BEFORE_20671, TWO_ENDS, EVERY_8192,
+        MTMD_BROKEN, LATE_2025, HYBRID_FIRST, SWA_FIRST,
     )
 }
 
@@ -52,6 +53,7 @@ LINE = tuple(rules.name for rules in (
 BESIDE = {
     V1_24035.name: BASE_24035.name, PR24143_ON_BASE.name: BASE_24143.name,
     V3_24035.name: HEAD.name, PR24143_ON_HEAD.name: HEAD.name,
+    LATEST_REPAIRED.name: B11549.name,
 }
 """What was proposed -> what it was proposed on."""
 

@@ -94,6 +94,8 @@ class Rules:
     kv_read: Rule
     kv_undo: Rule
     kv_fail: Rule
+    kv_full: Rule
+    kv_shift: Rule
     file_ckpts: Rule
     min_step: int = 8192
     host_header: int = HOST_HEADER

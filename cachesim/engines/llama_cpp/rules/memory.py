@@ -203,3 +203,19 @@ def undo_used() -> Decision:
     their positions: behind a restored state, or with several sequences in one buffer. Value: do cells purged besides
     stay purged? The text does so in d32e03f44, in xllamacpp 0.2.12 (2026-02-27) and from b10566 to b11549."""
     return Decision(True, {})
+
+
+@rule("LC-KV-FULL.FORGETS", Role.MEMORY,
+      llama_cpp(KV_CACHE, 'llama_kv_cache::find_slot "is_masked_swa", state_write', "3f545be"))
+def full_forgets() -> Decision:
+    """With ``--swa-full`` a window cache has as many cells as the other one, but those outside of the window are taken
+    for new tokens all the same, and left out of a saved state. Value: are they?"""
+    return Decision(True, {})
+
+
+@rule("LC-KV-SHIFT.ANY", Role.MEMORY,
+      llama_cpp(KV_CACHE, "llama_kv_cache::update, build_graph_shift, set_input_k_shift", "3f545be"))
+def shift_dies() -> Decision:
+    """Positions that have moved are made good by the next decode, in a cache without layers too: there the process ends
+    (defect D21). Value: does it?"""
+    return Decision(True, {})

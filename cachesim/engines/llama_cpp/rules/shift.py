@@ -52,9 +52,11 @@ class Moved(NamedTuple):
 
 
 @rule("LC-NPAST-REUSE", Role.PREFIX, llama_cpp(CONTEXT, 'pre_decode "can_cache_reuse {"', "3f545be"))
-def reuse_chunks(held: Sequence[int], asked: Sequence[int], n_past: int, least: int) -> Decision:
+def reuse_chunks(
+    held: Sequence[int], asked: Sequence[int], n_past: int, least: int, exact: bool = False
+) -> Decision:
     """Behind the common prefix, blocks of at least ``least`` equal tokens are taken along, as far as they follow each
-    other in the prompt without a gap."""
+    other in the prompt without a gap; whether the memory is ``exact``, so that its state stays behind, is not asked."""
     moved = []
     c = p = n_past
     while c < len(held) and p < len(asked):

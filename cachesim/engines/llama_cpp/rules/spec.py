@@ -29,8 +29,9 @@ def drafts_where_cut(exact: bool) -> Decision:
 
 
 @rule("LC-SPEC-MAX", Role.DRAFT, llama_cpp(CONTEXT, "get_n_draft_max", "3f545be"))
-def draft_max(held: int, n_ctx: int, n_predict: int, n_gen: int) -> Decision:
-    """A draft must leave room for its tokens and one more, and for one token of the budget."""
+def draft_max(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0) -> Decision:
+    """A draft must leave room for its tokens and one more, and for one token of the budget. (Tokens of a batch that are
+    each slot's ``share`` are not looked at.)"""
     room = n_ctx - held - 2
     left = room if n_predict == -1 else max(1, n_predict - n_gen) - 1
     return Decision(max(0, min(room, left)), {"held": held, "n_ctx": n_ctx, "n_gen": n_gen})

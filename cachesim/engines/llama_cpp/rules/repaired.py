@@ -1,0 +1,139 @@
+"""What would make b11549 answer like a cold run, and never die of its cache? Each rule is one edit of the server's
+source, as small as it can be; the rule that it takes the place of has the same id up to the last dot.
+
+Proposed here: no build has them. ``note`` of a source says the edit: file, function, what changes.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from cachesim.engines.llama_cpp.places import CONTEXT, KV_CACHE, llama_cpp
+from cachesim.engines.llama_cpp.rules.checkpoint_use import pick_newest
+from cachesim.engines.llama_cpp.rules.choice import SlotFacts, slot_select_3
+from cachesim.engines.llama_cpp.rules.facts import Ask, Ckpt, Resume
+from cachesim.engines.llama_cpp.rules.shift import reuse_chunks
+from cachesim.engines.llama_cpp.rules.spec import draft_max
+from cachesim.engines.rule import Decision, Role, rule
+
+ISWA = "src/llama-kv-cache-iswa.cpp"
+
+
+# [New in llama_cpp@latest-repaired]
+@rule("LC-CKPT-ERASE.REWRITTEN", Role.DROP,
+      llama_cpp(CONTEXT, 'pre_decode "checkpoints.begin {"', "b11549",
+                note="proposed here: where checkpoints are erased, `cur.pos_max > pos_next` becomes `>=`"))
+def erase_rewritten(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
+    """Those go that hold a token at the position where evaluation goes on, or behind it: the token is about to be
+    replaced."""
+    gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max >= resume.pos_next)
+    return Decision(gone, {"pos_next": resume.pos_next})
+
+
+# [New in llama_cpp@latest-repaired]
+@rule("LC-CKPT-RESTORE.BEHIND", Role.RESUME,
+      llama_cpp(CONTEXT, 'pre_decode "load_tgt" "restored context checkpoint" "it->pos_max"', "b11549",
+                note="proposed here: behind load_tgt, pos_next becomes the smaller of itself and it->pos_max + 1"))
+def resume_behind(ckpt: Ckpt, ask: Ask) -> Decision:
+    """Go on behind the checkpoint's last token, in a window too: a saved window has all that the next token reads.
+    To evaluate its last token again takes one row from its beginning, and the next checkpoint has one row less."""
+    pos_next = min(ask.pos_next, ckpt.pos_max + 1)
+    n_past = min(pos_next, ask.held, ckpt.n_tokens)
+    return Decision(Resume(pos_next, n_past), {"n_tokens": ckpt.n_tokens, "pos_max": ckpt.pos_max})
+
+
+# [New in llama_cpp@latest-repaired]
+@rule("LC-CKPT-PICK.WHOLE", Role.PICK,
+      llama_cpp(CONTEXT, 'pre_decode "rbegin {"', "b11549",
+                note="proposed here: in the search, `cur.pos_max <= pos_next` becomes `cur.pos_max < pos_next` "
+                     "where the prompt has no new tokens"))
+def pick_whole(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
+    """As PK3; but where nothing new follows, so that one token is given back and evaluated again, a window that ends
+    behind that token does not begin early enough: what is saved of it is the last window, whatever it claims."""
+    last = ask.pos_next if ask.n_past < ask.n_tokens else ask.pos_next - 1
+    fits = [c.pos_max <= last and (c.pos_min < thold or c.pos_min == 0) for c in ckpts]
+    found = pick_newest(ckpts, fits, ask, thold)
+    return Decision(found.value, {**found.because, "last": last})
+
+
+# [New in llama_cpp@latest-repaired]
+@rule("LC-SLOT-SELECT.IDLE", Role.ASSIGN,
+      llama_cpp(CONTEXT, "get_available_slot", "b11549",
+                note="proposed here: update_cache is false for a slot that is processing"))
+def slot_select_idle(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
+    """As SL3, but nothing is saved from a busy slot or loaded over it: its request would go on in another
+    conversation (defect D2)."""
+    found = slot_select_3(slots, asked, id_slot, sps)
+    choice = found.value
+    if choice is not None and slots[choice.slot].busy:
+        choice = choice._replace(update=False)
+    return Decision(choice, found.because)
+
+
+# [New in llama_cpp@latest-repaired]
+@rule("LC-KV-UNDO.ALL", Role.MEMORY,
+      llama_cpp(KV_CACHE, "llama_kv_cache::prepare", "b11549",
+                note="proposed here: prepare() keeps a copy of the cell tables before the first ubatch is applied, "
+                     "and puts it back, where it put back the cells of each ubatch"))
+def undo_all() -> Decision:
+    """When a batch that was tried out is taken back, everything is as it was. Value: do cells purged besides stay
+    purged?"""
+    return Decision(False, {})
+
+
+# [New in llama_cpp@latest-repaired]
+@rule("LC-KV-COPY.AT-ONCE", Role.MEMORY,
+      llama_cpp("src/llama-context.cpp", "state_seq_write_data, state_seq_read_data", "b11549",
+                note="proposed here: both carry out what waits in the memory (memory_update) before they begin, as a "
+                     "decode does"))
+def copy_at_once() -> Decision:
+    """A copy between sequences with buffers of their own is carried out before a state is saved from it or loaded over
+    it; nothing else can tell when that was. Value: do the rows wait?"""
+    return Decision(False, {})
+
+
+# [New in llama_cpp@latest-repaired]
+@rule("LC-KV-FULL.KEEPS", Role.MEMORY,
+      llama_cpp(ISWA, "llama_kv_cache_iswa, src/llama-kv-cache.cpp find_slot, state_write", "b11549",
+                note="proposed here: with --swa-full the window cache is told so; find_slot takes no cell that is not "
+                     "empty then, and state_write leaves none out"))
+def full_keeps() -> Decision:
+    """With ``--swa-full`` nothing is forgotten and everything is saved: the server takes for granted that nothing is
+    missing then (defect D5). Value: are cells outside of the window taken, and left out of a saved state?"""
+    return Decision(False, {})
+
+
+# [New in llama_cpp@latest-repaired]
+@rule("LC-KV-SHIFT.LAYERS", Role.MEMORY,
+      llama_cpp(KV_CACHE, "llama_kv_cache::update", "b11549",
+                note="proposed here: the graph of a K-shift is neither built nor run for a cache without layers; its "
+                     "cells forget that they have moved"))
+def shift_skips() -> Decision:
+    """A cache without layers has no rows to turn (defect D21). Value: does the process end?"""
+    return Decision(False, {})
+
+
+# [New in llama_cpp@latest-repaired]
+@rule("LC-NPAST-REUSE.CUTTABLE", Role.PREFIX,
+      llama_cpp(CONTEXT, 'pre_decode "can_cache_reuse {"', "b11549",
+                note="proposed here: can_cache_reuse is false for a memory of which no part can be removed at any "
+                     "position (COMMON_CONTEXT_SEQ_RM_TYPE_PART is the only type that can)"))
+def reuse_if_cuttable(
+    held: Sequence[int], asked: Sequence[int], n_past: int, least: int, exact: bool = False
+) -> Decision:
+    """No block is taken along where a recurrent state cannot follow: it would remember what lay between the blocks
+    (defect D4). What attention computes from moved rows is another answer by design, here as before."""
+    if exact:
+        return Decision((), {"n_past": n_past, "least": least, "found": 0, "exact": exact})
+    return reuse_chunks(held, asked, n_past, least)
+
+
+# [New in llama_cpp@latest-repaired]
+@rule("LC-SPEC-MAX.ROOM", Role.DRAFT,
+      llama_cpp(CONTEXT, "get_n_draft_max", "b11549",
+                note="proposed here: the result is at most n_batch / n_parallel - 1"))
+def draft_max_in_batch(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0) -> Decision:
+    """As before, and at most what a slot's equal share of a batch has room for, besides the token that was sampled:
+    the drafts of all slots fit into one."""
+    usual = draft_max(held, n_ctx, n_predict, n_gen)
+    return Decision(min(usual.value, share - 1), {**usual.because, "share": share})
