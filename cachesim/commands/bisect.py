@@ -31,11 +31,11 @@ def run(args: Namespace) -> int:
     from cachesim.judge.bisect import bisect, neighbours
     from cachesim.reports.bisect_report import bisect_data, bisect_report
 
-    kit = ENGINES.get(scenario.engine)
-    if kit is None or not kit.line:
+    engine = ENGINES.get(scenario.engine)
+    if engine is None or not engine.line:
         raise BadInput(f"the versions of {scenario.engine} are not in this build", file=scenario.file)
-    pairs = neighbours(kit)
-    courses = bisect(scenario, kit, progress(pairs, len(pairs), "bisecting"))
+    pairs = neighbours(engine)
+    courses = bisect(scenario, engine, progress(pairs, len(pairs), "bisecting"))
     if args.json:
         say_json(bisect_data(scenario, courses))
     else:

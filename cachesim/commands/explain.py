@@ -17,11 +17,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    from cachesim.engines.registry import profile_fields, profiles
+    from cachesim.engines.registry import profiles
     from cachesim.engines.rule import RULES
     from cachesim.reports.rules_report import rule_data, rule_report
 
-    used = {profile: list(profile_fields(profile).values()) for profile in profiles()}
+    used = {profile: list(rules.fields().values()) for profile, rules in profiles().items()}
     names = [name for name in RULES if name == args.rule or name.startswith((f"{args.rule}.", f"{args.rule}-"))]
     if not names:
         families = {name.split(".")[0] for name in RULES}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, profile_name
 from cachesim.errors import BadInput, nearest, quoted
 from cachesim.reports.console import say_json, show
+
+if TYPE_CHECKING:
+    from cachesim.engines.shared.tables import RuleSet
 
 NAMES = {"list": 0, "show": 1, "diff": 2}
 """How many profiles each action takes."""
@@ -40,9 +43,9 @@ def run(args: Namespace) -> int:
 
 def _rules(profile: str) -> dict[str, Any]:
     """The rules and numbers of a profile by field, rules by their ids."""
-    from cachesim.engines.registry import profile_fields
+    from cachesim.engines.registry import rules_of
 
-    return {name: getattr(value, "rule", _plain(value)) for name, value in profile_fields(profile).items()}
+    return {name: getattr(value, "rule", _plain(value)) for name, value in rules_of(profile).fields().items()}
 
 
 def _plain(value: Any) -> Any:
@@ -51,7 +54,7 @@ def _plain(value: Any) -> Any:
     return sorted(value) if isinstance(value, frozenset) else value
 
 
-def _list(known: Mapping[str, Any], args: Namespace) -> None:
+def _list(known: Mapping[str, RuleSet], args: Namespace) -> None:
     from cachesim.engines.registry import latest, notes
     from cachesim.reports.rules_report import list_report
 
@@ -66,8 +69,8 @@ def _list(known: Mapping[str, Any], args: Namespace) -> None:
         show(list_report(known, latest(), told))
 
 
-def _show(known: Mapping[str, Any], args: Namespace) -> None:
-    from cachesim.engines.registry import notes, profile_fields
+def _show(known: Mapping[str, RuleSet], args: Namespace) -> None:
+    from cachesim.engines.registry import notes
     from cachesim.reports.rules_report import rule_data, rule_report
 
     rules = known[args.names[0]]
@@ -77,13 +80,13 @@ def _show(known: Mapping[str, Any], args: Namespace) -> None:
     show(f"{rules.name}  {rules.build}  {rules.source}\n")
     if rules.name in notes():
         show(f"{notes()[rules.name]}\n")
-    for name, value in profile_fields(rules.name).items():
-        if hasattr(value, "rule"):
+    for name, value in rules.fields().items():
+        if callable(value) and hasattr(value, "rule"):
             mark = "   (inferred: nobody saw it run)" if name in rules.inferred else ""
             show(f"\n-- {name}{mark}", rule_report(rule_data(value.rule, value, [])))
 
 
-def _diff(known: Mapping[str, Any], args: Namespace) -> None:
+def _diff(known: Mapping[str, RuleSet], args: Namespace) -> None:
     from cachesim.engines.registry import engine_of
     from cachesim.reports.rules_report import differences_report
 

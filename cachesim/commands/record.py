@@ -97,12 +97,11 @@ def _scenarios(args: Namespace) -> tuple[list[Scenario], list[BadInput]]:
 
 def _record(scenario: Scenario, args: Namespace) -> dict[str, Any]:
     """Play one scenario on a server of its own, and write what it did. ``notes``: what could not be asked."""
-    from cachesim.live.flags import write_flags
     from cachesim.live.player import Player
     from cachesim.live.recorder import Recorder, Start, write_trace
 
     player = Player(scenario)
-    flags = tuple(write_flags(scenario.server, scenario.engine))
+    flags = tuple(player.write(scenario.server))
     with Recorder(Start(args.server, args.model, flags, args.commit)) as recorder:
         for _ in player.run(recorder.play):
             pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_jobs, add_json, add_limits
@@ -13,6 +13,10 @@ from cachesim.limits import JSON_VALUES, ORDER_WORK, ORDERS, TRACE_BYTES
 from cachesim.pool import Lost, finished
 from cachesim.reading import FOLDER, files_in, kind, path_of
 from cachesim.reports.console import complain, progress, say_json, show
+
+if TYPE_CHECKING:
+    from cachesim.engines.base import Answer, Request
+    from cachesim.engines.contract import Server
 
 BAD, FAULT = "bad", "fault"
 """The scope of a file that is no recording, and of one at which cachesim itself failed."""
@@ -111,16 +115,14 @@ def replay_file(file: Path, mode: str) -> dict[str, Any]:
 
 def checker() -> Callable[..., bool | None]:
     """A check for ``replay``: one judge for the trace, told of the server at every answer."""
-    from cachesim.engines.registry import engine_of
     from cachesim.judge.judge import Judge
 
     judges: list[Judge] = []
 
-    def check(server: Any, request: Any, answer: Any) -> bool | None:
+    def check(server: Server, request: Request, answer: Answer) -> bool | None:
         if not judges:
-            judges.append(Judge(server.context.model))
-        kit = engine_of(server.rules.name)
-        slot = kit.live(server, answer.id_slot) if answer.status == 200 and not answer.died else None
+            judges.append(Judge(server.model))
+        slot = server.live(answer.id_slot) if answer.status == 200 and not answer.died else None
         return judges[0].judge(request, answer, slot).equal_cold
 
     return check

@@ -10,9 +10,10 @@ outcome  what a client can tell: tokens kept, equal to a cold run or not, HTTP s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Iterable, Iterator, NamedTuple, Sequence
 
-from cachesim.engines.registry import EngineKit
+from cachesim.engines.contract import Engine
+from cachesim.engines.shared.tables import Change, RuleSet
 from cachesim.errors import NotInBuild
 from cachesim.judge.run import run_judged
 from cachesim.scenarios.schema import Scenario
@@ -29,7 +30,7 @@ class Outcome(NamedTuple):
 class Cause(NamedTuple):
     """Fields that were exchanged together: ``alone`` if there was one, and it did it without the others."""
 
-    changes: tuple[Any, ...]
+    changes: tuple[Change, ...]
     alone: bool
 
 
@@ -53,42 +54,42 @@ class Course:
     beside: list[Turn] = field(default_factory=list)
 
 
-def neighbours(kit: EngineKit) -> list[tuple[str, str]]:
+def neighbours(engine: Engine) -> list[tuple[str, str]]:
     """Every version with the one before it, then every proposal with its base: (older, newer)."""
-    return [*zip(kit.line, kit.line[1:], strict=False), *((base, name) for name, base in kit.beside.items())]
+    return [*zip(engine.line, engine.line[1:], strict=False), *((base, name) for name, base in engine.beside.items())]
 
 
-def bisect(scenario: Scenario, kit: EngineKit, pairs: Iterable[tuple[str, str]] | None = None) -> list[Course]:
+def bisect(scenario: Scenario, engine: Engine, pairs: Iterable[tuple[str, str]] | None = None) -> list[Course]:
     """The course of every request. ``pairs``: neighbours, as an iterable that may show progress."""
-    lab = _Lab(scenario, kit)
+    lab = _Lab(scenario, engine)
     found = [Course({}) for _ in scenario.steps]
-    for old, new in neighbours(kit) if pairs is None else pairs:
+    for old, new in neighbours(engine) if pairs is None else pairs:
         before, after = lab.outcomes(old), lab.outcomes(new)
         for number, course in enumerate(found):
             course.outcomes |= {old: before[number], new: after[number]}
             if before[number] != after[number]:
                 turn = Turn(old, new, before[number], after[number], list(lab.causes(old, new, number)))
-                (course.beside if new in kit.beside else course.turns).append(turn)
+                (course.beside if new in engine.beside else course.turns).append(turn)
     return found
 
 
 class _Lab:
     """Runs a scenario under versions and mixtures of them, each once."""
 
-    def __init__(self, scenario: Scenario, kit: EngineKit) -> None:
-        self.scenario, self.kit = scenario, kit
+    def __init__(self, scenario: Scenario, engine: Engine) -> None:
+        self.scenario, self.engine = scenario, engine
         self.known: dict[tuple[str, str, frozenset[str]], Sequence[Outcome | None]] = {}
 
     def outcomes(self, old: str, new: str = "", names: frozenset[str] = frozenset()) -> Sequence[Outcome | None]:
         """Outcomes of all requests under the older version with these fields of the newer one."""
         key = (old, new if names else "", names)
         if key not in self.known:
-            profiles: Mapping[str, Any] = self.kit.profiles
-            table = self.kit.mixed(profiles[old], profiles[new], names) if names else profiles[old]
+            older = self.engine.rules(old)
+            table = older.mixed(self.engine.rules(new), names) if names else older
             self.known[key] = self._run(old, table)
         return self.known[key]
 
-    def _run(self, old: str, table: Any) -> Sequence[Outcome | None]:
+    def _run(self, old: str, table: RuleSet) -> Sequence[Outcome | None]:
         try:
             run = run_judged(self.scenario, old, "provenance", table=table, bills=False)
         except NotInBuild:
@@ -100,7 +101,7 @@ class _Lab:
 
     def causes(self, old: str, new: str, number: int) -> Iterator[Cause]:
         """What turns the older version's outcome of a request into the newer one's."""
-        changes = self.kit.changes(self.kit.profiles[old], self.kit.profiles[new])
+        changes = self.engine.rules(old).changes(self.engine.rules(new))
         want = self.outcomes(new)[number]
         alone = [one for one in changes if self.outcomes(old, new, frozenset({one.field}))[number] == want]
         if alone:

@@ -1,7 +1,4 @@
-"""Did the cache hand back what a cold run would have computed? Judges every answer and every stored object.
-
-Cold runs are kept per token list: they depend on neither the engine nor the profile.
-"""
+"""Did the cache hand back what a cold run would have computed? Judges every answer and every stored object."""
 
 from __future__ import annotations
 
@@ -12,12 +9,12 @@ import numpy as np
 
 from cachesim.engines.base import Answer, Output, Request, prompt_of
 from cachesim.engines.view import Stored
+from cachesim.errors import Crash
+from cachesim.judge.colds import Colds
 from cachesim.judge.compare import compare_stored
 from cachesim.judge.verdict import HOLDS, Verdict, worst
-from cachesim.model import Model, make_model
-from cachesim.oracle import ColdRun, cold
+from cachesim.model import Model
 from cachesim.oracle_shift import CutAt, cold_shifted
-from cachesim.tokens import Tokens
 
 
 @dataclass(slots=True)
@@ -54,8 +51,7 @@ class Judge:
 
     def __init__(self, model: Model | None) -> None:
         self.model = model
-        self._recent: list[tuple[Tokens, ColdRun]] = []
-        self._cold: dict[Tokens, list[tuple[ColdRun, set[int], set[int]]]] = {}
+        self._colds = None if model is None else Colds(model)
 
     def judge(self, request: Request, answer: Answer, slot: Stored | None, stored: Sequence[Stored] = ()) -> Judged:
         """Judge one answered request. ``slot`` is what it left behind, ``stored`` everything else kept."""
@@ -93,7 +89,7 @@ class Judge:
         speak = tuple(range(len(prompt) - 1, len(held)))
         if not answer.cancelled and [said.pos for said in answer.outputs] != list(speak):
             return strange if other else Verdict(None, why="the answer does not say where it spoke")
-        run = self.cold(wanted[:n] if other else held, speak, len(held))
+        run = self.colds.speaking(wanted[:n] if other else held, speak, len(held))
         wants = [Want(said.pos, int(run.digests[said.pos]), run.logits.get(said.pos)) for said in answer.outputs]
         found = compare_outputs(answer.outputs, wants)
         return strange if other and not found.holds else found
@@ -118,35 +114,14 @@ class Judge:
             return Verdict(False, "provenance", f"{stored.resume} tokens of a list of {len(stored.tokens)}")
         if not stored.resume:
             return HOLDS
-        return compare_stored(stored, self.cold(stored.tokens, (), stored.resume))
+        return compare_stored(stored, self.colds.speaking(stored.tokens, (), stored.resume))
 
-    def digests(self, tokens: Tokens) -> ColdRun:
-        """The provenance of a cold run, without numbers."""
-        assert self.model is not None
-        return cold(make_model(self.model.spec, exact=False, seed=self.model.seed), tokens, speak=())
-
-    def cold(self, tokens: Tokens, speak: tuple[int, ...] = (), mark: int | None = None) -> ColdRun:
-        """The cold run of the tokens, from memory if it was made before in this run."""
-        assert self.model is not None
-        if not self.model.exact:
-            return self._covering(tokens)
-        for run, spoken, marked in self._cold.get(tokens, ()):
-            if set(speak) <= spoken and (mark is None or mark in marked):
-                return run
-        marks = () if mark is None else (mark,)
-        run = cold(self.model, tokens, speak=speak, marks=marks)
-        self._cold.setdefault(tokens, []).append((run, set(speak), set(marks)))
-        return run
-
-    def _covering(self, tokens: Tokens) -> ColdRun:
-        """A cold run that begins with these tokens: provenance of a prefix does not depend on what follows."""
-        n = len(tokens)
-        for known, run in reversed(self._recent):
-            if n <= len(known) and (not n or known[n - 1] == tokens[-1]) and known[:n] == tokens:
-                return run
-        run = self.digests(tokens)
-        self._recent = [*self._recent[-15:], (tokens, run)]
-        return run
+    @property
+    def colds(self) -> Colds:
+        """The cold runs of this model. Raises Crash where nothing is computed."""
+        if self._colds is None:
+            raise Crash("no cold run without a model")
+        return self._colds
 
 
 class Want(NamedTuple):

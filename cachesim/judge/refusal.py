@@ -9,16 +9,18 @@ scenario expects the status.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from cachesim.engines.base import Answer, Request
+from cachesim.engines.shared.tables import RuleSet
 from cachesim.errors import BadInput
 from cachesim.judge.verdict import Verdict
 from cachesim.scenarios.runner import Silent, groups, play
 from cachesim.scenarios.schema import Scenario
 
 
-def error_verdict(scenario: Scenario, number: int, answer: Answer, profile: str, table: Any | None = None) -> Verdict:
+def error_verdict(
+    scenario: Scenario, number: int, answer: Answer, profile: str, table: RuleSet | None = None
+) -> Verdict:
     """The verdict about a step that ended with a status other than 200, under a profile or a ``table`` of rules:
     broken on the rung "error", or undecided. A step that the scenario does not list cannot be repeated."""
     listed = number < len(scenario.steps) and scenario.steps[number].action is None
@@ -28,7 +30,7 @@ def error_verdict(scenario: Scenario, number: int, answer: Answer, profile: str,
     return Verdict(None, why=f"{how}: {answer.error}")
 
 
-def cold_status(scenario: Scenario, number: int, profile: str, table: Any | None = None) -> int:
+def cold_status(scenario: Scenario, number: int, profile: str, table: RuleSet | None = None) -> int:
     """The HTTP status of a request that a fresh server gets, 0 if its process ends or it cannot be told."""
     first, group = next((i, steps) for i, steps in groups(scenario.steps) if i <= number < i + len(steps))
     options = dict(scenario.server)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 from cachesim.engines.registry import engine_of
+from cachesim.engines.shared.tables import RuleSet
 from cachesim.events import Event, Log
 from cachesim.judge.expect import Mismatch, compare_expected, compare_numbers
 from cachesim.judge.judge import Judge
@@ -63,8 +63,8 @@ class Run:
 
 
 def run_judged(
-    scenario: Scenario, profile: str, mode: str = "exact", judge: Judge | None = None, table: Any | None = None,
-    bills: bool = True,
+    scenario: Scenario, profile: str, mode: str = "exact", judge: Judge | None = None,
+    table: RuleSet | None = None, bills: bool = True,
 ) -> Run:
     """Run a scenario under a profile and judge every request. Where the server reads a number that nobody wrote, the
     scenario runs once for every value that matters.
@@ -72,12 +72,12 @@ def run_judged(
     ``table`` replaces the profile's rules by others of the same engine; the run then bears the table's name, and the
     file's expectations apply only where it is the shipped profile of that name. ``judge`` may be shared between runs of
     one model. ``bills`` False = no account says what a request paid for. Raises BadInput."""
-    kit = engine_of(profile)
-    rules = table or kit.profiles[profile]
-    name = rules.name if kit.profiles.get(rules.name) in (None, rules) else f"{rules.name} (changed)"
+    known = engine_of(profile).profiles
+    rules = table or known[profile]
+    name = rules.name if known.get(rules.name) in (None, rules) else f"{rules.name} (changed)"
 
     def case(values: Values) -> Run:
-        mine = replace(rules, unset=values) if values else rules
+        mine = rules.changed({"unset": values}) if values else rules
         run, watch = Run(scenario, name, mode), Watch(scenario, profile, mine, judge, bills)
         run.log = play(scenario, profile, mode, watch, mine)
         run.requests = [watch.found[number] for number in range(len(scenario.steps))]

@@ -11,17 +11,17 @@ Source: README of the recorded traces, "What a step leaves open".
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim import limits
 from cachesim.engines.base import Answer
+from cachesim.engines.contract import Server
 from cachesim.live.trace import TraceStep
 
 CHOICE = ("slot_by_id", "slot_sim", "slot_skip_busy", "slot_skip_empty", "slot_by_lru", "user_pos")
 MOST_SILENT = 100        # rounds without an arrival in sequence
-Records = Callable[[Any, int], list[Mapping[str, Any]]]
-Hear = Callable[[Any, int, Answer], None]
+Records = Callable[[Server, int], list[Mapping[str, Any]]]
+Hear = Callable[[Server, int, Answer], None]
 Fits = Callable[[Sequence[Answer]], bool]
 
 
@@ -29,7 +29,7 @@ class Sent(NamedTuple):
     """What came of a step: the server, and the answers in the order of the members. ``untried``: no order of arrival
     agreed, and after so many the search was given up (0 = it was not)."""
 
-    server: Any
+    server: Server
     answers: list[Answer]
     untried: int = 0
 
@@ -51,7 +51,7 @@ class Chosen(NamedTuple):
 
 
 def send(
-    server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, hear: Hear,
+    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, hear: Hear,
     fits: Fits = lambda answers: True,
 ) -> Sent:
     """Send the members of a step to the server.
@@ -70,20 +70,20 @@ def send(
 
 
 def find_way(
-    server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records,
+    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records,
     fits: Fits = lambda answers: True,
 ) -> Way:
     """The way on which the log agrees and the answers fit (of two requests with the same prompt the log does not say
     which came first); if none of those tried does, the one with which most of it did."""
     found, agrees = _search(server, step, theirs, records, fits, False)
-    if agrees or server.settings.sps != 0:
+    if agrees or not server.comes_unseen:
         return found
     other, agrees = _search(server, step, theirs, records, fits, True)
     return other if agrees else found
 
 
 def _search(
-    server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, fits: Fits, unseen: bool
+    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, fits: Fits, unseen: bool
 ) -> tuple[Way, bool]:
     """The best way, and whether it agrees."""
     way: list[int] | None = []
@@ -92,7 +92,7 @@ def _search(
     while way is not None:
         if tried >= limits.ORDERS.now or work > limits.ORDER_WORK.now:
             return Way(best, tried, unseen), False
-        trial = Attempt(fork(server), step, theirs, records, way, unseen=unseen)
+        trial = Attempt(server.fork(), step, theirs, records, way, unseen=unseen)
         trial.run()
         tried, work = tried + 1, work + trial.work
         if trial.met > reach:
@@ -111,20 +111,14 @@ def next_way(chosen: Sequence[Chosen]) -> list[int] | None:
     return None
 
 
-def fork(server: Any) -> Any:
-    """A copy of a server that can go its own way; what never changes is shared."""
-    model = server.context.model
-    return copy.deepcopy(server, {id(x): x for x in (model, server.rules, server.kind, *server.log.events)})
-
-
 class Attempt:
     """One way, tried on a server: ``way`` are the options to take at the choices, then always the first, which is that
     the request launched first arrives at once (where the recording does not say it, the one sent first). ``met``
     recorded events were reproduced in place, before any difference."""
 
     def __init__(
-        self, server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, way: Sequence[int],
-        hear: Hear | None = None, unseen: bool = False,
+        self, server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records,
+        way: Sequence[int], hear: Hear | None = None, unseen: bool = False,
     ) -> None:
         self.server, self.step, self.theirs, self.records, self.way = server, step, theirs, records, way
         self.hear, self.start, self.met, self.apart = hear, len(server.log.events), 0, False
@@ -177,7 +171,7 @@ class Attempt:
         """Take the tasks that the log shows before a hang-up between the same two rounds. Were there any?"""
         if not self._choice_is_next() or not self.server.leaving:
             return False
-        if not self.server.queue and not ((self.waiting or self.passing) and self._arrive(must=True)):
+        if not self.server.queued and not ((self.waiting or self.passing) and self._arrive(must=True)):
             return False
         self.server.take_queue()
         self._compare()
@@ -185,17 +179,16 @@ class Attempt:
 
     def _come_unseen(self) -> bool:
         """One of the waiting requests may come while all slots are busy, once for each set of tasks. Does one?"""
-        server = self.server
-        state = tuple(slot.task.id for slot in server.slots if slot.busy and slot.task is not None)
-        held = (*state, *(task.id for task in server.deferred))
-        if len(state) < len(server.slots) or held in self.asked or not self.waiting or self.apart:
+        at_work, deferred = self.server.tasks()
+        held = (*at_work, *deferred)
+        if len(at_work) < self.server.n_slots or held in self.asked or not self.waiting or self.apart:
             return False
         self.asked.add(held)
         option = self.way[len(self.chosen)] if len(self.chosen) < len(self.way) else 0
         self.chosen.append(Chosen(option, 1 + len(self.waiting)))
         if option:
             number = self.waiting.pop(option - 1)
-            self.given[number] = server.submit(self.step.members[number].request)
+            self.given[number] = self.server.submit(self.step.members[number].request)
         return option > 0
 
     def _choice_is_next(self) -> bool:
@@ -207,7 +200,7 @@ class Attempt:
             return bool(self.waiting or self.passing)
         # A server that is stuck may have gone on for some rounds before the request came.
         over = not self.server.working and (self.still or self.met == len(self.theirs))
-        return bool(self.waiting) and (self.apart or over or not any(slot.busy for slot in self.server.slots))
+        return bool(self.waiting) and (self.apart or over or not self.server.tasks()[0])
 
     def _arrive(self, must: bool = False) -> bool:
         """One of the waiting requests arrives, or none yet, as the way says. Does one?"""

@@ -9,26 +9,28 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, Sequence
 
-from cachesim.live.arrivals import Records, fork, send
+from cachesim.engines.contract import Server
+from cachesim.live.arrivals import Records, send
 from cachesim.live.trace import TraceStep
 
 COUNTS = ("n_saved", "n_erased")
 
 
 def awakened(
-    server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, start: Callable[[], Any]
-) -> Any:
+    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, start: Callable[[], Server]
+) -> Server:
     """The server that a step meets: the given one, or a new one from ``start`` if more of the recorded log follows from
     that. Both stay as they are."""
     if step.action:
-        held = len(server.slots[step.id_slot % len(server.slots)].tokens)
+        held = len(server.tokens_of(step.id_slot % server.n_slots))
         lost = any(name in step.response and step.response[name] != held for name in COUNTS)
         return start() if lost else server
     fresh = start()
-    return fresh if _reach(fork(fresh), step, theirs, records) > _reach(fork(server), step, theirs, records) else server
+    met = _reach(server.fork(), step, theirs, records)
+    return fresh if _reach(fresh.fork(), step, theirs, records) > met else server
 
 
-def _reach(server: Any, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records) -> int:
+def _reach(server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records) -> int:
     """How many recorded events are met in place before the first difference."""
     first = len(server.log.events)
     server = send(server, step, theirs, records, lambda *_: None).server

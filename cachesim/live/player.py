@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
+from cachesim.engines.registry import ENGINES
 from cachesim.errors import BadInput
-from cachesim.live.flags import write_flags
 from cachesim.live.token_map import TINY, Text, TokenMap, Vocabulary
 from cachesim.scenarios.runner import groups
 from cachesim.scenarios.schema import Action, Scenario, Step
@@ -37,7 +37,7 @@ class Player:
     def __init__(
         self, scenario: Scenario, seed: int = 0, prefix: str = "", vocabulary: Vocabulary = TINY
     ) -> None:
-        _check(scenario)
+        self.write = _check(scenario)
         self.scenario, self.prefix, self.options = scenario, prefix, dict(scenario.server)
         self.map = TokenMap(map(_text, scenario.steps), seed, vocabulary)
         self._notes: list[str] = [note for step in scenario.steps for note in _changed(step)]
@@ -78,7 +78,7 @@ class Player:
     def _action(self, action: Action) -> Body:
         if action.do == "restart":
             self.options |= dict(action.server)
-            changed = {"flags": write_flags(self.options, self.scenario.engine)} if action.server else {}
+            changed = {"flags": self.write(self.options)} if action.server else {}
             return {"op": "restart", **changed}
         request: Body = {"action": action.do, "id_slot": action.id_slot}
         if action.file:
@@ -122,13 +122,16 @@ def _generated(reply: Mapping[str, Any]) -> Tokens:
     return held if len(held) > len(seen) else seen
 
 
-def _check(scenario: Scenario) -> None:
-    if scenario.engine not in ("llama_cpp", "ik_llama"):
+def _check(scenario: Scenario) -> Callable[[Mapping[str, Any]], list[str]]:
+    """How the command line of its server is written. Raises BadInput."""
+    write = ENGINES[scenario.engine].recorded.write
+    if write is None:
         raise BadInput(f"scenarios of {scenario.engine} cannot be played on a llama-server", file=scenario.file)
     for number, step in enumerate(scenario.steps):
         if step.request.kind != "completion":
             raise BadInput(f"request {number}: task {step.request.kind} is not played on a real server",
                            file=scenario.file)  # fmt: skip
+    return write
 
 
 def _changed(step: Step) -> Iterator[str]:

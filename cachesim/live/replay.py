@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import AbstractSet, Any, Callable, Iterable, Mapping, Sequence
 
 from cachesim.engines.base import Answer, Request
+from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of
 from cachesim.errors import BadInput
 from cachesim.events import Compared, Event, Log
@@ -44,7 +45,7 @@ class Replayed:
     why: str = ""               # the first step of which nothing could be said, and the reason
 
 
-Check = Callable[[Any, Request, Answer], bool | None]
+Check = Callable[[Server, Request, Answer], bool | None]
 """(server, request, answer) -> was the answer equal to a cold run? None = undecided. The judge lives beside
 this folder, so it is handed in."""
 
@@ -78,27 +79,26 @@ class Replaying:
     """Our server on its way through a trace, step by step. ``folder`` is for saved slots."""
 
     def __init__(self, trace: Trace, mode: str, folder: Path, check: Check | None) -> None:
-        kit = engine_of(trace.profile)
+        self.engine = engine_of(trace.profile)
         self.folder, self.check, self.verdicts_agree = folder, check, 0
-        self.rules: Any = kit.profiles[trace.profile]
-        self.late: AbstractSet[str] = self.rules.late
+        self.rules = self.engine.rules(trace.profile)
+        self.late = self.rules.late
         self.following: Iterable[Mapping[str, Any]] = ()      # recorded events of the steps to come
         self.files = any(step.file for step in trace.steps)
         # A recorder that did not learn the number of slots wrote the slot into every event.
         self.one_slot = trace.server.get("n_slots") == 1
         self.tasks = False          # does the present step have several tasks?
-        self.kit, self.trace, self.mode = kit, trace, mode
-        self.server: Any = None
-        self.server = self._started(trace.flags)
+        self.trace, self.mode = trace, mode
+        self.flags = trace.flags
+        self.server = self._fresh(Log())
 
-    def _started(self, flags: Mapping[str, Any]) -> Any:
+    def _started(self, flags: Mapping[str, Any]) -> Server:
+        """The next server; what the one before it has evaluated counts on."""
         self.flags = flags
-        return self._fresh()
+        return self._fresh(Log(self.server.log))
 
-    def _fresh(self) -> Any:
-        """A server that has just been started; what the one before it has evaluated counts on."""
-        log = Log(None if self.server is None else self.server.log)
-        return self.kit.start(self.trace.profile, self.trace.model, self.flags, self.mode, log)
+    def _fresh(self, log: Log) -> Server:
+        return self.engine.start(self.rules, self.trace.model, self.flags, self.mode, log)
 
     def step(self, out: Replayed, step: TraceStep) -> None:
         """Do one step and compare it."""
@@ -112,7 +112,7 @@ class Replaying:
         first, self.tasks = len(self.server.log.events), any("task" in event for event in step.events)
         verdicts: list[tuple[bool | None, bool]] = []
 
-        def hear(server: Any, number: int, answer: Answer) -> None:
+        def hear(server: Server, number: int, answer: Answer) -> None:
             member = step.members[number]
             equal = self.check(server, member.request, answer) if self.check else None
             if member.inexact is not None:
@@ -133,7 +133,7 @@ class Replaying:
         cache."""
         if not answer.shifts:
             return True
-        cold = self._fresh().complete(replace(request, cache_prompt=False, id_slot=-1))
+        cold = self._fresh(Log(self.server.log)).complete(replace(request, cache_prompt=False, id_slot=-1))
         return [said.digest for said in answer.outputs] == [said.digest for said in cold.outputs]
 
     def _slot_action(self, out: Replayed, step: TraceStep) -> None:
@@ -148,7 +148,7 @@ class Replaying:
         self._count(out, step, self._records(self.server, first), wrong)
         self.verdicts_agree += 1
 
-    def _records(self, server: Any, start: int) -> list[Mapping[str, Any]]:
+    def _records(self, server: Server, start: int) -> list[Mapping[str, Any]]:
         """Our events from a place of the log on, as the trace would hold them."""
         return without_cancel(records(server.log.events[start:], self.one_slot, self.rules.silent, self.tasks,
                                       self.rules.unlogged))
@@ -194,7 +194,7 @@ class Replaying:
 
 
 def records(
-    events: Sequence[Event], one_slot: bool, silent: frozenset[str], several_tasks: bool,
+    events: Sequence[Event], one_slot: bool, silent: AbstractSet[str], several_tasks: bool,
     unlogged: Mapping[str, AbstractSet[str]] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     """Logged events as a trace holds them: tasks numbered by their first appearance, if there are several. ``silent``

@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import AbstractSet, Any, Mapping
 
 from cachesim.engines.base import BEFORE_A_SLOT, Request
-from cachesim.engines.registry import COMMITS
+from cachesim.engines.contract import Engine
+from cachesim.engines.registry import COMMITS, engine_of, recorded_as
+from cachesim.engines.shared.command_line import CommandLine
+from cachesim.engines.shared.tables import RuleSet
 from cachesim.errors import BadInput, nearest, quoted
 from cachesim.live.cold import ROUNDING
-from cachesim.live.flags import Flags, read_flags
-from cachesim.live.ik_flags import read_ik_flags
 from cachesim.live.members import Own, own_events
 from cachesim.live.requests import make_request
 from cachesim.live.trace_format import check_trace
 from cachesim.reading import read_json
 
-ENGINES = {"llama.cpp": "llama_cpp", "ik_llama.cpp": "ik_llama", "mlx-lm": "mlx_lm"}
-FLAGS = {"llama_cpp": read_flags, "ik_llama": read_ik_flags}
 OPERATIONS = ("completion", "chat", "slot", "parallel", "restart")
 
 
@@ -76,12 +75,12 @@ class Trace:
     sleeps: bool = False
 
 
-def read_trace(path: Path, profiles: Mapping[str, Any]) -> Trace:
+def read_trace(path: Path, profiles: Mapping[str, RuleSet]) -> Trace:
     """Read and check one trace. Raises BadInput for anything that is not one."""
     return make_trace(path, _load(path), profiles)
 
 
-def make_trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Trace:
+def make_trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]) -> Trace:
     """The recording that a JSON object is, read from ``path`` or made just now. Raises BadInput."""
     check_trace(data, str(path))
     try:
@@ -94,42 +93,48 @@ def _load(path: Path) -> Any:
     return read_json(path, "recording")
 
 
-def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, Any]) -> Trace:
-    profile = _profile(path, data)
-    why = _missing(path, profile, profiles)
-    flags = Flags() if why else FLAGS[profile.partition("@")[0]](data["flags"])
+def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]) -> Trace:
+    try:
+        engine, profile = _profile(data)
+        why = _missing(engine, profile, profiles)
+    except BadInput as bad:
+        raise bad.at(str(path), 1) from None
+    flags = CommandLine() if why else _command_line(engine, data["flags"])
     inexact = {str(entry["i"]) for entry in data["inexact"]} | _other_tokens(data["steps"])
     loads = [not number or flags.sleeps for number in range(len(data["steps"]))]
-    steps = [_step(step, flags, inexact, profile, load) for step, load in zip(data["steps"], loads, strict=True)]
+    steps = [_step(step, flags, inexact, engine, load) for step, load in zip(data["steps"], loads, strict=True)]
     model = data["model"].removeprefix("tiny-").removesuffix(".gguf")
     numbers = frozenset(int(number.split(".")[0]) for number in inexact)
     return Trace(path, profile, model, data["name"], flags.options, dict(data["server"].items()), numbers, steps, why,
                  flags.sleeps)
 
 
-def _profile(path: Path, data: dict[str, Any]) -> str:
-    engine, commit = data["engine"], data["commit"]
-    if engine not in ENGINES:
-        raise BadInput(f"unknown engine {quoted(engine)}", file=str(path), line=1, hint=nearest(str(engine), ENGINES))
+def _profile(data: Mapping[str, Any]) -> tuple[Engine, str]:
+    """The engine that was recorded, and the profile that it followed. Raises BadInput for an unknown one."""
+    engine, commit = recorded_as(data["engine"]), data["commit"]
     if "profile" in data:
-        return f"{ENGINES[engine]}@{data['profile']}"
+        return engine, f"{engine.name}@{data['profile']}"
     if commit not in COMMITS:
-        raise BadInput(f"unknown commit {quoted(commit)}", file=str(path), line=1, hint=nearest(str(commit), COMMITS))
-    return COMMITS[commit]
+        raise BadInput(f"unknown commit {quoted(commit)}", hint=nearest(str(commit), COMMITS))
+    return engine_of(COMMITS[commit]), COMMITS[commit]
 
 
-def _missing(path: Path, profile: str, profiles: Mapping[str, Any]) -> str:
+def _missing(engine: Engine, profile: str, profiles: Mapping[str, RuleSet]) -> str:
     """Why the recording cannot be replayed, "" if it can: its engine is not in this build, or none of its recordings
     has a form yet. Raises BadInput for an unknown rule set of an engine that is."""
-    engine, _, name = profile.partition("@")
-    if engine not in FLAGS:
-        return f"recordings of {engine} are not replayed"
+    if engine.recorded.read is None:
+        return f"recordings of {engine.name} are not replayed"
     if profile in profiles:
         return ""
-    known = [one.partition("@")[2] for one in profiles if one.startswith(f"{engine}@")]
+    known = [one.partition("@")[2] for one in profiles if one.startswith(f"{engine.name}@")]
     if known:
-        raise BadInput(f"unknown profile {quoted(name)}", file=str(path), line=1, hint=nearest(name, known))
+        name = profile.partition("@")[2]
+        raise BadInput(f"unknown profile {quoted(name)}", hint=nearest(name, known))
     return f"rule set {profile} is not in this build"
+
+
+def _command_line(engine: Engine, words: list[str]) -> CommandLine:
+    return CommandLine() if engine.recorded.read is None else engine.recorded.read(words)
 
 
 def _other_tokens(steps: list[Mapping[str, Any]]) -> set[str]:
@@ -165,7 +170,7 @@ def _started(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _step(
-    step: Mapping[str, Any], flags: Flags, inexact: AbstractSet[str], profile: str, loads: bool
+    step: Mapping[str, Any], flags: CommandLine, inexact: AbstractSet[str], engine: Engine, loads: bool
 ) -> TraceStep:
     response = step.get("response") or {}
     i, events = int(step["i"]), list(step.get("events", []))
@@ -176,7 +181,7 @@ def _step(
         file = Path(str(body.get("filename", ""))).name
         return TraceStep(i, (), response, events, str(body["action"]), int(body["id_slot"]), file)
     if step["op"] == "restart":
-        changed = FLAGS[profile.partition("@")[0]](step["flags"]).options if "flags" in step else None
+        changed = _command_line(engine, step["flags"]).options if "flags" in step else None
         return TraceStep(i, (), response, events, "restart", options=changed)
     if step["op"] not in ("completion", "chat", "parallel"):
         raise BadInput(f"unknown operation '{step['op']}'", hint=nearest(str(step["op"]), OPERATIONS))
@@ -193,7 +198,7 @@ def _step(
 
 
 def _member(
-    one: Mapping[str, Any], own: Own | None, flags: Flags, inexact: bool | None, died: str
+    one: Mapping[str, Any], own: Own | None, flags: CommandLine, inexact: bool | None, died: str
 ) -> Member:
     """A request and its answer; ``own`` None = no slot was given to it before its client hung up."""
     number, response = _number(one.get("task")), one.get("response") or {}

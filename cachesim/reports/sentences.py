@@ -10,7 +10,7 @@ from cachesim.engines.registry import ENGINES
 def sentence(rule: str, value: Any, because: Mapping[str, Any]) -> str:
     """One plain sentence about a decision, "" for one of no interest; unknown families show their numbers."""
     for engine in ENGINES.values():
-        said = engine.sentence(rule, value, because)
+        said = engine.say(rule, value, because)
         if said is not None:
             return said
     return f"{value}  ({', '.join(f'{name} {one}' for name, one in because.items())})"

@@ -14,7 +14,9 @@ from typing import Any, Iterator, Mapping, Protocol, Sequence
 
 from cachesim import limits
 from cachesim.engines.base import Answer, Draft, Request
-from cachesim.engines.registry import EngineKit, engine_of
+from cachesim.engines.contract import Server
+from cachesim.engines.registry import engine_of
+from cachesim.engines.shared.tables import RuleSet
 from cachesim.errors import BadInput, Crash
 from cachesim.events import Log
 from cachesim.scenarios.schema import Action, Scenario, Step
@@ -27,7 +29,7 @@ STUCK = 10_000         # rounds without an event after which a server is taken f
 class Watcher(Protocol):
     """What a runner tells. Steps are numbered from 0."""
 
-    def started(self, kit: EngineKit, server: Any, log: Log) -> None:
+    def started(self, server: Server) -> None:
         """A server has started, the first one or after a restart."""
 
     def begins(self, number: int, step: Step) -> None:
@@ -43,7 +45,7 @@ class Watcher(Protocol):
 class Silent:
     """Watches nothing."""
 
-    def started(self, kit: EngineKit, server: Any, log: Log) -> None: ...
+    def started(self, server: Server) -> None: ...
 
     def begins(self, number: int, step: Step) -> None: ...
 
@@ -53,7 +55,7 @@ class Silent:
 
 
 def play(
-    scenario: Scenario, profile: str, mode: str, watcher: Watcher | None = None, table: Any | None = None,
+    scenario: Scenario, profile: str, mode: str, watcher: Watcher | None = None, table: RuleSet | None = None,
     place: str | None = None,
 ) -> Log:
     """Run every step of a scenario under a profile, or under a ``table`` of rules of that profile's engine. ``mode``
@@ -95,16 +97,18 @@ def groups(steps: Sequence[Step]) -> Iterator[tuple[int, list[Step]]]:
 class Stage:
     """A server on its way through a scenario, step by step. ``rules`` is a profile or a table of rules."""
 
-    def __init__(self, scenario: Scenario, profile: str, mode: str, folder: Path, watcher: Watcher, rules: Any) -> None:
+    def __init__(
+        self, scenario: Scenario, profile: str, mode: str, folder: Path, watcher: Watcher, rules: RuleSet | str
+    ) -> None:
         self.scenario, self.rules, self.mode = scenario, rules, mode
         self.folder, self.watcher, self.log = folder, watcher, Log()
-        self.kit, self.options = engine_of(profile), dict(scenario.server)
+        self.engine, self.options = engine_of(profile), dict(scenario.server)
         self._start()
 
     def _start(self) -> None:
         flags = _flags(self.options)
-        self.server = self.kit.start(self.rules, self.scenario.model, flags, self.mode, self.log)
-        self.watcher.started(self.kit, self.server, self.log)
+        self.server = self.engine.start(self.rules, self.scenario.model, flags, self.mode, self.log)
+        self.watcher.started(self.server)
 
     def send(self, first: int, group: Sequence[Step]) -> None:
         """Send requests at the same time, each so many iterations of the loop after the one before, and work until
@@ -165,15 +169,14 @@ class Stage:
         self.watcher.acted(number, action, reply)
 
 
-def placed(step: Step, server: Any) -> Request:
+def placed(step: Step, server: Server) -> Request:
     """The step's request with its drafts put where the iterations begin: each goes on behind the token before it and
     what was right; a rejection that the memory cannot take back is replayed, which adds the replay's own token."""
     at, drafts = len(step.request.prompt), []
     for drafted, accepted in step.drafts:
         drafts.append(Draft(at, drafted, accepted))
         wrong = drafted - accepted
-        replayed = wrong > 0 and server.settings.exact and wrong > server.settings.sizes.n_rs_seq
-        at += accepted + (2 if replayed else 1)
+        at += accepted + (2 if wrong > 0 and server.replays(wrong) else 1)
     return replace(step.request, drafts=tuple(drafts)) if drafts else step.request
 
 

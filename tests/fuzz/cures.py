@@ -30,9 +30,9 @@ class Cure(NamedTuple):
 
 def rules_of(profile: str, *fields: str) -> Cure:
     """These fields of another version's table."""
-    kit = engine_of(profile)
+    newer = engine_of(profile).rules(profile)
     text = f"{', '.join(fields)} of {profile.partition('@')[2]}"
-    return Cure(text, table=lambda rules: kit.mixed(rules, kit.profiles[profile], fields))
+    return Cure(text, table=lambda rules: rules.mixed(newer, fields))
 
 
 def option(name: str, value: Any) -> Cure:

@@ -29,7 +29,7 @@ LEVEL = {
 # Imports that only open a door: the entrance those of the commands, the package itself that of the kit, when asked to.
 SIDEWAYS = {("__main__", "cli"), ("cli", "commands"), ("__init__", "kit")}
 
-SHARED_BY_ENGINES = ("base", "chat", "manual", "rule", "shared", "view")
+SHARED_BY_ENGINES = ("base", "chat", "contract", "manual", "rule", "shared", "view")
 REGISTRY = "registry"                  # knows every engine; no engine may know it
 MAY_PRINT = ("cli", "reports")
 MAY_NAME_PROFILES = ("scenarios", "cli")

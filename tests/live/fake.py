@@ -7,9 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cachesim.commands.replay import checker
+from cachesim.engines.llama_cpp.command_line import read_flags
 from cachesim.engines.registry import COMMITS, engine_of
 from cachesim.events import Log
-from cachesim.live.flags import read_flags
 from cachesim.live.members import Own
 from cachesim.live.replay import FIELDS, records
 from cachesim.live.requests import make_request

@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cachesim.engines.llama_cpp.command_line import write_flags
 from cachesim.errors import BadInput
-from cachesim.live.flags import write_flags
 from cachesim.live.player import OVER, Player
 from cachesim.scenarios.options import filled
 from cachesim.scenarios.write import to_toml

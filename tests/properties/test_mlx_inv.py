@@ -19,7 +19,6 @@ import pytest
 from cachesim.engines.base import Request
 from cachesim.engines.chat import render
 from cachesim.engines.mlx_lm import PROFILES, start
-from cachesim.engines.mlx_lm.inspect import kept, stored_as
 from cachesim.engines.mlx_lm.kinds import rows_of
 from cachesim.events import Fetched, Inserted, Log
 from cachesim.judge.compare import same_state
@@ -63,12 +62,12 @@ class Audit:
 
     def __call__(self, event):
         if isinstance(event, Inserted):
-            for one, entry in zip(kept(self.server), self.server.cache.lru.entries().values(), strict=True):
+            for one, entry in zip(self.server.kept(), self.server.cache.lru.entries().values(), strict=True):
                 self.look(one, entry.layers)
         elif isinstance(event, Fetched):
             row = self.server.slots[event.slot]
             if row.caches is not None:
-                self.look(stored_as(self.server, "slot", row.id, tuple(row.tokens), row.caches), row.caches)
+                self.look(self.server.stored_as("slot", row.id, tuple(row.tokens), row.caches), row.caches)
 
     def look(self, one, layers):
         self.looked += 1
@@ -77,7 +76,7 @@ class Audit:
         self.kinds |= {"offset" for cache in own if cache is not None and int(cache.offset) != n}
         if not n:
             return
-        cold = self.judge.cold(one.tokens, (), n)
+        cold = self.judge.colds.speaking(one.tokens, (), n)
         if one.state is not None:
             self.kinds |= {"state" for layer, held in one.state.rows.items()
                            if not same_state(held, cold.state_at(layer, n))}

@@ -47,7 +47,7 @@ class Offsets(Silent):
     def __init__(self):
         self.server, self.steps = None, []
 
-    def started(self, kit, server, log):
+    def started(self, server):
         self.server = server
 
     def answered(self, number, request, answer):

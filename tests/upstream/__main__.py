@@ -19,20 +19,20 @@ from tests.upstream import compare
 from tests.upstream.sources import Item, others, rules_of
 from tests.upstream.trees import build_of, in_cache, read_tree
 
-KIT = ENGINES["llama_cpp"]
+ENGINE = ENGINES["llama_cpp"]
 
 
 def in_force(build: int) -> str:
     """The newest rule set of a released build that is not newer than this one; 0 = the newest of all."""
-    dated = [(int(found[0]), name) for name in KIT.line if (found := re.findall(r"\d+", KIT.profiles[name].build))]
+    dated = [(int(found[0]), name) for name in ENGINE.line if (found := re.findall(r"\d+", ENGINE.rules(name).build))]
     known = [name for of, name in dated if not build or of <= build]
-    return known[-1] if known else KIT.line[0]
+    return known[-1] if known else ENGINE.line[0]
 
 
 def missed(findings: Sequence[compare.Finding], rules: str, against: str) -> list[str]:
     """Rules and numbers in which two rule sets differ, and of which nothing was found."""
     found = {one.item.field for one in findings if one.any(compare.CHANGED, compare.MOVED)}
-    differ = [change.field for change in KIT.changes(KIT.profiles[rules], KIT.profiles[against])]
+    differ = [change.field for change in ENGINE.rules(rules).changes(ENGINE.rules(against))]
     return [name for name in differ if name not in found]
 
 
@@ -97,11 +97,11 @@ def _path(word: str) -> Path:
 def rule_set(asked: str, tree: Path) -> tuple[str, bool]:
     """The rule set of a tree, and whether it is that of this very build: the one that was asked for, or the newest that
     is not newer than the build. Raises BadInput for an unknown one."""
-    if asked and asked not in KIT.profiles:
-        raise BadInput(f"unknown rule set '{asked}'", hint=nearest(asked, KIT.profiles))
+    if asked and asked not in ENGINE.profiles:
+        raise BadInput(f"unknown rule set '{asked}'", hint=nearest(asked, ENGINE.profiles))
     build = build_of(tree)
     name = asked or in_force(build)
-    return name, bool(asked) or KIT.profiles[name].build == f"b{build}"
+    return name, bool(asked) or ENGINE.rules(name).build == f"b{build}"
 
 
 def until_the_reader_goes() -> int:

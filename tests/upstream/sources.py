@@ -14,7 +14,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
-from cachesim.engines.registry import profile_fields
+from cachesim.engines import registry
 from cachesim.engines.rule import about
 
 _WORD = re.compile(
@@ -78,7 +78,7 @@ def source_of(rule: Any) -> str:
 
 def rules_of(profile: str) -> list[Item]:
     """The rules of a version, in the order of its table. Raises BadInput for an unknown one."""
-    fields = profile_fields(profile)
+    fields = registry.rules_of(profile).fields()
     return [Item(value.rule, name, places(source_of(value))) for name, value in fields.items() if callable(value)]
 
 

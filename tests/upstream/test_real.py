@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.upstream.__main__ import KIT, missed, rule_set
+from tests.upstream.__main__ import ENGINE, missed, rule_set
 from tests.upstream.compare import CHANGED, LOST, MOVED, Side, judge
 from tests.upstream.sources import others, rules_of
 from tests.upstream.trees import read_tree
@@ -39,7 +39,7 @@ def step(old, new):
 
 def false_alarms(listed, rules, against):
     """Listed rules that are the same in both tables."""
-    differ = {change.field for change in KIT.changes(KIT.profiles[rules], KIT.profiles[against])}
+    differ = {change.field for change in ENGINE.rules(rules).changes(ENGINE.rules(against))}
     return [item.name for item in listed if item.field not in differ]
 
 

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Mapping
 
-from cachesim.engines.ik_llama.inspect import agrees, checkpoints, held, kept, live, over, points
+from cachesim.engines.contract import Engine, Recorded
+from cachesim.engines.ik_llama.command_line import read_flags, write_flags
 from cachesim.engines.ik_llama.manual import MANUAL
 from cachesim.engines.ik_llama.memory.kinds import model_kind
 from cachesim.engines.ik_llama.options import options
-from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, Rules, changes, mixed, table_fields
+from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, Rules
 from cachesim.engines.ik_llama.sentences import SENTENCES
 from cachesim.engines.ik_llama.server import Server
+from cachesim.engines.manual import Option
+from cachesim.engines.shared.tables import RuleSet
+from cachesim.errors import BadInput, quoted
 from cachesim.events import Log
 from cachesim.model import make_model
 
-__all__ = [
-    "BESIDE", "COMMITS", "LINE", "MANUAL", "PROFILES", "SENTENCES", "agrees", "changes", "checkpoints", "held",
-    "kept", "live", "mixed", "over", "points", "start", "table_fields",
-]
 
-
-def start(profile: str | Rules, model: str, flags: Mapping[str, Any], mode: str, log: Log) -> Server:
-    """A server of the given version (its name, or a table of one's own) and model. ``mode``: "none", "provenance" or
-    "exact". Raises BadInput."""
-    rules = PROFILES[profile] if isinstance(profile, str) else profile
+def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Server:
+    """A server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
+    if not isinstance(rules, Rules):
+        raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
     kind = model_kind(model)
     tiny = None if mode == "none" else make_model(kind.spec, exact=mode == "exact")
     return Server(rules, kind, options({**rules.defaults, **flags}), tiny, log)
+
+
+ENGINE = Engine(
+    "ik_llama", PROFILES, MANUAL, serve, SENTENCES.say, Recorded("ik_llama.cpp", COMMITS, read_flags, write_flags),
+    LINE, BESIDE,
+)
+
+start = ENGINE.start
+
+__all__ = ["ENGINE", "PROFILES", "Rules", "Server", "start"]

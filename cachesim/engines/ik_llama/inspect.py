@@ -6,14 +6,15 @@ later tokens.
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Sequence
+from typing import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from cachesim.engines.base import Answer
+from cachesim.engines.contract import Removal
+from cachesim.engines.ik_llama.core import Core
 from cachesim.engines.ik_llama.memory.kv import Blob, KvCache, States
-from cachesim.engines.ik_llama.server import Server
 from cachesim.engines.ik_llama.slot import Checkpoint
+from cachesim.engines.shared.driver import watched
 from cachesim.engines.shared.stored import over_limits
 from cachesim.engines.view import Point, RowsPart, StatePart, Stored
 from cachesim.model import Rows
@@ -34,58 +35,13 @@ def _state(kv: KvCache, pos: int, states: States) -> StatePart | None:
     return StatePart(pos, {layer: states.get(layer) for layer in kv.kind.states})
 
 
-def live(server: Server, id_slot: int) -> Stored:
-    """The slot as it stands: its tokens, and what the memory holds for it."""
-    kv, tokens = server.memory, tuple(server.slots[id_slot].tokens)
-    blob = kv.get(id_slot, partial=False)
-    return Stored("slot", id_slot, tokens, len(tokens), _rows(kv, blob.own, blob.rows or {}), _of(kv, blob))
-
-
 def _of(kv: KvCache, blob: Blob) -> StatePart | None:
     return _state(kv, blob.state_pos, blob.states)
-
-
-def agrees(server: Server, answer: Answer) -> bool:
-    """Does the memory end where the tokens of the answer's slot end?"""
-    if answer.id_slot < 0:
-        return True
-    return server.memory.pos_max(answer.id_slot) == max(0, len(server.slots[answer.id_slot].tokens) - 1)
 
 
 def _checkpoint(kv: KvCache, ckpt: Checkpoint, owner: int, tokens: tuple[int, ...], kind: str) -> Stored:
     n = min(ckpt.facts.pos_max + 1, ckpt.facts.n_tokens)
     return Stored(kind, owner, tokens[: ckpt.facts.n_tokens], n, (), _of(kv, ckpt.blob))
-
-
-def kept(server: Server) -> list[Stored]:
-    """Every checkpoint and every stored conversation, with the tokens that the server believes them to hold."""
-    kv, out = server.memory, []
-    for slot in server.slots:
-        out += [_checkpoint(kv, c, slot.id, tuple(slot.tokens), "checkpoint") for c in slot.checkpoints]
-    for number, entry in enumerate(server.cache.entries if server.cache else ()):
-        tokens, blob = tuple(entry.tokens), entry.blob
-        rows = _rows(kv, blob.own, blob.rows or {})
-        out.append(Stored("entry", number, tokens, len(tokens), rows, _of(kv, blob)))
-        out += [_checkpoint(kv, c, number, tokens, "entry checkpoint") for c in entry.checkpoints]
-    return out
-
-
-def checkpoints(server: Server, id_slot: int) -> list[int]:
-    """Lengths in tokens of the slot's checkpoints, oldest first."""
-    return [c.facts.n_tokens for c in server.slots[id_slot].checkpoints]
-
-
-def points(server: Server) -> list[Point]:
-    """Every restore point: live slots, their checkpoints, stored conversations and theirs."""
-    out: list[Point] = []
-    for slot in server.slots:
-        if slot.tokens:
-            blob = server.memory.get(slot.id, partial=False)
-            out += _points(server.memory, "slot", slot.id, slot.tokens, blob, slot.checkpoints)
-    for number, entry in enumerate(server.cache.entries if server.cache else ()):
-        if entry.tokens:
-            out += _points(server.memory, "entry", number, entry.tokens, entry.blob, entry.checkpoints)
-    return out
 
 
 def _points(
@@ -119,14 +75,67 @@ def _unbroken(own: np.ndarray) -> int:
     return int(gaps[0]) if len(gaps) else len(present)
 
 
-def held(server: Server, seq: int) -> np.ndarray:
-    """(n,) labels of a sequence's cells, ascending."""
-    cells = server.memory.cells
-    return np.sort(cells.pos[cells.of(seq)])
+class Inspected(Core):
+    """What the contract of a server asks about its slots, its memory and its prompt cache."""
 
+    @property
+    def comes_unseen(self) -> bool:
+        """With similarity 0 nothing is written of a request that finds all slots busy."""
+        return self.settings.sps == 0
 
-def over(server: Server) -> list[str]:
-    """Limits that are exceeded: checkpoints of a slot, bytes of the prompt cache."""
-    sizes = [entry.size for entry in server.cache.entries] if server.cache else []
-    counts = [len(slot.checkpoints) for slot in server.slots]
-    return over_limits(counts, server.settings.max_checkpoints, sizes, server.settings.limit_size)
+    def live(self, slot: int) -> Stored:
+        """The slot as it stands: its tokens, and what the memory holds for it."""
+        kv, tokens = self.memory, self.tokens_of(slot)
+        blob = kv.get(slot, partial=False)
+        return Stored("slot", slot, tokens, len(tokens), _rows(kv, blob.own, blob.rows or {}), _of(kv, blob))
+
+    def agrees(self, slot: int) -> bool:
+        """Does the memory end where the tokens of the slot end?"""
+        return self.memory.pos_max(slot) == max(0, len(self.slots[slot].tokens) - 1)
+
+    def kept(self) -> list[Stored]:
+        """Every checkpoint and every stored conversation, with the tokens that the server believes them to hold."""
+        kv, out = self.memory, []
+        for slot in self.slots:
+            out += [_checkpoint(kv, c, slot.id, tuple(slot.tokens), "checkpoint") for c in slot.checkpoints]
+        for number, entry in enumerate(self.cache.entries if self.cache else ()):
+            tokens, blob = tuple(entry.tokens), entry.blob
+            rows = _rows(kv, blob.own, blob.rows or {})
+            out.append(Stored("entry", number, tokens, len(tokens), rows, _of(kv, blob)))
+            out += [_checkpoint(kv, c, number, tokens, "entry checkpoint") for c in entry.checkpoints]
+        return out
+
+    def points(self) -> list[Point]:
+        """Every restore point: live slots, their checkpoints, stored conversations and theirs."""
+        out: list[Point] = []
+        for slot in self.slots:
+            if slot.tokens:
+                blob = self.memory.get(slot.id, partial=False)
+                out += _points(self.memory, "slot", slot.id, slot.tokens, blob, slot.checkpoints)
+        for number, entry in enumerate(self.cache.entries if self.cache else ()):
+            if entry.tokens:
+                out += _points(self.memory, "entry", number, entry.tokens, entry.blob, entry.checkpoints)
+        return out
+
+    def checkpoints(self, slot: int) -> list[int]:
+        """Lengths in tokens of the slot's checkpoints, oldest first."""
+        return [c.facts.n_tokens for c in self.slots[slot].checkpoints]
+
+    def held(self, seq: int) -> np.ndarray:
+        """(n,) labels of a sequence's cells, ascending."""
+        cells = self.memory.cells
+        return np.sort(cells.pos[cells.of(seq)])
+
+    def exceeded(self) -> list[str]:
+        """Limits that are exceeded: checkpoints of a slot, bytes of the prompt cache."""
+        sizes = [entry.size for entry in self.cache.entries] if self.cache else []
+        counts = [len(slot.checkpoints) for slot in self.slots]
+        return over_limits(counts, self.settings.max_checkpoints, sizes, self.settings.limit_size)
+
+    def check(self) -> None:
+        """Raise Crash unless the memory is consistent."""
+        self.memory.check()
+
+    def watch_removals(self, hear: Callable[[Removal], None]) -> None:
+        """From now on tell of every removal of rows."""
+        self.memory.seq_rm = watched(self.memory.seq_rm, self.held, hear)  # type: ignore[method-assign]

@@ -95,12 +95,6 @@ class Settings:
     companion: bool
     rollback: str
 
-    @property
-    def exact(self) -> bool:
-        """Does a rejected draft cost a round of its own? Not here: what was right is evaluated again within the
-        round."""
-        return False
-
 
 def settings(opts: Options, kind: ModelKind) -> Settings:
     """The numbers that hold as long as the server runs. Raises BadInput for flags that it would not start with."""

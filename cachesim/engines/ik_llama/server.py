@@ -11,9 +11,9 @@ from typing import Any
 from cachesim import events as ev
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.ik_llama.begin import begin_prompt
-from cachesim.engines.ik_llama.core import Core
 from cachesim.engines.ik_llama.draft import make_draft
 from cachesim.engines.ik_llama.fill import add_prompt
+from cachesim.engines.ik_llama.inspect import Inspected
 from cachesim.engines.ik_llama.select import process
 from cachesim.engines.ik_llama.shift import look_for_full_slots
 from cachesim.engines.ik_llama.slot import Slot, State, Task
@@ -32,7 +32,7 @@ def _not_simulated(request: Request) -> str:
     return ""
 
 
-class Server(Core):
+class Server(Inspected):
     """The main loop, and what a client can do."""
 
     def submit(self, request: Request) -> Answer:

@@ -45,7 +45,8 @@ class Core(Driver):
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
         sampler: Sampler = forced_or_hashed,
     ) -> None:
-        self.rules, self.kind, self.log, self.emit = rules, kind, log, log.emit
+        self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
+        self.fixed = (rules, kind)
         self.sampler = Counted(sampler, log)
         self.settings = settings(opts, kind, rules)
         self.memory = Memory(

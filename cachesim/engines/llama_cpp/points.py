@@ -8,15 +8,32 @@ from __future__ import annotations
 
 from typing import Iterator, Sequence
 
-from cachesim.engines.llama_cpp.inspect import keep_all, parts_of, state_part
+import numpy as np
+
+from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.state import AttentionState, Blob, RecurrentState
 from cachesim.engines.llama_cpp.prompt_cache import LOST
-from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.llama_cpp.slot import Checkpoint
-from cachesim.engines.view import Point, Stored
+from cachesim.engines.view import Point, RowsPart, StatePart, Stored
 
 
-def points(server: Server) -> list[Point]:
+def keep_all(pos: np.ndarray, pos_max: int, n_swa: int) -> np.ndarray:
+    """The rule of a copy that leaves nothing out."""
+    return np.ones(len(pos), dtype=bool)
+
+
+def parts_of(base: AttentionState | None, swa: AttentionState | None, n_swa: int) -> tuple[RowsPart, ...]:
+    """Saved attention caches as the judge sees them."""
+    found = [RowsPart(0, base.pos, base.rows)] if base is not None else []
+    return (*found, *([RowsPart(n_swa, swa.pos, swa.rows)] if swa is not None else []))
+
+
+def state_part(state: RecurrentState | None) -> StatePart | None:
+    """A saved recurrent state as the judge sees it."""
+    return None if state is None else StatePart(state.pos, state.rows)
+
+
+def points(server: Core) -> list[Point]:
     """Every restore point: live slots, their checkpoints, stored conversations and theirs."""
     out: list[Point] = []
     for slot in server.slots:
@@ -29,14 +46,14 @@ def points(server: Server) -> list[Point]:
     return out
 
 
-def _copy(server: Server, seq: int) -> Blob:
+def _copy(server: Core, seq: int) -> Blob:
     states = {name: cache.state_write(seq, keep_all) for name, cache in server.memory.parts.items()}
     recr = server.memory.recr.state_write(seq) if server.memory.recr is not None else None
     return Blob(0, states.get("base"), states.get("swa"), recr)
 
 
 def _of(
-    server: Server, kind: str, owner: int, tokens: list[int], blob: Blob, checkpoints: Sequence[Checkpoint]
+    server: Core, kind: str, owner: int, tokens: list[int], blob: Blob, checkpoints: Sequence[Checkpoint]
 ) -> Iterator[Point]:
     """The points of one conversation: itself, and each checkpoint together with the conversation's full rows."""
     held = tuple(tokens)
@@ -48,7 +65,7 @@ def _of(
 
 
 def _point(
-    server: Server, kind: str, owner: int, tokens: tuple[int, ...], base: AttentionState | None,
+    server: Core, kind: str, owner: int, tokens: tuple[int, ...], base: AttentionState | None,
     swa: AttentionState | None, recr: RecurrentState | None,
 ) -> Iterator[Point]:
     n_swa = server.kind.n_swa

@@ -12,11 +12,11 @@ from typing import Any
 from cachesim import events as ev
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.llama_cpp.begin import begin_prompt
-from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.decode import decode
 from cachesim.engines.llama_cpp.draft import DrafterFailed, make_draft
 from cachesim.engines.llama_cpp.fill import add_prompt
 from cachesim.engines.llama_cpp.hang_up import hang_up, leaving
+from cachesim.engines.llama_cpp.inspect import Inspected
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.select import process
 from cachesim.engines.llama_cpp.shift import shift_full_slots
@@ -25,7 +25,7 @@ from cachesim.engines.llama_cpp.slot_actions import slot_action
 from cachesim.errors import Aborted, BadInput
 
 
-class Server(Core):
+class Server(Inspected):
     """The main loop, and what a client can do."""
 
     def submit(self, request: Request) -> Answer:

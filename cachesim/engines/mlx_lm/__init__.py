@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Mapping
 
-from cachesim.engines.mlx_lm.inspect import agrees, checkpoints, held, kept, live, over, points
+from cachesim.engines.contract import Engine, Recorded
+from cachesim.engines.manual import Option
 from cachesim.engines.mlx_lm.kinds import model_kind
 from cachesim.engines.mlx_lm.manual import MANUAL
 from cachesim.engines.mlx_lm.options import options
-from cachesim.engines.mlx_lm.profiles import BESIDE, COMMITS, LINE, PROFILES, Rules, changes, mixed, table_fields
+from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES, Rules
 from cachesim.engines.mlx_lm.sentences import SENTENCES
 from cachesim.engines.mlx_lm.server import Server
+from cachesim.engines.shared.tables import RuleSet
+from cachesim.errors import BadInput, quoted
 from cachesim.events import Log
 from cachesim.model import make_model
 
-__all__ = [
-    "BESIDE", "COMMITS", "LINE", "MANUAL", "PROFILES", "SENTENCES", "agrees", "changes", "checkpoints", "held",
-    "kept", "live", "mixed", "over", "points", "start", "table_fields",
-]
 
-
-def start(profile: str | Rules, model: str, flags: Mapping[str, Any], mode: str, log: Log) -> Server:
-    """A server of the given version (its name, or a table of one's own) and model. ``mode``: "none", "provenance" or
-    "exact". Raises BadInput."""
-    rules = PROFILES[profile] if isinstance(profile, str) else profile
+def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Server:
+    """A server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
+    if not isinstance(rules, Rules):
+        raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
     kind = model_kind(model)
     tiny = None if mode == "none" else make_model(kind.spec, exact=mode == "exact")
     return Server(rules, kind, options({**rules.defaults, **flags}), tiny, log)
+
+
+ENGINE = Engine("mlx_lm", PROFILES, MANUAL, serve, SENTENCES.say, Recorded("mlx-lm"), LINE, BESIDE)
+
+start = ENGINE.start
+
+__all__ = ["ENGINE", "PROFILES", "Rules", "Server", "start"]

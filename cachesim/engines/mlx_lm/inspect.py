@@ -10,35 +10,15 @@ from typing import Any, Iterator, Sequence
 
 import numpy as np
 
-from cachesim.engines.base import Answer
 from cachesim.engines.mlx_lm.contents import unpack_rows, unpack_state
-from cachesim.engines.mlx_lm.kinds import rows_of, states_of
-from cachesim.engines.mlx_lm.server import Server
+from cachesim.engines.mlx_lm.kinds import ModelKind, rows_of, states_of
+from cachesim.engines.mlx_lm.options import Settings
+from cachesim.engines.mlx_lm.prompt_cache import PromptCache
+from cachesim.engines.mlx_lm.row import Row
+from cachesim.engines.shared.driver import Driver
 from cachesim.engines.view import Point, RowsPart, StatePart, Stored
 from cachesim.model import LayerState, Rows
 from cachesim.tokens import Tokens
-
-
-def stored_as(srv: Server, kind: str, owner: int, tokens: Tokens, caches: Sequence[Any]) -> Stored:
-    """Caches of one conversation under the tokens that they are believed to hold."""
-    parts: dict[tuple[int, int], dict[int, Rows]] = {}
-    states: dict[int, LayerState | None] = {}
-    exact = srv.machine.model is not None and srv.machine.model.exact
-    ends = [0]
-    for index, (layer, cache) in enumerate(zip(srv.kind.spec.layers, caches, strict=False)):
-        held, state = rows_of(cache), states_of(cache)
-        if held is not None:
-            n, rows = _rows(held)
-            ends.append(n)
-            parts.setdefault((layer.window, n), {})[index] = rows
-        if state is not None:
-            states[index] = unpack_state(state.cache, 0, exact)
-    n = len(tokens)
-    rows_parts = tuple(
-        RowsPart(window, np.arange(end - len(next(iter(rows.values())).digest), end), rows)
-        for (window, end), rows in parts.items()
-    )
-    return Stored(kind, owner, tokens, max(n, *ends), rows_parts, StatePart(n - 1, states) if states else None)
 
 
 def _rows(cache: Any) -> tuple[int, Rows]:
@@ -50,37 +30,6 @@ def _rows(cache: Any) -> tuple[int, Rows]:
     else:
         keys, values = (one[:, :, : cache.offset] for one in cache.pair())
     return int(cache.offset), unpack_rows(keys[0, 0, :, 0], values[0, 0, :, 0])
-
-
-def live(srv: Server, id_slot: int) -> Stored:
-    """A row when its request ends: its tokens, and what its caches hold."""
-    row = srv.slots[id_slot]
-    return stored_as(srv, "slot", id_slot, tuple(row.tokens), row.left or [])
-
-
-def agrees(srv: Server, answer: Answer) -> bool:
-    """Do the caches end where the row's tokens end?"""
-    if answer.id_slot < 0:
-        return True
-    row = srv.slots[answer.id_slot]
-    held = [rows_of(cache) for cache in (row.left or [])[: len(srv.kind.spec.layers)]]
-    return all(one is None or int(one.offset) == len(row.tokens) for one in held)
-
-
-def kept(srv: Server) -> list[Stored]:
-    """Every entry, with the tokens that it is stored under."""
-    return [stored_as(srv, "entry", number, key, entry.layers)
-            for number, ((_, key), entry) in enumerate(srv.cache.lru.entries().items())]
-
-
-def checkpoints(srv: Server, id_slot: int) -> list[int]:
-    """Lengths of all stored keys, ascending: there are no checkpoints of one slot alone."""
-    return sorted(len(key) for _, key in srv.cache.lru.entries())
-
-
-def points(srv: Server) -> list[Point]:
-    """Every restore point: the entries."""
-    return [point for one in kept(srv) for point in _points(one)]
 
 
 def _points(stored: Stored) -> Iterator[Point]:
@@ -97,15 +46,65 @@ def _points(stored: Stored) -> Iterator[Point]:
         yield Point(stored._replace(resume=hi), lo, hi)
 
 
-def held(srv: Server, seq: int) -> np.ndarray:
-    """Nothing: there is no memory of several sequences whose rows could be removed one by one."""
-    return np.zeros(0, np.int64)
+class Inspected(Driver):
+    """What the contract of a server asks about its rows and its prompt cache. ``slots`` are all rows that there ever
+    were; ``widest``: most rows that ever decoded together."""
 
+    kind: ModelKind
+    settings: Settings
+    slots: list[Row]
+    cache: PromptCache
+    widest: int
 
-def over(srv: Server) -> list[str]:
-    """Limits that are exceeded: entries of the prompt cache, rows that ever decoded together. The bytes of the prompt
-    cache are looked at when a request is admitted only."""
-    n, most = len(srv.cache.lru), srv.settings.max_size
-    found = [f"the prompt cache holds {n} entries, at most {most}"] if n > most else []
-    n, most = srv.widest, srv.settings.completion_batch_size
-    return [*found, *([f"{n} rows decoded, at most {most}"] if n > most else [])]
+    def live(self, slot: int) -> Stored:
+        """A row when its request ends: its tokens, and what its caches hold."""
+        row = self.slots[slot]
+        return self.stored_as("slot", slot, tuple(row.tokens), row.left or [])
+
+    def agrees(self, slot: int) -> bool:
+        """Do the caches end where the row's tokens end?"""
+        row = self.slots[slot]
+        held = [rows_of(cache) for cache in (row.left or [])[: len(self.kind.spec.layers)]]
+        return all(one is None or int(one.offset) == len(row.tokens) for one in held)
+
+    def kept(self) -> list[Stored]:
+        """Every entry, with the tokens that it is stored under."""
+        return [self.stored_as("entry", number, key, entry.layers)
+                for number, ((_, key), entry) in enumerate(self.cache.lru.entries().items())]
+
+    def checkpoints(self, slot: int) -> list[int]:
+        """Lengths of all stored keys, ascending: there are no checkpoints of one slot alone."""
+        return sorted(len(key) for _, key in self.cache.lru.entries())
+
+    def points(self) -> list[Point]:
+        """Every restore point: the entries."""
+        return [point for one in self.kept() for point in _points(one)]
+
+    def stored_as(self, kind: str, owner: int, tokens: Tokens, caches: Sequence[Any]) -> Stored:
+        """Caches of one conversation under the tokens that they are believed to hold."""
+        parts: dict[tuple[int, int], dict[int, Rows]] = {}
+        states: dict[int, LayerState | None] = {}
+        exact = self.model is not None and self.model.exact
+        ends = [0]
+        for index, (layer, cache) in enumerate(zip(self.kind.spec.layers, caches, strict=False)):
+            held, state = rows_of(cache), states_of(cache)
+            if held is not None:
+                n, rows = _rows(held)
+                ends.append(n)
+                parts.setdefault((layer.window, n), {})[index] = rows
+            if state is not None:
+                states[index] = unpack_state(state.cache, 0, exact)
+        n = len(tokens)
+        rows_parts = tuple(
+            RowsPart(window, np.arange(end - len(next(iter(rows.values())).digest), end), rows)
+            for (window, end), rows in parts.items()
+        )
+        return Stored(kind, owner, tokens, max(n, *ends), rows_parts, StatePart(n - 1, states) if states else None)
+
+    def exceeded(self) -> list[str]:
+        """Limits that are exceeded: entries of the prompt cache, rows that ever decoded together. The bytes of the
+        prompt cache are looked at when a request is admitted only."""
+        n, most = len(self.cache.lru), self.settings.max_size
+        found = [f"the prompt cache holds {n} entries, at most {most}"] if n > most else []
+        n, most = self.widest, self.settings.completion_batch_size
+        return [*found, *([f"{n} rows decoded, at most {most}"] if n > most else [])]

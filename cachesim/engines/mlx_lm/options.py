@@ -60,11 +60,6 @@ class Settings:
     ticks: int
     interval: int
 
-    @property
-    def exact(self) -> bool:
-        """Does a rejected draft cost a round of its own? Not here."""
-        return False
-
 
 def settings(opts: Options) -> Settings:
     """The numbers that hold as long as the server runs. Raises BadInput."""

@@ -18,6 +18,7 @@ from cachesim import events as ev
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.mlx_lm.died import Died
 from cachesim.engines.mlx_lm.generator import Generator, Machine
+from cachesim.engines.mlx_lm.inspect import Inspected
 from cachesim.engines.mlx_lm.kinds import ModelKind, make_caches
 from cachesim.engines.mlx_lm.options import Options, settings
 from cachesim.engines.mlx_lm.profiles.table import Rules
@@ -26,13 +27,12 @@ from cachesim.engines.mlx_lm.row import Row, Task
 from cachesim.engines.mlx_lm.serve import FEED, finish, generator_of, pause, serve_alone
 from cachesim.engines.mlx_lm.traced import Teller
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.driver import Driver
 from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.errors import BadInput
 from cachesim.model import Model, make_model
 
 
-class Server(Driver):
+class Server(Inspected):
     """One server of a given version. ``model`` None = labels only, nothing computed. ``slots`` are all rows that there
     ever were."""
 
@@ -42,10 +42,10 @@ class Server(Driver):
     ) -> None:
         teller = Teller(log)
         self.rules = replace(rules, caches=teller.traced(rules.caches), lru=teller.traced(rules.lru))
-        self.kind, self.log, self.emit = kind, log, log.emit
+        self.kind, self.model, self.log, self.emit = kind, model, log, log.emit
+        self.fixed = (self.rules, kind)
         self.settings = settings(opts)
         self.machine = Machine(model, kind, self.settings, Counted(sampler, log), log)
-        self.context = self.machine                     # where a judge looks for the model
         self.draft = self._draft(model)
         self.cache = PromptCache(self)
         self.slots: list[Row] = []

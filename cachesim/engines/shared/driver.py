@@ -6,23 +6,40 @@ restore points may have come or gone.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import deque
-from typing import Any, Protocol, Sequence
+from typing import Any, Callable, Protocol, Self, Sequence
 
-from cachesim.engines.base import Answer, Request
+import numpy as np
+
+from cachesim.engines.base import Answer
+from cachesim.engines.contract import Removal, Server, copied
 from cachesim.engines.rule import Decision
 from cachesim.events import Changed, Decided, Log
+from cachesim.tokens import POS_INF, Tokens
+
+
+class AnyTask(Protocol):
+    """A request on its way through the server."""
+
+    id: int
+    answer: Answer
 
 
 class AnySlot(Protocol):
-    """A slot."""
+    """A slot, with the tokens that it is believed to hold; ``child``: its task is a further completion."""
 
     id: int
+    tokens: list[int]
+    child: bool
 
     @property
     def busy(self) -> bool:
         """Is a task at work here?"""
+        ...
+
+    @property
+    def task(self) -> AnyTask | None:
+        """The task at work here."""
         ...
 
 
@@ -37,11 +54,27 @@ def tell_change(log: Log, slot: AnySlot | None, cause: str, rule: str = "") -> N
     log.emit(Changed(slot.id if slot else None, cause, rule))
 
 
-class Driver(ABC):
-    """A server that decides by rules and works in rounds. ``queue`` holds tasks that no slot has yet."""
+def watched(
+    seq_rm: Callable[..., bool], held: Callable[[int], np.ndarray], hear: Callable[[Removal], None]
+) -> Callable[..., bool]:
+    """A memory's ``seq_rm(seq, p0, p1)``, which tells of every removal what was there before and after."""
 
-    log: Log
+    def told(seq: int, p0: int, p1: int = POS_INF) -> bool:
+        before = held(seq)
+        ok = bool(seq_rm(seq, p0, p1))
+        hear(Removal(seq, p0, p1, ok, before, held(seq)))
+        return ok
+
+    return told
+
+
+class Driver(Server):
+    """A server that decides by rules and works in rounds. ``queue`` holds tasks that no round has looked at,
+    ``deferred`` those that wait for a slot; ``fixed`` is what never changes (rules, kind of model)."""
+
+    fixed: tuple[object, ...] = ()
     queue: deque[Any]
+    deferred: Sequence[AnyTask] = ()
     slots: Sequence[AnySlot]
     tick = 0
 
@@ -58,32 +91,6 @@ class Driver(ABC):
         self.tick += 1
         return self.tick - 1
 
-    @abstractmethod
-    def submit(self, request: Request) -> Answer:
-        """Queue a request; the answer fills as the server works."""
-
-    @abstractmethod
-    def take_tasks(self) -> None:
-        """First half of a round: what clients want."""
-
-    def take_queue(self) -> None:
-        """The same, before any hang-up of this round."""
-        self.take_tasks()
-
-    @property
-    def leaving(self) -> bool:
-        """Will the next ``take_tasks`` begin with a hang-up?"""
-        return False
-
-    @abstractmethod
-    def update(self) -> None:
-        """Second half of a round: one batch for all busy slots."""
-
-    @property
-    def stuck(self) -> bool:
-        """Will nothing happen any more until somebody sends something?"""
-        return False
-
     @property
     def idle(self) -> bool:
         """Would a round change nothing, and all that follow it?"""
@@ -94,14 +101,35 @@ class Driver(ABC):
         """Is there anything left to do, that can be done?"""
         return bool(self.queue) or (any(slot.busy for slot in self.slots) and not self.stuck)
 
-    def complete(self, request: Request) -> Answer:
-        """Work on one request until nothing is left to do."""
-        answer = self.submit(request)
-        while self.working:
-            self.iterate()
-        return answer
+    @property
+    def queued(self) -> int:
+        """Tasks that have come and that no round has looked at yet."""
+        return len(self.queue)
 
-    def iterate(self) -> None:
-        """One round of the main loop."""
-        self.take_tasks()
-        self.update()
+    def tasks(self) -> tuple[Sequence[int], Sequence[int]]:
+        """Ids of the tasks in slots, one for each busy slot, and of those that wait for one."""
+        at_work = [slot.task.id for slot in self.slots if slot.busy and slot.task is not None]
+        return at_work, [task.id for task in self.deferred]
+
+    def fork(self) -> Self:
+        """A copy that can go its own way; what never changes is shared."""
+        twin: Self = copied(self, *self.fixed)
+        return twin
+
+    @property
+    def n_slots(self) -> int:
+        """How many slots there are."""
+        return len(self.slots)
+
+    def tokens_of(self, slot: int) -> Tokens:
+        """The tokens that a slot is believed to hold."""
+        return tuple(self.slots[slot].tokens)
+
+    def answer_at(self, slot: int) -> Answer | None:
+        """The answer that is being worked on in a slot, None = no task is there."""
+        task = self.slots[slot].task
+        return None if task is None else task.answer
+
+    def is_further(self, slot: int) -> bool:
+        """Is the task of a slot a further completion of another slot's prompt?"""
+        return self.slots[slot].child

@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.cli import main
 from cachesim.commands import exits
-from cachesim.engines.registry import ENGINES, profile_fields, profiles
+from cachesim.engines.registry import ENGINES, profiles, rules_of
 
 MLX = ("mlx_lm@head", "mlx_lm@pr1006a")
 
@@ -22,13 +22,13 @@ def printed(capsys, *argv):
 @pytest.mark.parametrize("profile", profiles())
 def test_every_profile_is_shown_as_json(capsys, profile):
     shown = json.loads(printed(capsys, "profiles", "show", profile, "--json"))
-    for name, value in profile_fields(profile).items():
+    for name, value in rules_of(profile).fields().items():
         if callable(value):
             assert shown[name] == value.rule
 
 
 def test_rules_of_inner_tables_are_fields_of_their_own():
-    fields = profile_fields("mlx_lm@head")
+    fields = rules_of("mlx_lm@head").fields()
     assert fields["lru.hand_out"].rule == "ML-LRU-HAND.copy"
     assert fields["caches.state"].rule == "ML-STATE-01.cut"
     assert not {"lru", "caches"} & fields.keys()

@@ -12,11 +12,11 @@ from cachesim.judge.bisect import bisect, neighbours
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 
-KIT = ENGINES["llama_cpp"]
+ENGINE = ENGINES["llama_cpp"]
 
 
 def courses(line, model="GGGA", **server):
-    return bisect(from_line(line, model=model, profiles=(DEFAULT_PROFILE,), server=server), KIT)
+    return bisect(from_line(line, model=model, profiles=(DEFAULT_PROFILE,), server=server), ENGINE)
 
 
 def short(course):
@@ -29,9 +29,9 @@ def short(course):
 
 
 def test_every_version_and_every_proposal_has_a_neighbour():
-    pairs = neighbours(KIT)
-    assert [new for _, new in pairs] == [*KIT.line[1:], *KIT.beside]
-    assert all(old in KIT.line for old, _ in pairs)
+    pairs = neighbours(ENGINE)
+    assert [new for _, new in pairs] == [*ENGINE.line[1:], *ENGINE.beside]
+    assert all(old in ENGINE.line for old, _ in pairs)
 
 
 def test_the_same_prompt_again_through_the_years():
@@ -77,11 +77,11 @@ def test_every_cause_really_does_it_and_none_of_its_parts_alone(number):
     scenario = from_line("S100.A30/S.B40", model="GGGA", profiles=(DEFAULT_PROFILE,))
 
     def outcome(old, new, names):
-        table = KIT.mixed(KIT.profiles[old], KIT.profiles[new], names)
+        table = ENGINE.rules(old).mixed(ENGINE.rules(new), names)
         one = run_judged(scenario, old, "provenance", table=table).requests[number]
         return one.answer.cache_n, one.judged.equal_cold, one.answer.status
 
-    for turn in bisect(scenario, KIT)[number].turns:
+    for turn in bisect(scenario, ENGINE)[number].turns:
         for cause in turn.causes:
             names = [change.field for change in cause.changes]
             assert outcome(turn.old, turn.new, names) == tuple(turn.now)
@@ -93,7 +93,7 @@ def test_every_cause_really_does_it_and_none_of_its_parts_alone(number):
 def test_the_command_speaks_json(capsys):
     assert main(["bisect", "A130/A", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert data["schema"] == 1 and len(data["requests"][1]["outcomes"]) == len(KIT.line) + len(KIT.beside)
+    assert data["schema"] == 1 and len(data["requests"][1]["outcomes"]) == len(ENGINE.line) + len(ENGINE.beside)
     turn = data["requests"][1]["turns"][0]
     assert turn["new"] == "llama_cpp@hybrid-first"
     assert turn["now"] == {"cache_n": 129, "equal_cold": False, "status": 200}

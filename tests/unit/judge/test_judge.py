@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.view import Stored
-from cachesim.judge import judge as module
+from cachesim.judge import colds as module
 from cachesim.judge.judge import Judge
 from cachesim.judge.verdict import HOLDS, RUNGS, Verdict, worst
 from cachesim.model import make_model, parse
@@ -129,25 +129,6 @@ def test_a_wrong_stored_object_is_armed_and_does_not_break_the_request():
     wrong = Stored("checkpoint", 0, HELD, len(HELD) + 1, (), None)
     judged = Judge(model()).judge(request, answer, None, [wrong])
     assert (judged.equal_cold, [s for s, _ in judged.armed]) == (True, [wrong])
-
-
-def test_a_cold_run_is_made_once_for_every_speaker(monkeypatch):
-    made = []
-    real = module.cold
-    monkeypatch.setattr(module, "cold", lambda *args, **more: made.append(args) or real(*args, **more))
-    judge = Judge(model())
-    assert judge.cold(HELD, (9,)) is judge.cold(HELD, (), 4)
-    assert judge.cold(PROMPT) is judge.cold(HELD)          # provenance of a prefix does not depend on what follows
-    judge.cold((1, *HELD))
-    assert len(made) == 2
-
-
-def test_an_exact_cold_run_is_made_again_only_for_positions_that_it_did_not_speak_at():
-    judge = Judge(model(exact=True))
-    first = judge.cold(HELD, (9, 10), 4)
-    assert judge.cold(HELD, (10,)) is first
-    again = judge.cold(HELD, (11,))
-    assert again is not first and 11 in again.logits
 
 
 BROKEN = [Verdict(False, rung) for rung in RUNGS]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import engine_of
-from cachesim.judge.judge import Judge
-from cachesim.judge.watch import AHEAD, NOTHING, Colds, Watch, evaluated
-from cachesim.model import make_model, parse
+from cachesim.judge.colds import Colds
+from cachesim.judge.watch import NOTHING, Watch, evaluated
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.runner import play
 
@@ -43,8 +41,9 @@ def test_a_memory_that_does_not_end_where_the_tokens_end_is_a_wrong_state():
     class Doubting(Watch):
         """Does not believe the memory."""
 
-        def started(self, kit, server, log):
-            super().started(replace(kit, agrees=lambda server, answer: False), server, log)
+        def started(self, server):
+            super().started(server)
+            server.agrees = lambda slot: False
 
     found = watched("A40>4", make=Doubting).found[0]
     assert (found.judged.answer.holds, found.judged.state.holds) == (True, False)
@@ -57,18 +56,6 @@ def test_a_step_that_is_no_completion_is_judged_by_what_it_leaves():
     assert restored.judged.state.holds is True and restored.answer.id_slot == 0
 
 
-def test_a_prefix_of_what_was_run_needs_no_run_of_its_own():
-    judge, ran = Judge(make_model(parse("AA"), exact=False)), []
-    plain = judge.digests
-    judge.digests = lambda tokens: ran.append(tokens) or plain(tokens)
-    colds = Colds(judge)
-    long = tuple(range(40))
-    first = colds.covering(long)
-    assert colds.covering(long[:7]) is first and colds.covering(long) is first
-    assert colds.covering((*long, 1)) is not first
-    assert [len(tokens) for tokens in ran] == [40, 41]
-
-
 def test_what_stood_before_a_shift_is_what_was_evaluated():
     request = Request((1, 2, 3), 3)
     whole = Answer(0, tokens=[4, 5, 6], slot_tokens=(1, 2, 3, 4, 5))
@@ -79,23 +66,10 @@ def test_what_stood_before_a_shift_is_what_was_evaluated():
 
 def test_a_prompt_that_is_refused_costs_no_cold_run(monkeypatch):
     ran = []
-    digests = Judge.digests
-    monkeypatch.setattr(Judge, "digests", lambda judge, tokens: ran.append(len(tokens)) or digests(judge, tokens))
+    digests = Colds.digests
+    monkeypatch.setattr(Colds, "digests", lambda colds, tokens: ran.append(len(tokens)) or digests(colds, tokens))
     assert watched("A9000>1").found[0].answer.status != 200
     assert ran == []
-
-
-def test_of_a_long_prompt_so_much_is_run_as_was_evaluated():
-    judge, ran = Judge(make_model(parse("AA"), exact=False)), []
-    plain = judge.digests
-    judge.digests = lambda tokens: ran.append(len(tokens)) or plain(tokens)
-    colds, long = Colds(judge), tuple(range(10 * AHEAD))
-    colds.expect(long)
-    assert ran == []
-    for n in range(1, len(long) + 1, 128):
-        run = colds.covering(long[:n])
-    assert ran == [AHEAD, 4 * (AHEAD + 1), 10 * AHEAD]
-    assert (run.digests == plain(long).digests).all()
 
 
 def test_without_bills_the_verdicts_are_the_same():

@@ -8,7 +8,7 @@ import pytest
 
 from cachesim import limits
 from cachesim.engines.base import BEFORE_A_SLOT, Request
-from cachesim.live.arrivals import Chosen, fork, next_way, send
+from cachesim.live.arrivals import Chosen, next_way, send
 from cachesim.live.replay import records
 from cachesim.live.trace import Member, TraceStep
 from tests.unit.engines.llama_cpp.talk import Talk, word
@@ -68,7 +68,7 @@ def test_an_arrival_between_the_same_rounds_as_a_hang_up_comes_where_the_log_has
     while not server.leaving:
         server.iterate()
     server.submit(B)
-    later = fork(server)
+    later = server.fork()
     server.take_queue()
     logs = []
     for one in (server, later):

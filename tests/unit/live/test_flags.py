@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.live.flags import read_flags, write_flags
-from cachesim.live.ik_flags import read_ik_flags
+from cachesim.engines.ik_llama.command_line import read_flags as read_ik_flags
+from cachesim.engines.ik_llama.command_line import write_flags as write_ik_flags
+from cachesim.engines.llama_cpp.command_line import read_flags, write_flags
 from cachesim.scenarios.options import filled
 
 LEFT_OPEN = {"checkpoint_min_step": -1, "parallel": -1, "cache_reuse": 0}
@@ -52,5 +53,5 @@ def test_drafters(given, words):
 def test_ik_llama(given):
     server = filled(given, "ik_llama")
     server.pop("companion_recurrent")          # no option of the server
-    read = read_ik_flags(write_flags(server, "ik_llama")).options
+    read = read_ik_flags(write_ik_flags(server)).options
     assert {**server, **read} == server

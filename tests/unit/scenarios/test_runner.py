@@ -25,7 +25,7 @@ class Notes(Silent):
     def __init__(self):
         self.told, self.server, self.folder = [], None, None
 
-    def started(self, kit, server, log):
+    def started(self, server):
         self.told.append("started")
         self.server = server
 
@@ -149,7 +149,7 @@ def test_a_server_that_waits_for_ever_is_a_fault_and_no_endless_run(monkeypatch)
     monkeypatch.setattr(runner, "STUCK", 50)
 
     class Deaf(Silent):
-        def started(self, kit, server, log):
+        def started(self, server):
             server.update = lambda: None
 
     with pytest.raises(Crash, match="nothing has happened for 50 rounds, and 1 requests wait"):
@@ -169,6 +169,6 @@ def test_a_constants_docstring_stands_below_it():
     (True, 0, [9, 12, 15]),
 ])  # fmt: skip
 def test_a_rejected_draft_is_replayed_only_where_it_cannot_be_rolled_back(exact, n_rs_seq, places):
-    server = SimpleNamespace(settings=SimpleNamespace(exact=exact, sizes=SimpleNamespace(n_rs_seq=n_rs_seq)))
+    server = SimpleNamespace(replays=lambda wrong: exact and wrong > n_rs_seq)
     step = replace(from_line("S9").steps[0], drafts=((3, 1), (2, 1), (2, 2)))
     assert [draft.at for draft in runner.placed(step, server).drafts] == places

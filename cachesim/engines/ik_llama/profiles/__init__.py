@@ -31,7 +31,6 @@ from cachesim.engines.ik_llama.profiles.older import (
     AFTER_1743,
 )
 from cachesim.engines.ik_llama.profiles.table import Rule, Rules
-from cachesim.engines.shared.tables import changes, mixed, table_fields
 
 PROFILES: dict[str, Rules] = {
     rules.name: rules
@@ -51,4 +50,4 @@ LINE = tuple(name for name in reversed(PROFILES) if name not in BESIDE)
 COMMITS = {"8337e4cd3861406fc04e0854b1409cd1b027fbc9": MAIN.name}
 """Commit of a recording that names no profile -> profile."""
 
-__all__ = ["BESIDE", "COMMITS", "LINE", "MAIN", "PROFILES", "Rule", "Rules", "changes", "mixed", "table_fields"]
+__all__ = ["BESIDE", "COMMITS", "LINE", "MAIN", "PROFILES", "Rule", "Rules"]

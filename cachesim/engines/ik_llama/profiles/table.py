@@ -10,12 +10,13 @@ from typing import Any, Callable, Mapping
 
 from cachesim.engines.ik_llama.rules.checkpoint_use import Unset
 from cachesim.engines.rule import Decision
+from cachesim.engines.shared.tables import RuleSet
 
 Rule = Callable[..., Decision]
 
 
 @dataclass(frozen=True)
-class Rules:
+class Rules(RuleSet):
     """One version. Fields in the order in which a request meets them; each is a rule or a number.
 
     ``last_checkpoint`` is where the interval of a new request is counted from, ``undecoded`` the sampled tokens that

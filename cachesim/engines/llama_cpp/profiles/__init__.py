@@ -22,16 +22,7 @@ from cachesim.engines.llama_cpp.profiles.history import (
 )
 from cachesim.engines.llama_cpp.profiles.newer import B10809, B11063, B11312, B11549
 from cachesim.engines.llama_cpp.profiles.repaired import LATEST_REPAIRED
-from cachesim.engines.llama_cpp.profiles.table import (
-    Change,
-    Rule,
-    Rules,
-    changes,
-    differences,
-    mixed,
-    rule_fields,
-    table_fields,
-)
+from cachesim.engines.llama_cpp.profiles.table import Rule, Rules
 
 PROFILES: dict[str, Rules] = {
     rules.name: rules
@@ -73,22 +64,6 @@ COMMITS = {
 """Commit of a recording that names no profile -> profile."""
 
 __all__ = [
-    "BESIDE",
-    "COMMITS",
-    "HEAD",
-    "LINE",
-    "NEWEST",
-    "NOTES",
-    "PR24143_ON_HEAD",
-    "PROFILES",
-    "RENAMED",
-    "V3_24035",
-    "Change",
-    "Rule",
-    "Rules",
-    "changes",
-    "differences",
-    "mixed",
-    "rule_fields",
-    "table_fields",
-]
+    "BESIDE", "COMMITS", "HEAD", "LINE", "NEWEST", "NOTES", "PR24143_ON_HEAD", "PROFILES", "RENAMED", "V3_24035",
+    "Rule", "Rules",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is a version of llama-server made of? A table of rules and numbers, and how two tables are compared.
+"""What is a version of llama-server made of? A table of rules and numbers.
 
 A field is a rule or a number: never a boolean, which would be an ``if`` waiting in the driver.
 """
@@ -11,7 +11,7 @@ from typing import Any, Callable, Mapping
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
 from cachesim.engines.llama_cpp.memory.state import HOST_HEADER
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.tables import SAID, Change, changes, differences, mixed, rule_fields, table_fields
+from cachesim.engines.shared.tables import RuleSet
 
 Rule = Callable[..., Decision]
 
@@ -22,7 +22,7 @@ told to render the thoughts of earlier answers (a prompt is given in tokens here
 
 
 @dataclass(frozen=True)
-class Rules:
+class Rules(RuleSet):
     """One version. Fields in the order in which a request meets them; each is a rule or a number.
 
     ``silent`` are kinds of events that this build does not log, ``unlogged`` fields of logged ones by kind, ``outside``
@@ -118,6 +118,3 @@ class Rules:
     ended: Mapping[str, str] = field(default_factory=dict, hash=False)
     late: frozenset[str] = frozenset()
     inferred: tuple[str, ...] = ()
-
-
-__all__ = ["SAID", "Change", "Rule", "Rules", "changes", "differences", "mixed", "rule_fields", "table_fields"]

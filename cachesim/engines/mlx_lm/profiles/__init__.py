@@ -15,7 +15,7 @@ from cachesim.engines.mlx_lm.profiles.older import (
     PR1006C,
     V911,
 )
-from cachesim.engines.mlx_lm.profiles.table import Rules, changes, mixed, table_fields
+from cachesim.engines.mlx_lm.profiles.table import Rules
 
 PROFILES: dict[str, Rules] = {
     rules.name: rules
@@ -33,7 +33,4 @@ BESIDE = {
 }
 """What was proposed -> what it was proposed on."""
 
-COMMITS: dict[str, str] = {}
-"""There are no recordings of this engine's server."""
-
-__all__ = ["BESIDE", "COMMITS", "LINE", "PROFILES", "Rules", "changes", "mixed", "table_fields"]
+__all__ = ["BESIDE", "LINE", "PROFILES", "Rules"]

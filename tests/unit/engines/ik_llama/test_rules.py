@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from cachesim.engines.ik_llama.profiles import BESIDE, LINE, PROFILES, changes
+from cachesim.engines.ik_llama.profiles import BESIDE, LINE, PROFILES
 from cachesim.engines.ik_llama.rules import checkpoint_make as make
 from cachesim.engines.ik_llama.rules import checkpoint_use as use
 from cachesim.engines.ik_llama.rules.choice import Shifted, SlotFacts, compare_shifted, similarity, slot_select
@@ -255,7 +255,7 @@ def test_entries_are_compared_shifted_but_kept_by_what_is_there():
 
 def test_neighbours_differ_and_every_difference_names_its_change():
     for old, new in pairwise(LINE):
-        found = changes(PROFILES[old], PROFILES[new])
+        found = PROFILES[old].changes(PROFILES[new])
         assert found, (old, new)
         assert all(change.source for change in found), (old, new, found)
     assert {PROFILES[name].source.split("#")[1][:4] for name in BESIDE} == {"1889", "1888", "1877"}

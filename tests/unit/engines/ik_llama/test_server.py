@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.base import Draft, Request
-from cachesim.engines.ik_llama import PROFILES, live, start
+from cachesim.engines.ik_llama import PROFILES, start
 from cachesim.errors import BadInput
 from cachesim.events import Log
 from cachesim.judge.judge import Judge
@@ -23,7 +23,7 @@ def test_every_way_back_from_a_wrong_draft_gives_a_cold_answer(how):
     one = server(spec_type="mtp", spec_draft_n_max=3, spec_ckpt_mode=how)
     request = Request(P, 9, forced=tuple(range(5000, 5009)), drafts=(Draft(80, 3, 1), Draft(82, 3, 0), Draft(83, 2, 2)))
     answer = one.complete(request)
-    judged = Judge(one.context.model).judge(request, answer, live(one, 0))
+    judged = Judge(one.context.model).judge(request, answer, one.live(0))
     assert judged.equal_cold
     assert (answer.draft_n, answer.draft_n_accepted, answer.tokens_cached) == (8, 3, 88)
     one.memory.check()
@@ -51,7 +51,7 @@ def test_two_slots_share_a_batch_and_stay_cold():
         one.iterate()
     judge = Judge(one.context.model)
     for request, answer in zip(requests, answers, strict=True):
-        assert judge.judge(request, answer, live(one, answer.id_slot)).equal_cold
+        assert judge.judge(request, answer, one.live(answer.id_slot)).equal_cold
     assert len(one.memory.cells.of(0)) == 84
 
 
@@ -127,7 +127,7 @@ def test_a_round_that_does_not_fit_into_one_micro_batch_is_undone_to_what_happen
     last micro-batch that had more than one token; where none had, zeros."""
     one = server(spec_type="mtp", spec_draft_n_max=3, ubatch_size=n_ubatch)
     request = Request(P, 9, forced=tuple(range(5000, 5009)), drafts=(Draft(82, 3, 1),))
-    judged = Judge(one.context.model).judge(request, one.complete(request), live(one, 0))
+    judged = Judge(one.context.model).judge(request, one.complete(request), one.live(0))
     assert judged.equal_cold is cold
     kept = one.context.steps.values()
     assert all(rows is not one.memory.states[0] for rows in kept)       # else decoding goes on in it

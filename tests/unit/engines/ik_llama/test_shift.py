@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.base import Request
-from cachesim.engines.ik_llama import live, start
-from cachesim.engines.ik_llama.inspect import held
+from cachesim.engines.ik_llama import start
 from cachesim.events import Log
 from cachesim.judge.judge import Judge
 
@@ -29,7 +28,7 @@ def test_a_full_slot_gives_up_half_of_what_it_need_not_keep_and_the_rest_moves_u
     answer = one.complete(Request(prompt, 40, n_keep=10))
     assert (answer.tokens_cached, answer.truncated) == (157, True)
     assert one.slots[0].tokens[: 10 + 108] == [*prompt[:10], *prompt[132:]]
-    assert held(one, 0).tolist() == list(range(157))
+    assert one.held(0).tolist() == list(range(157))
 
 
 @pytest.mark.parametrize("request_", [Request(LONG[:240], 40, n_keep=10), Request(LONG[:240], 150, n_keep=10),
@@ -40,7 +39,7 @@ def test_an_answer_with_a_shift_is_that_of_a_cold_run_that_shifts(request_):
     one = server("exact")
     answer = one.complete(request_)
     assert answer.shifts
-    judged = Judge(one.context.model).judge(request_, answer, live(one, 0))
+    judged = Judge(one.context.model).judge(request_, answer, one.live(0))
     assert judged.equal_cold is (request_.n_discard == 0)
 
 
@@ -59,8 +58,8 @@ def test_without_a_cached_prompt_the_list_keeps_what_left_the_memory():
     answer = one.complete(request)
     assert len(answer.shifts) == 2                              # the list is as full at the next token
     assert (one.slots[0].tokens[:240], answer.tokens_cached) == (list(LONG[:240]), 257)
-    assert len(held(one, 0)) < 257
-    assert Judge(one.context.model).judge(request, answer, live(one, 0)).equal_cold is False
+    assert len(one.held(0)) < 257
+    assert Judge(one.context.model).judge(request, answer, one.live(0)).equal_cold is False
 
 
 def test_a_prompt_too_long_is_answered_as_a_cold_server_would():
@@ -70,7 +69,7 @@ def test_a_prompt_too_long_is_answered_as_a_cold_server_would():
     answer = one.complete(request)
     assert answer.prompt == (*LONG[:10], *LONG[256:])
     assert (answer.truncated, answer.prompt_n, answer.tokens_cached) == (True, 154, 158)
-    assert Judge(one.context.model).judge(request, answer, live(one, 0)).equal_cold
+    assert Judge(one.context.model).judge(request, answer, one.live(0)).equal_cold
     assert told(one, "prompt_truncated") == [{"ev": "prompt_truncated", "n_keep": 10, "n_left": 246, "n_tokens": 154}]
 
 

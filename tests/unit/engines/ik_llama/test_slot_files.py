@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cachesim.engines.base import Request
-from cachesim.engines.ik_llama import live, start
+from cachesim.engines.ik_llama import start
 from cachesim.engines.ik_llama.rules.checkpoint_make import create_by_position, create_by_tokens, create_from_four
 from cachesim.engines.ik_llama.rules.checkpoint_use import Ckpt
 from cachesim.engines.ik_llama.slot_actions import beside
@@ -42,7 +42,7 @@ def test_a_restored_slot_goes_on_as_if_nothing_had_been(model, mode, tmp_path):
     answer = two.complete(request)
     assert (answer.cache_n, answer.prompt_n) == (103, 2)
     if mode != "none":
-        assert Judge(two.context.model).judge(request, answer, live(two, 0)).equal_cold
+        assert Judge(two.context.model).judge(request, answer, two.live(0)).equal_cold
     two.memory.check()
 
 

@@ -11,7 +11,6 @@ from cachesim.engines.llama_cpp.memory.state import StateForm
 from cachesim.engines.llama_cpp.options import options
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.llama_cpp.server import Server
-from cachesim.engines.registry import engine_of
 from cachesim.events import Log
 from cachesim.judge.judge import Judge
 from cachesim.model import make_model
@@ -78,8 +77,7 @@ class Talk:
 
     def right(self, answer):
         """Was the answer, and what it left behind, a cold run's?"""
-        kit = engine_of(self.profile)
-        slot = kit.live(self.server, answer.id_slot) if answer.status == 200 and not answer.died else None
+        slot = self.server.live(answer.id_slot) if answer.status == 200 and not answer.died else None
         return self.judge.judge(self.requests[answer.request], answer, slot).equal_cold
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from cachesim.engines.llama_cpp import profiles as package
-from cachesim.engines.llama_cpp.profiles import BESIDE, LINE, PROFILES, changes, differences, mixed, rule_fields
+from cachesim.engines.llama_cpp.profiles import BESIDE, LINE, PROFILES
 from cachesim.engines.llama_cpp.rules import checkpoint_use
 from cachesim.engines.rule import RULES
+from cachesim.engines.shared.tables import differences, rule_fields
 from cachesim.judge.run import run_judged
 from cachesim.live.replay import records
 from cachesim.scenarios.load import load
@@ -199,13 +200,13 @@ def test_tasks_are_not_counted_by_a_line_that_does_not_name_them():
 
 
 def test_changes_between_neighbours_name_what_ended_them():
-    found = {c.field: (c.old, c.new, c.source) for c in changes(profile("base-24035"), profile("base-24143"))}
+    found = {c.field: (c.old, c.new, c.source) for c in profile("base-24035").changes(profile("base-24143"))}
     assert found == {"ckpt_need": ("LC-CKPT-NEED.TH3", "LC-CKPT-NEED.TH4", "#24110")}
-    found = {c.field: c.source for c in changes(profile("mtmd-broken"), profile("every-8192"))}
+    found = {c.field: c.source for c in profile("mtmd-broken").changes(profile("every-8192"))}
     assert found["ckpt_restore"] == "#19924, #20279" and "silent" not in found
     unknown = {
         (a, c.field) for a, b in pairwise(LINE)
-        for c in changes(PROFILES[a], PROFILES[b]) if not c.source
+        for c in PROFILES[a].changes(PROFILES[b]) if not c.source
     }
     assert {field for _, field in unknown} == {
         "ckpt_erase", "window_pad", "least_batch", "host_header",
@@ -215,10 +216,10 @@ def test_changes_between_neighbours_name_what_ended_them():
 
 def test_a_mixture_has_the_chosen_fields_of_the_newer_one():
     old, new = profile("spring-2026"), profile("minus-one")
-    half = mixed(old, new, ["ckpt_need"])
+    half = old.mixed(new, ["ckpt_need"])
     assert (half.ckpt_need, half.trim) == (new.ckpt_need, old.trim)
-    assert mixed(old, new, []) == old
+    assert old.mixed(new, []) == old
 
 
 def test_the_package_offers_what_the_module_offered():
-    assert {"PROFILES", "Rules", "COMMITS", "rule_fields", "differences", "HEAD"} <= set(package.__all__)
+    assert {"PROFILES", "Rules", "COMMITS", "HEAD"} <= set(package.__all__)

@@ -7,9 +7,10 @@ from itertools import combinations
 
 import pytest
 
-from cachesim.engines.llama_cpp.profiles import COMMITS, PROFILES, differences, rule_fields
+from cachesim.engines.llama_cpp.profiles import COMMITS, PROFILES
 from cachesim.engines.llama_cpp.rules import prompt
 from cachesim.engines.rule import RULES, Decision
+from cachesim.engines.shared.tables import differences, rule_fields
 
 OLDER_THAN_HEAD = {
     "slot_select": "LC-SLOT-SELECT.SL2", "pc_alloc": "LC-PC-ALLOC.PC5", "pc_update": "LC-PC-UPDATE.PC5",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from cachesim.engines.base import Request
 from cachesim.engines.chat import Message, Template, render
 from cachesim.engines.mlx_lm import start
-from cachesim.engines.mlx_lm.inspect import kept
 from cachesim.engines.mlx_lm.kinds import rows_of
 from cachesim.events import Inserted, Log
 from cachesim.judge.judge import Judge
@@ -60,4 +59,4 @@ def offsets(one):
 def sound(one):
     """Do all entries hold their keys?"""
     judge = Judge(one.machine.model)
-    return all(judge.stored(entry).holds for entry in kept(one))
+    return all(judge.stored(entry).holds for entry in one.kept())

@@ -9,7 +9,6 @@ from cachesim.engines.mlx_lm import PROFILES
 from cachesim.engines.mlx_lm.batch import left_padded, merged, right_padded, to_batch
 from cachesim.engines.mlx_lm.died import Died
 from cachesim.engines.mlx_lm.forward import BatchStore, forward
-from cachesim.engines.mlx_lm.inspect import kept
 from cachesim.engines.mlx_lm.kinds import make_caches, rows_of, states_of
 from cachesim.errors import Crash
 from cachesim.judge.judge import Judge
@@ -156,8 +155,8 @@ def test_5_7_zeros_enter_the_rows_of_pr1006b():
     assert keys(one) == {"normal": [25], "checkpoint": [14]}
     burst(one, chat(system(), user(2, 30)), chat(system(), user(6, 40)))
     assert offsets(one)[24] == 34 and offsets(one)[10] == 10
-    entry = next(one for one in kept(one) if len(one.tokens) == 24)
-    cold = Judge(one.machine.model).cold(entry.tokens, (), 24)
+    entry = next(one for one in one.kept() if len(one.tokens) == 24)
+    cold = Judge(one.model).colds.speaking(entry.tokens, (), 24)
     (part,) = entry.rows
     differs = part.rows[3].digest[:24] != cold.rows(3).digest[:24]
     assert differs.tolist() == [False] * 10 + [True] * 14
@@ -167,7 +166,7 @@ def test_5_7_the_checkpoint_has_the_rows_of_its_key_and_the_state_of_more():
     one = server("pr1006b")
     burst(one, chat(system(), user(3)))
     burst(one, chat(system(), user(2, 30)), chat(system(), user(6, 40)))
-    short = next(one for one in kept(one) if len(one.tokens) == 10)
+    short = next(one for one in one.kept() if len(one.tokens) == 10)
     judge = Judge(one.machine.model)
     assert judge.stored(short._replace(state=None)).holds
     assert "state after 10 tokens" in judge.stored(short).why

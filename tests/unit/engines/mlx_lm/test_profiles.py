@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import pytest
 
-from cachesim.engines.mlx_lm import BESIDE, LINE, PROFILES, changes, mixed
+from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES
 
 
 def changed(old, new):
-    return {one.field: one.source for one in changes(PROFILES[f"mlx_lm@{old}"], PROFILES[f"mlx_lm@{new}"])}
+    return {one.field: one.source for one in PROFILES[f"mlx_lm@{old}"].changes(PROFILES[f"mlx_lm@{new}"])}
 
 
 def test_every_row_of_the_specification_has_a_profile():
@@ -58,18 +58,18 @@ def test_a_proposal_answers_for_its_own_rules():
 
 def test_every_change_of_the_line_has_a_source():
     for old, new in pairwise(LINE):
-        assert all(one.source for one in changes(PROFILES[old], PROFILES[new])), (old, new)
+        assert all(one.source for one in PROFILES[old].changes(PROFILES[new])), (old, new)
 
 
 @pytest.mark.parametrize("old, new", list(pairwise(LINE)))
 def test_with_all_fields_mixed_in_the_older_is_the_newer(old, new):
-    both = mixed(PROFILES[old], PROFILES[new], [one.field for one in changes(PROFILES[old], PROFILES[new])])
-    assert changes(both, PROFILES[new]) == []
+    both = PROFILES[old].mixed(PROFILES[new], [one.field for one in PROFILES[old].changes(PROFILES[new])])
+    assert both.changes(PROFILES[new]) == []
 
 
 def test_dotted_names_reach_the_inner_tables_and_nothing_else():
     head, wheel = PROFILES["mlx_lm@head"], PROFILES["mlx_lm@0.32.2"]
-    both = mixed(head, wheel, ["caches.arrays_mask"])
+    both = head.mixed(wheel, ["caches.arrays_mask"])
     assert both.caches.arrays_mask is wheel.caches.arrays_mask
-    assert [one.field for one in changes(head, both)] == ["caches.arrays_mask"] and both.name == head.name
-    assert changes(mixed(head, wheel, ["rest"]), head)[0].field == "rest"
+    assert [one.field for one in head.changes(both)] == ["caches.arrays_mask"] and both.name == head.name
+    assert head.mixed(wheel, ["rest"]).changes(head)[0].field == "rest"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping
 
+from cachesim.engines.shared.command_line import CommandLine, share, whole
 from cachesim.errors import BadInput, nearest, quoted
-from cachesim.live.flags import Flags, share, whole
 
 
 def _switch(text: str) -> bool:
@@ -38,10 +38,10 @@ SILENT = ("--no-warmup",)
 SILENT_ONE = ("-t", "-tb", "-fa", "--verbosity", "--slot-save-path")
 
 
-def read_ik_flags(words: list[str]) -> Flags:
+def read_flags(words: list[str]) -> CommandLine:
     """The options of a command line; of a flag given twice the last one holds. Raises BadInput for an unknown flag or
     one whose value is missing or wrong."""
-    out = Flags()
+    out = CommandLine()
     todo = [str(word) for word in words][::-1]
     while todo:
         word = todo.pop()
@@ -66,8 +66,8 @@ def _one(options: dict[str, Any], word: str, text: str) -> None:
         options["spec_draft_n_max"] = whole(given.get("n_max", "1"))
 
 
-def write_ik_flags(options: Mapping[str, Any]) -> list[str]:
-    """The command line that sets these options; ``read_ik_flags`` reads it back."""
+def write_flags(options: Mapping[str, Any]) -> list[str]:
+    """The command line that sets these options; ``read_flags`` reads it back."""
     out: list[str] = []
     for name in dict.fromkeys(name for name, _ in WORDS.values()):
         if name in options:

@@ -6,10 +6,9 @@ verbosity) are read over.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
 from typing import Any, Mapping
 
+from cachesim.engines.shared.command_line import CommandLine, share, whole
 from cachesim.errors import BadInput, nearest, quoted
 
 INTEGERS: Mapping[str, tuple[str, ...]] = {
@@ -63,8 +62,6 @@ def _words(table: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
 EVERY = ("-cpent", "--checkpoint-every-n-tokens")
 """The step of periodic checkpoints, in builds that have them: the same number as the spacing; 0 or less = never."""
 NEVER = 2**31 - 1
-_WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
-_SHARE = re.compile(r"[+-]?(?:[0-9]{1,20}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?")
 
 AUTO = -1
 """The number of slots where the command line names none: four with one cache for all, or one in old builds."""
@@ -76,27 +73,17 @@ _KNOWN = (
 )
 
 
-@dataclass(slots=True)
-class Flags:
-    """``options`` of the server by name; ``request`` defaults of request fields; whether the server ``sleeps`` when it
-    has been idle for some time."""
-
-    options: dict[str, Any] = field(default_factory=dict)
-    request: dict[str, Any] = field(default_factory=dict)
-    sleeps: bool = False
-
-
-def read_flags(words: list[str]) -> Flags:
+def read_flags(words: list[str]) -> CommandLine:
     """The options of a command line. Without ``-np`` the version chooses the number of slots. Raises BadInput for an
     unknown flag or one whose value is missing or wrong."""
-    out = Flags({"parallel": AUTO})
+    out = CommandLine({"parallel": AUTO})
     todo = [str(word) for word in words][::-1]
     while todo:
         _one(out, todo.pop(), todo)
     return out
 
 
-def _one(out: Flags, word: str, todo: list[str]) -> None:
+def _one(out: CommandLine, word: str, todo: list[str]) -> None:
     if word in _INTEGERS:
         out.options[_INTEGERS[word]] = _whole(word, todo)
     elif word in EVERY:
@@ -124,20 +111,6 @@ def _one(out: Flags, word: str, todo: list[str]) -> None:
         raise BadInput(f"unknown flag {quoted(word)}", hint=nearest(word, _KNOWN))
 
 
-def whole(text: str) -> int:
-    """The number that a flag's value is: 32 bits, as the servers read it. Raises BadInput."""
-    if not _WHOLE.fullmatch(text) or not -(2**31) <= int(text) < 2**31:
-        raise BadInput(f"{quoted(text)} is no integer of 32 bits")
-    return int(text)
-
-
-def share(text: str) -> float:
-    """The finite number that a flag's value is. Raises BadInput."""
-    if not _SHARE.fullmatch(text):
-        raise BadInput(f"{quoted(text)} is no number")
-    return float(text)
-
-
 def _whole(word: str, todo: list[str]) -> int:
     try:
         return whole(_value(word, todo))
@@ -151,13 +124,9 @@ def _value(word: str, todo: list[str]) -> str:
     return todo.pop()
 
 
-def write_flags(options: Mapping[str, Any], engine: str = "llama_cpp") -> list[str]:
+def write_flags(options: Mapping[str, Any]) -> list[str]:
     """The command line that sets these options of a server, ``MODELS/`` before a draft model; ``read_flags`` reads it
     back. An option that is left open (-1) or has no effect without another is left out."""
-    if engine == "ik_llama":
-        from cachesim.live.ik_flags import write_ik_flags
-
-        return write_ik_flags(options)
     out: list[str] = []
     for name, words in {**INTEGERS, **SHARES}.items():
         if name in options and options[name] != OPEN.get(name) and name not in DRAFTS:

@@ -1,0 +1,36 @@
+"""What does the command line of a recorded server set? The form in which every engine's reader says it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from cachesim.errors import BadInput, quoted
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
+_SHARE = re.compile(r"[+-]?(?:[0-9]{1,20}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?")
+
+
+@dataclass(slots=True)
+class CommandLine:
+    """``options`` of the server by name; ``request`` defaults of request fields; whether the server ``sleeps`` when it
+    has been idle for some time."""
+
+    options: dict[str, Any] = field(default_factory=dict)
+    request: dict[str, Any] = field(default_factory=dict)
+    sleeps: bool = False
+
+
+def whole(text: str) -> int:
+    """The number that a flag's value is: 32 bits, as the servers read it. Raises BadInput."""
+    if not _WHOLE.fullmatch(text) or not -(2**31) <= int(text) < 2**31:
+        raise BadInput(f"{quoted(text)} is no integer of 32 bits")
+    return int(text)
+
+
+def share(text: str) -> float:
+    """The finite number that a flag's value is. Raises BadInput."""
+    if not _SHARE.fullmatch(text):
+        raise BadInput(f"{quoted(text)} is no number")
+    return float(text)
