@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.engines.llama_cpp.profiles import BESIDE, PROFILES, changes
+from cachesim.engines.llama_cpp.profiles import BESIDE, PROFILES
 from cachesim.judge.run import run_judged
 from cachesim.scenarios.load import load
 
@@ -22,7 +22,7 @@ KEPT = {
 
 
 def test_every_change_has_its_conversation():
-    assert {one.field for one in changes(PROFILES[BESIDE[REPAIRED]], PROFILES[REPAIRED])} == set(KEPT)
+    assert {one.field for one in PROFILES[BESIDE[REPAIRED]].changes(PROFILES[REPAIRED])} == set(KEPT)
     assert {file.stem for file in FOLDER.glob("*.toml")} == set(KEPT.values())
 
 
