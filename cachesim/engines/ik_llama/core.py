@@ -36,7 +36,6 @@ class Core(Driver):
         sampler: Sampler = forced_or_hashed,
     ) -> None:
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
-        self.fixed = (rules, kind)
         self.sampler = Counted(sampler, log)
         self.settings = settings(opts, kind)
         self.pieces: Callable[[int], str] = recorded_piece if kind.words else unique_piece

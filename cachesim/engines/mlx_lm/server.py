@@ -43,7 +43,6 @@ class Server(Inspected):
         teller = Teller(log)
         self.rules = replace(rules, caches=teller.traced(rules.caches), lru=teller.traced(rules.lru))
         self.kind, self.model, self.log, self.emit = kind, model, log, log.emit
-        self.fixed = (self.rules, kind)
         self.settings = settings(opts)
         self.machine = Machine(model, kind, self.settings, Counted(sampler, log), log)
         self.draft = self._draft(model)

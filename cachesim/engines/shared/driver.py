@@ -70,9 +70,9 @@ def watched(
 
 class Driver(Server):
     """A server that decides by rules and works in rounds. ``queue`` holds tasks that no round has looked at,
-    ``deferred`` those that wait for a slot; ``fixed`` is what never changes (rules, kind of model)."""
+    ``deferred`` those that wait for a slot; the attributes named in ``FIXED`` never change."""
 
-    fixed: tuple[object, ...] = ()
+    FIXED = ("rules", "kind")
     queue: deque[Any]
     deferred: Sequence[AnyTask] = ()
     slots: Sequence[AnySlot]
@@ -113,7 +113,7 @@ class Driver(Server):
 
     def fork(self) -> Self:
         """A copy that can go its own way; what never changes is shared."""
-        twin: Self = copied(self, *self.fixed)
+        twin: Self = copied(self, *(getattr(self, name) for name in self.FIXED))
         return twin
 
     @property
