@@ -1,4 +1,5 @@
-"""Where are the recordings and the tiny models of real servers? In ``../shared``, beside the checkout.
+"""Where are the recordings and the tiny models of real servers? In ``../shared``, beside the checkout. And what several
+folders of tests do with steps.
 
 Not everybody has them: a test that reads them is skipped then, always with the same words. ``tests/data`` holds a
 selection.
@@ -6,13 +7,31 @@ selection.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterable, Mapping
+
+from cachesim.engines.base import Request
+from cachesim.notation.tree import Action, Asked
+from cachesim.scenarios.schema import Step
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 TRACES = SHARED / "traces"
 MODELS = SHARED / "models"
+
+
+def alike(asked: Iterable[Asked | Action], **fields: Any) -> tuple[Asked | Action, ...]:
+    """The steps, in every request these fields."""
+    return tuple(one._replace(**fields) if isinstance(one, Asked) else one for one in asked)
+
+
+def altered(step: Step, action: Action | None = None, request: Mapping[str, Any] | None = None, **fields: Any) -> Step:
+    """The step as this action, or with other fields of what is asked and of the server's request."""
+    if action is not None:
+        return Step(Request(()), action, step.why)
+    (asked,) = alike([step.asked], **fields)
+    return Step(replace(step.request, **(request or {})), asked, step.why)
 
 
 def absent(path: Path) -> str:

@@ -21,6 +21,7 @@ from cachesim.fuzz.properties import PROPERTIES, Finding
 from cachesim.fuzz.shrink import shrink
 from cachesim.judge.judge import Judge
 from cachesim.judge.run import run_judged
+from cachesim.notation.shrink import TRIES
 from cachesim.pool import Lost, spread
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -217,7 +218,7 @@ def run(todo: Iterable[Job], jobs: int) -> Iterator[Block]:
 
 
 def shrunk(
-    failure: Failure, profile: str, models: Sequence[str], examples: int = 1500, mode: str = "provenance",
+    failure: Failure, profile: str, models: Sequence[str], tries: int = TRIES, mode: str = "provenance",
     properties: Sequence[str] = tuple(PROPERTIES),
 ) -> Failure:
     """The failure with the smallest case of its group. ``properties``: those that were looked at when it was found."""
@@ -237,7 +238,7 @@ def shrunk(
     case = drawn(failure, profile, models)
     if case is None:
         return failure
-    small = shrink(case, lambda case: bool(found(case)), examples)
+    small = shrink(case, lambda case: bool(found(case)), tries)
     again = found(small)
     return Failure(failure.first, again[0] if again else failure.finding, failure.times, small)
 

@@ -1,20 +1,21 @@
-"""One conversation with one server: drawn from an integer, made smaller piece by piece, written as a scenario."""
+"""One conversation with one server: drawn from an integer, written as a scenario."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Mapping
 
 from cachesim.engines.manual import World
 from cachesim.engines.registry import ENGINES
 from cachesim.fuzz.clients import Clients, Said
 from cachesim.fuzz.worlds import draw_world
 from cachesim.model.rng import Rng
+from cachesim.notation import words
+from cachesim.notation.check import check_asked
+from cachesim.notation.tree import Action, Asked, Line, Piece, Pieces
 from cachesim.scenarios.options import filled
-from cachesim.scenarios.schema import Action, Scenario
-from cachesim.scenarios.steps import Asked, Pieces, check_asked, make_steps
-from cachesim.scenarios.words import THINK, Piece, span
+from cachesim.scenarios.schema import Scenario
+from cachesim.scenarios.steps import make_steps
 
 SYSTEM, TURN = "system", "user"
 
@@ -27,20 +28,25 @@ class Case:
     model: str
     server: Mapping[str, Any]
     words: Mapping[str, int]
-    asked: tuple[Asked, ...]
+    asked: tuple[Asked | Action, ...]
     seed: int
+
+    @property
+    def line(self) -> Line:
+        """What is asked, in words."""
+        return Line(self.words, self.asked)
 
     def scenario(self, profile: str) -> Scenario:
         """The case as a scenario for one version. Raises BadInput where it cannot be one."""
-        words = {name: n for name, n in self.words.items() if n}
+        lengths = {name: n for name, n in self.words.items() if n}
         server = filled(dict(self.server), self.engine)
         for one in self.asked:
-            if one.action is None:
-                check_asked(one, words)
+            if isinstance(one, Asked):
+                check_asked(one, lengths)
         return Scenario(
             id=f"fuzz-{self.seed}", title=f"conversation {self.seed} of cachesim fuzz", source=("cachesim",), why="",
-            engine=self.engine, model=self.model, profiles=(profile,), server=server, words=words,
-            steps=make_steps(list(self.asked), words, server),
+            engine=self.engine, model=self.model, profiles=(profile,), server=server, words=lengths,
+            steps=make_steps(self.asked, lengths, server),
         )
 
     def given(self) -> dict[str, Any]:
@@ -79,9 +85,9 @@ class _Drawer:
         """Does this server take chats, and work on what comes together as one batch? It has no slots then."""
         return not ENGINES[self.world.engine].manual.slots
 
-    def all(self) -> list[Asked]:
+    def all(self) -> list[Asked | Action]:
         """Two to nine steps, six as a rule."""
-        found: list[Asked] = []
+        found: list[Asked | Action] = []
         for _ in range(self.rng.one((2, 3, 4, 5, 6, 6, 7, 8, 9))):
             if found and not self.batches and self.rng.chance(7):
                 found.append(self._action())
@@ -89,23 +95,23 @@ class _Drawer:
                 found.append(self._request(found))
         return found
 
-    def _action(self) -> Asked:
+    def _action(self) -> Action:
         rng, slots = self.rng, int(self.world.server.get("parallel", 1))
         do = rng.one(("save", "restore", "erase", "restart", "save"))
         if do == "restore" and not self.saved:
             do = "save"
         if do == "restart":
-            return Asked((), action=Action("restart"))
+            return Action("restart")
         file = ""
         if do == "save":
             self.saved += 1
         if do in ("save", "restore"):
             file = f"f{_letter(rng.below(self.saved))}" if do == "restore" else f"f{_letter(self.saved - 1)}"
-        return Asked((), action=Action(do, rng.below(slots), file))
+        return Action(do, rng.below(slots), file)
 
-    def _request(self, before: list[Asked]) -> Asked:
+    def _request(self, before: list[Asked | Action]) -> Asked:
         rng = self.rng
-        burst = bool(before) and before[-1].action is None and rng.chance(45 if self.batches else 18)
+        burst = bool(before) and isinstance(before[-1], Asked) and rng.chance(45 if self.batches else 18)
         chat = self._chat(burst) if self.batches and rng.chance(65) else ()
         prompt: Pieces = () if chat else self.clients.prompt()
         answer = (self.clients.word(rng.one((1, 1, 1, 2, 2, 3, 4, 8))),)
@@ -147,7 +153,7 @@ class _Drawer:
         if not chats or move < 30 or (burst and rng.chance(30)):
             capitals = clients.shared()
             system: Pieces = (
-                (Piece(rng.one(capitals), False, None, None, None),) if capitals and rng.chance(50)
+                (Piece(rng.one(capitals)),) if capitals and rng.chance(50)
                 else (clients.word(self._system(), capital=True),)
             )
             if self.world.server["template"] != "plain" and rng.chance(15):
@@ -180,107 +186,6 @@ def _letter(n: int) -> str:
     return "abcdefghijklmnopqrstuvwxyz"[n % 26]
 
 
-def clipped(pieces: Pieces, words: Mapping[str, int]) -> Pieces:
-    """Pieces of words that have become shorter: slices end with their word, empty ones go."""
-    out = []
-    for piece in pieces:
-        n = words.get(piece.word, 0)
-        start = min(piece.start or 0, n)
-        stop = n if piece.stop is None else min(piece.stop, n)
-        if start < stop:
-            whole = start == 0 and stop == n
-            out.append(piece._replace(start=None if whole else start, stop=None if whole else stop))
-    return tuple(out)
-
-
-def renamed(case: Case) -> Case:
-    """The case with its words called A, B, C in the order in which they come."""
-    pieces = [piece for one in case.asked for text in _texts(one) for piece in text]
-    used = dict.fromkeys(piece.word for piece in pieces)
-    new = {THINK: THINK} if THINK in used else {}
-    new |= {word: _letters(i) for i, word in enumerate(word for word in used if word != THINK)}
-
-    def said(text: Pieces) -> Pieces:
-        return tuple(piece._replace(word=new[piece.word]) for piece in text)
-
-    return replace(case, words={new[word]: case.words[word] for word in used},
-                   asked=tuple(_said(one, said) for one in case.asked))
-
-
-def split(case: Case) -> Case:
-    """The case without slices: every word is several words, one from each place where it is cut to the next."""
-    ends: dict[str, set[int]] = {word: {0, n} for word, n in case.words.items()}
-    for piece in (piece for one in case.asked for text in _texts(one) for piece in text):
-        ends[piece.word] |= set(span(piece, case.words))
-    cuts = {word: list(pairwise(sorted(found))) for word, found in ends.items()}
-
-    def said(text: Pieces) -> Pieces:
-        out: list[Piece] = []
-        for piece in text:
-            start, stop = span(piece, case.words)
-            parts = [f"{piece.word}_{_letters(i)}" if len(cuts[piece.word]) > 1 else piece.word
-                     for i, (a, b) in enumerate(cuts[piece.word]) if start <= a and b <= stop]
-            out += [Piece(part, piece.user and i == 0, None, None, None) for i, part in enumerate(parts)]
-        return tuple(out)
-
-    words = {f"{word}_{_letters(i)}" if len(found) > 1 else word: b - a
-             for word, found in cuts.items() for i, (a, b) in enumerate(found)}
-    return replace(case, words=words, asked=tuple(_said(one, said) for one in case.asked))
-
-
-def unmarked(case: Case) -> Case:
-    """The case in which no user message is told to begin anywhere."""
-
-    def said(text: Pieces) -> Pieces:
-        return tuple(piece._replace(user=False) for piece in text)
-
-    return replace(case, asked=tuple(_said(one, said) for one in case.asked))
-
-
-def merged(case: Case) -> Case:
-    """The case with words that only come one behind the other, whole and without a mark between them, made one."""
-    texts = [text for one in case.asked for text in _texts(one)]
-    for first in case.words:
-        behind = {text[i + 1] if i + 1 < len(text) else None
-                  for text in texts for i, piece in enumerate(text) if piece.word == first}
-        second = behind.pop() if len(behind) == 1 else None
-        if second is None or second.word in (first, THINK) or first == THINK:
-            continue
-        before = {text[i - 1].word if i else "" for text in texts for i, piece in enumerate(text)
-                  if piece.word == second.word}
-        whole = all(piece.start is None and piece.stop is None for text in texts for piece in text
-                    if piece.word in (first, second.word))
-        if before == {first} and whole and not second.user:
-            return merged(_made_one(case, first, second.word))
-    return case
-
-
-def _made_one(case: Case, first: str, second: str) -> Case:
-    def said(text: Pieces) -> Pieces:
-        return tuple(piece for piece in text if piece.word != second)
-
-    words = {word: n + case.words[second] * (word == first) for word, n in case.words.items() if word != second}
-    return replace(case, words=words, asked=tuple(_said(one, said) for one in case.asked))
-
-
-def _texts(one: Asked) -> tuple[Pieces, ...]:
-    return (one.prompt, *(text for _, text in one.chat), one.answer or ())
-
-
-def _said(one: Asked, said: Callable[[Pieces], Pieces]) -> Asked:
-    return one._replace(prompt=said(one.prompt), answer=None if one.answer is None else said(one.answer),
-                        chat=tuple((role, said(text)) for role, text in one.chat))
-
-
-def _letters(i: int) -> str:
-    return ("" if i < 26 else chr(ord("A") + i // 26 - 1)) + chr(ord("A") + i % 26)
-
-
 def longest(case: Case) -> int:
     """The longest request of a case, prompt and answer, without what a template adds."""
-    return max((_size(one, case.words) for one in case.asked if one.action is None), default=0)
-
-
-def _size(one: Asked, words: Mapping[str, int]) -> int:
-    texts = _texts(one)
-    return sum(stop - start for pieces in texts for start, stop in (span(piece, words) for piece in pieces))
+    return words.longest(case.line)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from cachesim.engines.manual import World
 from cachesim.model.rng import Rng
-from cachesim.scenarios.steps import Pieces
-from cachesim.scenarios.words import THINK, Piece, span
+from cachesim.notation.tree import Piece, Pieces
+from cachesim.notation.words import THINK, size, span
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -41,12 +41,12 @@ class Clients:
         name = "".join(_LETTERS[i] for i in ((n // 26 - 1,) if n >= 26 else ())) + _LETTERS[n % 26]
         name = name.upper() if capital else name
         self.words[name] = length
-        return Piece(name, False, None, None, None)
+        return Piece(name)
 
     def think(self) -> Piece:
         """The token that opens a thought, in the middle of somebody's text."""
         self.words[THINK] = 1
-        return Piece(THINK, False, None, None, None)
+        return Piece(THINK)
 
     def shared(self) -> list[str]:
         """Texts that several conversations begin with: those in capitals."""
@@ -62,7 +62,7 @@ class Clients:
 
     def size(self, pieces: Pieces) -> int:
         """Tokens of some pieces."""
-        return sum(stop - start for start, stop in (span(piece, self.words) for piece in pieces))
+        return size(pieces, self.words)
 
     def cut(self, pieces: Pieces, n: int) -> Pieces:
         """The first n tokens."""
@@ -124,7 +124,7 @@ class Clients:
         rng = self.rng
         capitals = self.shared()
         if capitals and rng.chance(60):
-            system = Piece(rng.one(capitals), False, None, None, None)
+            system = Piece(rng.one(capitals))
         else:
             system = self.word(self.length(most // 2), capital=True)
         return self.cut((system, self._user(most)), most)

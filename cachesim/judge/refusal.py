@@ -37,7 +37,7 @@ def cold_status(scenario: Scenario, number: int, profile: str, table: RuleSet | 
     for step in scenario.steps[:first]:
         if step.action is not None and step.action.do == "restart":
             options |= step.action.server
-    alone = replace(scenario, server=options, steps=(replace(group[0], together=False), *group[1:]))
+    alone = replace(scenario, server=options, steps=(group[0].alone(), *group[1:]))
     heard = _Status(number - first)
     try:
         play(alone, profile, "none", heard, table)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterator
 
 from cachesim.errors import BadInput, quoted
-from cachesim.kit.history import History, of_line
+from cachesim.kit.history import History, of_line, of_tree
 from cachesim.kit.words import SLOTS, fits
+from cachesim.notation.tidy import unmarked
+from cachesim.notation.tree import Asked, Line
+from cachesim.notation.words import normal
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load
-from cachesim.scenarios.notation import to_line
 from cachesim.scenarios.schema import Scenario
 
 REQUESTS = 12                # requests of a history from the corpus at most
@@ -32,13 +33,21 @@ def corpus_histories(most_prompt: int) -> Iterator[History]:
         scenario = load(file)
         if not _playable(scenario):
             continue
-        line = re.sub(r"@[0-9]+|\|", "", to_line(scenario))         # slots and marks are the engines' own
-        if line in seen or "{" in line:
+        history = _plain(scenario)
+        if history is None or history.line in seen:
             continue
         lengths = [len(step.request.prompt) for step in scenario.steps]
         if len(lengths) <= REQUESTS and max(lengths) <= most_prompt and sum(lengths) <= TOKENS:
-            seen.add(line)
-            yield line_history(line)
+            seen.add(history.line)
+            yield history
+
+
+def _plain(scenario: Scenario) -> History | None:
+    """The scenario without slots and marks, which are the engines' own; None if it asks for more than an answer."""
+    steps = tuple(step.asked._replace(id_slot=-1) for step in scenario.steps if isinstance(step.asked, Asked))
+    if any(step._replace(cache_prompt=True) != Asked(step.prompt, step.answer, step.n_predict) for step in steps):
+        return None
+    return of_tree(normal(unmarked(Line(scenario.words, steps))))
 
 
 def _playable(scenario: Scenario) -> bool:

@@ -7,18 +7,17 @@ more, a part of it and something else, a part and nothing, the same again. The a
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Sequence
+from dataclasses import dataclass
+from typing import Mapping, NamedTuple, Sequence
 
-from cachesim.errors import BadInput, quoted
-from cachesim.scenarios.notation import from_line
+from cachesim.errors import BadInput
+from cachesim.notation.check import check_asked
+from cachesim.notation.parse import parse
+from cachesim.notation.tree import PLAIN, Action, Asked, Line, Piece
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
-from cachesim.scenarios.steps import Asked, make_steps
-from cachesim.scenarios.words import Piece
+from cachesim.scenarios.steps import make_steps
 
 KINDS = ("new", "append", "extend", "branch", "prefix", "repeat")
-_BRACES = re.compile(r"(?:\{(?:cancel_after=([0-9]{1,9}))? ?(together)?\})?")
 MOST = 12                    # turns of a history; every one may need two words
 
 
@@ -51,10 +50,10 @@ Parts = tuple[Part, ...]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Requests in words, and after how many generated tokens the client hangs up on each."""
+    """Requests in words: those of the notation that any cache can be asked, which are prompts with an answer or a
+    number of tokens, with or without the cache, hung up on or not, alone or together."""
 
     scenario: Scenario
-    hang_ups: tuple[int | None, ...]
 
     @property
     def line(self) -> str:
@@ -66,48 +65,51 @@ class History:
         """Tokens of all prompts."""
         return sum(len(step.request.prompt) for step in self.scenario.steps)
 
+    @property
+    def asked(self) -> tuple[Asked, ...]:
+        """The requests in words."""
+        return tuple(step.asked for step in self.scenario.steps if isinstance(step.asked, Asked))
+
+    @property
+    def hang_ups(self) -> tuple[int | None, ...]:
+        """After how many generated tokens the client hangs up on each request, None = never."""
+        return tuple(one.cancel_after for one in self.asked)
+
     def without(self, *names: str) -> History:
         """The same prompts without these special ways of asking: "cache", "cancel", "burst"."""
-        hang_ups = (None,) * len(self.hang_ups) if "cancel" in names else self.hang_ups
-        steps = [
-            replace(
-                step,
-                together=step.together and "burst" not in names,
-                request=replace(step.request, cache_prompt=step.request.cache_prompt or "cache" in names),
-                text=step.text.partition("{")[0],
-            )
-            for step in self.scenario.steps
-        ]
-        return _marked(replace(self.scenario, steps=tuple(steps)), hang_ups)
+        gone = {field: getattr(PLAIN, field) for name in names for field in SPECIAL[name]}
+        return of_tree(Line(self.scenario.words, tuple(one._replace(**gone) for one in self.asked)))
 
 
-def of_line(line: str) -> History:
-    """A history in the project's notation, with the braces that say when a client hangs up and what is sent together.
-    Raises BadInput."""
-    texts = [text.partition("{") for text in line.split("/")]
-    scenario = from_line("/".join(bare for bare, _, _ in texts))
-    marks = [_BRACES.fullmatch(brace + rest) for _, brace, rest in texts]
-    if not all(marks):
-        raise BadInput(f"{quoted(line)}: braces hold cancel_after=N, together, or both in this order")
-    hang_ups = tuple(int(mark[1]) if mark and mark[1] else None for mark in marks)
-    for hang_up, step in zip(hang_ups, scenario.steps, strict=True):
-        if hang_up is not None and hang_up >= step.request.n_predict:
-            raise BadInput(f"cancel_after is {hang_up}, but the answer ends after {step.request.n_predict} tokens")
-    steps = tuple(replace(step, together=bool(mark and mark[2]) and k > 0)
-                  for k, (mark, step) in enumerate(zip(marks, scenario.steps, strict=True)))  # fmt: skip
-    return _marked(replace(scenario, steps=steps), hang_ups)
+SPECIAL: Mapping[str, tuple[str, ...]] = {
+    "cache": ("cache_prompt",), "cancel": ("cancel_after",), "burst": ("together", "after"),
+}  # fmt: skip
+"""What is asked by each special way of asking."""
+KNOWN = ("prompt", "answer", "n_predict", "cache_prompt", "id_slot", "cancel_after", "together")
+"""What a request of a history may say. Slots are the engines' own: a cache is not asked for one."""
 
 
-def _marked(scenario: Scenario, hang_ups: tuple[int | None, ...]) -> History:
-    """The history with the text of every step brought up to date."""
-    steps = []
-    for step, hang_up in zip(scenario.steps, hang_ups, strict=True):
-        text = step.text.partition("{")[0]
-        text = text.replace("!", "") if step.request.cache_prompt else text
-        marks = [] if hang_up is None else [f"cancel_after={hang_up}"]
-        marks += ["together"] if step.together else []
-        steps.append(replace(step, text=text + (f"{{{' '.join(marks)}}}" if marks else "")))
-    return History(replace(scenario, steps=tuple(steps)), hang_ups)
+def of_line(text: str) -> History:
+    """A history in the project's notation. Raises BadInput."""
+    return of_tree(parse(text))
+
+
+def of_tree(line: Line) -> History:
+    """The history that a line is. Raises BadInput if it asks what not every cache can be asked."""
+    for number, step in enumerate(line.steps):
+        more = [step.do] if isinstance(step, Action) else [name for name in step._fields if _says(step, name)]
+        if other := [name for name in more if name not in KNOWN]:
+            known = "prompts with an answer, !, cancel_after=N, together"
+            raise BadInput(f"request {number}: {other[0]} cannot be asked of every cache", hint=known)
+        if isinstance(step, Asked):
+            check_asked(step, line.words)
+    engine = DEFAULT_PROFILE.partition("@")[0]
+    steps = make_steps(line.steps, line.words)
+    return History(Scenario("kit", "", ("cachesim",), "", engine, "A", (DEFAULT_PROFILE,), {}, line.words, steps))
+
+
+def _says(step: Asked, name: str) -> bool:
+    return bool(getattr(step, name) != getattr(PLAIN, name))
 
 
 def of_turns(turns: Sequence[Turn], most: int) -> History:
@@ -116,15 +118,12 @@ def of_turns(turns: Sequence[Turn], most: int) -> History:
     for number, turn in enumerate(turns):
         prompts.append(_first(_prompt(number, turn, turns, prompts), most))
     said = {part.word for prompt in prompts for part in prompt}
-    asked = [_asked(number, turn, prompts[number], said) for number, turn in enumerate(turns)]
+    asked = tuple(_asked(number, turn, prompts[number], said) for number, turn in enumerate(turns))
     words: dict[str, int] = {}
     for number, turn in enumerate(turns):
         words |= {part.word: turn.new for part in prompts[number] if part.word == _word(number)}
         words |= {_answer(number): turn.predict} if _answer(number) in said else {}
-    engine = DEFAULT_PROFILE.partition("@")[0]
-    steps = make_steps(asked, words)
-    scenario = Scenario("kit", "", ("cachesim",), "", engine, "A", (DEFAULT_PROFILE,), {}, words, steps)
-    return History(scenario, tuple(turn.cancel_after for turn in turns))
+    return of_tree(Line(words, asked))
 
 
 def _prompt(number: int, turn: Turn, turns: Sequence[Turn], prompts: Sequence[Parts]) -> Parts:
@@ -166,9 +165,9 @@ def _first(parts: Parts, most: int) -> Parts:
 
 
 def _asked(number: int, turn: Turn, prompt: Parts, said: set[str]) -> Asked:
-    answer = Piece(_answer(number), False, None, None, None)
+    answer = Piece(_answer(number))
     return Asked(
-        prompt=tuple(Piece(part.word, False, None, part.start, part.stop) for part in prompt),
+        prompt=tuple(Piece(part.word, False, part.start, part.stop) for part in prompt),
         answer=(answer,) if answer.word in said else None,
         n_predict=turn.predict,
         cache_prompt=turn.cache,

@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
 from cachesim.errors import BadInput, cut, nearest, quoted
+from cachesim.notation import values
 from cachesim.scenarios.read import Key, Source
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-HIGHEST = 2**31 - 1                 # the servers' integers have 32 bits
 
 
 class Table:
@@ -44,47 +42,30 @@ class Table:
                 raise self.fault(f"unknown key {quoted(key)}", key, nearest(key, allowed))
 
     def text(self, key: str, default: str | None = None) -> str:
-        value = self._get(key, default)
-        if not isinstance(value, str):
-            raise self.fault(f"{cut(key)} must be a string", key)
+        value = self.placed(key, values.text, key, self._get(key, default))
         if default is None and not value.strip():
             raise self.fault(f"{cut(key)} must not be empty", key)
         return value
 
     def integer(self, key: str, default: int | None, low: int) -> int:
-        value = self._get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise self.fault(f"{cut(key)} must be an integer", key)
-        if value < low:
-            raise self.fault(f"{cut(key)} is {quoted(value)}, it must be at least {low}", key)
-        if value > HIGHEST:
-            raise self.fault(f"{cut(key)} is {quoted(value)}, it must be at most {HIGHEST}", key)
-        return value
+        return self.placed(key, values.integer, key, self._get(key, default), low)
 
     def flag(self, key: str, default: bool) -> bool:
-        value = self._get(key, default)
-        if not isinstance(value, bool):
-            raise self.fault(f"{cut(key)} must be true or false", key)
-        return value
+        return self.placed(key, values.truth, key, self._get(key, default))
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of strings with at least one entry, none of them empty."""
-        values = self.items(key)
-        if not values or not all(isinstance(value, str) and value.strip() for value in values):
+        found = self.items(key)
+        if not found or not all(isinstance(value, str) and value.strip() for value in found):
             raise self.fault(f"{cut(key)} must be a list of strings with at least one entry", key)
-        return tuple(values)
+        return tuple(found)
 
     def items(self, key: str) -> list[Any]:
-        value = self._get(key, None)
-        if not isinstance(value, list):
-            raise self.fault(f"{cut(key)} must be a list", key)
-        return value
+        return self.placed(key, values.items, key, self._get(key, None))
 
     def integers(self, key: str, value: Any) -> tuple[int, ...]:
         """``value``, found under ``key``, as non-negative integers."""
-        if not isinstance(value, list) or not all(type(entry) is int and 0 <= entry <= HIGHEST for entry in value):
-            raise self.fault(f"{cut(key)}: {quoted(value)} is not a list of non-negative integers", key)
-        return tuple(value)
+        return self.placed(key, values.integers, key, value)
 
     def table(self, key: str) -> Table:
         """The table below ``key``; an empty one where there is none."""
@@ -92,10 +73,10 @@ class Table:
 
     def tables(self, key: str) -> list[Table]:
         """The list of tables ``[[key]]``, with at least one entry."""
-        values = self._get(key, None)
-        if not isinstance(values, list) or not values:
+        found = self._get(key, None)
+        if not isinstance(found, list) or not found:
             raise self.fault(f"{cut(key)} must be written as [[{cut(key)}]], once for each", key)
-        return [Table(value, self.source, (*self.path, key, i)) for i, value in enumerate(values)]
+        return [Table(value, self.source, (*self.path, key, i)) for i, value in enumerate(found)]
 
     def _get(self, key: str, default: Any) -> Any:
         if key in self.raw:

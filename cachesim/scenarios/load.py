@@ -9,6 +9,7 @@ from typing import AbstractSet, Iterable, Iterator
 from cachesim.engines.manual import Option
 from cachesim.engines.registry import renamed
 from cachesim.errors import BadInput, nearest, quoted
+from cachesim.notation.words import check_word
 from cachesim.reading import FOLDER, files_in, kind
 from cachesim.scenarios.expect import read_expect
 from cachesim.scenarios.fields import Table
@@ -17,7 +18,7 @@ from cachesim.scenarios.read import read_toml
 from cachesim.scenarios.requests import read_steps
 from cachesim.scenarios.schema import Lives, Scenario, Step
 from cachesim.scenarios.steps import make_steps
-from cachesim.scenarios.words import Words, check_word
+from cachesim.scenarios.words import Words
 
 KNOWN_FAILURES = "KNOWN.toml"          # the list of accepted failures lies among the scenarios and is none
 _TOP = ("id", "title", "source", "why", "engine", "model", "profiles", "server", "lives", "words", "request", "expect")
@@ -163,5 +164,6 @@ def _words(table: Table, engine: str, model: str) -> Words:
 
 
 def _steps(top: Table, words: Words, engine: str, server: dict[str, Option]) -> tuple[Step, ...]:
-    asked = read_steps(top.tables("request"), words, engine)
-    return top.placed("request", make_steps, asked, words, server)
+    tables = top.tables("request")
+    asked = read_steps(tables, words, engine)
+    return top.placed("request", make_steps, asked, words, server, [table.text("why", "") for table in tables])

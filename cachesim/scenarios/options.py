@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import AbstractSet, Mapping
 
 from cachesim.engines.manual import Flag, Manual, Option
 from cachesim.engines.registry import ENGINES, latest
 from cachesim.errors import BadInput, nearest, quoted
 from cachesim.model.spec import LETTERS, parse
-
-HIGHEST = 2**31 - 1                        # the server keeps these options in 32-bit integers
-
+from cachesim.notation.values import HIGHEST, literal
 
 DEFAULT_ENGINE = next(iter(ENGINES))
 
@@ -84,18 +81,15 @@ def parse_settings(pairs: list[str], engine: str = DEFAULT_ENGINE) -> dict[str, 
         name, equals, text = pair.partition("=")
         if not equals:
             raise BadInput(f"--set {quoted(pair)} is not of the form key=value")
-        name = name.strip().replace("-", "_")
-        given[name] = check_option(name, _literal(text.strip()), engine)
+        name, value = parse_setting(name, text, engine)
+        given[name] = value
     return given
 
 
-def _literal(text: str) -> object:
-    if text in ("true", "false"):
-        return text == "true"
-    for kind, form in ((int, r"-?[0-9]{1,18}"), (float, r"-?[0-9]*\.?[0-9]+")):
-        if re.fullmatch(form, text):
-            return kind(text)
-    return text
+def parse_setting(name: str, text: str, engine: str) -> tuple[str, Option]:
+    """Name and value of an option of this engine's server, as they are typed. Raises BadInput."""
+    name = name.strip().replace("-", "_")
+    return name, check_option(name, literal(text.strip()), engine)
 
 
 def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:

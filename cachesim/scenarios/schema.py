@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Mapping, NamedTuple
 
 from cachesim.engines.base import Request
 from cachesim.engines.manual import Option
 from cachesim.engines.registry import ENGINES
+from cachesim.notation.spell import prompt_text, spell, step_text
+from cachesim.notation.tree import Action as Action
+from cachesim.notation.tree import Asked, Line
 
 Allowed = tuple[int, ...]
 """The values that an expectation accepts: one, or several where the engine leaves freedom (``either``)."""
@@ -16,42 +18,51 @@ Allowed = tuple[int, ...]
 DEFAULT_PROFILE = next(iter(ENGINES.values())).newest
 """The rule set of a command that names none: the newest recorded one of the first engine."""
 
-ROLES = ("system", "user", "assistant", "tool")
-TASKS = ("completion", "infill", "embedding", "rerank")
-ACTIONS = ("save", "restore", "erase", "restart")
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """A step that is no completion: ``do`` one of ACTIONS, on slot ``id_slot`` (-1 = the whole server), with the file
-    named ``file`` in the run's own folder. ``server`` are options that change with a restart."""
-
-    do: str
-    id_slot: int = -1
-    file: str = ""
-    server: tuple[tuple[str, Option], ...] = ()
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One request, or the ``action`` in its place (the request is empty then).
-
-    ``text`` is the request in the one-line notation, without the lengths of words; what the notation has no sign for
-    stands behind it in braces. ``drafts`` are pairs (drafted, accepted) in the order of the iterations. ``together``:
-    sent while the step before is at work, ``after`` iterations of the server's loop later.
-    """
+    """One request, or the ``action`` in its place (the request is empty then). ``asked`` is the step in words,
+    canonical."""
 
     request: Request
-    text: str
+    asked: Asked | Action
     why: str = ""
-    action: Action | None = None
-    drafts: tuple[tuple[int, int], ...] = ()
-    together: bool = False
-    after: int = 0
+
+    @property
+    def action(self) -> Action | None:
+        """The step, if it is no request."""
+        return self.asked if isinstance(self.asked, Action) else None
+
+    @property
+    def drafts(self) -> tuple[tuple[int, int], ...]:
+        """Pairs (drafted, accepted) in the order of the iterations."""
+        return self.asked.drafts if isinstance(self.asked, Asked) else ()
+
+    @property
+    def together(self) -> bool:
+        """Is it sent while the step before is at work, ``after`` iterations of the server's loop later?"""
+        return isinstance(self.asked, Asked) and self.asked.together
+
+    @property
+    def after(self) -> int:
+        """Iterations between the step before and this one, if they are sent together."""
+        return self.asked.after if isinstance(self.asked, Asked) else 0
+
+    def alone(self) -> Step:
+        """The step, sent by itself."""
+        if isinstance(self.asked, Action) or not self.together:
+            return self
+        return replace(self, asked=self.asked._replace(together=False, after=0))
+
+    @property
+    def text(self) -> str:
+        """The step in the one-line notation, without the lengths of words; an action without its braces."""
+        return step_text(self.asked)
 
     @property
     def prompt(self) -> str:
         """The words of the prompt alone, or the action, for a table."""
-        return self.text if self.action else re.split("[>!@{]", self.text, maxsplit=1)[0]
+        return prompt_text(self.asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +117,10 @@ class Scenario:
     lives: tuple[Lives, ...] = ()
     old_names: Mapping[str, str] = field(default_factory=dict)       # of profiles, as the file has them -> present ones
 
-    def __repr__(self) -> str:
-        from cachesim.scenarios.notation import to_line  # schema is below notation
+    @property
+    def line(self) -> Line:
+        """The steps in words."""
+        return Line(self.words, tuple(step.asked for step in self.steps))
 
-        return to_line(self)
+    def __repr__(self) -> str:
+        return spell(self.line)

@@ -5,24 +5,25 @@ from __future__ import annotations
 import json
 from typing import Any, Iterator, Mapping, Sequence
 
+from cachesim.notation.spell import Lengths
+from cachesim.notation.tree import PLAIN, Action, Asked
+from cachesim.notation.words import canonical
 from cachesim.scenarios.options import manual_of
-from cachesim.scenarios.schema import Action
-from cachesim.scenarios.steps import Asked
-from cachesim.scenarios.words import written
 
 _FLAGS = ("task", "n_keep", "n_discard", "n_cache_reuse", "n_cmpl", "id_slot", "cache_prompt", "cancel_after",
-          "draft_else", "together", "after", "seed")  # fmt: skip
+          "draft_else", "together", "after", "seed", "drafts", "n_predict")  # fmt: skip
 
 
 def to_toml(
-    head: Mapping[str, Any], server: Mapping[str, Any], words: Mapping[str, int], asked: Sequence[Asked]
+    head: Mapping[str, Any], server: Mapping[str, Any], words: Mapping[str, int], asked: Sequence[Asked | Action]
 ) -> str:
     """The text of a file that ``load`` reads back. ``head`` has the keys of the top; of ``server`` only what is not a
     default is written."""
     plain = manual_of(head["engine"]).scenario
     given = {name: value for name, value in server.items() if plain[name] != value}
     parts = [_table("", head), _table("server", given), _table("words", words)]
-    parts += [_table("[request]", dict(_request(one, words))) for one in asked]
+    steps = [canonical(one, words) for one in asked]
+    parts += [_table("[request]", dict(_action(one) if isinstance(one, Action) else _request(one))) for one in steps]
     return "\n".join(part for part in parts if part)
 
 
@@ -41,22 +42,19 @@ def _value(value: Any) -> str:
     return json.dumps(value)            # strings, numbers, true and false are written alike in both
 
 
-def _request(one: Asked, words: Mapping[str, int]) -> Iterator[tuple[str, Any]]:
-    if one.action is not None:
-        yield from _action(one.action)
-        return
-    if one.chat:
-        yield "chat", [f"{role} {written(pieces, words)}".strip() for role, pieces in one.chat]
+def _request(step: Asked) -> Iterator[tuple[str, Any]]:
+    write = Lengths().text
+    if step.chat:
+        yield "chat", [f"{role} {write(pieces)}".strip() for role, pieces in step.chat]
     else:
-        yield "prompt", written(one.prompt, words)
-    if one.answer is not None:
-        yield "answer", written(one.answer, words)
-    plain = Asked(())
-    for flag in _FLAGS:
-        if getattr(one, flag) != getattr(plain, flag):
-            yield flag, getattr(one, flag)
-    if one.drafts:
-        yield "drafts", one.drafts
+        yield "prompt", write(step.prompt)
+    if step.answer is not None:
+        yield "answer", write(step.answer)
+    for name in _FLAGS:
+        if getattr(step, name) != getattr(PLAIN, name):
+            yield name, getattr(step, name)
+    if step.answers:
+        yield "answers", [write(pieces) for pieces in step.answers]
 
 
 def _action(action: Action) -> Iterator[tuple[str, Any]]:

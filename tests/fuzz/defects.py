@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Callable, NamedTuple
 
 from cachesim.fuzz.case import Case
-from cachesim.scenarios.words import span
+from cachesim.notation.tree import Asked
+from cachesim.notation.words import size
 from tests.fuzz.cures import ONE_LEFT, RESUME_BEHIND, STRAIGHT_FIRST, WIDER, Cure, option, rules_of
 
 WARM, STORED = "warm-equals-cold", "stored-equals-cold"
@@ -31,8 +32,7 @@ class Defect(NamedTuple):
 def refused(case: Case) -> bool:
     """Is there a prompt for which the context is too small?"""
     room = case.server["ctx_size"] // case.server.get("parallel", 1)
-    return any(sum(stop - start for start, stop in (span(piece, case.words) for piece in one.prompt)) >= room
-               for one in case.asked)  # fmt: skip
+    return any(size(one.prompt, case.words) >= room for one in case.asked if isinstance(one, Asked))
 
 
 LC = "llama_cpp@"

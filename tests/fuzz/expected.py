@@ -25,7 +25,9 @@ from cachesim.fuzz.case import Case, draw_case
 from cachesim.fuzz.properties import PROPERTIES, Finding
 from cachesim.fuzz.worlds import KINDS, MODELS
 from cachesim.judge.judge import Judge
+from cachesim.notation.tree import Asked, said_as
 from cachesim.scenarios.options import filled
+from tests.shared import alike
 
 ALL = tuple(PROPERTIES)
 DEFAULTS = {"cache_reuse": "cache_reuse", "drafts": "draft_model", "swa_full": "swa_full", "shift": "context_shift",
@@ -91,23 +93,22 @@ def told(case: Case, without: tuple[str, ...]) -> Case:
     options = {DEFAULTS[name]: plain[DEFAULTS[name]] for name in without if DEFAULTS.get(name) in plain}
     asked = case.asked
     if "id_slot" in without:
-        asked = tuple(one._replace(id_slot=-1) for one in asked)
+        asked = alike(asked, id_slot=-1)
     if "room" in without and case.server.get("spec_type", "none") != "none":
         needed = int(case.server.get("parallel", 1)) * (int(case.server.get("spec_draft_n_max", 3)) + 1)
         options["batch_size"] = max(int(case.server.get("batch_size", needed)), needed)
     if "completions" in without:
-        asked = tuple(one._replace(n_cmpl=1) for one in asked)
+        asked = alike(asked, n_cmpl=1)
     if "together" in without:
-        asked = tuple(one._replace(together=False, after=0) for one in asked)
+        asked = alike(asked, together=False, after=0)
     if "slots" in without:
         options["parallel"] = 1
-        asked = tuple(one._replace(id_slot=-1) for one in asked if one.action is None or one.action.do == "restart")
+        asked = alike([one for one in asked if isinstance(one, Asked) or one.do == "restart"], id_slot=-1)
     if "files" in without:
-        asked = tuple(one for one in asked if one.action is None)
+        asked = tuple(one for one in asked if isinstance(one, Asked))
     if "think" in without:
-        asked = tuple(one._replace(chat=tuple(
-            (role, tuple(piece for piece in text if piece.word != "THINK")) for role, text in one.chat
-        )) for one in asked)  # fmt: skip
+        asked = tuple(said_as(one, lambda text: tuple(piece for piece in text if piece.word != "THINK"))
+                      for one in asked)  # fmt: skip
     return replace(case, server={**case.server, **options}, asked=asked)
 
 

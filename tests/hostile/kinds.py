@@ -161,7 +161,7 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind("scenario", 6, scenario, ("cachesim.scenarios.load", "read_toml")),
-        Kind("line", 4, line, ("cachesim.scenarios.notation", "_parse")),
+        Kind("line", 4, line, ("cachesim.scenarios.notation", "parse")),
         Kind("trace", 6, trace, ("cachesim.live.trace", "read_json")),
         Kind("shared", 2, shared, ("cachesim.live.trace", "read_json"), TRACES),
         Kind("option", 3, option, ("cachesim.cli", "_parse")),

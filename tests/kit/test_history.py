@@ -38,10 +38,15 @@ def test_a_prompt_is_cut_to_the_limit():
     assert of_turns([FIRST, Turn("append", 0, 0, 3, 1)], 8).line == "A5>a2/A.a.B3[:1]"
 
 
-def test_a_line_that_is_none_is_refused():
-    for line, text in (("A5{n_keep=3}", "braces hold"), ("A5{cancel_after=1}", "ends after 1"), ("A5/B", "no length")):
-        with pytest.raises(BadInput, match=text):
-            of_line(line)
+@pytest.mark.parametrize(("line", "told"), [
+    ("A5{n_keep=3}", "request 0: n_keep cannot be asked of every cache"), ("A5/{restart}", "request 1: restart cannot"),
+    ("s:A5", "request 0: chat cannot"), ("A5/A{together+1}", "request 1: after cannot"),
+    ("A5{cancel_after=1}", "column 4, request 0: cancel_after is 1, but the answer ends after 1"),
+    ("A5/B", "column 4, request 1: word 'B' has no length"),
+])  # fmt: skip
+def test_a_line_that_is_none_is_refused(line, told):
+    with pytest.raises(BadInput, match=told):
+        of_line(line)
 
 
 def test_without_a_special_way_of_asking():

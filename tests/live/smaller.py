@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import time
 
-from cachesim.fuzz.shrink import reduced, whole
+from cachesim.fuzz.shrink import like
+from cachesim.notation.rows import Case, reduced, whole
 
 
 def smaller(table, recorder, case, difference, recording, seconds):
     """The smallest case found in so many seconds, its difference and its recording."""
     end, best = time.monotonic() + seconds, (case, difference, recording)
+    start = Case(case.line, tuple(case.given()))
 
     def fails(row):
         nonlocal best
         try:
-            candidate = reduced(case, row)
+            candidate = like(case, reduced(start, row))
             if not candidate.asked:
                 return False
             again, made = table.alone(recorder, candidate)
@@ -28,8 +30,8 @@ def smaller(table, recorder, case, difference, recording, seconds):
         best = candidate, again, made
         return True
 
-    row = whole(case)
-    for field in ("steps", "options", "flags", "pieces", "words"):
+    row = whole(start)
+    for field in ("steps", "options", "flags", "rare", "pieces", "words"):
         for place in reversed(range(len(getattr(row, field)))):
             for value in _less(getattr(row, field)[place], field):
                 if time.monotonic() > end:

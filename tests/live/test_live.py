@@ -16,6 +16,7 @@ from tests.live.named import NAMED, name_of
 from tests.live.play import Table
 from tests.live.state import State
 from tests.live.worlds import option_set
+from tests.shared import alike
 
 CLASSES = Path(__file__).parent / "classes"
 PROFILE = "llama_cpp@head"
@@ -38,8 +39,7 @@ def alone(number):
 
         def case(self, conversation):
             case = self.drawn.case(conversation)
-            return replace(case, asked=tuple(one._replace(together=False, after=0, cancel_after=None, n_cmpl=1)
-                                             for one in case.asked))
+            return replace(case, asked=alike(case.asked, together=False, after=0, cancel_after=None, n_cmpl=1))
 
     return Quiet()
 

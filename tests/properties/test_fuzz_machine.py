@@ -24,11 +24,11 @@ from hypothesis.stateful import (
 from cachesim.events import Log
 from cachesim.fuzz.facts import Notes, Played
 from cachesim.fuzz.properties import PROPERTIES
+from cachesim.notation.tree import Asked, Piece
 from cachesim.scenarios.options import filled
 from cachesim.scenarios.runner import Stage
 from cachesim.scenarios.schema import Scenario
-from cachesim.scenarios.steps import Asked, make_steps
-from cachesim.scenarios.words import Piece
+from cachesim.scenarios.steps import make_steps
 
 SERVERS = {
     "llama_cpp@pr24143-on-head": ("llama_cpp", ("A", "AA"), {}),
@@ -60,7 +60,7 @@ class Machine(RuleBasedStateMachine):
     def word(self, length):
         name = "".join(chr(ord("a") + int(digit)) for digit in str(len(self.words)))
         self.words[name] = length
-        return Piece(name, False, None, None, None)
+        return Piece(name)
 
     def ask(self, prompt, n_answer):
         asked = Asked(prompt, (self.word(n_answer),))

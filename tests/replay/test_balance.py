@@ -10,8 +10,9 @@ from cachesim.engines.base import Request
 from cachesim.engines.registry import profiles
 from cachesim.judge.run import run_judged
 from cachesim.live.trace import Trace, read_trace
+from cachesim.notation.tree import PLAIN, Action
 from cachesim.scenarios.options import filled
-from cachesim.scenarios.schema import Action, Scenario, Step
+from cachesim.scenarios.schema import Scenario, Step
 from tests.replay.verdicts import DATA
 from tests.shared import TRACES, each, needs
 
@@ -23,9 +24,9 @@ def as_scenario(trace: Trace) -> Scenario:
     steps = []
     for step in trace.steps:
         if step.action:
-            steps.append(Step(Request(()), "", action=Action(step.action, step.id_slot, step.file)))
+            steps.append(Step(Request(()), Action(step.action, step.id_slot, step.file)))
         for k, member in enumerate(step.members):
-            steps.append(Step(request=member.request, text="", together=k > 0))
+            steps.append(Step(member.request, PLAIN._replace(together=k > 0)))
     return Scenario(
         id=trace.name, title="", source=("recorded",), why="", engine="llama_cpp", model=trace.model,
         profiles=(trace.profile,), server=filled(trace.flags), words={}, steps=tuple(steps),

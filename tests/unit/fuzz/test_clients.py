@@ -7,9 +7,16 @@ import pytest
 from cachesim.engines.manual import World
 from cachesim.fuzz.clients import Clients, Said
 from cachesim.model.rng import Rng
-from cachesim.scenarios.words import THINK, parse_pieces, written
+from cachesim.notation.parse import parse_text
+from cachesim.notation.spell import Lengths
+from cachesim.notation.tree import PLAIN
+from cachesim.notation.words import THINK, canonical
 
 WORLD = World("llama_cpp", "A", {}, (8, 64), 100)
+
+
+def written(text, clients):
+    return Lengths().text(canonical(PLAIN._replace(prompt=text), clients.words).prompt)
 
 
 @pytest.fixture
@@ -21,17 +28,17 @@ def clients():
     (1, "A[:1]", "A[1:].b"), (5, "A", "b"), (6, "A.b[:1]", "b[1:]"), (12, "A.b", None), (40, "A.b", None),
 ])  # fmt: skip
 def test_a_text_is_cut_in_two(clients, n, kept, gone):
-    text = parse_pieces("A.b")
-    assert written(clients.cut(text, n), clients.words) == kept
+    text = parse_text("A.b")
+    assert written(clients.cut(text, n), clients) == kept
     behind = clients.behind(text, n)
-    assert (written(behind, clients.words) if behind else None) == gone
+    assert (written(behind, clients) if behind else None) == gone
     assert clients.size(clients.cut(text, n)) + clients.size(behind) == 12
 
 
 def test_slices_are_cut_within_their_word(clients):
-    text = parse_pieces("b[2:6]")
-    assert written(clients.cut(text, 3), clients.words) == "b[2:5]"
-    assert written(clients.behind(text, 3), clients.words) == "b[5:6]"
+    text = parse_text("b[2:6]")
+    assert written(clients.cut(text, 3), clients) == "b[2:5]"
+    assert written(clients.behind(text, 3), clients) == "b[5:6]"
 
 
 def test_prompts_fit_and_go_on_from_what_was_said(clients):

@@ -17,6 +17,7 @@ from cachesim.files import alone
 from cachesim.fuzz import campaign, folder
 from cachesim.fuzz.properties import Finding
 from cachesim.scenarios.load import load
+from tests.shared import alike
 
 BAD = ("fuzz", "-p", "ik_llama@1889-base", "--property", "warm-equals-cold", "--model", "GA", "--examples", "20")
 
@@ -42,7 +43,7 @@ def test_nothing_found_is_exit_0(capsys):
 
     def one_completion(*args):
         case = drawn(*args)
-        return replace(case, asked=tuple(asked._replace(n_cmpl=1) for asked in case.asked))
+        return replace(case, asked=alike(case.asked, n_cmpl=1))
 
     with patch.object(campaign, "draw_case", one_completion):
         code, out, _ = call(capsys, "fuzz", "-p", "llama_cpp@head", "--model", "A", "--examples", "30")
@@ -88,10 +89,8 @@ def test_without_shrinking_there_are_the_conversations_as_they_were(capsys):
 @pytest.fixture
 def hasty(monkeypatch):
     """Shrinking as it is, but not for long."""
-    monkeypatch.setattr("cachesim.fuzz.shrink.SMALLER", 10)
-    monkeypatch.setattr("cachesim.fuzz.shrink.ROUNDS", 1)
     plain = campaign.shrink
-    monkeypatch.setattr(campaign, "shrink", lambda case, fails, _: plain(case, fails, 10))
+    monkeypatch.setattr(campaign, "shrink", lambda case, fails, _: plain(case, fails, 30))
 
 
 def interrupt_at(monkeypatch, name, number, error=KeyboardInterrupt):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cachesim.fuzz.campaign import findings
 from cachesim.fuzz.case import draw_case, longest
-from cachesim.fuzz.shrink import reduced, shrink, whole
+from cachesim.fuzz.shrink import shrink
 
 PROFILE = "llama_cpp@head"
 
@@ -20,23 +20,6 @@ def drawn(least, seed=0):
 
 def requests(case):
     return [step.request for step in case.scenario(PROFILE).steps]
-
-
-def test_everything_stays_where_nothing_is_taken_away():
-    for seed in range(100):
-        case = draw_case(seed, "llama_cpp")
-        assert reduced(case, whole(case)).asked == case.asked
-
-
-def test_pieces_options_and_flags_can_go():
-    case = drawn(3)
-    row = whole(case)
-    small = reduced(case, row._replace(options=(0,) * len(row.options), flags=(0,) * len(row.flags)))
-    assert small.given() == {}
-    assert all(one.id_slot == -1 and not one.together for one in small.asked)
-    assert reduced(case, row._replace(pieces=(0,) * len(row.pieces))).asked == tuple(
-        one for one in case.asked if one.action
-    )
 
 
 def test_a_length_that_words_must_add_up_to():

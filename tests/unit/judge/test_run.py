@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from cachesim.engines.base import Request
 from cachesim.engines.registry import engine_of
 from cachesim.events import Decided
 from cachesim.judge.expect import Mismatch, compare_expected
@@ -15,6 +14,7 @@ from cachesim.reports.run_data import run_data
 from cachesim.reports.why_report import why_data
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.schema import Action, Expect
+from tests.shared import altered
 
 HEAD = "llama_cpp@head"
 
@@ -23,13 +23,12 @@ def judged(line, *changes, model="GGGA", **server):
     made = from_line(line, model=model, server={"ctx_size": 256, **server})
     steps = list(made.steps)
     for number, fields in changes:
-        request = replace(steps[number].request, **fields.pop("request", {}))
-        steps[number] = replace(steps[number], request=fields.pop("asked", request), **fields)
+        steps[number] = altered(steps[number], **fields)
     return run_judged(replace(made, steps=tuple(steps)), HEAD, "provenance")
 
 
 def act(do, slot=-1, file=""):
-    return {"action": Action(do, slot, file), "asked": Request(())}
+    return {"action": Action(do, slot, file)}
 
 
 TOGETHER = {"together": True}

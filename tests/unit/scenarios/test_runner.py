@@ -15,6 +15,7 @@ from cachesim.scenarios import runner
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Action, Step
+from tests.shared import altered
 
 HEAD = "llama_cpp@head"
 
@@ -46,7 +47,7 @@ def scenario(line, *changes, **server):
     made = from_line(line, model="AAAA", server={"ctx_size": 256, **server})
     steps = list(made.steps)
     for number, fields in changes:
-        steps[number] = replace(steps[number], **fields)
+        steps[number] = altered(steps[number], **fields)
     return replace(made, steps=tuple(steps))
 
 
@@ -118,7 +119,8 @@ def test_the_files_of_a_run_go_with_it(monkeypatch):
 def test_groups_begin_where_a_step_is_not_sent_together():
     one = scenario("S20").steps[0]
     assert isinstance(one, Step)
-    steps = [one, replace(one, together=True), one, replace(one, together=True), replace(one, together=True), one]
+    other = altered(one, together=True)
+    steps = [one, other, one, other, other, one]
     assert [(first, len(group)) for first, group in runner.groups(steps)] == [(0, 2), (2, 3), (5, 1)]
     assert list(runner.groups([])) == []
 
@@ -170,5 +172,5 @@ def test_a_constants_docstring_stands_below_it():
 ])  # fmt: skip
 def test_a_rejected_draft_is_replayed_only_where_it_cannot_be_rolled_back(exact, n_rs_seq, places):
     server = SimpleNamespace(replays=lambda wrong: exact and wrong > n_rs_seq)
-    step = replace(from_line("S9").steps[0], drafts=((3, 1), (2, 1), (2, 2)))
+    step = from_line("S9{drafts=3:1,2:1,2:2}").steps[0]
     assert [draft.at for draft in runner.placed(step, server).drafts] == places

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.scenarios.braces import requests_of
+from cachesim.notation.parse import steps_of
 
 
 @pytest.mark.parametrize(("line", "steps"), [
@@ -14,11 +14,12 @@ from cachesim.scenarios.braces import requests_of
     ("a/b}c/d", ["a/b}c", "d"]), ("{/{/}/}", ["{", "{/}/}"]), ("{}/{}", ["{}", "{}"]),
 ])  # fmt: skip
 def test_steps_of_a_line(line, steps):
-    assert requests_of(line) == steps
+    assert [part.text for part in steps_of(line)] == steps
+    assert all(line[part.at :].startswith(part.text) for part in steps_of(line))
 
 
 @pytest.mark.parametrize("line", ["/" * 1_000_000, "{/" * 500_000, "/}" * 500_000, "a{/}/" * 200_000],
                          ids=["slashes", "open", "closed", "pairs"])  # fmt: skip
 def test_a_long_line_is_cut_in_time(line):
     """Half an hour, if every slash looked for its brace."""
-    assert len(requests_of(line)) >= 1
+    assert len(steps_of(line)) >= 1
