@@ -1,10 +1,15 @@
-"""Which engines are there? The one place that knows their names; everything above asks here, by name."""
+"""Which engines are there? The one place that knows their names; everything above asks here, by name.
+
+Besides those that come with cachesim there are engines and rule sets of installed packages (``plugins``), and rule sets
+that somebody adds while we run.
+"""
 
 from __future__ import annotations
 
-from typing import Mapping
+from dataclasses import replace
+from typing import Any, Iterable, Iterator, Mapping
 
-from cachesim.engines import ik_llama, llama_cpp, mlx_lm
+from cachesim.engines import ik_llama, llama_cpp, mlx_lm, plugins
 from cachesim.engines.contract import Engine
 from cachesim.engines.shared.tables import RuleSet
 from cachesim.errors import BadInput, nearest, quoted
@@ -12,13 +17,102 @@ from cachesim.errors import BadInput, nearest, quoted
 MODES = ("none", "provenance", "exact")
 """How much is computed: positions only; which token went where; that and the numbers."""
 
-ENGINES: dict[str, Engine] = {one.name: one for one in (llama_cpp.ENGINE, ik_llama.ENGINE, mlx_lm.ENGINE)}
-"""All engines by name; the first one is meant where none is named."""
+SHIPPED: dict[str, Engine] = {one.name: one for one in (llama_cpp.ENGINE, ik_llama.ENGINE, mlx_lm.ENGINE)}
+"""The engines that come with cachesim, by name."""
+
+DEFAULT = next(iter(SHIPPED.values()))
+"""The engine that is meant where none is named."""
 
 COMMITS: dict[str, str] = {
-    commit: name for engine in ENGINES.values() for commit, name in engine.recorded.commits.items()
+    commit: name for engine in SHIPPED.values() for commit, name in engine.recorded.commits.items()
 }
 """Commit (or build) of a recording that names no profile -> profile."""
+
+
+class Engines(Mapping[str, Engine]):
+    """All engines by name. Those of installed packages are looked for when somebody asks for the first time."""
+
+    def __init__(self) -> None:
+        self._known, self._looked = dict(SHIPPED), False
+
+    def _all(self) -> dict[str, Engine]:
+        if not self._looked:
+            self._looked = True                # what is loaded may ask in its turn
+            plugins.each(plugins.ENGINES, self._take_engine)
+            plugins.each(plugins.PROFILES, self._take_rules)
+        return self._known
+
+    def __getitem__(self, name: str) -> Engine:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._all()))
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def _take_engine(self, engine: Any, origin: str) -> None:
+        """Raises BadInput for what is no engine, and for names that are taken."""
+        if not isinstance(engine, Engine):
+            raise BadInput(f"not an Engine: {quoted(engine)}")
+        mine = engine.name
+        if mine in self._known:
+            raise BadInput(f"there is an engine {quoted(mine)} already")
+        for profile in engine.profiles:
+            first, _, rest = profile.partition("@")
+            if first != mine or not rest:
+                raise BadInput(f"the name of rule set {quoted(profile)} is not {mine}@NAME")
+        notes = {profile: f"from {origin}" for profile in engine.profiles}
+        self._known[mine] = replace(engine, notes={**notes, **engine.notes})
+
+    def _take_rules(self, brought: Any, origin: str) -> None:
+        for one in rule_sets(brought):
+            self.add(one, f"from {origin}")
+
+    def add(self, rules: RuleSet, note: str) -> None:
+        """From now on this rule set is one of its engine's, beside the shipped one that it is most like. ``note``:
+        where it is from. Raises BadInput for a name that is taken or no name, and for rules of another engine."""
+        name = rules.name if isinstance(rules.name, str) else ""
+        engine = self._all().get(name.partition("@")[0])
+        if engine is None or not name.partition("@")[2]:
+            raise BadInput(f"the name of rule set {quoted(rules.name)} is not ENGINE@NAME", hint=", ".join(self._known))
+        if name in engine.profiles or name in engine.renamed or name == f"{engine.name}@latest":
+            raise BadInput(f"there is a rule set {quoted(name)} already", hint="give yours a name of its own")
+        alike = [one for one in engine.profiles.values() if isinstance(rules, type(one))]
+        if not alike:
+            raise BadInput(f"{quoted(name)} is not a rule set of {engine.name}", hint=f"it is a {type(rules).__name__}")
+        _check(rules, alike[0])
+        base = min(alike, key=lambda one: len(one.changes(rules)))
+        self._known[engine.name] = replace(
+            engine, profiles={**engine.profiles, name: rules}, beside={**engine.beside, name: base.name},
+            notes={**engine.notes, name: note},
+        )  # fmt: skip
+
+
+def _check(rules: RuleSet, like: RuleSet) -> None:
+    """Raises BadInput for a field that holds something else than a rule, where others of its kind hold one."""
+    wanted = like.fields()
+    for field, value in rules.fields().items():
+        if hasattr(wanted.get(field), "about") and not hasattr(value, "about"):
+            raise BadInput(f"{field} of {quoted(rules.name)} is no rule: {quoted(value)}", hint="@rule(...) makes one")
+
+
+ENGINES = Engines()
+add = ENGINES.add
+
+
+def rule_sets(brought: Any) -> list[RuleSet]:
+    """The rule sets that are meant by one, a list of them, or a module: what it names without an underscore in front,
+    those aside that were there before. Raises BadInput where there is none."""
+    if isinstance(brought, RuleSet):
+        return [brought]
+    named = {name: value for name, value in getattr(brought, "__dict__", {}).items() if not name.startswith("_")}
+    values: Iterable[Any] = brought if isinstance(brought, list | tuple) else named.values()
+    there = {id(one) for one in profiles().values()}
+    found = {id(one): one for one in values if isinstance(one, RuleSet) and id(one) not in there}
+    if not found:
+        raise BadInput("no rule set in it")
+    return list(found.values())
 
 
 def profiles() -> dict[str, RuleSet]:

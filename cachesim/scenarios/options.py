@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import AbstractSet, Mapping
 
 from cachesim.engines.manual import Flag, Manual, Option
-from cachesim.engines.registry import ENGINES, latest
+from cachesim.engines.registry import DEFAULT, engine_named, latest
 from cachesim.errors import BadInput, nearest, quoted
 from cachesim.model.spec import LETTERS, parse
 from cachesim.notation.values import HIGHEST, literal
 
-DEFAULT_ENGINE = next(iter(ENGINES))
+DEFAULT_ENGINE = DEFAULT.name
 
 
 def manual_of(engine: str) -> Manual:
     """What can be asked of this engine's server. Raises BadInput for an unknown engine."""
-    if engine not in ENGINES:
-        raise BadInput(f"unknown engine {quoted(engine)}", hint=nearest(engine, ENGINES) or ", ".join(ENGINES))
-    return ENGINES[engine].manual
+    return engine_named(engine).manual
 
 
 def filled(given: Mapping[str, Option], engine: str = DEFAULT_ENGINE) -> dict[str, Option]:

@@ -7,7 +7,7 @@ from typing import Mapping, NamedTuple
 
 from cachesim.engines.base import Request
 from cachesim.engines.manual import Option
-from cachesim.engines.registry import ENGINES
+from cachesim.engines.registry import DEFAULT
 from cachesim.notation.spell import prompt_text, spell, step_text
 from cachesim.notation.tree import Action as Action
 from cachesim.notation.tree import Asked, Line
@@ -15,7 +15,7 @@ from cachesim.notation.tree import Asked, Line
 Allowed = tuple[int, ...]
 """The values that an expectation accepts: one, or several where the engine leaves freedom (``either``)."""
 
-DEFAULT_PROFILE = next(iter(ENGINES.values())).newest
+DEFAULT_PROFILE = DEFAULT.newest
 """The rule set of a command that names none: the newest recorded one of the first engine."""
 
 
