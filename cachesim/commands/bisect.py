@@ -18,7 +18,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("case", metavar="CASE", 
                         help="scenario file or id, or requests in one line such as S40.A60/S.B50")  # fmt: skip
     parser.add_argument("--model", metavar="MODEL", help="for requests in one line: layers or a model (default GGGA)")
-    add_profiles(parser, "for requests in one line: any version of the engine that is asked (default llama.cpp's)")
+    add_profiles(parser, "for requests in one line: any version of the engine that is asked")
     parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
                         help="for requests in one line: server option, may be repeated")  # fmt: skip
     add_limits(parser)

@@ -12,7 +12,7 @@ from cachesim.reports.console import say_json, show
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("rule", metavar="RULE",
-                        help="id of a rule, or the beginning of several: LC-CKPT-ERASE, LC-CKPT")  # fmt: skip
+                        help="id of a rule, or the beginning of several ids")  # fmt: skip
     add_json(parser)
 
 

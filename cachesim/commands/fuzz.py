@@ -22,7 +22,7 @@ EXAMPLES = 2000
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-p", "--profile", metavar="PROFILE", type=profile_name, default="",
-                        help="rule set to search (default: llama.cpp's newest recorded)")  # fmt: skip
+                        help="rule set to search (default: the newest recorded one of the first engine)")  # fmt: skip
     parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
                         help="property to check, may be repeated (default: all that one run can tell)")  # fmt: skip
     parser.add_argument("--model", dest="models", metavar="MODEL", action="append", default=[],

@@ -85,20 +85,20 @@ def _scenarios(args: Namespace) -> tuple[list[Scenario], list[BadInput]]:
 
     from cachesim.commands.common import load_files, scenario_of_line
     from cachesim.scenarios.corpus import is_file
-    from cachesim.scenarios.options import parse_settings
+    from cachesim.scenarios.options import DEFAULT_ENGINE, parse_settings
 
     if not is_file(args.what):
         name = args.model.stem.removeprefix("tiny-")
         return [scenario_of_line(args.what, name, [], args.settings)], []
     found, bad = load_files([args.what])
-    given = parse_settings(args.settings, "llama_cpp")
-    return [replace(one, server={**one.server, **given}) for one in found if one.engine == "llama_cpp"], bad
+    given = parse_settings(args.settings, DEFAULT_ENGINE)
+    return [replace(one, server={**one.server, **given}) for one in found if one.engine == DEFAULT_ENGINE], bad
 
 
 def _record(scenario: Scenario, args: Namespace) -> dict[str, Any]:
     """Play one scenario on a server of its own, and write what it did. ``notes``: what could not be asked."""
+    from cachesim.live.llama_server.recorder import Recorder, Start, write_trace
     from cachesim.live.player import Player
-    from cachesim.live.recorder import Recorder, Start, write_trace
 
     player = Player(scenario)
     flags = tuple(player.write(scenario.server))

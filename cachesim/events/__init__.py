@@ -41,8 +41,6 @@ from cachesim.events.choice import (
     SlotSkipBusy,
     SlotSkipEmpty,
 )
-from cachesim.events.ik_llama import CacheLcp, PcEntryShifted, PcInfo, PromptTruncated
-from cachesim.events.mlx_lm import Fetched, Inserted, Removed
 from cachesim.events.prompt import (
     Batch,
     Cancel,
@@ -90,7 +88,6 @@ from cachesim.events.silent import (
 __all__ = [
     "Aborted",
     "Batch",
-    "CacheLcp",
     "Cancel",
     "Changed",
     "CkptAppend",
@@ -112,10 +109,8 @@ __all__ = [
     "DoCkpt",
     "Error",
     "Event",
-    "Fetched",
     "FullReprocess",
     "IdleSave",
-    "Inserted",
     "KvFull",
     "Launch",
     "Log",
@@ -125,10 +120,8 @@ __all__ = [
     "PcBegin",
     "PcCand",
     "PcEntry",
-    "PcEntryShifted",
     "PcEvict",
     "PcEvictTokens",
-    "PcInfo",
     "PcLoad",
     "PcLoadFailed",
     "PcObsolete",
@@ -136,9 +129,7 @@ __all__ = [
     "PcSearch",
     "PcState",
     "PcTooBig",
-    "PromptTruncated",
     "Release",
-    "Removed",
     "ReuseChunk",
     "ReuseResult",
     "ReuseUnsupported",

@@ -17,10 +17,9 @@ from cachesim.engines.registry import COMMITS, engine_of, recorded_as
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.tables import RuleSet
 from cachesim.errors import BadInput, nearest, quoted
-from cachesim.live.cold import ROUNDING
 from cachesim.live.members import Own, own_events
 from cachesim.live.requests import make_request
-from cachesim.live.trace_format import check_trace
+from cachesim.live.trace_format import ROUNDING, check_trace
 from cachesim.reading import read_json
 
 OPERATIONS = ("completion", "chat", "slot", "parallel", "restart")

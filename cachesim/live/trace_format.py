@@ -11,6 +11,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Mapping
 
 from cachesim import events
+from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.errors import cut, nearest, quoted
 from cachesim.shapes import (
@@ -35,6 +36,8 @@ from cachesim.shapes import (
 OPERATIONS = ("completion", "chat", "slot", "parallel", "restart")
 ACTIONS = ("save", "restore", "erase")
 NAME_BYTES = 255                  # of a file
+ROUNDING = 1e-3
+"""Differences of log-probabilities up to this are another order of sums, not another content."""
 
 count = integer(0, INT32, "a count (0 to 2147483647)")
 whole = integer(-INT32 - 1, INT32, "an integer of 32 bits")
@@ -112,8 +115,8 @@ def _kinds() -> dict[str, tuple[type, ...]]:
     """What the fields of events may be, by name: as our own events have them."""
     types: dict[str, tuple[type, ...]] = {"int": (int,), "float": (float, int), "bool": (bool,), "str": (str,)}
     found: dict[str, set[type]] = {}
-    logged = [one for one in vars(events).values() if is_dataclass(one) and isinstance(one, type)]
-    for one in logged:
+    logged = [*vars(events).values(), *(one for engine in ENGINES.values() for one in engine.recorded.events)]
+    for one in (one for one in logged if is_dataclass(one) and isinstance(one, type)):
         for field in fields(one):
             found.setdefault(field.name, set()).update(types.get(str(field.type).partition(" ")[0], ()))
     found.update((name, {bool, int}) for name in SWITCHES)

@@ -10,7 +10,7 @@ from cachesim.engines.llama_cpp.log import entries, numbered, read_event
 from cachesim.errors import BadInput
 from cachesim.kit import conform, run
 from cachesim.kit.process import ProcessSubject
-from cachesim.live.tasks import read_tasks
+from cachesim.live.llama_server.tasks import read_tasks
 from cachesim.reports.errors import report_bad_input
 
 HISTORIES = ("A5/A", "A5.B3/A.C2/A.B", "A9>r2/A.r.B4!/A")

@@ -37,7 +37,7 @@ OUTSIDE_WORLD = {"time", "random", "datetime", "secrets", "uuid"}
 
 # Files in levels 0 to 6 that may read the clock, the environment or global random state, with the reason.
 MAY_LOOK_OUTSIDE: dict[str, str] = {
-    "live.process": "waits for a real server, for a bounded time",
+    "live.llama_server.process": "waits for a real server, for a bounded time",
 }
 
 FILE_LINES, FILE_MEDIAN = 300, 120

@@ -15,8 +15,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from cachesim.engines.registry import COMMITS
-from cachesim.live.gguf_models import find_model
-from cachesim.live.recorder import Recorder, Start
+from cachesim.live.llama_server.gguf_models import find_model
+from cachesim.live.llama_server.recorder import Recorder, Start
 from tests.live.play import Table
 from tests.live.state import State
 from tests.live.worlds import option_set, write_models

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cachesim.errors import BadInput
-from cachesim.live.recorder import Recorder, Start
+from cachesim.live.llama_server.recorder import Recorder, Start
 
 RESULTS = ("i", "response", "events", "cold", "racy", "died", "stuck", "server")
 LOOSE = ("max_dlogprob", "cold_margin", "confirmed_fresh_process")

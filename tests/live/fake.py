@@ -30,7 +30,8 @@ def spoken(prompt, count):
 
 
 class Fake:
-    """Has the face of cachesim.live.recorder.Recorder. ``table`` replaces the rules: a fault can be planted there."""
+    """Has the face of cachesim.live.llama_server.recorder.Recorder. ``table`` replaces the rules: a fault can be
+    planted there."""
 
     def __init__(self, profile, model, flags, table=None):
         self.profile, self.model, self.flags = profile, model, list(flags)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from cachesim.engines.manual import World
 from cachesim.fuzz.case import draw_in
 from cachesim.fuzz.worlds import draw_world
-from cachesim.live.gguf_models import find_model, write_model
+from cachesim.live.llama_server.gguf_models import find_model, write_model
 from cachesim.model.rng import Rng
 
 ALSO = {"A": ("A", "AAAA"), "AA": ("AA",), "GA": ("GA", "qwen35-GA"), "GGGA": ("GGGA", "qwen35-GGGA"),

@@ -19,8 +19,9 @@ import pytest
 from cachesim.engines.base import Request
 from cachesim.engines.chat import render
 from cachesim.engines.mlx_lm import PROFILES, start
+from cachesim.engines.mlx_lm.events import Fetched, Inserted
 from cachesim.engines.mlx_lm.kinds import rows_of
-from cachesim.events import Fetched, Inserted, Log
+from cachesim.events import Log
 from cachesim.judge.compare import same_state
 from cachesim.judge.judge import Judge
 from tests.peers.bursts import Talk, possible, world

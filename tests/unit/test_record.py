@@ -31,7 +31,7 @@ def gguf(tmp_path):
 @pytest.fixture
 def faked(monkeypatch):
     """The recorder is our own simulator."""
-    import cachesim.live.recorder as real
+    import cachesim.live.llama_server.recorder as real
 
     def recorder(start):
         made = Fake("llama_cpp@b11549", start.gguf.stem.removeprefix("tiny-"), start.flags)

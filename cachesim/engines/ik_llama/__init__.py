@@ -6,6 +6,7 @@ from typing import Mapping
 
 from cachesim.engines.contract import Engine, Recorded
 from cachesim.engines.ik_llama.command_line import read_flags, write_flags
+from cachesim.engines.ik_llama.events import LOGGED
 from cachesim.engines.ik_llama.manual import MANUAL
 from cachesim.engines.ik_llama.memory.kinds import model_kind
 from cachesim.engines.ik_llama.options import options
@@ -29,8 +30,8 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
 
 
 ENGINE = Engine(
-    "ik_llama", PROFILES, MANUAL, serve, SENTENCES.say, Recorded("ik_llama.cpp", COMMITS, read_flags, write_flags),
-    LINE, BESIDE,
+    "ik_llama", PROFILES, MANUAL, serve, SENTENCES.say,
+    Recorded("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags), LINE, BESIDE,
 )
 
 start = ENGINE.start

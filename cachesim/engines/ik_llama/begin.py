@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from cachesim import events as ev
 from cachesim.engines.ik_llama.core import Core
+from cachesim.engines.ik_llama.events import CacheLcp
 from cachesim.engines.ik_llama.rules.checkpoint_use import Ask, Need, Resume
 from cachesim.engines.ik_llama.rules.prefix import Common
 from cachesim.engines.ik_llama.shift import shorten_prompt
@@ -62,7 +63,7 @@ def _common(srv: Core, slot: Slot, task: Task) -> Common:
     task.answer.deciding = asked.rule
     found: Common = srv.decide(asked, slot)
     slot.offset = found.prompt - found.cache
-    srv.emit(ev.CacheLcp(slot.id, task.id, len(slot.tokens), found.cache, found.prompt))
+    srv.emit(CacheLcp(slot.id, task.id, len(slot.tokens), found.cache, found.prompt))
     return found
 
 

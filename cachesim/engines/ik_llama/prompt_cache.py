@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Sequence
 
 from cachesim import events as ev
+from cachesim.engines.ik_llama.events import PcEntryShifted
 from cachesim.engines.ik_llama.memory.kv import Blob, KvCache
 from cachesim.engines.ik_llama.profiles import Rules
 from cachesim.engines.ik_llama.rules.choice import Shifted
@@ -146,4 +147,4 @@ class PromptCache:
         limit = self.limits.size / MIB
         self.log.emit(ev.PcState(len(self.entries), ev.mib(total), limit, self.limits.tokens, plan.est))
         for e in self.entries:
-            self.log.emit(ev.PcEntryShifted(len(e.tokens), e.discarded, len(e.checkpoints), ev.mib(e.size)))
+            self.log.emit(PcEntryShifted(len(e.tokens), e.discarded, len(e.checkpoints), ev.mib(e.size)))

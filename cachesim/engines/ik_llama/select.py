@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from cachesim import events as ev
 from cachesim.engines.ik_llama.core import Core
+from cachesim.engines.ik_llama.events import PcInfo
 from cachesim.engines.ik_llama.prompt_cache import Compare
 from cachesim.engines.ik_llama.rules.choice import Choice, SlotFacts
 from cachesim.engines.ik_llama.slot import Slot, Task
@@ -80,7 +81,7 @@ def _exchange(srv: Core, slot: Slot, task: Task, compare: Compare) -> None:
     """Save the slot's conversation if little of it is kept; load a better one if there is any."""
     one = srv.settings
     f_keep, held = _f_keep(srv, slot, compare)
-    srv.emit(ev.PcInfo(len(slot.tokens), slot.kept, slot.discarded, one.n_min, round(f_keep, 2), one.least_keep))
+    srv.emit(PcInfo(len(slot.tokens), slot.kept, slot.discarded, one.n_min, round(f_keep, 2), one.least_keep))
     if srv.cache is None:
         return
     save = srv.decide(srv.rules.pc_save(f_keep, held, one.least_keep, one.n_min), slot)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from cachesim import events as ev
 from cachesim.engines.ik_llama.core import Core
+from cachesim.engines.ik_llama.events import PromptTruncated
 from cachesim.engines.ik_llama.rules.prefix import common, discarded
 from cachesim.engines.ik_llama.rules.shift import InCache, PromptShift, Shift
 from cachesim.engines.ik_llama.slot import Slot, State, Task
@@ -66,7 +67,7 @@ def shorten_prompt(srv: Core, slot: Slot, task: Task) -> None:
         slot.kept, slot.discarded = plan.n_keep, plan.n_discard
         task.prompt = discarded(task.prompt, plan.n_keep, plan.n_discard)
         task.answer.prompt = tuple(task.prompt)
-    srv.emit(ev.PromptTruncated(slot.id, task.id, slot.n_keep, n_ctx - slot.n_keep, len(task.prompt)))
+    srv.emit(PromptTruncated(slot.id, task.id, slot.n_keep, n_ctx - slot.n_keep, len(task.prompt)))
     if len(task.prompt) >= n_ctx:
         raise Aborted(NO_FIT)
 

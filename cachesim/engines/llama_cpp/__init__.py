@@ -31,7 +31,7 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
 
 
 ENGINE = Engine(
-    "llama_cpp", PROFILES, MANUAL, serve, SENTENCES.say, Recorded("llama.cpp", COMMITS, read_flags, write_flags),
+    "llama_cpp", PROFILES, MANUAL, serve, SENTENCES.say, Recorded("llama.cpp", COMMITS, (), read_flags, write_flags),
     LINE, BESIDE, NEWEST, RENAMED, NOTES,
 )
 

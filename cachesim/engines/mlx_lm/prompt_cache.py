@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Iterable, Sequence
 
-from cachesim import events as ev
 from cachesim.engines.mlx_lm import lru
 from cachesim.engines.mlx_lm.died import Died
+from cachesim.engines.mlx_lm.events import Inserted, Removed
 from cachesim.engines.mlx_lm.kinds import declared, model_weights
 from cachesim.engines.mlx_lm.row import Row
 from cachesim.tokens import Tokens
@@ -73,8 +73,8 @@ class PromptCache:
     def _tell(self, event: Any) -> None:
         slot, task = (None, None) if self.at is None else (self.at.id, self.at.task.id)
         if isinstance(event, lru.Inserted | lru.Requeued):
-            self.srv.emit(ev.Inserted(slot, task, len(event.key), event.kind, event.nbytes))
+            self.srv.emit(Inserted(slot, task, len(event.key), event.kind, event.nbytes))
             self.srv.changed(None, "stored")
         elif isinstance(event, lru.Removed):
-            self.srv.emit(ev.Removed(slot, task, len(event.key), event.reason))
+            self.srv.emit(Removed(slot, task, len(event.key), event.reason))
             self.srv.changed(None, CAUSES[event.reason], event.rule)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence
 from cachesim import events as ev
 from cachesim.engines.chat import SENTINEL, Message, render
 from cachesim.engines.mlx_lm.died import Died
+from cachesim.engines.mlx_lm.events import Fetched
 from cachesim.engines.mlx_lm.generator import Generator
 from cachesim.engines.mlx_lm.kinds import make_caches
 from cachesim.engines.mlx_lm.prefilling import Asked, Prefilling
@@ -59,7 +60,7 @@ def keyed(srv: Server, row: Row) -> Tokens:
     row.tokens = list(prompt[: len(task.key.asked) - len(got.rest)])
     task.answer.cache_n, task.answer.prompt_n = len(row.tokens), len(rest)
     task.answer.restored, task.answer.deciding = bool(row.tokens), got.decision.rule
-    srv.emit(ev.Fetched(row.id, task.id, len(task.key.asked), len(row.tokens), got.how))
+    srv.emit(Fetched(row.id, task.id, len(task.key.asked), len(row.tokens), got.how))
     return rest
 
 

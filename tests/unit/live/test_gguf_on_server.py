@@ -16,7 +16,7 @@ import pytest
 
 from cachesim.engines.llama_cpp import PROFILES
 from cachesim.engines.llama_cpp.memory.kinds import STATE_ROW, model_kind
-from cachesim.live.gguf_models import find_model, write_model
+from cachesim.live.llama_server.gguf_models import find_model, write_model
 
 SERVER = os.environ.get("LLAMA_SERVER", "")
 FLAGS = [

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cachesim.live.answers import hung_up
-from cachesim.live.logbook import Logbook
-from cachesim.live.tasks import read_tasks
+from cachesim.live.llama_server.answers import hung_up
+from cachesim.live.llama_server.logbook import Logbook
+from cachesim.live.llama_server.tasks import read_tasks
 
 
 def said(tmp_path, *lines):

@@ -15,8 +15,8 @@ import pytest
 from cachesim.engines.registry import profiles
 from cachesim.errors import BadInput
 from cachesim.live import client, llama_server, rounds
-from cachesim.live.process import Ended, Process
-from cachesim.live.recorder import Recorder, Start, write_trace
+from cachesim.live.llama_server.process import Ended, Process
+from cachesim.live.llama_server.recorder import Recorder, Start, write_trace
 from cachesim.live.trace import read_trace
 
 pytest.importorskip("httpx", reason="the extra `live` is not installed")
@@ -226,7 +226,7 @@ def test_the_process_ends_with_ours(tmp_path):
     """Killed, we can clean up nothing: the pipe breaks, and the guard ends the server."""
     program = tmp_path / "parent.py"
     program.write_text(
-        "import os, pathlib, sys\nfrom cachesim.live.process import Process\n"
+        "import os, pathlib, sys\nfrom cachesim.live.llama_server.process import Process\n"
         f"p = Process(lambda port: ['/bin/sleep', '600'], pathlib.Path({str(tmp_path / 'log')!r}))\n"
         "print(p.group, flush=True)\nos.kill(os.getpid(), 9)\n"
     )

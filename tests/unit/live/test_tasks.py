@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.live.tasks import Sent, Task, assign, came_to_its_end, details, read_tasks
+from cachesim.live.llama_server.tasks import Sent, Task, assign, came_to_its_end, details, read_tasks
 from tests.unit.live.test_hang_ups import launch, new_prompt, release, said, token
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from cachesim.engines.base import Request
 from cachesim.engines.chat import Message, Template, render
 from cachesim.engines.mlx_lm import start
+from cachesim.engines.mlx_lm.events import Inserted
 from cachesim.engines.mlx_lm.kinds import rows_of
-from cachesim.events import Inserted, Log
+from cachesim.events import Log
 from cachesim.judge.judge import Judge
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from cachesim.engines.base import Request
 from cachesim.engines.chat import Template
+from cachesim.engines.mlx_lm.events import Removed
 from cachesim.errors import BadInput
-from cachesim.events import Aborted, Removed
+from cachesim.events import Aborted
 from tests.unit.engines.mlx_lm.serving import burst, chat, inserted, keys, offsets, server, sound, system, text, user
 
 THINKING = {"template": "plain", "thinking": True}

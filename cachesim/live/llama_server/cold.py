@@ -10,10 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from cachesim.live.client import Client
-
-ROUNDING = 1e-3
-"""Differences of log-probabilities up to this are another order of sums, not another content."""
+from cachesim.live.llama_server.client import Client
 
 DRAFTING = ("--spec-type", "--spec-draft-n-max", "--spec-draft-n-min", "--spec-draft-p-min", "-md", "--model-draft",
             "--spec-ngram-simple-size-n", "--spec-ngram-simple-size-m")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from cachesim.engines.shared.vocab import PIECES, SPECIAL
-from cachesim.live import gguf_tensors as t
+from cachesim.live.llama_server import gguf_tensors as t
 from cachesim.model import Spec
 
 TEMPLATE = (

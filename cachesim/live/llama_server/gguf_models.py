@@ -1,6 +1,6 @@
 """Which GGUF is a model of our notation? Writes tiny random-weight models that a real server loads.
 
-    python -m cachesim.live.gguf_models 'W8 A' tiny-W8A.gguf
+    python -m cachesim.live.llama_server.gguf_models 'W8 A' tiny-W8A.gguf
 
 Sizes of K/V rows and of recurrent states are those that the engines' memories declare for the notation, so that byte
 limits evict the same. The package ``gguf`` (extra of that name) is imported when a file is written, and not before.
@@ -17,8 +17,8 @@ from typing import Any, Iterator, NamedTuple
 
 from cachesim.engines.llama_cpp.memory.kinds import MROPE, model_kind
 from cachesim.errors import BadInput, quoted
-from cachesim.live import gguf_tensors as t
-from cachesim.live.gguf_keys import sizes, special, vocabulary
+from cachesim.live.llama_server import gguf_tensors as t
+from cachesim.live.llama_server.gguf_keys import sizes, special, vocabulary
 from cachesim.model import Layer, Spec
 
 ARCHITECTURES = (
@@ -174,6 +174,6 @@ if __name__ == "__main__":
     try:
         write_model(sys.argv[1], Path(sys.argv[2]))
     except IndexError:
-        sys.exit("python -m cachesim.live.gguf_models NOTATION FILE")
+        sys.exit("python -m cachesim.live.llama_server.gguf_models NOTATION FILE")
     except BadInput as bad:
         sys.exit(str(bad))

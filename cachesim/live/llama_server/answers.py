@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, Sequence
 
 from cachesim.engines.llama_cpp.log import Entry, read_event
-from cachesim.live.client import Reply
-from cachesim.live.tasks import read_tasks
+from cachesim.live.llama_server.client import Reply
+from cachesim.live.llama_server.tasks import read_tasks
 
 SLOT = ("n_saved", "n_written", "n_restored", "n_read", "n_erased")
 ERROR = ("code", "message", "type")

@@ -11,11 +11,11 @@ from typing import Any, Callable, Sequence
 
 from cachesim.engines.llama_cpp.log import IDLE, Entry, server_facts
 from cachesim.errors import BadInput
-from cachesim.live.client import Client, Lost
-from cachesim.live.gguf_models import check_build
-from cachesim.live.logbook import Logbook
-from cachesim.live.process import HOST, Died, Ended, Process, Stopped, seconds
-from cachesim.live.rounds import Rounds
+from cachesim.live.llama_server.client import Client, Lost
+from cachesim.live.llama_server.gguf_models import check_build
+from cachesim.live.llama_server.logbook import Logbook
+from cachesim.live.llama_server.process import HOST, Died, Ended, Process, Stopped, seconds
+from cachesim.live.llama_server.rounds import Rounds
 
 BASE = ("-t", "1", "-tb", "1", "-fa", "off", "-ctk", "f32", "-ctv", "f32", "--no-warmup", "-fit", "off", "-lv", "5")
 """One thread, F32 K/V without flash attention: the arithmetic repeats exactly. Everything is logged."""

@@ -25,13 +25,14 @@ from typing import Any, Mapping
 from cachesim.engines.llama_cpp.log import Entry, read_event, task_numbers
 from cachesim.errors import BadInput
 from cachesim.files import write_whole
-from cachesim.live.answers import hung_up, read_completion, read_slot, undelivered
-from cachesim.live.client import Lost, Reply, at_once
-from cachesim.live.cold import ROUNDING, ask_cold, cold_flags, compare, inexact
-from cachesim.live.llama_server import BASE, LlamaServer, Start, Stuck, run_server
-from cachesim.live.logbook import events_of
-from cachesim.live.process import Died, Ended, Stopped
-from cachesim.live.tasks import Sent, Task, assign, came_to_its_end, details, read_tasks
+from cachesim.live.llama_server.answers import hung_up, read_completion, read_slot, undelivered
+from cachesim.live.llama_server.client import Lost, Reply, at_once
+from cachesim.live.llama_server.cold import ask_cold, cold_flags, compare, inexact
+from cachesim.live.llama_server.logbook import events_of
+from cachesim.live.llama_server.process import Died, Ended, Stopped
+from cachesim.live.llama_server.server import BASE, LlamaServer, Start, Stuck, run_server
+from cachesim.live.llama_server.tasks import Sent, Task, assign, came_to_its_end, details, read_tasks
+from cachesim.live.trace_format import ROUNDING
 
 __all__ = ["BASE", "Recorder", "Start", "write_trace"]
 

@@ -48,3 +48,6 @@ class PromptTruncated(SlotEvent):
     n_keep: int
     n_left: int
     n_tokens: int
+
+
+LOGGED = (PcInfo, PcEntryShifted, CacheLcp, PromptTruncated)
