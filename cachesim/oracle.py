@@ -15,7 +15,8 @@ from cachesim.errors import Crash
 from cachesim.model.forward import Model
 from cachesim.model.mixing import token_digests
 from cachesim.model.spec import Spec
-from cachesim.model.store import Digests, LayerState, Rows, Values
+from cachesim.model.store import LayerState, Rows, Values
+from cachesim.model.view import Digests
 from cachesim.model.whole import WholeNumbers, whole_numbers
 from cachesim.model.whole_digests import WholeDigests, whole_digests
 

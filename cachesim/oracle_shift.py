@@ -12,8 +12,8 @@ from typing import NamedTuple, Sequence
 import numpy as np
 
 from cachesim.model.forward import Model
-from cachesim.model.store import LayerState, Positions, Rows, Run
-from cachesim.model.view import ByPosition
+from cachesim.model.store import LayerState, Rows, Run
+from cachesim.model.view import ByPosition, Positions
 
 
 class CutAt(NamedTuple):

@@ -11,8 +11,7 @@ from typing import NamedTuple, Sequence
 import numpy as np
 
 from cachesim.model import LayerState, Rows, Run, make_model
-from cachesim.model.store import Positions
-from cachesim.model.view import ByPosition
+from cachesim.model.view import ByPosition, Positions
 
 
 class Memory(NamedTuple):

@@ -16,8 +16,8 @@ import numpy as np
 
 from cachesim.model.mixing import TAPS, LayerKeys, inverse, mix, place, powers
 from cachesim.model.spec import Layer
-from cachesim.model.store import Digests, LayerState, Positions
-from cachesim.model.view import View
+from cachesim.model.store import LayerState
+from cachesim.model.view import Digests, Positions, View
 
 
 class Trail(Protocol):

@@ -22,8 +22,8 @@ from cachesim.model.recurrent import recur
 from cachesim.model.rope import rotate, turns
 from cachesim.model.single import SingleTrail
 from cachesim.model.spec import Layer, Spec, parse
-from cachesim.model.store import Hidden, LayerState, Positions, Rows, Run, Store, Values
-from cachesim.model.view import View
+from cachesim.model.store import Hidden, LayerState, Rows, Run, Store, Values
+from cachesim.model.view import Positions, View
 from cachesim.model.weights import Weights, embed, make_weights
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from cachesim.model.mixing import MASK, STEP, TAPS, LayerKeys, mix_int
 from cachesim.model.spec import Layer
-from cachesim.model.store import Digests, LayerState
-from cachesim.model.view import View
+from cachesim.model.store import LayerState
+from cachesim.model.view import Digests, View
 
 _STEP = int(STEP)
 _TAPS = tuple(int(tap) for tap in TAPS)

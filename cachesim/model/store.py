@@ -7,16 +7,13 @@ model uses whatever it is given and sees what the store's ``View`` lets it see, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Sequence
+from typing import NamedTuple, Protocol, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from cachesim.model.view import View
+from cachesim.model.view import Digests, Positions, View
 
-Digests = npt.NDArray[np.uint64]
-Positions = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
 
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cachesim.model.store import Digests, Positions
-
+Digests = npt.NDArray[np.uint64]
+Positions = npt.NDArray[np.int64]
 Bounds = npt.NDArray[np.int64]
 
 

@@ -18,8 +18,9 @@ from cachesim.model.grid import ROPE_UNIT, UNIT, add_residual, project
 from cachesim.model.norms import rms_norm
 from cachesim.model.rope import Turn, rotate, turns
 from cachesim.model.spec import Layer, Spec
-from cachesim.model.store import Digests, Values
+from cachesim.model.store import Values
 from cachesim.model.tables import WEIGHT_STEP, WEIGHTS
+from cachesim.model.view import Digests
 from cachesim.model.weights import HEAD, HEADS, KV_HEADS, WIDE, AttentionWeights, LayerWeights, Weights, embed
 
 _ROWS, _SCORES = 64, 2**18    # rows of one head, and their scores, worked on at a time: at most 2 MiB

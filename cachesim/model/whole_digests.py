@@ -14,7 +14,7 @@ import numpy as np
 
 from cachesim.model.mixing import MASK, STEP, TAPS, LayerKeys, layer_keys, mix, token_digests
 from cachesim.model.spec import Layer, Spec
-from cachesim.model.store import Digests
+from cachesim.model.view import Digests
 
 
 @dataclass(slots=True)

@@ -6,9 +6,10 @@ A module is named by its path below ``cachesim/`` without ``.py``, in parts: ("e
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
-from typing import Iterator, NamedTuple
+from typing import AbstractSet, Any, Iterator, Mapping, NamedTuple, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "cachesim"
@@ -31,6 +32,14 @@ SIDEWAYS = {("__main__", "cli"), ("cli", "commands"), ("__init__", "kit")}
 
 SHARED_BY_ENGINES = ("base", "chat", "contract", "manual", "rule", "shared", "view")
 REGISTRY = "registry"                  # knows every engine; no engine may know it
+ENGINE_FOLDERS = ("llama_cpp", "ik_llama", "mlx_lm")
+ENGINE_NAME = re.compile(r"llama_cpp|ik_llama|mlx_lm|llama\.cpp|mlx-lm")
+RULE_ID = re.compile(r"\b(LC|IK|ML)-[A-Z]{2,}")
+
+# Folders above the engines that may know one, with the reason.
+MAY_KNOW_AN_ENGINE: dict[tuple[str, str], str] = {
+    ("live", "llama_server"): "starts a real llama-server and reads its log",
+}
 MAY_PRINT = ("cli", "reports")
 MAY_NAME_PROFILES = ("scenarios", "cli")
 OUTSIDE_WORLD = {"time", "random", "datetime", "secrets", "uuid"}
@@ -125,6 +134,49 @@ def _may_import(module: Module, to: tuple[str, ...]) -> bool:
         return True
     mine = module.parts[1] if len(module.parts) > 1 else ""
     return mine == REGISTRY or to[1] == mine or to[1] in SHARED_BY_ENGINES
+
+
+def names_engines(module: Module) -> list[str]:
+    """Above the engines: names of engines and ids of rules in code, and imports of what belongs to one engine."""
+    if module.level <= LEVEL["engines"] or module.parts[:2] in MAY_KNOW_AN_ENGINE:
+        return []
+    found = [f"{module.name} imports {'.'.join(to)}" for to in imported(module) if _of_an_engine(to)]
+    docs = _docstrings(module)
+    for node in ast.walk(module.tree):
+        words = [node.value] if isinstance(node, ast.Constant) and id(node) not in docs else []
+        words += [node.id] if isinstance(node, ast.Name) else [node.attr] if isinstance(node, ast.Attribute) else []
+        texts = [word for word in words if isinstance(word, str)]
+        found += [f"{module.name}:{node.lineno} names an engine" for word in texts if ENGINE_NAME.search(word)]
+        found += [f"{module.name}:{node.lineno} names a rule" for word in texts if RULE_ID.search(word)]
+    return found
+
+
+def _of_an_engine(to: tuple[str, ...]) -> bool:
+    return to[0] == "engines" and len(to) > 1 and to[1] in ENGINE_FOLDERS
+
+
+def circles(package: Sequence[Module]) -> list[list[str]]:
+    """Modules that need each other, directly or through others, wherever in a file they say so; each circle sorted."""
+    known = {module.parts for module in package}
+    needs = {module.parts: {_target(to, known) for to in imported(module)} - {(), module.parts} for module in package}
+    reach = {parts: _reached(parts, needs) for parts in needs}
+    found = {frozenset(b for b in reach[a] if a in reach[b]) for a in needs if a in reach[a]}
+    return sorted(sorted(".".join(parts) for parts in circle) for circle in found)
+
+
+def _target(to: tuple[str, ...], known: AbstractSet[tuple[str, ...]]) -> tuple[str, ...]:
+    """The module that an import names: the longest beginning that is one."""
+    return next((to[:n] for n in range(len(to), 0, -1) if to[:n] in known and to[:n] != ("__init__",)), ())
+
+
+def _reached(start: tuple[str, ...], needs: Mapping[tuple[str, ...], AbstractSet[tuple[str, ...]]]) -> set[Any]:
+    todo, seen = list(needs[start]), set()
+    while todo:
+        one = todo.pop()
+        if one not in seen:
+            seen.add(one)
+            todo += needs[one]
+    return seen
 
 
 def too_long(module: Module) -> list[str]:
@@ -255,4 +307,7 @@ def undocumented(module: Module) -> list[str]:
     return [] if ast.get_docstring(module.tree) or not module.text.strip() else [f"{module.name}: no docstring"]
 
 
-CHECKS = (bad_imports, too_long, prints, careless, version_branches, outside_world, unsourced_rules, undocumented)
+CHECKS = (
+    bad_imports, names_engines, too_long, prints, careless, version_branches, outside_world, unsourced_rules,
+    undocumented,
+)  # fmt: skip

@@ -19,6 +19,12 @@ BAD = [
     (checks.bad_imports, "engines.mlx_lm.server", "from .. import llama_cpp"),
     (checks.bad_imports, "commands.run", "from cachesim import cli"),
     (checks.bad_imports, "model.layer", "import cachesim.nowhere"),
+    (checks.names_engines, "judge.blame", "from cachesim.engines.llama_cpp.slot import Slot"),
+    (checks.names_engines, "reports.table", "x = 'mlx_lm'"),
+    (checks.names_engines, "live.trace", "if engine == 'llama.cpp': pass"),
+    (checks.names_engines, "commands.run", "from cachesim.engines import ik_llama"),
+    (checks.names_engines, "fuzz.case", "x = one.llama_cpp"),
+    (checks.names_engines, "judge.blame", "x = rule.startswith('LC-CKPT')"),
     (checks.too_long, "model.layer", LONG),
     (checks.too_long, "model.layer", "x = 1\n" * (checks.FILE_LINES + 1)),
     (checks.prints, "commands.run", "print('x')"),
@@ -46,6 +52,9 @@ GOOD = [
     (checks.bad_imports, "engines.mlx_lm.server", "from cachesim.engines.mlx_lm import reuse"),
     (checks.bad_imports, "cli", "from cachesim.commands import exits\nfrom cachesim import __version__"),
     (checks.bad_imports, "reports.table", "import json, cachesim.judge"),
+    (checks.names_engines, "reports.table", "'As mlx_lm does.'\nimport cachesim.engines.registry"),
+    (checks.names_engines, "live.llama_server.log", "from cachesim.engines.llama_cpp import log"),
+    (checks.names_engines, "engines.llama_cpp.server", "x = 'LC-CKPT-NEED'"),
     (checks.too_long, "model.layer", LONG.removesuffix("    pass\n")),
     (checks.prints, "reports.console", "print('x')"),
     (checks.careless, "tokens", "def f(a=(), b=None): ..."),
@@ -70,6 +79,18 @@ def test_bad_code_is_found(check, name, text):
 @pytest.mark.parametrize(("check", "name", "text"), GOOD, ids=_id)
 def test_good_code_passes(check, name, text):
     assert check(checks.parse(text, name)) == []
+
+
+def test_circles_are_found_through_others_and_inside_functions():
+    texts = {
+        "judge.a": "from cachesim.judge.b import x",
+        "judge.b": "def f():\n    from cachesim.judge import c",
+        "judge.c": "if TYPE_CHECKING:\n    from cachesim.judge.a import y",
+        "judge.d": "from cachesim.judge import a",
+    }
+    modules = [checks.parse(text, name) for name, text in texts.items()]
+    assert checks.circles(modules) == [["judge.a", "judge.b", "judge.c"]]
+    assert checks.circles([one for one in modules if one.name != "judge.c"]) == []
 
 
 def test_every_check_is_bitten():

@@ -15,6 +15,10 @@ def test_rule_of_the_house(check):
     assert [finding for module in checks.modules() for finding in check(module)] == []
 
 
+def test_no_modules_need_each_other():
+    assert checks.circles(checks.modules()) == []
+
+
 def test_every_room_has_a_level():
     assert {module.parts[0] for module in checks.modules()} <= set(checks.LEVEL)
 
@@ -29,7 +33,13 @@ def test_median_function_is_short():
 
 
 def test_every_exception_has_a_reason():
-    assert all(reason.strip() for reason in checks.MAY_LOOK_OUTSIDE.values())
+    assert all(reason.strip() for reason in [*checks.MAY_LOOK_OUTSIDE.values(), *checks.MAY_KNOW_AN_ENGINE.values()])
+
+
+def test_the_engines_are_those_of_the_registry():
+    from cachesim.engines.registry import ENGINES
+
+    assert set(checks.ENGINE_FOLDERS) == set(ENGINES)
 
 
 def test_the_wheel_holds_every_package():

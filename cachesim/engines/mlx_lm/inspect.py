@@ -11,11 +11,9 @@ from typing import Any, Iterator, Sequence
 import numpy as np
 
 from cachesim.engines.mlx_lm.contents import unpack_rows, unpack_state
-from cachesim.engines.mlx_lm.kinds import ModelKind, rows_of, states_of
-from cachesim.engines.mlx_lm.options import Settings
+from cachesim.engines.mlx_lm.core import Core
+from cachesim.engines.mlx_lm.kinds import rows_of, states_of
 from cachesim.engines.mlx_lm.prompt_cache import PromptCache
-from cachesim.engines.mlx_lm.row import Row
-from cachesim.engines.shared.driver import Driver
 from cachesim.engines.view import Point, RowsPart, StatePart, Stored
 from cachesim.model import LayerState, Rows
 from cachesim.tokens import Tokens
@@ -46,15 +44,10 @@ def _points(stored: Stored) -> Iterator[Point]:
         yield Point(stored._replace(resume=hi), lo, hi)
 
 
-class Inspected(Driver):
-    """What the contract of a server asks about its rows and its prompt cache. ``slots`` are all rows that there ever
-    were; ``widest``: most rows that ever decoded together."""
+class Inspected(Core):
+    """What the contract of a server asks about its rows and its prompt cache."""
 
-    kind: ModelKind
-    settings: Settings
-    slots: list[Row]
     cache: PromptCache
-    widest: int
 
     def live(self, slot: int) -> Stored:
         """A row when its request ends: its tokens, and what its caches hold."""

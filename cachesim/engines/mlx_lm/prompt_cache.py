@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Iterable, Sequence
+from typing import Any, Iterable, Sequence
 
 from cachesim.engines.mlx_lm import lru
+from cachesim.engines.mlx_lm.core import Core
 from cachesim.engines.mlx_lm.died import Died
 from cachesim.engines.mlx_lm.events import Inserted, Removed
 from cachesim.engines.mlx_lm.kinds import declared, model_weights
 from cachesim.engines.mlx_lm.row import Row
 from cachesim.tokens import Tokens
-
-if TYPE_CHECKING:
-    from cachesim.engines.mlx_lm.server import Server
 
 MODEL = "model"
 CAUSES = {"replaced": "overwritten", "prefix": "erased", "moved": "erased", "consumed": "consumed",
@@ -23,7 +21,7 @@ CAUSES = {"replaced": "overwritten", "prefix": "erased", "moved": "erased", "con
 class PromptCache:
     """One LRUPromptCache of one model."""
 
-    def __init__(self, srv: Server) -> None:
+    def __init__(self, srv: Core) -> None:
         self.srv = srv
         self.weights = model_weights(srv.kind, srv.draft)
         self.lru = lru.LRUPromptCache(

@@ -5,13 +5,14 @@ Source: mlx-lm mlx_lm/server.py _generate, _serve_single (321e764e to 0.32.2).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from typing import Any, Callable, Sequence
 
 from cachesim import events as ev
 from cachesim.engines.chat import SENTINEL, Message, render
 from cachesim.engines.mlx_lm.died import Died
 from cachesim.engines.mlx_lm.events import Fetched
 from cachesim.engines.mlx_lm.generator import Generator
+from cachesim.engines.mlx_lm.inspect import Inspected
 from cachesim.engines.mlx_lm.kinds import make_caches
 from cachesim.engines.mlx_lm.prefilling import Asked, Prefilling
 from cachesim.engines.mlx_lm.row import Row, Task
@@ -21,11 +22,8 @@ from cachesim.engines.mlx_lm.single import Alone, Drafting
 from cachesim.errors import BadInput
 from cachesim.tokens import Tokens
 
-if TYPE_CHECKING:
-    from cachesim.engines.mlx_lm.server import Server
 
-
-def rendered(srv: Server, messages: Sequence[Message], suffix: bool) -> Tokens | None:
+def rendered(srv: Inspected, messages: Sequence[Message], suffix: bool) -> Tokens | None:
     """The messages as the template has them; None where it refuses them."""
     try:
         return render(messages, srv.settings.template, suffix)
@@ -33,7 +31,7 @@ def rendered(srv: Server, messages: Sequence[Message], suffix: bool) -> Tokens |
         return None
 
 
-def cut(srv: Server, row: Row) -> Sequence[Segment]:
+def cut(srv: Inspected, row: Row) -> Sequence[Segment]:
     """The prompt's segments, for a generator that works with segments."""
     prompt, messages = row.request.prompt, row.request.messages
     if row.task.role != "user":
@@ -47,7 +45,7 @@ def cut(srv: Server, row: Row) -> Sequence[Segment]:
     return found
 
 
-def keyed(srv: Server, row: Row) -> Tokens:
+def keyed(srv: Inspected, row: Row) -> Tokens:
     """Decide the key, ask the prompt cache; returns what is left to feed."""
     task, prompt, messages = row.task, row.request.prompt, row.request.messages
     bare = render(messages, srv.settings.template, False) if messages else prompt
@@ -64,7 +62,7 @@ def keyed(srv: Server, row: Row) -> Tokens:
     return rest
 
 
-def position(srv: Server, row: Row) -> None:
+def position(srv: Inspected, row: Row) -> None:
     """Where does the request want its checkpoint, for the older generator?"""
     request, template = row.request, srv.settings.template
     other = (*request.messages[:-1], Message("user", (SENTINEL,)))
@@ -74,14 +72,14 @@ def position(srv: Server, row: Row) -> None:
         srv.rules.position(request.prompt, row.task.role, template.thinks, trimmable, probe), row)
 
 
-def feed_whole(srv: Server, row: Row) -> None:
+def feed_whole(srv: Inspected, row: Row) -> None:
     """For the older generator: one piece, and a checkpoint somewhere in it."""
     rest = keyed(srv, row)
     position(srv, row)
     row.segments = [rest]
 
 
-def feed_segments(srv: Server, row: Row) -> None:
+def feed_segments(srv: Inspected, row: Row) -> None:
     """For the newer generator: what the segments have behind the cached tokens. Raises Died if that is nothing."""
     segments = cut(srv, row)
     keyed(srv, row)
@@ -95,7 +93,7 @@ FEED = {"whole": feed_whole, "segments": feed_segments}
 """How a request gets ready for each kind of generator."""
 
 
-def checkpoint(srv: Server, rows: Sequence[Row], pc: int, extract: Callable[[int], list[Any]]) -> None:
+def checkpoint(srv: Inspected, rows: Sequence[Row], pc: int, extract: Callable[[int], list[Any]]) -> None:
     """The older generator's prefill has come to its one halt, pc tokens before the end of every row's prompt."""
     for i, row in enumerate(rows):
         key = row.request.prompt[:-pc]
@@ -104,7 +102,7 @@ def checkpoint(srv: Server, rows: Sequence[Row], pc: int, extract: Callable[[int
             srv.cache.insert(row, key, extract(whose), srv.rules.checkpoint_type)
 
 
-def generator_of(srv: Server) -> Generator:
+def generator_of(srv: Inspected) -> Generator:
     """A generator of the version's kind."""
     if srv.decide(srv.rules.batching(), None) == "segments":
         return Segmented(srv.machine)
@@ -116,13 +114,13 @@ def generator_of(srv: Server) -> Generator:
     ))
 
 
-def pause(srv: Server, row: Row, end_of_segment: bool, generator: Generator) -> None:
+def pause(srv: Inspected, row: Row, end_of_segment: bool, generator: Generator) -> None:
     """The row's prompt has come to a halt: an entry is stored, or not."""
     if srv.decide(srv.rules.create(len(row.tokens), end_of_segment, len(row.types)), row):
         srv.cache.insert(row, tuple(row.tokens), generator.extract(row), row.types.pop(0))
 
 
-def finish(srv: Server, row: Row, caches: list[Any], why: str, keep: bool = True) -> None:
+def finish(srv: Inspected, row: Row, caches: list[Any], why: str, keep: bool = True) -> None:
     """The row is done: its client is answered, then what it holds is stored under its key. Raises Died if it cannot be
     stored."""
     task, answer = row.task, row.task.answer
@@ -139,7 +137,7 @@ def finish(srv: Server, row: Row, caches: list[Any], why: str, keep: bool = True
     row.left = None
 
 
-def serve_alone(srv: Server, task: Task) -> None:
+def serve_alone(srv: Inspected, task: Task) -> None:
     """A request that cannot be batched, from its first to its last token. An error is its client's alone, wherever it
     comes from: the prompt cache, the model, or storing what is left, when the client has had its answer already."""
     row = srv.row(task)
@@ -151,7 +149,7 @@ def serve_alone(srv: Server, task: Task) -> None:
         row.busy = False
 
 
-def _alone(srv: Server, row: Row) -> None:
+def _alone(srv: Inspected, row: Row) -> None:
     """Raises ValueError for a prompt of which nothing is left, and Died for what only ends a batch."""
     rest = keyed(srv, row)
     caches = row.caches = row.caches or _fresh(srv)
@@ -171,6 +169,6 @@ def _alone(srv: Server, row: Row) -> None:
     finish(srv, row, caches, "none" if row.stop else "limit")
 
 
-def _fresh(srv: Server) -> list[Any]:
+def _fresh(srv: Inspected) -> list[Any]:
     caches = make_caches(srv.kind.spec, srv.rules.caches)
     return caches if srv.draft is None else caches + make_caches(srv.draft[1], srv.rules.caches)

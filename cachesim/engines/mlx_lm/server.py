@@ -9,27 +9,24 @@ Source: mlx-lm mlx_lm/server.py ResponseGenerator._generate (321e764e to 0.32.2)
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cachesim import events as ev
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.mlx_lm.died import Died
-from cachesim.engines.mlx_lm.generator import Generator, Machine
+from cachesim.engines.mlx_lm.generator import Generator
 from cachesim.engines.mlx_lm.inspect import Inspected
 from cachesim.engines.mlx_lm.kinds import ModelKind, make_caches
-from cachesim.engines.mlx_lm.options import Options, settings
+from cachesim.engines.mlx_lm.options import Options
 from cachesim.engines.mlx_lm.profiles.table import Rules
 from cachesim.engines.mlx_lm.prompt_cache import PromptCache
-from cachesim.engines.mlx_lm.row import Row, Task
+from cachesim.engines.mlx_lm.row import Task
 from cachesim.engines.mlx_lm.serve import FEED, finish, generator_of, pause, serve_alone
-from cachesim.engines.mlx_lm.traced import Teller
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
+from cachesim.engines.shared.sampler import Sampler, forced_or_hashed
 from cachesim.errors import BadInput
-from cachesim.model import Model, make_model
+from cachesim.model import Model
 
 
 class Server(Inspected):
@@ -40,28 +37,8 @@ class Server(Inspected):
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
         sampler: Sampler = forced_or_hashed,
     ) -> None:
-        teller = Teller(log)
-        self.rules = replace(rules, caches=teller.traced(rules.caches), lru=teller.traced(rules.lru))
-        self.kind, self.model, self.log, self.emit = kind, model, log, log.emit
-        self.settings = settings(opts)
-        self.machine = Machine(model, kind, self.settings, Counted(sampler, log), log)
-        self.draft = self._draft(model)
+        super().__init__(rules, kind, opts, model, log, sampler)
         self.cache = PromptCache(self)
-        self.slots: list[Row] = []
-        self.queue: deque[Task] = deque()
-        self.postponed: list[Task] = []
-        self.generator: Generator | None = None
-        self.active: list[Row] = []
-        self.draining = self.dead = False
-        self.ticked = 0                                 # ticks of the present slice
-        self.widest = 0                                 # most rows that ever decoded together
-        self.gone: list[Row] = []                       # noticed in the present slice
-
-    def _draft(self, model: Model | None) -> tuple[Model | None, Any] | None:
-        spec = self.settings.draft
-        if spec is None:
-            return None
-        return (None if model is None else make_model(spec, exact=model.exact, seed=model.seed + 1)), spec
 
     @property
     def working(self) -> bool:
@@ -121,14 +98,6 @@ class Server(Inspected):
             for task in (*(row.task for row in self.active), *self.queue, *self.postponed):
                 if not task.answer.done:                # whose answer is complete has it already
                     task.answer.died, task.answer.error = True, str(end)
-
-    def row(self, task: Task) -> Row:
-        """A new row."""
-        row = Row(len(self.slots), task)
-        self.slots.append(row)
-        task.answer.id_slot = row.id
-        self.emit(ev.Launch(row.id, task.id, 0))
-        return row
 
     def _admit(self, task: Task) -> None:
         """A request joins the batch, with what the prompt cache has for it."""

@@ -11,8 +11,8 @@ from typing import Sequence
 import numpy as np
 
 from cachesim.model import LayerState, Model, Rows, Run
-from cachesim.model.store import Hidden, Positions
-from cachesim.model.view import ByPosition
+from cachesim.model.store import Hidden
+from cachesim.model.view import ByPosition, Positions
 
 CELLS = 2048
 

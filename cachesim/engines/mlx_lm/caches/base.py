@@ -110,6 +110,7 @@ class KeysValues(Cache):
     CUT: ClassVar[str] = ""
     LENGTH: ClassVar[str] = ""
     EXTRA: ClassVar[tuple[str, ...]] = ()
+    BATCH: ClassVar[Any]                # the class of a batch of these, which names itself here
     keys: Array | None = None
     values: Array | None = None
 

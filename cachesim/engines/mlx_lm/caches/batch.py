@@ -6,16 +6,14 @@ Row b's tokens lie in the columns left_padding[b] to _idx.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Sequence
+from typing import Any, ClassVar, Sequence
 
 from cachesim.engines.mlx_lm.caches.arrays import Array, chosen, columns, counters, rolled, with_room, written
 from cachesim.engines.mlx_lm.caches.base import KeysValues
 from cachesim.engines.mlx_lm.caches.joining import Row, Side, join_sides, stacked
 from cachesim.engines.mlx_lm.caches.masks import create_causal_mask
+from cachesim.engines.mlx_lm.caches.plain import KVCache
 from cachesim.engines.mlx_lm.caches.table import AT_HEAD, CacheRules
-
-if TYPE_CHECKING:
-    from cachesim.engines.mlx_lm.caches.plain import KVCache
 
 
 class Batch(KeysValues):
@@ -143,8 +141,6 @@ class BatchKVCache(Batch):
 
     def extract(self, idx: int) -> KVCache:
         """Row idx alone, without padding and slack."""
-        from cachesim.engines.mlx_lm.caches.plain import KVCache  # the two classes make each other
-
         keys, values = self.pair()
         start = int(self.left_padding[idx])
         cache = KVCache(rules=self.rules)
@@ -172,3 +168,6 @@ class BatchKVCache(Batch):
 
     def size(self) -> int:
         return self._idx
+
+
+KVCache.BATCH = BatchKVCache

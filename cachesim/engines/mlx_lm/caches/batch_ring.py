@@ -6,7 +6,7 @@ padding counted. rotated: the ring has wrapped and its columns are not in tempor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Sequence
+from typing import ClassVar, Sequence
 
 import numpy as np
 
@@ -14,10 +14,8 @@ from cachesim.engines.mlx_lm.caches.arrays import Array, blank, columns, counter
 from cachesim.engines.mlx_lm.caches.batch import Batch
 from cachesim.engines.mlx_lm.caches.joining import Row, stacked
 from cachesim.engines.mlx_lm.caches.masks import create_causal_mask
+from cachesim.engines.mlx_lm.caches.ring import RotatingKVCache
 from cachesim.engines.mlx_lm.caches.table import AT_HEAD, CacheRules
-
-if TYPE_CHECKING:
-    from cachesim.engines.mlx_lm.caches.ring import RotatingKVCache
 
 
 class BatchRotatingKVCache(Batch):
@@ -194,8 +192,6 @@ class BatchRotatingKVCache(Batch):
 
     def extract(self, idx: int) -> RotatingKVCache:
         """Row idx alone, in temporal order, without padding; ``keep`` is 0."""
-        from cachesim.engines.mlx_lm.caches.ring import RotatingKVCache  # the two classes make each other
-
         cache = RotatingKVCache(self.max_size, rules=self.rules)
         if not self.rules.ring_extract_empty(self.keys is not None):
             return cache
@@ -234,3 +230,6 @@ def _merged(cache: RotatingKVCache, length: int) -> tuple[Row, Row]:
     width, last = cache.rules.rotating_merge(cache.size(), cache._idx)
     keys, values = (cache.temporal(buffer)[:, :, 0 if last is None else -last :] for buffer in cache.pair())
     return Row(start, width, keys), Row(start, width, values)
+
+
+RotatingKVCache.BATCH = BatchRotatingKVCache

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import ClassVar, Sequence
 
 from cachesim.engines.mlx_lm.caches.arrays import Array, columns, joined, with_room, written
-from cachesim.engines.mlx_lm.caches.base import KeysValues
-from cachesim.engines.mlx_lm.caches.batch import BatchKVCache
+from cachesim.engines.mlx_lm.caches.base import Cache, KeysValues
 from cachesim.engines.mlx_lm.caches.masks import Mask, create_attention_mask
 from cachesim.engines.mlx_lm.caches.quantize import quantize
 from cachesim.engines.mlx_lm.caches.quantized import QuantizedKVCache
@@ -67,9 +66,10 @@ class KVCache(KeysValues):
         return create_attention_mask(N, self.offset, return_array, window_size)
 
     @classmethod
-    def merge(cls, caches: Sequence[KVCache]) -> BatchKVCache:
+    def merge(cls, caches: Sequence[KVCache]) -> Cache:
         """One batch of these rows."""
-        return BatchKVCache.merge(caches)
+        batch: Cache = cls.BATCH.merge(caches)
+        return batch
 
 
 class ConcatenateKVCache(KeysValues):

@@ -11,8 +11,7 @@ from typing import ClassVar, Sequence
 import numpy as np
 
 from cachesim.engines.mlx_lm.caches.arrays import Array, blank, columns, joined, written
-from cachesim.engines.mlx_lm.caches.base import KeysValues
-from cachesim.engines.mlx_lm.caches.batch_ring import BatchRotatingKVCache
+from cachesim.engines.mlx_lm.caches.base import Cache, KeysValues
 from cachesim.engines.mlx_lm.caches.masks import Mask, create_causal_mask
 from cachesim.engines.mlx_lm.caches.table import AT_HEAD, CacheRules
 
@@ -156,6 +155,7 @@ class RotatingKVCache(KeysValues):
         return np.roll(np.arange(width) >= width - window_size, at + 1)
 
     @classmethod
-    def merge(cls, caches: Sequence[RotatingKVCache]) -> BatchRotatingKVCache:
+    def merge(cls, caches: Sequence[RotatingKVCache]) -> Cache:
         """One batch of these rows; ``keep`` is lost."""
-        return BatchRotatingKVCache.merge(caches)
+        batch: Cache = cls.BATCH.merge(caches)
+        return batch
