@@ -11,7 +11,7 @@ import pytest
 
 from cachesim.engines.llama_cpp.memory.kinds import KV_ROW, RECORDED, STATE_ROW, model_kind
 from cachesim.errors import BadInput
-from cachesim.live import gguf_models, gguf_tensors
+from cachesim.live.llama_server import gguf_models, gguf_tensors
 from cachesim.live.llama_server.gguf_keys import special
 from cachesim.live.llama_server.gguf_models import check_build, find_model, tensors, write_model
 from tests.shared import MODELS, needs

@@ -14,7 +14,8 @@ import pytest
 
 from cachesim.engines.registry import profiles
 from cachesim.errors import BadInput
-from cachesim.live import client, llama_server, rounds
+from cachesim.live.llama_server import client, rounds
+from cachesim.live.llama_server import server as llama_server
 from cachesim.live.llama_server.process import Ended, Process
 from cachesim.live.llama_server.recorder import Recorder, Start, write_trace
 from cachesim.live.trace import read_trace
