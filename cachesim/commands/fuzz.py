@@ -120,10 +120,11 @@ def _plan(args: Namespace) -> Plan:
 
     profile = args.profile or DEFAULT_PROFILE
     engine_of(profile)
-    return Plan(profile, _properties(args.properties), _models(args.models, profile), args.mode, args.seed)
+    return Plan(profile, properties_asked(args.properties), _models(args.models, profile), args.mode, args.seed)
 
 
-def _properties(asked: list[str]) -> tuple[str, ...]:
+def properties_asked(asked: list[str]) -> tuple[str, ...]:
+    """The properties of these names, all that one run can tell where there are none. Raises BadInput."""
     from cachesim.fuzz.campaign import ALL
     from cachesim.fuzz.properties import PROPERTIES
 

@@ -132,6 +132,18 @@ def findings(
     return found
 
 
+def shown(
+    case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge], mode: str = "provenance"
+) -> list[Finding]:
+    """What is wrong with one conversation, be it the simulator. Raises BadInput for what the engine cannot do."""
+    try:
+        return findings(case, profile, properties, judges, mode=mode)
+    except BadInput:
+        raise
+    except Exception as error:
+        return [crashed(error)]
+
+
 @contextmanager
 def rarely_collected() -> Iterator[None]:
     """Cycles are looked for after every hundred thousand objects: a conversation makes ten thousand, and looking after
@@ -228,12 +240,9 @@ def shrunk(
 
     def found(case: Case) -> list[Finding]:
         try:
-            every = findings(case, profile, wanted, judges, mode=mode)
+            return [one for one in shown(case, profile, wanted, judges, mode) if one.group == group]
         except BadInput:                # a case that cannot be played
-            every = []
-        except Exception as error:
-            every = [crashed(error)]
-        return [one for one in every if one.group == group]
+            return []
 
     case = drawn(failure, profile, models)
     if case is None:

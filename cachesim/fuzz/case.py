@@ -7,15 +7,18 @@ from typing import Any, Mapping
 
 from cachesim.engines.manual import World
 from cachesim.engines.registry import ENGINES
+from cachesim.errors import BadInput, quoted
 from cachesim.fuzz.clients import Clients, Said
 from cachesim.fuzz.worlds import draw_world
 from cachesim.model.rng import Rng
 from cachesim.notation import words
 from cachesim.notation.check import check_asked
 from cachesim.notation.tree import Action, Asked, Line, Piece, Pieces
+from cachesim.notation.words import normal
 from cachesim.scenarios.options import filled
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.steps import make_steps
+from cachesim.scenarios.words import Words
 
 SYSTEM, TURN = "system", "user"
 
@@ -52,6 +55,19 @@ class Case:
     def given(self) -> dict[str, Any]:
         """The options that are not the defaults of scenarios."""
         return {name: value for name, value in self.server.items() if filled({}, self.engine)[name] != value}
+
+
+def case_of(scenario: Scenario) -> Case:
+    """The case that a scenario is, as far as a line can say it. Raises BadInput for words that are spelled out in
+    pieces of text, and for a prompt without words."""
+    if isinstance(scenario.words, Words) and scenario.words.spelled:
+        word = next(iter(scenario.words.spelled))
+        raise BadInput(f"word {quoted(word)} is spelled out in pieces, which no line can say", file=scenario.file)
+    for number, step in enumerate(scenario.steps):
+        if isinstance(step.asked, Asked) and not (step.asked.prompt or step.asked.chat):
+            raise BadInput(f"request {number} has no words, which no line can say", file=scenario.file)
+    line = normal(scenario.line)
+    return Case(scenario.engine, scenario.model, scenario.server, line.words, line.steps, 0)
 
 
 def draw_case(seed: int, engine: str, models: tuple[str, ...] = ()) -> Case:

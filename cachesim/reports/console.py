@@ -6,7 +6,7 @@ import io
 import json
 import sys
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, TypeVar
+from typing import TYPE_CHECKING, Any, Generator, Iterable, Iterator, Mapping, TypeVar
 
 from cachesim.errors import unwritable
 
@@ -67,7 +67,7 @@ def as_text(*parts: RenderableType) -> str:
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
-def progress(items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
+def progress(items: Iterable[T], total: int | None, what: str) -> Generator[T, None, None]:
     """The items, with a progress bar on stderr if that is a terminal. ``total``: None if nobody knows."""
     if (total is not None and total < 2) or sys.stderr is None or not sys.stderr.isatty():
         yield from items

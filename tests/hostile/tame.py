@@ -10,9 +10,10 @@ import re
 
 PATIENT = {"--max-tokens": 20_000, "--max-sampled": 2_000}
 EXACT = {"--max-tokens": 1_500, "--max-sampled": 1_500}          # attention: quadratic by nature
-WITH_LIMITS = ("run", "try", "why", "diff", "bisect", "replay")
-MOST = {"-j": 2, "--jobs": 2, "--examples": 4, "--minutes": 0}
-EXAMPLES = ("--examples", str(MOST["--examples"]))               # where the command line does not say how many
+WITH_LIMITS = ("run", "try", "why", "diff", "bisect", "shrink", "replay")
+MOST = {"-j": 2, "--jobs": 2, "--examples": 4, "--minutes": 0, "--tries": 20}
+SAID = {"fuzz": ("--examples", str(MOST["--examples"])), "shrink": ("--tries", str(MOST["--tries"]))}
+"""What is asked for where the command line does not say how much."""
 _ASKED = re.compile(r"(--[a-z-]+=|-j)?([0-9]+)")
 
 
@@ -23,8 +24,8 @@ def tame(argv):
         provenance = words[0] == "replay" or "--provenance" in words
         low = PATIENT if provenance else EXACT
         words[1:1] = [part for flag, most in low.items() for part in (flag, str(most))]
-    if words and words[0] == "fuzz":
-        words[1:1] = EXAMPLES
+    if words and words[0] in SAID:
+        words[1:1] = SAID[words[0]]
     return tuple(words)
 
 

@@ -28,6 +28,8 @@ COMMANDS = tuple(line.replace("DENSE", DENSE) for line in (
     "fuzz --examples 3 -p mlx_lm@head --model A --seed 7",
     "fuzz --examples 2 --property all --no-shrink --json",
     "fuzz --mode exact --examples 1 --model R",
+    "shrink A9.B3/A -p ik_llama@1889-base --model GA",
+    "shrink DENSE --property warm-equals-cold --tries 9 --json",
     "scenarios",
     "scenarios --json",
     "replay in.json",

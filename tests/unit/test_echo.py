@@ -33,6 +33,7 @@ LINES = {
     "diff": ["diff", LONG, "-p", "llama_cpp@head", "-p", "llama_cpp@b11549"], "explain": ["explain", LONG],
     "profiles": ["profiles", LONG], "profiles show": ["profiles", "show", LONG],
     "profiles diff": ["profiles", "diff", LONG, LONG + "y"],
+    "shrink": ["shrink", LONG], "shrink a file": ["shrink", LONG + ".toml"], "tries": ["shrink", "A4", "--tries", LONG],
     "property": ["fuzz", "--property", LONG], "fuzz a model": ["fuzz", "--model", LONG],
     "mode": ["fuzz", "--mode", LONG],
     "a NUL": ["run", "a\0b"], "a name of bytes": ["run", "\udcff" * 300], "replay a NUL": ["replay", "a\0b"],

@@ -1,0 +1,102 @@
+"""``cachesim shrink FILE|LINE``: what is the smallest line that is broken in the same way?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from cachesim.commands import exits
+from cachesim.commands.common import add_json, add_limits, chosen_profiles, count, load_one, profile_name
+from cachesim.reports.console import complain, progress, say, say_json, show
+
+if TYPE_CHECKING:
+    from cachesim.fuzz.smallest import Smallest
+    from cachesim.scenarios.schema import Scenario
+
+MODEL = "GGGA"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("what", metavar="FILE|LINE", help="scenario file, id, or requests in one line")
+    parser.add_argument("-p", "--profile", metavar="PROFILE", type=profile_name, default="",
+                        help="rule set to run under (default: the first of the file's that is broken, "
+                        "llama.cpp's newest recorded for a line)")  # fmt: skip
+    parser.add_argument("--model", metavar="MODEL", default="",
+                        help=f"layers or a recorded model (default: the file's, {MODEL} for a line)")  # fmt: skip
+    parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
+                        help="option of the server, may be repeated")  # fmt: skip
+    parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
+                        help="what must be broken, may be repeated (default: as fuzz has it)")  # fmt: skip
+    parser.add_argument("--mode", choices=("provenance", "exact"), default="provenance",
+                        help="exact: with numbers, all rungs, some ten times slower (default provenance)")  # fmt: skip
+    parser.add_argument("--tries", metavar="N", type=count, help="lines to run at most (default 4000)")
+    add_limits(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    from cachesim.commands.fuzz import properties_asked
+    from cachesim.fuzz.smallest import Smallest
+    from cachesim.notation.shrink import TRIES
+
+    properties = properties_asked(args.properties)
+    tries = TRIES if args.tries is None else args.tries
+    scenario, undecided = _scenario(args), []
+    for profile in chosen_profiles(scenario, [args.profile] if args.profile else []):
+        one = Smallest(scenario, profile, properties, args.mode, tries)
+        if one.found:
+            return _shrunk(one, tries, args.json)
+        undecided += [profile] if one.undecided else []
+    return _nothing(undecided, args.json)
+
+
+def _scenario(args: Namespace) -> Scenario:
+    """What to make smaller, with the model and the options that were asked for. Raises BadInput."""
+    from dataclasses import replace
+
+    from cachesim.commands.common import scenario_of_line
+    from cachesim.scenarios.corpus import is_file
+    from cachesim.scenarios.options import check_model, parse_settings
+
+    if not is_file(args.what):
+        profiles = [args.profile] if args.profile else []
+        return scenario_of_line(args.what, args.model or MODEL, profiles, args.settings)
+    scenario = load_one(args.what)
+    if args.model:
+        check_model(args.model, scenario.engine)
+    server = {**scenario.server, **parse_settings(args.settings, scenario.engine)}
+    return replace(scenario, model=args.model or scenario.model, server=server)
+
+
+def _shrunk(one: Smallest, tries: int, as_json: bool) -> int:
+    """Search, and tell what was found, when interrupted the smallest so far."""
+    ended = None
+    try:
+        with closing(progress(range(tries), tries, "shrinking")) as ticks:
+            one.run(lambda: next(ticks, None))
+    except KeyboardInterrupt as error:
+        ended = error
+        complain("interrupted: the smallest so far")
+    _tell(one.data(), as_json)
+    code = exits.CRASH if one.found[0].name == "simulator" else exits.BROKEN
+    return exits.interrupted(ended) if ended else code
+
+
+def _tell(data: dict[str, Any], as_json: bool) -> None:
+    from cachesim.reports.shrink_report import shrink_report
+
+    if as_json:
+        say_json({"shrunk": data})
+        return
+    show(shrink_report(data))
+    say(data["command"])                # as it is typed: never wrapped
+
+
+def _nothing(undecided: list[str], as_json: bool) -> int:
+    """Nothing is broken, so nothing is to be made smaller; that is no error. Which profiles are ``undecided``?"""
+    complain(f"undecided under {', '.join(undecided)}: the outcome depends on a number that the server never wrote"
+             if undecided else "nothing is broken: nothing to make smaller")  # fmt: skip
+    if as_json:
+        say_json({"shrunk": None})
+    return exits.UNDECIDED if undecided else exits.HOLDS
