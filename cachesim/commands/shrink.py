@@ -21,7 +21,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", metavar="FILE|LINE", help="scenario file, id, or requests in one line")
     parser.add_argument("-p", "--profile", metavar="PROFILE", type=profile_name, default="",
                         help="rule set to run under (default: the first of the file's that is broken, "
-                        "llama.cpp's newest recorded for a line)")  # fmt: skip
+                        "the newest recorded one for a line)")  # fmt: skip
     parser.add_argument("--model", metavar="MODEL", default="",
                         help=f"layers or a recorded model (default: the file's, {MODEL} for a line)")  # fmt: skip
     parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
