@@ -41,6 +41,11 @@ def test_what_is_no_id_is_left_to_the_reader(text):
     assert named(text) == Path(text)
 
 
+def test_an_empty_name_is_not_the_current_folder():
+    with pytest.raises(BadInput, match="the name of a file is empty"):
+        named("")
+
+
 def test_every_id_has_the_form_that_requests_in_one_line_never_have():
     for name in corpus_files():
         assert could_be_id(name) and is_file(name)
