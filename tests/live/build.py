@@ -17,10 +17,13 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+HERE = Path(__file__).parent
 COMMON = (
     "-DCMAKE_BUILD_TYPE=Release", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_UI=OFF",
     "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_OPENSSL=OFF", "-DBUILD_SHARED_LIBS=OFF", "-DGGML_NATIVE=OFF",
@@ -29,16 +32,23 @@ COMMON = (
 
 @dataclass(frozen=True)
 class Build:
-    """A build of llama.cpp: version and sha256 of the sdist that holds its tree, and the flags that it needs."""
+    """A build of llama.cpp: version and sha256 of the sdist that holds its tree, and the flags that it needs.
+    ``edits``: a file beside this one with changes of its source that are made before; "" = none."""
 
     commit: str
     version: str
     sha256: str
     flags: tuple[str, ...] = COMMON
+    edits: str = ""
 
     @property
     def number(self) -> int:
-        return int(self.commit.removeprefix("b"))
+        return int(self.commit.removeprefix("b").partition("-")[0])
+
+    @property
+    def folder(self) -> str:
+        """Name of the folder of its binary; another one for other edits."""
+        return f"{self.version}-{sha256(HERE / self.edits)[:8]}" if self.edits else self.version
 
 
 BUILDS = {
@@ -49,6 +59,8 @@ BUILDS = {
         Build("b10809", "2026.9.10809", "67d1ba941ae7ed603cece162ffb8b41df8677726d50d1a9c624a76962d3db2dd"),
         Build("b10566", "2026.8.10566", "c216159932bda7de056423a921b04532a21afc58c1f26ba3b65869650c92eb27",
               (*COMMON, "-DLLAMA_CURL=OFF")),
+        Build("b11549-repaired", "2026.10.11549", "c17ee1163006f70726abb9f72137830818f3d8cb60bfc34cb232d08428eaa22b",
+              edits="repairs.toml"),
     )
 }  # fmt: skip
 PINNED = ("b11549", "b11063", "b10809")
@@ -73,7 +85,7 @@ def cache() -> Path:
 def binary(commit: str) -> Path:
     """The llama-server of a build, which is made now if it is not there or cannot be used. Raises Missing."""
     build = BUILDS[commit]
-    made = cache() / "build" / build.version
+    made = cache() / "build" / build.folder
     if works(made / "bin" / "llama-server"):
         return made / "bin" / "llama-server"
     with _alone():
@@ -122,16 +134,16 @@ def _compile(build: Build, made: Path) -> None:
             raise Missing(f"{build.commit} is not built here and there is no {tool}: {INSTEAD}")
     if not any(shutil.which(name) for name in (os.environ.get("CXX", "c++"), "g++", "clang++")):
         raise Missing(f"{build.commit} is not built here and there is no C++ compiler: {INSTEAD}")
-    source = _source(build)
-    beside = made.with_name(f"{build.version}.part")
+    source = edited(_source(build) / TREE, build) if build.edits else _source(build) / TREE
+    beside = made.with_name(f"{build.folder}.part")
     shutil.rmtree(beside, ignore_errors=True)
     print(f"building llama-server {build.commit}: some ten minutes on two cores", file=sys.stderr)
     made.parent.mkdir(parents=True, exist_ok=True)
     flags = [*build.flags, f"-DLLAMA_BUILD_NUMBER={build.number}"]
-    log = made.with_name(f"{build.version}.log")
+    log = made.with_name(f"{build.folder}.log")
     with log.open("w") as stream:
         for words in (
-            [_tool("cmake"), "-S", source / TREE, "-B", beside, "-G", "Ninja",
+            [_tool("cmake"), "-S", source, "-B", beside, "-G", "Ninja",
              f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}", *flags],
             [_tool("ninja"), "-C", beside, f"-j{os.cpu_count() or 1}", "llama-server"],
         ):  # fmt: skip
@@ -164,6 +176,25 @@ def _source(build: Build) -> Path:
             shutil.rmtree(tree, ignore_errors=True)
             (Path(beside) / tree.name).rename(tree)
     return tree
+
+
+def edited(tree: Path, build: Build) -> Path:
+    """A copy of the tree with the edits of the build. Raises Missing where one does not fit."""
+    copy = cache() / "src" / f"xllamacpp-{build.folder}"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(tree, copy, symlinks=True)
+    for edit in tomllib.loads((HERE / build.edits).read_text("utf-8"))["edit"]:
+        file = copy / edit["file"]
+        file.write_text(changed(file.read_text("utf-8"), edit), "utf-8")
+    return copy
+
+
+def changed(text: str, edit: dict[str, Any]) -> str:
+    """The text with one edit. Raises Missing unless what it changes stands there as often as it says."""
+    parts, nth = text.split(edit["at"]), edit.get("nth", 1)
+    if len(parts) != edit.get("times", 1) + 1:
+        raise Missing(f"{edit['rule']}: {edit['at']!r} stands {len(parts) - 1} times in {edit['file']}")
+    return edit["at"].join(parts[:nth]) + edit["by"] + edit["at"].join(parts[nth:])
 
 
 def _complete(tree: Path, wanted: list[tarfile.TarInfo]) -> bool:

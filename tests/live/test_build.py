@@ -7,10 +7,12 @@ import os
 import shutil
 import sys
 import tarfile
+import tomllib
 from dataclasses import replace
 
 import pytest
 
+from cachesim.engines.llama_cpp.profiles import PROFILES
 from tests.live import build as module
 from tests.live import every
 from tests.live.build import BUILDS, Missing, binary, commit_of, sha256
@@ -169,3 +171,31 @@ def test_the_pinned_builds_share_the_minutes(home, monkeypatch):
     assert [(one["--commit"], one["-n"], one["--minutes"]) for one in ran] == [
         ("b11549", "10000", "50.00"), ("b11063", "2000", "10.00"), ("b10809", "2000", "10.00"),
     ]
+
+
+def test_every_repaired_rule_is_an_edit_of_the_source():
+    repaired, newest = PROFILES["llama_cpp@latest-repaired"], PROFILES["llama_cpp@b11549"]
+    edits = tomllib.loads((module.HERE / "repairs.toml").read_text("utf-8"))["edit"]
+    assert {edit["rule"] for edit in edits} == {change.new for change in newest.changes(repaired)}
+
+
+def test_an_edit_that_does_not_fit_is_refused():
+    edit = {"rule": "R", "file": "f", "at": "a > b", "by": "a >= b", "times": 2, "nth": 2}
+    assert module.changed("a > b; a > b", edit) == "a > b; a >= b"
+    with pytest.raises(Missing, match="R: 'a > b' stands 1 times in f"):
+        module.changed("a > b", edit)
+
+
+def test_a_tree_with_edits_is_a_copy(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "cache", lambda: tmp_path)
+    edits = tomllib.loads((module.HERE / "repairs.toml").read_text("utf-8"))["edit"]
+    for edit in edits:
+        file = tmp_path / "tree" / edit["file"]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        old = file.read_text() if file.exists() else ""
+        if edit["at"] not in old:
+            file.write_text(old + edit["at"] * edit.get("times", 1) + "\n")
+    copy = module.edited(tmp_path / "tree", BUILDS["b11549-repaired"])
+    assert copy.name.startswith("xllamacpp-2026.10.11549-") and copy != tmp_path / "tree"
+    for edit in edits:
+        assert edit["by"] in (copy / edit["file"]).read_text() or edit.get("times", 1) > 1

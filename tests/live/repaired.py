@@ -1,0 +1,75 @@
+"""``python -m tests.live.repaired``: are the repaired rules what a server with those edits does?
+
+For each change the conversation that needs it is played on b11549 and on b11549 with all edits (``repairs.toml``): the
+first answers as our b11549 does, wrong at the same request; the second as ``latest-repaired`` does, and never wrong.
+Drawn conversations are played on the second with ``python -m tests.live --commit b11549 --profile
+llama_cpp@latest-repaired --server PATH``. Exit code 1 where anything differs.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from cachesim.engines.llama_cpp.command_line import write_flags
+from cachesim.errors import BadInput
+from cachesim.live.llama_server.gguf_models import find_model
+from cachesim.live.llama_server.recorder import Recorder, Start
+from cachesim.live.player import Player
+from cachesim.scenarios.load import load
+from tests.live import build
+from tests.live.__main__ import AMPLIFIED, CACHE, ROUNDING
+from tests.live.beside import Beside
+from tests.live.worlds import write_models
+
+FOLDER = Path(__file__).resolve().parents[2] / "scenarios" / "llama_cpp" / "repairs"
+SERVERS = {"llama_cpp@b11549": "b11549", "llama_cpp@latest-repaired": "b11549-repaired"}
+
+
+def main():
+    codes = 0
+    try:
+        binaries = {profile: build.binary(commit) for profile, commit in SERVERS.items()}
+    except build.Missing as why:
+        print(why, file=sys.stderr)
+        return 2
+    write_models(CACHE / "models")
+    for file in sorted(FOLDER.glob("*.toml")):
+        for profile, binary in binaries.items():
+            said, differs = look(load(file), profile, binary)
+            codes |= differs
+            print(f"{file.stem:16} {SERVERS[profile]:16} {said}", flush=True)
+    return codes
+
+
+def look(scenario, profile, binary):
+    """What a server does with a scenario beside ours under this profile, in words; does it differ?"""
+    try:
+        player = Player(scenario)
+        found = find_model(scenario.model)
+    except BadInput as bad:
+        return f"not played: {bad.cause}", False
+    rounding = AMPLIFIED if found.arch == "gemma3" else ROUNDING
+    start = Start(binary, CACHE / "models" / found.file, tuple(write_flags(scenario.server)), "b11549")
+    beside = Beside()
+    try:
+        with Recorder(start, rounding=rounding) as recorder:
+            for _ in player.run(recorder.play):
+                pass
+            data = {**recorder.trace(), "profile": profile.partition("@")[2]}
+        difference = beside.hear(data)
+    except BadInput as bad:
+        return f"not played: {bad.cause}", False
+    finally:
+        beside.close()
+    if difference is not None:
+        return f"DIFFERS: {difference}", True
+    wrong = beside.found.broken
+    died = any(step.get("died") for step in data["steps"])
+    said = "process ends" if died else f"wrong at {', '.join(map(str, wrong))}" if wrong else "right"
+    notes = f" ({'; '.join(player.notes)})" if player.notes else ""
+    return f"{beside.steps} steps as ours, {said}{notes}", False
+
+
+if __name__ == "__main__":
+    sys.exit(main())
