@@ -6,7 +6,7 @@ requests arrives, at once or after further rounds: every such place is a choice,
 first until the whole log is reproduced. A hang-up and an arrival between the same two rounds come in the order of the
 log. A request whose client hung up before it had a slot may have been looked at, once, or not at all. Where all slots
 are busy and nothing is said of a request that comes (similarity 0), it may wait from then on: that is tried last.
-Source: README of the recorded traces, "What a step leaves open".
+Source: FORMAT.md, "What a step leaves open".
 """
 
 from __future__ import annotations

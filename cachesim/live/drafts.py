@@ -1,6 +1,6 @@
 """What did the drafter do? Reads a step's drafting events into forced drafts.
 
-Source: README of the recorded traces, "What a step leaves open": which events follow which draft, and what is not said.
+Source: FORMAT.md, "What a step leaves open": which events follow which draft, and what is not said.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What did a real server do? Reads a recorded trace into requests, answers and events; data, never trusted.
 
-Format: one JSON object with a header and steps, described in the README beside the recorded traces. What this build
+Format: one JSON object with a header and steps, described in FORMAT.md beside this file. What this build
 cannot replay yet is named (``out``), so that it is reported as undecided and never as agreement.
 """
 

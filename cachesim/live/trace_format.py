@@ -2,7 +2,7 @@
 
 Keys that the format does not have are refused: a misspelt one would be left out of the comparison without a word. Of a
 request those fields are known that a cache depends on, and those that only choose the next token (the generated tokens
-are forced). Source: README of the recorded traces, "File format"; llama.cpp tools/server/README.md (3f545be).
+are forced). Source: FORMAT.md, "The file"; llama.cpp tools/server/README.md (3f545be).
 """
 
 from __future__ import annotations

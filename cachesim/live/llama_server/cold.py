@@ -2,8 +2,8 @@
 
 The cold server is a second process of the same binary: same flags without drafts, no prompt cache, no checkpoints, and
 `cache_prompt` false, which empties the slot before each request. With one thread and F32 K/V the arithmetic repeats
-exactly; only another placement of the same cells in the K/V buffer moves log-probabilities, by a little. Source:
-README of the recorded traces, "What `cold` means, exactly".
+exactly; only another placement of the same cells in the K/V buffer moves log-probabilities, by a little. See
+live/FORMAT.md, "How one is made".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What does a real llama-server do with these requests? Plays steps on it and writes a recording.
 
-A step goes in as in a recording (README of the recorded traces) without results, and comes back with `i`, `response`,
+A step goes in as in a recording (FORMAT.md) without results, and comes back with `i`, `response`,
 `events`, `cold`, and `racy`, `died` or `stuck` where they apply. Operations: `completion`, `slot`, `parallel` with
 members in `steps`, and `restart`:
 

@@ -6,8 +6,8 @@ R   recurrent                     recr
 H   hybrid                        base + recr
 HW  hybrid with windows           base + swa + recr
 
-Source: llama.cpp src/llama-model.cpp create_memory (3f545be); byte counts of the tiny models from the
-recorded traces' README, "Exact sizes". A model given by its notation has the row sizes of those models.
+Source: llama.cpp src/llama-model.cpp create_memory (3f545be); byte counts of the tiny models are those that
+recordings log. A model given by its notation has the row sizes of those models.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ def count_less_batch(start: int, stop: int, n_batch: int) -> Decision:
 
 # [Gone in llama_cpp@hybrid-first]
 @rule("LC-CKPT-TOLD.NEXT", Role.TOLD,
-      llama_cpp(SERVER, "", "d32e03f44", note='recorded traces\' README, "printed after the erase"'))
+      llama_cpp(SERVER, "", "d32e03f44", note="seen in recordings: the line is printed after the erase"))
 def told_next(n: int, gone: Sequence[int]) -> Decision:
     """The line is printed after the erasure: it names the checkpoint that moved into the free place, if one did."""
     left, named = list(range(n)), []
