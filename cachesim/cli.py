@@ -94,8 +94,11 @@ def _told(argv: list[str]) -> int:
         report_bad_input(bad)
         return exits.BAD_INPUT
     except Exception as error:
-        from cachesim.reports.errors import report_crash
+        from cachesim.reports.errors import report_bad_input, report_crash, theirs
 
+        if (wrong := theirs(error)) is not None:
+            report_bad_input(wrong)
+            return exits.BAD_INPUT
         report_crash(error)
         return exits.CRASH
 

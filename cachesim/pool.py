@@ -21,7 +21,7 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import TracebackType
-from typing import Any, Callable, Generic, Iterable, Iterator, NamedTuple, TypeVar
+from typing import Any, Callable, Generic, Iterable, Iterator, NamedTuple, Sequence, TypeVar
 
 from cachesim import limits
 from cachesim.errors import ENDING, Crash
@@ -29,6 +29,16 @@ from cachesim.errors import ENDING, Crash
 S = TypeVar("S")
 R = TypeVar("R")
 TRIES = 2                       # processes that may die at a share before it is given up
+
+
+Beginning = tuple[Callable[..., object], tuple[Any, ...]]
+_first: list[Beginning] = []
+
+
+def begin_with(do: Callable[..., object], *args: Any) -> None:
+    """From now on a new worker does this before its first share, where it does not inherit what we did. ``do`` must be
+    a function of a module."""
+    _first.append((do, args))
 
 
 class Lost(NamedTuple):
@@ -129,7 +139,8 @@ class Pool(Generic[S, R]):
     def _start(self) -> None:
         context = get_context()
         ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(self.work, theirs, limits.lifted()), daemon=True)
+        first = ((limits.lift, (limits.lifted(),)), *_first)
+        process = context.Process(target=_serve, args=(self.work, theirs, first), daemon=True)
         with _held(), theirs:
             process.start()
             self._idle.append(_Worker(process, ours))
@@ -220,9 +231,11 @@ def _held() -> Iterator[None]:
 # In the worker
 
 
-def _serve(work: Callable[[Any], Any], link: Connection, lifted: dict[str, int]) -> None:
-    """Share after share, until the pipe is closed or the parent is gone. ``lifted``: limits of the parent."""
-    limits.lift(lifted)
+def _serve(work: Callable[[Any], Any], link: Connection, first: Sequence[Beginning]) -> None:
+    """Share after share, until the pipe is closed or the parent is gone. ``first``: what makes this process what its
+    parent is."""
+    for do, args in first:
+        do(*args)
     signal.signal(signal.SIGINT, lambda *_: None)    # not SIG_IGN, which programs started by the work would inherit
     for name in ENDING:
         signal.signal(getattr(signal, name), signal.SIG_DFL)

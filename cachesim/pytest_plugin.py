@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("cachesim", "scenarios of prefix caches")
     group.addoption("--cachesim", action="store_true", help="collect scenario files (*.toml)")
     group.addoption("--cachesim-profile", metavar="PROFILE", action="append", default=[],
-                    help="rule set to run instead of those of the files; may be repeated")  # fmt: skip
+                    help="rule set, or Python file of rules, instead of the files' own; may be repeated")  # fmt: skip
     group.addoption("--cachesim-mode", choices=MODES, help="exact numbers (default), or tokens only (faster)")
     parser.addini("cachesim_scenarios", "collect scenario files (*.toml)", type="bool", default=False)
     parser.addini("cachesim_profiles", "rule sets, as --cachesim-profile", type="linelist", default=[])
@@ -42,7 +42,7 @@ def pytest_collection(session: pytest.Session) -> None:
         from cachesim.errors import BadInput
 
         try:
-            for name in _profiles(session.config):
+            for name in _named(session.config):
                 engine_of(name)
         except BadInput as bad:
             raise pytest.UsageError(str(bad)) from None
@@ -72,17 +72,19 @@ class ScenarioFile(pytest.File):
     """A scenario file; one that cannot be read is an error of the collection."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        from cachesim.engines.registry import engine_of, profiles
+        from cachesim.engines.registry import engine_named, profiles
         from cachesim.errors import BadInput
         from cachesim.scenarios.load import load
+        from cachesim.scenarios.outside import own_profiles
 
+        asked, known = _named(self.config), frozenset(profiles())
         try:
-            scenario = load(self.path, frozenset(profiles()))
+            scenario = load(self.path, known)
+            own = () if asked else own_profiles(scenario, known)
         except BadInput as bad:
             raise self.CollectError(str(bad)) from None
-        asked = _profiles(self.config)
-        mine = engine_of(scenario.profiles[0]).profiles
-        for profile in [name for name in asked if name in mine] if asked else scenario.profiles:
+        mine = engine_named(scenario.engine).profiles
+        for profile in [name for name in asked if name in mine] if asked else own:
             yield ScenarioItem.from_parent(self, name=profile, scenario=scenario)
 
 
@@ -136,6 +138,13 @@ def _enabled(config: pytest.Config) -> bool:
 def _profiles(config: pytest.Config) -> tuple[str, ...]:
     """The profiles asked for, the command line before the ini file; none = every file's own."""
     return tuple(dict.fromkeys(config.getoption("--cachesim-profile") or config.getini("cachesim_profiles")))
+
+
+def _named(config: pytest.Config) -> tuple[str, ...]:
+    """The same by their names: files of rules among them are run. Raises BadInput."""
+    from cachesim.rule_files import is_rule_file, profile_of
+
+    return tuple(profile_of(text) if is_rule_file(text) else text for text in _profiles(config))
 
 
 def _mode(config: pytest.Config) -> str:

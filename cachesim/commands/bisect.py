@@ -18,7 +18,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("case", metavar="CASE", 
                         help="scenario file or id, or requests in one line such as S40.A60/S.B50")  # fmt: skip
     parser.add_argument("--model", metavar="MODEL", help="for requests in one line: layers or a model (default GGGA)")
-    add_profiles(parser, "for requests in one line: any version of the engine that is asked")
+    add_profiles(parser, "for requests in one line: any version of the engine that is asked; "
+                 "or a Python file of rules, which are compared too")  # fmt: skip
     parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
                         help="for requests in one line: server option, may be repeated")  # fmt: skip
     add_limits(parser)
@@ -45,10 +46,11 @@ def run(args: Namespace) -> int:
 
 def _scenario(args: Namespace) -> Scenario:
     """The scenario of a file, or of a line. Raises BadInput."""
+    from cachesim.rule_files import file_of
     from cachesim.scenarios.corpus import is_file
 
     if is_file(args.case):
-        if args.model or args.settings or args.profiles:
+        if args.model or args.settings or any(file_of(name) is None for name in args.profiles):
             raise BadInput("--model, --profile and --set go with requests in one line", hint="a file has its own")
         return load_one(args.case)
     return scenario_of_line(args.case, args.model or "GGGA", args.profiles, args.settings)

@@ -21,7 +21,9 @@ def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def add_profiles(parser: ArgumentParser, text: str = "rule set to run under, may be repeated") -> None:
+def add_profiles(
+    parser: ArgumentParser, text: str = "rule set to run under, or a Python file of rules; may be repeated"
+) -> None:
     """``-p``, which may be repeated; ``args.profiles`` is empty where it is left out."""
     parser.add_argument("-p", "--profile", dest="profiles", metavar="PROFILE", action="append", default=[],
                         type=profile_name, help=text)  # fmt: skip
@@ -42,10 +44,14 @@ def lift_limits(args: Namespace) -> None:
 
 def profile_name(text: str) -> str:
     """An argument that names a profile: ``<engine>@latest`` becomes the newest recorded one, an old name the present
-    one, with a line on stderr. Whether the profile exists is asked later."""
+    one, with a line on stderr. Whether the profile exists is asked later. A file of rules is run, and becomes the name
+    of its profile; raises BadInput."""
     from cachesim.engines.registry import latest, renamed
     from cachesim.reports.console import complain
+    from cachesim.rule_files import is_rule_file, profile_of
 
+    if is_rule_file(text):
+        return profile_of(text)
     if text in renamed():
         complain(f"{text} is {renamed()[text]} now")
     return {**latest(), **renamed()}.get(text, text)
@@ -127,10 +133,11 @@ def _hinted(scenario: Scenario) -> Scenario:
 def chosen_profiles(scenario: Scenario, asked: list[str]) -> tuple[str, ...]:
     """The profiles asked for, checked; the scenario's own where none are."""
     from cachesim.scenarios.options import check_profile
+    from cachesim.scenarios.outside import own_profiles
 
     for name in asked:
         check_profile(name, scenario.engine, known_profiles())
-    return tuple(dict.fromkeys(asked)) or scenario.profiles
+    return tuple(dict.fromkeys(asked)) or own_profiles(scenario, known_profiles())
 
 
 def scenario_of_line(line: str, model: str, asked: list[str], settings: list[str]) -> Scenario:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_json
+from cachesim.commands.common import add_json, add_profiles
 from cachesim.errors import BadInput, nearest, quoted
 from cachesim.reports.console import say_json, show
 
@@ -13,6 +13,7 @@ from cachesim.reports.console import say_json, show
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("rule", metavar="RULE",
                         help="id of a rule, or the beginning of several ids")  # fmt: skip
+    add_profiles(parser, "Python file of rules that is to be known too, may be repeated")
     add_json(parser)
 
 

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any, Mapping
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_json, profile_name
+from cachesim.commands.common import add_json, add_profiles, profile_name
 from cachesim.errors import BadInput, nearest, quoted
 from cachesim.reports.console import say_json, show
 
@@ -21,7 +21,9 @@ ABOUT = ("name", "build", "source", "inferred", "ended")
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("action", metavar="list|show|diff", help="list all, show one, compare two")
-    parser.add_argument("names", metavar="NAME", nargs="*", type=profile_name, help="profiles: none, one, two")
+    parser.add_argument("names", metavar="NAME", nargs="*", type=profile_name,
+                        help="profiles, or Python files of rules: none, one, two")  # fmt: skip
+    add_profiles(parser, "Python file of rules that is to be known too, may be repeated")
     add_json(parser)
 
 

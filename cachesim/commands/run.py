@@ -102,6 +102,7 @@ def _complete(runs: Runs) -> list[int]:
     nothing else is undecided. Exit codes of what could not be written, which is told."""
     from pathlib import Path
 
+    from cachesim.rule_files import heading
     from cachesim.scenarios.complete import complete
 
     codes = []
@@ -111,7 +112,8 @@ def _complete(runs: Runs) -> list[int]:
         names = ("cache_n", "prompt_n", "status", "checkpoints")
         found = {key: [one[key] for one in data["requests"]] for key in names}
         try:
-            if complete(Path(job.scenario.file), job.profile, {**found, "broken": data["broken"]}):
+            path = Path(job.scenario.file)
+            if complete(path, job.profile, {**found, "broken": data["broken"]}, heading(job.profile, path.parent)):
                 complain(f"{job.scenario.file}: numbers of {job.profile} written, read them and remove `completed`")
         except BadInput as error:
             complain(str(error))

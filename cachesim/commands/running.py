@@ -11,6 +11,7 @@ from cachesim.commands import exits
 from cachesim.errors import BadInput
 from cachesim.pool import Lost, finished
 from cachesim.reports.console import complain, progress
+from cachesim.reports.errors import theirs
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -52,6 +53,8 @@ def tried(do: Callable[[S], R], share: S, name: str) -> R | Failed:
     except BadInput as bad:
         return Failed(exits.BAD_INPUT, str(bad.at(name)))
     except Exception as error:
+        if (wrong := theirs(error)) is not None:
+            return Failed(exits.BAD_INPUT, f"{wrong} ({name})")
         return Failed(exits.CRASH, f"{name}: {type(error).__name__}: {error} (a fault of cachesim)")
 
 

@@ -6,11 +6,14 @@ that somebody adds while we run.
 
 from __future__ import annotations
 
+import inspect
+import re
 from dataclasses import replace
-from typing import Any, Iterable, Iterator, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping
 
 from cachesim.engines import ik_llama, llama_cpp, mlx_lm, plugins
 from cachesim.engines.contract import Engine
+from cachesim.engines.rule import RULES
 from cachesim.engines.shared.tables import RuleSet
 from cachesim.errors import BadInput, nearest, quoted
 
@@ -27,6 +30,9 @@ COMMITS: dict[str, str] = {
     commit: name for engine in SHIPPED.values() for commit, name in engine.recorded.commits.items()
 }
 """Commit (or build) of a recording that names no profile -> profile."""
+
+
+_NAME = re.compile(r"[A-Za-z0-9_]+@[A-Za-z0-9][A-Za-z0-9._+-]*")     # stands in files, on command lines, in file names
 
 
 class Engines(Mapping[str, Engine]):
@@ -59,8 +65,7 @@ class Engines(Mapping[str, Engine]):
         if mine in self._known:
             raise BadInput(f"there is an engine {quoted(mine)} already")
         for profile in engine.profiles:
-            first, _, rest = profile.partition("@")
-            if first != mine or not rest:
+            if not _NAME.fullmatch(profile) or profile.partition("@")[0] != mine:
                 raise BadInput(f"the name of rule set {quoted(profile)} is not {mine}@NAME")
         notes = {profile: f"from {origin}" for profile in engine.profiles}
         self._known[mine] = replace(engine, notes={**notes, **engine.notes})
@@ -72,9 +77,9 @@ class Engines(Mapping[str, Engine]):
     def add(self, rules: RuleSet, note: str) -> None:
         """From now on this rule set is one of its engine's, beside the shipped one that it is most like. ``note``:
         where it is from. Raises BadInput for a name that is taken or no name, and for rules of another engine."""
-        name = rules.name if isinstance(rules.name, str) else ""
+        name = rules.name if isinstance(rules.name, str) and _NAME.fullmatch(rules.name) else ""
         engine = self._all().get(name.partition("@")[0])
-        if engine is None or not name.partition("@")[2]:
+        if engine is None:
             raise BadInput(f"the name of rule set {quoted(rules.name)} is not ENGINE@NAME", hint=", ".join(self._known))
         if name in engine.profiles or name in engine.renamed or name == f"{engine.name}@latest":
             raise BadInput(f"there is a rule set {quoted(name)} already", hint="give yours a name of its own")
@@ -90,15 +95,40 @@ class Engines(Mapping[str, Engine]):
 
 
 def _check(rules: RuleSet, like: RuleSet) -> None:
-    """Raises BadInput for a field that holds something else than a rule, where others of its kind hold one."""
-    wanted = like.fields()
+    """Raises BadInput for a field that cannot stand where that of another rule set of the engine does."""
+    theirs = _rule_fields(like)
     for field, value in rules.fields().items():
-        if hasattr(wanted.get(field), "about") and not hasattr(value, "about"):
-            raise BadInput(f"{field} of {quoted(rules.name)} is no rule: {quoted(value)}", hint="@rule(...) makes one")
+        if field in theirs:
+            try:
+                _check_rule(value, theirs[field])
+            except BadInput as bad:
+                raise BadInput(f"{field} of {quoted(rules.name)} {bad.cause}", hint=bad.hint) from None
+
+
+def _rule_fields(rules: RuleSet) -> dict[str, Callable[..., Any]]:
+    """The fields that hold rules, those of inner tables too."""
+    return {name: value for name, value in rules.fields().items() if callable(value) and hasattr(value, "about")}
+
+
+def _check_rule(value: Any, like: Callable[..., Any]) -> None:
+    if not hasattr(value, "about"):
+        raise BadInput(f"is no rule: {quoted(value)}", hint="@rule(ID, ROLE, SOURCE) above a function makes one")
+    if RULES.get(value.rule) != value:
+        raise BadInput(f"has the id {value.rule}, which is used twice")
+    if hasattr(like, "__wrapped__") and not hasattr(value, "__wrapped__"):
+        raise BadInput("does not say that it returns a decision", hint=f"def {value.__name__}(...) -> Decision:")
+    mine, most = inspect.signature(value).parameters.values(), len(inspect.signature(like).parameters)
+    needed = [one for one in mine if one.default is one.empty and one.kind is not one.VAR_POSITIONAL]
+    if len(needed) > most or (len(mine) < most and not any(one.kind is one.VAR_POSITIONAL for one in mine)):
+        raise BadInput(f"is not called as {like.__name__}{inspect.signature(like)}")
 
 
 ENGINES = Engines()
-add = ENGINES.add
+
+
+def add(rules: RuleSet, note: str) -> None:
+    """``ENGINES.add``."""
+    ENGINES.add(rules, note)
 
 
 def rule_sets(brought: Any) -> list[RuleSet]:

@@ -93,7 +93,7 @@ class Folder:
             self.refused = bad
 
     def _keep(self, group: Group, failure: Failure) -> Path | None:
-        data = failure_data(failure, self.plan.profile, self.plan.models)
+        data = failure_data(failure, self.plan.profile, self.plan.models, self.path)
         if failure.shrunk:
             failure.kept = {name: data[name] for name in KEPT}
         if "id" not in data or self.files.get(group) == data["id"]:

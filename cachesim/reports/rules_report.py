@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cachesim.engines.rule import about, rule_text
+from cachesim.rule_files import file_with
 
 
 def rule_data(rule_id: str, rule: Callable[..., Any], users: list[str]) -> dict[str, Any]:
@@ -26,8 +27,13 @@ def rule_data(rule_id: str, rule: Callable[..., Any], users: list[str]) -> dict[
         "until": known.until,
         "code": _body(rule),
         "profiles": users,
-        "file": f"{rule.__module__.replace('.', '/')}.py:{inspect.getsourcelines(rule)[1]}",
+        "file": f"{_file(rule)}:{inspect.getsourcelines(rule)[1]}",
     }
+
+
+def _file(rule: Callable[..., Any]) -> str:
+    mine = file_with(rule)
+    return str(mine.path) if mine else f"{rule.__module__.replace('.', '/')}.py"
 
 
 def _body(rule: Callable[..., Any]) -> str:

@@ -7,22 +7,26 @@ left alone.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Mapping, Sequence
 
 from cachesim.errors import BadInput, quoted
 from cachesim.files import write_whole
 from cachesim.scenarios.read import read_toml
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 ORDER = ("cache_n", "prompt_n", "broken", "status", "checkpoints")
 
 
-def complete(path: Path, profile: str, found: Mapping[str, Sequence[Any]]) -> bool:
+def complete(path: Path, profile: str, found: Mapping[str, Sequence[Any]], head: Mapping[str, Any] = NOTHING) -> bool:
     """Write the expectations of ``found`` that the file lacks for ``profile``; True if anything was written.
 
-    ``found`` holds plain lists under the keys of ORDER. What the file already expects is never changed.
+    ``found`` holds plain lists under the keys of ORDER. What the file already expects is never changed. ``head``: keys
+    that the top of the file needs besides, where it does not have them.
     """
     raw, source = read_toml(path)
     present = raw.get("expect", {}).get(profile)
@@ -40,7 +44,10 @@ def complete(path: Path, profile: str, found: Mapping[str, Sequence[Any]]) -> bo
         added = {key: value for key, value in added.items() if key not in present}
         line = source.line_of(("expect", profile))
         text = _with_keys(source.text, line, added)
-    _demand(text, raw, profile, added, str(path))
+    top = {key: value for key, value in head.items() if key not in raw}
+    if top:
+        text = _with_keys(text, (source.line_of(("profiles",)) or 1) - 1, top)
+    _demand(text, {**raw, **top}, profile, added, str(path))
     write_whole(path, text.encode("utf-8"))
     return True
 
@@ -65,7 +72,7 @@ def _with_keys(text: str, header: int | None, added: Mapping[str, Any]) -> str:
 
 
 def _written(added: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {'true' if value is True else value}" for key, value in added.items()]
+    return [f"{key} = {json.dumps(value)}" for key, value in added.items()]
 
 
 def _newline(text: str) -> str:

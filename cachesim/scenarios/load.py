@@ -21,7 +21,8 @@ from cachesim.scenarios.steps import make_steps
 from cachesim.scenarios.words import Words
 
 KNOWN_FAILURES = "KNOWN.toml"          # the list of accepted failures lies among the scenarios and is none
-_TOP = ("id", "title", "source", "why", "engine", "model", "profiles", "server", "lives", "words", "request", "expect")
+_TOP = ("id", "title", "source", "why", "engine", "model", "profiles", "server", "lives", "words", "request", "expect",
+        "rules")  # fmt: skip
 
 
 def find(paths: Iterable[Path]) -> list[Path]:
@@ -78,7 +79,8 @@ def load_each(paths: Iterable[Path], known: AbstractSet[str] | None = None) -> I
 
 
 def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
-    """The scenario in a file. ``known`` holds the profiles that exist; None accepts any name.
+    """The scenario in a file. ``known`` holds the profiles that exist; None accepts any name. Where the file names
+    files of rules, its profiles may be of those (``outside.own_profiles``).
 
     Raises BadInput with file, line, cause and the nearest right word.
     """
@@ -92,8 +94,10 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
     server = _server(top.table("server"), engine)
     steps = _steps(top, words, engine, server)
     old = renamed()
-    asked = _profiles(top, engine, known)
-    expect = read_expect(top, len(steps), lambda name: check_profile(old.get(name, name), engine, known))
+    rules = top.texts("rules") if "rules" in raw else ()
+    sure = None if rules else known
+    asked = _profiles(top, engine, sure)
+    expect = read_expect(top, len(steps), lambda name: check_profile(old.get(name, name), engine, sure))
     return Scenario(
         id=_id(top, path),
         title=top.text("title"),
@@ -109,6 +113,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
         file=str(path),
         lives=_lives(top, len(steps), engine, known) if "lives" in raw else (),
         old_names={name: old[name] for name in asked if name in old},
+        rules=rules,
     )
 
 

@@ -116,6 +116,7 @@ class Scenario:
     file: str = ""
     lives: tuple[Lives, ...] = ()
     old_names: Mapping[str, str] = field(default_factory=dict)       # of profiles, as the file has them -> present ones
+    rules: tuple[str, ...] = ()                                      # files of rules that its profiles may be of
 
     @property
     def line(self) -> Line:
