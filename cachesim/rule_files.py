@@ -7,6 +7,7 @@ its author's business; what it prints goes to stderr, where it spoils no result.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import os.path
 import re
@@ -141,6 +142,13 @@ def typed(profile: str) -> str:
         return profile
     names = [name for name, rules in one.sets.items() if rules.name == profile]
     return str(one.path) if len(one.sets) == len(names) else f"{one.path}:{names[0]}"
+
+
+def digest(profile: str) -> str:
+    """The SHA-256 of the file that brought this profile, "" if none did: what was found under it, was so under these
+    rules."""
+    one = file_of(profile)
+    return "" if one is None else hashlib.sha256(one.text.encode()).hexdigest()
 
 
 def heading(profile: str, folder: Path | None = None) -> dict[str, Any]:

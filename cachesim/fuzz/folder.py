@@ -21,6 +21,7 @@ from cachesim.files import alone, make_folder, write_new, write_whole
 from cachesim.fuzz.campaign import Campaign, Failure, joined
 from cachesim.fuzz.found import failure_data
 from cachesim.fuzz.properties import Finding
+from cachesim.rule_files import digest
 
 MAX_BYTES = 1 << 26
 Group = tuple[str, str]
@@ -116,7 +117,8 @@ class Folder:
             for group, one in campaign.failures.items()
         ]  # fmt: skip
         return json.dumps({
-            "cachesim": __version__, "plan": list(self.plan), "played": campaign.played, "refused": campaign.refused,
+            "cachesim": __version__, "plan": list(self.plan), "rules": digest(self.plan.profile),
+            "played": campaign.played, "refused": campaign.refused,
             "done": campaign.done, "failures": failures,
         }, indent=1).encode()  # fmt: skip
 
@@ -128,6 +130,8 @@ class Folder:
             data = json.loads(self.state.read_bytes())
             if (data["cachesim"], data["plan"]) != (__version__, json.loads(json.dumps(self.plan))):
                 raise ValueError("another version or another search")
+            if data["rules"] != digest(self.plan.profile):
+                raise ValueError("the file of rules was changed since")
             return self._unpacked(data)
         except OSError as error:
             raise BadInput((error.strerror or "cannot be read").lower(), file=str(self.state)) from None

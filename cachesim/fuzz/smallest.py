@@ -15,6 +15,7 @@ from cachesim.fuzz.properties import Finding
 from cachesim.fuzz.shrink import like, searching
 from cachesim.judge.judge import Judge
 from cachesim.notation.words import normal
+from cachesim.rule_files import typed
 from cachesim.scenarios.schema import Scenario
 
 
@@ -78,7 +79,7 @@ def _typed(case: Case) -> Case:
 
 def command(case: Case, profile: str) -> str:
     """The command that runs a case, as it is typed into a shell."""
-    words = ["cachesim", "try", repr(case.scenario(profile)), "-p", profile, "--model", case.model]
+    words = ["cachesim", "try", repr(case.scenario(profile)), "-p", typed(profile), "--model", case.model]
     for name, value in case.given().items():
         words += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
     return shlex.join(words)

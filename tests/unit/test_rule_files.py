@@ -201,6 +201,23 @@ def test_it_says_what_is_missing_and_runs_nothing(capsys, rules, tmp_path, monke
     assert refused(capsys, "run", case) == f"{case}: profile 'llama_cpp@mine' is of {file}, which is not there"
 
 
+def test_a_campaign_goes_on_under_the_same_rules_only(capsys, rules, tmp_path, monkeypatch):
+    argv = ["fuzz", "-p", str(rules()), "--model", "A", "--no-shrink", "--out", str(tmp_path / "out"), "--examples"]
+    assert main([*argv, "40"]) == main([*argv, "80", "--resume"]) != exits.BAD_INPUT
+    rules(GOOD + "# changed\n")
+    monkeypatch.setattr(rule_files, "_files", {})
+    monkeypatch.setattr(registry, "ENGINES", registry.Engines())
+    assert "not a campaign to resume: the file of rules was changed since" in refused_after(
+        capsys, *argv, "80", "--resume"
+    )
+
+
+def test_what_is_made_smaller_is_typed_with_its_file(capsys, rules):
+    file = rules(GOOD.replace("<= ask.n_past", "<= ask.n_past + 3"))
+    code, data = call_json(capsys, "shrink", "S9>r3/B5/S.r/S[:8].C3/S.D4/S.r[:1].E5", "--model", "GA", "-p", file)
+    assert code == exits.BROKEN and f"-p {file} " in data["shrunk"]["command"]
+
+
 def test_expectations_are_written_and_kept(capsys, rules, tmp_path):
     file, case = rules(), tmp_path / "seed-24143-dense.toml"
     case.write_text((ROOT / "scenarios/llama_cpp/seed-24143-dense.toml").read_text())
