@@ -9,7 +9,7 @@ from typing import Any
 from cachesim.commands import exits
 from cachesim.commands.common import add_jobs, add_json, add_limits, add_profiles, chosen_profiles, load_files
 from cachesim.commands.running import Failed, Job, exit_code, run_jobs
-from cachesim.errors import BadInput
+from cachesim.errors import BadInput, cut
 from cachesim.reports.console import complain, say_json, show
 
 
@@ -64,7 +64,7 @@ def _only_paths(files: list[str]) -> None:
 def _nothing(files: list[str], bad: list[BadInput]) -> int:
     if bad:
         return exits.BAD_INPUT
-    complain("no scenario found in " + ", ".join(files))
+    complain("no scenario found in " + cut(", ".join(files), 200))
     return exits.NOTHING
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, known_profiles
+from cachesim.errors import cut
 from cachesim.reports.console import complain, say, say_json, show
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def run(args: Namespace) -> int:
         return exits.HOLDS
     found = [one for one in load_all(find([root]), known_profiles()) if _fits(one, args.words)]
     if not found:
-        complain("no scenario contains all of: " + ", ".join(args.words))
+        complain("no scenario contains all of: " + cut(", ".join(args.words)))
         return exits.NOTHING
     if args.json:
         say_json({"scenarios": [scenario_data(one) for one in found]})
