@@ -7,7 +7,7 @@ README shows this table (``make docs`` renews it).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Mapping
 
 from cachesim.errors import BadInput
@@ -16,10 +16,11 @@ MACHINE, PATIENCE = "the machine", "your patience"
 """What a limit protects."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Limit:
     """At most ``value`` ``unit`` of something. ``of``: what is counted, and where; ``protects``: MACHINE or PATIENCE;
-    ``flag``: the option that takes another number, "" = there is none."""
+    ``flag``: the option that takes another number, "" = there is none. ``now``: the number that holds in this process,
+    the table's or the one given with the flag; only ``lift`` sets it."""
 
     name: str
     value: int
@@ -27,11 +28,10 @@ class Limit:
     of: str
     protects: str
     flag: str = ""
+    now: int = field(init=False)
 
-    @property
-    def now(self) -> int:
-        """The number that holds in this process: the table's, or the one given with the flag."""
-        return _lifted.get(self.name, self.value)
+    def __post_init__(self) -> None:
+        self.now = self.value
 
     def check(self, found: int, what: str, *, file: str = "", line: int | None = None) -> None:
         """Raise BadInput if ``found`` is more than allowed. ``what`` has too much: a word, a request, a file."""
@@ -74,16 +74,14 @@ TABLE = (
 OF_A_RUN = (NEW_TOKENS, SAMPLED_TOKENS, PASSES, EXACT_WORK, JUDGED_TOKENS)
 """Those that every command which runs something can lift."""
 
-_lifted: dict[str, int] = {}
-
 
 def lift(numbers: Mapping[str, int]) -> None:
     """From now on these numbers hold, by the names of their limits, and those of the table for all others. A process
     that is started anew (a worker) must be told: ``lift(lifted())``."""
-    _lifted.clear()
-    _lifted.update(numbers)
+    for limit in TABLE:
+        limit.now = numbers.get(limit.name, limit.value)
 
 
 def lifted() -> dict[str, int]:
     """The numbers that were lifted, by name."""
-    return dict(_lifted)
+    return {limit.name: limit.now for limit in TABLE if limit.now != limit.value}

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import wraps
 from textwrap import dedent
@@ -111,9 +112,10 @@ class About(NamedTuple):
         return ", ".join(filter(None, (str(self.source), life)))
 
 
-class Decision(NamedTuple):
+@dataclass(slots=True)
+class Decision:
     """The answer of a rule. ``because`` holds the numbers looked at; the sentence is made elsewhere. ``rule`` is the id
-    of the rule, entered by its decorator."""
+    of the rule, entered by its decorator: the only field that is ever set on a decision already made."""
 
     value: Any
     because: Mapping[str, Any]
@@ -145,9 +147,10 @@ def rule(rule_id: str, role: Role, source: Source | str, since: str = "", until:
 
 def _stamped(fn: F, rule_id: str) -> F:
     @wraps(fn)
-    def decide(*args: Any, **names: Any) -> Decision:
-        value, because, _ = fn(*args, **names)
-        return Decision(value, because, rule_id)
+    def decide(*args: Any) -> Decision:
+        decision: Decision = fn(*args)
+        decision.rule = rule_id
+        return decision
 
     return decide  # type: ignore[return-value]
 

@@ -96,7 +96,7 @@ class Log:
     def spend(self, tokens: int, passes: int, exact: int = 0) -> None:
         """Count tokens that are about to be evaluated, generated ones among them; tokens that a cache hands back cost
         nothing. Raises BadInput when they are more than a run may have."""
-        self.refund(-tokens, -passes, -exact)
+        self.spent, self.passes, self.exact = self.spent + tokens, self.passes + passes, self.exact + exact
         if self.spent > limits.NEW_TOKENS.now:
             raise limits.NEW_TOKENS.passed("the run evaluates and generates more tokens than it may")
         if self.passes > limits.PASSES.now:

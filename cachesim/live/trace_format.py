@@ -125,6 +125,7 @@ def _kinds() -> dict[str, tuple[type, ...]]:
 
 KINDS = _kinds()
 _SCALARS = (int, float, bool, str)
+_LEAST, _MOST = -INT64, 2 * INT64            # numbers of an event: some are printed without a sign
 
 
 _fitting: set[tuple[Any, ...]] = set()   # kinds, names and types of events that fit: recordings are made of few
@@ -142,7 +143,7 @@ def event(value: Any) -> None:
         if len(_fitting) < MOST_FITTING:
             _fitting.add(form)
     for name, inner in value.items():
-        if type(inner) is int and not -INT64 <= inner <= 2 * INT64:
+        if type(inner) is int and not _LEAST <= inner <= _MOST:
             raise wanted("a smaller number", inner).within(f".{cut(name)}")
 
 

@@ -18,7 +18,8 @@ from cachesim.model.view import Digests, Positions
 
 MASK = 2**64 - 1
 _S30, _S27, _S31 = (np.uint64(s) for s in (30, 27, 31))
-_C1, _C2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_C1, _C2 = np.uint64(_FIRST), np.uint64(_SECOND)
 _GOLDEN = 0x9E3779B97F4A7C15
 
 STEP = np.uint64(0xD6E8FEB86659FD93)
@@ -48,8 +49,8 @@ def mix(z: Digests) -> Digests:
 def mix_int(z: int) -> int:
     """``mix`` of one Python integer."""
     z &= MASK
-    z = ((z ^ (z >> 30)) * int(_C1)) & MASK
-    z = ((z ^ (z >> 27)) * int(_C2)) & MASK
+    z = ((z ^ (z >> 30)) * _FIRST) & MASK
+    z = ((z ^ (z >> 27)) * _SECOND) & MASK
     return z ^ (z >> 31)
 
 

@@ -27,19 +27,20 @@ def decode(srv: Core, batch: Batch) -> None:
     n, off = srv.settings.n_batch, 0
     while off < len(batch):
         view = batch.view(off, n)
-        cost = cost_of(srv.context.model, len(view), srv.settings.n_ubatch, sum(view.pos))
+        stop = off + len(view)
+        cost = cost_of(srv.context.model, stop - off, srv.settings.n_ubatch, sum(view.pos))
         srv.log.spend(*cost)
         ret = srv.context.decode(view)
         if ret == OK:
             n = srv.settings.n_batch
             srv.said.update({off + k: said for k, said in srv.context.spoken.items()})
-            srv.view = off, off + len(view)
+            srv.view = off, stop
             mirror(srv, view)
-            _count_prompt(srv, off, off + len(view))
+            _count_prompt(srv, off, stop)
             activate_children(srv)
             srv.changed(None, "evaluated", rule_id(srv.rules.ckpt_create))
-            post_decode(srv, off, len(view))
-            off += len(view)
+            post_decode(srv, off, stop - off)
+            off = stop
             continue
         srv.log.refund(*cost)                    # nothing was evaluated
         if ret == BAD_BATCH or n == 1:

@@ -19,7 +19,7 @@ def leaving(srv: Core) -> list[Slot]:
     """Slots whose clients hang up before the next round, in that order: they hold as many tokens as the request says,
     or more."""
     due = [(slot.task.request.cancel_place, slot.id) for slot in srv.slots if slot.task and _is_due(slot, slot.task)]
-    return [srv.slots[number] for _, number in sorted(due)]
+    return [srv.slots[number] for _, number in sorted(due)] if due else []
 
 
 def _is_due(slot: Slot, task: Task) -> bool:

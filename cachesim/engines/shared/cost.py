@@ -6,26 +6,19 @@ proportions of the time that they take.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from cachesim.model import Model
 
 PASS, ROWS = 10, 300            # units of a micro-batch in a layer; rows of a unit
 
-
-class Cost(NamedTuple):
-    """Tokens, micro-batches, and units of work with numbers (0 where there are none)."""
-
-    tokens: int
-    passes: int
-    exact: int = 0
+Cost = tuple[int, int, int]
+"""Tokens, micro-batches, and units of work with numbers (0 where there are none)."""
 
 
 def cost_of(model: Model | None, tokens: int, n_ubatch: int, before: int) -> Cost:
     """What tokens cost in micro-batches of ``n_ubatch``; ``before``: the sum of their positions."""
     passes = -(-tokens // n_ubatch)
     if model is None or not model.exact:
-        return Cost(tokens, passes)
+        return tokens, passes, 0
     layers = model.spec.layers
     rows = sum(min(before, tokens * one.window) if one.window else before for one in layers if one.part)
-    return Cost(tokens, passes, len(layers) * (tokens + PASS * passes) + rows // ROWS)
+    return tokens, passes, len(layers) * (tokens + PASS * passes) + rows // ROWS

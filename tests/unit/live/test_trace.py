@@ -184,7 +184,7 @@ def test_the_line_of_a_broken_step_is_named(tmp_path):
 
 
 def test_a_file_over_its_bound_is_not_even_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "_lifted", {"recording": 100})
+    monkeypatch.setattr(limits.TRACE_BYTES, "now", 100)
     with pytest.raises(BadInput, match="at most 100 bytes"):
         read(tmp_path, TEXT)
 

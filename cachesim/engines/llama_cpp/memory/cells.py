@@ -142,9 +142,11 @@ class Cells:
         """Put positions of one sequence into cells (``ordered``: ascending). Returns, per sequence that lost
         cells to it, the largest position lost."""
         lost: dict[int, int] = {}
-        if len(cells):
+        try:
+            old = self.pos[cells]
+        except IndexError:                                             # rare: asking for the largest each time is slow
             self.reach(int(cells.max()) + 1)
-        old = self.pos[cells]
+            old = self.pos[cells]
         taken = cells[old >= 0]
         if len(taken):
             for other in range(self.n_seq):

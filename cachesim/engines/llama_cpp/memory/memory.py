@@ -92,6 +92,8 @@ class Memory:
         self.recr = (
             RecurrentCache(n_seq, kind.recr, kind.recr_shape(), refuses, emit, sizes.n_rs_seq) if kind.recr else None
         )
+        self._unified = unified or n_seq == 1
+        self._cut = habits.split(sizes.n_rs_seq, bool(self.parts), self._unified)
         # The part that answers for positions: of a pair, the window cache.
         self._answers = self.parts.get("swa") or self.parts.get("base")
 
@@ -174,13 +176,11 @@ class Memory:
 
     def _splits(self, batch: Batch, n_ubatch: int) -> list[list[Ubatch]]:
         """The ways to cut the batch, in the order in which they are tried."""
-        unified = self.sizes.unified or self.sizes.n_seq == 1
         if self.recr is not None:
-            cut = self.habits.split(self.sizes.n_rs_seq, bool(self.parts), unified)
-            if cut.alone:
+            if self._cut.alone:
                 return [split_seq(batch, n_ubatch)]
-            return [split_equal(batch, n_ubatch, cut.sequential, cut.n_keep_tail)]
-        if not unified:
+            return [split_equal(batch, n_ubatch, self._cut.sequential, self._cut.n_keep_tail)]
+        if not self._unified:
             return [split_equal(batch, n_ubatch, sequential=True)]
         simple = split_simple(batch, n_ubatch)
         if "swa" not in self.parts or len(set(batch.seq)) == 1:
