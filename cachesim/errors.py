@@ -49,10 +49,15 @@ class Unwritable(BadInput):
 
 
 class Aborted(Exception):
-    """The simulated process ended itself (a GGML_ABORT or GGML_ASSERT of the real engine).
+    """The simulated process ended itself (a GGML_ABORT or GGML_ASSERT of the real engine). ``text`` is what the real
+    one says; ``kind`` an identifier of this end, the same whatever its ``numbers`` are.
 
     Raised inside a driver, caught by whoever runs it, and turned into an event and a verdict.
     """
+
+    def __init__(self, text: str, kind: str, **numbers: int) -> None:
+        self.kind, self.numbers = kind, numbers
+        super().__init__(text)
 
 
 class Terminated(KeyboardInterrupt):

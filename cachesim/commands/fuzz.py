@@ -88,7 +88,9 @@ def _search(args: Namespace, plan: Plan, folder: Folder | None, clock: Clock) ->
 
 def _codes(campaign: Campaign, folder: Folder | None) -> list[int]:
     """A failure is 1, one of the simulator itself 70, one that could not be written where it should be 2."""
-    codes = [exits.CRASH if name == "simulator" else exits.BROKEN for name, _ in campaign.failures]
+    from cachesim.fuzz.finding import SIMULATOR
+
+    codes = [exits.CRASH if name == SIMULATOR else exits.BROKEN for name, *_ in campaign.failures]
     return [*codes, exits.BAD_INPUT] if folder is not None and folder.refused else codes
 
 
@@ -100,6 +102,7 @@ def _say_unshrunk(campaign: Campaign) -> None:
 
 def _tell(data: dict[str, Any], as_json: bool, folder: Folder | None) -> None:
     """Print a campaign; those failures as files that are in no folder and are short enough to be read."""
+    from cachesim.fuzz.found import group_of
     from cachesim.reports.fuzz_report import fuzz_report
 
     if as_json:
@@ -107,7 +110,7 @@ def _tell(data: dict[str, Any], as_json: bool, folder: Folder | None) -> None:
         return
     show(fuzz_report(data))
     for one in data["failures"]:
-        here = folder is None or (one["property"], one["rule"]) in folder.missing
+        here = folder is None or group_of(one) in folder.missing
         if here and one["shrunk"] and "toml" in one:
             say("\n" + one["toml"])
 

@@ -6,7 +6,8 @@ import time
 from contextlib import closing
 from typing import Callable, Generator, Iterable, NamedTuple, TypeVar
 
-from cachesim.fuzz.campaign import DIED, SPREAD, Campaign, Failure, block_count, blocks, gaps, lost, shrunk, work
+from cachesim.fuzz.campaign import SPREAD, Campaign, Failure, block_count, blocks, gaps, lost, shrunk, work
+from cachesim.fuzz.finding import DIED
 from cachesim.fuzz.folder import Folder, Plan
 from cachesim.pool import Done, Lost, Pool, finished
 from cachesim.reports.console import complain, progress
@@ -74,14 +75,14 @@ class Search:
     def shrink(self) -> None:
         """Make every failure small, as far as there is time."""
         failures = sorted(self.campaign.failures.values(), key=lambda one: (one.first, one.finding.group))
-        todo = [Shrinking(one, self.plan) for one in failures if not one.shrunk and one.finding.rule != DIED]
+        todo = [Shrinking(one, self.plan) for one in failures if not one.shrunk and one.finding.kind != DIED]
         with closing(self._spread(shrink_one, todo, self.clock.to_shrink)) as results:
             for one in progress(results, len(todo), "shrinking"):
-                group = one.share.failure.finding.group
+                finding = one.share.failure.finding
                 if isinstance(one.result, Lost):
-                    complain(f"shrinking {': '.join(group)}: {one.result.how}, twice")
+                    complain(f"shrinking {finding.name}: {finding.label}: {one.result.how}, twice")
                     continue
-                self.campaign.failures[group] = one.result
+                self.campaign.failures[finding.group] = one.result
                 self.keep()
 
     def keep(self) -> None:

@@ -4,11 +4,12 @@ with an ``Answer``."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Mapping, NamedTuple, Protocol
 
 import numpy as np
 
 from cachesim.engines.chat import Message
+from cachesim.errors import Aborted
 from cachesim.tokens import Tokens
 
 AS_MANY_AS_ALLOWED = -1      # a draft as long as the server's limits admit
@@ -23,6 +24,7 @@ class Draft(NamedTuple):
     accepted: int
 
 
+NO_ROOM = "no-room"          # the kind of every error that says that a context or a memory is too small
 BEFORE_A_SLOT = -1          # a client hangs up while its request waits for a slot
 
 
@@ -85,11 +87,14 @@ class Output(NamedTuple):
 @dataclass(slots=True)
 class Answer:
     """The reply to one request. Counts are tokens. ``slot_tokens`` is what the slot holds at the end;
-    ``outputs`` has one entry for each token after which the model was asked to speak."""
+    ``outputs`` has one entry for each token after which the model was asked to speak. ``error`` is what the real server
+    says, ``error_kind`` an identifier of it (or of the end of the process), the same whatever its ``error_numbers``."""
 
     request: int
     status: int = 200
     error: str = ""
+    error_kind: str = ""
+    error_numbers: Mapping[str, int] = field(default_factory=dict)
     id_slot: int = -1
     cache_n: int = 0
     prompt_n: int = 0
@@ -110,6 +115,14 @@ class Answer:
     prompt: Tokens | None = None    # the prompt as the server shortened it, None = as it was sent
     shifts: list[tuple[int, int, int]] = field(default_factory=list)   # context shifts: tokens held, n_keep, n_discard
     children: list[Answer] = field(default_factory=list)
+
+    def fails(self, status: int, text: str, kind: str, **numbers: int) -> None:
+        """The client gets an error."""
+        self.status, self.error, self.error_kind, self.error_numbers = status, text, kind, numbers
+
+    def dies(self, end: Aborted) -> None:
+        """The process has ended, and nobody is answered any more."""
+        self.died, self.error, self.error_kind, self.error_numbers = True, str(end), end.kind, end.numbers
 
 
 def prompt_of(request: Request, answer: Answer) -> Tokens:

@@ -19,7 +19,7 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.manual import Manual, Option
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.tables import RuleSet
-from cachesim.engines.view import Point, Stored
+from cachesim.engines.view import Excess, Point, Stored
 from cachesim.errors import BadInput, nearest, quoted
 from cachesim.events import Event, Log
 from cachesim.model import Model
@@ -178,8 +178,8 @@ class Server(ABC):
         memory of several sequences."""
         return np.zeros(0, np.int64)
 
-    def exceeded(self) -> list[str]:
-        """Limits that are exceeded, in words."""
+    def exceeded(self) -> list[Excess]:
+        """Limits that are exceeded."""
         return []
 
     def check(self) -> None:

@@ -39,6 +39,15 @@ class Stored(NamedTuple):
     state: StatePart | None
 
 
+class Excess(NamedTuple):
+    """A limit that is exceeded: ``held`` of ``what``, where ``most`` are allowed; ``holder`` in words, "slot 0 has"."""
+
+    what: str
+    held: int
+    most: int
+    holder: str = ""
+
+
 class Point(NamedTuple):
     """A restore point: an object from which evaluation could go on after any of ``lo`` .. ``hi`` tokens of its
     tokens, as far as presence of rows and states goes. Whether they are clean is for the judge to say."""

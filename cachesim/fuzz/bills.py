@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Callable, Iterator, Mapping
 
 from cachesim.engines.registry import ENGINES
-from cachesim.fuzz.properties import Finding
+from cachesim.fuzz.finding import CONSUMED, LESS, UNBALANCED, WASTED, Finding
 from cachesim.judge.run import Run
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario
@@ -19,7 +19,7 @@ def balances(run: Run) -> Iterator[Finding]:
     """What was evaluated again is charged to somebody, to the last token."""
     for i, one in enumerate(run.requests):
         if not one.account.balanced:
-            yield Finding("balances", i, one.answer.deciding, f"{one.account}")
+            yield Finding("balances", i, UNBALANCED, {"account": str(one.account)}, one.answer.deciding)
             return
 
 
@@ -28,8 +28,8 @@ def no_lost_conversation(run: Run) -> Iterator[Finding]:
     for i, one in enumerate(run.requests):
         for charge in one.account.charges:
             if charge.event == "consumed" and charge.at >= 0 and charge.tokens >= LEAST:
-                text = f"{charge.tokens} tokens were consumed at request {charge.at}"
-                yield Finding("no-lost-conversation", i, charge.rule, text)
+                numbers = {"tokens": charge.tokens, "at": charge.at}
+                yield Finding("no-lost-conversation", i, CONSUMED, numbers, charge.rule)
                 return
 
 
@@ -38,8 +38,8 @@ def nothing_needless(run: Run) -> Iterator[Finding]:
     for i, one in enumerate(run.requests):
         for charge in one.account.charges:
             if "checkpoint" in charge.kind and charge.event in ("not chosen", "erased") and charge.tokens >= LEAST:
-                text = f"{charge.tokens} tokens of a {charge.kind} that would have served were {charge.event}"
-                yield Finding("nothing-needless", i, charge.rule, text)
+                numbers = {"tokens": charge.tokens, "point": charge.kind, "event": charge.event}
+                yield Finding("nothing-needless", i, WASTED, numbers, charge.rule)
                 return
 
 
@@ -75,8 +75,9 @@ def monotone(scenario: Scenario, profile: str) -> Iterator[Finding]:
         after = _reused(scenario, profile, {name: plenty})
         if before and after and sum(after) < sum(before):
             first = next(i for i, (a, b) in enumerate(zip(before, after, strict=True)) if b < a)
-            text = f"{scenario.server[name]} {name}: {before[first]} reused; {plenty}: {after[first]}"
-            yield Finding("monotone", first, name, text)
+            numbers = {"some": scenario.server[name], "option": name, "plenty": plenty,
+                       "before": before[first], "after": after[first]}  # fmt: skip
+            yield Finding("monotone", first, LESS, numbers, name)
             return
 
 

@@ -7,29 +7,25 @@ conversation is an integer.
 from __future__ import annotations
 
 import gc
-import traceback
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.errors import BadInput, Unwritable
 from cachesim.fuzz.bills import BILLS, monotone
 from cachesim.fuzz.case import Case, draw_case
+from cachesim.fuzz.crash import crashed
 from cachesim.fuzz.facts import played
-from cachesim.fuzz.properties import PROPERTIES, Finding
+from cachesim.fuzz.finding import DIED, SIMULATOR, Finding, Group
+from cachesim.fuzz.properties import PROPERTIES
 from cachesim.fuzz.shrink import shrink
 from cachesim.judge.judge import Judge
 from cachesim.judge.run import run_judged
 from cachesim.notation.shrink import TRIES
 from cachesim.pool import Lost, spread
 
-PACKAGE = Path(__file__).resolve().parents[1]
 BLOCK = 50             # conversations that a process works on before it reports
 SPREAD = 1 << 32       # conversation i of seed s is the integer s * SPREAD + i
-DIED = "a process died"
-"""The rule of a finding that is no conversation's: two processes that worked on a block ended."""
-
 
 ALL = (*PROPERTIES, *BILLS, "monotone")
 
@@ -80,7 +76,7 @@ class Campaign:
     last, in order and with gaps between them."""
 
     profile: str
-    failures: dict[tuple[str, str], Failure] = field(default_factory=dict)
+    failures: dict[Group, Failure] = field(default_factory=dict)
     played: int = 0
     refused: int = 0
     done: list[tuple[int, int]] = field(default_factory=list)
@@ -178,23 +174,8 @@ def work(job: Job) -> Block:
 
 def lost(job: Job, how: str) -> Block:
     """The block of a job at which two processes ended, the last of them so."""
-    text = f"conversations {job.first} .. {job.stop - 1} of seed {job.seed} were not judged: {how}, twice"
-    return Block([(job.seed * SPREAD + job.first, Finding("simulator", 0, DIED, text))], 0, 0, job.first, job.stop)
-
-
-def crashed(error: Exception) -> Finding:
-    """The finding that the simulator itself failed; ``causes`` is the traceback. Its group is the exception and the
-    function of ours that it comes from."""
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(PACKAGE)] or frames
-    place = f" in {ours[-1].name}" if ours else ""
-    told = [f"{_short(frame.filename)}:{frame.lineno} in {frame.name}: {frame.line}" for frame in frames]
-    return Finding("simulator", 0, f"{type(error).__name__}{place}", str(error) or type(error).__name__, tuple(told))
-
-
-def _short(file: str) -> str:
-    path = Path(file)
-    return str(path.relative_to(PACKAGE.parent)) if path.is_relative_to(PACKAGE) else path.name
+    numbers = {"first": job.first, "last": job.stop - 1, "seed": job.seed, "how": how}
+    return Block([(job.seed * SPREAD + job.first, Finding(SIMULATOR, 0, DIED, numbers))], 0, 0, job.first, job.stop)
 
 
 def blocks(
@@ -255,7 +236,7 @@ def shrunk(
 def drawn(failure: Failure, profile: str, models: Sequence[str]) -> Case | None:
     """The conversation in which the failure was met first; None where it cannot even be drawn or written, or nobody
     knows which it was."""
-    if failure.finding.rule == DIED:
+    if failure.finding.kind == DIED:
         return None
     try:
         case = draw_case(failure.first, profile.partition("@")[0], tuple(models))

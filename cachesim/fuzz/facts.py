@@ -9,9 +9,10 @@ from typing import Any, Mapping, NamedTuple
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Removal, Server
 from cachesim.engines.shared.tables import RuleSet
-from cachesim.engines.view import Stored
+from cachesim.engines.view import Excess, Stored
 from cachesim.errors import Crash
 from cachesim.events import Compared, Log, Release
+from cachesim.fuzz.finding import ERASED, GAP, INCONSISTENT
 from cachesim.judge.judge import Judge
 from cachesim.judge.observer import Observer
 from cachesim.judge.verdict import Verdict
@@ -21,10 +22,12 @@ from cachesim.scenarios.schema import Action, Scenario
 SHARED_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Where the small slot files of conversations are written: a disk is slower than everything else here."""
 
+Numbers = Mapping[str, Any]
+
 
 class Fact(NamedTuple):
     """One step that is over. ``armed``: stored objects that are not what the server believes them to be; ``over``:
-    limits that are exceeded, in words."""
+    limits that are exceeded."""
 
     number: int
     request: Request
@@ -32,21 +35,21 @@ class Fact(NamedTuple):
     said: Verdict
     state: Verdict
     armed: tuple[tuple[Stored, Verdict], ...]
-    over: tuple[str, ...]
+    over: tuple[Excess, ...]
 
 
 @dataclass(slots=True)
 class Played:
     """A conversation that is over. ``torn`` are removals that were refused and changed something all the same, or were
-    done and left something, in words; ``unsound`` what a memory found when it checked itself after a step, or what an
-    erased slot left; ``unset``: the server read a number that nobody wrote."""
+    done and left something: step and numbers; ``unsound`` what a memory found when it checked itself after a step, or
+    what an erased slot left: step, kind and numbers; ``unset``: the server read a number that nobody wrote."""
 
     scenario: Scenario
     profile: str
     log: Log
     facts: list[Fact] = field(default_factory=list)
-    torn: list[tuple[int, str]] = field(default_factory=list)
-    unsound: list[tuple[int, str]] = field(default_factory=list)
+    torn: list[tuple[int, Numbers]] = field(default_factory=list)
+    unsound: list[tuple[int, str, Numbers]] = field(default_factory=list)
 
     @property
     def unset(self) -> bool:
@@ -76,10 +79,10 @@ class Notes(Observer):
         inside = (done.before >= done.p0) & (done.before < done.p1)
         want = done.before[~inside] if done.ok else done.before
         if done.after.tobytes() != want.tobytes():
-            said = "done" if done.ok else "refused"
-            rows = f"{len(done.before)} rows before, {len(done.after)} after"
-            where = f"seq_rm({done.seq}, {done.p0}, {done.p1}) was {said}: {rows}"
-            self.played.torn.append((len(self.played.log.marks) - 1, where))
+            self.played.torn.append((len(self.played.log.marks) - 1, {
+                "seq": done.seq, "p0": done.p0, "p1": done.p1, "answer": "done" if done.ok else "refused",
+                "before": len(done.before), "after": len(done.after),
+            }))  # fmt: skip
 
     def answered(self, number: int, request: Request, answer: Answer) -> None:
         """A request is answered."""
@@ -95,12 +98,12 @@ class Notes(Observer):
         try:
             self.server.check()
         except Crash as crash:
-            self.played.unsound.append((number, str(crash)))
+            self.played.unsound.append((number, INCONSISTENT, {"error": str(crash)}))
         for seq in range(self.server.n_slots):
             held = self.server.held(seq)
             steps = held[1:] - held[:-1]
             if (steps > 1).any():
-                self.played.unsound.append((number, f"positions of sequence {seq} have a gap of {steps.max() - 1}"))
+                self.played.unsound.append((number, GAP, {"seq": seq, "gap": int(steps.max()) - 1}))
 
     def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
         """A step that is no completion is done, unless the server has ended before."""
@@ -108,7 +111,7 @@ class Notes(Observer):
             return
         self._check(number)
         if action.do == "erase" and (left := len(self.server.held(action.id_slot))):
-            self.played.unsound.append((number, f"slot {action.id_slot} was erased and has {left} rows"))
+            self.played.unsound.append((number, ERASED, {"slot": action.id_slot, "rows": left}))
 
 
 def played(

@@ -19,12 +19,12 @@ from cachesim import __version__
 from cachesim.errors import BadInput
 from cachesim.files import alone, make_folder, write_new, write_whole
 from cachesim.fuzz.campaign import Campaign, Failure, joined
+from cachesim.fuzz.finding import Finding, Group
 from cachesim.fuzz.found import failure_data
-from cachesim.fuzz.properties import Finding
 from cachesim.rule_files import digest
 
 MAX_BYTES = 1 << 26
-Group = tuple[str, str]
+FORM = 2                # of what is told of a finding: since then by kind and numbers
 
 
 class Plan(NamedTuple):
@@ -112,14 +112,13 @@ class Folder:
 
     def _packed(self, campaign: Campaign) -> bytes:
         failures = [
-            {"first": one.first, "times": one.times, "finding": list(one.finding), "file": self.files.get(group),
+            {"first": one.first, "times": one.times, "finding": one.finding._asdict(), "file": self.files.get(group),
              "kept": one.kept}
             for group, one in campaign.failures.items()
         ]  # fmt: skip
         return json.dumps({
-            "cachesim": __version__, "plan": list(self.plan), "rules": digest(self.plan.profile),
-            "played": campaign.played, "refused": campaign.refused,
-            "done": campaign.done, "failures": failures,
+            "cachesim": __version__, "form": FORM, "plan": list(self.plan), "rules": digest(self.plan.profile),
+            "played": campaign.played, "refused": campaign.refused, "done": campaign.done, "failures": failures,
         }, indent=1).encode()  # fmt: skip
 
     def _read(self) -> Campaign:
@@ -130,6 +129,8 @@ class Folder:
             data = json.loads(self.state.read_bytes())
             if (data["cachesim"], data["plan"]) != (__version__, json.loads(json.dumps(self.plan))):
                 raise ValueError("another version or another search")
+            if data.get("form") != FORM:
+                raise ValueError("its findings are of another form, begin a new one")
             if data["rules"] != digest(self.plan.profile):
                 raise ValueError("the file of rules was changed since")
             return self._unpacked(data)
@@ -142,8 +143,7 @@ class Folder:
         done = [(int(first), int(stop)) for first, stop in data["done"]]
         campaign = Campaign(self.plan.profile, {}, int(data["played"]), int(data["refused"]), joined(done))
         for one in data["failures"]:
-            name, step, rule, text, causes = one["finding"]
-            finding = Finding(str(name), int(step), str(rule), str(text), tuple(map(str, causes)))
+            finding = _finding(one["finding"])
             kept = None if one["kept"] is None else {name: _is(kind, one["kept"][name]) for name, kind in KEPT.items()}
             campaign.failures[finding.group] = Failure(int(one["first"]), finding, int(one["times"]), kept=kept)
             if one["file"] is not None:
@@ -156,6 +156,18 @@ class Folder:
 
 KEPT = {"line": str, "model": str, "server": dict, "requests": int, "longest": int, "id": str, "toml": str}
 """What is told of a case, for a later run to tell again."""
+
+
+def _finding(data: Mapping[str, Any]) -> Finding:
+    """A finding that was written down. What its sentence needs must be there: raises KeyError, TypeError or
+    ValueError."""
+    kind, deciding, stored = (str(data[name]) for name in ("kind", "deciding", "stored"))
+    numbers = _is(dict, data["numbers"])
+    causes = tuple(map(str, data["causes"]))
+    finding = Finding(str(data["name"]), int(data["step"]), kind, numbers, deciding, stored, causes)
+    if not (finding.text and finding.label):
+        raise ValueError("a finding without words")
+    return finding
 
 
 def _is(kind: type, value: Any) -> Any:

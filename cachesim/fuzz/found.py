@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
+from cachesim.engines.rule import role_of
 from cachesim.fuzz.campaign import Campaign, Failure, drawn
 from cachesim.fuzz.case import Case, longest
-from cachesim.fuzz.properties import Finding
+from cachesim.fuzz.finding import SIMULATOR, Finding, Group
 from cachesim.rule_files import heading, typed
 from cachesim.scenarios.write import to_toml
 
@@ -32,15 +33,26 @@ def failure_data(
     this folder, None = the current one."""
     finding = one.finding
     return {
-        "property": finding.name, "rule": finding.rule, "text": finding.text, "times": one.times,
-        "conversation": one.first, "step": finding.step, "causes": list(finding.causes), "shrunk": one.shrunk,
+        **finding_data(finding), "times": one.times, "conversation": one.first, "shrunk": one.shrunk,
         **(one.kept or case_data(one.small or drawn(one, profile, models), profile, finding, folder)),
     }  # fmt: skip
 
 
-def case_data(
-    case: Case | None, profile: str, finding: Finding, folder: Path | None = None
-) -> dict[str, Any]:
+def finding_data(finding: Finding) -> dict[str, Any]:
+    """What was found: its kind, numbers and group, and all that in words (``rule``, ``text``)."""
+    return {
+        "property": finding.name, "kind": finding.kind, "numbers": dict(finding.numbers),
+        "deciding": finding.deciding, "role": role_of(finding.deciding), "stored": finding.stored,
+        "rule": finding.label, "text": finding.text, "step": finding.step, "causes": list(finding.causes),
+    }  # fmt: skip
+
+
+def group_of(data: Mapping[str, Any]) -> Group:
+    """The group of a finding that is data already."""
+    return data["property"], data["kind"], data["deciding"], data["stored"]
+
+
+def case_data(case: Case | None, profile: str, finding: Finding, folder: Path | None = None) -> dict[str, Any]:
     """A case as it is typed, and as a file."""
     if case is None:
         return {}
@@ -52,7 +64,8 @@ def case_data(
 
 
 def case_toml(case: Case, profile: str, finding: Finding, folder: Path | None = None) -> str:
-    """The case as a scenario file. Its name is its id; the expectations are for `cachesim run --complete`."""
+    """The case as a scenario file. Its name is its id; the expectations are for `cachesim run --complete`. Where it is
+    the simulator that fails its traceback precedes, as comments."""
     return _toml(case, profile, finding, case_id(case, profile, finding, folder), folder)
 
 
@@ -64,10 +77,11 @@ def case_id(case: Case, profile: str, finding: Finding, folder: Path | None = No
 
 
 def _toml(case: Case, profile: str, finding: Finding, name: str, folder: Path | None) -> str:
-    why = f"{finding.name}: {finding.text} ({finding.rule}). Found by cachesim fuzz -p {typed(profile)}."
+    why = f"{finding.name}: {finding.text} ({finding.label}). Found by cachesim fuzz -p {typed(profile)}."
     head = {
         "id": name, "title": f"{finding.name} fails under {profile}", "source": ["cachesim"], "why": why,
         "engine": case.engine, "model": case.model, "profiles": [profile],
         **heading(profile, folder),
     }  # fmt: skip
-    return to_toml(head, case.server, {name: n for name, n in case.words.items() if n}, case.asked)
+    text = to_toml(head, case.server, {name: n for name, n in case.words.items() if n}, case.asked)
+    return "".join(f"# {line}\n" for line in finding.causes) + text if finding.name == SIMULATOR else text

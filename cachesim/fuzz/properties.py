@@ -1,34 +1,14 @@
-"""What does a cache owe? Properties of one played conversation; each names what it found and the rule behind it.
-
-A finding carries a group: the property, the rule that settled what was reused, and what was wrong before. Findings of
-one group are one failure, however often it is met.
-"""
+"""What does a cache owe? Properties of one played conversation; each names what it found and the rule behind it."""
 
 from __future__ import annotations
 
-import re
-from typing import Callable, Iterator, Mapping, NamedTuple
+from typing import Callable, Iterator, Mapping
 
+from cachesim.engines.base import NO_ROOM, Answer
 from cachesim.engines.rule import Role, role_of, took
 from cachesim.events import Decided, SeqRm
 from cachesim.fuzz.facts import Fact, Played
-
-
-class Finding(NamedTuple):
-    """A property (``name``) does not hold: at this step, behind this rule, because of this; ``causes`` is how it came
-    about."""
-
-    name: str
-    step: int
-    rule: str
-    text: str
-    causes: tuple[str, ...] = ()
-
-    @property
-    def group(self) -> tuple[str, str]:
-        """What makes two findings one failure."""
-        return self.name, self.rule
-
+from cachesim.fuzz.finding import EXCEEDED, MISCOUNTED, TORN, Finding, masked
 
 Check = Callable[[Played], Iterator[Finding]]
 
@@ -40,9 +20,8 @@ def warm_equals_cold(played: Played) -> Iterator[Finding]:
             return
         wrong = next((one for one in (fact.said, fact.state) if one.holds is False and one.rung != "error"), None)
         if wrong is not None:
-            rule = " ".join((fact.answer.deciding or "nothing reused", *_first_armed(played, at)[:1]))
-            yield Finding("warm-equals-cold", fact.number, f"{rule}: {kind_of(wrong.why)}", wrong.why,
-                          _causes(played, at))
+            yield Finding("warm-equals-cold", fact.number, str(wrong.kind), wrong.numbers, fact.answer.deciding,
+                          _first_armed(played, at), _causes(played, at))
             return
 
 
@@ -50,11 +29,11 @@ def stored_equals_cold(played: Played) -> Iterator[Finding]:
     """Every checkpoint and every stored conversation is what a cold run of its tokens would have left there. Of those
     that are wrong at the first such step one of every kind of wrong counts."""
     for at, fact in enumerate(played.facts):
-        wrong = {f"{stored.kind} {_made_by(played, fact)}: {kind_of(verdict.why)}":
-                 f"{stored.kind} of {len(stored.tokens)} tokens: {verdict.why}"
+        wrong = {(stored.kind, str(verdict.kind)): {**verdict.numbers, "stored_tokens": len(stored.tokens)}
                  for stored, verdict in reversed(fact.armed) if verdict.holds is False}
-        for rule, text in wrong.items():
-            yield Finding("stored-equals-cold", fact.number, rule, text, _causes(played, at))
+        for (stored, kind), numbers in wrong.items():
+            yield Finding("stored-equals-cold", fact.number, kind, numbers, _made_by(played, fact), stored,
+                          _causes(played, at))
         if wrong:
             return
 
@@ -63,37 +42,41 @@ def survives(played: Played) -> Iterator[Finding]:
     """No request ends the server."""
     for fact in played.facts:
         if fact.answer.died:
-            rule = kind_of(fact.answer.error.partition(":")[0])
-            yield Finding("survives", fact.number, rule, fact.answer.error)
+            yield Finding("survives", fact.number, _kind(fact.answer), _told(fact.answer))
             return
+
+
+def _kind(answer: Answer) -> str:
+    """The kind of an error; its text without numbers where the engine names none."""
+    return answer.error_kind or masked(answer.error.partition(":")[0])
+
+
+def _told(answer: Answer) -> dict[str, int | str]:
+    return {**answer.error_numbers, "error": answer.error}
 
 
 def answered(played: Played) -> Iterator[Finding]:
     """A request that a cold run answers, or for which there is room, gets an answer, not an error of the server's."""
     for fact in played.facts:
-        error = fact.answer.error
-        shortage = any(word in error.lower() for word in ("context", "kv size"))
-        if fact.said.rung == "error" or (fact.answer.status == 500 and not shortage):
-            rule = f"{error.partition(':')[0]} {fact.answer.deciding}".strip()
-            yield Finding("answered", fact.number, rule, error, _causes(played, played.facts.index(fact)))
+        answer = fact.answer
+        if fact.said.rung == "error" or (answer.status == 500 and answer.error_kind != NO_ROOM):
+            numbers = {**_told(answer), "status": answer.status}
+            yield Finding("answered", fact.number, _kind(answer), numbers, answer.deciding,
+                          causes=_causes(played, played.facts.index(fact)))
             return
 
 
 def seq_rm_atomic(played: Played) -> Iterator[Finding]:
     """A removal that is refused changes nothing; one that is done leaves nothing of its range."""
-    for step, text in played.torn[:1]:
-        yield Finding("seq-rm-atomic", step, "seq_rm", text)
+    for step, numbers in played.torn[:1]:
+        yield Finding("seq-rm-atomic", step, TORN, numbers)
 
 
 def memory_sound(played: Played) -> Iterator[Finding]:
     """The tables of the memory agree with themselves after every step: what is counted is there, without a gap; an
     erased slot has left nothing."""
-    for step, text in played.unsound[:1]:
-        yield Finding("memory-sound", step, _unsound(text), text)
-
-
-def _unsound(text: str) -> str:
-    return "erase" if "erased" in text else "gap" if "positions of" in text else "check"
+    for step, kind, numbers in played.unsound[:1]:
+        yield Finding("memory-sound", step, kind, numbers)
 
 
 def accounting(played: Played) -> Iterator[Finding]:
@@ -103,16 +86,16 @@ def accounting(played: Played) -> Iterator[Finding]:
         if answer.status != 200 or answer.died or answer.cancelled or answer.truncated or not answer.done:
             continue
         if answer.cache_n + answer.prompt_n != n or answer.prompt_n > n:
-            text = f"{answer.cache_n} found and {answer.prompt_n} evaluated of {n}"
-            yield Finding("accounting", fact.number, answer.deciding, text)
+            numbers = {"found": answer.cache_n, "evaluated": answer.prompt_n, "prompt": n}
+            yield Finding("accounting", fact.number, MISCOUNTED, numbers, answer.deciding)
             return
 
 
 def limits(played: Played) -> Iterator[Finding]:
     """What the flags allow at most is not exceeded when a request is over."""
     for fact in played.facts:
-        for text in fact.over[:1]:
-            yield Finding("limits", fact.number, text.split(" ")[-4].strip(","), text)      # of what: no number
+        for one in fact.over[:1]:
+            yield Finding("limits", fact.number, EXCEEDED, one._asdict(), one.what)
             return
 
 
@@ -129,18 +112,13 @@ PROPERTIES: Mapping[str, Check] = {
 """Those that one run can tell."""
 
 
-def kind_of(text: str) -> str:
-    """What is wrong, without its numbers: two findings that differ in nothing else are one failure."""
-    return re.sub(r"-?\d+", "n", text)
-
-
-def _first_armed(played: Played, at: int) -> tuple[str, ...]:
-    """Kind of the first stored object that was wrong, and the step behind which it was; () = there was none."""
+def _first_armed(played: Played, at: int) -> str:
+    """Kind of the first stored object that was wrong, "" = there was none."""
     for fact in played.facts[: at + 1]:
         for stored, verdict in fact.armed:
             if verdict.holds is False:
-                return stored.kind, str(fact.number)
-    return ()
+                return stored.kind
+    return ""
 
 
 def _made_by(played: Played, fact: Fact) -> str:

@@ -11,7 +11,8 @@ from cachesim.errors import BadInput
 from cachesim.fuzz.campaign import ALL, shown
 from cachesim.fuzz.case import Case, case_of, longest
 from cachesim.fuzz.facts import played
-from cachesim.fuzz.properties import Finding
+from cachesim.fuzz.finding import Finding
+from cachesim.fuzz.found import finding_data
 from cachesim.fuzz.shrink import like, searching
 from cachesim.judge.judge import Judge
 from cachesim.notation.words import normal
@@ -60,13 +61,14 @@ class Smallest:
         """The smallest case so far and what is wrong with it; what else is wrong with the whole scenario."""
         small = _typed(like(self.case, self.search.best))
         finding = (self._again(small) or self.found)[0]
-        others = dict.fromkeys(one.group for one in self.found if one.group != finding.group)
+        others = {one.group: one for one in self.found if one.group != finding.group}
         return {
-            "profile": self.profile, "property": finding.name, "rule": finding.rule, "text": finding.text,
-            "step": finding.step, "causes": list(finding.causes), "line": repr(small.scenario(self.profile)),
+            "profile": self.profile, **finding_data(finding), "line": repr(small.scenario(self.profile)),
             "model": small.model, "server": small.given(), "requests": len(small.asked), "longest": longest(small),
             "before": {"requests": len(self.case.asked), "longest": longest(self.case)}, "tries": self.search.tries,
-            "others": [{"property": name, "rule": rule} for name, rule in others],
+            "others": [
+                {"property": one.name, "kind": one.kind, "rule": one.label} for one in others.values()
+            ],
             "command": command(small, self.profile),
         }  # fmt: skip
 

@@ -11,7 +11,8 @@ from typing import Protocol
 import numpy as np
 
 from cachesim.engines.view import RowsPart, StatePart, Stored
-from cachesim.judge.verdict import HOLDS, Verdict
+from cachesim.judge.kinds import Kind
+from cachesim.judge.verdict import HOLDS, Verdict, broken
 from cachesim.model import LayerState, Rows, same_state
 
 
@@ -43,14 +44,13 @@ def compare_stored(stored: Stored, cold: Truth) -> Verdict:
 
 def _states(state: StatePart, cold: Truth, n: int) -> Verdict:
     if state.pos != n - 1:
-        return Verdict(False, "provenance", f"the recurrent state ends at {state.pos}, not {n - 1}", n - 1)
+        return broken("provenance", Kind.STATE_ELSEWHERE, n - 1, position=int(state.pos), wanted=n - 1)
     for layer, held in state.rows.items():
         want = cold.state_at(layer, n)
         if not same_state(held, want):
             same = same_state(_digests_only(held), _digests_only(want))
             rung = "bits" if same else "provenance"
-            why = f"layer {layer}: the recurrent state after {n} tokens is not a cold run's"
-            return Verdict(False, rung, why, n - 1)
+            return broken(rung, Kind.STATE, n - 1, layer=layer, tokens=n)
     return HOLDS
 
 
@@ -65,7 +65,7 @@ def _rows(part: RowsPart, cold: Truth, n: int) -> Verdict:
     if len(have) != len(want) or (have != want).any():
         missing = np.setdiff1d(want, have)
         where = int(missing[0]) if len(missing) else -1
-        return Verdict(False, "provenance", f"{len(missing)} rows from position {where} on are missing", where)
+        return broken("provenance", Kind.ROWS_MISSING, where, rows=len(missing), position=where)
     for layer, rows in part.rows.items():
         verdict = _layer_rows(layer, rows, order, cold.rows(layer), first, n)
         if not verdict.holds:
@@ -85,8 +85,8 @@ def _layer_rows(layer: int, rows: Rows, order: np.ndarray | slice, want: Rows, f
     wrong = np.flatnonzero(rows.digest[order] != want.digest[first:n])
     if len(wrong):
         where = first + int(wrong[0])
-        return Verdict(False, "provenance", f"layer {layer}: the row at position {where} is not a cold run's", where)
+        return broken("provenance", Kind.ROW, where, layer=layer, position=where)
     for mine, theirs in ((rows.k, want.k), (rows.v, want.v)):
         if mine is not None and theirs is not None and not np.array_equal(mine[order], theirs[first:n]):
-            return Verdict(False, "bits", f"layer {layer}: a row differs in bits from a cold run's")
+            return broken("bits", Kind.ROW_BITS, layer=layer)
     return HOLDS

@@ -12,9 +12,14 @@ from cachesim.engines.view import Stored
 from cachesim.errors import Crash
 from cachesim.judge.colds import Colds
 from cachesim.judge.compare import compare_stored
-from cachesim.judge.verdict import HOLDS, Verdict, worst
+from cachesim.judge.kinds import Kind
+from cachesim.judge.verdict import HOLDS, Verdict, broken, undecided, worst
 from cachesim.model import Model
 from cachesim.oracle_shift import CutAt, cold_shifted
+
+NOTHING_COMPUTED = undecided(Kind.NOTHING_COMPUTED)
+NO_PLACE = undecided(Kind.NO_PLACE)
+OTHER_TEXT = broken("provenance", Kind.OTHER_TEXT)
 
 
 @dataclass(slots=True)
@@ -34,9 +39,14 @@ class Judged:
         return next((v for v in (self.answer, self.state) if v.holds is False), None)
 
     @property
+    def doubt(self) -> Verdict:
+        """What is wrong, or why nothing is known."""
+        return self.wrong or self.answer
+
+    @property
     def fault(self) -> str:
-        """What is wrong, or why nothing is known; "" where all is well."""
-        return (self.wrong or self.answer).why
+        """The same in one sentence; "" where all is well."""
+        return self.doubt.why
 
     @property
     def equal_cold(self) -> bool | None:
@@ -60,15 +70,14 @@ class Judge:
             armed = [(s, v) for s in stored if not (v := self.stored(s)).holds]
             return Judged(said, state, armed)
         except Exception as error:      # a checker that raises has decided nothing
-            undecided = Verdict(None, why=f"the judge failed: {type(error).__name__}: {error}")
-            return Judged(undecided, undecided)
+            failed = undecided(Kind.JUDGE_FAILED, exception=type(error).__name__, error=str(error))
+            return Judged(failed, failed)
 
     def _whole(self, request: Request, answer: Answer, slot: Stored | None) -> tuple[Verdict, Verdict]:
         if answer.died:
-            return Verdict(False, "aborted", f"the server process ended: {answer.error}"), HOLDS
+            return broken("aborted", Kind.PROCESS_ENDED, error=answer.error), HOLDS
         if self.model is None:
-            nothing = Verdict(None, why="nothing was computed in this mode")
-            return nothing, nothing
+            return NOTHING_COMPUTED, NOTHING_COMPUTED
         if answer.shifts:
             return self._shifted(self.model, request, answer, slot)
         said = worst([self.answer(request, one) for one in (answer, *answer.children)])
@@ -83,16 +92,15 @@ class Judge:
         held, wanted = answer.slot_tokens, (*prompt, *answer.tokens)
         n = min(len(held), len(wanted))
         other = held[:n] != wanted[:n]
-        strange = Verdict(False, "provenance", "the slot does not hold what was asked and generated")
         if other and len(held) > n:
-            return strange
+            return OTHER_TEXT
         speak = tuple(range(len(prompt) - 1, len(held)))
         if not answer.cancelled and [said.pos for said in answer.outputs] != list(speak):
-            return strange if other else Verdict(None, why="the answer does not say where it spoke")
+            return OTHER_TEXT if other else NO_PLACE
         run = self.colds.speaking(wanted[:n] if other else held, speak, len(held))
         wants = [Want(said.pos, int(run.digests[said.pos]), run.logits.get(said.pos)) for said in answer.outputs]
         found = compare_outputs(answer.outputs, wants)
-        return strange if other and not found.holds else found
+        return OTHER_TEXT if other and not found.holds else found
 
     def _shifted(
         self, model: Model, request: Request, answer: Answer, slot: Stored | None
@@ -101,7 +109,7 @@ class Judge:
         cuts = [CutAt(*shift) for shift in answer.shifts]
         said, store = cold_shifted(model, prompt_of(request, answer), answer.tokens[:-1], cuts)
         if len(said) != len(answer.outputs):
-            return Verdict(None, why="the answer does not say where it spoke"), HOLDS
+            return NO_PLACE, HOLDS
         wants = [Want(mine.pos, cold.digest, cold.logits) for mine, cold in zip(answer.outputs, said, strict=True)]
         state = HOLDS if slot is None else compare_stored(slot, store)
         return compare_outputs(answer.outputs, wants), state
@@ -109,9 +117,9 @@ class Judge:
     def stored(self, stored: Stored) -> Verdict:
         """A stored object, against the cold run of the tokens that it is believed to hold."""
         if self.model is None:
-            return Verdict(None, why="nothing was computed in this mode")
+            return NOTHING_COMPUTED
         if stored.resume > len(stored.tokens):
-            return Verdict(False, "provenance", f"{stored.resume} tokens of a list of {len(stored.tokens)}")
+            return broken("provenance", Kind.TOKENS_MISSING, resume=stored.resume, tokens=len(stored.tokens))
         if not stored.resume:
             return HOLDS
         return compare_stored(stored, self.colds.speaking(stored.tokens, (), stored.resume))
@@ -140,7 +148,7 @@ def compare_outputs(outputs: Sequence[Output], wants: Sequence[Want]) -> Verdict
 def _compare_output(said: Output, want: Want) -> Verdict:
     if said.logits is not None and want.logits is not None and not np.array_equal(said.logits, want.logits):
         rung = "bits" if int(np.argmax(said.logits)) == int(np.argmax(want.logits)) else "argmax"
-        return Verdict(False, rung, f"the answer at position {said.pos} differs from a cold run's", said.pos)
+        return broken(rung, Kind.ANSWER, said.pos, position=said.pos)
     if said.digest != want.digest:
-        return Verdict(False, "provenance", f"the answer at position {said.pos} was computed from other rows", said.pos)
+        return broken("provenance", Kind.ANSWER_ROWS, said.pos, position=said.pos)
     return HOLDS

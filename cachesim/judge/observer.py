@@ -11,12 +11,13 @@ from cachesim.engines.shared.tables import RuleSet
 from cachesim.engines.view import Stored
 from cachesim.events import Event, Release
 from cachesim.judge.judge import Judge, Judged
+from cachesim.judge.kinds import Kind
 from cachesim.judge.refusal import error_verdict
-from cachesim.judge.verdict import Verdict
+from cachesim.judge.verdict import broken, undecided
 from cachesim.scenarios.runner import Silent
 from cachesim.scenarios.schema import Scenario, Step
 
-ENDS_ELSEWHERE = Verdict(False, "provenance", "the memory does not end where the slot's tokens end")
+ENDS_ELSEWHERE = broken("provenance", Kind.MEMORY_ELSEWHERE)
 
 
 class Observer(Silent):
@@ -55,7 +56,7 @@ class Observer(Silent):
         slot, agrees = self.left.pop(answer.request, (None, True))
         judged = self.judge.judge(request, answer, slot, self.server.kept())
         if not (answer.done or answer.died):
-            judged.answer = Verdict(None, why="the request was never answered")
+            judged.answer = undecided(Kind.NEVER_ANSWERED)
             return judged
         if answer.status != 200 and not answer.died:
             self.failed(number, answer, judged)

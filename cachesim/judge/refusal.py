@@ -13,7 +13,8 @@ from dataclasses import replace
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.shared.tables import RuleSet
 from cachesim.errors import BadInput
-from cachesim.judge.verdict import Verdict
+from cachesim.judge.kinds import Kind
+from cachesim.judge.verdict import Verdict, broken, undecided
 from cachesim.scenarios.runner import Silent, groups, play
 from cachesim.scenarios.schema import Scenario
 
@@ -25,9 +26,9 @@ def error_verdict(
     broken on the rung "error", or undecided. A step that the scenario does not list cannot be repeated."""
     listed = number < len(scenario.steps) and scenario.steps[number].action is None
     if listed and cold_status(scenario, number, profile, table) == 200:
-        return Verdict(False, "error", f"error {answer.status}, where a cold run answers: {answer.error}")
-    how = f"refused ({answer.status})" if answer.status < 500 else f"error {answer.status}, in a cold run too"
-    return Verdict(None, why=f"{how}: {answer.error}")
+        return broken("error", Kind.WARM_ERROR, status=answer.status, error=answer.error)
+    kind = Kind.REFUSED if answer.status < 500 else Kind.COLD_ERROR
+    return undecided(kind, status=answer.status, error=answer.error)
 
 
 def cold_status(scenario: Scenario, number: int, profile: str, table: RuleSet | None = None) -> int:

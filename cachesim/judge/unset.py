@@ -14,10 +14,10 @@ from typing import Any, Callable, Mapping, Protocol, Sequence, TypeVar
 from cachesim.events import Compared, Log
 from cachesim.judge.expect import numbers
 from cachesim.judge.judgement import Judgement
-from cachesim.judge.verdict import HOLDS, Verdict
+from cachesim.judge.kinds import Kind
+from cachesim.judge.verdict import HOLDS, undecided
 
 MOST = 64                # cases; who needs more of them stays undecided from the first question on
-WHY = "depends on a number that the server never wrote: {cases}"
 Values = Mapping[tuple[int, int], int]
 
 
@@ -57,7 +57,7 @@ def settle(cases: Sequence[Played]) -> list[int]:
         wrong = all(case.requests[i].judged.equal_cold is False for case in cases)
         if wrong or (not cut_off and all(found == outcomes[0] for found in outcomes)):
             continue
-        one.judged.answer, one.judged.state = Verdict(None, why=WHY.format(cases=_told(outcomes))), HOLDS
+        one.judged.answer, one.judged.state = undecided(Kind.UNWRITTEN, cases=_told(outcomes)), HOLDS
         one.judged.refused = False
         out.append(i)
     return out

@@ -6,8 +6,10 @@ The rungs, weakest promise last: same provenance > same bits > same argmax.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Iterable, Mapping
+
+from cachesim.judge.kinds import Kind, said
 
 RUNGS = ("provenance", "bits", "argmax", "error", "aborted")
 """What differs, from the least to the most visible; "error" = an error where a cold run answers, "aborted" = the server
@@ -16,13 +18,20 @@ process ended."""
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``holds`` True, False, or None = undecided; ``rung`` the highest rung that is broken; ``why`` one plain sentence;
-    ``where`` the first position at which cached and cold differ (-1 = not known)."""
+    """``holds`` True, False, or None = undecided; ``rung`` the highest rung that is broken; ``kind`` what is wrong or
+    why nothing is known, with its ``numbers`` (and texts of the server); ``where`` the first position at which cached
+    and cold differ (-1 = not known)."""
 
     holds: bool | None
     rung: str = ""
-    why: str = ""
+    kind: Kind | None = None
+    numbers: Mapping[str, Any] = field(default_factory=dict)
     where: int = -1
+
+    @property
+    def why(self) -> str:
+        """One plain sentence."""
+        return said(self.kind, self.numbers)
 
     @property
     def word(self) -> str:
@@ -31,6 +40,16 @@ class Verdict:
 
 
 HOLDS = Verdict(True)
+
+
+def undecided(kind: Kind, **numbers: Any) -> Verdict:
+    """Nothing is known, because of this."""
+    return Verdict(None, "", kind, numbers)
+
+
+def broken(rung: str, kind: Kind, where: int = -1, **numbers: Any) -> Verdict:
+    """This is wrong, on this rung."""
+    return Verdict(False, rung, kind, numbers, where)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

@@ -11,8 +11,9 @@ from cachesim.events import Changed, Event
 from cachesim.judge.blame import Account, Ledger
 from cachesim.judge.judge import Judge, Judged
 from cachesim.judge.judgement import Judgement
+from cachesim.judge.kinds import Kind
 from cachesim.judge.observer import Observer
-from cachesim.judge.verdict import HOLDS, Verdict
+from cachesim.judge.verdict import HOLDS, broken
 from cachesim.scenarios.schema import Action, Scenario, Step
 from cachesim.tokens import Tokens
 
@@ -76,10 +77,10 @@ class Watch(Observer):
         status, died = int(reply["status"]), not reply["status"]
         text = str(reply.get("error", ""))
         slot = action.id_slot % self.server.n_slots if action.id_slot > 0 else 0     # as the server counts
-        answer = Answer(number, status or 200, text, slot, died=died, done=True)
+        answer = Answer(number, status or 200, text, id_slot=slot, died=died, done=True)
         judged = Judged(HOLDS, HOLDS)
         if died:
-            judged.answer = Verdict(False, "aborted", f"the server process ended: {answer.error}")
+            judged.answer = broken("aborted", Kind.PROCESS_ENDED, error=answer.error)
         elif status != 200:
             self.failed(number, answer, judged)
         elif action.do == "restore":

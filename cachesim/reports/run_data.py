@@ -63,6 +63,8 @@ def _request(run: Run, i: int, one: Judgement) -> dict[str, Any]:
         "refused": judged.refused,
         "rung": judged.wrong.rung if judged.wrong else "",
         "fault": judged.fault,
+        "kind": judged.doubt.kind,
+        "numbers": dict(judged.doubt.numbers),
         "best": one.account.best,
         "held": one.account.held,
         "moved": one.account.moved,
@@ -80,6 +82,7 @@ def _how(step: Step) -> str:
 def _armed(i: int, one: Judgement) -> list[dict[str, Any]]:
     """Stored objects that are not what the engine believes, after request i."""
     return [
-        {"request": i, "kind": stored.kind, "owner": stored.owner, "tokens": stored.resume, "fault": verdict.why}
+        {"request": i, "kind": stored.kind, "owner": stored.owner, "tokens": stored.resume, "fault": verdict.why,
+         "fault_kind": verdict.kind, "numbers": dict(verdict.numbers)}
         for stored, verdict in one.judged.armed
     ]

@@ -40,6 +40,8 @@ def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> d
         "told": number in run.told,
         "rung": one.judged.wrong.rung if one.judged.wrong else "",
         "fault": one.judged.fault,
+        "kind": one.judged.doubt.kind,
+        "numbers": dict(one.judged.doubt.numbers),
         "output_wrong": one.judged.answer.holds is False,
         "doubt": one.judged.answer.why if number in run.unsettled else "",
         "decisions": steps,

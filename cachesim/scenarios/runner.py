@@ -120,7 +120,7 @@ class Stage:
             request = placed(step, self.server)
             waiting[number] = request, self.server.submit(request)
             if self.server.dead:
-                waiting[number][1].error = DEAD
+                waiting[number][1].error, waiting[number][1].error_kind = DEAD, "ended-before"
         quiet, told = 0, len(self.log.events)
         while self.server.working:
             self._iterate(waiting)

@@ -16,7 +16,8 @@ from typing import Any, Callable, Iterable, NamedTuple
 from cachesim.errors import BadInput
 from cachesim.fuzz.campaign import Campaign, Failure, blocks, run, shrunk
 from cachesim.fuzz.case import Case
-from cachesim.fuzz.properties import PROPERTIES, Finding
+from cachesim.fuzz.finding import Finding
+from cachesim.fuzz.properties import PROPERTIES
 from cachesim.fuzz.shrink import shrink
 from cachesim.pool import spread as pooled
 from cachesim.pool import whole
@@ -51,7 +52,7 @@ def told_of(one: News) -> str:
         except BadInput:
             return False
 
-    head = f"  {HOLD[one.row].profile} {one.finding.name}: {one.finding.text} ({one.finding.rule})"
+    head = f"  {HOLD[one.row].profile} {one.finding.name}: {one.finding.text} ({one.finding.label})"
     if one.case is None:
         return f"{head}\n         {one.finding.causes[-1]}"
     return f"{head}\n         {one_line(shrink(one.case, fails, 800), HOLD[one.row].profile)}"
@@ -61,7 +62,7 @@ def failure_of(profile: str, failure: Failure) -> str:
     """A failure under the newest rules with its smallest case."""
     small = shrunk(failure, profile, ())
     line = one_line(small.small, profile) if small.small else "?"
-    return f"  {failure.times:6} {small.finding.name}: {small.finding.text} ({small.finding.rule})\n         {line}"
+    return f"  {failure.times:6} {small.finding.name}: {small.finding.text} ({small.finding.label})\n         {line}"
 
 
 def search(minutes: int, jobs: int, campaigns: dict[str, Campaign], news: list[News]) -> None:

@@ -20,9 +20,11 @@ from dataclasses import replace
 from typing import Iterator, NamedTuple
 
 from cachesim.errors import BadInput
-from cachesim.fuzz.campaign import SPREAD, crashed, findings
+from cachesim.fuzz.campaign import SPREAD, findings
 from cachesim.fuzz.case import Case, draw_case
-from cachesim.fuzz.properties import PROPERTIES, Finding
+from cachesim.fuzz.crash import crashed
+from cachesim.fuzz.finding import Finding
+from cachesim.fuzz.properties import PROPERTIES
 from cachesim.fuzz.worlds import KINDS, MODELS
 from cachesim.judge.judge import Judge
 from cachesim.notation.tree import Asked, said_as

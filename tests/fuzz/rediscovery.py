@@ -16,7 +16,7 @@ from typing import NamedTuple
 from cachesim.errors import BadInput
 from cachesim.fuzz.campaign import SPREAD, findings, rarely_collected
 from cachesim.fuzz.case import Case, draw_case, longest
-from cachesim.fuzz.properties import Finding, kind_of
+from cachesim.fuzz.finding import Finding
 from cachesim.fuzz.shrink import shrink
 from cachesim.judge.judge import Judge
 from cachesim.pool import finished, whole
@@ -51,12 +51,16 @@ def is_it(defect: Defect, case: Case, judges: dict[str, Judge]) -> Finding | Non
     if (defect.models and not set(defect.models) & set(case.model)) or not defect.about(case):
         return None
     found = [one for one in findings(case, defect.profile, (defect.prop,), judges)
-             if re.search(defect.said, f"{one.rule} | {one.text}")]
+             if re.search(defect.said, f"{one.label} | {one.text}")]
     if not found:
         return None
     after = cured(defect, case, judges)
-    return next((one for one in found if all(
-        late.step > one.step or kind_of(late.text) != kind_of(one.text) for late in after)), None)  # fmt: skip
+    new = (one for one in found if all(late.step > one.step or _what(late) != _what(one) for late in after))
+    return next(new, None)
+
+
+def _what(one: Finding) -> tuple[str, str]:
+    return one.kind, one.stored
 
 
 def cured(defect: Defect, case: Case, judges: dict[str, Judge]) -> list[Finding]:
@@ -89,7 +93,7 @@ def search(defect: Defect, seed: int, limit: int = LIMIT) -> Found:
             small = shrink(case, fails)
             finding = is_it(defect, small, judges)
             left = cured(defect, small, judges)
-            said = f"{finding.text} ({finding.rule})" if finding else "?"
+            said = f"{finding.text} ({finding.label})" if finding else "?"
             return Found(defect.name, seed, i + 1, met - begin, time.monotonic() - met, small,
                          one_line(small, defect.profile), said + ("" if not left else f"; cured: {left[0].text}"))
     return Found(defect.name, seed, limit, time.monotonic() - begin, 0.0, None)

@@ -44,7 +44,7 @@ def _end(*_: object) -> None:
     raise Endless
 
 
-def observe(profile: str, i: int, judges: dict) -> tuple[str, str, list[tuple[str, str]]]:
+def observe(profile: str, i: int, judges: dict) -> tuple[str, str, list[tuple[str, ...]]]:
     """(model, what was answered, groups of findings) of a conversation. A crash of the simulator is a finding too."""
     case = draw_case(SEED * SPREAD + i, profile.partition("@")[0])
     signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)
@@ -81,7 +81,7 @@ def note(profile: str, n: int, file: Path) -> None:
 def find(profile: str, n: int, file: Path) -> dict:
     """The first conversation that shows the fault."""
     before = json.loads(file.read_text())[:n]
-    broken = {(model, name) for model, _, groups in before for name, _ in groups}
+    broken = {(model, name) for model, _, groups in before for name, *_ in groups}
     known = {tuple(group) for _, _, groups in before for group in groups}
     begun, judges, changed, differs = time.perf_counter(), {}, None, None
     for i in range(n):
@@ -92,11 +92,11 @@ def find(profile: str, n: int, file: Path) -> dict:
             if [*group] in before[i][2]:
                 continue
             how = "clean" if (model, group[0]) not in broken else "new" if group not in known else "changed"
-            shown = {"how": how, "property": group[0], "rule": group[1], "examples": i + 1, "model": model,
-                     "seconds": time.perf_counter() - begun, "differs": differs}
+            shown = {"how": how, "property": group[0], "rule": " ".join(filter(None, group[1:])),
+                     "examples": i + 1, "model": model, "seconds": time.perf_counter() - begun, "differs": differs}
             if how != "changed":
                 return shown
-            if group[0] not in {name for name, _ in before[i][2]}:
+            if group[0] not in {name for name, *_ in before[i][2]}:
                 changed = changed or shown
     return changed or {"how": "", "examples": n, "seconds": time.perf_counter() - begun, "differs": differs}
 

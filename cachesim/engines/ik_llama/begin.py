@@ -6,6 +6,7 @@ Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt, ap
 from __future__ import annotations
 
 from cachesim import events as ev
+from cachesim.engines.base import NO_ROOM
 from cachesim.engines.ik_llama.core import Core
 from cachesim.engines.ik_llama.events import CacheLcp
 from cachesim.engines.ik_llama.rules.checkpoint_use import Ask, Need, Resume
@@ -35,7 +36,7 @@ def _begin(srv: Core, slot: Slot, task: Task) -> bool:
         if not srv.settings.context_shift:
             full = srv.rules.full(len(task.prompt), srv.settings.n_ctx_slot, False)
             srv.decide(full, slot)
-            srv.fail(slot, TOO_LONG)
+            srv.fail(slot, TOO_LONG, NO_ROOM)
             slot.tokens.clear()
             srv.changed(slot, "truncated", full.rule)
             return False

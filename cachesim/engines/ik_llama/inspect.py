@@ -16,7 +16,7 @@ from cachesim.engines.ik_llama.memory.kv import Blob, KvCache, States
 from cachesim.engines.ik_llama.slot import Checkpoint
 from cachesim.engines.shared.driver import watched
 from cachesim.engines.shared.stored import over_limits
-from cachesim.engines.view import Point, RowsPart, StatePart, Stored
+from cachesim.engines.view import Excess, Point, RowsPart, StatePart, Stored
 from cachesim.model import Rows
 
 
@@ -126,7 +126,7 @@ class Inspected(Core):
         cells = self.memory.cells
         return np.sort(cells.pos[cells.of(seq)])
 
-    def exceeded(self) -> list[str]:
+    def exceeded(self) -> list[Excess]:
         """Limits that are exceeded: checkpoints of a slot, bytes of the prompt cache."""
         sizes = [entry.size for entry in self.cache.entries] if self.cache else []
         counts = [len(slot.checkpoints) for slot in self.slots]

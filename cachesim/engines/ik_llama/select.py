@@ -71,7 +71,7 @@ def _f_keep(srv: Core, slot: Slot, compare: Compare) -> tuple[float, int]:
     n_cache = mine.n_cache
     if srv.decide(srv.rules.shifted(slot.discarded, mine.asked, srv.settings.n_ctx_slot), slot):
         if slot.n_keep < 0:
-            raise Aborted("GGML_ASSERT(n_keep >= 0 && n_discard >= 0) failed")
+            raise Aborted("GGML_ASSERT(n_keep >= 0 && n_discard >= 0) failed", "negative-n-keep")
         assert mine.shifted is not None
         n_cache = mine.shifted.n_cache
     return float(part(n_cache, mine.n_tokens)), mine.n_tokens

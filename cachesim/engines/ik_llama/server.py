@@ -57,21 +57,22 @@ class Server(Inspected):
             try:
                 process(self, task)
             except Aborted as abort:
-                self._die(str(abort), task)
+                self._die(abort, task)
 
     def update(self) -> None:
         """Second half of a round: slots that are leaving go, then one batch for all busy slots."""
         try:
             self._update_slots()
         except Aborted as abort:
-            self._die(str(abort))
+            self._die(abort)
 
-    def _die(self, text: str, *more: Task) -> None:
+    def _die(self, end: Aborted, *more: Task) -> None:
         """The process ends, and with it every task."""
-        self.emit(ev.Aborted(text))
+        self.emit(ev.Aborted(str(end)))
         self.dead = True
         for task in (*more, *self.queue, *self.deferred, *(slot.task for slot in self.slots if slot.task)):
-            task.answer.died, task.answer.error, task.answer.done = True, text, True
+            task.answer.dies(end)
+            task.answer.done = True
         self.queue.clear()
         self.deferred.clear()
         for slot in self.slots:

@@ -6,7 +6,7 @@ Source: ik_llama.cpp examples/server/server-context.cpp process_batch_tokens, pr
 from __future__ import annotations
 
 from cachesim import events as ev
-from cachesim.engines.base import Output
+from cachesim.engines.base import NO_ROOM, Output
 from cachesim.engines.ik_llama.core import Core
 from cachesim.engines.ik_llama.draft import accept, warm_up
 from cachesim.engines.ik_llama.fill import at_interval, create
@@ -55,7 +55,7 @@ def _give_up(srv: Core, off: int, ret: int) -> None:
     srv.emit(ev.Error(GIVEN_UP.format(i=off, ret=ret)))
     for slot in srv.slots:
         if slot.busy and slot.state is not State.LEAVING:
-            srv.fail(slot, TOO_BIG)
+            srv.fail(slot, TOO_BIG, NO_ROOM)
             srv.leave(slot)
 
 

@@ -6,6 +6,7 @@ Source: llama.cpp tools/server/server-context.cpp update_slots, state STARTED (3
 from __future__ import annotations
 
 from cachesim import events as ev
+from cachesim.engines.base import NO_ROOM
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.state import StateReadError
 from cachesim.engines.llama_cpp.rules.checkpoint_use import Need
@@ -27,7 +28,7 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
             f"request ({len(prompt)} tokens) exceeds the available context size "
             f"({srv.settings.n_ctx_slot} tokens), try increasing it"
         )
-        srv.fail(slot, 400, text)
+        srv.fail(slot, 400, text, NO_ROOM, tokens=len(prompt), room=srv.settings.n_ctx_slot)
         return False
     whole = srv.rules.task_whole(request.kind, len(prompt), srv.settings.n_ubatch, srv.settings.pooling)
     if whole.value:
@@ -54,8 +55,9 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
 def _begin_whole(srv: Core, slot: Slot, task: Task, fits: bool) -> bool:
     """A prompt that cannot be split starts from nothing; the slot's checkpoints are not even looked at."""
     if not fits:
-        text = f"input ({len(task.request.prompt)} tokens) is too large to process. increase the physical batch size"
-        srv.fail(slot, 500, f"{text} (current batch size: {srv.settings.n_ubatch})")
+        n, most = len(task.request.prompt), srv.settings.n_ubatch
+        text = f"input ({n} tokens) is too large to process. increase the physical batch size"
+        srv.fail(slot, 500, f"{text} (current batch size: {most})", "longer-than-a-micro-batch", tokens=n, most=most)
         return False
     task.answer.deciding, task.answer.restored, slot.reused = rule_id(srv.rules.task_whole), False, 0
     slot.tokens.clear()
@@ -68,7 +70,8 @@ def _ask(srv: Core, slot: Slot, n_past: int, n_tokens: int) -> Ask:
     if 0 < n_past <= len(slot.tokens) and pos_min < 0:
         held = f"slot.prompt.tokens.size() = {len(slot.tokens)}"
         srv.emit(ev.Error(f"n_past = {n_past}, {held}, seq_id = {slot.id}, pos_min = -1"))
-        raise Aborted(f"pos_min == -1, but n_past > 0 - should not happen (slot {slot.id}, n_past {n_past})")
+        text = f"pos_min == -1, but n_past > 0 - should not happen (slot {slot.id}, n_past {n_past})"
+        raise Aborted(text, "no-rows-behind-a-prefix", slot=slot.id, n_past=n_past)
     return Ask(n_past, n_past, len(slot.tokens), n_tokens, pos_min, srv.settings.n_swa, srv.settings.exact)
 
 
@@ -119,7 +122,7 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
         srv.emit(ev.Error("state_seq_set_data: error loading state: failed to restore kv cache"))
         last_words: str = srv.decide(srv.rules.ckpt_unread(ckpt.facts.id_task), slot)
         if last_words:
-            raise Aborted(last_words) from error
+            raise Aborted(last_words, "checkpoint-unreadable") from error
         return _nothing(srv, slot, task, ask)
     srv.changed(slot, "overwritten", pick.rule)
     again: Resume = srv.decide(srv.rules.ckpt_restore(ckpt.facts, ask), slot)

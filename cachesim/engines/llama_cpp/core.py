@@ -154,10 +154,10 @@ class Core(Driver):
             self.deferred.remove(task)
             self.queue.appendleft(task)
 
-    def fail(self, slot: Slot, status: int, text: str) -> None:
-        """The client of the slot's task gets an error; the slot is released."""
+    def fail(self, slot: Slot, status: int, text: str, kind: str, **numbers: int) -> None:
+        """The client of the slot's task gets an error; the slot is released. ``kind`` and ``numbers`` say which."""
         task = slot.task
         assert task is not None
         self.emit(ev.Error(f"error: {text}"))
-        task.answer.status, task.answer.error = status, text
+        task.answer.fails(status, text, kind, **numbers)
         self.release(slot)

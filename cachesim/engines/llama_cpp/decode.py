@@ -6,6 +6,7 @@ Source: llama.cpp tools/server/server-context.cpp decode, post_decode (3f545be).
 from __future__ import annotations
 
 from cachesim import events as ev
+from cachesim.engines import base
 from cachesim.engines.base import Output
 from cachesim.engines.llama_cpp.children import activate_children
 from cachesim.engines.llama_cpp.core import Core
@@ -19,7 +20,10 @@ from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.cost import cost_of
 from cachesim.engines.shared.vocab import plain_text
 
-FATAL = {NO_ROOM: "Context size has been exceeded.", BAD_BATCH: "Invalid input batch."}
+FATAL = {
+    NO_ROOM: ("Context size has been exceeded.", base.NO_ROOM), BAD_BATCH: ("Invalid input batch.", "bad-batch"),
+}  # fmt: skip
+"""What a client is told, and the kind of it."""
 
 
 def decode(srv: Core, batch: Batch) -> None:
@@ -44,7 +48,7 @@ def decode(srv: Core, batch: Batch) -> None:
             continue
         srv.log.refund(*cost)                    # nothing was evaluated
         if ret == BAD_BATCH or n == 1:
-            give_up(srv, FATAL[ret], off, n, ret)
+            give_up(srv, *FATAL[ret], off, n, ret)
             return
         purged = purge_idle(srv)
         n = srv.decide(srv.rules.decode_retry(purged, n), None)
@@ -70,13 +74,13 @@ def purge_idle(srv: Core) -> bool:
     return False
 
 
-def give_up(srv: Core, text: str, off: int, n_batch: int, ret: int) -> None:
+def give_up(srv: Core, text: str, kind: str, off: int, n_batch: int, ret: int) -> None:
     """Every busy slot gets the error, is released and emptied."""
     first, *rest = [line.format(text=text, off=off, n_batch=n_batch, ret=ret) for line in srv.rules.fatal_lines]
     srv.emit(ev.Error(first))
     for slot in srv.slots:
         if slot.busy:
-            srv.fail(slot, 500, text)
+            srv.fail(slot, 500, text, kind)
             srv.clear(slot)
     for line in rest:
         srv.emit(ev.Error(line))
@@ -108,7 +112,7 @@ def _give_up_split(srv: Core, slot: Slot, off: int, n: int) -> None:
     index = srv.decide(split, slot)
     text = f"got exception: speculative batch index {index} is not inside the current sub-batch [{off}, {off + n})"
     srv.emit(ev.Error(text))
-    srv.fail(slot, 500, text)
+    srv.fail(slot, 500, text, "draft-cut-off", index=index)
 
 
 def _spoken(srv: Core, slot: Slot, task: Task) -> None:

@@ -101,7 +101,7 @@ def _accepted(srv: Core, slot: Slot, task: Task, held: int) -> list[int]:
     ids: list[int] = []
     for k in range(len(slot.draft) + 1):
         if not srv.view[0] <= slot.at + k < srv.view[1]:
-            raise Aborted("GGML_ASSERT(logits != nullptr) failed")
+            raise Aborted("GGML_ASSERT(logits != nullptr) failed", "output-of-another-view")
         ids.append(srv.sampler(slot.tokens[: held + k], task.request, slot.n_gen + k))
         left = len(slot.draft) - k
         if not left:
@@ -124,7 +124,7 @@ def _go_back(srv: Core, slot: Slot, ids: list[int]) -> None:
         if ckpt.dft is not None and srv.dft is not None:
             srv.dft.memory.state_read(slot.id, ckpt.dft)
     except StateReadError as error:             # a load of another size than was saved
-        raise Aborted(f"checkpoint size mismatch: {error}") from error
+        raise Aborted(f"checkpoint size mismatch: {error}", "checkpoint-of-another-size") from error
     srv.both.must_rm(slot.id, ckpt.pos_max + 1)
     del slot.tokens[ckpt.n_tokens :]
     slot.draft, slot.replay = ids, True

@@ -35,7 +35,7 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
     slot.fed = (len(batch) - (stop - start), len(batch))
     if stop == len(prompt):
         if not len(batch):
-            raise Aborted("GGML_ASSERT(batch.size() > 0) failed")
+            raise Aborted("GGML_ASSERT(batch.size() > 0) failed", "empty-batch")
         slot.state = State.DONE_PROMPT
         batch.out[-1] = True
         slot.at = len(batch) - 1

@@ -14,7 +14,7 @@ from cachesim.engines.llama_cpp.rules.facts import Ask, Resume
 from cachesim.engines.llama_cpp.slot import Checkpoint
 from cachesim.engines.shared.driver import watched
 from cachesim.engines.shared.stored import over_limits
-from cachesim.engines.view import Point, RowsPart, StatePart, Stored
+from cachesim.engines.view import Excess, Point, RowsPart, StatePart, Stored
 
 
 def _blob(blob: Blob, n_swa: int) -> tuple[tuple[RowsPart, ...], StatePart | None]:
@@ -84,7 +84,7 @@ class Inspected(Core):
             found.append(pos)
         return found[-1] if len(found) < 3 else np.concatenate(found)
 
-    def exceeded(self) -> list[str]:
+    def exceeded(self) -> list[Excess]:
         """Limits that are exceeded: checkpoints of a slot, bytes of the prompt cache."""
         sizes = [entry.size for entry in self.cache.entries] if self.cache else []
         counts = [len(slot.checkpoints) for slot in self.slots]

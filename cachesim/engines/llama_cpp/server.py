@@ -38,10 +38,12 @@ class Server(Inspected):
         if answer.done:
             return answer
         if not 1 <= request.n_cmpl <= self.settings.n_slots:
-            answer.status, answer.done = 400, True
-            answer.error = f"Value must be between 1 <= value <= {self.settings.n_slots}, but got {request.n_cmpl}"
+            text = f"Value must be between 1 <= value <= {self.settings.n_slots}, but got {request.n_cmpl}"
+            answer.fails(400, text, "completions-out-of-range", n=request.n_cmpl, most=self.settings.n_slots)
+            answer.done = True
         elif not request.prompt and request.kind == "completion":      # a list without tokens never becomes a task
-            answer.status, answer.done, answer.error = 400, True, '"prompt" must not be empty'
+            answer.fails(400, '"prompt" must not be empty', "empty-prompt")
+            answer.done = True
         elif not self.dead:
             self.queue.append(Task(self.next_tick(), request, answer))
         return answer
@@ -54,7 +56,8 @@ class Server(Inspected):
             raise BadInput("a decision of more prompts than there are slots is not modelled")
         shared: int | None = self.decide(self.rules.shared(prompts), None)
         if shared is None:
-            answer.status, answer.error, answer.done = 404, "File Not Found", True
+            answer.fails(404, "File Not Found", "no-such-endpoint")
+            answer.done = True
         elif shared and request.others:
             return replace(request, shared=shared, n_cmpl=len(prompts))
         for prompt in request.others if shared == 0 else ():
@@ -72,7 +75,7 @@ class Server(Inspected):
         try:
             hang_up(self)
         except Aborted as abort:
-            self._die(str(abort))
+            self._die(abort)
         self.take_queue()
 
     def take_queue(self) -> None:
@@ -82,7 +85,7 @@ class Server(Inspected):
             while self.queue:
                 process(self, self.queue.popleft())
         except Aborted as abort:
-            self._die(str(abort))
+            self._die(abort)
 
     @property
     def leaving(self) -> bool:
@@ -94,7 +97,7 @@ class Server(Inspected):
         try:
             self._update_slots()
         except Aborted as abort:
-            self._die(str(abort))
+            self._die(abort)
 
     def _update_slots(self) -> None:
         if not any(slot.busy for slot in self.slots):
@@ -122,20 +125,20 @@ class Server(Inspected):
         try:
             decode(self, batch)
         except DrafterFailed as failure:
-            self._give_up(f"decode() failed: {failure}")
+            self._give_up(f"decode() failed: {failure}", "drafter-failed")
 
     def _must_fit(self, slot: Slot, n_batch: int) -> None:
         """Raises Aborted where the sampled and drafted tokens are more than the batch can hold."""
         room = self.rules.spec_room(n_batch, max(self.settings.n_batch, self.settings.n_slots))
         if room.value:
-            raise Aborted(self.decide(room, slot))
+            raise Aborted(self.decide(room, slot), "batch-without-room-for-drafts", n_batch=n_batch)
 
-    def _give_up(self, text: str) -> None:
+    def _give_up(self, text: str, kind: str) -> None:
         """An exception has ended the iteration: every busy slot gets it as its error; memory and tokens stay."""
         self.emit(ev.Error(text))
         for slot in self.slots:
             if slot.busy:
-                self.fail(slot, 500, text)
+                self.fail(slot, 500, text, kind)
 
     def _work_on_prompt(self, slot: Slot, batch: Batch) -> None:
         task = slot.task
@@ -149,12 +152,13 @@ class Server(Inspected):
         if not whole or len(batch) + len(task.request.prompt) <= self.settings.n_batch:
             add_prompt(self, slot, task, batch)
 
-    def _die(self, text: str) -> None:
-        self.emit(ev.Aborted(text))
+    def _die(self, end: Aborted) -> None:
+        self.emit(ev.Aborted(str(end)))
         self.dead = True
         tasks = [*self.queue, *self.deferred, *(slot.task for slot in self.slots if slot.task)]
         for task in tasks:
-            task.answer.died, task.answer.error, task.answer.done = True, text, True
+            task.answer.dies(end)
+            task.answer.done = True
         self.queue.clear()
         self.deferred.clear()
         for slot in self.slots:

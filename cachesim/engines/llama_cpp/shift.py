@@ -6,6 +6,7 @@ Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be).
 from __future__ import annotations
 
 from cachesim import events as ev
+from cachesim.engines.base import NO_ROOM
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.rules.shift import Moved, Shift
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
@@ -26,7 +27,7 @@ def shift_full_slots(srv: Core) -> None:
             continue
         refusal = srv.rules.shift_of_shared(slot.child or request.n_cmpl > 1)
         if refusal.value:
-            srv.fail(slot, 500, srv.decide(refusal, slot))
+            srv.fail(slot, 500, srv.decide(refusal, slot), NO_ROOM)
         else:
             _shift(srv, slot, plan, decision.rule)
 

@@ -13,7 +13,7 @@ from cachesim.engines.mlx_lm.caches import (
     RotatingKVCache,
 )
 from cachesim.engines.mlx_lm.caches.arrays import counters
-from cachesim.engines.mlx_lm.died import Died
+from cachesim.engines.mlx_lm.died import VALUE_ERROR, Died
 from cachesim.engines.mlx_lm.row import Row
 from cachesim.tokens import Tokens
 
@@ -24,7 +24,7 @@ def merged(caches: Sequence[Sequence[Any]]) -> list[Any]:
     try:
         return [layer[0].merge(list(layer)) for layer in zip(*caches, strict=True)]
     except ValueError as error:
-        raise Died(f"ValueError: {error}") from error
+        raise Died(f"ValueError: {error}", VALUE_ERROR) from error
 
 
 def to_batch(cache: Any, left_padding: Sequence[int]) -> Any:
@@ -78,7 +78,7 @@ class Batch:
             for cache in self.caches:
                 cache.filter(list(keep))
         except IndexError as error:
-            raise Died("a row is read that a layer's state does not have") from error
+            raise Died("a row is read that a layer's state does not have", "state-without-the-row") from error
 
     def drop(self, gone: Sequence[Row]) -> None:
         """These rows go."""

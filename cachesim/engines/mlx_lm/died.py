@@ -1,5 +1,10 @@
 """What ends the server's generation thread."""
 
+from cachesim.errors import Aborted
 
-class Died(Exception):
-    """An error that nothing in the server catches: the thread ends, and nobody is answered any more."""
+INDEX_ERROR, VALUE_ERROR = "IndexError", "ValueError"     # kinds of the ends that are one
+
+
+class Died(Aborted):
+    """An error that nothing in the server catches: the thread ends, and nobody is answered any more. ``kind`` is the
+    exception, and where it comes from in the prompt cache."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Sequence
 import numpy as np
 
 from cachesim.engines.mlx_lm.contents import LABEL, Array, pack_rows, pack_states, unpack_rows, unpack_state
-from cachesim.engines.mlx_lm.died import Died
+from cachesim.engines.mlx_lm.died import VALUE_ERROR, Died
 from cachesim.engines.mlx_lm.kinds import SLOTS, rows_of, states_of
 from cachesim.engines.shared.spoken import joined
 from cachesim.errors import Crash
@@ -71,7 +71,8 @@ class BatchStore:
         for cache in self.arrays:
             for slot in cache.cache if cache is not None else ():
                 if slot is not None and len(slot) != self.b:
-                    raise Died(f"ValueError: states of {len(slot)} rows in a batch of {self.b}")
+                    text = f"ValueError: states of {len(slot)} rows in a batch of {self.b}"
+                    raise Died(text, VALUE_ERROR, states=len(slot), rows=self.b)
 
     def _offsets(self) -> list[int]:
         """Position of each row's first token: what the first K/V cache counts, padding left out. Each layer of the
@@ -118,7 +119,8 @@ class BatchStore:
             return MaskView(np.zeros_like(hi), hi, width)
         own = mask[piece.row if len(mask) > 1 else 0, piece.start : piece.stop]     # (t, T)
         if own.shape[1] != width:
-            raise Died(f"ValueError: a mask of {own.shape[1]} columns over {width} rows")
+            text = f"ValueError: a mask of {own.shape[1]} columns over {width} rows"
+            raise Died(text, VALUE_ERROR, columns=own.shape[1], rows=width)
         return self._masked(part, run, own)
 
     def _masked(self, part: str, run: int, own: Array) -> View:
@@ -152,7 +154,7 @@ class BatchStore:
         try:
             self.fetched[layer] = cache.update_and_fetch(keys, values)
         except (RuntimeError, ValueError) as error:     # a ring that was not finalized; rows that are not the batch's
-            raise Died(f"{type(error).__name__}: {error}") from error
+            raise Died(f"{type(error).__name__}: {error}", type(error).__name__) from error
 
     def get_rows(self, layer: int, run: int) -> Rows:
         """The rows of the buffer that the piece's mask lets through."""

@@ -14,7 +14,7 @@ from cachesim.engines.mlx_lm.contents import unpack_rows, unpack_state
 from cachesim.engines.mlx_lm.core import Core
 from cachesim.engines.mlx_lm.kinds import rows_of, states_of
 from cachesim.engines.mlx_lm.prompt_cache import PromptCache
-from cachesim.engines.view import Point, RowsPart, StatePart, Stored
+from cachesim.engines.view import Excess, Point, RowsPart, StatePart, Stored
 from cachesim.model import LayerState, Rows
 from cachesim.tokens import Tokens
 
@@ -94,10 +94,10 @@ class Inspected(Core):
         )
         return Stored(kind, owner, tokens, max(n, *ends), rows_parts, StatePart(n - 1, states) if states else None)
 
-    def exceeded(self) -> list[str]:
+    def exceeded(self) -> list[Excess]:
         """Limits that are exceeded: entries of the prompt cache, rows that ever decoded together. The bytes of the
         prompt cache are looked at when a request is admitted only."""
         n, most = len(self.cache.lru), self.settings.max_size
-        found = [f"the prompt cache holds {n} entries, at most {most}"] if n > most else []
+        found = [Excess("entries", n, most, "the prompt cache holds")] if n > most else []
         n, most = self.widest, self.settings.completion_batch_size
-        return [*found, *([f"{n} rows decoded, at most {most}"] if n > most else [])]
+        return [*found, *([Excess("rows decoded", n, most)] if n > most else [])]

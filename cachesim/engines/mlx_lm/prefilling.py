@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Callable, NamedTuple, Sequence
 
 from cachesim.engines.mlx_lm.batch import Batch, left_padded, merged, right_padded, to_batch
-from cachesim.engines.mlx_lm.died import Died
+from cachesim.engines.mlx_lm.died import VALUE_ERROR, Died
 from cachesim.engines.mlx_lm.generator import Machine, Ticked
 from cachesim.engines.mlx_lm.row import Row
 from cachesim.tokens import Tokens
@@ -93,9 +93,10 @@ class Prefilling:
         """Rows that hold something: the last pc tokens of each row are left over."""
         tails = self.asked.tails(rests, pc)
         if tails is None:
-            raise Died("ValueError: rows of different lengths in one array")
+            raise Died("ValueError: rows of different lengths in one array", VALUE_ERROR)
         if not tails[0]:
-            raise Died("ValueError: a prompt without tokens")       # all of it was found, and no zeros stand for it
+            # All of it was found, and no zeros stand for it.
+            raise Died("ValueError: a prompt without tokens", VALUE_ERROR)
         width = max(len(rest) for rest in rests)
         batch = Batch(group, merged([row.caches or [] for row in group]))
         for cache in batch.caches:

@@ -43,7 +43,7 @@ class PromptCache:
         try:
             got = self.lru.fetch_nearest_cache(MODEL, query)
         except (KeyError, IndexError) as error:
-            raise Died(f"{type(error).__name__} in fetch_nearest_cache") from error
+            raise _died(error, "fetch_nearest_cache") from error
         self.srv.decide(got.decision, row)
         return got
 
@@ -58,7 +58,7 @@ class PromptCache:
                 MODEL, key, caches, cache_type=cache_type, boundaries=boundaries, old_key=old_key
             )
         except (KeyError, IndexError) as error:
-            raise Died(f"{type(error).__name__} in insert_cache") from error
+            raise _died(error, "insert_cache") from error
 
     def trim_to(self, n_bytes: int) -> None:
         """Evict until no more than so many bytes are left. Raises Died."""
@@ -66,7 +66,7 @@ class PromptCache:
         try:
             self.lru.trim_to(n_bytes=n_bytes)
         except IndexError as error:
-            raise Died("IndexError in trim_to") from error
+            raise _died(error, "trim_to") from error
 
     def _tell(self, event: Any) -> None:
         slot, task = (None, None) if self.at is None else (self.at.id, self.at.task.id)
@@ -76,3 +76,8 @@ class PromptCache:
         elif isinstance(event, lru.Removed):
             self.srv.emit(Removed(slot, task, len(event.key), event.reason))
             self.srv.changed(None, CAUSES[event.reason], event.rule)
+
+
+def _died(error: Exception, where: str) -> Died:
+    name = type(error).__name__
+    return Died(f"{name} in {where}", f"{name}-in-{where}")

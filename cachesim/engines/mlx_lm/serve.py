@@ -9,7 +9,7 @@ from typing import Any, Callable, Sequence
 
 from cachesim import events as ev
 from cachesim.engines.chat import SENTINEL, Message, render
-from cachesim.engines.mlx_lm.died import Died
+from cachesim.engines.mlx_lm.died import VALUE_ERROR, Died
 from cachesim.engines.mlx_lm.events import Fetched
 from cachesim.engines.mlx_lm.generator import Generator
 from cachesim.engines.mlx_lm.inspect import Inspected
@@ -85,7 +85,7 @@ def feed_segments(srv: Inspected, row: Row) -> None:
     keyed(srv, row)
     left = srv.decide(srv.rules.rest(segments, len(row.tokens)), row)
     if left.error:
-        raise Died(left.error)
+        raise Died(left.error, left.kind)
     row.segments, row.types = list(left.segments), list(left.types)
 
 
@@ -145,7 +145,8 @@ def serve_alone(srv: Inspected, task: Task) -> None:
         _alone(srv, row)
     except (ValueError, Died) as error:
         if not task.answer.done:
-            task.answer.status, task.answer.error, task.answer.done = 404, str(error), True
+            task.answer.fails(404, str(error), getattr(error, "kind", VALUE_ERROR))
+            task.answer.done = True
         row.busy = False
 
 

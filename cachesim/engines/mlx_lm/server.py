@@ -97,7 +97,7 @@ class Server(Inspected):
             self.emit(ev.Aborted(str(end)))
             for task in (*(row.task for row in self.active), *self.queue, *self.postponed):
                 if not task.answer.done:                # whose answer is complete has it already
-                    task.answer.died, task.answer.error = True, str(end)
+                    task.answer.dies(end)
 
     def _admit(self, task: Task) -> None:
         """A request joins the batch, with what the prompt cache has for it."""

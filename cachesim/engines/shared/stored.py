@@ -10,6 +10,8 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
+from cachesim.engines.view import Excess
+
 F32 = np.float32
 
 
@@ -53,9 +55,9 @@ def evict_oldest(sizes: Sequence[int], lengths: Sequence[int], limits: Limits, s
     return Eviction(for_size, first - for_size, est)
 
 
-def over_limits(checkpoints: Sequence[int], most: int, sizes: Sequence[int], limit: int) -> list[str]:
-    """What is too much, in words: ``checkpoints`` of each slot against ``most``, bytes of all stored conversations
+def over_limits(checkpoints: Sequence[int], most: int, sizes: Sequence[int], limit: int) -> list[Excess]:
+    """What is too much: ``checkpoints`` of each slot against ``most``, bytes of all stored conversations
     against ``limit`` (0 = none)."""
-    found = [f"slot {slot} has {n} checkpoints, at most {most}" for slot, n in enumerate(checkpoints) if n > most]
+    found = [Excess("checkpoints", n, most, f"slot {slot} has") for slot, n in enumerate(checkpoints) if n > most]
     total = sum(sizes)
-    return [*found, f"the prompt cache holds {total} bytes, at most {limit}"] if limit and total > limit else found
+    return [*found, Excess("bytes", total, limit, "the prompt cache holds")] if limit and total > limit else found

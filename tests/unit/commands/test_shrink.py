@@ -43,7 +43,8 @@ def test_json_has_everything(capsys):
     code, data = shrunk(capsys, LINE, *BASE)
     assert code == exits.BROKEN
     assert data.keys() == {
-        "profile", "property", "rule", "text", "step", "causes", "line", "model", "server", "requests", "longest",
+        "profile", "property", "kind", "numbers", "deciding", "role", "stored", "rule", "text", "step",
+        "causes", "line", "model", "server", "requests", "longest",
         "before", "tries", "others", "command",
     }  # fmt: skip
     assert (data["line"], data["requests"], data["longest"], data["step"]) == ("A2/A", 2, 2, 1)

@@ -11,7 +11,6 @@ from cachesim.engines.llama_cpp.server import Server
 from cachesim.fuzz import campaign
 from cachesim.fuzz.campaign import (
     ALL,
-    DIED,
     SPREAD,
     Block,
     Campaign,
@@ -27,8 +26,9 @@ from cachesim.fuzz.campaign import (
     work,
 )
 from cachesim.fuzz.case import longest
+from cachesim.fuzz.finding import DIED, Finding
 from cachesim.fuzz.found import campaign_data
-from cachesim.fuzz.properties import PROPERTIES, Finding
+from cachesim.fuzz.properties import PROPERTIES
 from tests.unit.fuzz.test_case import made
 
 NAMES = tuple(PROPERTIES)
@@ -79,13 +79,13 @@ def test_a_block_at_which_processes_died_is_named():
     job = next(blocks(PROFILE, NAMES, (), 3, 250))
     block = lost(job, "killed by SIGKILL")
     [(number, finding)] = block.found
-    assert (number, finding.rule, block.played, (block.first, block.stop)) == (3 * SPREAD, DIED, 0, (0, 50))
+    assert (number, finding.kind, block.played, (block.first, block.stop)) == (3 * SPREAD, DIED, 0, (0, 50))
     assert finding.text == "conversations 0 .. 49 of seed 3 were not judged: killed by SIGKILL, twice"
     assert shrunk(Failure(number, finding), PROFILE, ()) == Failure(number, finding)
 
 
 def test_an_earlier_conversation_has_to_be_shrunk_again():
-    late, early = Finding("survives", 3, "R", "late"), Finding("survives", 1, "R", "early")
+    late, early = Finding("survives", 3, "R", {"error": "late"}), Finding("survives", 1, "R", {"error": "early"})
     out = Campaign("p", {late.group: Failure(9, late, 2, kept={"line": "A"})})
     assert out.failures[late.group].shrunk
     out.take(Block([(11, late)], 1, 0))
@@ -108,18 +108,18 @@ def work_of(campaign_):
 
 
 def test_the_first_conversation_of_a_group_is_kept():
-    one, two = Finding("survives", 3, "R", "late"), Finding("survives", 1, "R", "early")
-    other = Finding("survives", 0, "S", "other")
+    one, two = Finding("survives", 3, "R", {"error": "late"}), Finding("survives", 1, "R", {"error": "early"})
+    other = Finding("survives", 0, "S", {"error": "other"})
     out = Campaign("p")
     out.take(Block([(9, one), (4, two), (7, other)], 10, 1))
-    assert out.failures == {("survives", "R"): Failure(4, two, 2), ("survives", "S"): Failure(7, other)}
+    assert out.failures == {one.group: Failure(4, two, 2), other.group: Failure(7, other)}
 
 
 def test_a_crash_of_the_simulator_is_a_finding():
     job = next(blocks(PROFILE, NAMES, (), 0, 3))
     with patch.object(campaign, "findings", side_effect=ZeroDivisionError("oops")):
         block = work(job)
-    assert [(number, one.name, one.rule, one.text) for number, one in block.found] == [
+    assert [(number, one.name, one.label, one.text) for number, one in block.found] == [
         (i, "simulator", "ZeroDivisionError in work", "oops") for i in range(3)
     ]
     assert shrunk(Failure(0, block.found[0][1]), PROFILE, (), 50).finding == block.found[0][1]
@@ -138,7 +138,8 @@ def test_a_crash_of_the_simulator_is_made_small_and_keeps_its_traceback():
         out.take(work(next(blocks("llama_cpp@head", ("survives",), (), 0, 4))))
         [(group, failure)] = out.failures.items()
         small = shrunk(failure, "llama_cpp@head", (), 300, properties=("survives",))
-    assert group == small.finding.group == ("simulator", "IndexError in send")
+    assert group == small.finding.group == ("simulator", "IndexError", "send", "")
+    assert small.finding.label == "IndexError in send"
     assert (len(small.small.asked), longest(small.small)) == (2, 7)
     assert small.finding.text == "list index out of range"
     assert any("scenarios/runner.py" in line and "submit" in line for line in small.finding.causes)
@@ -146,7 +147,7 @@ def test_a_crash_of_the_simulator_is_made_small_and_keeps_its_traceback():
 
 
 def test_a_conversation_that_cannot_even_be_drawn_stays_a_finding():
-    failure = Failure(0, Finding("simulator", 0, "KeyError in draw_case", "'x'"))
+    failure = Failure(0, Finding("simulator", 0, "KeyError", {"error": "'x'"}, "draw_case"))
     with patch.object(campaign, "draw_case", side_effect=KeyError("x")):
         [(_, found)] = work(next(blocks(PROFILE, NAMES, (), 0, 1))).found
         assert (found.name, found.text) == ("simulator", "'x'")

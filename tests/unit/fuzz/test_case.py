@@ -6,8 +6,8 @@ import pytest
 
 from cachesim.errors import BadInput
 from cachesim.fuzz.case import Case, draw_case, longest
+from cachesim.fuzz.finding import Finding
 from cachesim.fuzz.found import case_id, case_toml
-from cachesim.fuzz.properties import Finding
 from cachesim.fuzz.worlds import KINDS, MODELS
 from cachesim.notation.parse import parse_text
 from cachesim.notation.tree import Asked
@@ -41,7 +41,7 @@ def test_what_is_drawn_can_be_played_and_written(engine, tmp_path):
         except BadInput:
             refused += 1
             continue
-        finding = Finding("limits", 0, "R", "text")
+        finding = Finding("limits", 0, "R", {"error": "text"}, "R")
         file = tmp_path / f"{case_id(case, PROFILE[engine], finding)}.toml"
         file.write_text(case_toml(case, PROFILE[engine], finding))
         again = load(file)

@@ -15,7 +15,8 @@ from cachesim.commands import exits, searching
 from cachesim.errors import BadInput, Terminated
 from cachesim.files import alone
 from cachesim.fuzz import campaign, folder
-from cachesim.fuzz.properties import Finding
+from cachesim.fuzz.finding import Finding
+from cachesim.judge.kinds import Kind
 from cachesim.scenarios.load import load
 from tests.shared import alike
 
@@ -59,8 +60,8 @@ def test_json_has_the_contracts_keys(capsys):
     assert (data["examples"], data["properties"]) == (40, ["warm-equals-cold"])
     one = data["failures"][0]
     assert one.keys() == {
-        "property", "rule", "text", "times", "conversation", "step", "causes", "shrunk", "line", "model", "server",
-        "requests", "longest", "id", "toml",
+        "property", "kind", "numbers", "deciding", "role", "stored", "rule", "text", "step", "causes", "times",
+        "conversation", "shrunk", "line", "model", "server", "requests", "longest", "id", "toml",
     }  # fmt: skip
     assert one["requests"] <= 4
     assert sum(failure["times"] for failure in data["failures"]) >= 2
@@ -188,7 +189,8 @@ def endless(job):
     """The first block has a failure, the others are never done."""
     if job.first:
         signal.pause()
-    return campaign.Block([(1, Finding("warm-equals-cold", 0, "R", "text"))], 50, 0, 0, 50)
+    found = Finding("warm-equals-cold", 0, Kind.ROW, {"layer": 0, "position": 3}, "R")
+    return campaign.Block([(1, found)], 50, 0, 0, 50)
 
 
 def pause(job):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cachesim.engines.llama_cpp.slot_actions import slot_action
 from cachesim.events import Cancel, Error, Log
 from cachesim.fuzz.facts import played
+from cachesim.fuzz.finding import ERASED
 from cachesim.scenarios.notation import from_line
 
 HEAD = "llama_cpp@head"
@@ -26,7 +27,7 @@ def test_an_erased_slot_that_holds_rows_is_noted(monkeypatch):
         return slot_action(srv, action, id_slot, file) if not held.any() else {"status": 200}
 
     monkeypatch.setattr("cachesim.engines.llama_cpp.server.slot_action", leaves_all)
-    assert notes("A4@1/{erase@1}").unsound == [(1, "slot 1 was erased and has 4 rows")]
+    assert notes("A4@1/{erase@1}").unsound == [(1, ERASED, {"slot": 1, "rows": 4})]
 
 
 def test_what_a_conversation_left_in_its_slot_is_judged():

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.ik_llama.rules.prompt_cache import Admission as IkAdmission
-from cachesim.engines.ik_llama.work import TOO_BIG
+from cachesim.engines.llama_cpp.memory.common import CommonMemory
 from cachesim.engines.llama_cpp.rules.checkpoint_use import Resume
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission
 from cachesim.engines.mlx_lm.lru.rules_insert import Present
 from cachesim.engines.rule import RULES
 from cachesim.engines.view import Stored
+from cachesim.errors import Aborted
 from cachesim.events import Decided, Log
-from cachesim.fuzz.facts import Fact, Played
+from cachesim.fuzz.facts import Fact, Played, played
 from cachesim.fuzz.properties import answered, stored_equals_cold, survives
-from cachesim.judge.verdict import HOLDS, Verdict
+from cachesim.judge.kinds import Kind
+from cachesim.judge.verdict import HOLDS, broken
 from cachesim.scenarios.notation import from_line
 
-WRONG = ((Stored("entry", 0, (1, 2), 2, (), None), Verdict(False, "provenance", "row 1 is foreign")),)
+WRONG = ((Stored("entry", 0, (1, 2), 2, (), None), broken("provenance", Kind.ROW, 1, layer=0, position=1)),)
 
 
 def conversation(*steps, armed=(), **answer):
@@ -38,7 +42,7 @@ def conversation(*steps, armed=(), **answer):
 def charged(*decisions):
     """The rule that a wrong entry is charged to."""
     [found] = stored_equals_cold(conversation(decisions, armed=WRONG))
-    return found.rule.split()[1].rstrip(":")
+    return found.deciding
 
 
 STORE = Admission("store")
@@ -73,25 +77,65 @@ def test_the_last_one_of_the_step_is_charged():
     assert charged(("LC-PC-ALLOC.PC6", STORE), ("LC-PC-LOAD.CLONE", False)) == "LC-PC-LOAD.CLONE"
     assert charged(("LC-PC-ALLOC.PC6", STORE), ("LC-CKPT-CREATE.CR10", False)) == "LC-PC-ALLOC.PC6"
     [found] = stored_equals_cold(conversation([("LC-PC-ALLOC.PC6", STORE)], [], armed=WRONG))
-    assert "LC-NPAST-LCP" in found.rule
+    assert found.deciding == "LC-NPAST-LCP"
 
 
-@pytest.mark.parametrize("error", [
-    "request (40 tokens) exceeds the available context size (32 tokens), try increasing it",
-    "Context size has been exceeded.", TOO_BIG,
+@pytest.mark.parametrize(("profile", "line", "more"), [
+    ("llama_cpp@head", "A300", {}), ("ik_llama@main", "A300", {}), ("ik_llama@main", "A200>b80", {}),
+    ("llama_cpp@head", "A200>b60/C200>d60{together}", {"parallel": 2, "kv_unified": True}),
 ])  # fmt: skip
-def test_a_request_that_has_no_room_is_no_failure(error):
-    assert list(answered(conversation([], status=500, error=error))) == []
+def test_a_request_that_has_no_room_is_no_failure(profile, line, more):
+    one = played(from_line(line, profiles=(profile,), server={"ctx_size": 256, **more}), profile, {})
+    fact = one.facts[-1]
+    assert (fact.answer.status != 200, fact.answer.error_kind) == (True, "no-room"), fact.answer
+    assert list(answered(one)) == []
 
 
-def test_an_error_of_the_server_is_a_failure():
+def test_an_engine_that_names_no_kind_is_told_by_its_words():
     [found] = answered(conversation([], [], status=500, error="Invalid input batch: 3"))
-    assert (found.step, found.rule, found.text) == (1, "Invalid input batch LC-NPAST-LCP", "Invalid input batch: 3")
+    assert (found.step, found.label, found.text) == (1, "Invalid input batch LC-NPAST-LCP", "Invalid input batch: 3")
     assert list(answered(conversation([], status=400, error="Invalid input batch"))) == []
 
 
 def test_two_ends_of_a_server_that_differ_in_numbers_are_one_failure():
-    errors = [f"failed to remove sequence {n} with p0={n + 12}" for n in (0, 1)]
-    first, second = (next(survives(conversation([], died=True, error=error))) for error in errors)
-    assert first.group == second.group == ("survives", "failed to remove sequence n with pn=n")
-    assert [first.text, second.text] == errors
+    def ended(seq):
+        with pytest.raises(Aborted) as end:
+            CommonMemory(Refuses(), None).must_rm(seq, seq + 12)
+        return next(survives(conversation([], died=True, error=str(end.value), error_kind=end.value.kind,
+                                          error_numbers=end.value.numbers)))  # fmt: skip
+
+    first, second = ended(0), ended(1)
+    assert first.group == second.group == ("survives", "removal-refused", "", "")
+    assert first.label == second.label == "failed to remove sequence n with pn=n, pn=n"
+    assert second.text == "failed to remove sequence 1 with p0=13, p1=-1"
+    assert second.numbers == {"error": second.text, "seq": 1, "p0": 13, "p1": -1}
+
+
+class Refuses:
+    """A memory that takes nothing back."""
+
+    def seq_rm(self, *_):
+        return False
+
+
+def told(stored, verdict, **answer):
+    """What is found of one wrong object."""
+    [found] = stored_equals_cold(conversation([("LC-PC-ALLOC.PC6", STORE)], armed=((stored, verdict),), **answer))
+    return found
+
+
+@pytest.mark.parametrize("kind", [
+    Kind.ROW, Kind.ROW_BITS, Kind.ROWS_MISSING, Kind.STATE, Kind.STATE_ELSEWHERE, Kind.TOKENS_MISSING,
+], ids=str)  # fmt: skip
+def test_a_group_knows_no_lengths_and_its_words_are_made_last(kind):
+    def found(stored, n):
+        names = ("layer", "position", "rows", "tokens", "wanted", "resume")
+        verdict = broken("provenance", kind, n, **dict.fromkeys(names, n))
+        return told(Stored(stored, 0, tuple(range(n)), n, (), None), verdict)
+
+    one, other = found("entry", 3), found("entry", 17)
+    assert one.group == other.group == ("stored-equals-cold", kind, "LC-PC-ALLOC.PC6", "entry")
+    assert one.label == other.label
+    assert one.label == "entry LC-PC-ALLOC.PC6: " + re.sub(r"\d+", "n", one.text.partition(": ")[2])
+    assert (one.text.partition(":")[0], other.text.partition(":")[0]) == ("entry of 3 tokens", "entry of 17 tokens")
+    assert found("checkpoint", 3).group != one.group

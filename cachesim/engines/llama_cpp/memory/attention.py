@@ -30,9 +30,9 @@ Emit = Callable[[Event], None]
 def _in_order(seqs: Sequence[int]) -> None:
     """Raise Aborted unless the streams of a ubatch are consecutive: the buffers of all are viewed as one tensor."""
     if list(seqs) != sorted(seqs):
-        raise Aborted("GGML_ASSERT(ubatch.seq_id [s*n_tokens][0] == seq_id) failed")
+        raise Aborted("GGML_ASSERT(ubatch.seq_id [s*n_tokens][0] == seq_id) failed", "streams-out-of-order")
     if seqs[-1] - seqs[0] >= len(seqs):
-        raise Aborted("GGML_ASSERT(ggml_can_mul_mat(k, q)) failed")
+        raise Aborted("GGML_ASSERT(ggml_can_mul_mat(k, q)) failed", "streams-with-a-gap")
 
 
 def masked_swa(n_swa: int, p0: np.ndarray, p1: int) -> np.ndarray:
@@ -142,7 +142,8 @@ class AttentionCache:
                 continue
             moved = True
             if not self.layers and self.habits.shift_dies:
-                raise Aborted("GGML_ASSERT(buffer) failed in set_input_k_shift: this cache has no layers")
+                text = "GGML_ASSERT(buffer) failed in set_input_k_shift: this cache has no layers"
+                raise Aborted(text, "shift-without-layers")
             cells = np.flatnonzero(table.shift)
             for layer, rows in self.rows[number].items():
                 if self.model is None or not len(cells):

@@ -22,7 +22,8 @@ class CommonMemory:
         for memory in self.all:
             if not memory.seq_rm(seq, p0, p1):
                 end = -1 if p1 == POS_INF else p1
-                raise Aborted(f"failed to remove sequence {seq} with p0={p0}, p1={end}")
+                text = f"failed to remove sequence {seq} with p0={p0}, p1={end}"
+                raise Aborted(text, "removal-refused", seq=seq, p0=p0, p1=end)
 
     def seq_cp(self, src: int, dst: int) -> None:
         """``dst`` becomes a copy of ``src`` in both."""

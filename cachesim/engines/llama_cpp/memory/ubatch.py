@@ -38,7 +38,7 @@ def split_equal(batch: Batch, n_ubatch: int, sequential: bool, n_keep_tail: int 
     hold more than that.
     """
     if n_keep_tail and n_ubatch <= n_keep_tail:
-        raise Aborted("GGML_ASSERT(n_ubatch > n_keep_tail) failed")
+        raise Aborted("GGML_ASSERT(n_ubatch > n_keep_tail) failed", "micro-batch-shorter-than-the-tail")
     todo = [[a, b] for a, b in runs_of(batch)]
     out = []
     while todo:

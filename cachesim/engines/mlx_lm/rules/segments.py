@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.chat import THK
+from cachesim.engines.mlx_lm.died import INDEX_ERROR, VALUE_ERROR
 from cachesim.engines.mlx_lm.places import GENERATE, SERVER, mlx_lm
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.tokens import Tokens, common_prefix
@@ -77,6 +78,7 @@ class Rest(NamedTuple):
     segments: tuple[Tokens, ...]
     types: tuple[str, ...]
     error: str = ""
+    kind: str = ""
 
 
 def _dropped(segments: Sequence[Segment], n_cached: int) -> tuple[list[Tokens], list[str]]:
@@ -99,7 +101,8 @@ def _split(left: list[Tokens]) -> tuple[Tokens, ...]:
 def rest_or_index_error(segments: Sequence[Segment], n_cached: int) -> Decision:
     """What is not cached, its last token apart. Where all is cached nothing is left, which nothing expects."""
     left, types = _dropped(segments, n_cached)
-    rest = Rest(_split(left), tuple(types)) if left else Rest((), (), "IndexError: list index out of range")
+    nothing = Rest((), (), "IndexError: list index out of range", INDEX_ERROR)
+    rest = Rest(_split(left), tuple(types)) if left else nothing
     return Decision(rest, {"n_cached": n_cached, "left": [len(one) for one in rest.segments]})
 
 
@@ -108,7 +111,7 @@ def rest_or_value_error(segments: Sequence[Segment], n_cached: int) -> Decision:
     """As before; empty segments are left out, and where nothing is left that is said, though nobody catches it."""
     left, types = _dropped(segments, n_cached)
     left = [one for one in left if one]
-    rest = Rest(_split(left), tuple(types)) if left else Rest((), (), "ValueError: an empty prompt")
+    rest = Rest(_split(left), tuple(types)) if left else Rest((), (), "ValueError: an empty prompt", VALUE_ERROR)
     return Decision(rest, {"n_cached": n_cached, "left": [len(one) for one in rest.segments]})
 
 

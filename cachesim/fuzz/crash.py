@@ -1,0 +1,31 @@
+"""The simulator itself failed at a conversation: what is told of that, and where it happened."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+from cachesim.errors import CAUSE, cut
+from cachesim.fuzz.finding import SIMULATOR, Finding
+
+PACKAGE = Path(__file__).resolve().parents[1]
+OUTER, INNER = 8, 32         # frames of a traceback that are kept at most: the outermost and the innermost
+WIDE = 200                   # characters of a line of it
+
+
+def crashed(error: Exception) -> Finding:
+    """The finding that the simulator itself failed; ``causes`` is the traceback, the middle of a long one left out. Its
+    group is the exception and the function of ours that it comes from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(PACKAGE)] or frames
+    told = [cut(f"{_short(frame.filename)}:{frame.lineno} in {frame.name}: {frame.line}", WIDE) for frame in frames]
+    if (left := len(told) - OUTER - INNER) > 0:
+        told[OUTER : OUTER + left] = [f"... {left} frames left out ..."]
+    name = type(error).__name__
+    text = cut(str(error) or name, CAUSE)
+    return Finding(SIMULATOR, 0, name, {"error": text}, ours[-1].name if ours else "", causes=tuple(told))
+
+
+def _short(file: str) -> str:
+    path = Path(file)
+    return str(path.relative_to(PACKAGE.parent)) if path.is_relative_to(PACKAGE) else path.name

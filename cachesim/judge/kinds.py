@@ -1,0 +1,72 @@
+"""What can be wrong with an answer or a stored copy, and why may nothing be known? Kinds, and the sentence for each.
+
+A judge says a kind and its numbers; the sentence is made from them when somebody wants to read it. Two verdicts of one
+kind differ in nothing but numbers.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from string import Formatter
+from typing import Any, Mapping
+
+
+class Kind(StrEnum):
+    """Kinds of verdicts, by the name that they have in JSON."""
+
+    # A stored copy, or a slot, that is not a cold run's.
+    ROW = "row-of-another-token"
+    ROW_BITS = "row-of-other-bits"
+    ROWS_MISSING = "rows-missing"
+    STATE = "state-of-other-tokens"
+    STATE_ELSEWHERE = "state-of-another-position"
+    TOKENS_MISSING = "longer-than-its-tokens"
+    MEMORY_ELSEWHERE = "memory-ends-elsewhere"
+    # An answer that is not a cold run's.
+    ANSWER = "answer-differs"
+    ANSWER_ROWS = "answer-of-other-rows"
+    OTHER_TEXT = "slot-holds-another-text"
+    WARM_ERROR = "error-where-cold-answers"
+    PROCESS_ENDED = "process-ended"
+    # Undecided.
+    COLD_ERROR = "error-in-cold-too"
+    REFUSED = "refused-in-cold-too"
+    NEVER_ANSWERED = "never-answered"
+    NOTHING_COMPUTED = "nothing-computed"
+    NO_PLACE = "no-place-of-answer"
+    UNWRITTEN = "depends-on-unwritten-number"
+    JUDGE_FAILED = "judge-failed"
+
+
+SENTENCES: Mapping[Kind, str] = {
+    Kind.ROW: "layer {layer}: the row at position {position} is not a cold run's",
+    Kind.ROW_BITS: "layer {layer}: a row differs in bits from a cold run's",
+    Kind.ROWS_MISSING: "{rows} rows from position {position} on are missing",
+    Kind.STATE: "layer {layer}: the recurrent state after {tokens} tokens is not a cold run's",
+    Kind.STATE_ELSEWHERE: "the recurrent state ends at {position}, not {wanted}",
+    Kind.TOKENS_MISSING: "{resume} tokens of a list of {tokens}",
+    Kind.MEMORY_ELSEWHERE: "the memory does not end where the slot's tokens end",
+    Kind.ANSWER: "the answer at position {position} differs from a cold run's",
+    Kind.ANSWER_ROWS: "the answer at position {position} was computed from other rows",
+    Kind.OTHER_TEXT: "the slot does not hold what was asked and generated",
+    Kind.WARM_ERROR: "error {status}, where a cold run answers: {error}",
+    Kind.PROCESS_ENDED: "the server process ended: {error}",
+    Kind.COLD_ERROR: "error {status}, in a cold run too: {error}",
+    Kind.REFUSED: "refused ({status}): {error}",
+    Kind.NEVER_ANSWERED: "the request was never answered",
+    Kind.NOTHING_COMPUTED: "nothing was computed in this mode",
+    Kind.NO_PLACE: "the answer does not say where it spoke",
+    Kind.UNWRITTEN: "depends on a number that the server never wrote: {cases}",
+    Kind.JUDGE_FAILED: "the judge failed: {exception}: {error}",
+}
+
+
+def said(kind: Kind | None, numbers: Mapping[str, Any]) -> str:
+    """The sentence for a kind with its numbers; "" for none."""
+    return "" if kind is None else SENTENCES[kind].format_map(numbers)
+
+
+def pattern(kind: Kind) -> str:
+    """The sentence of every verdict of a kind: n stands for each number."""
+    names = [name for _, name, _, _ in Formatter().parse(SENTENCES[kind]) if name]
+    return said(kind, dict.fromkeys(names, "n"))
