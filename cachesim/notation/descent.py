@@ -22,7 +22,7 @@ def lowest(row: Sequence[int], holds: Holds, tries: int) -> Row:
         descent.take_away()
         descent.lower_one()
         descent.lower_two()
-        if descent.row == before or len(descent.asked) >= tries:
+        if descent.row == before or descent.spent:
             return descent.row
 
 
@@ -33,10 +33,15 @@ class _Descent:
         self.row, self.holds, self.tries = row, holds, tries
         self.asked: set[Row] = {row}
 
+    @property
+    def spent(self) -> bool:
+        """Were all tries used up?"""
+        return len(self.asked) > self.tries
+
     def take_away(self) -> None:
         """Whole stretches become zero, long ones first."""
         size = len(self.row)
-        while size:
+        while size and not self.spent:
             for start in range(0, len(self.row), size):
                 self._lower(range(start, min(start + size, len(self.row))), max(self.row[start : start + size]))
             size //= 2
@@ -49,6 +54,8 @@ class _Descent:
     def lower_two(self) -> None:
         """Two numbers by the same amount: what matters may be their difference."""
         for pair in combinations([i for i, n in enumerate(self.row) if n > 1], 2):
+            if self.spent:
+                return
             self._halving(pair)
 
     def _halving(self, places: Sequence[int]) -> None:
@@ -62,11 +69,13 @@ class _Descent:
 
     def _lower(self, places: Iterable[int], by: int) -> bool:
         """Lower these numbers, none below zero, if the row is still what is looked for."""
+        if self.spent:
+            return False
         new = list(self.row)
         for i in places:
             new[i] = max(0, new[i] - by)
         row = tuple(new)
-        if row in self.asked or len(self.asked) > self.tries:
+        if row in self.asked:
             return False
         self.asked.add(row)
         if not self.holds(row):

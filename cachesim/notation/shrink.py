@@ -8,6 +8,7 @@ same case and the same question give the same result on every machine, and nothi
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Callable, Sequence
 
 from cachesim.model.rng import Rng
@@ -75,7 +76,8 @@ class Shrinking:
 
     def _tidy(self, changes: Sequence[Change]) -> None:
         for change in changes:
-            self._still(self.best._replace(line=change(self.best.line)))
+            if self.left > 0:
+                self._still(self.best._replace(line=change(self.best.line)))
 
     def _by_chance(self, number: int) -> None:
         """A few much smaller cases. ``number``: which few."""
@@ -105,8 +107,9 @@ class Shrinking:
     def _one_by_one(self) -> None:
         """Single things go, until none can."""
         found = True
-        while found:
-            found = any(one != self.best and self._still(one) for one in simpler(self.best))
+        while found and self.left > 0:
+            smaller = takewhile(lambda _: self.left > 0, simpler(self.best))
+            found = any(one != self.best and self._still(one) for one in smaller)
 
 
 def shrunk(case: Case, happens: Happens, most: int = TRIES, seed: int = 0) -> Case:

@@ -83,20 +83,29 @@ def unmarked(line: Line) -> Line:
 
 def merged(line: Line) -> Line:
     """The line with words that only come one behind the other, whole and without a mark between them, made one."""
-    said = [text for step in line.steps for text in texts(step)]
-    for first in line.words:
-        behind = {text[i + 1] if i + 1 < len(text) else None
-                  for text in said for i, piece in enumerate(text) if piece.word == first}
-        second = behind.pop() if len(behind) == 1 else None
-        if second is None or second.word in (first, THINK) or first == THINK:
-            continue
-        before = {text[i - 1].word if i else "" for text in said for i, piece in enumerate(text)
-                  if piece.word == second.word}
-        whole = all(piece.start is None and piece.stop is None for text in said for piece in text
-                    if piece.word in (first, second.word))
-        if before == {first} and whole and not second.user:
-            return merged(_made_one(line, first, second.word))
+    while (fewer := _one_less(line)) is not None:
+        line = fewer
     return line
+
+
+def _one_less(line: Line) -> Line | None:
+    """The line with one word less, None where there are no two to be made one."""
+    before: dict[str, set[str]] = {}
+    behind: dict[str, set[str]] = {}
+    apart = {THINK}                          # and words that are cut somewhere
+    for text in (text for step in line.steps for text in texts(step)):
+        words = ["", *(piece.word for piece in text), ""]
+        for left, word, right in zip(words, words[1:], words[2:], strict=False):
+            before.setdefault(word, set()).add(left)
+            behind.setdefault(word, set()).add(right)
+        apart |= {piece.word for piece in text if piece[2:] != (None, None)}
+    marked = {piece.word for step in line.steps for text in texts(step) for piece in text if piece.user}
+    for first in line.words:
+        second = next(iter(behind.get(first, ())), "")
+        together = behind.get(first) == {second} and before.get(second) == {first}
+        if together and second not in marked and first != second and not {first, second} & apart:
+            return _made_one(line, first, second)
+    return None
 
 
 def _made_one(line: Line, first: str, second: str) -> Line:

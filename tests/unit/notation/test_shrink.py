@@ -11,6 +11,7 @@ from cachesim.notation.rows import Case
 from cachesim.notation.shrink import Shrinking, shrunk
 from cachesim.notation.simpler import simpler
 from cachesim.notation.spell import spell
+from cachesim.notation.tidy import letters
 from cachesim.notation.tree import Asked, texts
 from cachesim.notation.words import longest, normal, size
 from tests.unit.notation.lines import lines
@@ -71,7 +72,7 @@ def test_slices_stay_where_words_are_not_split():
     assert text(small) == "S1/r2[:1]"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(lines())
 def test_nothing_that_is_one_step_smaller_does_it_too(line):
     """As long as the tries last, and for whatever can be typed."""
@@ -112,3 +113,12 @@ def test_the_same_case_becomes_the_same_small_one():
 def test_what_happens_in_no_smaller_case_stays_as_it_is():
     case = Case(parse("q4.B2/B"))
     assert shrunk(case, lambda one: one == case) == case
+
+
+@pytest.mark.parametrize("tries", [0, 5])
+def test_a_line_of_thousands_of_words_takes_no_longer_for_what_is_not_asked(tries):
+    """Half a minute, if every pair of words were thought about when all tries are used up."""
+    names = [f"{letters(i).lower()}3" for i in range(3000)]
+    line = parse("/".join(".".join(names[i : i + 10]) for i in range(0, 3000, 10)))
+    search = Shrinking(Case(line), lambda case: len(case.line.steps) > 290, tries)
+    assert len(search.run().line.steps) > 290 and search.tries <= tries
