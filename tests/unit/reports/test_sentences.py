@@ -9,7 +9,7 @@ import pytest
 
 from cachesim.engines.llama_cpp.profiles import HEAD, PROFILES
 from cachesim.engines.llama_cpp.rules import checkpoint_use as use
-from cachesim.engines.llama_cpp.rules import memory
+from cachesim.engines.llama_cpp.rules import memory, repaired
 from cachesim.engines.llama_cpp.rules import old_checkpoint_use as old_use
 from cachesim.engines.llama_cpp.rules.facts import Ask, Ckpt
 from cachesim.judge.run import run_judged
@@ -34,6 +34,7 @@ EXACT = [
     (old_use.pick_pk1, "pos_min < 50"),
     (use.pick_pk2, "pos_min < 50 or pos_min = 0"),
     (use.pick_pk3, "pos_max <= 50 and (pos_min < 50 or pos_min = 0)"),
+    (repaired.pick_whole, "pos_max <= 50 and (pos_min < 50 or pos_min = 0)"),
     (use.pick_v1, "n_tokens <= 50 and < 80, pos_max <= 50"),
     (use.pick_v3, "the longest with n_tokens <= 50"),
 ]
