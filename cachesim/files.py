@@ -20,6 +20,8 @@ try:
 except ImportError:                          # not on Windows
     fcntl = None  # type: ignore[assignment]
 
+_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_BINARY"))
+
 
 def write_whole(file: Path, data: bytes, sync: bool = True) -> None:
     """Write or replace a file; a symbolic link stays one, and so does the mode of a file that is replaced. ``sync``:
@@ -118,8 +120,14 @@ def _told(file: Path) -> Iterator[None]:
 @contextmanager
 def _beside(target: Path, data: bytes, sync: bool = True) -> Iterator[Path]:
     """A temporary file beside ``target`` with these bytes, on the disk; it is removed unless it was given a name."""
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+    # Not mkstemp: its name is known too late, if a signal comes while the file is made.
+    name, ours = tempfile.mktemp(dir=target.parent, prefix=f".{target.name[:100]}."), True
     try:
+        try:
+            handle = os.open(name, _NEW, 0o600)
+        except FileExistsError:
+            ours = False
+            raise
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
             if sync:
@@ -127,8 +135,9 @@ def _beside(target: Path, data: bytes, sync: bool = True) -> Iterator[Path]:
                 os.fsync(stream.fileno())
         yield Path(name)
     finally:
-        with suppress(OSError):
-            os.unlink(name)
+        if ours:
+            with suppress(OSError):
+                os.unlink(name)
 
 
 def _claimed(temporary: Path, file: Path) -> bool:
@@ -142,7 +151,7 @@ def _claimed(temporary: Path, file: Path) -> bool:
 
 
 def _default_mode(file: Path) -> None:
-    """mkstemp makes files that only their owner may read; a new file gets what open() would have given it."""
+    """A temporary file is its owner's alone; a new file gets what open() would have given it."""
     mask = os.umask(0)
     os.umask(mask)
     file.chmod(0o666 & ~mask)

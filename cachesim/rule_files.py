@@ -22,7 +22,7 @@ from cachesim import pool
 from cachesim.engines import registry
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.tables import RuleSet
-from cachesim.errors import BadInput, Crash, nearest, quoted
+from cachesim.errors import BadInput, Crash, cut, nearest, quoted
 from cachesim.limits import SCENARIO_BYTES
 from cachesim.reading import path_of, read_text
 
@@ -96,7 +96,9 @@ def _placed(error: BaseException, path: Path, real: str) -> BadInput:
     line = error.lineno if isinstance(error, SyntaxError) and error.filename == real else _line(error, real)
     if isinstance(error, BadInput):
         return BadInput(error.cause, file=str(path), line=line, hint=error.hint)
-    told = error.msg if isinstance(error, SyntaxError) else str(error)
+    if isinstance(error, MemoryError):         # what CPython's parser says of a thousand signs in a row, too
+        return BadInput("nested too deep, or too large", file=str(path), line=line)
+    told = cut(error.msg if isinstance(error, SyntaxError) else str(error))
     name = "" if isinstance(error, Crash) else type(error).__name__
     return BadInput(": ".join(filter(None, (name, told))), file=str(path), line=line)
 

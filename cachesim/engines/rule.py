@@ -19,7 +19,7 @@ from functools import wraps
 from textwrap import dedent
 from typing import Any, Callable, Mapping, NamedTuple, TypeVar
 
-from cachesim.errors import Crash
+from cachesim.errors import BadInput, Crash, quoted
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -136,7 +136,8 @@ def rule(rule_id: str, role: Role, source: Source | str, since: str = "", until:
             raise Crash(f"rule id {rule_id} is used twice")
         if not any(about.source):
             raise Crash(f"rule {rule_id} names no source")
-        named = _stamped(fn, rule_id) if fn.__annotations__.get("return") in ("Decision", Decision) else fn
+        stamped = _checked if isinstance(source, str) else _stamped
+        named = stamped(fn, rule_id) if fn.__annotations__.get("return") in ("Decision", Decision) else fn
         named.about = about  # type: ignore[attr-defined]
         named.rule = rule_id  # type: ignore[attr-defined]
         RULES[rule_id] = named
@@ -149,6 +150,19 @@ def _stamped(fn: F, rule_id: str) -> F:
     @wraps(fn)
     def decide(*args: Any) -> Decision:
         decision: Decision = fn(*args)
+        decision.rule = rule_id
+        return decision
+
+    return decide  # type: ignore[return-value]
+
+
+def _checked(fn: F, rule_id: str) -> F:
+    """The same for a rule of one's own, which may return anything."""
+    @wraps(fn)
+    def decide(*args: Any) -> Decision:
+        decision = fn(*args)
+        if not isinstance(decision, Decision):
+            raise BadInput(f"rule {rule_id} returned {quoted(decision)}, which is no Decision")
         decision.rule = rule_id
         return decision
 

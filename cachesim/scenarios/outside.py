@@ -10,7 +10,7 @@ import os.path
 from pathlib import Path
 from typing import AbstractSet
 
-from cachesim.errors import BadInput, quoted
+from cachesim.errors import BadInput, cut, quoted
 from cachesim.reading import FILE, kind
 from cachesim.scenarios.schema import Scenario
 
@@ -27,6 +27,7 @@ def _absent(scenario: Scenario, profile: str) -> BadInput:
     paths = [os.path.normpath(Path(scenario.file).parent / path) for path in scenario.rules]
     there = [path for path in paths if kind(path) == FILE]
     if not there:
-        return BadInput(f"profile {quoted(profile)} is of {', '.join(paths)}, which is not there", file=scenario.file)
-    cause = f"profile {quoted(profile)} is of {' or '.join(there)}, Python that is run only where you ask for it"
-    return BadInput(cause, file=scenario.file, hint=f"add -p {there[0]}")
+        absent = cut(", ".join(paths))
+        return BadInput(f"profile {quoted(profile)} is of {absent}, which is not there", file=scenario.file)
+    cause = f"profile {quoted(profile)} is of {cut(' or '.join(there))}, Python that is run only where you ask for it"
+    return BadInput(cause, file=scenario.file, hint=f"add -p {cut(there[0])}")

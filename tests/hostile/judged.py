@@ -13,7 +13,8 @@ LINE = 300                   # characters of a line on stderr
 STDOUT = 16 << 20            # bytes of a result
 NOTES = 20                   # lines on stderr beside a result
 _PLACE = re.compile(r'File ".*?((?:cachesim|tests)/[^"]*)", line (\d+)')
-
+_AUTHORS = re.compile(r"^\S*/rules\.py:\d+: \w+Warning: .*\n(?:  .*\n)?", re.M)
+"""What Python itself tells the author of a file of rules."""
 _ERROR = re.compile(r"[A-Za-z_.]+(Error|Exception|Failed|Crash)\b")
 
 
@@ -28,7 +29,7 @@ def accepted(ended):
 
 
 def _findings(ended, cpu):
-    lines = ended.stderr.splitlines()
+    lines = _AUTHORS.sub("", ended.stderr).splitlines()
     if ended.cpu > cpu:
         yield f"time: more than {cpu} CPU seconds"
     elif ended.code == -14:

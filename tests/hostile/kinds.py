@@ -16,6 +16,7 @@ from cachesim.engines.registry import profiles
 from tests.hostile.lines import bent_line, line_options
 from tests.hostile.mutant import Mutant
 from tests.hostile.nasty import WORDS
+from tests.hostile.rules import bent_rules
 from tests.hostile.tame import tame
 from tests.hostile.trees import mutated
 from tests.hostile.words import bent_words
@@ -140,6 +141,25 @@ def reply(rng, number):
     return Mutant("reply", number, (), {"replies": b"\n".join(said)}, given_to="replies")
 
 
+def rules(rng, number):
+    """A file of rules behind ``-p``."""
+    argv = list(rng.choice(RULED))
+    if rng.random() < 0.2:
+        argv[argv.index("rules.py")] += rng.choice((":MINE", ":OTHER", ":llama_cpp@mine", ":", ":x", ":rule"))
+    files = {"rules.py": bent_rules(rng), DENSE.name: DENSE.read_bytes()}
+    return Mutant("rules", number, tame(argv), files, lines=LINES)
+
+
+RULED = (
+    ("try", "S40.A60>r4/B70/S.A.D5", "--model", "GGGA", "-p", "rules.py"),
+    ("try", "A20/B9/A20.C3", "-p", "rules.py", "--json"), ("run", DENSE.name, "-p", "rules.py", "--provenance"),
+    ("run", DENSE.name, "-p", "rules.py", "--provenance", "--json", "-j", "2"),
+    ("why", DENSE.name, "3", "-p", "rules.py"),
+    ("diff", DENSE.name, "-p", "rules.py", "-p", "llama_cpp@head"), ("bisect", "A20/B9/A20.C3", "-p", "rules.py"),
+    ("profiles", "show", "rules.py"), ("explain", "MY-PICK", "-p", "rules.py"),
+)  # fmt: skip
+
+
 @cache
 def logs():
     """Lines of real logs."""
@@ -167,6 +187,7 @@ KINDS = {
         Kind("option", 3, option, ("cachesim.cli", "_parse")),
         Kind("reply", 2, reply, ("cachesim.kit.process", "ProcessSubject._read")),
         Kind("log", 1, log, ("tests.hostile.readers", "read_tasks")),
+        Kind("rules", 1, rules, ("cachesim.rule_files", "run")),
     )
 }
 

@@ -47,6 +47,27 @@ def test_an_interrupt_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
     assert ((tmp_path / "a").read_bytes(), names(tmp_path)) == (b"old", ["a"])
 
 
+def test_an_interrupt_while_a_temporary_file_is_made_leaves_none(tmp_path, monkeypatch):
+    plain = os.open
+
+    def interrupted(*how):
+        os.close(plain(*how))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_new(tmp_path / "a", b"new")
+    assert names(tmp_path) == []
+
+
+def test_a_temporary_file_of_somebody_else_is_left_alone(tmp_path, monkeypatch):
+    (tmp_path / "other").write_bytes(b"other")
+    monkeypatch.setattr("tempfile.mktemp", lambda **_: str(tmp_path / "other"))
+    with pytest.raises(BadInput, match="in the way"):
+        write_new(tmp_path / "a", b"new")
+    assert ((tmp_path / "other").read_bytes(), names(tmp_path)) == (b"other", ["other"])
+
+
 def test_a_link_stays_a_link_and_a_mode_the_mode(tmp_path):
     write_whole(tmp_path / "a", b"old")
     (tmp_path / "a").chmod(0o640)
@@ -100,7 +121,7 @@ def test_a_folder_is_made_and_tried(tmp_path):
 
 
 def test_a_folder_that_takes_no_file_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.mkstemp", lambda **_: fails())
+    monkeypatch.setattr("os.open", fails)
     with pytest.raises(BadInput, match="no space left"):
         make_folder(tmp_path)
 

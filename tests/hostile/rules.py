@@ -1,0 +1,73 @@
+"""Files of rules, changed: lines and words of them, and bytes. They are Python that is run, so nothing is put in that
+could wait, work or reach out; the process is bounded anyway."""
+
+from __future__ import annotations
+
+import re
+
+from tests.hostile.written import flipped
+
+HEAD = """from dataclasses import replace
+from cachesim.engines.llama_cpp.profiles import NEWEST, PROFILES
+from cachesim.engines.rule import Decision, Role, rule
+
+B = PROFILES[NEWEST]
+"""
+PICK = '''
+@rule("MY-PICK", Role.PICK, "an idea of mine")
+def pick(ckpts, ask, thold) -> Decision:
+    """The newest checkpoint that ends before the common prefix does. Value: its number."""
+    fits = [i for i, one in enumerate(ckpts) if one.n_tokens <= ask.n_past]
+    return Decision(fits[-1] if fits else None, {"n_past": ask.n_past})
+
+MINE = replace(B, name="llama_cpp@mine", ckpt_pick=pick)
+'''
+OTHER = """
+OTHER = MINE.changed({"name": "llama_cpp@other"})
+"""
+FILES = (HEAD + PICK, HEAD + PICK + OTHER, HEAD + 'MINE = replace(B, name="llama_cpp@mine")\n')
+PIECES = (
+    "None", "0", "-1", "10**30", "0.5", "'x'", "''", "[]", "{}", "()", "object()", "1/0", "True", "lambda *_: 0", "B",
+    "Decision(0, {})", "Decision(None, {})", "raise KeyError", "return", "yield", "pass",
+    "import nothing", "exit(3)", "raise SystemExit", "'y' * 9999", "\\d",
+    "'llama_cpp@head'", "'no engine'", "'\\x00'", "Role.EVICT", "'" + "n" * 500 + "'", "raise ValueError('v' * 9999)",
+    "raise ValueError('a\\nb')", "(" * 300, "-" * 9000 + "1", "rule", "del B", "global B", "é", "async def f(): pass",
+)  # fmt: skip
+_WORD = re.compile(r"[\w@']+|[^\w\s]")
+FLIPPED = 0.3                # share of the mutants whose bytes are changed
+
+
+def bent_rules(rng):
+    """A file of rules after one to three changes."""
+    text = rng.choice(FILES)
+    if rng.random() < FLIPPED:
+        return flipped(text.encode(), rng)
+    for _ in range(rng.choices((1, 2, 3), (6, 3, 1))[0]):
+        text = rng.choice((_word, _word, _word, _line))(text, rng)
+    return text.encode()
+
+
+def _word(text, rng):
+    """Another word of the file, or a piece of code, in place of a word."""
+    words = [*_WORD.finditer(text)]
+    if not words:
+        return text
+    at = rng.choice(words)
+    put = rng.choice(PIECES) if rng.random() < 0.6 else rng.choice(words)[0]
+    return text[: at.start()] + put + text[at.end() :]
+
+
+def _line(text, rng):
+    """A line less, twice, at another place, or a piece of code as a line."""
+    lines = text.split("\n")
+    i, k = rng.randrange(len(lines)), rng.randrange(len(lines))
+    how = rng.randrange(4)
+    if how == 0:
+        del lines[i]
+    elif how == 1:
+        lines.insert(k, lines[i])
+    elif how == 2:
+        lines[i], lines[k] = lines[k], lines[i]
+    else:
+        lines.insert(i, re.match(" *", lines[i])[0] + rng.choice(PIECES))
+    return "\n".join(lines)
