@@ -31,6 +31,7 @@ COMMANDS = {
     "bisect": ("bisect", "find the version, and the rule in it, that changed the outcome"),
     "fuzz": ("fuzz", "search for conversations that break a property"),
     "shrink": ("shrink", "make a conversation that is broken as small as it can be"),
+    "repair": ("repair", "find the rule whose change cures each failure, and what that costs"),
     "scenarios": ("scenarios", "list the scenarios that come with cachesim"),
     "replay": ("replay", "compare the simulator with recorded traces of real servers"),
     "record": ("record", "play scenarios on a real llama-server and record what it does"),

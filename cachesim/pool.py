@@ -17,14 +17,15 @@ import threading
 import traceback
 from collections import deque
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
 from types import TracebackType
-from typing import Any, Callable, Generic, Iterable, Iterator, NamedTuple, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Generic, Iterable, Iterator, NamedTuple, Sequence, TypeVar
 
 from cachesim import limits
 from cachesim.errors import ENDING, Crash
+
+if TYPE_CHECKING:               # it takes a while to import, and one process does without
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -89,6 +90,8 @@ class Pool(Generic[S, R]):
         """Results as they come. ``left``: seconds until it stops, whatever is not done then; None = it does not. A
         process is started when there is a share for it and not before. What ``work`` raises is raised here, with the
         worker's traceback as a note."""
+        from multiprocessing.connection import Connection, wait
+
         todo = (_Share(i, what) for i, what in enumerate(shares))
         again: deque[_Share] = deque()
         while True:
@@ -137,6 +140,8 @@ class Pool(Generic[S, R]):
             yield Done(share.number, share.what, Lost(how))
 
     def _start(self) -> None:
+        from multiprocessing import get_context
+
         context = get_context()
         ours, theirs = context.Pipe()
         first = ((limits.lift, (limits.lifted(),)), *_first)
@@ -267,6 +272,8 @@ def _with_note(error: Exception) -> Exception:
 
 def _end_with_parent() -> None:
     """The pipe that every child has from its parent breaks when that is gone, however it ended."""
+    from multiprocessing import parent_process
+
     parent = parent_process()
     if parent is not None:
         parent.join()

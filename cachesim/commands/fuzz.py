@@ -123,7 +123,7 @@ def _plan(args: Namespace) -> Plan:
 
     profile = args.profile or DEFAULT_PROFILE
     engine_of(profile)
-    return Plan(profile, properties_asked(args.properties), _models(args.models, profile), args.mode, args.seed)
+    return Plan(profile, properties_asked(args.properties), drawn_models(args.models, profile), args.mode, args.seed)
 
 
 def properties_asked(asked: list[str]) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ def properties_asked(asked: list[str]) -> tuple[str, ...]:
     return ALL if "all" in asked else tuple(dict.fromkeys(asked)) or tuple(PROPERTIES)
 
 
-def _models(asked: list[str], profile: str) -> tuple[str, ...]:
+def drawn_models(asked: list[str], profile: str) -> tuple[str, ...]:
     from cachesim.fuzz.worlds import KINDS, MODELS
 
     known = MODELS[profile.partition("@")[0]]

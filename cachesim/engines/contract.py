@@ -16,7 +16,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 import numpy as np
 
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.manual import Manual, Option
+from cachesim.engines.manual import Manual, Option, written
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.tables import RuleSet
 from cachesim.engines.view import Excess, Point, Stored
@@ -236,6 +236,12 @@ class Engine:
         if profile not in self.profiles:
             raise BadInput(f"unknown profile {quoted(profile)}", hint=nearest(profile, self.profiles))
         return self.profiles[profile]
+
+    def check_request(self, request: Request) -> None:
+        """Raise BadInput for a request with a field that this engine's server does not know, rather than drop it."""
+        if ignored := self.manual.ignored(request):
+            known = ", ".join(sorted(written(self.manual.takes))) or "a prompt and an answer"
+            raise BadInput(f"a request to this engine has no {', '.join(ignored)}", hint=f"it has {known}")
 
     def start(
         self, rules: RuleSet | str, model: str, flags: Mapping[str, Option], mode: str, log: Log | None = None

@@ -5,14 +5,22 @@ Every engine has one ``Manual`` in its folder; scenarios, command lines and the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Any, Callable, Iterable, Mapping, NamedTuple
 
+from cachesim.engines.base import Request
 from cachesim.limits import Limit
 from cachesim.model.rng import Rng
 
 Option = int | float | bool | str
+PLAIN = frozenset({"prompt", "n_predict", "kind", "n_cmpl", "forced"})
+"""Fields of a ``Request`` that every engine answers to; a kind or a number of completions that it does not have, it
+refuses itself."""
+WRITTEN = {
+    "cancel_at": "cancel_after", "children_forced": "answers", "messages": "chat", "user_starts": "user marks (|)",
+}  # fmt: skip
+"""What fields are called where scenarios are written, if it is another name."""
 MANY = 48              # micro-batches of a drawn prompt, at most: more of the same cost time and show nothing new
 
 
@@ -50,8 +58,9 @@ class Manual:
     described with; ``architectures`` may precede layers (``qwen35-GGGA``); ``with_text``: models whose tokens have a
     text that the engine looks at. ``empty_prompt``: the server answers a prompt without tokens. ``slots``: requests
     name slots, which can be saved; without, what comes together is one batch. ``chats``: the server takes messages.
-    ``completions``: one request may ask for several. ``plenty``: resources of which more should never hurt, and how
-    much is plenty. ``drawn``: models that a search draws, ``draw`` a server for one of them."""
+    ``completions``: one request may ask for several. ``takes``: the fields of a ``Request`` that the server looks at
+    besides ``PLAIN``, all others are refused. ``plenty``: resources of which more should never hurt, and how much is
+    plenty. ``drawn``: models that a search draws, ``draw`` a server for one of them."""
 
     flags: tuple[Flag, ...]
     models: tuple[str, ...]
@@ -63,6 +72,7 @@ class Manual:
     slots: bool = True
     chats: bool = False
     completions: bool = False
+    takes: frozenset[str] = frozenset()
     plenty: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
@@ -74,9 +84,22 @@ class Manual:
         """The option of this name, None if there is none."""
         return self._flags.get(name)
 
+    def ignored(self, request: Request) -> list[str]:
+        """What the request asks for and this server would not look at, as it is written."""
+        asked = (name for name, default in DEFAULTS.items() if getattr(request, name) != default)
+        return written(name for name in asked if name not in PLAIN | self.takes)
+
     @cached_property
     def _flags(self) -> dict[str, Flag]:
         return {flag.name: flag for flag in self.flags}
+
+
+DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(Request)}
+
+
+def written(names: Iterable[str]) -> list[str]:
+    """The names of fields as they stand in a scenario."""
+    return [WRITTEN.get(name, name) for name in names]
 
 
 def flags_of(

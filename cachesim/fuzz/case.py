@@ -13,7 +13,7 @@ from cachesim.fuzz.worlds import draw_world
 from cachesim.model.rng import Rng
 from cachesim.notation import words
 from cachesim.notation.check import check_asked
-from cachesim.notation.tree import Action, Asked, Line, Piece, Pieces
+from cachesim.notation.tree import PLAIN, Action, Asked, Line, Piece, Pieces, retold
 from cachesim.notation.words import normal
 from cachesim.scenarios.options import filled
 from cachesim.scenarios.schema import Scenario
@@ -84,7 +84,25 @@ def draw_in(world: World, seed: int) -> Case:
 def _drawn(rng: Rng, world: World, seed: int) -> Case:
     drawer = _Drawer(rng, world, Clients(rng, world))
     asked = drawer.all()
-    return Case(world.engine, world.model, world.server, drawer.clients.words, tuple(asked), seed)
+    taken = tuple(_taken(one, drawer.takes) for one in asked)
+    return Case(world.engine, world.model, world.server, drawer.clients.words, taken, seed)
+
+
+FIELDS = {"cache_prompt": "cache_prompt", "id_slot": "id_slot", "seed": "seed", "drafts": "drafts",
+          "draft_else": "draft_else", "cancel_after": "cancel_at"}  # fmt: skip
+"""What is drawn for a request, and the field of a ``Request`` behind it."""
+
+
+def _taken(step: Asked | Action, takes: frozenset[str]) -> Asked | Action:
+    """The step without what the engine would refuse."""
+    if isinstance(step, Action):
+        return step
+    step = step._replace(**{name: getattr(PLAIN, name) for name, field in FIELDS.items() if field not in takes})
+    return step if "user_starts" in takes else retold(step, _unmarked)
+
+
+def _unmarked(pieces: Pieces) -> Pieces:
+    return tuple(piece._replace(user=False) for piece in pieces)
 
 
 @dataclass
@@ -100,6 +118,11 @@ class _Drawer:
     def batches(self) -> bool:
         """Does this server take chats, and work on what comes together as one batch? It has no slots then."""
         return not ENGINES[self.world.engine].manual.slots
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """Fields of a request that this server looks at."""
+        return ENGINES[self.world.engine].manual.takes
 
     def all(self) -> list[Asked | Action]:
         """Two to nine steps, six as a rule."""
@@ -128,7 +151,7 @@ class _Drawer:
     def _request(self, before: list[Asked | Action]) -> Asked:
         rng = self.rng
         burst = bool(before) and isinstance(before[-1], Asked) and rng.chance(45 if self.batches else 18)
-        chat = self._chat(burst) if self.batches and rng.chance(65) else ()
+        chat = self._chat(burst) if self.batches and "messages" in self.takes and rng.chance(65) else ()
         prompt: Pieces = () if chat else self.clients.prompt()
         answer = (self.clients.word(rng.one((1, 1, 1, 2, 2, 3, 4, 8))),)
         self.clients.remember(Said(prompt or tuple(p for _, pieces in chat for p in pieces), answer, chat))

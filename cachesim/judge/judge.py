@@ -16,6 +16,7 @@ from cachesim.judge.kinds import Kind
 from cachesim.judge.verdict import HOLDS, Verdict, broken, undecided, worst
 from cachesim.model import Model
 from cachesim.oracle_shift import CutAt, cold_shifted
+from cachesim.tokens import Tokens
 
 NOTHING_COMPUTED = undecided(Kind.NOTHING_COMPUTED)
 NO_PLACE = undecided(Kind.NO_PLACE)
@@ -107,7 +108,7 @@ class Judge:
     ) -> tuple[Verdict, Verdict]:
         """An answer with a context shift inside, against a cold run that shifts at the same tokens."""
         cuts = [CutAt(*shift) for shift in answer.shifts]
-        said, store = cold_shifted(model, prompt_of(request, answer), answer.tokens[:-1], cuts)
+        said, store = cold_shifted(model, prompt_of(request, answer), evaluated(answer), cuts)
         if len(said) != len(answer.outputs):
             return NO_PLACE, HOLDS
         wants = [Want(mine.pos, cold.digest, cold.logits) for mine, cold in zip(answer.outputs, said, strict=True)]
@@ -130,6 +131,13 @@ class Judge:
         if self._colds is None:
             raise Crash("no cold run without a model")
         return self._colds
+
+
+def evaluated(answer: Answer) -> Tokens:
+    """The generated tokens that were evaluated: all but the last one, and what a draft has put into the slot behind the
+    end of the answer."""
+    behind = len(answer.outputs) - len(answer.tokens)
+    return (*answer.tokens[:-1], *(answer.slot_tokens[-behind:] if behind > 0 else ()))
 
 
 class Want(NamedTuple):

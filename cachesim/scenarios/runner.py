@@ -115,6 +115,7 @@ class Stage:
         everything is answered."""
         waiting: dict[int, tuple[Request, Answer]] = {}
         for number, step in enumerate(group, first):
+            self.engine.check_request(step.request)
             self._wait(step.after, waiting)
             self.watcher.begins(number, step)
             request = placed(step, self.server)

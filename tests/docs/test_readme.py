@@ -44,7 +44,7 @@ def typed(case="scenarios/llama_cpp/seed-24143-dense.toml", root="."):
 
 
 def test_the_symptom_table_has_commands():
-    assert len(typed()) == 8
+    assert len(typed()) == 9
 
 
 @pytest.mark.parametrize("command", typed())

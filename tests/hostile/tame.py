@@ -12,7 +12,8 @@ PATIENT = {"--max-tokens": 20_000, "--max-sampled": 2_000}
 EXACT = {"--max-tokens": 1_500, "--max-sampled": 1_500}          # attention: quadratic by nature
 WITH_LIMITS = ("run", "try", "why", "diff", "bisect", "shrink", "replay")
 MOST = {"-j": 2, "--jobs": 2, "--examples": 4, "--minutes": 0, "--tries": 20}
-SAID = {"fuzz": ("--examples", str(MOST["--examples"])), "shrink": ("--tries", str(MOST["--tries"]))}
+EXAMPLES = ("--examples", str(MOST["--examples"]))
+SAID = {"fuzz": EXAMPLES, "repair": EXAMPLES, "shrink": ("--tries", str(MOST["--tries"]))}
 """What is asked for where the command line does not say how much."""
 _ASKED = re.compile(r"(--[a-z-]+=|-j)?([0-9]+)")
 

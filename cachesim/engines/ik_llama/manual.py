@@ -61,6 +61,7 @@ MANUAL = Manual(
     models=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp", "deepseek4"),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     empty_prompt=True,
+    takes=frozenset({"cache_prompt", "id_slot", "n_keep", "n_discard", "cancel_at", "drafts", "draft_else"}),
     plenty={"ctx_checkpoints": 32, "cache_ram": 8192},
     drawn=("A", "W8 A", "GA", "GGGA", "GGA+M", "A+M"),
     draw=draw,

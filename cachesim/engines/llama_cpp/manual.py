@@ -63,6 +63,11 @@ MANUAL = Manual(
     architectures=("qwen35",),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     completions=True,
+    takes=frozenset({
+        "cache_prompt", "id_slot", "user_starts", "chat", "byte_pos", "n_keep", "n_discard", "n_cache_reuse",
+        "children_forced", "children_drafts", "cancel_at", "cancel_order", "cancel_place", "drafts", "draft_else",
+        "stop", "eog", "others", "shared",
+    }),
     plenty={"ctx_checkpoints": 32, "cache_ram": 8192},
     drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "SS", "CA", "HH", "G W8", "C W8"),
     draw=draw,

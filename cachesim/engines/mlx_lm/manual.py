@@ -49,6 +49,7 @@ MANUAL = Manual(
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     slots=False,
     chats=True,
+    takes=frozenset({"messages", "seed", "cancel_at", "drafts", "draft_else"}),
     plenty={"prompt_cache_size": 10},
     drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "CA", "H", "W8 G"),
     draw=draw,

@@ -1,0 +1,98 @@
+"""How does a repair look? The verdict, a table of changes with what they cure and cost, then each with its case."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping
+
+from rich.console import Group as Parts
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cachesim.counted import counted
+
+Data = dict[str, Any]
+OTHERS = 3             # other changes that are told of a group
+
+
+def repair_report(data: Data) -> RenderableType:
+    """Everything about a repair, within 80 columns."""
+    where = "files" if data["files"] else f"seed {data['seed']}"
+    n = counted(data["examples"], "conversation")
+    head = Text.assemble((data["profile"], "cyan"), f"  {where}, {n}, {data['failing']} fail")
+    if data["undecided"]:
+        head.append(f", {data['undecided']} undecided")
+    if not data["failing"]:
+        return Parts(head, Text(f"nothing to repair: {', '.join(data['properties'])} hold", "bold green"))
+    parts: list[RenderableType] = [head, _verdict(data)]
+    if data["groups"]:
+        parts += [_table(data["groups"]), _together(data)]
+    parts += [_group(i, one) for i, one in enumerate(data["groups"], 1)]
+    parts += _left(data["uncured"])
+    return Parts(*parts)
+
+
+def _verdict(data: Data) -> Text:
+    cured, left = data["failing"] - len(data["uncured"]), len(data["uncured"])
+    text = f"one change each cures {cured} of {data['failing']}: {counted(len(data['groups']), 'cause')}"
+    return Text(text + (f"; no single change cures {left}" if left else ""), "bold yellow" if left else "bold green")
+
+
+def _table(found: list[Data]) -> Table:
+    table = Table(box=None, padding=(0, 1), header_style="dim", expand=False)
+    table.add_column("#", justify="right")
+    table.add_column("cures", justify="right")
+    table.add_column("tokens", justify="right", no_wrap=True)
+    table.add_column("breaks", justify="right")
+    table.add_column("change", overflow="fold")
+    for i, one in enumerate(found, 1):
+        breaks = Text(str(one["broken"]), "red" if one["broken"] else "")
+        change = Text(f"{one['field']}: {one['old']} -> {one['new']}")
+        table.add_row(str(i), str(one["failures"]), _percent(one["cost"]), breaks, change)
+    return table
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:+.2f} %"
+
+
+def _together(data: Data) -> Text:
+    one = data["together"]
+    text = f"all of them: {one['held']} of {data['failing']} hold, {one['broken']} that were right fail; tokens "
+    kinds = ", ".join(f"{kind} {_percent(each['cost'])}" for kind, each in one["kinds"].items())
+    price = f"{_percent(one['cost'])} ({kinds})" if kinds else "unknown"
+    return Text(f"{text}{price}\n")
+
+
+def _group(number: int, one: Data) -> Text:
+    out = Text(f"{number}  {one['field']}: {one['new']}", "bold")
+    out.append(f"  of {one['profile']}\n", "")
+    for found in one["findings"][:OTHERS]:
+        out.append(f"   {found['times']:3} {found['property']}: {found['rule']}\n", "dim")
+    out.append_text(_case(one))
+    for other in one["others"][:OTHERS]:
+        breaks = f", breaks {other['broken']}" if other["broken"] else ""
+        what = f"{other['cures']} of them by {other['field']}: {other['new']}"
+        out.append(f"   {what} ({_percent(other['cost'])}{breaks})\n", "dim")
+    return out
+
+
+def _case(one: Mapping[str, Any]) -> Text:
+    if "line" not in one:
+        return Text(f"   conversation {one['conversation']}\n")
+    flags = "".join(f" --set {name}={_flag(value)}" for name, value in one["server"].items())
+    return Text(f"   {one['line']} --model '{one['model']}'{flags}\n")
+
+
+def _flag(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _left(uncured: list[Data]) -> Iterator[Text]:
+    """Failures that no single change cures, and the pairs that do."""
+    for one in uncured:
+        out = Text(f"-  {one['property']}: {one['text']}\n", "bold red")
+        out.append_text(_case(one))
+        for a, b in one["pairs"][:OTHERS]:
+            out.append(f"   by {a['field']}: {a['new']} together with {b['field']}: {b['new']}\n", "dim")
+        yield out
