@@ -9,3 +9,6 @@ SURVIVORS: dict[str, str] = {
     "slot_file._checkpoint: `1` -> `2` in return Checkpoint(Ckpt(pos_min, pos_max, first, last, pos_max + 1, blo":
         "a number for the eye: nobody wrote how many tokens it has, and no rule may look at it (see Ckpt.unset)",
 }  # fmt: skip
+
+FLOOR_SURVIVORS: dict[str, str] = {}
+"""The same for the floors above the engines (tests/meta/floors): at most five."""

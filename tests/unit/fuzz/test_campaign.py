@@ -115,6 +115,13 @@ def test_the_first_conversation_of_a_group_is_kept():
     assert out.failures == {one.group: Failure(4, two, 2), other.group: Failure(7, other)}
 
 
+def test_of_one_conversation_the_finding_that_came_first_is_kept():
+    one, two = Finding("survives", 1, "R", {"error": "early"}), Finding("survives", 3, "R", {"error": "late"})
+    out = Campaign("p", {one.group: Failure(4, one, kept={"line": "A"})})
+    out.take(Block([(4, two)], 1, 0))
+    assert out.failures == {one.group: Failure(4, one, 2, kept={"line": "A"})}
+
+
 def test_a_crash_of_the_simulator_is_a_finding():
     job = next(blocks(PROFILE, NAMES, (), 0, 3))
     with patch.object(campaign, "findings", side_effect=ZeroDivisionError("oops")):

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from cachesim.engines.contract import Removal
 from cachesim.engines.llama_cpp.slot_actions import slot_action
 from cachesim.events import Cancel, Error, Log
-from cachesim.fuzz.facts import played
-from cachesim.fuzz.finding import ERASED
+from cachesim.fuzz.facts import Notes, Played, played
+from cachesim.fuzz.finding import ERASED, GAP
 from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.schema import Action
 
 HEAD = "llama_cpp@head"
 
@@ -52,3 +59,42 @@ def test_only_kinds_that_were_asked_for_are_heard():
     log.emit(Cancel())
     log.emit(Error("x"))
     assert heard == [Cancel(), Error("x")] and len(log.events) == 3
+
+
+def noting(held=(), **server):
+    """Notes about a server whose sequences hold these positions; what is found goes into the other thing returned."""
+    one = Played(from_line("A1"), HEAD, Log())
+    notes = Notes(one, {})
+    sequences = [np.array(positions) for positions in held]
+    notes.server = SimpleNamespace(n_slots=len(held), held=sequences.__getitem__, check=lambda: None, **server)
+    return one, notes
+
+
+@pytest.mark.parametrize(("held", "gap"), [
+    ([[0, 1, 2]], 0), ([[5, 6]], 0), ([[]], 0), ([[0, 0, 1]], 0), ([[0, 1, 3]], 1), ([[0], [2, 7, 8]], 4),
+])  # fmt: skip
+def test_positions_are_without_a_gap(held, gap):
+    one, notes = noting(held)
+    notes.acted(3, Action("save", 0, "f"), {"status": 200})
+    assert one.unsound == ([(3, GAP, {"seq": len(held) - 1, "gap": gap})] if gap else [])
+
+
+@pytest.mark.parametrize(("action", "status", "looked"), [
+    (Action("save", 0, "f"), 200, True), (Action("save", 0, "f"), 0, False), (Action("restart"), 200, False),
+])  # fmt: skip
+def test_the_memory_is_looked_at_as_long_as_it_is_there(action, status, looked):
+    one, notes = noting([[0, 2]])
+    notes.acted(1, action, {"status": status})
+    assert bool(one.unsound) is looked
+
+
+@pytest.mark.parametrize(("ok", "after", "torn"), [
+    (True, [0, 1], False), (True, [0, 1, 3], True), (True, [0], True), (True, [0, 1, 2, 3], True),
+    (False, [0, 1, 2, 3], False), (False, [0, 1], True), (False, [0, 1, 2, 4], True),
+])  # fmt: skip
+def test_a_removal_is_done_or_refused_as_a_whole(ok, after, torn):
+    """Positions 2 and 3 of four are to go."""
+    one, notes = noting()
+    notes._removed(Removal(0, 2, 4, ok, np.arange(4), np.array(after)))
+    told = {"seq": 0, "p0": 2, "p1": 4, "answer": "done" if ok else "refused", "before": 4, "after": len(after)}
+    assert one.torn == ([(-1, told)] if torn else [])

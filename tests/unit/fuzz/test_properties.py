@@ -13,13 +13,14 @@ from cachesim.engines.llama_cpp.rules.checkpoint_use import Resume
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission
 from cachesim.engines.mlx_lm.lru.rules_insert import Present
 from cachesim.engines.rule import RULES
-from cachesim.engines.view import Stored
+from cachesim.engines.view import Excess, Stored
 from cachesim.errors import Aborted
 from cachesim.events import Decided, Log
 from cachesim.fuzz.facts import Fact, Played, played
-from cachesim.fuzz.properties import answered, stored_equals_cold, survives
+from cachesim.fuzz.finding import MISCOUNTED
+from cachesim.fuzz.properties import accounting, answered, limits, stored_equals_cold, survives, warm_equals_cold
 from cachesim.judge.kinds import Kind
-from cachesim.judge.verdict import HOLDS, broken
+from cachesim.judge.verdict import HOLDS, Verdict, broken
 from cachesim.scenarios.notation import from_line
 
 WRONG = ((Stored("entry", 0, (1, 2), 2, (), None), broken("provenance", Kind.ROW, 1, layer=0, position=1)),)
@@ -139,3 +140,52 @@ def test_a_group_knows_no_lengths_and_its_words_are_made_last(kind):
     assert one.label == "entry LC-PC-ALLOC.PC6: " + re.sub(r"\d+", "n", one.text.partition(": ")[2])
     assert (one.text.partition(":")[0], other.text.partition(":")[0]) == ("entry of 3 tokens", "entry of 17 tokens")
     assert found("checkpoint", 3).group != one.group
+
+
+WRONG_ANSWER = broken("bits", Kind.ANSWER, 4, position=4)
+WRONG_STATE = broken("provenance", Kind.STATE, 3, layer=0, tokens=3)
+WARM_ERROR = broken("error", Kind.WARM_ERROR, status=500, error="no")
+
+
+def judged(*verdicts, **answer):
+    """A conversation of steps with these verdicts (about the answer, about what it left)."""
+    one = conversation(*[()] * len(verdicts), **answer)
+    one.facts = [fact._replace(said=said, state=state) for fact, (said, state) in zip(one.facts, verdicts, strict=True)]
+    return one
+
+
+@pytest.mark.parametrize(("verdicts", "found"), [
+    ([(HOLDS, HOLDS)] * 2, []), ([(HOLDS, HOLDS), (WRONG_ANSWER, HOLDS)], [(1, Kind.ANSWER)]),
+    ([(HOLDS, WRONG_STATE), (WRONG_ANSWER, HOLDS)], [(0, Kind.STATE)]),            # the first counts
+    ([(WRONG_ANSWER, WRONG_STATE)], [(0, Kind.ANSWER)]), ([(Verdict(None), HOLDS)], []),
+    ([(WARM_ERROR, HOLDS)], []), ([(WARM_ERROR, WRONG_STATE)], [(0, Kind.STATE)]),  # an error is no other answer
+])  # fmt: skip
+def test_the_first_wrong_answer_or_state_is_found(verdicts, found):
+    assert [(one.step, one.kind) for one in warm_equals_cold(judged(*verdicts))] == found
+
+
+def test_behind_the_end_of_a_server_nothing_is_an_answer():
+    assert list(warm_equals_cold(judged((WRONG_ANSWER, HOLDS), died=True))) == []
+
+
+@pytest.mark.parametrize(("answer", "wrong"), [
+    ({"cache_n": 1, "prompt_n": 1}, False), ({"cache_n": 0, "prompt_n": 2}, False),
+    ({"cache_n": 2, "prompt_n": 1}, True),
+    ({"cache_n": 0, "prompt_n": 1}, True), ({"cache_n": 1, "prompt_n": 0}, True),
+    *[({"cache_n": 0, "prompt_n": 1, **over}, False) for over in (
+        {"cancelled": True}, {"truncated": True}, {"died": True}, {"status": 500}, {"done": False})],
+])  # fmt: skip
+def test_a_prompt_of_two_tokens_is_found_or_evaluated(answer, wrong):
+    one = conversation([])
+    for name, value in answer.items():
+        setattr(one.facts[0].answer, name, value)
+    numbers = {"found": answer["cache_n"], "evaluated": answer["prompt_n"], "prompt": 2}
+    assert [(found.kind, found.numbers) for found in accounting(one)] == ([(MISCOUNTED, numbers)] if wrong else [])
+
+
+def test_the_first_limit_that_is_exceeded_is_told():
+    one = conversation([], [])
+    first, second = Excess("entries", 3, 2), Excess("bytes", 9, 8)
+    one.facts = [one.facts[0]._replace(over=(first, second)), one.facts[1]._replace(over=(second,))]
+    assert [(found.step, found.deciding, found.numbers["held"]) for found in limits(one)] == [(0, "entries", 3)]
+    assert list(limits(conversation([]))) == []

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.cli import main
+from cachesim.engines.base import Answer
 from cachesim.engines.registry import ENGINES
-from cachesim.judge.bisect import bisect, neighbours
+from cachesim.engines.shared.tables import Change
+from cachesim.judge.bisect import Cause, bisect, neighbours
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 
@@ -117,3 +120,58 @@ def test_the_command_says_what_changed(capsys):
 def test_bad_input(capsys, argv, cause):
     assert main(argv) == 2
     assert cause in capsys.readouterr().err
+
+
+class Table(dict):
+    """A rule set that is nothing but its fields."""
+
+    def changes(self, newer):
+        return [Change(name, str(self[name]), str(newer[name]), "") for name in self if self[name] != newer[name]]
+
+    def mixed(self, newer, names):
+        return Table({**self, **{name: newer[name] for name in names}})
+
+
+def made_up(monkeypatch, answer, beside=(), **versions):
+    """An engine of these versions, by name without the engine's, in order; ``answer`` (fields) -> the answer of the
+    only request, and ``beside`` are (proposal, base)."""
+    tables = {f"e@{name}": Table(fields) for name, fields in versions.items()}
+
+    def run_judged(scenario, profile, mode, table, bills):
+        judgement = SimpleNamespace(answer=Answer(0, **answer(table)), judged=SimpleNamespace(equal_cold=True))
+        return SimpleNamespace(requests=[judgement])
+
+    monkeypatch.setattr("cachesim.judge.bisect.run_judged", run_judged)
+    proposals = {f"e@{name}": f"e@{base}" for name, base in beside}
+    line = [name for name in tables if name not in proposals]
+    return SimpleNamespace(line=line, beside=proposals, rules=tables.__getitem__)
+
+
+def test_a_proposal_and_the_next_version_may_change_the_same_field(monkeypatch):
+    """Each mixture is asked for itself, though both are made of the same version."""
+    engine = made_up(monkeypatch, lambda table: {"cache_n": table["x"]}, [("mine", "one")],
+                     one={"x": 1, "y": 1}, two={"x": 2, "y": 2}, mine={"x": 3, "y": 3})  # fmt: skip
+    (course,) = bisect(from_line("A1"), engine)
+    found = [(turn.new, turn.now.cache_n, turn.causes) for turn in (*course.turns, *course.beside)]
+    assert found == [
+        ("e@two", 2, [Cause((Change("x", "1", "2", ""),), True)]),
+        ("e@mine", 3, [Cause((Change("x", "1", "3", ""),), True)]),
+    ]
+
+
+def test_the_end_of_the_process_is_an_outcome_whatever_the_status(monkeypatch):
+    engine = made_up(monkeypatch, lambda table: {"died": table["x"]}, one={"x": False}, two={"x": True})
+    (course,) = bisect(from_line("A1"), engine)
+    assert [one.status for one in course.outcomes.values()] == [200, 0]
+    assert [(turn.was.status, turn.now.status) for turn in course.turns] == [(200, 0)]
+
+
+def test_of_fields_that_each_do_it_every_one_is_named_and_no_other(monkeypatch):
+    def answer(table):
+        return {"cache_n": max(table["x"], table["y"])}
+
+    engine = made_up(monkeypatch, answer, one={"x": 0, "y": 0, "z": 0}, two={"x": 5, "y": 5, "z": 5})
+    (turn,) = bisect(from_line("A1"), engine)[0].turns
+    assert [([change.field for change in cause.changes], cause.alone) for cause in turn.causes] == [
+        (["x"], True), (["y"], True),
+    ]  # fmt: skip

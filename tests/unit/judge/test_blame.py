@@ -122,6 +122,14 @@ def test_what_the_request_itself_carries_out_is_charged_to_the_decision_before_i
     ]  # fmt: skip
 
 
+def test_what_the_request_itself_takes_away_is_charged_to_no_earlier_one():
+    story = Story()
+    story.change("stored", ("entry", 6))
+    story.ledger.begin(1)
+    story.change("consumed", rule=LOAD)
+    assert charges(story.ledger.settle(1, 0, (*SAID[:6], 7), 0, False)) == [(6, "consumed", LOAD, -1, "entry")]
+
+
 def test_a_kept_copy_is_charged_before_the_live_slot():
     """Both reach equally far and are gone: the slot goes on by its nature, somebody took the copy away."""
     story = Story()

@@ -7,6 +7,7 @@ import pytest
 
 from cachesim.engines.view import RowsPart, StatePart, Stored
 from cachesim.judge.compare import compare_stored
+from cachesim.judge.kinds import Kind
 from cachesim.model import Rows, make_model, parse
 from cachesim.oracle import cold
 
@@ -114,3 +115,13 @@ def test_an_exact_state_is_compared_bit_by_bit():
     assert compare_stored(stored(state=StatePart(N - 1, {0: true})), run).holds
     verdict = compare_stored(stored(state=StatePart(N - 1, {0: true._replace(h=h)})), run)
     assert (verdict.holds, verdict.rung) == (False, "bits")
+
+
+def test_a_state_of_other_tokens_is_no_rounding_though_its_numbers_differ_too():
+    """The rungs of a state: the same digests in other numbers, or other digests."""
+    _, run = world("GG", exact=True)
+    held = {layer: run.state_at(layer, N) for layer in (0, 1)}
+    numbers = held[1]._replace(h=held[1].h + 1)
+    for spoilt, rung in ((numbers, "bits"), (numbers._replace(hash=numbers.hash + 1), "provenance")):
+        verdict = compare_stored(stored(state=StatePart(N - 1, {**held, 1: spoilt})), run)
+        assert (verdict.holds, verdict.rung, verdict.kind) == (False, rung, Kind.STATE)

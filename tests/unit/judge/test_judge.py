@@ -152,3 +152,13 @@ def test_the_worst_wins(verdicts, want):
 @pytest.mark.parametrize("verdict, word", [(HOLDS, "holds"), (UNDECIDED, "undecided"), (BROKEN[0], "broken")])
 def test_a_verdict_in_one_word(verdict, word):
     assert verdict.word == word
+
+
+def test_every_further_completion_is_judged():
+    request, answer = right(model())
+    _, child = right(model())
+    answer.children.append(child)
+    assert Judge(model()).judge(request, answer, None).equal_cold is True
+    child.outputs[2] = child.outputs[2]._replace(digest=7)
+    found = Judge(model()).judge(request, answer, None)
+    assert (found.equal_cold, found.answer.where) == (False, 11)

@@ -2,8 +2,13 @@
 
 from itertools import pairwise
 
+from cachesim.engines.base import Answer, Request
+from cachesim.judge.blame import Account
+from cachesim.judge.judge import Judged
+from cachesim.judge.judgement import Judgement
 from cachesim.judge.reasons import reasons
 from cachesim.judge.run import run_judged
+from cachesim.judge.verdict import HOLDS
 from cachesim.scenarios.notation import from_line
 
 CHANGING = {"slot_prompt_similarity": 0.0, "cache_idle_slots": False}
@@ -56,3 +61,15 @@ def test_a_state_that_only_advanced_was_not_overwritten_by_anybody():
         (0, 64, "slot advanced past it, no checkpoint taken", "LC-CKPT-CREATE.CR10", 0),
         (64, 100, "checkpoint never created", "LC-CKPT-CREATE.CR10", -1),
     ]
+
+
+def test_a_last_token_behind_moved_ones_is_a_new_one():
+    """Nine tokens of ten were moved there by a chunk; only three were ever evaluated in this place."""
+    def last(best):
+        account = Account(best, best, 9, (), moved=9 - best)
+        request = Request(tuple(range(10)))
+        (reason,) = reasons(Judgement(request, Answer(0, cache_n=9), Judged(HOLDS, HOLDS), account, []))
+        return reason.start, reason.stop, reason.why
+
+    assert last(9) == (9, 10, "one token is always evaluated")
+    assert last(3) == (9, 10, "diverged at token 9")

@@ -10,11 +10,12 @@ import pytest
 from cachesim.cli import main
 from cachesim.commands import exits
 from cachesim.commands.running import exit_code
+from cachesim.engines.base import Answer
 from cachesim.engines.llama_cpp.profiles import HEAD, PROFILES
 from cachesim.fuzz.facts import played
 from cachesim.fuzz.properties import PROPERTIES
 from cachesim.judge.outcome import outcome
-from cachesim.judge.refusal import cold_status
+from cachesim.judge.refusal import cold_status, error_verdict
 from cachesim.judge.run import run_judged
 from cachesim.reports.console import as_text
 from cachesim.reports.run_data import run_data
@@ -131,3 +132,13 @@ def test_fuzz_finds_the_error_once():
     found = played(load(LATE), FAULTY, {})
     assert [one.text for one in PROPERTIES["answered"](found)] == ["Invalid input batch."]
     assert list(PROPERTIES["warm-equals-cold"](found)) == []
+
+
+@pytest.mark.parametrize(("status", "said"), [
+    (400, "refused (400): no"), (499, "refused (499): no"), (500, "error 500, in a cold run too: no"),
+    (503, "error 503, in a cold run too: no"),
+])  # fmt: skip
+def test_a_server_that_fails_has_not_refused(status, said):
+    """A step that the scenario does not list cannot be repeated on a fresh server."""
+    verdict = error_verdict(from_line("A1"), 1, Answer(1, status=status, error="no"), HEAD.name)
+    assert (verdict.holds, verdict.why) == (None, said)

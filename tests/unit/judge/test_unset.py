@@ -10,13 +10,19 @@ import pytest
 from cachesim.cli import main
 from cachesim.commands import exits
 from cachesim.commands.running import exit_code
+from cachesim.engines.base import Answer, Request
 from cachesim.events import Compared, Log
 from cachesim.judge import unset
+from cachesim.judge.judge import Judged
+from cachesim.judge.judgement import Judgement
 from cachesim.judge.run import run_judged
+from cachesim.judge.verdict import HOLDS, Verdict
+from cachesim.judge.watch import NOTHING
 from cachesim.reports.run_data import run_data
 from cachesim.scenarios.load import load
 
 D8 = Path(__file__).resolve().parents[3] / "scenarios/ik_llama/defects/d8-nobody-wrote-how-many.toml"
+WRONG = Verdict(False, "bits")
 
 
 def asking(*thresholds):
@@ -76,3 +82,32 @@ def test_too_many_cases_leave_everything_behind_the_first_question_undecided(mon
     monkeypatch.setattr(unset, "MOST", 1)
     run = run_judged(load(D8), "ik_llama@main", "provenance")
     assert run.unsettled == [5]
+
+
+def case(*requests):
+    """A run of these requests, each (tokens kept, verdict); in the first of them the number is asked for."""
+    log = Log()
+    for number, _ in enumerate(requests):
+        log.mark()
+        if not number:
+            log.emit(Compared(0, (1, 0), 5))
+    judgements = [Judgement(Request(()), Answer(0, cache_n=kept), Judged(verdict, HOLDS, [], True), NOTHING, [])
+                  for kept, verdict in requests]  # fmt: skip
+    return SimpleNamespace(log=log, requests=judgements)
+
+
+@pytest.mark.parametrize(("one", "other", "left"), [
+    ((3, HOLDS), (3, HOLDS), True), ((3, HOLDS), (4, HOLDS), None), ((3, WRONG), (3, HOLDS), None),
+    ((3, HOLDS), (3, WRONG), None), ((3, WRONG), (3, WRONG), False), ((3, WRONG), (4, WRONG), False),
+])  # fmt: skip
+def test_what_is_wrong_in_every_case_stays_wrong_and_what_differs_is_undecided(one, other, left):
+    cases = [case((0, HOLDS), one), case((0, HOLDS), other)]
+    assert unset.settle(cases) == ([1] if left is None else [])
+    judged = cases[0].requests[1].judged
+    assert judged.equal_cold is left
+    assert judged.refused is (left is not None), "what is undecided for this reason is not refused"
+
+
+def test_the_request_that_asks_is_settled_itself_where_there_are_too_many_cases(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(unset, "MOST", 1)
+    assert unset.settle([case((0, HOLDS), (3, HOLDS))] * 2) == [1]

@@ -77,3 +77,9 @@ def test_without_bills_the_verdicts_are_the_same():
     with_bills, without = watched(line), watched(line, make=partial(Watch, bills=False))
     assert [one.judged for one in without.found.values()] == [one.judged for one in with_bills.found.values()]
     assert with_bills.ledger.ever and not without.ledger.ever
+
+
+def test_what_a_further_completion_evaluated_counts():
+    """The second answer is sent back; its last token was never evaluated."""
+    found = watched("A20>r4{n_cmpl=2 answers=s4}/A.s.B3", parallel=2).found[1]
+    assert found.account.best == 23

@@ -122,3 +122,21 @@ def test_a_line_of_thousands_of_words_takes_no_longer_for_what_is_not_asked(trie
     line = parse("/".join(".".join(names[i : i + 10]) for i in range(0, 3000, 10)))
     search = Shrinking(Case(line), lambda case: len(case.line.steps) > 290, tries)
     assert len(search.run().line.steps) > 290 and search.tries <= tries
+
+
+def test_lengths_that_must_fit_each_other_are_made_small_by_chance():
+    """No length can be lowered alone, nor two by the same amount."""
+    def happens(case):
+        first, second = ([size(step.prompt, case.line.words) for step in asked(case)] + [0, 0])[:2]
+        return 0 < first == 2 * second
+
+    assert text(shrunk(Case(parse("S40/B20")), happens)) == "A2/B1"
+
+
+def test_one_long_word_may_stand_for_many():
+    """Some constants are reached by many requests, or by a text of 248 tokens."""
+    def happens(case):
+        return longest(case.line) >= 248 or (len(asked(case)) >= 6 and longest(case.line) >= 150)
+
+    small = shrunk(Case(parse("S150/A150/B150/C150/D150/E150")), happens)
+    assert len(small.line.steps) == 1 and longest(small.line) == 248

@@ -37,6 +37,7 @@ EXACT = [
     (repaired.pick_whole, "pos_max <= 50 and (pos_min < 50 or pos_min = 0)"),
     (use.pick_v1, "n_tokens <= 50 and < 80, pos_max <= 50"),
     (use.pick_v3, "the longest with n_tokens <= 50"),
+    (repaired.pick_whole, "pos_max <= 50 and (pos_min < 50 or pos_min = 0)"),
 ]
 
 

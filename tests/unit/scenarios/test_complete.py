@@ -50,6 +50,13 @@ def test_what_is_broken_is_written_only_where_there_is_some(file):
     assert load(file).expect[OTHER].broken == (0,)
 
 
+@pytest.mark.parametrize(("status", "written"), [([200, 400], True), ([500, 500], True), ([200, 200], False)])
+def test_a_status_is_written_only_where_there_is_an_error(file, status, written):
+    complete(file, OTHER, {**FOUND, "status": status})
+    assert ("status" in file.read_text()) is written
+    assert load(file).expect[OTHER].status == (tuple((one,) for one in status) if written else None)
+
+
 def test_a_second_time_nothing_is_written(file):
     complete(file, HEAD, FOUND)
     text, stat = file.read_text(), os.stat(file)

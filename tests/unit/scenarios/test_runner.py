@@ -174,3 +174,49 @@ def test_a_rejected_draft_is_replayed_only_where_it_cannot_be_rolled_back(exact,
     server = SimpleNamespace(replays=lambda wrong: exact and wrong > n_rs_seq)
     step = from_line("S9{drafts=3:1,2:1,2:2}").steps[0]
     assert [draft.at for draft in runner.placed(step, server).drafts] == places
+
+
+def test_a_draft_that_was_right_is_not_replayed_wherever_it_is():
+    step = from_line("S9{drafts=2:2,1:0,1:1}").steps[0]
+    server = SimpleNamespace(replays=lambda wrong: True)
+    assert [draft.at for draft in runner.placed(step, server).drafts] == [9, 12, 14]
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_who_comes_later_comes_so_many_iterations_later(after):
+    class Counting(Silent):
+        """How often had the server worked when a step came?"""
+
+        def __init__(self):
+            self.rounds, self.begun = 0, []
+
+        def started(self, server):
+            update = server.update
+
+            def counted():
+                self.rounds += 1
+                update()
+
+            server.update = counted
+
+        def begins(self, number, step):
+            self.begun.append(self.rounds)
+
+    notes = Counting()
+    play(scenario("S20>9/A10", (1, {"together": True, "after": after}), parallel=2), HEAD, "none", notes)
+    assert notes.begun == [0, after]
+
+
+def test_the_options_of_a_restart_last_until_the_next_one_changes_them():
+    class Slots(Silent):
+        """How many slots has each server?"""
+
+        def __init__(self):
+            self.slots = []
+
+        def started(self, server):
+            self.slots.append(server.n_slots)
+
+    notes = Slots()
+    play(scenario("S20/{restart parallel=3}/S/{restart}/{restart parallel=2}"), HEAD, "none", notes)
+    assert notes.slots == [1, 3, 3, 2]

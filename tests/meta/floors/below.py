@@ -1,0 +1,77 @@
+"""One-line faults in what is asked: the notation, scenarios, and recordings that are replayed."""
+
+from __future__ import annotations
+
+from tests.meta.floors.fault import Fault
+
+NOTATION = [
+    Fault("a flag that the table has lost", "notation/flags.py", '    "seed": Flag(truth, plain),\n', ""),
+    Fault("one token more accepted than drafted", "notation/flags.py",
+          "pair[1] > pair[0]:", "pair[1] > pair[0] + 1:"),
+    Fault("the second length of a word counts", "notation/parse.py",
+          "if self.words.get(piece.word, length) != length:", "if False:"),
+    Fault("a file is restored that nobody saved", "notation/parse.py",
+          'if do == "restore" and file not in self.saved:', "if False:"),
+    Fault("columns count from 0", "notation/place.py", "{self.part.at + 1}, request", "{self.part.at}, request"),
+    Fault("a hang-up behind the last token", "notation/check.py",
+          "and step.cancel_after >= length:", "and step.cancel_after > length:"),
+    Fault("restoring goes while saving stays", "notation/rows.py",
+          "            saved.add(step.file)\n", "            pass\n"),
+    Fault("chance goes on with the larger case", "notation/shrink.py",
+          "if _weight(small) < _weight(self.best):", "if _weight(small) > _weight(self.best):"),
+    Fault("no word is ever long", "notation/shrink.py", "if words and rng.chance(50):", "if False:"),
+    Fault("two words made one lose a mark", "notation/tidy.py",
+          "if together and second not in marked and", "if together and"),
+    Fault("more is asked for than allowed", "notation/descent.py",
+          "return len(self.asked) > self.tries", "return False"),
+]  # fmt: skip
+
+SCENARIOS = [
+    Fault("a draft that was right is replayed", "scenarios/runner.py", "2 if wrong > 0 and", "2 if wrong >= 0 and"),
+    Fault("an answer is over before its further completions", "scenarios/runner.py",
+          "over = answer.done and all(child.done for child in answer.children)", "over = answer.done"),
+    Fault("a restart forgets its options", "scenarios/runner.py",
+          "            self.options |= dict(action.server)\n", ""),
+    Fault("who comes later comes a round too late", "scenarios/runner.py",
+          "for _ in range(rounds):", "for _ in range(rounds + 1):"),
+    Fault("a request behind the last one may be broken", "scenarios/expect.py",
+          "values[-1] >= requests:", "values[-1] > requests:"),
+    Fault("an error is not worth a line", "scenarios/complete.py", "<= {200}:", "<= {200, 500}:"),
+    Fault("an option below its least value", "scenarios/options.py",
+          "if not flag.least <= value <= HIGHEST:", "if value > HIGHEST:"),
+    Fault("nan is a share", "scenarios/options.py", "if not 0 <= value <= 1: ", "if value < 0 or value > 1: "),
+    Fault("two scenarios with one id", "scenarios/load.py", "if scenario.id in seen:", "if False:"),
+    Fault("the token that was generated last is held", "scenarios/steps.py",
+          "prompt + generated - 1 if generated else 1", "prompt + generated if generated else 1"),
+    Fault("a file without what was drafted else", "scenarios/write.py", '          "draft_else", ', "          "),
+    Fault("a step by itself still waits", "scenarios/schema.py", "together=False, after=0", "together=False"),
+]  # fmt: skip
+
+LIVE = [
+    Fault("one line may be written before it happened", "live/streams.py", "if seen < due:", "if seen + 1 < due:"),
+    Fault("an undecided verdict agrees", "live/replay.py",
+          "all(equal is not None and equal != inexact for", "all(equal is None or equal != inexact for"),
+    Fault("whether an answer was cut does not count", "live/replay.py", '"id_slot", "truncated", ', '"id_slot", '),
+    Fault("a step that says nothing agrees", "live/replay.py",
+          "if wrong is None and not tells(step):", "if False:"),
+    Fault("noticed hang-ups are no events", "live/replay.py",
+          "out.events_agree += cancels + sum", "out.events_agree += sum"),
+    Fault("further completions stay for the next request", "live/members.py",
+          "task.children, waiting = waiting, []", "task.children = waiting"),
+    Fault("of two drafts at one place the second counts", "live/requests.py",
+          'for held, drafted in reversed(log.get("drafts") or ())', 'for held, drafted in log.get("drafts") or ()'),
+    Fault("the last way to arrive is never tried", "live/arrivals.py",
+          "if chosen[place].option + 1 < chosen[place].options:",
+          "if chosen[place].option + 2 < chosen[place].options:"),
+    Fault("rounding is another token", "live/trace.py", "and margin > ROUNDING", "and margin >= 0"),
+    Fault("a server that was awake slept", "live/asleep.py",
+          "return fresh if _reach(fresh.fork(), step, theirs, records) > met else server",
+          "return fresh if _reach(fresh.fork(), step, theirs, records) >= met else server"),
+    Fault("a draft that was right to the end is one token short", "live/drafts.py",
+          "Draft(ends[-1] - left - 1, left, left)", "Draft(ends[-1] - left, left, left)"),
+    Fault("two texts that part share a token", "live/token_map.py",
+          "found.setdefault(text[n], set()).add(other[n])\n                found.setdefault(other[n]",
+          "found.setdefault(other[n]"),
+]  # fmt: skip
+
+BELOW = [*NOTATION, *SCENARIOS, *LIVE]

@@ -1,0 +1,40 @@
+"""What is a fault of an upper floor, and which tests are asked about it?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+FLOORS: dict[str, tuple[str, ...]] = {
+    "notation": ("tests/unit/notation", "tests/unit/scenarios/test_notation.py"),
+    "scenarios": ("tests/unit/scenarios",),
+    "judge": ("tests/unit/judge",),
+    "live": ("tests/unit/live", "tests/replay/test_selection.py"),
+    "reports": ("tests/unit/reports", "tests/unit/commands", "tests/unit/test_commands.py"),
+    "fuzz": ("tests/unit/fuzz",),
+    "kit": ("tests/kit",),
+}
+"""The folders above the engines, and the tests nearest to each: all of them run with `make test`."""
+
+
+class Fault(NamedTuple):
+    """The text ``old``, which stands once in ``file`` (below ``cachesim``), becomes ``new``. ``how`` is the mutation of
+    a generated one, "" = written by hand."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    how: str = ""
+
+    @property
+    def floor(self) -> str:
+        """The folder of the package that it lies in."""
+        return self.file.partition("/")[0]
+
+    def planted(self, root: Path) -> str:
+        """The file with the fault in it, of the tree at ``root``. Raises AssertionError if its text does not stand
+        there once."""
+        text = (root / "cachesim" / self.file).read_text()
+        assert text.count(self.old) == 1, f"{self.file} does not hold once: {self.old}"
+        return text.replace(self.old, self.new)

@@ -1,0 +1,143 @@
+"""Faults that nobody thought of, in the floors above the engines: one operator, constant or result, changed.
+
+As for the engines (tests/meta/generate.py) every mutation has a number from its own text and the seed, and those with
+the smallest numbers are planted: of each floor so many, no two in one file before every file has one.
+"""
+
+from __future__ import annotations
+
+import ast
+from hashlib import sha256
+from pathlib import Path
+from typing import Iterator, NamedTuple
+
+from tests.meta.floors.fault import FLOORS, Fault
+from tests.meta.floors.no_faults import NO_FAULTS
+
+SEED = 1
+EACH = 5               # faults of each floor
+TELLING = {"BadInput", "fault", "Misfit", "wanted", "quoted", "cut", "nearest", "Table", "add_column", "field", "Text",
+           "append", "Failed", "join"}  # fmt: skip
+"""Calls whose numbers and words are for the eye: where text is put together, and how it looks."""
+TURNED = {
+    ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"), ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="), ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is"), ast.In: ("in", "not in"),
+    ast.NotIn: ("not in", "in"),
+}  # fmt: skip
+
+
+class Mutation(NamedTuple):
+    """In this line of the file, columns start .. stop-1 become ``new``. ``where``: the function it lies in."""
+
+    path: Path
+    line: int
+    start: int
+    stop: int
+    new: str
+    how: str
+    where: str
+
+
+def generated(root: Path, each: int = EACH, seed: int = SEED) -> list[Fault]:
+    """The faults, ``each`` of every floor."""
+    return [fault for floor in FLOORS for fault in _of_floor(root, floor, each, seed)]
+
+
+def _of_floor(root: Path, floor: str, each: int, seed: int) -> list[Fault]:
+    files = sorted((root / "cachesim" / floor).glob("*.py"))
+    ranked = sorted((one for path in files for one in mutations(path)), key=lambda one: _number(one, seed))
+    found: list[Fault] = []
+    taken: dict[Path, int] = {}
+    for round_ in range(each):
+        for one in ranked:
+            fault = _fault(one, root)
+            known = fault.name in NO_FAULTS or fault.name in {other.name for other in found}
+            if len(found) < each and taken.get(one.path, 0) <= round_ and not known:
+                taken[one.path] = taken.get(one.path, 0) + 1
+                found.append(fault)
+    return found
+
+
+def _number(one: Mutation, seed: int) -> str:
+    line = one.path.read_text().splitlines()[one.line]
+    at = len(line) - len(line.lstrip())
+    return sha256(f"{seed} {one.path.name} {one.where} {line.strip()} {one.start - at} {one.new}".encode()).hexdigest()
+
+
+def _fault(one: Mutation, root: Path) -> Fault:
+    """The mutation with as many lines around it as make its text stand once."""
+    text = one.path.read_text()
+    lines = text.splitlines(keepends=True)
+    above, below = one.line, one.line + 1
+    while text.count("".join(lines[above:below])) != 1:
+        above, below = max(0, above - 1), min(len(lines), below + 1)
+    line = lines[one.line]
+    spoilt = line[: one.start] + one.new + line[one.stop :]
+    new = "".join([*lines[above : one.line], spoilt, *lines[one.line + 1 : below]])
+    file = str(one.path.relative_to(root / "cachesim"))
+    at = one.start - (len(line) - len(line.lstrip()))
+    name = f"{file}, {one.where}: {one.how} at {at} of {line.strip()[:60]}"
+    return Fault(name, file, "".join(lines[above:below]), new, one.how)
+
+
+def mutations(path: Path) -> Iterator[Mutation]:
+    """Every mutation of a file."""
+    text = path.read_text()
+    lines = text.splitlines()
+    for function, node in _nodes(ast.parse(text), ""):
+        for row, start, stop, new, how in _changes(node, lines):
+            yield Mutation(path, row, start, stop, new, how, function)
+
+
+def _nodes(node: ast.AST, where: str) -> Iterator[tuple[str, ast.AST]]:
+    """What is executed inside functions, texts and what is only said left out."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef):
+            for statement in child.body:
+                yield child.name, statement
+                yield from _nodes(statement, child.name)
+        elif isinstance(child, ast.ClassDef):
+            yield from _nodes(child, where)
+        elif where and not isinstance(child, ast.Raise | ast.Assert | ast.JoinedStr) and not _tells(child):
+            yield where, child
+            yield from _nodes(child, where)
+
+
+def _tells(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return name in TELLING
+
+
+def _changes(node: ast.AST, lines: list[str]) -> Iterator[tuple[int, int, int, str, str]]:
+    """(line, start, stop, new text, what it is) of one node's mutations."""
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in TURNED:
+        yield from _between(node.left, node.comparators[0], *TURNED[type(node.ops[0])], lines)
+    elif isinstance(node, ast.BoolOp):
+        words = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
+        yield from _between(node.values[0], node.values[1], *words, lines)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        signs = ("+", "-") if isinstance(node.op, ast.Add) else ("-", "+")
+        yield from _between(node.left, node.right, *signs, lines)
+    elif isinstance(node, ast.Constant) and type(node.value) in (int, bool):
+        new = not node.value if type(node.value) is bool else int(node.value) + 1
+        yield node.lineno - 1, node.col_offset, node.end_col_offset or 0, str(new), f"`{node.value}` -> `{new}`"
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        yield node.lineno - 1, node.col_offset, node.col_offset + 4, "", "`not` removed"
+    elif isinstance(node, ast.Return) and isinstance(node.value, ast.Compare | ast.BoolOp | ast.Call):
+        value, (at, end) = node.value, (node.value.col_offset, node.value.end_col_offset or 0)
+        new = "None" if isinstance(value, ast.Call) else f"not ({lines[value.lineno - 1][at:end]})"
+        if value.lineno == value.end_lineno:
+            yield value.lineno - 1, at, end, new, "another result"
+
+
+def _between(
+    left: ast.expr, right: ast.expr, old: str, new: str, lines: list[str]
+) -> Iterator[tuple[int, int, int, str, str]]:
+    """The operator between two operands that stand in one line."""
+    if left.end_lineno == right.lineno:
+        row, begin = right.lineno - 1, left.end_col_offset or 0
+        at = lines[row].find(old, begin, right.col_offset)
+        if at >= 0:
+            yield row, at, at + len(old), new, f"`{old}` -> `{new}`"

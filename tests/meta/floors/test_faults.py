@@ -1,0 +1,53 @@
+"""Would the tests of a floor notice a fault in it? Every planted one must make one of them fail."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.meta.floors.fault import FLOORS
+from tests.meta.floors.faults import FAULTS, GENERATED, WRITTEN
+from tests.meta.floors.plant import ROOT, Field, tested
+from tests.meta.survivors import FLOOR_SURVIVORS
+
+pytestmark = pytest.mark.meta
+JOBS = int(os.environ.get("META_JOBS", "2"))        # processes at work; `make meta JOBS=2` sets it
+LEAST, MOST_SURVIVORS = 60, 5
+
+
+@pytest.fixture(scope="module")
+def field(tmp_path_factory):
+    return Field(tmp_path_factory.mktemp("planted"))
+
+
+@pytest.fixture(scope="module")
+def asked(request, field):
+    """Which test finds which fault: everything that was selected begins at once, in so many processes."""
+    names = {item.callspec.params["fault"].name for item in request.session.items
+             if getattr(item, "callspec", None) and item.path.parent == request.path.parent
+             and "fault" in item.callspec.params}
+    with ThreadPoolExecutor(JOBS) as pool:
+        yield {fault.name: pool.submit(field.ask, fault) for fault in FAULTS if fault.name in names}
+
+
+@pytest.mark.parametrize("floor", FLOORS)
+def test_the_unspoilt_copy_passes(field, floor):
+    assert not field.clean.is_relative_to(ROOT)
+    assert tested(field.clean, floor).test == ""
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_planted_fault_is_found(asked, table, fault):
+    found = asked[fault.name].result()
+    table[fault.name] = fault, found
+    assert found.test or fault.name in FLOOR_SURVIVORS
+    assert not (found.test and fault.name in FLOOR_SURVIVORS), "not a survivor any more"
+
+
+def test_there_are_as_many_as_are_asked_for_and_few_survive():
+    assert len(FAULTS) >= LEAST and 3 * len(GENERATED) >= len(FAULTS)
+    assert {fault.floor for fault in WRITTEN} == {fault.floor for fault in GENERATED} == set(FLOORS)
+    assert len(FLOOR_SURVIVORS) <= MOST_SURVIVORS and {fault.name for fault in FAULTS} >= set(FLOOR_SURVIVORS)
+    assert all(reason.strip() for reason in FLOOR_SURVIVORS.values())

@@ -1,0 +1,13 @@
+"""What is a step that is taken out of its place?"""
+
+from __future__ import annotations
+
+from cachesim.scenarios.notation import from_line
+
+
+def test_a_step_by_itself_waits_for_nobody():
+    first, second, third = from_line("A4/B4>2!{together+3}/{erase@0}").steps
+    alone = second.alone()
+    assert (alone.together, alone.after, alone.text) == (False, 0, "B>2!")
+    assert alone.request == second.request
+    assert first.alone() is first and third.alone() is third
