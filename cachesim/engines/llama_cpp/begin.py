@@ -5,12 +5,14 @@ Source: llama.cpp tools/server/server-context.cpp update_slots, state STARTED (3
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cachesim import events as ev
 from cachesim.engines.base import NO_ROOM
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.state import StateReadError
 from cachesim.engines.llama_cpp.rules.checkpoint_use import Need
-from cachesim.engines.llama_cpp.rules.facts import Ask, Resume
+from cachesim.engines.llama_cpp.rules.facts import USED, Ask, Resume
 from cachesim.engines.llama_cpp.shift import reuse
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import rule_id
@@ -126,7 +128,8 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
         return _nothing(srv, slot, task, ask)
     srv.changed(slot, "overwritten", pick.rule)
     again: Resume = srv.decide(srv.rules.ckpt_restore(ckpt.facts, ask), slot)
-    c = ckpt.facts
+    c = srv.noted(slot, ckpt.facts, USED, task)
+    slot.checkpoints[found] = replace(ckpt, facts=c)
     srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, again.n_past, ev.mib(c.size)))
     task.answer.deciding, task.answer.restored = pick.rule, True
     return again

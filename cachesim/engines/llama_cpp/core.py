@@ -19,7 +19,7 @@ from cachesim.engines.llama_cpp.memory.recurrent import Planes
 from cachesim.engines.llama_cpp.options import Options, can_roll_back, settings
 from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
-from cachesim.engines.llama_cpp.rules.facts import Ckpt
+from cachesim.engines.llama_cpp.rules.facts import Ckpt, Use
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.driver import Driver
@@ -120,6 +120,13 @@ class Core(Driver):
         had, gone = slot.facts, self.decide(which, slot)
         slot.drop(gone)
         return [had[i] for i in told(len(had), gone).value]
+
+    def noted(self, slot: Slot, ckpt: Ckpt, use: str, task: Task) -> Ckpt:
+        """CKPT-NOTE: the checkpoint with what this rule set remembers of it. Written down where that is something."""
+        note = self.rules.ckpt_note(ckpt, Use(use, task.id))
+        if note.value is not None:
+            self.decide(note, slot)
+        return ckpt._replace(note=note.value)
 
     def clear(self, slot: Slot) -> None:
         """PROMPT-CLEAR: the slot's sequence leaves the memory, its tokens are forgotten."""

@@ -9,7 +9,7 @@ from cachesim import events as ev
 from cachesim.engines.llama_cpp.children import share_prompt
 from cachesim.engines.llama_cpp.core import Core
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
-from cachesim.engines.llama_cpp.rules.facts import Chunk, Ckpt
+from cachesim.engines.llama_cpp.rules.facts import MADE, Chunk, Ckpt
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot, State, Task
 from cachesim.errors import Aborted
 
@@ -107,6 +107,7 @@ def keep_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     for lost in gone:
         srv.emit(ev.CkptEvict(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
     same = srv.rules.ckpt_replace(slot.facts, n_tokens)
+    note = next((slot.facts[i].note for i in same.value), None)
     gone = srv.drop(slot, same, srv.rules.limit_told)
     srv.changed(slot, "erased", same.rule)
     for lost in gone:
@@ -114,7 +115,7 @@ def keep_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     blob = srv.memory.state_write(slot.id, partial=True)
     draft = srv.dft.memory.state_write(slot.id, partial=True) if srv.dft else None
     size = sum(part.size + srv.rules.host_header for part in (blob, draft) if part is not None)
-    facts = Ckpt(n_tokens, pos_min, pos_max, task.id, size)
+    facts = srv.noted(slot, Ckpt(n_tokens, pos_min, pos_max, task.id, size, note), MADE, task)
     slot.checkpoints.append(Checkpoint(facts, blob, draft))
     srv.emit(ev.CkptCreate(
         slot.id, task.id, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max, n_tokens,

@@ -144,6 +144,7 @@ SENTENCES = Sentences({
     "LC-CKPT-ERASE": _gone,
     "LC-CKPT-SPACING": _gone,
     "LC-CKPT-LIMIT": _gone,
+    "LC-CKPT-NOTE": lambda v, b: f"noted on the checkpoint: {v}",
     "LC-CKPT-ON": lambda v, b: "checkpoints are made" if v else "no checkpoints are made for this memory",
     "LC-CKPT-BREAK": lambda v, b: f"the chunk goes from {b['start']} to {v}",
     "LC-CKPT-CREATE": _create,

@@ -53,6 +53,7 @@ HEAD = Rules(
     ckpt_replace=make.replace_none,
     ckpt_spacing=make.space_older,
     ckpt_limit=make.limit_oldest,
+    ckpt_note=make.note_nothing,
     limit_told=make.told_gone,
     ckpt_count=make.count_own,
     idle_purge=choice.purge_if_unified,

@@ -70,6 +70,7 @@ class Rules(RuleSet):
     ckpt_replace: Rule
     ckpt_spacing: Rule
     ckpt_limit: Rule
+    ckpt_note: Rule
     limit_told: Rule
     ckpt_count: Rule
     idle_purge: Rule

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Iterable, Sequence
 
 from cachesim.engines.llama_cpp.places import CONTEXT, llama_cpp
-from cachesim.engines.llama_cpp.rules.facts import Chunk, Ckpt
+from cachesim.engines.llama_cpp.rules.facts import Chunk, Ckpt, Use
 from cachesim.engines.rule import Decision, Role, rule
 
 TAIL = 4         # tokens before the prompt's end at which the last chunk begins
@@ -189,6 +189,14 @@ def space_none(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 
 def limit_oldest(ckpts: Sequence[Ckpt], limit: int) -> Decision:
     """The oldest go until one more fits. Value: which."""
     return Decision(tuple(range(max(0, len(ckpts) - limit + 1))), {"max": limit})
+
+
+@rule("LC-CKPT-NOTE.NONE", Role.MEMORY,
+      llama_cpp(CONTEXT, "create_checkpoint", "3f545be", note="a checkpoint has no field of this kind"))
+def note_nothing(ckpt: Ckpt, use: Use) -> Decision:
+    """What is noted on a checkpoint when it is made and when it is used. Value: nothing; a rule of one's own returns
+    whatever its other rules need to know, as a value that never changes."""
+    return Decision(None, {})
 
 
 @rule("LC-CKPT-TOLD.GONE", Role.TOLD,

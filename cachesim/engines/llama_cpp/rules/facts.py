@@ -7,7 +7,7 @@ exact      the memory cannot be cut at any position (recurrent, hybrid): the pro
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 FROM_FILE = -1
 """The ``id_task`` of a checkpoint that came back with a slot file."""
@@ -15,13 +15,26 @@ FROM_FILE = -1
 
 class Ckpt(NamedTuple):
     """A checkpoint: the state after ``n_tokens`` tokens, taken for task ``id_task``; the range that the memory
-    reported then; bytes."""
+    reported then; bytes; and the ``note`` that the table's CKPT-NOTE left on it, for other rules of that table to read
+    (None = none, as after it came back with a slot file). One that takes the place of another of its length begins with
+    the note of that."""
 
     n_tokens: int
     pos_min: int
     pos_max: int
     id_task: int
     size: int
+    note: Any = None
+
+
+class Use(NamedTuple):
+    """What became of a checkpoint for the task ``id_task`` (ids grow with time): it was MADE, or USED to go on from."""
+
+    what: str
+    id_task: int
+
+
+MADE, USED = "made", "used"
 
 
 class Ask(NamedTuple):

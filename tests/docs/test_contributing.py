@@ -1,0 +1,60 @@
+"""Do the files of rules in CONTRIBUTING do what it says, with the commands that stand behind them?"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from tests.docs.examples import ROOT
+
+TEXT = (ROOT / "CONTRIBUTING.md").read_text()
+FILES = {name: body for name, body in re.findall(r"```python\n# (\w+\.py): (.*?)```", TEXT, re.S)}
+COMMANDS = [
+    shlex.split(line)
+    for block in re.findall(r"```sh\n(.*?)```", TEXT, re.S)
+    for line in block.replace("\\\n", " ").splitlines() if line.startswith("cachesim ") and ".py" in line
+]  # fmt: skip
+
+
+@pytest.fixture
+def typed(tmp_path):
+    """A command in a folder with the files: exit code, stdout and stderr."""
+    for name, body in FILES.items():
+        (tmp_path / name).write_text(f"# {body}")
+
+    def run(words):
+        done = subprocess.run([sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False,
+                              env={**os.environ, "PYTHONPATH": str(ROOT)})  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    return run
+
+
+def test_there_are_two_files_and_their_commands():
+    assert set(FILES) == {"my_rules.py", "lru.py"} and len(COMMANDS) == 7
+
+
+def test_the_first_has_ten_lines():
+    assert len([line for line in FILES["my_rules.py"].splitlines() if line.strip()]) == 10
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[1])
+def test_a_command_runs(typed, words):
+    code, out, err = typed(words)
+    assert code in (0, 1), err
+    assert words[1] == "bisect" or "mine" in out or "lru" in out
+
+
+def test_a_note_on_a_checkpoint_decides_which_one_stays(typed):
+    [words] = [words for words in COMMANDS if words[-1] == "lru.py"]
+    plain, lru = (run["requests"] for run in json.loads(typed([*words, "--json"])[1])["runs"])
+    assert [one["cache_n"] for one in plain] == [0, 40, 113, 137, 0]
+    assert [one["cache_n"] for one in lru] == [0, 40, 113, 137, 40]
+    assert [one["checkpoints"][0] for one in lru] == [40] * 5, "it was made, used, made again, and never given up"
+    assert all(one["equal_cold"] for one in (*plain, *lru))
