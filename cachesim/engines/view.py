@@ -1,7 +1,8 @@
 """What a judge may look at in any engine: stored copies of a sequence, and what the engine believes they are.
 
 A ``Stored`` names an object (the live slot, a checkpoint, a stored conversation), the tokens that the engine believes
-it to hold, the length at which evaluation would go on, and the copies themselves.
+it to hold, the length at which evaluation would go on, and the copies themselves. What several conversations share (a
+block, a node of a tree) is one object too: it holds what belongs to a stretch of its tokens, from ``start`` on.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class StatePart(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """One stored object. ``resume``: tokens that would not be evaluated again."""
+    """One stored object. ``resume``: tokens that would not be evaluated again. ``start``: rows before this position
+    are those of other objects, and not looked at; ``tokens`` are then those of any conversation that goes through the
+    object, so that objects of one conversation can be compared with one cold run."""
 
     kind: str
     owner: int
@@ -37,6 +40,7 @@ class Stored(NamedTuple):
     resume: int
     rows: tuple[RowsPart, ...]
     state: StatePart | None
+    start: int = 0
 
 
 class Excess(NamedTuple):
@@ -49,9 +53,11 @@ class Excess(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A restore point: an object from which evaluation could go on after any of ``lo`` .. ``hi`` tokens of its
-    tokens, as far as presence of rows and states goes. Whether they are clean is for the judge to say."""
+    """A restore point: an object from which evaluation could go on after ``lo``, ``lo + step``, .. ``hi`` tokens of
+    its tokens, as far as presence of rows and states goes. Whether they are clean is for the judge to say. What is
+    kept in blocks has their size as its step."""
 
     stored: Stored
     lo: int
     hi: int
+    step: int = 1

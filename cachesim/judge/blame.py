@@ -7,7 +7,8 @@ best - held tokens were never captured; held - n_past are charged to the change 
 the rule that did not use it. A live slot passes through states that nobody could have come back to a moment later, so
 the tokens are charged in two parts: as far as a lasting restore point reached, to its end; only the rest to the passing
 state. The charges of a request add up to best - n_past.
-With several requests at work, each is judged by what there was when its slot was chosen.
+With several requests at work, each is judged by what there was when its slot was chosen. One that has to begin again is
+judged by its first start: what it found then is what its answer tells.
 """
 
 from __future__ import annotations
@@ -57,25 +58,31 @@ class Account(NamedTuple):
         return sum(c.tokens for c in self.charges) == max(0, self.best - self.n_past)
 
 
-Key = tuple[str, Tokens, int, int]
+Key = tuple[str, Tokens, int, int, int]
 
 
 @dataclass(slots=True)
 class Known:
-    """A restore point that exists or existed: usable after lo .. hi of tokens, there from ``born`` on (a time of the
-    ledger's clock). ``lost`` is the change that removed it, at time ``lost_clock`` of request ``lost_at``; ``rested``:
-    a request ended in this state."""
+    """A restore point that exists or existed: usable after lo, lo + step, .. hi of tokens, there from ``born`` on (a
+    time of the ledger's clock). ``lost`` is the change that removed it, at time ``lost_clock`` of request ``lost_at``;
+    ``rested``: a request ended in this state."""
 
     kind: str
     tokens: Tokens
     lo: int
     hi: int
+    step: int
     born: int
     owner: int = -1
     rested: bool = False
     lost: Changed | None = None
     lost_clock: int = -1
     lost_at: int = -1
+
+    def reach(self, most: int) -> int:
+        """The longest of its lengths that is no more than ``most``, less than ``lo`` if there is none."""
+        far = min(most, self.hi)
+        return far if self.step == 1 else self.lo + (far - self.lo) // self.step * self.step
 
     @property
     def lasting(self) -> bool:
@@ -138,7 +145,7 @@ class Ledger:
         elif isinstance(event, Changed):
             self._compare(event)
         elif isinstance(event, Launch) and event.slot is not None:
-            self.starts[self._owner(event.slot)] = self.chosen
+            self.starts.setdefault(self._owner(event.slot), self.chosen)
         elif isinstance(event, Release):
             self._compare(Changed(event.slot, "evaluated", ""))     # a rejected draft has gone since the last look
             for known in self.present.values():
@@ -155,7 +162,7 @@ class Ledger:
         for point in self.look():
             stored = point.stored
             for span in clean_spans(point, self.cold(stored.tokens)):
-                key = (stored.kind, stored.tokens, *span)
+                key = (stored.kind, stored.tokens, *span, point.step)
                 known = self.present.get(key)
                 if known is None:
                     self.kept += len(stored.tokens)
@@ -209,7 +216,7 @@ class _Bill(NamedTuple):
         found: Known | None = None
         rank = (0, False, False, -1)
         for known in self.ledger.ever:
-            far = min(best, known.hi, common_prefix(prompt, known.tokens))
+            far = known.reach(min(best, common_prefix(prompt, known.tokens)))
             if far < known.lo or known.born > self.start.clock or (lasting and not known.lasting):
                 continue
             mine = (far, self._here(known), known.kind != "slot", known.lost_at)

@@ -14,7 +14,7 @@ Span = tuple[int, int]
 
 def clean_spans(point: Point, cold: ColdRun) -> tuple[Span, ...]:
     """The stretches lo .. hi of the point's lengths at which everything that the next token reads is a cold run's,
-    ascending; () = there is none. Looks at provenance only."""
+    ascending, with ends that are lengths of the point; () = there is none. Looks at provenance only."""
     state = point.stored.state
     if state is not None:
         for layer, held in state.rows.items():
@@ -25,7 +25,8 @@ def clean_spans(point: Point, cold: ColdRun) -> tuple[Span, ...]:
         (q + 1, q + part.window - 1 if part.window else point.hi)
         for part in point.stored.rows for q in _foreign(part, cold, point.hi)
     )
-    return tuple(_without(seen, point.lo, point.hi))
+    spans = tuple(_without(seen, point.lo, point.hi))
+    return spans if point.step == 1 else tuple(_on_grid(spans, point.lo, point.step))
 
 
 def _without(seen: Iterable[Span], lo: int, hi: int) -> Iterator[Span]:
@@ -36,6 +37,14 @@ def _without(seen: Iterable[Span], lo: int, hi: int) -> Iterator[Span]:
         lo = max(lo, last + 1) if first <= last else lo
     if lo <= hi:
         yield lo, hi
+
+
+def _on_grid(spans: Iterable[Span], lo: int, step: int) -> Iterator[Span]:
+    """The spans cut back to the lengths lo, lo + step, .. that lie in them."""
+    for first, last in spans:
+        first, last = lo - (lo - first) // step * step, lo + (last - lo) // step * step
+        if first <= last:
+            yield first, last
 
 
 def _foreign(part: RowsPart, cold: ColdRun, n: int) -> list[int]:

@@ -1,7 +1,7 @@
 """Is a stored copy exactly what a cold run would hold? Compared row by row and state by state.
 
 Only what the next token would read counts: of a window the last ``window - 1`` positions, of full attention every
-position, of a recurrent layer its one state.
+position, of a recurrent layer its one state; of an object that several conversations share, only its own stretch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def compare_stored(stored: Stored, cold: Truth) -> Verdict:
         if not verdict.holds:
             return verdict
     for part in stored.rows:
-        verdict = _rows(part, cold, n)
+        verdict = _rows(part, cold, n, stored.start)
         if not verdict.holds:
             return verdict
     return HOLDS
@@ -58,8 +58,8 @@ def _digests_only(state: LayerState | None) -> LayerState | None:
     return None if state is None else state._replace(conv_x=None, h=None)
 
 
-def _rows(part: RowsPart, cold: Truth, n: int) -> Verdict:
-    first = max(0, n - part.window + 1) if part.window else 0
+def _rows(part: RowsPart, cold: Truth, n: int, start: int) -> Verdict:
+    first = max(start, n - part.window + 1) if part.window else start
     order = _order(part.pos, first, n)
     have, want = part.pos[order], np.arange(first, n)
     if len(have) != len(want) or (have != want).any():

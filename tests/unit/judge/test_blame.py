@@ -185,3 +185,29 @@ def test_a_restore_point_made_after_the_slot_was_chosen_does_not_count():
     story.change("stored", ("entry", 6))
     account = story.ledger.settle(1, 0, (*SAID[:6], 7), 0, False)
     assert (account.held, charges(account)) == (0, [(6, "never captured", "", -1, "")])
+
+
+def test_a_point_with_a_step_reaches_the_last_of_its_lengths_that_is_shared():
+    """Blocks of four: of ten tokens eight are kept; of seven shared ones the first block would have served."""
+    story = Story()
+
+    def blocks():
+        [point] = Story.look(story)
+        yield point._replace(lo=4, hi=8, step=4)
+
+    story.points, story.ledger.look = [("block", 10)], blocks
+    story.ledger.hear(Changed(0, "evaluated", ""))
+    for shared, held in [(10, 8), (8, 8), (7, 4), (4, 4), (3, 0)]:
+        account = story.asked((*SAID[:shared], 7), 0)
+        assert (account.best, account.held, account.balanced) == (shared, held, True)
+
+
+def test_a_request_that_begins_again_is_judged_by_its_first_start():
+    """It was put back and came again when there was more to be found: its answer tells what it found first."""
+    story = Story()
+    story.ledger.begin(1)
+    for _ in range(2):
+        story.ledger.hear(Decided(0, SELECT, None, {}))
+        story.ledger.hear(Launch(0, 1, False))
+        story.change("stored", ("entry", 6))
+    assert story.ledger.settle(1, 0, (*SAID[:6], 7), 0, False).held == 0

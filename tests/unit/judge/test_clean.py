@@ -84,3 +84,18 @@ def test_full_attention_and_window_are_both_cut():
 ])  # fmt: skip
 def test_a_state_is_clean_or_of_no_use(kept, found):
     assert spans(part(0, []), held=StatePart(N - 1, {1: kept}), lo=N) == found
+
+
+@pytest.mark.parametrize("step", [2, 3, 4])
+@pytest.mark.parametrize("window", [0, WINDOW])
+def test_of_a_point_with_a_step_only_its_own_lengths_count(window, step):
+    """Kept in blocks: lengths between their ends are none that anybody could go on from."""
+    lengths = range(step, N + 1, step)
+    for foreign in [(), *combinations(range(N), 1), *combinations(range(N), 2)]:
+        found = clean_spans(
+            Point(Stored("block", 0, tuple(range(N)), N, (part(window, foreign),), None), step, lengths[-1], step),
+            Cold(),
+        )
+        told = [n for lo, hi in found for n in range(lo, hi + 1, step)]
+        assert told == [n for n in clean_lengths(window, foreign) if n in lengths]
+        assert all(end in lengths for span in found for end in span)

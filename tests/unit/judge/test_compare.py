@@ -125,3 +125,23 @@ def test_a_state_of_other_tokens_is_no_rounding_though_its_numbers_differ_too():
     for spoilt, rung in ((numbers, "bits"), (numbers._replace(hash=numbers.hash + 1), "provenance")):
         verdict = compare_stored(stored(state=StatePart(N - 1, {**held, 1: spoilt})), run)
         assert (verdict.holds, verdict.rung, verdict.kind) == (False, rung, Kind.STATE)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_of_what_several_share_only_its_own_stretch_must_be_there(exact):
+    """A block of rows 8 .. 11: those before it are others', those behind it nobody's."""
+    _, run = world("AA", exact)
+    block = stored([rows_part(run, (0, 1), range(8, 12))], resume=12)
+    assert compare_stored(block, run).where == 0
+    assert compare_stored(block._replace(start=8), run).holds
+    assert compare_stored(block._replace(start=7), run).where == 7
+    assert compare_stored(block._replace(start=8, resume=13), run).where == 12
+    block.rows[0].rows[1].digest[1] += np.uint64(1)
+    assert compare_stored(block._replace(start=8), run).where == 9
+
+
+def test_of_a_shared_window_only_what_the_next_token_reads_must_be_there():
+    _, run = world("W8 W8")
+    block, whole = ([rows_part(run, (0,), range(first, last), window=8)] for first, last in ((8, 12), (13, N)))
+    assert compare_stored(stored(block, resume=12)._replace(start=8), run).holds
+    assert compare_stored(stored(whole)._replace(start=2), run).holds
