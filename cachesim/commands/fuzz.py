@@ -23,6 +23,8 @@ EXAMPLES = 2000
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-p", "--profile", metavar="PROFILE", type=profile_name, default="",
                         help="rule set to search (default: the newest recorded one of the first engine)")  # fmt: skip
+    parser.add_argument("--against", metavar="PROFILE", type=profile_name, default="",
+                        help="play the same under this rule set too; only what it does not have counts")  # fmt: skip
     parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
                         help="property to check, may be repeated (default: all that one run can tell)")  # fmt: skip
     parser.add_argument("--model", dest="models", metavar="MODEL", action="append", default=[],
@@ -82,7 +84,7 @@ def _search(args: Namespace, plan: Plan, folder: Folder | None, clock: Clock) ->
     search.keep()
     if not args.no_shrink:
         _say_unshrunk(campaign)
-    _tell(campaign_data(campaign, plan.properties, plan.seed, plan.models), args.json, folder)
+    _tell(campaign_data(campaign, plan.properties, plan.seed, plan.models, plan.against), args.json, folder)
     return exits.interrupted(ended) if ended else exits.worst([*_codes(campaign, folder), *stopped])
 
 
@@ -123,12 +125,16 @@ def _plan(args: Namespace) -> Plan:
 
     profile = args.profile or DEFAULT_PROFILE
     engine_of(profile)
-    return Plan(profile, properties_asked(args.properties), drawn_models(args.models, profile), args.mode, args.seed)
+    if args.against and (engine_of(args.against) is not engine_of(profile) or args.against == profile):
+        what = "the same rule set" if args.against == profile else "of another engine"
+        raise BadInput(f"--against {quoted(args.against)} is {what}", hint=f"another one than {profile} of its engine")
+    models = drawn_models(args.models, profile)
+    return Plan(profile, properties_asked(args.properties), models, args.mode, args.seed, args.against)
 
 
 def properties_asked(asked: list[str]) -> tuple[str, ...]:
     """The properties of these names, all that one run can tell where there are none. Raises BadInput."""
-    from cachesim.fuzz.campaign import ALL
+    from cachesim.fuzz.examine import ALL
     from cachesim.fuzz.properties import PROPERTIES
 
     for name in asked:

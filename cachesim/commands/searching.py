@@ -51,7 +51,9 @@ class Shrinking(NamedTuple):
 def shrink_one(job: Shrinking) -> Failure:
     """The work of a process."""
     plan = job.plan
-    return shrunk(job.failure, plan.profile, plan.models, mode=plan.mode, properties=plan.properties)
+    return shrunk(
+        job.failure, plan.profile, plan.models, mode=plan.mode, properties=plan.properties, against=plan.against
+    )
 
 
 class Search:
@@ -65,7 +67,9 @@ class Search:
         """Play what was not played yet of so many conversations, or of as many as there is time for."""
         plan, done = self.plan, list(self.campaign.done)
         stop = SPREAD if examples is None else examples
-        todo = blocks(plan.profile, plan.properties, plan.models, plan.seed, stop, mode=plan.mode, done=done)
+        todo = blocks(
+            plan.profile, plan.properties, plan.models, plan.seed, stop, mode=plan.mode, done=done, against=plan.against
+        )
         total = None if examples is None else block_count(gaps(done, 0, stop))
         with closing(self._spread(work, todo, self.clock.to_play)) as results:
             for one in progress(results, total, "conversations"):

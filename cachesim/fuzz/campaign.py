@@ -12,27 +12,24 @@ from dataclasses import dataclass, field
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.errors import BadInput, Unwritable
-from cachesim.fuzz.bills import BILLS, monotone
+from cachesim.fuzz.against import Cost, compared
 from cachesim.fuzz.case import Case, draw_case
 from cachesim.fuzz.crash import crashed
-from cachesim.fuzz.facts import played
+from cachesim.fuzz.examine import ALL, findings, shown
 from cachesim.fuzz.finding import DIED, SIMULATOR, Finding, Group
 from cachesim.fuzz.properties import PROPERTIES
 from cachesim.fuzz.shrink import shrink
 from cachesim.judge.judge import Judge
-from cachesim.judge.run import run_judged
 from cachesim.notation.shrink import TRIES
 from cachesim.pool import Lost, spread
 
 BLOCK = 50             # conversations that a process works on before it reports
 SPREAD = 1 << 32       # conversation i of seed s is the integer s * SPREAD + i
 
-ALL = (*PROPERTIES, *BILLS, "monotone")
-
 
 class Job(NamedTuple):
     """Conversations first .. stop-1 of a seed, under a profile, as far as these properties go. ``mode``: "provenance",
-    or "exact", that is with numbers."""
+    or "exact", that is with numbers. ``against``: another profile under which they are played too, "" = none."""
 
     profile: str
     properties: tuple[str, ...]
@@ -41,17 +38,24 @@ class Job(NamedTuple):
     first: int
     stop: int
     mode: str = "provenance"
+    against: str = ""
+
+
+Found = list[tuple[int, Finding]]
 
 
 class Block(NamedTuple):
     """What a job found: pairs of conversation and finding; conversations played; refused ones, which the simulator
-    does not model; the first conversation of the job and the one behind its last."""
+    does not model; the first conversation of the job and the one behind its last. Against another profile: only what
+    that one does not have, what only that one has (``mended``), and what both evaluated."""
 
-    found: list[tuple[int, Finding]]
+    found: Found
     played: int
     refused: int
     first: int = 0
     stop: int = 0
+    mended: Sequence[tuple[int, Finding]] = ()
+    cost: Cost = Cost()
 
 
 @dataclass
@@ -73,27 +77,37 @@ class Failure:
 @dataclass
 class Campaign:
     """Everything that was found so far. ``done``: the conversations of the seed that were played, first and behind the
-    last, in order and with gaps between them."""
+    last, in order and with gaps between them. Against another profile: what only that one has (``mended``), and the
+    tokens that both evaluated."""
 
     profile: str
     failures: dict[Group, Failure] = field(default_factory=dict)
     played: int = 0
     refused: int = 0
     done: list[tuple[int, int]] = field(default_factory=list)
+    mended: dict[Group, Failure] = field(default_factory=dict)
+    cost: Cost = field(default_factory=Cost)
 
     def take(self, block: Block) -> None:
         """Add what a job found."""
         self.played += block.played
         self.refused += block.refused
         self.done = joined([*self.done, (block.first, block.stop)])
-        for number, finding in block.found:
-            known = self.failures.get(finding.group)
-            if known is None:
-                self.failures[finding.group] = Failure(number, finding)
-            else:
-                known.times += 1
-                if number < known.first:
-                    known.first, known.finding, known.small, known.kept = number, finding, None, None
+        self.cost = self.cost.plus(block.cost)
+        for failures, found in ((self.failures, block.found), (self.mended, block.mended)):
+            for number, finding in found:
+                _count(failures, number, finding)
+
+
+def _count(failures: dict[Group, Failure], number: int, finding: Finding) -> None:
+    """One more finding, of this conversation."""
+    known = failures.get(finding.group)
+    if known is None:
+        failures[finding.group] = Failure(number, finding)
+        return
+    known.times += 1
+    if number < known.first:
+        known.first, known.finding, known.small, known.kept = number, finding, None, None
 
 
 def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -105,39 +119,6 @@ def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         elif first < stop:
             out.append((first, stop))
     return out
-
-
-def findings(
-    case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge], table: Any | None = None,
-    mode: str = "provenance",
-) -> list[Finding]:
-    """What is wrong with one conversation; ``table`` replaces the profile's rules, except for "monotone". Raises
-    BadInput for what the engine cannot do."""
-    scenario = case.scenario(profile)
-    found: list[Finding] = []
-    if plain := [name for name in properties if name in PROPERTIES]:
-        one = played(scenario, profile, judges, table, mode)
-        if one.unset:
-            return []                       # its outcome depends on a number that nobody wrote: undecided
-        found += [finding for name in plain for finding in PROPERTIES[name](one)]
-    if bills := [name for name in properties if name in BILLS]:
-        run = run_judged(scenario, profile, mode, table=table)
-        found += [finding for name in bills for finding in BILLS[name](run)]
-    if "monotone" in properties:
-        found += monotone(scenario, profile)
-    return found
-
-
-def shown(
-    case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge], mode: str = "provenance"
-) -> list[Finding]:
-    """What is wrong with one conversation, be it the simulator. Raises BadInput for what the engine cannot do."""
-    try:
-        return findings(case, profile, properties, judges, mode=mode)
-    except BadInput:
-        raise
-    except Exception as error:
-        return [crashed(error)]
 
 
 @contextmanager
@@ -156,20 +137,28 @@ def rarely_collected() -> Iterator[None]:
 def work(job: Job) -> Block:
     """Play the conversations of a job. Raises Unwritable if there is no room for what the servers save."""
     judges: dict[str, Judge] = {}
-    found, refused = [], 0
+    every: Found = []
+    mended: Found = []
+    refused, cost = 0, Cost()
     engine = job.profile.partition("@")[0]
     for i in range(job.first, job.stop):
         number = job.seed * SPREAD + i
         try:
             case = draw_case(number, engine, job.models)
-            found += [(number, one) for one in findings(case, job.profile, job.properties, judges, mode=job.mode)]
+            if job.against:
+                two = compared(case, job.profile, job.against, job.properties, judges, job.mode)
+                found, cost = two.new, cost.plus(two.cost)
+                mended += ((number, one) for one in two.mended)
+            else:
+                found = findings(case, job.profile, job.properties, judges, mode=job.mode)
+            every += ((number, one) for one in found)
         except Unwritable:
             raise
         except BadInput:
             refused += 1
         except Exception as error:      # one conversation that the simulator fails at does not end a campaign
-            found.append((number, crashed(error)))
-    return Block(found, job.stop - job.first, refused, job.first, job.stop)
+            every.append((number, crashed(error)))
+    return Block(every, job.stop - job.first, refused, job.first, job.stop, mended, cost)
 
 
 def lost(job: Job, how: str) -> Block:
@@ -180,12 +169,12 @@ def lost(job: Job, how: str) -> Block:
 
 def blocks(
     profile: str, properties: Sequence[str], models: Sequence[str], seed: int, stop: int, start: int = 0,
-    mode: str = "provenance", done: Iterable[tuple[int, int]] = (),
+    mode: str = "provenance", done: Iterable[tuple[int, int]] = (), against: str = "",
 ) -> Iterator[Job]:
     """The jobs of the conversations start .. stop-1 of a seed, without those that are ``done`` (in order)."""
     for first, behind in gaps(done, start, stop):
         for at in range(first, behind, BLOCK):
-            yield Job(profile, tuple(properties), tuple(models), seed, at, min(at + BLOCK, behind), mode)
+            yield Job(profile, tuple(properties), tuple(models), seed, at, min(at + BLOCK, behind), mode, against)
 
 
 def gaps(done: Iterable[tuple[int, int]], start: int, stop: int) -> list[tuple[int, int]]:
@@ -212,16 +201,21 @@ def run(todo: Iterable[Job], jobs: int) -> Iterator[Block]:
 
 def shrunk(
     failure: Failure, profile: str, models: Sequence[str], tries: int = TRIES, mode: str = "provenance",
-    properties: Sequence[str] = tuple(PROPERTIES),
+    properties: Sequence[str] = tuple(PROPERTIES), against: str = "",
 ) -> Failure:
-    """The failure with the smallest case of its group. ``properties``: those that were looked at when it was found."""
+    """The failure with the smallest case of its group, which the profile ``against`` does not have. ``properties``:
+    those that were looked at when it was found."""
     judges: dict[str, Judge] = {}
     group = failure.finding.group
     wanted = (group[0],) if group[0] in ALL else tuple(properties)
 
     def found(case: Case) -> list[Finding]:
         try:
-            return [one for one in shown(case, profile, wanted, judges, mode) if one.group == group]
+            if against:
+                every = compared(case, profile, against, wanted, judges, mode).new
+            else:
+                every = shown(case, profile, wanted, judges, mode)
+            return [one for one in every if one.group == group]
         except BadInput:                # a case that cannot be played
             return []
 

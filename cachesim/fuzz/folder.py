@@ -18,6 +18,7 @@ from typing import Any, Iterator, Mapping, NamedTuple
 from cachesim import __version__
 from cachesim.errors import BadInput
 from cachesim.files import alone, make_folder, write_new, write_whole
+from cachesim.fuzz.against import Cost
 from cachesim.fuzz.campaign import Campaign, Failure, joined
 from cachesim.fuzz.finding import Finding, Group
 from cachesim.fuzz.found import failure_data
@@ -28,19 +29,26 @@ FORM = 2                # of what is told of a finding: since then by kind and n
 
 
 class Plan(NamedTuple):
-    """What is searched: everything but for how long."""
+    """What is searched: everything but for how long. ``against``: another profile, "" = none."""
 
     profile: str
     properties: tuple[str, ...]
     models: tuple[str, ...]
     mode: str
     seed: int
+    against: str = ""
 
     @property
     def file(self) -> str:
         """The name of the campaign's file."""
-        digest = hashlib.sha256(json.dumps(self).encode()).hexdigest()[:8]
+        said = self if self.against else self[:-1]
+        digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:8]
         return f"campaign-{self.profile}-seed{self.seed}-{digest}.json"
+
+    @property
+    def rules(self) -> str:
+        """What stands in the files of rules that are searched."""
+        return " ".join(digest(name) for name in (self.profile, self.against) if name)
 
 
 class Folder:
@@ -117,8 +125,13 @@ class Folder:
             for group, one in campaign.failures.items()
         ]  # fmt: skip
         return json.dumps({
-            "cachesim": __version__, "form": FORM, "plan": list(self.plan), "rules": digest(self.plan.profile),
+            "cachesim": __version__, "form": FORM, "plan": list(self.plan), "rules": self.plan.rules,
             "played": campaign.played, "refused": campaign.refused, "done": campaign.done, "failures": failures,
+            "mended": [
+                {"first": one.first, "times": one.times, "finding": one.finding._asdict()}
+                for one in campaign.mended.values()
+            ],
+            "cost": campaign.cost,
         }, indent=1).encode()  # fmt: skip
 
     def _read(self) -> Campaign:
@@ -131,7 +144,7 @@ class Folder:
                 raise ValueError("another version or another search")
             if data.get("form") != FORM:
                 raise ValueError("its findings are of another form, begin a new one")
-            if data["rules"] != digest(self.plan.profile):
+            if data["rules"] != self.plan.rules:
                 raise ValueError("the file of rules was changed since")
             return self._unpacked(data)
         except OSError as error:
@@ -151,6 +164,10 @@ class Folder:
                     raise ValueError("not a name of ours")
                 self.files[finding.group] = one["file"]
                 self._known[finding.group] = int(one["first"]), kept is not None
+        for one in data["mended"]:
+            finding = _finding(one["finding"])
+            campaign.mended[finding.group] = Failure(int(one["first"]), finding, int(one["times"]))
+        campaign.cost = Cost(*map(int, data["cost"]))
         return campaign
 
 

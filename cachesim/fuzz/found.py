@@ -15,15 +15,33 @@ from cachesim.scenarios.write import to_toml
 
 
 def campaign_data(
-    campaign: Campaign, properties: Sequence[str], seed: int, models: Sequence[str] = ()
+    campaign: Campaign, properties: Sequence[str], seed: int, models: Sequence[str] = (), against: str = ""
 ) -> dict[str, Any]:
-    """A campaign that is over. Its failures are in the order in which their first conversations stand."""
-    failures = sorted(campaign.failures.values(), key=lambda one: (one.first, one.finding.group))
+    """A campaign that is over. Its failures are in the order in which their first conversations stand. ``against``: the
+    other profile under which the conversations were played, "" = none."""
+    more = {} if not against else {
+        "against": against, "cost": campaign.cost._asdict(),
+        "mended": [_mended(one, campaign.profile, models) for one in _in_order(campaign.mended)],
+    }  # fmt: skip
     return {
         "profile": campaign.profile, "properties": list(properties), "seed": seed, "examples": campaign.played,
         "refused": campaign.refused,
-        "failures": [failure_data(one, campaign.profile, models) for one in failures],
+        "failures": [failure_data(one, campaign.profile, models) for one in _in_order(campaign.failures)],
+        **more,
     }  # fmt: skip
+
+
+def _in_order(failures: Mapping[Group, Failure]) -> list[Failure]:
+    return sorted(failures.values(), key=lambda one: (one.first, one.finding.group))
+
+
+def _mended(one: Failure, profile: str, models: Sequence[str]) -> dict[str, Any]:
+    """What only the other rule set has, with the first conversation as it was drawn."""
+    case = drawn(one, profile, models)
+    what = {} if case is None else {
+        "line": repr(case.scenario(profile)), "model": case.model, "server": case.given(),
+    }  # fmt: skip
+    return {**finding_data(one.finding), "times": one.times, "conversation": one.first, **what}
 
 
 def failure_data(

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, Callable, Sequence
 
 from cachesim.errors import BadInput
-from cachesim.fuzz.campaign import ALL, shown
 from cachesim.fuzz.case import Case, case_of, longest
+from cachesim.fuzz.examine import ALL, shown
 from cachesim.fuzz.facts import played
 from cachesim.fuzz.finding import Finding
 from cachesim.fuzz.found import finding_data

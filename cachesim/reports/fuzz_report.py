@@ -17,10 +17,28 @@ def fuzz_report(data: Data) -> RenderableType:
     head = Text.assemble((data["profile"], "cyan"), f"  seed {data['seed']}, {data['examples']} conversations")
     if data["refused"]:
         head.append(f", {data['refused']} of them not modelled")
+    other = [_against(data)] if "against" in data else []
     if not found:
-        return Group(head, Text(f"nothing found for {', '.join(data['properties'])}", "bold green"))
-    return Group(head, _table(found), *(_case(i, one) for i, one in enumerate(found, 1)),
+        return Group(head, *other, Text(f"nothing found for {', '.join(data['properties'])}", "bold green"))
+    return Group(head, _table(found), *(_case(i, one) for i, one in enumerate(found, 1)), *other,
                  Text(f"{len(found)} distinct failure{'s' * (len(found) > 1)}", "bold red"))
+
+
+def _against(data: Data) -> Group:
+    """What only the other rule set has, and what each has evaluated."""
+    other, cost, mended = data["against"], data["cost"], data["mended"]
+    head = Text.assemble("\nmended: what only ", (other, "cyan"), " has", "" if mended else ": nothing")
+    return Group(
+        head, *([_table(mended)] if mended else []),
+        Text(f"tokens evaluated in {cost['requests']} requests: {_change(cost['mine'], cost['theirs'])}"),
+        Text(f"in the {cost['right']} that both answer rightly: {_change(cost['right_mine'], cost['right_theirs'])}"),
+    )  # fmt: skip
+
+
+def _change(mine: int, theirs: int) -> str:
+    """One count beside the other's."""
+    share = f" ({100 * (mine - theirs) / theirs:+.2f} %)" if theirs else ""
+    return f"{mine}, the other {theirs}{share}"
 
 
 def _table(found: list[Data]) -> Table:

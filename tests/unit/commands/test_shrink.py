@@ -10,7 +10,7 @@ import pytest
 
 from cachesim.cli import main
 from cachesim.commands import exits
-from cachesim.fuzz import campaign, smallest
+from cachesim.fuzz import examine, smallest
 
 BASE = ("-p", "ik_llama@1889-base", "--model", "GA")
 LINE = "S40.A20/S.A>3/B9@0/S.A.C5"
@@ -122,14 +122,14 @@ def test_an_interrupted_search_tells_the_smallest_so_far(capsys, monkeypatch):
 
 
 def test_a_crash_of_the_simulator_is_made_smaller_too(capsys, monkeypatch):
-    plain = campaign.played
+    plain = examine.played
 
     def played(scenario, *args):
         if any(len(step.request.prompt) >= 7 for step in scenario.steps):
             raise IndexError("no such row")
         return plain(scenario, *args)
 
-    monkeypatch.setattr(campaign, "played", played)
+    monkeypatch.setattr(examine, "played", played)
     code, data = shrunk(capsys, "S40.A20/S.A>3", "-p", "ik_llama@main", "--model", "A")
     assert (code, data["property"], data["line"]) == (exits.CRASH, "simulator", "A7")
     assert data["rule"].startswith("IndexError") and "no such row" in data["text"]

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from cachesim.engines.llama_cpp.server import Server
-from cachesim.fuzz import campaign
+from cachesim.fuzz import campaign, examine
 from cachesim.fuzz.campaign import (
     ALL,
     SPREAD,
@@ -183,7 +183,7 @@ def test_a_number_that_nobody_wrote_decides_nothing():
         unset = True
 
     case = made("ik_llama", {"A": 3}, "A")
-    with patch.object(campaign, "played", return_value=Unset()):
+    with patch.object(examine, "played", return_value=Unset()):
         assert findings(case, "ik_llama@main", NAMES, {}) == []
 
 

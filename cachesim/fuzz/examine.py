@@ -1,0 +1,59 @@
+"""What is wrong with one conversation under one rule set?"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from cachesim.errors import BadInput
+from cachesim.fuzz.bills import BILLS, monotone
+from cachesim.fuzz.case import Case
+from cachesim.fuzz.crash import crashed
+from cachesim.fuzz.facts import Played, played
+from cachesim.fuzz.finding import Finding
+from cachesim.fuzz.properties import PROPERTIES
+from cachesim.judge.judge import Judge
+from cachesim.judge.run import run_judged
+
+ALL = (*PROPERTIES, *BILLS, "monotone")
+
+
+def findings(
+    case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge], table: Any | None = None,
+    mode: str = "provenance",
+) -> list[Finding]:
+    """What is wrong with one conversation; ``table`` replaces the profile's rules, except for "monotone". Raises
+    BadInput for what the engine cannot do."""
+    one = None
+    if any(name in PROPERTIES for name in properties):
+        one = played(case.scenario(profile), profile, judges, table, mode)
+    return examined(case, profile, properties, one, table, mode)
+
+
+def examined(
+    case: Case, profile: str, properties: Sequence[str], one: Played | None, table: Any | None = None,
+    mode: str = "provenance",
+) -> list[Finding]:
+    """The same for a conversation that was played already; None = no property needs that."""
+    scenario = case.scenario(profile)
+    if one is not None and one.unset:
+        return []                       # its outcome depends on a number that nobody wrote: undecided
+    found = [finding for name in properties if name in PROPERTIES and one is not None
+             for finding in PROPERTIES[name](one)]  # fmt: skip
+    if bills := [name for name in properties if name in BILLS]:
+        run = run_judged(scenario, profile, mode, table=table)
+        found += [finding for name in bills for finding in BILLS[name](run)]
+    if "monotone" in properties:
+        found += monotone(scenario, profile)
+    return found
+
+
+def shown(
+    case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge], mode: str = "provenance"
+) -> list[Finding]:
+    """What is wrong with one conversation, be it the simulator. Raises BadInput for what the engine cannot do."""
+    try:
+        return findings(case, profile, properties, judges, mode=mode)
+    except BadInput:
+        raise
+    except Exception as error:
+        return [crashed(error)]
