@@ -137,7 +137,7 @@ def test_no_two_files_ask_the_same() -> None:
     seen: dict[tuple[Any, ...], str] = {}
     twins = []
     for name, scenario in SCENARIOS.items():
-        steps = tuple(replace(step, why="", text="") for step in scenario.steps)
+        steps = tuple((step.request, step.action, step.drafts, step.together, step.after) for step in scenario.steps)
         key = (steps, scenario.model, tuple(sorted(scenario.server.items())))
         if key in seen:
             twins.append((seen[key], name))

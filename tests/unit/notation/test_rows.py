@@ -54,6 +54,12 @@ def test_numbers_are_lowered_and_options_go():
     assert reduced(case, row) == Case(parse("S4>3"), ("b",))
 
 
+def test_without_further_completions_nobody_says_what_they_are():
+    case = Case(parse("S4>2{n_cmpl=3 answers=a2/b2}"))
+    small = reduced(case, whole(case)._replace(flags=(0,) * 8))
+    assert spell(normal(small.line)) == "S4>2"
+
+
 @pytest.mark.parametrize(("text", "gone", "left"), [
     ("S4/{save@0 f}/{restore@0 f}/S", 1, "S4/S"),                    # a file that nobody saved
     ("S4/A3{together}/B2{together+1}", 0, "A3/B2{together+1}"),       # the first one is sent alone

@@ -45,6 +45,8 @@ CASES = [
     ("{save@2 f}/S4/{restore@1 f}", lambda case: "restore" in text(case), "{save@0 f}/{restore@0 f}"),
     ("S4/{restart parallel=2 kv_unified=True}/S", lambda case: "kv_unified" in text(case), "{restart kv_unified=True}"),
     ("s:S9+u:A4+a:r2+u:B5", any_of(lambda one: len(one.chat) >= 2), "a:+u:"),
+    ("s:S9+u:A4", any_of(lambda one: "user" in dict(one.chat)), "u:"),
+    ("|S9/|S.A3", lambda case: "|" in text(case) and len(case.line.steps) == 2, "A1/|A"),
     ("S9[:5].A3[1:]", lambda case: longest(case.line) == 6, "A6"),
     ("S9.|A5.B2", any_of(lambda one: any(piece.user for piece in one.prompt)), "|A1"),
     ("THINK1.S9/S.THINK", lambda case: "THINK" in text(case), "THINK1"),
@@ -108,6 +110,14 @@ def test_the_same_case_becomes_the_same_small_one():
     found = [Shrinking(case, lambda one: longest(one.line) >= 17, 400, seed=5) for _ in range(2)]
     assert found[0].run() == found[1].run()
     assert found[0].tries == found[1].tries
+
+
+def test_another_seed_is_another_search():
+    told = {}
+    for seed in (1, 2):
+        told[seed] = []
+        Shrinking(Case(parse("S40.A60>r4/B80/S.C50")), lambda one: bool(told[seed].append(one)), 400, seed).run()  # noqa: B023
+    assert told[1] != told[2]
 
 
 def test_what_happens_in_no_smaller_case_stays_as_it_is():
