@@ -13,7 +13,7 @@ from cachesim.errors import BadInput, nearest, quoted
 from cachesim.notation.tree import PLAIN, TASKS, Asked
 from cachesim.notation.values import integer, integers, items, one_of, truth
 
-_NUMBER = re.compile(r"-?[0-9]{1,9}")
+_NUMBER = re.compile(r"-?[0-9]{1,10}")
 
 
 class Flag(NamedTuple):

@@ -49,6 +49,7 @@ def test_a_tree_in_full():
 @pytest.mark.parametrize(("text", "canonical"), [
     (" S40[0:40] ", "S40"), ("S40>1", "S40"), ("S40 . A3/S40", "S40.A3/S"), ("A.A3", "A3.A"), ("S4{seed=False}", "S4"),
     ("S4{draft_else=2 n_keep=1}", "S4{n_keep=1 draft_else=2}"), ("S4/S{together after=2}", "S4/S{together+2}"),
+    ("S4{n_discard=2147483647}", "S4{n_discard=2147483647}"),
     ("{restart parallel=2  parallel=3}", "{restart parallel=3}"), ("S4/{ save@0   f }", "S4/{save@0 f}"),
 ])  # fmt: skip
 def test_other_spellings_become_canonical(text, canonical):
@@ -60,6 +61,9 @@ def test_other_spellings_become_canonical(text, canonical):
     ("  S40/A", "column 7, request 1: word 'A' has no length"),
     ("S40.B2.S41", "column 8, request 0: word 'S' has two lengths"),
     ("S40.A3[:4]", "column 5, request 0: slice A[0:4] is out of range"),
+    ("S40[3:3]", "column 1, request 0: slice S[3:3] is out of range"),
+    ("S4>2{n_cmpl=2 answers=a2/b2}", "column 15, request 0: answers are those of the further completions: 1 with"),
+    ("S4{n_discard=2147483648}", "column 4, request 0: n_discard is 2147483648, it must be at most 2147483647"),
     ("S40>r4.|q2", "column 8, request 0: a user message cannot start in an answer"),
     ("S40@x", "column 4, request 0: 'S40@x' cannot be read"),
     ("S40@1>r4", "column 6, request 0: 'S40@1>r4' cannot be read"),
