@@ -184,13 +184,20 @@ def test_a_reply_of_another_form_is_a_finding(reply, text):
     ({"cold": "warm"}, 'cold is "fresh", "request" or a factory'),
     ({"corpus": "all"}, 'corpus is "any" or nothing'),
     ({"tokens": range(10)}, "at least 64"),
-    ({"max_requests": 0}, "max_requests from 1 to 12"),
+    ({"max_requests": 0}, "max_requests from 1 to 12"), ({"max_requests": 13}, "max_requests from 1 to 12"),
+    ({"max_prompt": 1}, "max_prompt from 2"), ({"max_examples": 0}, "max_examples from 1"),
     ({"histories": ["A1>0"]}, "at least one token generated"),
     ({"histories": ["A1/B"]}, "word 'B' has no length"),
 ])  # fmt: skip
 def test_arguments_that_cannot_be_used_are_refused(arguments, text):
     with pytest.raises(BadInput, match=text):
         conform(FixedCache, **arguments)
+
+
+def test_the_least_that_can_be_asked_for():
+    report = conform(FixedCache, max_examples=1, max_requests=1, max_prompt=2, tokens=range(64), check=False)
+    assert (report.histories, report.state("answers")) == (1, "holds")
+    assert conform(FixedCache, max_examples=1, max_requests=12, check=False).histories == 1
 
 
 def test_abilities_that_are_needed_must_be_there():

@@ -1,6 +1,14 @@
-"""A plug-in for pytest: the tests that are called like the module in the environment's NEAR come first."""
+"""A plug-in for pytest: the tests that are called like the module in the environment's NEAR come first, and what
+Hypothesis finds is not made smaller, which can take minutes."""
 
 import os
+
+from hypothesis import Phase, settings
+
+
+def pytest_configure():
+    settings.register_profile("planted", settings(), phases=(Phase.explicit, Phase.generate))
+    settings.load_profile("planted")
 
 
 def pytest_collection_modifyitems(items):

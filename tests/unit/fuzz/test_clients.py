@@ -66,3 +66,10 @@ def test_a_thought_is_not_a_text_to_begin_with(clients):
     clients.think()
     assert clients.shared() == ["A"]
     assert clients.words[THINK] == 1
+
+
+def test_words_are_called_by_letters_and_none_twice():
+    clients = Clients(Rng(0), WORLD)
+    names = [clients.word(1).word for _ in range(60)]
+    assert (names[0], names[25], names[26], names[51], names[52]) == ("a", "z", "aa", "az", "ba")
+    assert len(set(names)) == 60 and clients.words == dict.fromkeys(names, 1)

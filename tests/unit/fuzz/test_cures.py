@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from cachesim.engines.registry import profiles, rules_of
+from cachesim.engines.rule import Decision
+from cachesim.fuzz import cures
 from cachesim.fuzz.campaign import SPREAD
 from cachesim.fuzz.cures import (
     Heard,
@@ -121,3 +123,11 @@ def test_what_cannot_be_played_is_neither_right_nor_wrong():
     assert hear(scenario, Search("llama_cpp@swa-first", OWED), {}).kind == "W"
     other = hear(load(REPAIRS[0]), Search("mlx_lm@head", OWED), {})
     assert other.found is None
+
+
+@pytest.mark.parametrize(("other", "same"), [
+    (lambda x: x + 1, True), (lambda x: x, False), (lambda x: float(x + 1), False), (lambda x: x / 0, False),
+    (lambda: 4, False), (lambda x: Decision(x + 1, {"by": "another"}), True),
+])  # fmt: skip
+def test_a_rule_that_cannot_be_asked_does_not_decide_the_same(other, same):
+    assert cures._says(other, (3,), {}, Decision(4, {"by": "this"})) is same

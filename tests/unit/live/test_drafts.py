@@ -34,3 +34,21 @@ def test_a_rejected_draft_is_as_long_as_the_recording_says(lengths, drafted):
     """It takes room in the batch, whatever becomes of it."""
     events = [CKPT, {"ev": "spec_restore"}, {"ev": "spec_step", "accepted": 0, "drafted": 1, "n_tokens": 17}]
     assert read_drafts(events, {}, 10, lengths=lengths) == (Draft(15, drafted, 0),)
+
+
+@pytest.mark.parametrize(("end", "right"), [(19, 3), (18, 2), (17, 1), (16, 1)])
+def test_a_draft_in_which_the_answer_ended_was_right_as_far_as_the_slot_goes(end, right):
+    """The last token of an answer is not in the slot; a draft has one token at least."""
+    events = [CKPT, {"ev": "release", "n_tokens": end}]
+    assert read_drafts(events, {}, 10) == (Draft(15, right, right),)
+
+
+@pytest.mark.parametrize(("behind", "draft"), [
+    ([STEP], Draft(15, 2, 1)),
+    ([{"ev": "spec_restore"}, {"ev": "release", "n_tokens": 19}], Draft(15, 3, 2)),
+    ([{"ev": "spec_restore"}, {**STEP, "drafted": 3}], Draft(15, 3, 2)),
+    ([{"ev": "spec_restore"}], Draft(15, 1, 0)),
+])  # fmt: skip
+def test_a_draft_behind_a_saved_memory_is_told_by_what_follows(behind, draft):
+    """After a rejection as many were right as are replayed, but one."""
+    assert read_drafts([CKPT, *behind], {}, 10) == (draft,)
