@@ -47,7 +47,7 @@ JUDGE = [
     Fault("other content is other rounding", "judge/compare.py",
           'rung = "bits" if same else "provenance"', 'rung = "bits"'),
     Fault("a window is compared one row short", "judge/compare.py",
-          "first = max(0, n - part.window + 1) if part.window", "first = max(0, n - part.window + 2) if part.window"),
+          "first = max(start, n - part.window + 1) if", "first = max(start, n - part.window + 2) if"),
     Fault("an error of the server is a refusal", "judge/refusal.py",
           "answer.status < 500", "answer.status <= 500"),
 ]  # fmt: skip
