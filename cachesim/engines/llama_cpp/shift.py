@@ -56,9 +56,12 @@ def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
     if not srv.memory.can_shift():
         srv.emit(ev.ReuseUnsupported(slot.id, task.id))
         return n_past
-    moved: tuple[Moved, ...] = srv.decide(
+    moved: tuple[Moved, ...] | None = srv.decide(
         srv.rules.reuse(slot.tokens, request.prompt, n_past, least, srv.settings.exact), slot
     )
+    if moved is None:
+        srv.emit(ev.ReuseUnsupported(slot.id, task.id))
+        return n_past
     old = list(slot.tokens)
     for block in moved:
         srv.emit(ev.ReuseChunk(slot.id, task.id, block.n, block.c0, block.c0 + block.n, block.p0, block.p0 + block.n))

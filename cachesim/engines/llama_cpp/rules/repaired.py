@@ -122,9 +122,10 @@ def reuse_if_cuttable(
     held: Sequence[int], asked: Sequence[int], n_past: int, least: int, exact: bool = False
 ) -> Decision:
     """No block is taken along where a recurrent state cannot follow: it would remember what lay between the blocks
-    (defect D4). What attention computes from moved rows is another answer by design, here as before."""
+    (defect D4). The log says then that this is not supported (value None). What attention computes from moved rows is
+    another answer by design, here as before."""
     if exact:
-        return Decision((), {"n_past": n_past, "least": least, "found": 0, "exact": exact})
+        return Decision(None, {"n_past": n_past, "least": least, "found": 0, "exact": exact})
     return reuse_chunks(held, asked, n_past, least)
 
 
