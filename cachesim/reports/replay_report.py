@@ -65,6 +65,8 @@ def grouped_report(traces: Sequence[Data], title: str, group: Callable[[Data], s
         lines.append(Text(f"  and {len(different) - 10} files more", "red"))
     unsaid = [trace for trace in traces if trace["scope"] == "in" and trace["why"]]
     lines += [Text(f"  {trace['file']}: {trace['why']}", "yellow") for trace in unsaid[:10]]
+    if all(trace["scope"] == "out" for trace in traces):        # else nobody is told why there is nothing to see
+        lines += [Text(f"  {why}", "yellow") for why in dict.fromkeys(trace["why"] for trace in traces) if why]
     return Group(table, *lines, _closing(traces))
 
 

@@ -1,0 +1,31 @@
+"""A block pool with a hash chain, as in vLLM v1: full attention, recurrent states, or both, in blocks of one pool.
+
+An engine from outside: it knows cachesim's public contract and nothing of the engines that come with it.
+"""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+from blockpool.manual import MANUAL
+from blockpool.options import options, spec_of
+from blockpool.profiles import LINE, PROFILES, Rules
+from blockpool.sentences import SENTENCES
+from blockpool.server import Server
+from cachesim.engines.contract import Engine, Recorded, RuleSet
+from cachesim.engines.manual import Option
+from cachesim.errors import BadInput, quoted
+from cachesim.events import Log
+from cachesim.model import make_model
+
+
+def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Server:
+    """A server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
+    if not isinstance(rules, Rules):
+        raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
+    spec = spec_of(model)
+    tiny = None if mode == "none" else make_model(spec, exact=mode == "exact")
+    return Server(rules, spec, options(flags), tiny, log)
+
+
+ENGINE = Engine("blockpool", PROFILES, MANUAL, serve, SENTENCES.say, Recorded("blockpool"), LINE)

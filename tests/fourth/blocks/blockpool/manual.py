@@ -1,0 +1,41 @@
+"""What can be asked of the server: its options, its models, what a search draws."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from blockpool.options import Options
+from cachesim.engines.manual import MANY, Manual, World, flags_of
+from cachesim.model.rng import Rng
+
+
+def draw(rng: Rng, model: str) -> World:
+    """A server for this model: small blocks, few of them."""
+    block = rng.one((16, 16, 8, 4, 4, 2))
+    most = min(400, MANY * block)
+    room = rng.one((2, 2, 3, 8))
+    blocks = 3 + room * (-(-(most + 80) // block))
+    step = rng.one((2048, 2048, 64, 4 * block, block))
+    server = {
+        "block_size": block, "num_gpu_blocks": blocks, "max_num_batched_tokens": step,
+        "max_num_seqs": rng.one((128, 128, 2, 1)), "prefix_cache_retention_interval": rng.one((0, 0, -1, 2 * block)),
+        "use_eagle": rng.chance(10), "enable_prefix_caching": True,
+    }  # fmt: skip
+    return World("blockpool", model, server, (1, block - 1 or 1, block, block + 1, 2 * block), most)
+
+
+MANUAL = Manual(
+    flags=flags_of(
+        asdict(Options()),
+        scenario=asdict(Options()),
+        least={"block_size": 1, "num_gpu_blocks": 4, "max_num_batched_tokens": 1, "max_num_seqs": 1,
+               "prefix_cache_retention_interval": -1},
+        open={"max_model_len": 0},
+    ),
+    models=(),
+    drawn=("A", "AA", "GA", "GGGA", "CA", "H", "S"),
+    draw=draw,
+    slots=False,
+    takes=frozenset({"cache_prompt", "cancel_at", "eog"}),
+    plenty={"num_gpu_blocks": 2048},
+)  # fmt: skip

@@ -1,0 +1,114 @@
+"""Which blocks are free, and which can be found? One pool for rows and for states.
+
+A block holds the rows of B tokens or one state. It is found by its key: the hash of its tokens and of everything before
+them, and the group of layers. Several blocks may have one key; the first one is found.
+Source: vLLM vllm/v1/core/block_pool.py (0.33.0).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Callable, Iterable, NamedTuple
+
+from cachesim.errors import Crash
+from cachesim.tokens import Tokens
+
+ROWS, STATE = "rows", "state"
+
+
+class Key(NamedTuple):
+    """What a block is found by."""
+
+    hash: bytes
+    group: str
+
+
+class Place(NamedTuple):
+    """Where a block stands in a prompt: all tokens up to its end, and the hashes of all blocks up to it."""
+
+    tokens: Tokens
+    chain: tuple[bytes, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """A block. ``refs``: requests that use it; ``key`` and ``place`` None = it cannot be found."""
+
+    id: int
+    refs: int = 0
+    key: Key | None = None
+    place: Place | None = None
+
+
+class Pool:
+    """``n`` blocks, the null block among them. ``side`` is the rule for the free queue, ``evicted`` is told of every
+    block that can be found no more."""
+
+    def __init__(self, n: int, side: Callable[[bool], str], evicted: Callable[[Block, Key, Place], None]) -> None:
+        self.side, self.evicted = side, evicted
+        self.blocks = [Block(i) for i in range(1, n)]
+        self.queue: OrderedDict[int, Block] = OrderedDict((one.id, one) for one in self.blocks)
+        self.map: dict[Key, dict[int, Block]] = {}
+
+    @property
+    def free(self) -> int:
+        """Blocks that nobody uses, findable ones among them."""
+        return len(self.queue)
+
+    def find(self, key: Key) -> Block | None:
+        """The block with this key."""
+        return next(iter(self.map.get(key, {}).values()), None)
+
+    def take(self) -> Block:
+        """A block from the front of the queue, for somebody to use. What it held is lost."""
+        _, block = self.queue.popitem(last=False)
+        if block.key is not None and block.place is not None:
+            key, place = block.key, block.place
+            self._forget(block, key)
+            self.evicted(block, key, place)
+        block.refs = 1
+        return block
+
+    def touch(self, block: Block) -> None:
+        """One more uses a block that was found."""
+        if not block.refs:
+            del self.queue[block.id]
+        block.refs += 1
+
+    def name(self, block: Block, key: Key, place: Place) -> None:
+        """From now on the block can be found."""
+        if block.key is None:
+            block.key, block.place = key, place
+            self.map.setdefault(key, {})[block.id] = block
+
+    def give_back(self, blocks: Iterable[Block]) -> None:
+        """One user less. The caller gives the last block of a prompt first."""
+        for block in blocks:
+            block.refs -= 1
+            if not block.refs:
+                self.queue[block.id] = block
+                if self.side(block.key is not None) == "front":
+                    self.queue.move_to_end(block.id, last=False)
+
+    def _forget(self, block: Block, key: Key) -> None:
+        del self.map[key][block.id]
+        if not self.map[key]:
+            del self.map[key]
+        block.key = block.place = None
+
+    def findable(self) -> list[Block]:
+        """Every block that has a key."""
+        return [block for same in self.map.values() for block in same.values()]
+
+    def check(self, used: Iterable[Block]) -> None:
+        """Raise Crash unless queue, map and counts agree with the tables of all requests."""
+        counts: dict[int, int] = {}
+        for block in used:
+            counts[block.id] = counts.get(block.id, 0) + 1
+        for block in self.blocks:
+            stands = counts.get(block.id, 0)
+            if block.refs != stands or (block.refs == 0) != (block.id in self.queue):
+                raise Crash(f"block {block.id} is used {block.refs} times and stands in {stands} tables")
+        if any(block.key != key for key, same in self.map.items() for block in same.values()):
+            raise Crash("a block is found by another key than its own")

@@ -1,0 +1,177 @@
+"""The server: every round schedules a step for requests at work and waiting ones, and evaluates it.
+
+Source: vLLM vllm/v1/core/sched/scheduler.py Scheduler.schedule, update_from_output (0.33.0).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from blockpool.events import Preempted
+from blockpool.inspect import Inspected
+from blockpool.memory import Chunk, Step
+from blockpool.row import Row, Task
+from blockpool.rules import Chunk as Cut
+from cachesim import events as ev
+from cachesim.engines.base import BEFORE_A_SLOT, Answer, Output, Request
+from cachesim.engines.shared.cost import cost_of
+from cachesim.errors import BadInput
+from cachesim.model import Hidden
+
+
+class Server(Inspected):
+    """One server of a given version."""
+
+    def submit(self, request: Request) -> Answer:
+        """Queue a request; the answer fills as the server works. Raises BadInput for what this server does not know."""
+        if request.kind != "completion" or request.n_cmpl != 1:
+            raise BadInput("single completions are all that is modelled for this engine")
+        if not request.prompt:
+            raise BadInput("an empty prompt is not modelled for this engine")
+        answer = Answer(self.log.mark())
+        if len(request.prompt) >= self.most:
+            answer.fails(400, f"a prompt of {len(request.prompt)} tokens, and a model length of {self.most}",
+                         "prompt-too-long", prompt=len(request.prompt), most=self.most)  # fmt: skip
+            answer.done = True
+        else:
+            self.queue.append(Task(answer.request, request, answer))
+        return answer
+
+    def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
+        """There are no slots to save. Raises BadInput."""
+        raise BadInput(f"this server has no slots to {action}", hint="restart")
+
+    def take_tasks(self) -> None:
+        """First half of a round: what has come waits."""
+        while self.queue:
+            task = self.queue.popleft()
+            row = Row(len(self.slots), task, list(task.request.prompt))
+            task.answer.id_slot = row.id
+            self.slots.append(row)
+            self.waiting.append(row)
+
+    def update(self) -> None:
+        """Second half of a round: one step."""
+        self.promised.clear()
+        chunks = self._schedule()
+        for row in [one for one in self.waiting if one.task.request.cancel_at == BEFORE_A_SLOT]:
+            self.waiting.remove(row)
+            self._finish(row, "none", cancelled=True)
+        if chunks:
+            self._evaluate(chunks)
+
+    def _schedule(self) -> list[Chunk]:
+        """The chunks of a step: requests at work come first, in the order in which they came."""
+        chunks: list[Chunk] = []
+        budget, i, short = self.opts.max_num_batched_tokens, 0, False
+        while i < len(self.running) and budget:
+            row = self.running[i]
+            stop = self._stop(row, row.computed, budget, row.junction)
+            if stop <= row.computed:
+                i += 1
+                continue
+            self.release(row)
+            while row in self.running and self.needed(row, stop) > self.pool.free:
+                short = True
+                self._preempt(self.needed(row, stop))
+            if row not in self.running:
+                break
+            budget -= self._take(chunks, row, stop)
+            i += 1
+        while not short and self.waiting and budget and len(self.running) < self.opts.max_num_seqs:
+            chunk = self._admit(budget)
+            if chunk is None:
+                break
+            budget -= self._take(chunks, *chunk)
+        return chunks
+
+    def _take(self, chunks: list[Chunk], row: Row, stop: int) -> int:
+        """A request is part of the step; returns how many tokens of it are."""
+        self.allocate(row, stop)
+        chunks.append(Chunk(row, row.computed, stop))
+        return stop - row.computed
+
+    def _stop(self, row: Row, start: int, budget: int, junction: int) -> int:
+        """Where the next chunk of a request ends."""
+        n = len(row.all)
+        ask = Cut(start, min(n, start + budget), n, max(row.prompt, n - 1), self.block, budget, junction,
+                  self.opts.use_eagle)  # fmt: skip
+        if n - start == 1:
+            return n                            # one token is no choice
+        split = self.rules.split_states if self.has_states else self.rules.split_rows
+        return int(self.decide(split(ask), row))
+
+    def _admit(self, budget: int) -> tuple[Row, int] | None:
+        """The first waiting request joins, if there are blocks for it; with the end of its first chunk."""
+        row = self.waiting[self.decide(self.rules.queue(len(self.waiting)), None)]
+        hit = self.look_up(row)
+        fresh = hit.state is not None and hit.state.id in self.promised
+        if not self.decide(self.rules.guard(fresh), row):
+            return None
+        stop = self._stop(row, hit.n, budget, hit.junction)
+        if stop <= hit.n or self.needed(row, stop, hit) > self.pool.free:
+            return None
+        self.waiting.remove(row)
+        self.running.append(row)
+        self.attach(row, hit)
+        self.emit(ev.Launch(row.id, row.task.id, 0))
+        if not row.launched:
+            answer, row.launched = row.task.answer, True
+            answer.cache_n, answer.prompt_n, answer.restored = hit.n, row.prompt - hit.n, hit.n > 0
+        return row, stop
+
+    def _preempt(self, needed: int) -> None:
+        """A request at work is put back, and comes before all that wait."""
+        at = self.decide(self.rules.short(len(self.running), needed, self.pool.free), None)
+        row = self.running.pop(at)
+        self.emit(Preempted(row.id, row.task.id, row.computed))
+        self.free_row(row)
+        self.waiting.appendleft(row)
+
+    def _evaluate(self, chunks: list[Chunk]) -> None:
+        """The model works on the step; whoever has all tokens evaluated gets another."""
+        n = sum(one.stop - one.start for one in chunks)
+        before = sum(one.stop * (one.stop - one.start) for one in chunks)
+        self.log.spend(*cost_of(self.model, n, n, before))
+        step, said = Step(self.memory, chunks), None
+        if self.model is not None:
+            said = self.model.forward(step.runs(), step)
+        for one in chunks:
+            one.row.computed = one.stop
+        self.changed(None, "evaluated")
+        for k, one in enumerate(chunks):
+            if one.stop == len(one.row.all):
+                self._speak(one.row, said[k] if said else None)
+            self._hang_up(one.row)
+
+    def _speak(self, row: Row, said: Hidden | None) -> None:
+        """The model has spoken after the last token: the next one."""
+        answer, request = row.task.answer, row.task.request
+        digest, logits = 0, None
+        if said is not None and self.model is not None:
+            digest = int(said.digest[-1])
+            logits = self.model.readout(said.x[-1:])[0] if said.x is not None else None
+        answer.outputs.append(Output(row.computed - 1, digest, logits))
+        token = self.sampler(row.all, request, row.n_gen)
+        row.all.append(token)
+        answer.tokens.append(token)
+        row.n_gen = answer.predicted_n = row.n_gen + 1
+        if row.n_gen >= max(1, request.n_predict) or len(row.all) >= self.most or token in request.eog:
+            self._finish(row, "limit")
+
+    def _hang_up(self, row: Row) -> None:
+        at = row.task.request.cancel_at
+        if row.busy and at is not None and row.computed >= at:
+            self._finish(row, "none", cancelled=True)
+
+    def _finish(self, row: Row, why: str, cancelled: bool = False) -> None:
+        """The request is over; its blocks are free, and can be found until somebody needs them."""
+        answer = row.task.answer
+        answer.stop_type, answer.tokens_cached, answer.cancelled = why, row.computed, cancelled
+        answer.slot_tokens, answer.done = tuple(row.tokens), True
+        if row in self.running:
+            self.running.remove(row)
+            self.emit(ev.Release(row.id, row.task.id, row.computed, 0))
+        row.busy = False
+        self.free_row(row)

@@ -1,0 +1,168 @@
+"""Which blocks does a request get? Lookup, allocation and publication, all of it while a step is scheduled.
+
+Source: vLLM vllm/v1/core/kv_cache_manager.py, single_type_kv_cache_manager.py (0.33.0).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Sequence
+
+from blockpool.events import Evicted
+from blockpool.memory import Memory
+from blockpool.options import Options, longest
+from blockpool.pool import ROWS, STATE, Block, Key, Place, Pool
+from blockpool.profiles import Rules
+from blockpool.row import Row, Task
+from blockpool.rules import Kept, Lookup
+from cachesim import events as ev
+from cachesim.engines.shared.driver import Driver
+from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
+from cachesim.model import Model, Spec
+
+
+@dataclass(slots=True)
+class Hit:
+    """What was found for a request: ``n`` tokens, in these blocks."""
+
+    n: int
+    rows: list[Block]
+    state: Block | None
+    junction: int
+
+
+class Tables(Driver):
+    """A server as far as its blocks go. ``slots`` are all requests that there ever were."""
+
+    def __init__(
+        self, rules: Rules, spec: Spec, opts: Options, model: Model | None, log: ev.Log,
+        sampler: Sampler = forced_or_hashed,
+    ) -> None:
+        self.rules, self.kind, self.opts, self.model, self.log, self.emit = rules, spec, opts, model, log, log.emit
+        self.block, self.dead = opts.block_size, False
+        self.most = opts.max_model_len or longest(opts)
+        self.memory = Memory(spec, self.block)
+        self.has_rows, self.has_states = bool(self.memory.rows), bool(self.memory.recurrent)
+        self.pool = Pool(opts.num_gpu_blocks, rules.side, self._evicted)
+        self.sampler = Counted(sampler, log)
+        self.slots: list[Row] = []
+        self.queue: deque[Task] = deque()
+        self.waiting: deque[Row] = deque()
+        self.running: list[Row] = []
+        self.promised: set[int] = set()         # blocks whose states this step will compute
+        self.evictions = 0
+
+    def _evicted(self, block: Block, key: Key, place: Place) -> None:
+        said = self.rules.evict(block.id, len(place.tokens))
+        self.decide(said, None)
+        self.emit(Evicted(key.group, len(place.tokens)))
+        self.evictions += 1
+        self.changed(None, "evicted", said.rule)
+
+    def _chain(self, row: Row, n: int) -> list[bytes]:
+        """Hashes of the first n complete blocks of a request."""
+        while len(row.chain) < n:
+            at = len(row.chain) * self.block
+            parent = row.chain[-1] if row.chain else b""
+            row.chain.append(self.rules.hash(parent, row.all[at : at + self.block]))
+        return row.chain[:n]
+
+    def look_up(self, row: Row) -> Hit:
+        """What is there for a request. Changes nothing."""
+        if not (self.opts.enable_prefix_caching and row.task.request.cache_prompt):
+            return Hit(0, [], None, 0)
+        chain = self._chain(row, len(row.all) // self.block)
+        rows: list[Block] = []
+        for one in chain if self.has_rows else ():
+            block = self.pool.find(Key(one, ROWS))
+            if block is None:
+                break
+            rows.append(block)
+        states = {(i + 1) * self.block: block for i, one in enumerate(chain if self.has_states else ())
+                  if (block := self.pool.find(Key(one, STATE))) is not None}
+        said = self.rules.find(Lookup(
+            len(row.all), self.block, len(rows) if self.has_rows else None,
+            sorted(states) if self.has_states else None, self.opts.use_eagle,
+        ))  # fmt: skip
+        n = self.decide(said, row) or 0
+        if not row.launched:
+            row.task.answer.deciding = said.rule
+        return Hit(n, rows[: n // self.block], states.get(n), said.because["junction"])
+
+    def needed(self, row: Row, stop: int, hit: Hit | None = None) -> int:
+        """Free blocks that a request takes to get so far, found ones that nobody uses among them."""
+        columns = -(-stop // self.block)
+        have = hit.rows if hit else row.rows
+        tables = len(hit.rows) if hit else len(row.states)
+        rows = columns - len(have) if self.has_rows else 0
+        states = int(columns > tables) if self.has_states else 0
+        if hit and self.has_states and not self.has_rows:
+            states = int(columns > hit.n // self.block)
+        found = [*hit.rows, *([hit.state] if hit.state else [])] if hit else []
+        return rows + states + sum(not block.refs for block in found)
+
+    def attach(self, row: Row, hit: Hit) -> None:
+        """A request uses what was found for it."""
+        for block in (*hit.rows, *([hit.state] if hit.state else [])):
+            self.pool.touch(block)
+        row.rows, row.named, row.computed, row.junction = list(hit.rows), hit.n // self.block, hit.n, hit.junction
+        if self.has_states and hit.n:
+            row.states = [*[None] * (hit.n // self.block - 1), hit.state]
+            row.superseded = len(row.states) - 1
+
+    def release(self, row: Row) -> None:
+        """A state that was superseded goes."""
+        at = row.superseded
+        if at is None or row.states[at] is None:
+            return
+        if self.decide(self.rules.release(at, row.computed, self.block), row):
+            self._drop(row, at)
+
+    def _drop(self, row: Row, column: int) -> None:
+        block = row.states[column]
+        assert block is not None
+        row.states[column] = None
+        self.pool.give_back([block])
+
+    def allocate(self, row: Row, stop: int) -> None:
+        """Blocks for a request up to ``stop``, which there are. What is complete then can be found at once."""
+        columns = -(-stop // self.block)
+        if self.has_rows:
+            row.rows += [self.pool.take() for _ in range(columns - len(row.rows))]
+        if self.has_states and columns > len(row.states):
+            if row.states and row.states[-1] is not None:
+                row.superseded = len(row.states) - 1
+            row.states += [*[None] * (columns - len(row.states) - 1), self.pool.take()]
+        if self.opts.enable_prefix_caching:
+            self._publish(row, stop)
+
+    def _publish(self, row: Row, stop: int) -> None:
+        """The keys of complete blocks."""
+        if min(stop, len(row.all)) // self.block > row.named:
+            n = self.decide(self.rules.publish(stop, len(row.all), self.block), row)
+            chain = self._chain(row, n)
+            for i in range(row.named, n if self.has_rows else 0):
+                self.pool.name(row.rows[i], Key(chain[i], ROWS), self._place(row, chain, i))
+            row.named = n
+        if self.has_states and stop % self.block == 0 and stop <= len(row.all):
+            self._promise(row, stop)
+
+    def _promise(self, row: Row, stop: int) -> None:
+        opts, at = self.opts, stop // self.block - 1
+        ask = Kept(stop, row.prompt, self.block, row.junction, opts.prefix_cache_retention_interval, opts.use_eagle)
+        block = row.states[at]
+        assert block is not None
+        if self.decide(self.rules.retain(ask), row):
+            chain = self._chain(row, at + 1)
+            self.pool.name(block, Key(chain[at], STATE), self._place(row, chain, at))
+            self.promised.add(block.id)
+
+    def _place(self, row: Row, chain: Sequence[bytes], i: int) -> Place:
+        return Place(tuple(row.all[: (i + 1) * self.block]), tuple(chain[: i + 1]))
+
+    def free_row(self, row: Row) -> None:
+        """A request uses nothing any more."""
+        for group in row.used():
+            self.pool.give_back(group)
+        row.reset()

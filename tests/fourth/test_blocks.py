@@ -1,0 +1,148 @@
+"""Is the block pool sound, and is all of it judged: shared blocks, a request that begins again, a promise that is
+broken?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cachesim.engines.base import Request
+from cachesim.errors import BadInput
+from cachesim.judge.judge import Judge
+from cachesim.judge.run import run_judged
+from cachesim.scenarios.notation import from_line
+
+NEW, OLD = "blockpool@0.33.0", "blockpool@0.15.1"
+TWINS = "A36.B9/A.C9{together}"
+CROWD = "A20>r8/B22>s16{together}/B.s"
+
+
+def scenario(line, model="GA", **server):
+    return from_line(line, model=model, profiles=(NEW,), server=server)
+
+
+def events(run, ev):
+    return [one for one in run.log.events if one.ev == ev]
+
+
+def test_a_request_that_is_put_back_says_what_a_cold_run_says(engine):
+    run = run_judged(scenario(CROWD, block_size=4, num_gpu_blocks=18), NEW)
+    assert run.verdict.holds, run.verdict
+    assert [one.n_tokens for one in events(run, "preempted")] == [28] and len(events(run, "launch")) == 4
+    assert [one.answer.cache_n for one in run.requests] == [0, 0, 28]
+    assert [len(one.answer.outputs) for one in run.requests] == [8, 16, 1], "nobody speaks twice"
+    charges = [(one.tokens, one.event, one.rule) for one in run.requests[2].account.charges]
+    assert charges == [(9, "never captured", "BP-RETAIN.BOUNDARY")]
+
+
+def test_a_block_that_is_used_again_is_charged_to_the_eviction(engine):
+    account = run_judged(scenario(CROWD, block_size=4, num_gpu_blocks=19), NEW).requests[2].account
+    assert [(one.tokens, one.event, one.rule) for one in account.charges] == [
+        (17, "never captured", "BP-RETAIN.BOUNDARY"), (20, "evicted", "BP-EVICT.FRONT"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("blocks", [40, 17, 16])
+@pytest.mark.parametrize("model", ["A", "GA", "GGGA", "CA", "H", "S"])
+def test_bits_and_bills(engine, model, blocks):
+    line = "A20>r9/A.r.B5>s9/C22>t9{together}/A.r.B.s.D3/C.t.A{together+1}/C.t.A"
+    run = run_judged(scenario(line, model, block_size=4, num_gpu_blocks=blocks), NEW)
+    assert run.verdict.holds, run.verdict
+    assert not any(one.judged.armed for one in run.requests)
+    assert all(one.account.balanced for one in run.requests)
+
+
+def test_a_state_that_was_only_promised_is_read(engine):
+    assert run_judged(scenario(TWINS), OLD).broken == [1]
+    assert run_judged(scenario(TWINS), NEW).broken == []
+
+
+def test_blocks_of_pure_attention_are_restore_points_at_their_ends(engine):
+    run = run_judged(scenario("A20>r1/A.B5/A[:7].C9", "A", block_size=4), NEW)
+    assert [(one.account.best, one.account.held, one.answer.cache_n) for one in run.requests] == [
+        (0, 0, 0), (20, 20, 20), (7, 4, 4),
+    ]  # fmt: skip
+
+
+def served(engine, *prompts, model="A", rules=NEW, **flags):
+    server = engine.start(rules, model, {"block_size": 4, **flags}, "exact")
+    for prompt in prompts:
+        server.complete(Request(tuple(prompt)))
+    return server
+
+
+def test_a_block_that_two_share_is_one_object(engine):
+    server = served(engine, range(14), [*range(9), *range(50, 58)])
+    kept = server.kept()
+    assert [(one.start, one.resume) for one in kept] == [(0, 4), (4, 8), (8, 12), (8, 12), (12, 16)]
+    assert {one.tokens for one in kept} == {tuple(range(12)), (*range(9), *range(50, 57))}
+    paths = sorted((one.stored.tokens, one.lo, one.hi, one.step) for one in server.points())
+    assert paths == [(tuple(range(12)), 4, 12, 4), ((*range(9), *range(50, 57)), 4, 16, 4)]
+
+
+def test_a_foreign_row_in_a_shared_block_is_found_once(engine):
+    server = served(engine, range(14), [*range(9), *range(50, 58)])
+    judge = Judge(server.model)
+    assert all(judge.stored(one).holds for one in server.kept())
+    hurt = server.kept()[1]
+    server.memory.rows[0].digest[server.pool.blocks[hurt.owner - 1].id * 4 + 2] += np.uint64(1)
+    wrong = [(one.start, verdict.where) for one in server.kept() if not (verdict := judge.stored(one)).holds]
+    assert wrong == [(4, 6)]
+
+
+def test_looking_changes_nothing_and_a_fork_goes_its_own_way(engine):
+    server = served(engine, range(30), model="GA")
+    queue, told = list(server.pool.queue), len(server.log.events)
+    assert server.kept() and server.points() and server.checkpoints(0) == [28]
+    assert (list(server.pool.queue), len(server.log.events)) == (queue, told)
+    twin = server.fork()
+    twin.complete(Request(tuple(range(40))))
+    assert list(server.pool.queue) == queue and server.n_slots == 1 and twin.n_slots == 2
+    twin.check()
+
+
+def test_what_can_be_found_is_used_again_last_and_of_a_prompt_its_end_first(engine):
+    server = served(engine, range(9), num_gpu_blocks=8)
+    assert [server.pool.queue[i].place and len(server.pool.queue[i].place.tokens) for i in server.pool.queue] == [
+        None, None, None, None, None, 8, 4,
+    ]  # fmt: skip
+    everywhere = replace(engine.rules(NEW), name="blockpool@back", side=lambda hashed: "back")
+    server = served(engine, range(9), num_gpu_blocks=8, rules=everywhere)
+    assert [bool(one.key) for one in server.pool.queue.values()] == [False] * 5 + [True] * 2
+
+
+def test_a_count_that_is_wrong_is_noticed(engine):
+    from cachesim.errors import Crash
+
+    server = served(engine, range(9))
+    server.pool.blocks[0].refs += 1
+    with pytest.raises(Crash):
+        server.check()
+
+
+@pytest.mark.parametrize("flags, why", [
+    ({"num_gpu_blocks": 3}, "do not hold one request"), ({"block_sise": 3}, "unknown server flag"),
+    ({"prefix_cache_retention_interval": 9}, "multiple of block_size"), ({"block_size": 0}, "at least 1"),
+    ({"max_model_len": 100, "num_gpu_blocks": 20, "block_size": 4}, "do not hold one request"),
+])  # fmt: skip
+def test_bad_options_are_refused(engine, flags, why):
+    with pytest.raises(BadInput, match=why):
+        engine.start(NEW, "GA", {"block_size": 4, **flags}, "none")
+    with pytest.raises(BadInput, match="windows"):
+        engine.start(NEW, "W8 A", {}, "none")
+
+
+def test_a_prompt_that_is_too_long_is_refused(engine):
+    server = engine.start(NEW, "GA", {"block_size": 4, "num_gpu_blocks": 8}, "none")
+    answer = server.complete(Request(tuple(range(20))))
+    assert (answer.status, answer.error_kind, answer.done) == (400, "prompt-too-long", True)
+    answer = server.complete(Request(tuple(range(16)), n_predict=50))
+    assert (answer.status, answer.predicted_n) == (200, 4)
+
+
+def test_every_rule_has_a_sentence(engine):
+    run = run_judged(scenario(CROWD, block_size=4, num_gpu_blocks=17), NEW, "provenance")
+    said = [engine.say(one.rule, one.value, one.because) for one in events(run, "decided")]
+    assert len(said) > 40 and None not in said
