@@ -1,18 +1,22 @@
-"""``cachesim diff FILE -p A -p B``: where do two profiles decide differently, and what does it cost?"""
+"""``cachesim diff FILE -p A -p B``: where do two profiles decide differently, and what does it cost? Of a folder: the
+totals of all its scenarios."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from cachesim.commands.common import add_json, add_limits, add_profiles, chosen_profiles, load_one
+from cachesim.commands.common import add_jobs, add_json, add_limits, add_profiles, chosen_profiles, load_one
 from cachesim.commands.running import answers_code
 from cachesim.errors import BadInput
+from cachesim.reading import FOLDER, kind
 from cachesim.reports.console import say_json, show
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="scenario file, or a scenario's id")
+    parser.add_argument("file", metavar="FILE", help="scenario file, a folder of them, or a scenario's id")
     add_profiles(parser)
+    parser.add_argument("--provenance", action="store_true", help="follow tokens only, without arithmetic (faster)")
+    add_jobs(parser)
     add_limits(parser)
     add_json(parser)
 
@@ -20,12 +24,17 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     if len(set(args.profiles)) != 2:
         raise BadInput("diff compares two different profiles", hint="-p A -p B")
+    mode = "provenance" if args.provenance else "exact"
+    if kind(args.file) == FOLDER:
+        from cachesim.commands.diff_folder import run_folder
+
+        return run_folder(args.file, args.profiles, mode, args.jobs, args.json)
     scenario = load_one(args.file)
     a, b = chosen_profiles(scenario, args.profiles)
     from cachesim.judge.run import run_judged
     from cachesim.reports.diff_report import diff_data, diff_report
 
-    data = diff_data(run_judged(scenario, a), run_judged(scenario, b))
+    data = diff_data(run_judged(scenario, a, mode), run_judged(scenario, b, mode))
     if args.json:
         say_json(data)
     else:

@@ -50,7 +50,6 @@ def refused(capsys, *argv):
         (["replay", "x.json", "--mode", "exacty"], "exacty"),
         (["why", "x.toml", "-1"], "'-1' is not an integer from 0 to"),
         (["why", ".", "0"], "a folder, where one scenario file is wanted"),
-        (["diff", ".", "-p", "llama_cpp@head", "-p", "llama_cpp@two-ends"], "a folder, where one"),
         (["try", "S40", "--model", "Qwen3-Next"], "models: llama, gemma3"),
         (["try", "S40", "--model", "qwen3next", "-p", "mlx_lm@head"], "did you mean 'qwen3_next'?"),
         (["try", "S40", "--model", "qwen35", "-p", "ik_llama@main"], "did you mean 'qwen35d64'?"),

@@ -1,0 +1,101 @@
+"""``cachesim diff FOLDER``: two rule sets over many scenarios. Each is judged under both; what differs is summed up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+
+from cachesim.commands import exits
+from cachesim.commands.common import load_files
+from cachesim.commands.running import Failed, answers_code, tried
+from cachesim.errors import BadInput
+from cachesim.pool import Lost, finished
+from cachesim.reports.console import complain, progress, say_json, show
+
+if TYPE_CHECKING:
+    from cachesim.scenarios.schema import Scenario
+
+
+class Pair(NamedTuple):
+    """A scenario under two profiles."""
+
+    scenario: Scenario
+    a: str
+    b: str
+    mode: str
+
+    def __str__(self) -> str:
+        return self.scenario.file or self.scenario.id
+
+
+def run_folder(name: str, profiles: Sequence[str], mode: str, jobs: int, as_json: bool) -> int:
+    """Judge every scenario of the profiles' engine in a folder under both, and tell what differs; the exit code.
+    Raises BadInput."""
+    from cachesim.engines.registry import engine_of
+    from cachesim.reports.diff_table import diff_table, totals
+
+    a, b = dict.fromkeys(profiles)
+    engine = engine_of(a)
+    if engine_of(b) is not engine:
+        raise BadInput(f"{a} and {b} are of different engines", hint="two rule sets of one engine")
+    scenarios, bad = load_files([name])
+    for error in bad:
+        complain(str(error))
+    mine = [one for one in scenarios if one.engine == engine.name]
+    if not mine and not bad:
+        complain(f"no scenario of {engine.name} found in {name}")
+        return exits.NOTHING
+    files, codes, ended = _files([Pair(one, a, b, mode) for one in mine], jobs)
+    codes += [exits.BAD_INPUT for _ in bad]
+    data = {
+        "a": a, "b": b, "folder": name, "other_engines": len(scenarios) - len(mine), "failed": len(codes),
+        "totals": totals(files), "files": files,
+    }  # fmt: skip
+    if as_json:
+        say_json(data)
+    else:
+        show(diff_table(data))
+    if ended is not None:
+        complain(f"interrupted: {len(files)} of {len(mine)} scenarios are compared")
+        return exits.interrupted(ended)
+    return exits.worst([*codes, answers_code((one["equal"], one["told"]) for one in _answers(files))])
+
+
+def _answers(files: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [answer for one in files for answer in one["answers"]]
+
+
+def _files(
+    pairs: Sequence[Pair], jobs: int
+) -> tuple[list[dict[str, Any]], list[int], KeyboardInterrupt | None]:
+    """What differs in each scenario, in order; exit codes of those that could not be run and are told; and what ended
+    it early."""
+    found: dict[int, dict[str, Any]] = {}
+    codes: list[int] = []
+    ended = None
+    try:
+        for one in progress(finished(compare_one, pairs, jobs), len(pairs), "comparing"):
+            result = one.result
+            if isinstance(result, Lost):
+                result = Failed(exits.CRASH, f"{one.share}: {result.how}, twice")
+            if isinstance(result, Failed):
+                complain(result.why)
+                codes.append(result.code)
+            else:
+                found[one.number] = result
+    except KeyboardInterrupt as error:
+        ended = error
+    return [found[number] for number in sorted(found)], codes, ended
+
+
+def compare_one(pair: Pair) -> dict[str, Any] | Failed:
+    """The work of a process."""
+    return tried(_compared, pair, str(pair))
+
+
+def _compared(pair: Pair) -> dict[str, Any]:
+    from cachesim.judge.run import run_judged
+    from cachesim.reports.diff_table import file_data
+    from cachesim.reports.run_data import run_data
+
+    a, b = (run_data(run_judged(pair.scenario, name, pair.mode, bills=False)) for name in (pair.a, pair.b))
+    return file_data(str(pair), a, b)
