@@ -41,6 +41,9 @@ def run(args: Namespace) -> int:
         say_json(bisect_data(scenario, courses))
     else:
         show(bisect_report(scenario, courses))
+        told = {turn.new for course in courses for turn in course.beside}
+        for name in (one for one in args.profiles if one in engine.beside and one not in told):
+            show(f"{name}: as under {engine.beside[name]}\n")
     return exits.HOLDS
 
 
