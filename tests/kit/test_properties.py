@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.kit.history import of_line
 from cachesim.kit.play import Played
-from cachesim.kit.properties import checks
+from cachesim.kit.properties import checks, equal
 from cachesim.kit.protocol import Ask, Kept, Reply
 
 FIRST = (1, 2, 3)
@@ -45,3 +45,15 @@ def test_a_stored_state_may_be_filed_under_an_unknown_answer():
     kept = (Kept((1, 2, 3, 7, 8), 5),)
     assert failing((1, 2, 3, 9), Reply(None, "x", stored=kept)) == []
     assert failing((1, 2, 3, 9), Reply(None, "x", stored=kept), answer=(4, 5)) == ["stored"]
+
+
+@pytest.mark.parametrize(("warm", "cold", "cancelled", "same"), [
+    (Reply((1, 2)), Reply((1, 2)), False, True), (Reply((1, 2)), Reply((1, 3)), False, False),
+    (Reply((1,)), Reply((1, 2)), False, False), (Reply((1,)), Reply((1, 2)), True, True),
+    (Reply((2,)), Reply((1, 2)), True, False), (Reply((1, 2, 3)), Reply((1, 2)), True, False),
+    (Reply(), Reply((1, 2)), True, True), (Reply((), "x"), Reply((1,), "y"), True, True),
+    (Reply((1,), "x"), Reply((1,), "y"), False, False), (Reply((1,), "x"), Reply((1,)), False, False),
+    (Reply(refused="full"), Reply((1,)), True, False), (Reply(refused="full"), Reply(refused="other"), False, True),
+])  # fmt: skip
+def test_of_what_a_client_gave_up_the_tokens_so_far_count(warm, cold, cancelled, same):
+    assert equal(warm, cold, eq, cancelled) is same
