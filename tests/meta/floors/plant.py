@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 ORDER = Path(__file__).with_name("nearest_first.py")
 PATIENCE = 300         # seconds after which the tests of a floor are taken for some that never end
 FAILED = re.compile(r"^(?:FAILED|ERROR) (?:\S*/)?(\S+?\.py(?:::.*?)?)(?: - .*)?$", re.MULTILINE)
-BESIDE = shutil.ignore_patterns("meta")
+BESIDE = shutil.ignore_patterns("meta", "*.pyc.*")      # the latter somebody is writing right now
 PASSED, FOUND = 0, (1, 2)
 
 
