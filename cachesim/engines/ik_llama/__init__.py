@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Mapping
+from typing import Any, Mapping
 
 from cachesim.engines.contract import Engine, Recorded
 from cachesim.engines.ik_llama.command_line import read_flags, write_flags
@@ -11,7 +11,6 @@ from cachesim.engines.ik_llama.manual import MANUAL
 from cachesim.engines.ik_llama.memory.kinds import model_kind
 from cachesim.engines.ik_llama.options import options
 from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, Rules
-from cachesim.engines.ik_llama.sentences import SENTENCES
 from cachesim.engines.ik_llama.server import Server
 from cachesim.engines.manual import Option
 from cachesim.engines.shared.tables import RuleSet
@@ -29,8 +28,15 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
     return Server(rules, kind, options({**rules.defaults, **flags}), tiny, log)
 
 
+def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
+    """A decision in words, None where there are none. Only reports need them: they are imported when one asks."""
+    from cachesim.engines.ik_llama.sentences import SENTENCES
+
+    return SENTENCES.say(rule, value, because)
+
+
 ENGINE = Engine(
-    "ik_llama", PROFILES, MANUAL, serve, SENTENCES.say,
+    "ik_llama", PROFILES, MANUAL, serve, say,
     Recorded("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags), LINE, BESIDE,
 )
 

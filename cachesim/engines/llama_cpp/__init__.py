@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Mapping
+from typing import Any, Mapping
 
 from cachesim.engines.contract import Engine, Recorded
 from cachesim.engines.llama_cpp.command_line import read_flags, write_flags
@@ -12,7 +12,6 @@ from cachesim.engines.llama_cpp.memory.kinds import model_kind
 from cachesim.engines.llama_cpp.memory.state import StateForm
 from cachesim.engines.llama_cpp.options import options
 from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, NOTES, PROFILES, RENAMED, Rules
-from cachesim.engines.llama_cpp.sentences import SENTENCES
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.manual import Option
 from cachesim.engines.shared.tables import RuleSet
@@ -30,8 +29,15 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
     return Server(rules, kind, options({**rules.defaults, **flags}), tiny, log)
 
 
+def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
+    """A decision in words, None where there are none. Only reports need them: they are imported when one asks."""
+    from cachesim.engines.llama_cpp.sentences import SENTENCES
+
+    return SENTENCES.say(rule, value, because)
+
+
 ENGINE = Engine(
-    "llama_cpp", PROFILES, MANUAL, serve, SENTENCES.say, Recorded("llama.cpp", COMMITS, (), read_flags, write_flags),
+    "llama_cpp", PROFILES, MANUAL, serve, say, Recorded("llama.cpp", COMMITS, (), read_flags, write_flags),
     LINE, BESIDE, NEWEST, RENAMED, NOTES,
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Mapping
+from typing import Any, Mapping
 
 from cachesim.engines.contract import Engine, Recorded
 from cachesim.engines.manual import Option
@@ -10,7 +10,6 @@ from cachesim.engines.mlx_lm.kinds import model_kind
 from cachesim.engines.mlx_lm.manual import MANUAL
 from cachesim.engines.mlx_lm.options import options
 from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES, Rules
-from cachesim.engines.mlx_lm.sentences import SENTENCES
 from cachesim.engines.mlx_lm.server import Server
 from cachesim.engines.shared.tables import RuleSet
 from cachesim.errors import BadInput, quoted
@@ -27,7 +26,14 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
     return Server(rules, kind, options({**rules.defaults, **flags}), tiny, log)
 
 
-ENGINE = Engine("mlx_lm", PROFILES, MANUAL, serve, SENTENCES.say, Recorded("mlx-lm"), LINE, BESIDE)
+def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
+    """A decision in words, None where there are none. Only reports need them: they are imported when one asks."""
+    from cachesim.engines.mlx_lm.sentences import SENTENCES
+
+    return SENTENCES.say(rule, value, because)
+
+
+ENGINE = Engine("mlx_lm", PROFILES, MANUAL, serve, say, Recorded("mlx-lm"), LINE, BESIDE)
 
 start = ENGINE.start
 
