@@ -90,6 +90,7 @@ $(PEERS)/.made: pyproject.toml
 # its build). Stops after MINUTES or at Ctrl-C, and goes on where it stopped.
 live: $(LIVE)/.made
 	@$(LIVE)/bin/python -m tests.live.every -n $(N) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS) --commit '$(COMMIT)'
+	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.repaired
 
 $(LIVE)/.made: pyproject.toml
 	@echo 'creating $(LIVE)' >&2

@@ -2,12 +2,12 @@
 
 For each change the conversation that needs it is played on b11549 and on b11549 with all edits (``repairs.toml``): the
 first answers as our b11549 does, wrong at the same request; the second as ``latest-repaired`` does, and never wrong.
-Drawn conversations are played on the second with ``python -m tests.live --commit b11549 --profile
-llama_cpp@latest-repaired --server PATH``. Exit code 1 where anything differs.
+Then drawn conversations are played on the second. Exit code 1 where anything differs.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from cachesim.live.player import Player
 from cachesim.scenarios.load import load
 from tests.live import build
 from tests.live.__main__ import AMPLIFIED, CACHE, ROUNDING
+from tests.live.__main__ import main as campaign
 from tests.live.beside import Beside
 from tests.live.worlds import write_models
 
@@ -26,7 +27,11 @@ FOLDER = Path(__file__).resolve().parents[2] / "scenarios" / "llama_cpp" / "repa
 SERVERS = {"llama_cpp@b11549": "b11549", "llama_cpp@latest-repaired": "b11549-repaired"}
 
 
-def main():
+def main(argv):
+    parser = argparse.ArgumentParser(prog="python -m tests.live.repaired", description=__doc__)
+    parser.add_argument("-n", type=int, default=1000, help="drawn conversations, earlier runs included")
+    parser.add_argument("--minutes", type=float, default=10, help="for the drawn ones")
+    args = parser.parse_args(argv)
     codes = 0
     try:
         binaries = {profile: build.binary(commit) for profile, commit in SERVERS.items()}
@@ -39,7 +44,10 @@ def main():
             said, differs = look(load(file), profile, binary)
             codes |= differs
             print(f"{file.stem:16} {SERVERS[profile]:16} {said}", flush=True)
-    return codes
+    profile, binary = list(binaries.items())[-1]
+    drawn = ["--server", binary, "--commit", "b11549", "--profile", profile, "-n", args.n, "--minutes", args.minutes,
+             "--state", CACHE / "state-repaired"]  # fmt: skip
+    return codes or campaign(list(map(str, drawn)))
 
 
 def look(scenario, profile, binary):
@@ -72,4 +80,4 @@ def look(scenario, profile, binary):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
