@@ -49,8 +49,8 @@ def _tables() -> Iterator[bytes]:
         if os.path.isfile(folder):
             yield f"[{ENGINES}]".encode()
             continue
-        with suppress(OSError):
-            for entry in os.scandir(folder or os.curdir):
+        with suppress(OSError), os.scandir(folder or os.curdir) as entries:
+            for entry in entries:
                 if entry.name.endswith((".dist-info", ".egg-info")):
                     with suppress(OSError), open(os.path.join(entry.path, "entry_points.txt"), "rb") as file:
                         yield file.read()
