@@ -12,11 +12,11 @@ from typing import Sequence
 import numpy as np
 
 from cachesim.errors import Crash
+from cachesim.model.arrays import Digests, Values
 from cachesim.model.forward import Model
 from cachesim.model.mixing import token_digests
 from cachesim.model.spec import Spec
-from cachesim.model.store import LayerState, Rows, Values
-from cachesim.model.view import Digests
+from cachesim.model.store import LayerState, Rows
 from cachesim.model.whole import WholeNumbers, whole_numbers
 from cachesim.model.whole_digests import WholeDigests, whole_digests
 

@@ -11,9 +11,10 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
+from cachesim.model.arrays import Positions
 from cachesim.model.forward import Model
 from cachesim.model.store import LayerState, Rows, Run
-from cachesim.model.view import ByPosition, Positions
+from cachesim.model.view import ByPosition
 
 
 class CutAt(NamedTuple):

@@ -11,7 +11,8 @@ from typing import NamedTuple, Sequence
 import numpy as np
 
 from cachesim.model import LayerState, Rows, Run, make_model
-from cachesim.model.view import ByPosition, Positions
+from cachesim.model.arrays import Positions
+from cachesim.model.view import ByPosition
 
 
 class Memory(NamedTuple):

@@ -16,9 +16,10 @@ import numpy.typing as npt
 from cachesim.errors import BadInput
 from cachesim.limits import EXACT_ROWS
 from cachesim.model import grid, tables
+from cachesim.model.arrays import Values
 from cachesim.model.grid import project
 from cachesim.model.rope import Turn, rotate
-from cachesim.model.store import Rows, Values
+from cachesim.model.store import Rows
 from cachesim.model.view import Bounds, Visible
 from cachesim.model.weights import HEAD, HEADS, KV_HEADS, LIMB, WIDE, AttentionWeights
 

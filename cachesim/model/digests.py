@@ -14,10 +14,11 @@ from typing import Protocol
 
 import numpy as np
 
+from cachesim.model.arrays import Digests, Positions
 from cachesim.model.mixing import TAPS, LayerKeys, inverse, mix, place, powers
 from cachesim.model.spec import Layer
 from cachesim.model.store import LayerState
-from cachesim.model.view import Digests, Positions, View
+from cachesim.model.view import View
 
 
 class Trail(Protocol):

@@ -13,6 +13,7 @@ from typing import Sequence
 import numpy as np
 
 from cachesim.errors import Crash
+from cachesim.model.arrays import Positions, Values
 from cachesim.model.attention import attend, heads
 from cachesim.model.digests import RunTrail, Trail, moved
 from cachesim.model.grid import add_residual, project
@@ -22,8 +23,8 @@ from cachesim.model.recurrent import recur
 from cachesim.model.rope import rotate, turns
 from cachesim.model.single import SingleTrail
 from cachesim.model.spec import Layer, Spec, parse
-from cachesim.model.store import Hidden, LayerState, Rows, Run, Store, Values
-from cachesim.model.view import Positions, View
+from cachesim.model.store import Hidden, LayerState, Rows, Run, Store
+from cachesim.model.view import View
 from cachesim.model.weights import Weights, embed, make_weights
 
 

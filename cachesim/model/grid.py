@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from cachesim.errors import Crash
-from cachesim.model.store import Values
+from cachesim.model.arrays import Values
 
 UNIT = 2.0**-30               # activations: residual stream, projections, V rows, logits
 ROPE_UNIT = 2.0**-20          # rotated q and K rows

@@ -14,7 +14,7 @@ from typing import NamedTuple, Sequence
 import numpy as np
 
 from cachesim.errors import BadInput
-from cachesim.model.view import Digests, Positions
+from cachesim.model.arrays import Digests, Positions
 
 MASK = 2**64 - 1
 _S30, _S27, _S31 = (np.uint64(s) for s in (30, 27, 31))

@@ -15,9 +15,10 @@ import numpy as np
 
 from cachesim.errors import Crash
 from cachesim.model import grid, tables
+from cachesim.model.arrays import Values
 from cachesim.model.grid import frozen, project
 from cachesim.model.norms import head_norm, unit, wide_norm
-from cachesim.model.store import LayerState, Values
+from cachesim.model.store import LayerState
 from cachesim.model.weights import BETA_BIAS, HEAD, HEADS, WIDE, ConvWeights, D, LayerWeights, RecurrentWeights
 
 _BLOCK = 64                   # tokens prepared at a time: their matrices stay within the processor's cache

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from cachesim.model.arrays import Digests
 from cachesim.model.mixing import MASK, STEP, TAPS, LayerKeys, mix_int
 from cachesim.model.spec import Layer
 from cachesim.model.store import LayerState
-from cachesim.model.view import Digests, View
+from cachesim.model.view import View
 
 _STEP = int(STEP)
 _TAPS = tuple(int(tap) for tap in TAPS)

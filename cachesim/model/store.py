@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from cachesim.model.view import Digests, Positions, View
-
-Values = npt.NDArray[np.float64]
+from cachesim.model.arrays import Digests, Positions, Values
+from cachesim.model.view import View
 
 
 class Run(NamedTuple):

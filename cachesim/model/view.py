@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Digests = npt.NDArray[np.uint64]
-Positions = npt.NDArray[np.int64]
+from cachesim.model.arrays import Digests, Positions
+
 Bounds = npt.NDArray[np.int64]
 
 

@@ -15,11 +15,10 @@ import numpy as np
 from cachesim.errors import Crash
 from cachesim.limits import EXACT_ROWS
 from cachesim.model import grid, tables
+from cachesim.model.arrays import Digests, Values
 from cachesim.model.grid import frozen, require
 from cachesim.model.mixing import mix, mix_int
 from cachesim.model.spec import CONV_TAPS, Layer, Spec
-from cachesim.model.store import Values
-from cachesim.model.view import Digests
 
 D, HEADS, KV_HEADS, HEAD = 32, 4, 2, 16
 WIDE = HEADS * HEAD           # 64

@@ -14,13 +14,12 @@ from typing import Iterable, Iterator
 import numpy as np
 
 from cachesim.model import whole_scan
+from cachesim.model.arrays import Digests, Values
 from cachesim.model.grid import ROPE_UNIT, UNIT, add_residual, project
 from cachesim.model.norms import rms_norm
 from cachesim.model.rope import Turn, rotate, turns
 from cachesim.model.spec import Layer, Spec
-from cachesim.model.store import Values
 from cachesim.model.tables import WEIGHT_STEP, WEIGHTS
-from cachesim.model.view import Digests
 from cachesim.model.weights import HEAD, HEADS, KV_HEADS, WIDE, AttentionWeights, LayerWeights, Weights, embed
 
 _ROWS, _SCORES = 64, 2**18    # rows of one head, and their scores, worked on at a time: at most 2 MiB

@@ -12,9 +12,9 @@ from typing import Sequence
 
 import numpy as np
 
+from cachesim.model.arrays import Digests
 from cachesim.model.mixing import MASK, STEP, TAPS, LayerKeys, layer_keys, mix, token_digests
 from cachesim.model.spec import Layer, Spec
-from cachesim.model.view import Digests
 
 
 @dataclass(slots=True)

@@ -36,8 +36,9 @@ INSIDE_THE_MEMORY = {"LC-KV-STATE.WINDOW": "kv_state"}
 ASKED_QUIETLY = {
     "IK-CKPT-FIRST.ALWAYS", "IK-CKPT-FIRST.NO-TOLERANCE", "IK-SEQ-RM", "IK-SPEC-COMMIT.AHEAD", "IK-SPEC-COMMIT.LEVEL",
     "IK-SPEC-PURGE.KEEP", "IK-SPEC-PURGE.KNOWN", "IK-WINDOW.COMPACT", "IK-WINDOW.WHOLE",
+    "LC-CKPT-NOTE.NONE",
 }
-"""Rules of ik_llama.cpp that are asked without a line in the log."""
+"""Rules that are asked without a line in the log."""
 
 FILES_ONLY = "asked where a cache goes into a file, which the server never does; make peers asks the classes"
 CHUNKS = "no model of ours has chunks; make peers asks the class"

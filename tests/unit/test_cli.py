@@ -160,11 +160,12 @@ def test_other_faults_of_an_encoding_are_not_hidden():
 
 
 def main_ended_by(number):
-    """A process that runs a command during which this signal comes. It is one that nobody ignores: under nohup a hang-up
-    would be, and the process would wait for ever."""
+    """A process that runs a command during which this signal comes. Nobody ignores it: under nohup a hang-up would be,
+    and the process would wait for ever."""
+    handler = "default_int_handler" if number == signal.SIGINT else "SIG_DFL"
     return (
         "import os, signal, sys\nfrom cachesim import cli\nfrom cachesim.commands import run\n"
-        f"signal.signal({int(number)}, signal.default_int_handler if {int(number)} == signal.SIGINT else signal.SIG_DFL)\n"
+        f"signal.signal({int(number)}, signal.{handler})\n"
         f"run.run = lambda args: os.kill(os.getpid(), {int(number)}) or signal.pause()\n"
         "sys.exit(cli.main(['run', 'x']))"
     )

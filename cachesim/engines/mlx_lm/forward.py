@@ -20,7 +20,8 @@ from cachesim.engines.mlx_lm.kinds import SLOTS, rows_of, states_of
 from cachesim.engines.shared.spoken import joined
 from cachesim.errors import Crash
 from cachesim.model import Hidden, LayerState, Model, Rows, Run, Spec
-from cachesim.model.view import MaskView, Positions, View
+from cachesim.model.arrays import Positions
+from cachesim.model.view import MaskView, View
 
 
 class Piece(NamedTuple):

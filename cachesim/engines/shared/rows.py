@@ -9,7 +9,7 @@ import numpy as np
 
 from cachesim.engines.shared.growing import longer, room
 from cachesim.model import Rows
-from cachesim.model.store import Values
+from cachesim.model.arrays import Values
 
 
 def take(rows: Rows, cells: np.ndarray | slice) -> Rows:

@@ -11,8 +11,9 @@ from typing import Sequence
 import numpy as np
 
 from cachesim.model import LayerState, Model, Rows, Run
+from cachesim.model.arrays import Positions
 from cachesim.model.store import Hidden
-from cachesim.model.view import ByPosition, Positions
+from cachesim.model.view import ByPosition
 
 CELLS = 2048
 

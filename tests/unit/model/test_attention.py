@@ -5,9 +5,9 @@ import pytest
 
 from cachesim.errors import BadInput
 from cachesim.model import Rows, attention
+from cachesim.model.arrays import Values
 from cachesim.model.attention import SCORE, attend
 from cachesim.model.grid import ROPE_UNIT, UNIT
-from cachesim.model.store import Values
 from cachesim.model.view import View
 
 

@@ -11,7 +11,8 @@ from blockpool.row import Row
 from cachesim.engines.shared.rows import put, take
 from cachesim.engines.view import RowsPart, StatePart
 from cachesim.model import LayerState, Rows, Run, Spec
-from cachesim.model.view import ByPosition, Positions
+from cachesim.model.arrays import Positions
+from cachesim.model.view import ByPosition
 
 
 class Chunk(NamedTuple):
