@@ -61,12 +61,15 @@ class Batch:
         return [cache.extract(index) for cache in self.caches]
 
     def extend(self, other: Batch) -> None:
-        """The other batch's rows join behind the own ones."""
+        """The other batch's rows join behind the own ones. Raises Died where the classes raise: nobody catches it."""
         if not self.caches:
             self.caches = other.caches
         else:
-            for mine, theirs in zip(self.caches, other.caches, strict=True):
-                mine.extend(theirs)
+            try:
+                for mine, theirs in zip(self.caches, other.caches, strict=True):
+                    mine.extend(theirs)
+            except (TypeError, ValueError) as error:
+                raise Died(f"{type(error).__name__}: {error}", type(error).__name__) from error
         self.rows = self.rows + other.rows
 
     def filter(self, keep: Sequence[int]) -> None:

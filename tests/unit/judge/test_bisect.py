@@ -175,3 +175,10 @@ def test_of_fields_that_each_do_it_every_one_is_named_and_no_other(monkeypatch):
     assert [([change.field for change in cause.changes], cause.alone) for cause in turn.causes] == [
         (["x"], True), (["y"], True),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["ml10-joins-a-running-prompt", "d2-late-and-shorter"])
+def test_a_mixture_of_versions_that_ends_the_server_is_an_outcome(capsys, name):
+    """Between two versions of mlx-lm the state of one side is missing where rows join: the thread ends there."""
+    assert main(["bisect", name]) == 0
+    assert "cachesim" not in capsys.readouterr().err
