@@ -61,10 +61,10 @@ class Field:
     def ask(self, fault: Fault) -> Found:
         """Does a test of its floor find the fault?"""
         with self.spoilt(fault) as copy:
-            return tested(copy, fault.floor, Path(fault.file).stem)
+            return first_failing(copy, fault.floor, Path(fault.file).stem)
 
 
-def tested(folder: Path, floor: str, near: str = "") -> Found:
+def first_failing(folder: Path, floor: str, near: str = "") -> Found:
     """The first test of a floor that fails in this copy; ``near``: the module in which to look first."""
     begun = time.perf_counter()
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(folder), "NEAR": near}

@@ -9,7 +9,7 @@ import pytest
 
 from tests.meta.floors.fault import FLOORS
 from tests.meta.floors.faults import FAULTS, GENERATED, WRITTEN
-from tests.meta.floors.plant import ROOT, Field, tested
+from tests.meta.floors.plant import ROOT, Field, first_failing
 from tests.meta.survivors import FLOOR_SURVIVORS
 
 pytestmark = pytest.mark.meta
@@ -35,7 +35,7 @@ def asked(request, field):
 @pytest.mark.parametrize("floor", FLOORS)
 def test_the_unspoilt_copy_passes(field, floor):
     assert not field.clean.is_relative_to(ROOT)
-    assert tested(field.clean, floor).test == ""
+    assert first_failing(field.clean, floor).test == ""
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
