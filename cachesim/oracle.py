@@ -14,11 +14,11 @@ import numpy as np
 from cachesim.errors import Crash
 from cachesim.model.arrays import Digests, Values
 from cachesim.model.forward import Model
-from cachesim.model.mixing import token_digests
+from cachesim.model.hash_mixing import token_digests
 from cachesim.model.spec import Spec
 from cachesim.model.store import LayerState, Rows
-from cachesim.model.whole import WholeNumbers, whole_numbers
-from cachesim.model.whole_digests import WholeDigests, whole_digests
+from cachesim.model.whole_provenance import WholeDigests, whole_digests
+from cachesim.model.whole_sequence import WholeNumbers, whole_numbers
 
 
 @dataclass(frozen=True, slots=True)

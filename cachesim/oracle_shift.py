@@ -12,9 +12,9 @@ from typing import NamedTuple, Sequence
 import numpy as np
 
 from cachesim.model.arrays import Positions
+from cachesim.model.attention_mask import ByPosition
 from cachesim.model.forward import Model
 from cachesim.model.store import LayerState, Rows, Run
-from cachesim.model.view import ByPosition
 
 
 class CutAt(NamedTuple):

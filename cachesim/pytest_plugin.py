@@ -75,7 +75,7 @@ class ScenarioFile(pytest.File):
         from cachesim.engines.registry import engine_named, profiles
         from cachesim.errors import BadInput
         from cachesim.scenarios.load import load
-        from cachesim.scenarios.outside import own_profiles
+        from cachesim.scenarios.rule_file_names import own_profiles
 
         asked, known = _named(self.config), frozenset(profiles())
         try:
@@ -102,8 +102,8 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         from cachesim.errors import BadInput
-        from cachesim.judge.outcome import outcome
-        from cachesim.judge.run import run_judged
+        from cachesim.judge.exit_status import outcome
+        from cachesim.judge.judged_run import run_judged
         from cachesim.reports.run_data import run_data
 
         try:

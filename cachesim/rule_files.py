@@ -21,7 +21,7 @@ from typing import Any, Callable, NamedTuple
 from cachesim import pool
 from cachesim.engines import registry
 from cachesim.engines.rule import RULES
-from cachesim.engines.shared.tables import RuleSet
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.errors import BadInput, Crash, cut, nearest, quoted
 from cachesim.limits import SCENARIO_BYTES
 from cachesim.reading import path_of, read_text

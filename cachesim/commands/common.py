@@ -132,8 +132,8 @@ def _hinted(scenario: Scenario) -> Scenario:
 
 def chosen_profiles(scenario: Scenario, asked: list[str]) -> tuple[str, ...]:
     """The profiles asked for, checked; the scenario's own where none are."""
-    from cachesim.scenarios.options import check_profile
-    from cachesim.scenarios.outside import own_profiles
+    from cachesim.scenarios.option_checks import check_profile
+    from cachesim.scenarios.rule_file_names import own_profiles
 
     for name in asked:
         check_profile(name, scenario.engine, known_profiles())
@@ -144,7 +144,7 @@ def scenario_of_line(line: str, model: str, asked: list[str], settings: list[str
     """Requests in one line under the profiles asked for, all of one engine, whose options ``key=value`` are. Raises
     BadInput."""
     from cachesim.scenarios.notation import from_line
-    from cachesim.scenarios.options import check_profile, parse_settings
+    from cachesim.scenarios.option_checks import check_profile, parse_settings
     from cachesim.scenarios.schema import DEFAULT_PROFILE
 
     profiles = tuple(dict.fromkeys(asked)) or (DEFAULT_PROFILE,)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from cachesim.commands.common import add_jobs, add_json, add_limits, add_profiles, chosen_profiles, load_one
-from cachesim.commands.running import answers_code
+from cachesim.commands.jobs import answers_code
 from cachesim.errors import BadInput
 from cachesim.reading import FOLDER, kind
 from cachesim.reports.console import say_json, show
@@ -31,7 +31,7 @@ def run(args: Namespace) -> int:
         return run_folder(args.file, args.profiles, mode, args.jobs, args.json)
     scenario = load_one(args.file)
     a, b = chosen_profiles(scenario, args.profiles)
-    from cachesim.judge.run import run_judged
+    from cachesim.judge.judged_run import run_judged
     from cachesim.reports.diff_report import diff_data, diff_report
 
     data = diff_data(run_judged(scenario, a, mode), run_judged(scenario, b, mode))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from cachesim.commands import exits
 from cachesim.commands.common import load_files
-from cachesim.commands.running import Failed, answers_code, tried
+from cachesim.commands.jobs import Failed, answers_code, tried
 from cachesim.errors import BadInput
 from cachesim.pool import Lost, finished
 from cachesim.reports.console import complain, progress, say_json, show
@@ -93,7 +93,7 @@ def compare_one(pair: Pair) -> dict[str, Any] | Failed:
 
 
 def _compared(pair: Pair) -> dict[str, Any]:
-    from cachesim.judge.run import run_judged
+    from cachesim.judge.judged_run import run_judged
     from cachesim.reports.diff_table import file_data
     from cachesim.reports.run_data import run_data
 

@@ -13,7 +13,7 @@ from cachesim.reading import path_of
 from cachesim.reports.console import complain, say, say_json, show
 
 if TYPE_CHECKING:
-    from cachesim.commands.searching import Clock
+    from cachesim.commands.campaign_jobs import Clock
     from cachesim.fuzz.campaign import Campaign
     from cachesim.fuzz.folder import Folder, Plan
 
@@ -45,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     begin = time.monotonic()            # the imports take time too
-    from cachesim.commands.searching import Clock
+    from cachesim.commands.campaign_jobs import Clock
     from cachesim.fuzz.folder import Folder
 
     clock = Clock(begin, args.minutes, shrinks=not args.no_shrink)
@@ -65,9 +65,9 @@ def run(args: Namespace) -> int:
 
 def _search(args: Namespace, plan: Plan, folder: Folder | None, clock: Clock) -> int:
     """Search, and tell what was found; the exit code."""
-    from cachesim.commands.searching import Search
+    from cachesim.commands.campaign_jobs import Search
     from cachesim.fuzz.campaign import Campaign
-    from cachesim.fuzz.found import campaign_data
+    from cachesim.fuzz.findings_export import campaign_data
 
     campaign = Campaign(plan.profile) if folder is None else folder.begin(args.resume)
     search, ended, stopped = Search(plan, campaign, folder, clock, args.jobs), None, []
@@ -104,7 +104,7 @@ def _say_unshrunk(campaign: Campaign) -> None:
 
 def _tell(data: dict[str, Any], as_json: bool, folder: Folder | None) -> None:
     """Print a campaign; those failures as files that are in no folder and are short enough to be read."""
-    from cachesim.fuzz.found import group_of
+    from cachesim.fuzz.findings_export import group_of
     from cachesim.reports.fuzz_report import fuzz_report
 
     if as_json:
@@ -144,7 +144,7 @@ def properties_asked(asked: list[str]) -> tuple[str, ...]:
 
 
 def drawn_models(asked: list[str], profile: str) -> tuple[str, ...]:
-    from cachesim.fuzz.worlds import KINDS, MODELS
+    from cachesim.fuzz.server_space import KINDS, MODELS
 
     known = MODELS[profile.partition("@")[0]]
     found: list[str] = []

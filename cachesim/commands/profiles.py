@@ -11,7 +11,7 @@ from cachesim.errors import BadInput, nearest, quoted
 from cachesim.reports.console import say_json, show
 
 if TYPE_CHECKING:
-    from cachesim.engines.shared.tables import RuleSet
+    from cachesim.engines.shared.rule_set import RuleSet
 
 NAMES = {"list": 0, "show": 1, "diff": 2}
 """How many profiles each action takes."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json
-from cachesim.commands.running import each
+from cachesim.commands.jobs import each
 from cachesim.errors import BadInput
 from cachesim.reading import FILE, FOLDER, kind
 from cachesim.reports.console import complain, say, say_json
@@ -85,7 +85,7 @@ def _scenarios(args: Namespace) -> tuple[list[Scenario], list[BadInput]]:
 
     from cachesim.commands.common import load_files, scenario_of_line
     from cachesim.scenarios.corpus import is_file
-    from cachesim.scenarios.options import DEFAULT_ENGINE, parse_settings
+    from cachesim.scenarios.option_checks import DEFAULT_ENGINE, parse_settings
 
     if not is_file(args.what):
         name = args.model.stem.removeprefix("tiny-")

@@ -106,8 +106,8 @@ def replay_one(job: tuple[Path, str]) -> dict[str, Any]:
 def replay_file(file: Path, mode: str) -> dict[str, Any]:
     """Replay and judge one file; the result as plain data. Raises BadInput."""
     from cachesim.engines.registry import profiles
-    from cachesim.live.replay import replay
-    from cachesim.live.trace import read_trace
+    from cachesim.replay.replay import replay
+    from cachesim.replay.trace import read_trace
     from cachesim.reports.replay_report import replay_data
 
     return replay_data(replay(read_trace(file, profiles()), mode, checker()))
@@ -115,7 +115,7 @@ def replay_file(file: Path, mode: str) -> dict[str, Any]:
 
 def checker() -> Callable[..., bool | None]:
     """A check for ``replay``: one judge for the trace, told of the server at every answer."""
-    from cachesim.judge.judge import Judge
+    from cachesim.judge.cold_comparison import Judge
 
     judges: list[Judge] = []
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_jobs, add_json, add_limits, add_profiles, chosen_profiles, load_files
-from cachesim.commands.running import Failed, Job, exit_code, run_jobs
+from cachesim.commands.jobs import Failed, Job, exit_code, run_jobs
 from cachesim.errors import BadInput, cut
 from cachesim.reports.console import complain, say_json, show
 
@@ -103,7 +103,7 @@ def _complete(runs: Runs) -> list[int]:
     from pathlib import Path
 
     from cachesim.rule_files import heading
-    from cachesim.scenarios.complete import complete
+    from cachesim.scenarios.fill_expectations import complete
 
     codes = []
     for job, data in runs:

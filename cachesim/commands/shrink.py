@@ -57,7 +57,7 @@ def _scenario(args: Namespace) -> Scenario:
 
     from cachesim.commands.common import scenario_of_line
     from cachesim.scenarios.corpus import is_file
-    from cachesim.scenarios.options import check_model, parse_settings
+    from cachesim.scenarios.option_checks import check_model, parse_settings
 
     if not is_file(args.what):
         profiles = [args.profile] if args.profile else []

@@ -6,8 +6,8 @@ from argparse import ArgumentParser, Namespace
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, add_limits, add_profiles, scenario_of_line
+from cachesim.commands.jobs import Job, each, exit_code, run_job
 from cachesim.commands.run import report
-from cachesim.commands.running import Job, each, exit_code, run_job
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from cachesim.commands.common import (
     known_profiles,
     load_one,
 )
-from cachesim.commands.running import answers_code, each
+from cachesim.commands.jobs import answers_code, each
 from cachesim.errors import BadInput, NotInBuild
 from cachesim.reports.console import say_json, show
 
@@ -32,7 +32,7 @@ def run(args: Namespace) -> int:
     scenario = load_one(args.file)
     if args.number >= len(scenario.steps):
         raise BadInput(f"there is no request {args.number}", file=args.file, hint=f"0 to {len(scenario.steps) - 1}")
-    from cachesim.judge.run import run_judged
+    from cachesim.judge.judged_run import run_judged
     from cachesim.reports.why_report import why_data, why_report
 
     # Every rule set of the engine, by provenance: under which of them would the tokens have stayed?

@@ -16,10 +16,10 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 import numpy as np
 
 from cachesim.engines.base import Answer, Request
+from cachesim.engines.judge_view import Excess, Point, Stored
 from cachesim.engines.manual import Manual, Option, written
 from cachesim.engines.shared.command_line import CommandLine
-from cachesim.engines.shared.tables import RuleSet
-from cachesim.engines.view import Excess, Point, Stored
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.errors import BadInput, nearest, quoted
 from cachesim.events import Event, Log
 from cachesim.model import Model

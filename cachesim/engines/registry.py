@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping
 from cachesim.engines import ik_llama, llama_cpp, mlx_lm, plugins
 from cachesim.engines.contract import Engine
 from cachesim.engines.rule import RULES
-from cachesim.engines.shared.tables import RuleSet
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.errors import BadInput, nearest, quoted
 
 MODES = ("none", "provenance", "exact")

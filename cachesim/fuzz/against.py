@@ -13,9 +13,9 @@ from cachesim.errors import BadInput
 from cachesim.fuzz.case import Case
 from cachesim.fuzz.crash import crashed
 from cachesim.fuzz.examine import examined
-from cachesim.fuzz.facts import Fact, Played, played
 from cachesim.fuzz.finding import Finding
-from cachesim.judge.judge import Judge
+from cachesim.fuzz.played_case import Fact, Played, played
+from cachesim.judge.cold_comparison import Judge
 
 
 class Cost(NamedTuple):

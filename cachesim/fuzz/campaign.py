@@ -19,7 +19,7 @@ from cachesim.fuzz.examine import ALL, findings, shown
 from cachesim.fuzz.finding import DIED, SIMULATOR, Finding, Group
 from cachesim.fuzz.properties import PROPERTIES
 from cachesim.fuzz.shrink import shrink
-from cachesim.judge.judge import Judge
+from cachesim.judge.cold_comparison import Judge
 from cachesim.notation.shrink import TRIES
 from cachesim.pool import Lost, spread
 

@@ -8,17 +8,17 @@ from typing import Any, Mapping
 from cachesim.engines.manual import World
 from cachesim.engines.registry import ENGINES
 from cachesim.errors import BadInput, quoted
-from cachesim.fuzz.clients import Clients, Said
-from cachesim.fuzz.worlds import draw_world
+from cachesim.fuzz.client_model import Clients, Said
+from cachesim.fuzz.server_space import draw_world
 from cachesim.model.rng import Rng
 from cachesim.notation import words
 from cachesim.notation.check import check_asked
 from cachesim.notation.tree import PLAIN, Action, Asked, Line, Piece, Pieces, retold
 from cachesim.notation.words import normal
-from cachesim.scenarios.options import filled
+from cachesim.scenarios.option_checks import filled
+from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
-from cachesim.scenarios.steps import make_steps
-from cachesim.scenarios.words import Words
+from cachesim.scenarios.word_tokens import Words
 
 SYSTEM, TURN = "system", "user"
 

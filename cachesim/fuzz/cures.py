@@ -15,16 +15,16 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 import numpy as np
 
 from cachesim.engines.registry import engine_of, rules_of
-from cachesim.engines.shared.tables import SAID, RuleSet
+from cachesim.engines.shared.rule_set import SAID, RuleSet
 from cachesim.errors import BadInput, Unwritable
 from cachesim.fuzz.campaign import rarely_collected
 from cachesim.fuzz.case import draw_case
 from cachesim.fuzz.crash import crashed
-from cachesim.fuzz.facts import Played, played
 from cachesim.fuzz.finding import Finding
+from cachesim.fuzz.played_case import Played, played
 from cachesim.fuzz.properties import PROPERTIES
-from cachesim.fuzz.worlds import KINDS
-from cachesim.judge.judge import Judge
+from cachesim.fuzz.server_space import KINDS
+from cachesim.judge.cold_comparison import Judge
 from cachesim.scenarios.schema import Scenario
 
 Told = int | Scenario

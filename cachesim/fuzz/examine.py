@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from cachesim.errors import BadInput
-from cachesim.fuzz.bills import BILLS, monotone
 from cachesim.fuzz.case import Case
 from cachesim.fuzz.crash import crashed
-from cachesim.fuzz.facts import Played, played
 from cachesim.fuzz.finding import Finding
+from cachesim.fuzz.played_case import Played, played
 from cachesim.fuzz.properties import PROPERTIES
-from cachesim.judge.judge import Judge
-from cachesim.judge.run import run_judged
+from cachesim.fuzz.reuse_properties import BILLS, monotone
+from cachesim.judge.cold_comparison import Judge
+from cachesim.judge.judged_run import run_judged
 
 ALL = (*PROPERTIES, *BILLS, "monotone")
 

@@ -21,7 +21,7 @@ from cachesim.files import alone, make_folder, write_new, write_whole
 from cachesim.fuzz.against import Cost
 from cachesim.fuzz.campaign import Campaign, Failure, joined
 from cachesim.fuzz.finding import Finding, Group
-from cachesim.fuzz.found import failure_data
+from cachesim.fuzz.findings_export import failure_data
 from cachesim.rule_files import digest
 
 MAX_BYTES = 1 << 26

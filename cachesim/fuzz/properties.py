@@ -7,8 +7,8 @@ from typing import Callable, Iterator, Mapping
 from cachesim.engines.base import NO_ROOM, Answer
 from cachesim.engines.rule import Role, role_of, took
 from cachesim.events import Decided, SeqRm
-from cachesim.fuzz.facts import Fact, Played
 from cachesim.fuzz.finding import EXCEEDED, MISCOUNTED, TORN, Finding, masked
+from cachesim.fuzz.played_case import Fact, Played
 
 Check = Callable[[Played], Iterator[Finding]]
 

@@ -9,7 +9,7 @@ from typing import Callable
 from cachesim.fuzz.case import Case
 from cachesim.notation import rows
 from cachesim.notation.shrink import TRIES, Shrinking
-from cachesim.scenarios.options import filled
+from cachesim.scenarios.option_checks import filled
 
 Fails = Callable[[Case], bool]
 

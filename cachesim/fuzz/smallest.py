@@ -10,11 +10,11 @@ from typing import Any, Callable, Sequence
 from cachesim.errors import BadInput
 from cachesim.fuzz.case import Case, case_of, longest
 from cachesim.fuzz.examine import ALL, shown
-from cachesim.fuzz.facts import played
 from cachesim.fuzz.finding import Finding
-from cachesim.fuzz.found import finding_data
+from cachesim.fuzz.findings_export import finding_data
+from cachesim.fuzz.played_case import played
 from cachesim.fuzz.shrink import like, searching
-from cachesim.judge.judge import Judge
+from cachesim.judge.cold_comparison import Judge
 from cachesim.notation.words import normal
 from cachesim.rule_files import typed
 from cachesim.scenarios.schema import Scenario

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.engines.contract import Engine
-from cachesim.engines.shared.tables import Change, RuleSet
+from cachesim.engines.shared.rule_set import Change, RuleSet
 from cachesim.errors import NotInBuild
-from cachesim.judge.run import run_judged
+from cachesim.judge.judged_run import run_judged
 from cachesim.scenarios.schema import Scenario
 
 

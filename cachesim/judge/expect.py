@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Sequence
 
-from cachesim.judge.judgement import Judgement
+from cachesim.judge.request_judgement import Judgement
 from cachesim.scenarios.schema import Expect
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
-from cachesim.engines.shared.tables import RuleSet
-from cachesim.engines.view import Stored
+from cachesim.engines.judge_view import Stored
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Event, Release
-from cachesim.judge.judge import Judge, Judged
-from cachesim.judge.kinds import Kind
+from cachesim.judge.cold_comparison import Judge, Judged
+from cachesim.judge.fault_kinds import Kind
 from cachesim.judge.refusal import error_verdict
 from cachesim.judge.verdict import broken, undecided
 from cachesim.scenarios.runner import Silent

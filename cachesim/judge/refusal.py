@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.shared.tables import RuleSet
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.errors import BadInput
-from cachesim.judge.kinds import Kind
+from cachesim.judge.fault_kinds import Kind
 from cachesim.judge.verdict import Verdict, broken, undecided
 from cachesim.scenarios.runner import Silent, groups, play
 from cachesim.scenarios.schema import Scenario

@@ -13,7 +13,7 @@ from typing import Iterable, NamedTuple, Sequence
 from cachesim.engines.chat import ETHK, THK
 from cachesim.engines.shared.vocab import PIECES, THINK
 from cachesim.errors import BadInput
-from cachesim.model.mixing import mix_int
+from cachesim.model.hash_mixing import mix_int
 from cachesim.tokens import Tokens, common_prefix
 
 

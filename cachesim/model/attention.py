@@ -15,16 +15,16 @@ import numpy.typing as npt
 
 from cachesim.errors import BadInput
 from cachesim.limits import EXACT_ROWS
-from cachesim.model import grid, tables
+from cachesim.model import function_tables, grid
 from cachesim.model.arrays import Values
+from cachesim.model.attention_mask import Bounds, Visible
 from cachesim.model.grid import project
 from cachesim.model.rope import Turn, rotate
 from cachesim.model.store import Rows
-from cachesim.model.view import Bounds, Visible
 from cachesim.model.weights import HEAD, HEADS, KV_HEADS, LIMB, WIDE, AttentionWeights
 
 GROUP = HEADS // KV_HEADS
-SCORE = grid.ROPE_UNIT**2 / np.sqrt(HEAD) / tables.WEIGHT_STEP      # steps of the table per unit of q.k
+SCORE = grid.ROPE_UNIT**2 / np.sqrt(HEAD) / function_tables.WEIGHT_STEP      # steps of the table per unit of q.k
 _SCORES = 2**16               # scores held at a time: small enough for the processor's cache
 _HIDDEN, _NONE = -(2.0**40), -(2.0**30)
 
@@ -115,7 +115,7 @@ class _QueryBlock:
         """(2, t*g, n) integers from 0 to WEIGHT_ONE; ``at_hand``: the buffer still holds the scores."""
         scores, weights, places = self.work.shaped(self.t, block.stop - block.start)
         np.subtract(best, scores if at_hand else self._scores(block), out=places, casting="unsafe")
-        return tables.WEIGHTS.take(places, mode="clip", out=weights)
+        return function_tables.WEIGHTS.take(places, mode="clip", out=weights)
 
     def _scores(self, block: slice) -> Values:
         """(2, t*g, n) rounded scores of a block of keys, hidden ones far below all others."""

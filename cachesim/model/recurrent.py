@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cachesim.errors import Crash
-from cachesim.model import grid, tables
+from cachesim.model import function_tables, grid
 from cachesim.model.arrays import Values
 from cachesim.model.grid import frozen, project
 from cachesim.model.norms import head_norm, unit, wide_norm
@@ -22,7 +22,7 @@ from cachesim.model.store import LayerState
 from cachesim.model.weights import BETA_BIAS, HEAD, HEADS, WIDE, ConvWeights, D, LayerWeights, RecurrentWeights
 
 _BLOCK = 64                   # tokens prepared at a time: their matrices stay within the processor's cache
-_HEAD_STARTS = np.arange(HEADS) * len(tables.SOFTPLUS)
+_HEAD_STARTS = np.arange(HEADS) * len(function_tables.SOFTPLUS)
 _NO_MATRIX: Values = frozen(np.zeros((0, 0, 0)))
 _BETA_BIAS = np.array(BETA_BIAS) / grid.UNIT
 _INTO_DELTA = grid.KEY_UNIT * grid.UNIT / grid.DELTA_UNIT                   # units of k times units of v
@@ -70,7 +70,7 @@ def delta_net(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values) -
     inputs = np.concatenate((conv_x, p[:, : 3 * WIDE]))
     p[:, : 3 * WIDE] = _convolve(inputs, weights.taps)
     p[:, 4 * WIDE : 4 * WIDE + HEADS] += _BETA_BIAS
-    gates = tables.lookup(tables.SIGMOID, p[:, : 4 * WIDE + HEADS], tables.SIGMOID_STEP)
+    gates = function_tables.lookup(function_tables.SIGMOID, p[:, : 4 * WIDE + HEADS], function_tables.SIGMOID_STEP)
     act = np.rint(p[:, : 4 * WIDE] * gates[:, : 4 * WIDE])                  # (t, 256) after SiLU
     qk = unit(act[:, : 2 * WIDE].reshape(-1, 2, HEADS, HEAD))              # (t, 2, 4, 16)
     v = act[:, 2 * WIDE : 3 * WIDE].reshape(-1, HEADS, HEAD)
@@ -88,11 +88,11 @@ def ssm(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values) -> Step
     inputs = np.concatenate((conv_x, p[:, :channels]))
     p[:, :channels] = _convolve(inputs, weights.taps)
     p_act = p[:, : channels + WIDE]
-    act = np.rint(p_act * tables.lookup(tables.SIGMOID, p_act, tables.SIGMOID_STEP))
+    act = np.rint(p_act * function_tables.lookup(function_tables.SIGMOID, p_act, function_tables.SIGMOID_STEP))
     x = act[:, :WIDE].reshape(-1, HEADS, HEAD)                              # (t, 4, 16)
     b, c, z = act[:, WIDE : WIDE + HEAD], act[:, WIDE + HEAD : channels], act[:, channels:]
     place = _gate_index(p[:, channels + WIDE :])
-    dx = (tables.SOFTPLUS[place] * _INTO_SSM)[..., None] * x                # (t, 4, 16)
+    dx = (function_tables.SOFTPLUS[place] * _INTO_SSM)[..., None] * x                # (t, 4, 16)
     read, h = _ssm_scan(dx, b, c, weights.decay[place + _HEAD_STARTS], h)
     y = (read + weights.skip * x).reshape(-1, WIDE) * (z * grid.UNIT)
     return Step(wide_norm(y, weights.norm), _last(inputs, weights.taps), h)
@@ -155,4 +155,5 @@ def _last(inputs: Values, taps: Values) -> Values:
 
 def _gate_index(gate: Values) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """(t, 4) the place of each gate in a table like SOFTPLUS."""
-    return (gate * (grid.UNIT / tables.GATE_STEP) + (len(tables.SOFTPLUS) // 2 + 0.5)).astype(np.int64)
+    middle = len(function_tables.SOFTPLUS) // 2
+    return (gate * (grid.UNIT / function_tables.GATE_STEP) + (middle + 0.5)).astype(np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Sequence, TypeVar
 
-from cachesim.model.mixing import MASK, mix_int
+from cachesim.model.hash_mixing import MASK, mix_int
 
 T = TypeVar("T")
 _GAMMA = 0x9E3779B97F4A7C15

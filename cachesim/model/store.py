@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, Sequence
 import numpy as np
 
 from cachesim.model.arrays import Digests, Positions, Values
-from cachesim.model.view import View
+from cachesim.model.attention_mask import View
 
 
 class Run(NamedTuple):

@@ -14,10 +14,10 @@ import numpy as np
 
 from cachesim.errors import Crash
 from cachesim.limits import EXACT_ROWS
-from cachesim.model import grid, tables
+from cachesim.model import function_tables, grid
 from cachesim.model.arrays import Digests, Values
 from cachesim.model.grid import frozen, require
-from cachesim.model.mixing import mix, mix_int
+from cachesim.model.hash_mixing import mix, mix_int
 from cachesim.model.spec import CONV_TAPS, Layer, Spec
 
 D, HEADS, KV_HEADS, HEAD = 32, 4, 2, 16
@@ -138,7 +138,8 @@ def _attention(draw: _Draw) -> AttentionWeights:
     weights = AttentionWeights(draw.matrix(D, WIDE + 2 * KV_HEADS * HEAD), draw.matrix(WIDE, D))
     most = _project_bound(weights.into)
     require((np.sqrt(HEAD) * most / grid.ROPE_UNIT) ** 2, "score of a query and a key")
-    require(tables.WEIGHT_ONE * EXACT_ROWS.value * max(most / grid.UNIT / LIMB, LIMB), "sum over the keys of a softmax")
+    largest = function_tables.WEIGHT_ONE * EXACT_ROWS.value * max(most / grid.UNIT / LIMB, LIMB)
+    require(largest, "sum over the keys of a softmax")
     _require_product(np.sqrt(WIDE) * most, weights.out)
     return weights
 
@@ -156,14 +157,14 @@ def _delta(draw: _Draw) -> RecurrentWeights:
 def _ssm(draw: _Draw) -> RecurrentWeights:
     weights = _recurrent(draw, WIDE + 2 * HEAD + WIDE + HEADS, draw.taps(CONV_TAPS["S"], WIDE + 2 * HEAD), WIDE)
     most = _conv_bound(weights)
-    gain = max(float((tables.SOFTPLUS / (1.0 - decay)).max()) for decay in weights.decay.reshape(HEADS, -1))
+    gain = max(float((function_tables.SOFTPLUS / (1.0 - decay)).max()) for decay in weights.decay.reshape(HEADS, -1))
     require(HEAD * most / grid.READ_UNIT * most**2 * gain / grid.SSM_UNIT, "recurrent matrix of an SSM")
     _require_product(np.sqrt(WIDE) * 1.25, weights.out)
     return weights
 
 
 def _recurrent(draw: _Draw, columns: int, taps: Values, norm: int) -> RecurrentWeights:
-    decay = np.concatenate([tables.decays(1.0 / half, MOST_DECAY) for half in HALF_LIVES])
+    decay = np.concatenate([function_tables.decays(1.0 / half, MOST_DECAY) for half in HALF_LIVES])
     skip = _on_grid(1.0 + 0.25 * draw.uniform(HEADS, 1))
     return RecurrentWeights(draw.matrix(D, columns), taps, draw.norm(norm), skip, frozen(decay), draw.matrix(WIDE, D))
 
@@ -187,8 +188,8 @@ def _conv_bound(weights: RecurrentWeights) -> float:
     """Largest value after the short convolution of G or S; gates stay within their tables."""
     most = _project_bound(weights.into)
     require(most * _absolute(weights.taps) / grid.UNIT / grid.WEIGHT_UNIT, "short convolution")
-    if most >= tables.GATE_RANGE:
-        raise Crash(f"a gate may reach {most}, its table ends at {tables.GATE_RANGE}")
+    if most >= function_tables.GATE_RANGE:
+        raise Crash(f"a gate may reach {most}, its table ends at {function_tables.GATE_RANGE}")
     return most * max(1.0, _absolute(weights.taps)) + grid.UNIT
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cachesim.events import Decided
-from cachesim.judge.run import Run
+from cachesim.judge.judged_run import Run
 from cachesim.reports.run_data import run_data
 from cachesim.reports.run_table import verdict_word
 from cachesim.reports.sentences import sentence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cachesim.judge.judgement import Judgement
-from cachesim.judge.run import Run
+from cachesim.judge.judged_run import Run
+from cachesim.judge.request_judgement import Judgement
 from cachesim.scenarios.schema import Step
 
 

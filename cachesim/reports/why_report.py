@@ -10,8 +10,8 @@ from rich.text import Text
 
 from cachesim.engines.rule import Role, role_of
 from cachesim.events import Aborted, Decided
-from cachesim.judge.reasons import reasons
-from cachesim.judge.run import Run
+from cachesim.judge.judged_run import Run
+from cachesim.judge.recompute_reasons import reasons
 from cachesim.reports.sentences import sentence
 
 QUIET = (Role.ENABLE, Role.END)

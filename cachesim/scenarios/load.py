@@ -11,14 +11,14 @@ from cachesim.engines.registry import renamed
 from cachesim.errors import BadInput, nearest, quoted
 from cachesim.notation.words import check_word
 from cachesim.reading import FOLDER, files_in, kind
-from cachesim.scenarios.expect import read_expect
-from cachesim.scenarios.fields import Table
-from cachesim.scenarios.options import check_engine, check_model, check_option, check_profile, filled, manual_of
-from cachesim.scenarios.read import read_toml
-from cachesim.scenarios.requests import read_steps
+from cachesim.scenarios.option_checks import check_engine, check_model, check_option, check_profile, filled, manual_of
+from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Lives, Scenario, Step
-from cachesim.scenarios.steps import make_steps
-from cachesim.scenarios.words import Words
+from cachesim.scenarios.toml_expect import read_expect
+from cachesim.scenarios.toml_fields import Table
+from cachesim.scenarios.toml_requests import read_steps
+from cachesim.scenarios.toml_source import read_toml
+from cachesim.scenarios.word_tokens import Words
 
 KNOWN_FAILURES = "KNOWN.toml"          # the list of accepted failures lies among the scenarios and is none
 _TOP = ("id", "title", "source", "why", "engine", "model", "profiles", "server", "lives", "words", "request", "expect",

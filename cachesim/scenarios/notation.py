@@ -12,9 +12,9 @@ from typing import Mapping
 
 from cachesim.engines.manual import Option
 from cachesim.notation.parse import parse
-from cachesim.scenarios.options import check_engine, check_model, check_profile, filled, parse_setting
+from cachesim.scenarios.option_checks import check_engine, check_model, check_profile, filled, parse_setting
+from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
-from cachesim.scenarios.steps import make_steps
 
 
 def from_line(

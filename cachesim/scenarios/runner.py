@@ -16,7 +16,7 @@ from cachesim import limits
 from cachesim.engines.base import Answer, Draft, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of
-from cachesim.engines.shared.tables import RuleSet
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.errors import BadInput, Crash
 from cachesim.events import Log
 from cachesim.scenarios.schema import Action, Scenario, Step

@@ -131,7 +131,7 @@ def fuzz(profile: str, kind: str, n: int = 200) -> float:
     engine is loaded before."""
     from cachesim.fuzz.campaign import Job, work
     from cachesim.fuzz.properties import PROPERTIES
-    from cachesim.fuzz.worlds import KINDS, MODELS
+    from cachesim.fuzz.server_space import KINDS, MODELS
 
     models = tuple(one for one in MODELS[profile.partition("@")[0]] if one in KINDS[kind])
     work(Job(profile, tuple(PROPERTIES), models, 2, 0, 5))

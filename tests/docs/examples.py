@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cachesim.commands.running import Job, run_job
+from cachesim.commands.jobs import Job, run_job
 from cachesim.limits import TABLE
 from cachesim.reports.run_table import closing_line, run_report
 from cachesim.scenarios.load import load

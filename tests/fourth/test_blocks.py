@@ -10,8 +10,8 @@ import pytest
 
 from cachesim.engines.base import Request
 from cachesim.errors import BadInput
-from cachesim.judge.judge import Judge
-from cachesim.judge.run import run_judged
+from cachesim.judge.cold_comparison import Judge
+from cachesim.judge.judged_run import run_judged
 from cachesim.scenarios.notation import from_line
 
 NEW, OLD = "blockpool@0.33.0", "blockpool@0.15.1"

@@ -43,7 +43,7 @@ def option(name: str, value: Any) -> Cure:
 @rule("TEST-RESUME-BEHIND", Role.RESUME, "a test")
 def resume_behind(ckpt: Any, ask: Any) -> Decision:
     """Go on behind the checkpoint, and do not evaluate its last token again."""
-    from cachesim.engines.llama_cpp.rules.checkpoint_use import Resume
+    from cachesim.engines.llama_cpp.rules.checkpoint_restore import Resume
 
     n = min(ckpt.n_tokens, ask.n_past)
     return Decision(Resume(n, n), {"n_tokens": ckpt.n_tokens})

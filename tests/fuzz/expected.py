@@ -25,10 +25,10 @@ from cachesim.fuzz.case import Case, draw_case
 from cachesim.fuzz.crash import crashed
 from cachesim.fuzz.finding import Finding
 from cachesim.fuzz.properties import PROPERTIES
-from cachesim.fuzz.worlds import KINDS, MODELS
-from cachesim.judge.judge import Judge
+from cachesim.fuzz.server_space import KINDS, MODELS
+from cachesim.judge.cold_comparison import Judge
 from cachesim.notation.tree import Asked, said_as
-from cachesim.scenarios.options import filled
+from cachesim.scenarios.option_checks import filled
 from tests.shared import alike
 
 ALL = tuple(PROPERTIES)

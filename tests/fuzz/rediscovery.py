@@ -18,7 +18,7 @@ from cachesim.fuzz.campaign import SPREAD, findings, rarely_collected
 from cachesim.fuzz.case import Case, draw_case, longest
 from cachesim.fuzz.finding import Finding
 from cachesim.fuzz.shrink import shrink
-from cachesim.judge.judge import Judge
+from cachesim.judge.cold_comparison import Judge
 from cachesim.pool import finished, whole
 from tests.fuzz.defects import DEFECTS, Defect
 

@@ -182,10 +182,10 @@ KINDS = {
     for kind in (
         Kind("scenario", 6, scenario, ("cachesim.scenarios.load", "read_toml")),
         Kind("line", 4, line, ("cachesim.scenarios.notation", "parse")),
-        Kind("trace", 6, trace, ("cachesim.live.trace", "read_json")),
-        Kind("shared", 2, shared, ("cachesim.live.trace", "read_json"), TRACES),
+        Kind("trace", 6, trace, ("cachesim.replay.trace", "read_json")),
+        Kind("shared", 2, shared, ("cachesim.replay.trace", "read_json"), TRACES),
         Kind("option", 3, option, ("cachesim.cli", "_parse")),
-        Kind("reply", 2, reply, ("cachesim.kit.process", "ProcessSubject._read")),
+        Kind("reply", 2, reply, ("cachesim.conformance.jsonl_adapter", "ProcessSubject._read")),
         Kind("log", 1, log, ("tests.hostile.readers", "read_tasks")),
         Kind("rules", 1, rules, ("cachesim.rule_files", "run")),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachesim.engines.registry import profiles
-from cachesim.scenarios.options import manual_of
+from cachesim.scenarios.option_checks import manual_of
 from tests.hostile.nasty import INTEGERS, WORDS
 
 LINES = (

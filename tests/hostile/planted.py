@@ -17,7 +17,7 @@ class Plant(NamedTuple):
 
 def no_form():
     """The form of a recording is not checked."""
-    from cachesim.live import trace
+    from cachesim.replay import trace
 
     trace.check_trace = lambda data, file: None
 

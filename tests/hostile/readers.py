@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from itertools import cycle
 
+from cachesim.conformance import conform, suite
+from cachesim.conformance.jsonl_adapter import ProcessSubject
 from cachesim.engines.llama_cpp.log import entries, numbered, read_event
 from cachesim.errors import BadInput
-from cachesim.kit import conform, run
-from cachesim.kit.process import ProcessSubject
 from cachesim.live.llama_server.tasks import read_tasks
 from cachesim.reports.errors import report_bad_input
 
@@ -38,7 +38,7 @@ class Recited(ProcessSubject):
 def answered(data):
     """Exit code of a test of such a process: 0 it conforms, 1 it does not, 2 it cannot be tested."""
     Recited.lines = tuple(line + b"\n" for line in data.split(b"\n")) or (b"",)
-    run.ProcessSubject = Recited
+    suite.ProcessSubject = Recited
     try:
         report = conform(["recited"], histories=HISTORIES, max_examples=3, max_requests=3, max_prompt=20, check=False)
     except BadInput as bad:

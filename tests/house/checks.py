@@ -22,15 +22,15 @@ LEVEL = {
     "oracle_shift": 2,
     "engines": 3,
     "scenarios": 4, "rule_files": 4,
-    "judge": 5, "live": 5,
-    "reports": 6, "fuzz": 6, "kit": 6,
+    "judge": 5, "replay": 5,
+    "reports": 6, "fuzz": 6, "conformance": 6, "kit": 7, "live": 6,
     "cli": 7, "commands": 7, "pytest_plugin": 7, "__main__": 7,
 }  # fmt: skip
 
 # Imports that only open a door: the entrance those of the commands, the package itself that of the kit, when asked to.
-SIDEWAYS = {("__main__", "cli"), ("cli", "commands"), ("__init__", "kit")}
+SIDEWAYS = {("__main__", "cli"), ("cli", "commands"), ("__init__", "conformance")}
 
-SHARED_BY_ENGINES = ("base", "chat", "contract", "manual", "rule", "shared", "view")
+SHARED_BY_ENGINES = ("base", "chat", "contract", "manual", "rule", "shared", "judge_view")
 REGISTRY = "registry"                  # knows every engine; no engine may know it
 ENGINE_FOLDERS = ("llama_cpp", "ik_llama", "mlx_lm")
 ENGINE_NAME = re.compile(r"llama_cpp|ik_llama|mlx_lm|llama\.cpp|mlx-lm")

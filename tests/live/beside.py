@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from cachesim.commands.replay import checker
 from cachesim.engines.registry import profiles
-from cachesim.live.replay import Replayed, Replaying
-from cachesim.live.trace import make_trace
+from cachesim.replay.replay import Replayed, Replaying
+from cachesim.replay.trace import make_trace
 from tests.live.named import colds
 
 

@@ -10,10 +10,10 @@ from cachesim.commands.replay import checker
 from cachesim.engines.llama_cpp.command_line import read_flags
 from cachesim.engines.registry import COMMITS, engine_of
 from cachesim.events import Log
-from cachesim.live.members import Own
-from cachesim.live.replay import FIELDS, records
-from cachesim.live.requests import make_request
-from cachesim.model.mixing import mix_int
+from cachesim.model.hash_mixing import mix_int
+from cachesim.replay.event_owners import Own
+from cachesim.replay.recorded_requests import make_request
+from cachesim.replay.replay import FIELDS, records
 
 COMMIT_OF = {name: commit for commit, name in COMMITS.items()}
 

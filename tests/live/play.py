@@ -10,8 +10,8 @@ from pathlib import Path
 from cachesim.engines.llama_cpp.command_line import write_flags
 from cachesim.errors import BadInput
 from cachesim.live.player import OVER, Player
-from cachesim.scenarios.options import filled
-from cachesim.scenarios.write import to_toml
+from cachesim.scenarios.option_checks import filled
+from cachesim.scenarios.toml_writer import to_toml
 from tests.live.beside import Beside
 from tests.live.named import name_of
 from tests.live.smaller import smaller

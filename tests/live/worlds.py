@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cachesim.engines.manual import World
 from cachesim.fuzz.case import draw_in
-from cachesim.fuzz.worlds import draw_world
+from cachesim.fuzz.server_space import draw_world
 from cachesim.live.llama_server.gguf_models import find_model, write_model
 from cachesim.model.rng import Rng
 

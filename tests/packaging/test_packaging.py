@@ -62,7 +62,8 @@ def test_an_index_has_something_to_show(built):
 
 
 def test_the_sdist_is_enough_to_run_tests(built):
-    some = ["tests/unit/scenarios/test_corpus.py", "tests/kit/test_history.py", "tests/unit/scenarios/test_load.py"]
+    some = ["tests/unit/scenarios/test_corpus.py", "tests/conformance/test_history.py",
+            "tests/unit/scenarios/test_load.py"]
     done = subprocess.run([sys.executable, "-m", "pytest", *some, "-p", "no:cacheprovider"], cwd=built.unpacked,
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stdout
@@ -88,6 +89,6 @@ def test_a_command_of_the_symptom_table_runs_where_the_wheel_is_installed(instal
 
 def test_the_kit_and_the_plugin_are_installed(installed):
     code, out, err = installed(["python", "-c", "import cachesim; print(cachesim.conform.__module__)"])
-    assert (code, out, err) == (0, "cachesim.kit.run\n", "")
+    assert (code, out, err) == (0, "cachesim.conformance.suite\n", "")
     code, out, err = installed(["python", "-m", "pytest", "--help"])
     assert code == 0 and "--cachesim-profile" in out, err

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from cachesim.engines.base import Request
 from cachesim.engines.chat import Message, Template, render
 from cachesim.engines.mlx_lm import PROFILES
-from cachesim.engines.mlx_lm.kinds import ModelKind, Weight
-from cachesim.engines.mlx_lm.options import options
+from cachesim.engines.mlx_lm.model_layout import ModelKind, Weight
 from cachesim.engines.mlx_lm.server import Server
+from cachesim.engines.mlx_lm.server_flags import options
 from cachesim.events import Log
 from cachesim.model import parse
 

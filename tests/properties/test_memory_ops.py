@@ -12,7 +12,7 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cachesim.engines.llama_cpp.memory.state import StateReadError
+from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World, held
 
 INF = 2**31 - 1
@@ -165,7 +165,7 @@ class Pair:
     """A memory and its naive copy, and one saved state of each."""
 
     def __init__(self, kind, unified, n_ctx_seq, n_ubatch):
-        with patch("cachesim.engines.llama_cpp.memory.memory.PAD", 8):       # small rings, so that they wrap
+        with patch("cachesim.engines.llama_cpp.memory.hybrid_memory.PAD", 8):       # small rings, so that they wrap
             self.world = World(kind, n_seq=N_SEQ, unified=unified, n_ctx_seq=n_ctx_seq, n_ubatch=n_ubatch)
         self.naive = NaiveMemory(self.world, unified)
         self.n_ubatch, self.saved = n_ubatch, None

@@ -20,10 +20,10 @@ from cachesim.engines.base import Request
 from cachesim.engines.chat import render
 from cachesim.engines.mlx_lm import PROFILES, start
 from cachesim.engines.mlx_lm.events import Fetched, Inserted
-from cachesim.engines.mlx_lm.kinds import rows_of
+from cachesim.engines.mlx_lm.model_layout import rows_of
 from cachesim.events import Log
-from cachesim.judge.compare import same_state
-from cachesim.judge.judge import Judge
+from cachesim.judge.cold_comparison import Judge
+from cachesim.judge.stored_comparison import same_state
 from tests.peers.bursts import Talk, possible, world
 
 BURSTS = 6

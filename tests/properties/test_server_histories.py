@@ -23,7 +23,7 @@ OLD = ("base-24143", "base-24035", "pr24143-on-base", "24035-v1")
 
 @contextmanager
 def small():
-    with patch("cachesim.engines.llama_cpp.memory.memory.PAD", 8):
+    with patch("cachesim.engines.llama_cpp.memory.hybrid_memory.PAD", 8):
         yield
 
 

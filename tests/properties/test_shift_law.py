@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from cachesim.engines.registry import ENGINES
-from cachesim.judge.judge import Judge
-from cachesim.judge.run import run_judged
+from cachesim.judge.cold_comparison import Judge
+from cachesim.judge.judged_run import run_judged
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.runner import Silent, play
 

@@ -8,10 +8,10 @@ import pytest
 
 from cachesim.engines.base import Request
 from cachesim.engines.registry import profiles
-from cachesim.judge.run import run_judged
-from cachesim.live.trace import Trace, read_trace
+from cachesim.judge.judged_run import run_judged
 from cachesim.notation.tree import PLAIN, Action
-from cachesim.scenarios.options import filled
+from cachesim.replay.trace import Trace, read_trace
+from cachesim.scenarios.option_checks import filled
 from cachesim.scenarios.schema import Scenario, Step
 from tests.replay.verdicts import DATA
 from tests.shared import TRACES, each, needs

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from cachesim import events as ev
-from cachesim.engines.llama_cpp import fill
+from cachesim.engines.llama_cpp import prefill_chunk
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
-from cachesim.engines.llama_cpp.memory.memory import Memory
-from cachesim.engines.llama_cpp.memory.store import UbatchStore
+from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
+from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.registry import profiles
-from cachesim.live.trace import read_trace
 from cachesim.model import Rows
 from cachesim.oracle import cold
+from cachesim.replay.trace import read_trace
 from tests.replay.verdicts import DATA, decided_alike, judged_alike, verdicts
 
 FILES = sorted((DATA / "llama_cpp").glob("*.json"))
@@ -87,7 +87,7 @@ def test_a_store_that_is_always_right_misses_the_recorded_wrong_answers(monkeypa
 
 
 def test_a_trim_that_removes_nothing_is_noticed(monkeypatch):
-    monkeypatch.setattr(fill, "trim", lambda srv, slot, task, n: srv.emit(ev.Batch(slot.id, task.id, n, n)))
+    monkeypatch.setattr(prefill_chunk, "trim", lambda srv, slot, task, n: srv.emit(ev.Batch(slot.id, task.id, n, n)))
     assert figure_fails()
 
 

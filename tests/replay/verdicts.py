@@ -6,8 +6,8 @@ from pathlib import Path
 
 from cachesim.commands.replay import checker
 from cachesim.engines.registry import profiles
-from cachesim.live.replay import Replayed, replay
-from cachesim.live.trace import read_trace
+from cachesim.replay.replay import Replayed, replay
+from cachesim.replay.trace import read_trace
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -15,9 +15,9 @@ from typing import Iterable, NamedTuple, Sequence
 
 from cachesim.engines.registry import profiles
 from cachesim.engines.rule import rule_id
-from cachesim.engines.shared.tables import differences
+from cachesim.engines.shared.rule_set import differences
 from cachesim.events import Decided
-from cachesim.judge.run import Run, run_judged
+from cachesim.judge.judged_run import Run, run_judged
 from cachesim.pool import spread, whole
 from cachesim.scenarios.load import find, load_all
 from cachesim.scenarios.schema import Scenario

@@ -12,15 +12,15 @@ from typing import Any, Callable
 
 import pytest
 
-from cachesim.engines.ik_llama.memory.kinds import model_kind as ik_model_kind
-from cachesim.engines.llama_cpp.memory.kinds import model_kind
+from cachesim.engines.ik_llama.memory.model_layout import model_kind as ik_model_kind
+from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.profiles import PROFILES
-from cachesim.engines.mlx_lm.kinds import model_kind as mlx_model_kind
+from cachesim.engines.mlx_lm.model_layout import model_kind as mlx_model_kind
 from cachesim.engines.registry import profiles
 from cachesim.engines.rule import RULES
 from cachesim.events import Changed, Decided
-from cachesim.judge.judge import Judge
-from cachesim.judge.run import Run, run_judged
+from cachesim.judge.cold_comparison import Judge
+from cachesim.judge.judged_run import Run, run_judged
 from cachesim.model import make_model
 from cachesim.scenarios.load import find, load_all
 from cachesim.scenarios.schema import Scenario

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.mlx_lm.kinds import rows_of
+from cachesim.engines.mlx_lm.model_layout import rows_of
 from cachesim.scenarios.runner import Silent, play
 from tests.scenarios.test_corpus import SCENARIOS, played
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cachesim.engines.llama_cpp.profiles import BESIDE, PROFILES
-from cachesim.judge.run import run_judged
+from cachesim.judge.judged_run import run_judged
 from cachesim.scenarios.load import load
 
 REPAIRED = "llama_cpp@latest-repaired"

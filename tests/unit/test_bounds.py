@@ -13,9 +13,9 @@ from cachesim import limits
 from cachesim.engines.registry import engine_of
 from cachesim.errors import BadInput
 from cachesim.events import Log
-from cachesim.judge.run import run_judged
-from cachesim.live.replay import replay
-from cachesim.live.trace import read_trace
+from cachesim.judge.judged_run import run_judged
+from cachesim.replay.replay import replay
+from cachesim.replay.trace import read_trace
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.runner import play
 

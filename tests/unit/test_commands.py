@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from cachesim.cli import main
-from cachesim.commands import exits, running
+from cachesim.commands import exits, jobs
 from cachesim.commands import replay as replay_command
-from cachesim.commands.running import run_job
+from cachesim.commands.jobs import run_job
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "scenarios" / "llama_cpp"
@@ -321,14 +321,14 @@ def test_bad_files_among_several_are_told_and_the_others_are_run(capsys, tmp_pat
 
 
 def test_a_fault_of_ours_at_one_run_is_not_the_end_of_the_others(capsys, monkeypatch):
-    real = running.run_job
+    real = jobs.run_job
 
     def one_fails(job):
         if job.profile == "llama_cpp@head":
             raise ZeroDivisionError("what")
         return real(job)
 
-    monkeypatch.setattr(running, "run_job", one_fails)
+    monkeypatch.setattr(jobs, "run_job", one_fails)
     assert main(["run", SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"]) == exits.CRASH
     out, err = capsys.readouterr()
     assert "1 run: 1 holds" in out

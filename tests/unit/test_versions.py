@@ -14,8 +14,8 @@ WITHOUT = """
 import sys
 sys.modules["hypothesis"] = None            # an import of it fails
 from cachesim.cli import main
-from tests.kit.naive import NaiveCache
-from cachesim.kit import conform
+from tests.conformance.naive import NaiveCache
+from cachesim.conformance import conform
 print(conform(NaiveCache, max_examples=20, check=False))
 main(["fuzz", "-p", "ik_llama@1889-base", "--model", "GA", "--property", "warm-equals-cold", "--examples", "10"])
 """

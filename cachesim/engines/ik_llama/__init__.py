@@ -8,12 +8,12 @@ from cachesim.engines.contract import Engine, Recorded
 from cachesim.engines.ik_llama.command_line import read_flags, write_flags
 from cachesim.engines.ik_llama.events import LOGGED
 from cachesim.engines.ik_llama.manual import MANUAL
-from cachesim.engines.ik_llama.memory.kinds import model_kind
-from cachesim.engines.ik_llama.options import options
+from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, Rules
 from cachesim.engines.ik_llama.server import Server
+from cachesim.engines.ik_llama.server_flags import options
 from cachesim.engines.manual import Option
-from cachesim.engines.shared.tables import RuleSet
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.errors import BadInput, quoted
 from cachesim.events import Log
 from cachesim.model import make_model

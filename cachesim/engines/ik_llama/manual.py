@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cachesim import limits
-from cachesim.engines.ik_llama.options import WORDS, Options
+from cachesim.engines.ik_llama.server_flags import WORDS, Options
 from cachesim.engines.manual import MANY, Manual, World, draw_batches, flags_of
 from cachesim.model.rng import Rng
 

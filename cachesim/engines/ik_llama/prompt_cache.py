@@ -13,13 +13,13 @@ from cachesim import events as ev
 from cachesim.engines.ik_llama.events import PcEntryShifted
 from cachesim.engines.ik_llama.memory.kv import Blob, KvCache
 from cachesim.engines.ik_llama.profiles import Rules
-from cachesim.engines.ik_llama.rules.choice import Shifted
-from cachesim.engines.ik_llama.rules.prefix import Pieces, common, discarded, without_reasoning
+from cachesim.engines.ik_llama.rules.common_prefix import Pieces, common, discarded, without_reasoning
 from cachesim.engines.ik_llama.rules.prompt_cache import Admission, EntryFacts
+from cachesim.engines.ik_llama.rules.slot_selection import Shifted
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.driver import tell_change, write_down
-from cachesim.engines.shared.stored import Eviction, Limits
+from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits
+from cachesim.engines.shared.server_loop import tell_change, write_down
 
 MIB = 1 << 20
 

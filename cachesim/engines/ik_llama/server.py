@@ -10,15 +10,15 @@ from typing import Any
 
 from cachesim import events as ev
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.ik_llama.begin import begin_prompt
-from cachesim.engines.ik_llama.draft import make_draft
-from cachesim.engines.ik_llama.fill import add_prompt
-from cachesim.engines.ik_llama.inspect import Inspected
-from cachesim.engines.ik_llama.select import process
-from cachesim.engines.ik_llama.shift import look_for_full_slots
+from cachesim.engines.ik_llama.context_shift import look_for_full_slots
+from cachesim.engines.ik_llama.decode import work
+from cachesim.engines.ik_llama.prefill_chunk import add_prompt
+from cachesim.engines.ik_llama.prefix_reuse import begin_prompt
 from cachesim.engines.ik_llama.slot import Slot, State, Task
-from cachesim.engines.ik_llama.slot_actions import slot_action
-from cachesim.engines.ik_llama.work import work
+from cachesim.engines.ik_llama.slot_assignment import process
+from cachesim.engines.ik_llama.slot_save_restore import slot_action
+from cachesim.engines.ik_llama.snapshot import Inspected
+from cachesim.engines.ik_llama.speculative_decoding import make_draft
 from cachesim.engines.shared.batch import Batch
 from cachesim.errors import Aborted, BadInput
 

@@ -11,7 +11,7 @@ from enum import Enum
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.ik_llama.memory.cells import Cells
 from cachesim.engines.ik_llama.memory.kv import Blob, States
-from cachesim.engines.ik_llama.rules.checkpoint_use import Ckpt
+from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
 from cachesim.engines.shared.slots import SlotBase
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from cachesim.engines.ik_llama.memory.kv import Blob
 from cachesim.engines.ik_llama.memory.window import Window
-from cachesim.engines.ik_llama.rules.checkpoint_use import Ckpt
+from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
 from cachesim.engines.ik_llama.slot import Checkpoint
 from cachesim.engines.shared.array_file import (
     Arrays,

@@ -8,13 +8,13 @@ from typing import Any, Mapping
 from cachesim.engines.contract import Engine, Recorded
 from cachesim.engines.llama_cpp.command_line import read_flags, write_flags
 from cachesim.engines.llama_cpp.manual import MANUAL
-from cachesim.engines.llama_cpp.memory.kinds import model_kind
-from cachesim.engines.llama_cpp.memory.state import StateForm
-from cachesim.engines.llama_cpp.options import options
+from cachesim.engines.llama_cpp.memory.model_layout import model_kind
+from cachesim.engines.llama_cpp.memory.saved_state import StateForm
 from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, NOTES, PROFILES, RENAMED, Rules
 from cachesim.engines.llama_cpp.server import Server
+from cachesim.engines.llama_cpp.server_flags import options
 from cachesim.engines.manual import Option
-from cachesim.engines.shared.tables import RuleSet
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.errors import BadInput, quoted
 from cachesim.events import Log
 from cachesim.model import make_model

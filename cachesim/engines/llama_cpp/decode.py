@@ -8,16 +8,16 @@ from __future__ import annotations
 from cachesim import events as ev
 from cachesim.engines import base
 from cachesim.engines.base import Output
-from cachesim.engines.llama_cpp.children import activate_children
-from cachesim.engines.llama_cpp.core import Core
-from cachesim.engines.llama_cpp.draft import count_accepted, mirror, tell_step, verify
-from cachesim.engines.llama_cpp.fill import checkpoint_after_prompt
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
-from cachesim.engines.llama_cpp.rules.prompt import SILENT_TASKS
+from cachesim.engines.llama_cpp.parallel_completions import activate_children
+from cachesim.engines.llama_cpp.prefill_chunk import checkpoint_after_prompt
+from cachesim.engines.llama_cpp.rules.prompt_lifecycle import SILENT_TASKS
+from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
+from cachesim.engines.llama_cpp.speculative_decoding import count_accepted, mirror, tell_step, verify
 from cachesim.engines.rule import rule_id
-from cachesim.engines.shared.cost import cost_of
+from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.vocab import plain_text
 
 FATAL = {

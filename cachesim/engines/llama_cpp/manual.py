@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from cachesim.engines.llama_cpp.options import POOLINGS, SPEC_TYPES, Options
+from cachesim.engines.llama_cpp.server_flags import POOLINGS, SPEC_TYPES, Options
 from cachesim.engines.manual import MANY, Manual, World, draw_batches, flags_of
 from cachesim.model.rng import Rng
 

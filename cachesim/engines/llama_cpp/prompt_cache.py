@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Sequence
 
 from cachesim import events as ev
-from cachesim.engines.llama_cpp.memory.common import CommonMemory
-from cachesim.engines.llama_cpp.memory.state import Blob, StateReadError
-from cachesim.engines.llama_cpp.options import MIB
+from cachesim.engines.llama_cpp.memory.saved_state import Blob, StateReadError
+from cachesim.engines.llama_cpp.memory.target_and_draft import CommonMemory
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission, EntryFacts
+from cachesim.engines.llama_cpp.server_flags import MIB
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
-from cachesim.engines.shared.driver import tell_change, write_down
-from cachesim.engines.shared.stored import Eviction, Limits, part
+from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits, part
+from cachesim.engines.shared.server_loop import tell_change, write_down
 from cachesim.tokens import common_prefix
 
 LOST = Blob(0, None, None, None)

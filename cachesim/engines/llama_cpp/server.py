@@ -11,17 +11,17 @@ from typing import Any
 
 from cachesim import events as ev
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.llama_cpp.begin import begin_prompt
+from cachesim.engines.llama_cpp.context_shift import shift_full_slots
 from cachesim.engines.llama_cpp.decode import decode
-from cachesim.engines.llama_cpp.draft import DrafterFailed, make_draft
-from cachesim.engines.llama_cpp.fill import add_prompt
-from cachesim.engines.llama_cpp.hang_up import hang_up, leaving
-from cachesim.engines.llama_cpp.inspect import Inspected
+from cachesim.engines.llama_cpp.disconnect import hang_up, leaving
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
-from cachesim.engines.llama_cpp.select import process
-from cachesim.engines.llama_cpp.shift import shift_full_slots
+from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
+from cachesim.engines.llama_cpp.prefix_reuse import begin_prompt
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
-from cachesim.engines.llama_cpp.slot_actions import slot_action
+from cachesim.engines.llama_cpp.slot_assignment import process
+from cachesim.engines.llama_cpp.slot_save_restore import slot_action
+from cachesim.engines.llama_cpp.snapshot import Inspected
+from cachesim.engines.llama_cpp.speculative_decoding import DrafterFailed, make_draft
 from cachesim.errors import Aborted, BadInput
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.llama_cpp.memory.state import Blob
-from cachesim.engines.llama_cpp.rules.facts import Ckpt
+from cachesim.engines.llama_cpp.memory.saved_state import Blob
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt
 from cachesim.engines.shared.slots import SlotBase
 
 

@@ -10,8 +10,8 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from cachesim.engines.llama_cpp.memory.state import AttentionState, Blob, RecurrentState
-from cachesim.engines.llama_cpp.rules.facts import FROM_FILE, Ckpt
+from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, Blob, RecurrentState
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import FROM_FILE, Ckpt
 from cachesim.engines.llama_cpp.slot import Checkpoint
 from cachesim.engines.shared.array_file import (
     Arrays,

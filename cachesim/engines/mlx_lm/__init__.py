@@ -6,12 +6,12 @@ from typing import Any, Mapping
 
 from cachesim.engines.contract import Engine, Recorded
 from cachesim.engines.manual import Option
-from cachesim.engines.mlx_lm.kinds import model_kind
 from cachesim.engines.mlx_lm.manual import MANUAL
-from cachesim.engines.mlx_lm.options import options
+from cachesim.engines.mlx_lm.model_layout import model_kind
 from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES, Rules
 from cachesim.engines.mlx_lm.server import Server
-from cachesim.engines.shared.tables import RuleSet
+from cachesim.engines.mlx_lm.server_flags import options
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.errors import BadInput, quoted
 from cachesim.events import Log
 from cachesim.model import make_model

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Sequence
 
+from cachesim.engines.mlx_lm.batch_row import Row
 from cachesim.engines.mlx_lm.caches import (
     ArraysCache,
     BatchKVCache,
@@ -12,9 +13,8 @@ from cachesim.engines.mlx_lm.caches import (
     CacheList,
     RotatingKVCache,
 )
-from cachesim.engines.mlx_lm.caches.arrays import counters
-from cachesim.engines.mlx_lm.died import VALUE_ERROR, Died
-from cachesim.engines.mlx_lm.row import Row
+from cachesim.engines.mlx_lm.caches.array_ops import counters
+from cachesim.engines.mlx_lm.thread_ended import VALUE_ERROR, Died
 from cachesim.tokens import Tokens
 
 

@@ -7,11 +7,11 @@ from typing import Any, Protocol, Sequence
 
 import numpy as np
 
+from cachesim.engines.mlx_lm.batch_row import Row
 from cachesim.engines.mlx_lm.forward import forward
-from cachesim.engines.mlx_lm.kinds import ModelKind
-from cachesim.engines.mlx_lm.options import Settings
-from cachesim.engines.mlx_lm.row import Row
-from cachesim.engines.shared.cost import cost_of
+from cachesim.engines.mlx_lm.model_layout import ModelKind
+from cachesim.engines.mlx_lm.server_flags import Settings
+from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.sampler import Sampler
 from cachesim.events import Log
 from cachesim.model import Hidden, Model

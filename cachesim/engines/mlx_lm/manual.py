@@ -7,7 +7,7 @@ from typing import Any
 
 from cachesim.engines.chat import TEMPLATES
 from cachesim.engines.manual import MANY, Manual, World, flags_of
-from cachesim.engines.mlx_lm.options import Options
+from cachesim.engines.mlx_lm.server_flags import Options
 from cachesim.model.rng import Rng
 
 

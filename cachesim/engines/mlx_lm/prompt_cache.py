@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Iterable, Sequence
 
 from cachesim.engines.mlx_lm import lru
-from cachesim.engines.mlx_lm.core import Core
-from cachesim.engines.mlx_lm.died import Died
+from cachesim.engines.mlx_lm.batch_row import Row
 from cachesim.engines.mlx_lm.events import Inserted, Removed
-from cachesim.engines.mlx_lm.kinds import declared, model_weights
-from cachesim.engines.mlx_lm.row import Row
+from cachesim.engines.mlx_lm.model_layout import declared, model_weights
+from cachesim.engines.mlx_lm.server_state import Core
+from cachesim.engines.mlx_lm.thread_ended import Died
 from cachesim.tokens import Tokens
 
 MODEL = "model"

@@ -14,15 +14,15 @@ from typing import Any
 
 from cachesim import events as ev
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.mlx_lm.died import Died
+from cachesim.engines.mlx_lm.batch_row import Task
 from cachesim.engines.mlx_lm.generator import Generator
-from cachesim.engines.mlx_lm.inspect import Inspected
-from cachesim.engines.mlx_lm.kinds import ModelKind, make_caches
-from cachesim.engines.mlx_lm.options import Options
-from cachesim.engines.mlx_lm.profiles.table import Rules
+from cachesim.engines.mlx_lm.model_layout import ModelKind, make_caches
+from cachesim.engines.mlx_lm.profiles.rule_table import Rules
 from cachesim.engines.mlx_lm.prompt_cache import PromptCache
-from cachesim.engines.mlx_lm.row import Task
-from cachesim.engines.mlx_lm.serve import FEED, finish, generator_of, pause, serve_alone
+from cachesim.engines.mlx_lm.request_lifecycle import FEED, finish, generator_of, pause, serve_alone
+from cachesim.engines.mlx_lm.server_flags import Options
+from cachesim.engines.mlx_lm.snapshot import Inspected
+from cachesim.engines.mlx_lm.thread_ended import Died
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.sampler import Sampler, forced_or_hashed
 from cachesim.errors import BadInput

@@ -2,7 +2,7 @@
 
 0..94 printable ASCII from the space on, 95 newline, 96 end of text, 97 and 98 message start and end, 99 and 100 think
 tags, 101..200 a consonant and a vowel, 201..319 the same with a third letter.
-Source: tokenizer.ggml.tokens of the recorded models; cachesim/live/FORMAT.md.
+Source: tokenizer.ggml.tokens of the recorded models; cachesim/replay/FORMAT.md.
 """
 
 from __future__ import annotations

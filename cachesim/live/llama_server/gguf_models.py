@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
-from cachesim.engines.llama_cpp.memory.kinds import MROPE, model_kind
+from cachesim.engines.llama_cpp.memory.model_layout import MROPE, model_kind
 from cachesim.errors import BadInput, quoted
 from cachesim.live.llama_server import gguf_tensors as t
 from cachesim.live.llama_server.gguf_keys import sizes, special, vocabulary

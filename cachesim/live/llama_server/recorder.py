@@ -32,7 +32,7 @@ from cachesim.live.llama_server.logbook import events_of
 from cachesim.live.llama_server.process import Died, Ended, Stopped
 from cachesim.live.llama_server.server import BASE, LlamaServer, Start, Stuck, run_server
 from cachesim.live.llama_server.tasks import Sent, Task, assign, came_to_its_end, details, read_tasks
-from cachesim.live.trace_format import ROUNDING
+from cachesim.replay.trace_format import ROUNDING
 
 __all__ = ["BASE", "Recorder", "Start", "write_trace"]
 

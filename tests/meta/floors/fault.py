@@ -9,10 +9,11 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "notation": ("tests/unit/notation", "tests/unit/scenarios/test_notation.py"),
     "scenarios": ("tests/unit/scenarios",),
     "judge": ("tests/unit/judge",),
-    "live": ("tests/unit/live", "tests/replay/test_selection.py"),
+    "replay": ("tests/unit/replay", "tests/replay/test_selection.py"),
+    "live": ("tests/unit/live",),
     "reports": ("tests/unit/reports", "tests/unit/commands", "tests/unit/test_commands.py"),
     "fuzz": ("tests/unit/fuzz",),
-    "kit": ("tests/kit",),
+    "conformance": ("tests/conformance",),
 }
 """The folders above the engines, and the tests nearest to each: all of them run with `make test`."""
 

@@ -27,7 +27,7 @@ from cachesim.fuzz.campaign import (
 )
 from cachesim.fuzz.case import longest
 from cachesim.fuzz.finding import DIED, Finding
-from cachesim.fuzz.found import campaign_data
+from cachesim.fuzz.findings_export import campaign_data
 from cachesim.fuzz.properties import PROPERTIES
 from tests.unit.fuzz.test_case import made
 

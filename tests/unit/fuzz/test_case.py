@@ -7,12 +7,12 @@ import pytest
 from cachesim.errors import BadInput
 from cachesim.fuzz.case import Case, draw_case, longest
 from cachesim.fuzz.finding import Finding
-from cachesim.fuzz.found import case_id, case_toml
-from cachesim.fuzz.worlds import KINDS, MODELS
+from cachesim.fuzz.findings_export import case_id, case_toml
+from cachesim.fuzz.server_space import KINDS, MODELS
 from cachesim.notation.parse import parse_text
 from cachesim.notation.tree import Asked
 from cachesim.scenarios.load import load
-from cachesim.scenarios.options import filled
+from cachesim.scenarios.option_checks import filled
 
 PROFILE = {"llama_cpp": "llama_cpp@head", "ik_llama": "ik_llama@main", "mlx_lm": "mlx_lm@0.32.2"}
 SEEDS = range(300)

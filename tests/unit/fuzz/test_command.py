@@ -11,12 +11,12 @@ from unittest.mock import patch
 import pytest
 
 from cachesim.cli import main
-from cachesim.commands import exits, searching
+from cachesim.commands import campaign_jobs, exits
 from cachesim.errors import BadInput, Terminated
 from cachesim.files import alone
 from cachesim.fuzz import campaign, folder
 from cachesim.fuzz.finding import Finding
-from cachesim.judge.kinds import Kind
+from cachesim.judge.fault_kinds import Kind
 from cachesim.scenarios.load import load
 from tests.shared import alike
 
@@ -96,7 +96,7 @@ def hasty(monkeypatch):
 
 def interrupt_at(monkeypatch, name, number, error=KeyboardInterrupt):
     """The work called so is interrupted when it is done for the so-manieth time."""
-    plain, calls = getattr(searching, name), []
+    plain, calls = getattr(campaign_jobs, name), []
 
     def interrupted(job):
         calls.append(job)
@@ -104,7 +104,7 @@ def interrupt_at(monkeypatch, name, number, error=KeyboardInterrupt):
             raise error
         return plain(job)
 
-    monkeypatch.setattr(searching, name, interrupted)
+    monkeypatch.setattr(campaign_jobs, name, interrupted)
 
 
 @pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (Terminated(signal.SIGTERM), 143)])
@@ -170,7 +170,7 @@ def test_what_cannot_be_written_is_printed(capsys, monkeypatch, tmp_path, hasty)
 
 
 def test_a_conversation_at_which_processes_die_is_named_and_the_campaign_goes_on(capsys, monkeypatch):
-    monkeypatch.setattr(searching, "work", deadly)
+    monkeypatch.setattr(campaign_jobs, "work", deadly)
     code, out, _ = call(capsys, *BAD[:-1], "150", "-j", "2", "--json", "--no-shrink")
     data = json.loads(out)
     assert (code, data["examples"]) == (exits.CRASH, 100)
@@ -199,8 +199,8 @@ def pause(job):
 
 @pytest.mark.parametrize("more", [(), ("--no-shrink",)])
 def test_the_time_ends_what_is_being_done_and_what_was_not_shrunk_is_said(capsys, monkeypatch, more):
-    monkeypatch.setattr(searching, "work", endless)
-    monkeypatch.setattr(searching, "shrink_one", pause)
+    monkeypatch.setattr(campaign_jobs, "work", endless)
+    monkeypatch.setattr(campaign_jobs, "shrink_one", pause)
     argv = [word for word in BAD if word not in ("--examples", "20")]
     code, out, err = call(capsys, *argv, "--minutes", "0.05", "--json", *more)
     data = json.loads(out)

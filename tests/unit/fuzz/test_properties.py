@@ -8,18 +8,18 @@ import pytest
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.ik_llama.rules.prompt_cache import Admission as IkAdmission
-from cachesim.engines.llama_cpp.memory.common import CommonMemory
-from cachesim.engines.llama_cpp.rules.checkpoint_use import Resume
+from cachesim.engines.judge_view import Excess, Stored
+from cachesim.engines.llama_cpp.memory.target_and_draft import CommonMemory
+from cachesim.engines.llama_cpp.rules.checkpoint_restore import Resume
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission
 from cachesim.engines.mlx_lm.lru.rules_insert import Present
 from cachesim.engines.rule import RULES
-from cachesim.engines.view import Excess, Stored
 from cachesim.errors import Aborted
 from cachesim.events import Decided, Log
-from cachesim.fuzz.facts import Fact, Played, played
 from cachesim.fuzz.finding import MISCOUNTED
+from cachesim.fuzz.played_case import Fact, Played, played
 from cachesim.fuzz.properties import accounting, answered, limits, stored_equals_cold, survives, warm_equals_cold
-from cachesim.judge.kinds import Kind
+from cachesim.judge.fault_kinds import Kind
 from cachesim.judge.verdict import HOLDS, Verdict, broken
 from cachesim.scenarios.notation import from_line
 

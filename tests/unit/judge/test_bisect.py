@@ -10,7 +10,7 @@ import pytest
 from cachesim.cli import main
 from cachesim.engines.base import Answer
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.shared.tables import Change
+from cachesim.engines.shared.rule_set import Change
 from cachesim.judge.bisect import Cause, bisect, neighbours
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.schema import DEFAULT_PROFILE
@@ -75,7 +75,7 @@ def test_a_proposal_is_compared_with_its_base():
 @pytest.mark.parametrize("number", [0, 1])
 def test_every_cause_really_does_it_and_none_of_its_parts_alone(number):
     """Checked against the rule sets themselves, not against the search."""
-    from cachesim.judge.run import run_judged
+    from cachesim.judge.judged_run import run_judged
 
     scenario = from_line("S100.A30/S.B40", model="GGGA", profiles=(DEFAULT_PROFILE,))
 

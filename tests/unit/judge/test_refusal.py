@@ -9,14 +9,14 @@ import pytest
 
 from cachesim.cli import main
 from cachesim.commands import exits
-from cachesim.commands.running import exit_code
+from cachesim.commands.jobs import exit_code
 from cachesim.engines.base import Answer
 from cachesim.engines.llama_cpp.profiles import HEAD, PROFILES
-from cachesim.fuzz.facts import played
+from cachesim.fuzz.played_case import played
 from cachesim.fuzz.properties import PROPERTIES
-from cachesim.judge.outcome import outcome
+from cachesim.judge.exit_status import outcome
+from cachesim.judge.judged_run import run_judged
 from cachesim.judge.refusal import cold_status, error_verdict
-from cachesim.judge.run import run_judged
 from cachesim.reports.console import as_text
 from cachesim.reports.run_data import run_data
 from cachesim.reports.why_report import why_data, why_report

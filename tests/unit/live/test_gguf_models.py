@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cachesim.engines.llama_cpp.memory.kinds import KV_ROW, RECORDED, STATE_ROW, model_kind
+from cachesim.engines.llama_cpp.memory.model_layout import KV_ROW, RECORDED, STATE_ROW, model_kind
 from cachesim.errors import BadInput
 from cachesim.live.llama_server import gguf_models, gguf_tensors
 from cachesim.live.llama_server.gguf_keys import special

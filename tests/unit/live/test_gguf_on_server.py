@@ -15,7 +15,7 @@ from importlib.util import find_spec
 import pytest
 
 from cachesim.engines.llama_cpp import PROFILES
-from cachesim.engines.llama_cpp.memory.kinds import STATE_ROW, model_kind
+from cachesim.engines.llama_cpp.memory.model_layout import STATE_ROW, model_kind
 from cachesim.live.llama_server.gguf_models import find_model, write_model
 
 SERVER = os.environ.get("LLAMA_SERVER", "")

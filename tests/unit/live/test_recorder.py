@@ -18,7 +18,7 @@ from cachesim.live.llama_server import client, rounds
 from cachesim.live.llama_server import server as llama_server
 from cachesim.live.llama_server.process import Ended, Process
 from cachesim.live.llama_server.recorder import Recorder, Start, write_trace
-from cachesim.live.trace import read_trace
+from cachesim.replay.trace import read_trace
 
 pytest.importorskip("httpx", reason="the extra `live` is not installed")
 FAKE = Path(__file__).with_name("fake_llama.py")

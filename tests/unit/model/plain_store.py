@@ -12,8 +12,8 @@ import numpy as np
 
 from cachesim.model import LayerState, Model, Rows, Run
 from cachesim.model.arrays import Positions
+from cachesim.model.attention_mask import ByPosition
 from cachesim.model.store import Hidden
-from cachesim.model.view import ByPosition
 
 CELLS = 2048
 

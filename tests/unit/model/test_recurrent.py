@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cachesim.model import LayerState, tables
+from cachesim.model import LayerState, function_tables
 from cachesim.model.arrays import Values
 from cachesim.model.grid import DELTA_UNIT, KEY_UNIT, SSM_UNIT, UNIT, frozen
 from cachesim.model.recurrent import _delta_scan, _ssm_scan, recur
@@ -67,5 +67,5 @@ def test_state_space_dual() -> None:
 def test_heads_forget_at_their_rate() -> None:
     decay = make_weights(parse("S"), 0).layers[0].ssm
     assert decay is not None
-    at_zero = decay.decay.reshape(4, -1)[:, len(tables.SOFTPLUS) // 2]
+    at_zero = decay.decay.reshape(4, -1)[:, len(function_tables.SOFTPLUS) // 2]
     assert np.abs(at_zero ** np.array([16, 80, 400, 2000]) - 0.5).max() < 1e-2

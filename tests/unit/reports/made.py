@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from cachesim.engines.base import Answer, Request
-from cachesim.judge.blame import Account, Charge
-from cachesim.judge.judge import Judged
-from cachesim.judge.judgement import Judgement
-from cachesim.judge.run import Run
+from cachesim.judge.cold_comparison import Judged
+from cachesim.judge.judged_run import Run
+from cachesim.judge.lost_tokens import Account, Charge
+from cachesim.judge.request_judgement import Judgement
 from cachesim.judge.verdict import HOLDS, Verdict
 from cachesim.reports.console import as_text
 from cachesim.scenarios.notation import from_line

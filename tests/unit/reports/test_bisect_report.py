@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.shared.tables import Change
+from cachesim.engines.shared.rule_set import Change
 from cachesim.judge.bisect import Cause, Course, Outcome, Turn
 from cachesim.reports.bisect_report import bisect_data, bisect_report
 from cachesim.scenarios.notation import from_line

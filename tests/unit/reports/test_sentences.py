@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from cachesim.engines.llama_cpp.profiles import HEAD, PROFILES
-from cachesim.engines.llama_cpp.rules import checkpoint_use as use
-from cachesim.engines.llama_cpp.rules import memory, repaired
-from cachesim.engines.llama_cpp.rules import old_checkpoint_use as old_use
-from cachesim.engines.llama_cpp.rules.facts import Ask, Ckpt
-from cachesim.judge.run import run_judged
+from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
+from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old_use
+from cachesim.engines.llama_cpp.rules import repaired, seq_rm_and_state
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Ckpt
+from cachesim.judge.judged_run import run_judged
 from cachesim.reports.sentences import sentence
 from cachesim.reports.why_report import why_data
 from cachesim.scenarios.load import load
@@ -83,14 +83,15 @@ def test_what_is_compared_is_true(rule, facts, text):
 
 
 @pytest.mark.parametrize("rule, facts, text", [
-    (memory.rs_rm_3, (41, 38, 1 << 31, False), "the state ends at 41: removing 38 and behind is refused"),
-    (memory.rs_rm_3, (41, 50, 1 << 31, False), "the state ends at 41: removing 50 and behind changes nothing"),
-    (memory.rs_rm_2, (41, 41, 1 << 31, True), "the state ends at 41: removing 41 and behind is refused"),
-    (memory.rs_rm_1, (41, 0, 30, False), "the state ends at 41: removing 0 and up to 29 is refused"),
-    (memory.back_any, (2, 3, 1, 1), "the state is rolled back by 2 (n_rs_seq 3)"),
-    (memory.back_any, (4, 3, 0, 1), "no rollback by 4: too few planes (n_rs_seq 3)"),
-    (memory.back_once, (2, 3, 1, 1), "no rollback by 2: a rollback is pending (n_rs_seq 3)"),
-    (memory.back_alone, (2, 3, 0, 2), "no rollback by 2: the state is shared (n_rs_seq 3)"),
+    (seq_rm_and_state.rs_rm_3, (41, 38, 1 << 31, False), "the state ends at 41: removing 38 and behind is refused"),
+    (seq_rm_and_state.rs_rm_3, (41, 50, 1 << 31, False), 
+     "the state ends at 41: removing 50 and behind changes nothing"),
+    (seq_rm_and_state.rs_rm_2, (41, 41, 1 << 31, True), "the state ends at 41: removing 41 and behind is refused"),
+    (seq_rm_and_state.rs_rm_1, (41, 0, 30, False), "the state ends at 41: removing 0 and up to 29 is refused"),
+    (seq_rm_and_state.back_any, (2, 3, 1, 1), "the state is rolled back by 2 (n_rs_seq 3)"),
+    (seq_rm_and_state.back_any, (4, 3, 0, 1), "no rollback by 4: too few planes (n_rs_seq 3)"),
+    (seq_rm_and_state.back_once, (2, 3, 1, 1), "no rollback by 2: a rollback is pending (n_rs_seq 3)"),
+    (seq_rm_and_state.back_alone, (2, 3, 0, 2), "no rollback by 2: the state is shared (n_rs_seq 3)"),
 ])  # fmt: skip
 def test_a_cut_of_a_recurrent_state(rule, facts, text):
     assert said(rule(*facts)) == text

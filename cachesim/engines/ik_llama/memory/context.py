@@ -11,10 +11,10 @@ import numpy as np
 
 from cachesim.engines.ik_llama.memory.kv import KvCache, States
 from cachesim.engines.shared.batch import Batch, Ubatch, split_simple
+from cachesim.engines.shared.batch_outputs import Spoken, joined, spoken
 from cachesim.engines.shared.rows import by_position, put, take
-from cachesim.engines.shared.spoken import Spoken, joined, spoken
 from cachesim.model import Hidden, LayerState, Model, Rows, Run
-from cachesim.model.view import ByPosition
+from cachesim.model.attention_mask import ByPosition
 
 OK, NO_ROOM, FAILED = 0, 1, -1
 

@@ -16,7 +16,7 @@ from typing import Callable, Mapping
 import numpy as np
 
 from cachesim.engines.ik_llama.memory.cells import Cells
-from cachesim.engines.ik_llama.memory.kinds import ModelKind
+from cachesim.engines.ik_llama.memory.model_layout import ModelKind
 from cachesim.engines.ik_llama.memory.window import Window
 from cachesim.engines.shared.batch import Ubatch
 from cachesim.engines.shared.rows import put, take

@@ -5,8 +5,20 @@ A profile is made from its neighbour; its name is the change after which it hold
 
 from __future__ import annotations
 
+from cachesim.engines.ik_llama.profiles.before_1889_base import (
+    AFTER_1295,
+    AFTER_1310,
+    AFTER_1346,
+    AFTER_1398,
+    AFTER_1673,
+    AFTER_1679,
+    AFTER_1698,
+    AFTER_1716,
+    AFTER_1743,
+)
 from cachesim.engines.ik_llama.profiles.main import MAIN
-from cachesim.engines.ik_llama.profiles.newer import (
+from cachesim.engines.ik_llama.profiles.rule_table import Rule, Rules
+from cachesim.engines.ik_llama.profiles.since_1889_base import (
     AFTER_1949,
     AFTER_1992,
     AFTER_2020,
@@ -19,18 +31,6 @@ from cachesim.engines.ik_llama.profiles.newer import (
     PR1888,
     PR1889,
 )
-from cachesim.engines.ik_llama.profiles.older import (
-    AFTER_1295,
-    AFTER_1310,
-    AFTER_1346,
-    AFTER_1398,
-    AFTER_1673,
-    AFTER_1679,
-    AFTER_1698,
-    AFTER_1716,
-    AFTER_1743,
-)
-from cachesim.engines.ik_llama.profiles.table import Rule, Rules
 
 PROFILES: dict[str, Rules] = {
     rules.name: rules

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from cachesim.engines.ik_llama.profiles.table import Rules
-from cachesim.engines.ik_llama.rules import checkpoint_make as make
-from cachesim.engines.ik_llama.rules import checkpoint_use as use
-from cachesim.engines.ik_llama.rules import choice, prefix, shift, slot_file, spec, trim
+from cachesim.engines.ik_llama.profiles.rule_table import Rules
+from cachesim.engines.ik_llama.rules import checkpoint_create as make
+from cachesim.engines.ik_llama.rules import checkpoint_restore as use
+from cachesim.engines.ik_llama.rules import common_prefix, context_shift, slot_file, slot_selection, speculative, trim
 from cachesim.engines.ik_llama.rules import prompt_cache as pc
 
 MAIN = Rules(
     name="ik_llama@main",
     build="2026-08-15",
     source="ikawrakow/ik_llama.cpp 8337e4cd3861406fc04e0854b1409cd1b027fbc9",
-    slot_select=choice.slot_select,
-    shifted=choice.compare_shifted,
-    pc_save=choice.save_if_little_kept,
+    slot_select=slot_selection.slot_select,
+    shifted=slot_selection.compare_shifted,
+    pc_save=slot_selection.save_if_little_kept,
     pc_alloc=pc.admit,
     pc_peek=pc.peek_moves,
     pc_load=pc.pick_kept,
     pc_after_hit=pc.take_entry,
     pc_update=pc.evict,
-    prompt_empty=prefix.prompt_empty,
-    keep=shift.keep_tokens,
-    full=shift.context_full,
-    shift=shift.shift_context,
-    prompt_shift=shift.shift_prompt,
-    shift_find=shift.shift_in_cache,
-    reuse=prefix.reuse_asked,
-    prefix=prefix.prefix_loose,
-    one=prefix.one_before,
+    prompt_empty=common_prefix.prompt_empty,
+    keep=context_shift.keep_tokens,
+    full=context_shift.context_full,
+    shift=context_shift.shift_context,
+    prompt_shift=context_shift.shift_prompt,
+    shift_find=context_shift.shift_in_cache,
+    reuse=common_prefix.reuse_asked,
+    prefix=common_prefix.prefix_loose,
+    one=common_prefix.one_before,
     ckpt_need=use.need_or_private,
     ckpt_pick=use.pick_pos_max,
     ckpt_resume=use.resume_prompt_end,
@@ -45,10 +45,10 @@ MAIN = Rules(
     ckpt_first=make.first_without_tolerance,
     ckpt_create=make.create_by_tokens,
     ckpt_evict=make.evict_by_option,
-    draft_max=spec.draft_max,
-    spec_save=spec.save_or_root_only,
-    spec_purge=spec.purge_keep,
-    spec_commit=spec.commit_ahead,
+    draft_max=speculative.draft_max,
+    spec_save=speculative.save_or_root_only,
+    spec_purge=speculative.purge_keep,
+    spec_commit=speculative.commit_ahead,
     end=trim.end_of_generation,
     slot_save=slot_file.save_side_file,
     slot_restore=slot_file.restore_side_file,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-from cachesim.engines.ik_llama.places import TASK, ik_llama
-from cachesim.engines.ik_llama.rules.choice import Shifted, similarity
+from cachesim.engines.ik_llama.rules.slot_selection import Shifted, similarity
+from cachesim.engines.ik_llama.source_files import TASK, ik_llama
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.shared.stored import F32, Limits, evict_oldest, part
+from cachesim.engines.shared.prompt_cache_limits import F32, Limits, evict_oldest, part
 
 
 class EntryFacts(NamedTuple):

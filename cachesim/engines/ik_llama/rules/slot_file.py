@@ -6,7 +6,7 @@ Source: ik_llama.cpp examples/server/server-context.cpp, slot save, restore and 
 
 from __future__ import annotations
 
-from cachesim.engines.ik_llama.places import CONTEXT, ik_llama
+from cachesim.engines.ik_llama.source_files import CONTEXT, ik_llama
 from cachesim.engines.rule import Decision, Role, rule
 
 

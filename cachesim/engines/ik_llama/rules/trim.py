@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cachesim.engines.ik_llama.places import CONTEXT, LLAMA, SPECULATIVE, ik_llama
+from cachesim.engines.ik_llama.source_files import CONTEXT, LLAMA, SPECULATIVE, ik_llama
 from cachesim.engines.rule import Decision, Role, rule
 
 

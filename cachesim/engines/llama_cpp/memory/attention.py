@@ -14,9 +14,9 @@ from typing import Callable, Mapping, Sequence
 
 import numpy as np
 
+from cachesim.engines.llama_cpp.memory.build_differences import Habits
 from cachesim.engines.llama_cpp.memory.cells import Cells, Masked, Saved, SavedCells
-from cachesim.engines.llama_cpp.memory.habits import Habits
-from cachesim.engines.llama_cpp.memory.state import AttentionShape, AttentionState, KeepCells, StateReadError
+from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.engines.shared.rows import put, put_all, take
 from cachesim.errors import Aborted, Crash

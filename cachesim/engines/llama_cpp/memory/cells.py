@@ -15,7 +15,7 @@ from typing import Callable, NamedTuple
 
 import numpy as np
 
-from cachesim.engines.shared.growing import longer, room
+from cachesim.engines.shared.growing_table import longer, room
 from cachesim.errors import Crash
 
 Masked = Callable[[np.ndarray, int], np.ndarray]

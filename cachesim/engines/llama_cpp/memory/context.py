@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Sequence
 
 from cachesim.engines.llama_cpp.memory.attention import Emit
-from cachesim.engines.llama_cpp.memory.memory import Memory, Placed
-from cachesim.engines.llama_cpp.memory.store import UbatchStore
+from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory, Placed
 from cachesim.engines.llama_cpp.memory.ubatch import Batch, runs_of
-from cachesim.engines.shared.spoken import Spoken, joined, spoken
+from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore
+from cachesim.engines.shared.batch_outputs import Spoken, joined, spoken
 from cachesim.events import Error, Warn
 from cachesim.model import Hidden, Model, Run
 

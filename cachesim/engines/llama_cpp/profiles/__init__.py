@@ -6,9 +6,9 @@ A profile is a table of rules and numbers, made from its neighbour; every differ
 
 from __future__ import annotations
 
-from cachesim.engines.llama_cpp.profiles.base import BASE_24035, BASE_24143, PR24143_ON_BASE, USER_TURNS, V1_24035
+from cachesim.engines.llama_cpp.profiles.builds_after_head import B10809, B11063, B11312, B11549
 from cachesim.engines.llama_cpp.profiles.head import HEAD, PR24143_ON_HEAD, V3_24035
-from cachesim.engines.llama_cpp.profiles.history import (
+from cachesim.engines.llama_cpp.profiles.older_builds import (
     BEFORE_20671,
     BEFORE_MIN0,
     EVERY_8192,
@@ -20,9 +20,15 @@ from cachesim.engines.llama_cpp.profiles.history import (
     SWA_FIRST,
     TWO_ENDS,
 )
-from cachesim.engines.llama_cpp.profiles.newer import B10809, B11063, B11312, B11549
+from cachesim.engines.llama_cpp.profiles.pull_requests import (
+    BASE_24035,
+    BASE_24143,
+    PR24143_ON_BASE,
+    USER_TURNS,
+    V1_24035,
+)
 from cachesim.engines.llama_cpp.profiles.repaired import LATEST_REPAIRED
-from cachesim.engines.llama_cpp.profiles.table import Rule, Rules
+from cachesim.engines.llama_cpp.profiles.rule_table import Rule, Rules
 
 PROFILES: dict[str, Rules] = {
     rules.name: rules

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cachesim.engines.llama_cpp.profiles.newer import B11549
+from cachesim.engines.llama_cpp.profiles.builds_after_head import B11549
 from cachesim.engines.llama_cpp.rules import repaired
 
 LATEST_REPAIRED = replace(

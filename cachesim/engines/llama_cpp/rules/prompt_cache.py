@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-from cachesim.engines.llama_cpp.places import CONTEXT, SERVER, TASK, llama_cpp
+from cachesim.engines.llama_cpp.source_files import CONTEXT, SERVER, TASK, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.shared.stored import F32, Eviction, Limits, evict_oldest, part
+from cachesim.engines.shared.prompt_cache_limits import F32, Eviction, Limits, evict_oldest, part
 
 MIN_KEEP = 0.25          # an entry of which less than this would survive is left alone
 

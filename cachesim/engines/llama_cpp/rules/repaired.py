@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from cachesim.engines.llama_cpp.places import CONTEXT, KV_CACHE, llama_cpp
-from cachesim.engines.llama_cpp.rules.checkpoint_use import pick_newest
-from cachesim.engines.llama_cpp.rules.choice import SlotFacts, slot_select_3
-from cachesim.engines.llama_cpp.rules.facts import Ask, Ckpt, Resume
-from cachesim.engines.llama_cpp.rules.shift import reuse_chunks
-from cachesim.engines.llama_cpp.rules.spec import draft_max
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Ckpt, Resume
+from cachesim.engines.llama_cpp.rules.checkpoint_restore import pick_newest
+from cachesim.engines.llama_cpp.rules.context_shift import reuse_chunks
+from cachesim.engines.llama_cpp.rules.slot_selection import SlotFacts, slot_select_3
+from cachesim.engines.llama_cpp.rules.speculative import draft_max
+from cachesim.engines.llama_cpp.source_files import CONTEXT, KV_CACHE, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
 
 ISWA = "src/llama-kv-cache-iswa.cpp"

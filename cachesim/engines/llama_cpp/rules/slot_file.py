@@ -5,7 +5,7 @@ Source: llama.cpp tools/server/server-context.cpp, save_slot_checkpoints, load_s
 
 from __future__ import annotations
 
-from cachesim.engines.llama_cpp.places import CONTEXT, llama_cpp
+from cachesim.engines.llama_cpp.source_files import CONTEXT, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
 
 

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from cachesim.engines.mlx_lm.caches.arrays_cache import ArraysCache
 from cachesim.engines.mlx_lm.caches.base import Cache
-from cachesim.engines.mlx_lm.caches.batch import BatchKVCache
-from cachesim.engines.mlx_lm.caches.batch_ring import BatchRotatingKVCache
-from cachesim.engines.mlx_lm.caches.chunked import ChunkedKVCache
-from cachesim.engines.mlx_lm.caches.lists import (
+from cachesim.engines.mlx_lm.caches.batch_kv_cache import BatchKVCache
+from cachesim.engines.mlx_lm.caches.batch_rotating_kv_cache import BatchRotatingKVCache
+from cachesim.engines.mlx_lm.caches.cache_list import (
     CLASSES,
     CacheList,
     can_trim_prompt_cache,
     make_prompt_cache,
     trim_prompt_cache,
 )
+from cachesim.engines.mlx_lm.caches.chunked_kv_cache import ChunkedKVCache
+from cachesim.engines.mlx_lm.caches.kv_cache import ConcatenateKVCache, KVCache
 from cachesim.engines.mlx_lm.caches.masks import create_attention_mask, create_causal_mask
-from cachesim.engines.mlx_lm.caches.plain import ConcatenateKVCache, KVCache
 from cachesim.engines.mlx_lm.caches.quantize import dequantize, quantize
-from cachesim.engines.mlx_lm.caches.quantized import QuantizedKVCache
-from cachesim.engines.mlx_lm.caches.ring import RotatingKVCache
-from cachesim.engines.mlx_lm.caches.slots import ArraysCache
-from cachesim.engines.mlx_lm.caches.table import (
+from cachesim.engines.mlx_lm.caches.quantized_kv_cache import QuantizedKVCache
+from cachesim.engines.mlx_lm.caches.rotating_kv_cache import RotatingKVCache
+from cachesim.engines.mlx_lm.caches.rule_table import (
     AT_0_32_2,
     AT_HEAD,
     AT_M1019,

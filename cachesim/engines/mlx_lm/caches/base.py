@@ -8,8 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
-from cachesim.engines.mlx_lm.caches.arrays import Array, stored
-from cachesim.engines.mlx_lm.caches.table import AT_HEAD, CacheRules
+from cachesim.engines.mlx_lm.caches.array_ops import Array, stored
+from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 
 
 class Cache(ABC):

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from cachesim.engines.mlx_lm.caches.arrays import Array
+from cachesim.engines.mlx_lm.caches.array_ops import Array
 
 Mask = Array | Literal["causal"] | None
 

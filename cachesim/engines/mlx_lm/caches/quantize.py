@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cachesim.engines.mlx_lm.caches.arrays import Array
+from cachesim.engines.mlx_lm.caches.array_ops import Array
 
 Packed = tuple[Array, Array, Array]
 """Words uint32[..., D * bits / 32], scales[..., D / group_size], biases like the scales."""

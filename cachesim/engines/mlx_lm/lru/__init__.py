@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from cachesim.engines.mlx_lm.lru.entry import Entry
 from cachesim.engines.mlx_lm.lru.events import Fetched, Inserted, Removed, Requeued
-from cachesim.engines.mlx_lm.lru.store import Fetch, LRUPromptCache
-from cachesim.engines.mlx_lm.lru.table import (
+from cachesim.engines.mlx_lm.lru.lru_prompt_cache import Fetch, LRUPromptCache
+from cachesim.engines.mlx_lm.lru.prompt_trie import PromptTrie, SearchResult
+from cachesim.engines.mlx_lm.lru.rule_table import (
     LRU_BASE923,
     LRU_BASE1006,
     LRU_HEAD,
@@ -17,7 +18,6 @@ from cachesim.engines.mlx_lm.lru.table import (
     LRU_V911,
     LruRules,
 )
-from cachesim.engines.mlx_lm.lru.trie import PromptTrie, SearchResult
 
 __all__ = [
     "LRU_BASE923",

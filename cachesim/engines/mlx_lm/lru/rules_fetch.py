@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, Sequence
 
-from cachesim.engines.mlx_lm.lru.trie import SearchResult
-from cachesim.engines.mlx_lm.places import CACHE, SERVER, mlx_lm
+from cachesim.engines.mlx_lm.lru.prompt_trie import SearchResult
+from cachesim.engines.mlx_lm.source_files import CACHE, SERVER, mlx_lm
 from cachesim.engines.rule import Role, rule
 
 

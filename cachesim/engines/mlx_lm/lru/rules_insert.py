@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any, NamedTuple, Sequence
 
-from cachesim.engines.mlx_lm.places import CACHE, SERVER, mlx_lm
+from cachesim.engines.mlx_lm.source_files import CACHE, SERVER, mlx_lm
 from cachesim.engines.rule import Role, rule
 from cachesim.tokens import Tokens
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.engines.mlx_lm.profiles.newer import HEAD, M1072, V0_31_3, V0_32_2
-from cachesim.engines.mlx_lm.profiles.older import (
+from cachesim.engines.mlx_lm.profiles.before_1072 import (
     BASE923,
     BASE1006,
     M1019,
@@ -15,7 +14,8 @@ from cachesim.engines.mlx_lm.profiles.older import (
     PR1006C,
     V911,
 )
-from cachesim.engines.mlx_lm.profiles.table import Rules
+from cachesim.engines.mlx_lm.profiles.rule_table import Rules
+from cachesim.engines.mlx_lm.profiles.since_1072 import HEAD, M1072, V0_31_3, V0_32_2
 
 PROFILES: dict[str, Rules] = {
     rules.name: rules

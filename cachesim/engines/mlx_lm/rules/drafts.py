@@ -5,7 +5,7 @@ Source: mlx-lm mlx_lm/generate.py speculative_generate_step (321e764e to 0.32.2)
 
 from __future__ import annotations
 
-from cachesim.engines.mlx_lm.places import GENERATE, mlx_lm
+from cachesim.engines.mlx_lm.source_files import GENERATE, mlx_lm
 from cachesim.engines.rule import Decision, Role, rule
 
 

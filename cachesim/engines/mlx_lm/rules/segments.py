@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.chat import THK
-from cachesim.engines.mlx_lm.died import INDEX_ERROR, VALUE_ERROR
-from cachesim.engines.mlx_lm.places import GENERATE, SERVER, mlx_lm
+from cachesim.engines.mlx_lm.source_files import GENERATE, SERVER, mlx_lm
+from cachesim.engines.mlx_lm.thread_ended import INDEX_ERROR, VALUE_ERROR
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.tokens import Tokens, common_prefix
 

@@ -10,7 +10,7 @@ from typing import Iterator
 
 from blockpool.pool import ROWS, STATE, Block, Key, Place
 from blockpool.tables import Tables
-from cachesim.engines.view import Excess, Point, Stored
+from cachesim.engines.judge_view import Excess, Point, Stored
 from cachesim.tokens import Tokens
 
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from blockpool.pool import Block
 from blockpool.row import Row
+from cachesim.engines.judge_view import RowsPart, StatePart
 from cachesim.engines.shared.rows import put, take
-from cachesim.engines.view import RowsPart, StatePart
 from cachesim.model import LayerState, Rows, Run, Spec
 from cachesim.model.arrays import Positions
-from cachesim.model.view import ByPosition
+from cachesim.model.attention_mask import ByPosition
 
 
 class Chunk(NamedTuple):

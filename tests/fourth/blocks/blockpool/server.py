@@ -15,7 +15,7 @@ from blockpool.row import Row, Task
 from blockpool.rules import Chunk as Cut
 from cachesim import events as ev
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Output, Request
-from cachesim.engines.shared.cost import cost_of
+from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.errors import BadInput
 from cachesim.model import Hidden
 

@@ -17,8 +17,8 @@ from blockpool.profiles import Rules
 from blockpool.row import Row, Task
 from blockpool.rules import Kept, Lookup
 from cachesim import events as ev
-from cachesim.engines.shared.driver import Driver
 from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
+from cachesim.engines.shared.server_loop import Driver
 from cachesim.model import Model, Spec
 
 

@@ -7,10 +7,9 @@ from itertools import pairwise
 import pytest
 
 from cachesim.engines.ik_llama.profiles import BESIDE, LINE, PROFILES
-from cachesim.engines.ik_llama.rules import checkpoint_make as make
-from cachesim.engines.ik_llama.rules import checkpoint_use as use
-from cachesim.engines.ik_llama.rules.choice import Shifted, SlotFacts, compare_shifted, similarity, slot_select
-from cachesim.engines.ik_llama.rules.prefix import (
+from cachesim.engines.ik_llama.rules import checkpoint_create as make
+from cachesim.engines.ik_llama.rules import checkpoint_restore as use
+from cachesim.engines.ik_llama.rules.common_prefix import (
     Common,
     common,
     discarded,
@@ -19,8 +18,9 @@ from cachesim.engines.ik_llama.rules.prefix import (
     prompt_empty,
     without_reasoning,
 )
+from cachesim.engines.ik_llama.rules.context_shift import keep_tokens, shift_context, shift_in_cache, shift_prompt
 from cachesim.engines.ik_llama.rules.prompt_cache import EntryFacts, pick_kept
-from cachesim.engines.ik_llama.rules.shift import keep_tokens, shift_context, shift_in_cache, shift_prompt
+from cachesim.engines.ik_llama.rules.slot_selection import Shifted, SlotFacts, compare_shifted, similarity, slot_select
 from cachesim.engines.ik_llama.rules.trim import Repair, failed_companion, failed_reset
 from cachesim.engines.shared.vocab import PIECES, SPECIAL, TAGGED, recorded_piece, unique_piece
 

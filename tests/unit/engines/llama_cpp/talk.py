@@ -6,13 +6,13 @@ from dataclasses import replace
 from zlib import crc32
 
 from cachesim.engines.base import Request
-from cachesim.engines.llama_cpp.memory.kinds import model_kind
-from cachesim.engines.llama_cpp.memory.state import StateForm
-from cachesim.engines.llama_cpp.options import options
+from cachesim.engines.llama_cpp.memory.model_layout import model_kind
+from cachesim.engines.llama_cpp.memory.saved_state import StateForm
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.llama_cpp.server import Server
+from cachesim.engines.llama_cpp.server_flags import options
 from cachesim.events import Log
-from cachesim.judge.judge import Judge
+from cachesim.judge.cold_comparison import Judge
 from cachesim.model import make_model
 
 MODELS = {"A": "AA", "W": "W8 A", "R": "SS", "H": "GA", "HW": "C W8"}

@@ -11,16 +11,16 @@ import pytest
 
 from cachesim.engines.llama_cpp import profiles as package
 from cachesim.engines.llama_cpp.profiles import BESIDE, LINE, PROFILES
-from cachesim.engines.llama_cpp.rules import checkpoint_use
+from cachesim.engines.llama_cpp.rules import checkpoint_restore
 from cachesim.engines.rule import RULES
-from cachesim.engines.shared.tables import differences, rule_fields
-from cachesim.judge.run import run_judged
-from cachesim.live.replay import records
+from cachesim.engines.shared.rule_set import differences, rule_fields
+from cachesim.judge.judged_run import run_judged
+from cachesim.replay.replay import records
 from cachesim.scenarios.load import load
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 SCENARIOS = Path(__file__).resolve().parents[4] / "scenarios" / "llama_cpp"
-RULE_FILES = sorted(Path(checkpoint_use.__file__).parent.glob("*.py"))
+RULE_FILES = sorted(Path(checkpoint_restore.__file__).parent.glob("*.py"))
 # History document, section 3: build, TH, PK, RE, ER, break and creation of CR, RM.
 TABLE = {
     "swa-first": ("b6160", "TH0", "PK0", "RE0", "ER0", "CR0", "NEVER", "RM0"),

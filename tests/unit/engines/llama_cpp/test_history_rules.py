@@ -5,17 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cachesim.engines.llama_cpp.rules import checkpoint_make as make
-from cachesim.engines.llama_cpp.rules import memory, old_choice, prompt, start
-from cachesim.engines.llama_cpp.rules import old_checkpoint_make as old_make
-from cachesim.engines.llama_cpp.rules import old_checkpoint_use as old
+from cachesim.engines.llama_cpp.rules import checkpoint_create as make
+from cachesim.engines.llama_cpp.rules import older_checkpoint_create as old_make
+from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old
+from cachesim.engines.llama_cpp.rules import older_slot_selection, prompt_lifecycle, seq_rm_and_state, startup
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
-from cachesim.engines.llama_cpp.rules.choice import SlotFacts
-from cachesim.engines.llama_cpp.rules.facts import Ask, Chunk, Ckpt, Resume
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Chunk, Ckpt, Resume
+from cachesim.engines.llama_cpp.rules.slot_selection import SlotFacts
 
 
 def ask(x, held=200, pos_min=0, n_swa=0, asked=300, exact=True):
     return Ask(x, x, held, asked, pos_min, n_swa, exact)
+
+
+RS_RM = (seq_rm_and_state.rs_rm_0, seq_rm_and_state.rs_rm_1, seq_rm_and_state.rs_rm_2)
 
 
 def state(n, task=0):
@@ -197,46 +200,49 @@ def test_a_checkpoint_of_the_same_tokens_is_superseded():
     (0, 99, True, True, False),
 ])
 def test_what_a_recurrent_state_at_99_refuses(p0, p1, rm0, rm1, rm2):
-    found = [rule(99, p0, p1, True).value for rule in (memory.rs_rm_0, memory.rs_rm_1, memory.rs_rm_2)]
+    found = [rule(99, p0, p1, True).value for rule in RS_RM]
     assert found == [rm0, rm1, rm2]
 
 
 def test_a_ring_is_saved_whole():
-    assert memory.keep_ring(np.arange(10), 9, 4).value.all()
+    assert seq_rm_and_state.keep_ring(np.arange(10), 9, 4).value.all()
 
 
 def slots(*facts):
     return [SlotFacts(i, False, held, lcp, t) for i, (held, lcp, t) in enumerate(facts)]
 
 
-@pytest.mark.parametrize("rule, by", [(old_choice.slot_select_0, "lcp"), (old_choice.slot_select_1, "lru")])
+@pytest.mark.parametrize("rule, by", [
+    (older_slot_selection.slot_select_0, "lcp"), (older_slot_selection.slot_select_1, "lru"),
+])
 def test_similarity_was_a_share_of_the_slot(rule, by):
     """10 of the slot's 10 tokens, 10 of the prompt's 200."""
     assert rule(slots((10, 10, 1)), 200, -1, 0.1).value.by == by
 
 
 def test_the_longest_prefix_wins_not_the_largest_share():
-    choice = old_choice.slot_select_0(slots((10, 10, 1), (100, 40, 2)), 200, -1, 0.1).value
+    choice = older_slot_selection.slot_select_0(slots((10, 10, 1), (100, 40, 2)), 200, -1, 0.1).value
     assert (choice.slot, round(choice.f_sim, 3), choice.update) == (1, 0.4, False)
 
 
 def test_a_number_that_is_no_slots_got_none():
     two = slots((0, 0, -1), (0, 0, -1))
-    assert old_choice.slot_select_1(two, 10, 2, 0.1).value is None
-    assert old_choice.slot_select_0(two, 10, 1, 0.1).value.slot == 1
+    assert older_slot_selection.slot_select_1(two, 10, 2, 0.1).value is None
+    assert older_slot_selection.slot_select_0(two, 10, 1, 0.1).value.slot == 1
 
 
 def test_the_window_that_thresholds_count_with():
-    rules = (start.n_swa_of_model, start.n_swa_at_least_one, start.n_swa_unless_full)
+    rules = (startup.n_swa_of_model, startup.n_swa_at_least_one, startup.n_swa_unless_full)
     assert [rule(32, True).value for rule in rules] == [32, 32, 0]
     assert [rule(0, False).value for rule in rules] == [0, 1, 0]
 
 
 def test_small_decisions():
-    assert (prompt.abort_if_refused(5).value, prompt.clear_if_refused(5).value) == (False, True)
+    assert (prompt_lifecycle.abort_if_refused(5).value, prompt_lifecycle.clear_if_refused(5).value) == (False, True)
     assert (pc.ask_always(0).value, pc.ask_if_held(0).value, pc.ask_if_held(1).value) == (True, False, True)
-    assert (start.slot_ctx_share(1024, 1024, 2, 0).value, start.slot_ctx_whole(1024, 1024, 2, 0).value) == (512, 1024)
-    assert not any(old_choice.idle_save_none(True, 9).value)
+    slot_ctx = startup.slot_ctx_share(1024, 1024, 2, 0), startup.slot_ctx_whole(1024, 1024, 2, 0)
+    assert [ctx.value for ctx in slot_ctx] == [512, 1024]
+    assert not any(older_slot_selection.idle_save_none(True, 9).value)
     assert not old_make.ckpt_on_with_window(3, True, 0).value and old_make.ckpt_on_by_architecture(3, True, 0).value
 
 

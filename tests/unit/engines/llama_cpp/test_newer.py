@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from cachesim.engines.base import Draft
-from cachesim.engines.llama_cpp.memory.state import StateReadError
+from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.profiles import LINE, PROFILES
-from cachesim.engines.llama_cpp.rules import memory, prompt, start
+from cachesim.engines.llama_cpp.rules import prompt_lifecycle, seq_rm_and_state, startup
 from cachesim.engines.llama_cpp.slot_file import SCKP_ENTRY, SCKP_HEADER
 from cachesim.errors import BadInput
 from tests.unit.engines.llama_cpp.talk import Talk, word
@@ -152,8 +152,8 @@ def test_a_checkpoint_that_cannot_be_read_back(profile, from_file, dies, tmp_pat
 
 
 @pytest.mark.parametrize("rule, allowed", [
-    (memory.back_any, (True, True, True, False)), (memory.back_once, (True, False, True, False)),
-    (memory.back_alone, (True, False, False, False)),
+    (seq_rm_and_state.back_any, (True, True, True, False)), (seq_rm_and_state.back_once, (True, False, True, False)),
+    (seq_rm_and_state.back_alone, (True, False, False, False)),
 ])
 def test_a_rollback_is_single_use_and_for_one_sequence(rule, allowed):
     asked = ((2, 3, 0, 1), (2, 3, 1, 1), (2, 3, 0, 2), (4, 3, 0, 1))
@@ -200,7 +200,7 @@ def test_a_cap_of_the_slots(flags, n_ctx, n_ctx_slot):
 
 
 def test_older_builds_have_no_cap():
-    assert start.slot_ctx_whole(512, 512, 2, 400).value == 512
+    assert startup.slot_ctx_whole(512, 512, 2, 400).value == 512
     with pytest.raises(BadInput, match="'ctx_size' is 0"):
         Talk("A", "head", ctx_size=0, parallel=2, kv_unified_per_slot=300)
 
@@ -216,11 +216,11 @@ def test_embeddings_and_rerankings_are_stateless(profile, again, first, kind):
 
 
 def test_which_pooling_can_be_split():
-    asked = [(kind, pooling) for kind in prompt.POOLED for pooling in ("mean", "last", "rank")]
+    asked = [(kind, pooling) for kind in prompt_lifecycle.POOLED for pooling in ("mean", "last", "rank")]
     whole = [[rule(kind, 9, 4, pooling).value for kind, pooling in asked]
-             for rule in (prompt.whole_prompt, prompt.whole_unless_last)]  # fmt: skip
+             for rule in (prompt_lifecycle.whole_prompt, prompt_lifecycle.whole_unless_last)]  # fmt: skip
     assert whole == [["too large", "", "too large"] * 2, ["too large", "", ""] * 2]
-    assert prompt.whole_prompt("completion", 9, 4, "mean").value == ""
+    assert prompt_lifecycle.whole_prompt("completion", 9, 4, "mean").value == ""
 
 
 @pytest.mark.parametrize("profile, chat, lists", [
@@ -306,8 +306,8 @@ def test_prompts_that_share_nothing_are_tasks_of_their_own():
 
 def test_each_prompt_keeps_a_token_of_its_own():
     s = word("S", 9)
-    assert prompt.shared_prefix([s, s]).value == 8 and prompt.shared_prefix([s, s[:4]]).value == 3
-    assert prompt.shared_prefix([s, word("T", 9)]).value == 0
+    assert prompt_lifecycle.shared_prefix([s, s]).value == 8 and prompt_lifecycle.shared_prefix([s, s[:4]]).value == 3
+    assert prompt_lifecycle.shared_prefix([s, word("T", 9)]).value == 0
 
 
 def test_older_builds_know_no_decisions():

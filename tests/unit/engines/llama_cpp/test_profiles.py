@@ -8,9 +8,9 @@ from itertools import combinations
 import pytest
 
 from cachesim.engines.llama_cpp.profiles import COMMITS, PROFILES
-from cachesim.engines.llama_cpp.rules import prompt
+from cachesim.engines.llama_cpp.rules import prompt_lifecycle
 from cachesim.engines.rule import RULES, Decision
-from cachesim.engines.shared.tables import differences, rule_fields
+from cachesim.engines.shared.rule_set import differences, rule_fields
 
 OLDER_THAN_HEAD = {
     "slot_select": "LC-SLOT-SELECT.SL2", "pc_alloc": "LC-PC-ALLOC.PC5", "pc_update": "LC-PC-UPDATE.PC5",
@@ -84,5 +84,5 @@ def test_what_was_inferred_is_marked(name, inferred):
 
 
 def test_a_decision_names_the_rule_that_made_it():
-    assert prompt.need_one(3, 3) == Decision(2, {"n_past": 3, "n_tokens": 3}, "LC-NPAST-ONE")
-    assert prompt.need_one.rule == "LC-NPAST-ONE"
+    assert prompt_lifecycle.need_one(3, 3) == Decision(2, {"n_past": 3, "n_tokens": 3}, "LC-NPAST-ONE")
+    assert prompt_lifecycle.need_one.rule == "LC-NPAST-ONE"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.llama_cpp.rules import checkpoint_use as use
+from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 SHARED = {"parallel": 2, "kv_unified": True, "ctx_size": 256, "cache_idle_slots": False}

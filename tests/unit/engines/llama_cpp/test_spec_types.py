@@ -11,7 +11,7 @@ from cachesim.cli import main
 from cachesim.engines.base import Draft
 from cachesim.engines.llama_cpp import start
 from cachesim.engines.llama_cpp.profiles import LINE, PROFILES
-from cachesim.engines.llama_cpp.rules import memory
+from cachesim.engines.llama_cpp.rules import seq_rm_and_state
 from cachesim.errors import NotInBuild
 from cachesim.events import Log
 from tests.unit.engines.llama_cpp.talk import Talk, word
@@ -48,7 +48,7 @@ def test_the_rule_for_cuts_knows_planes_where_there_are_some(name):
     goes = rules.rs_back(1, planes, 0, 1).value
     assert (planes, goes) == ((3, True) if build(name) > MTP_SINCE else (0, False))
     refused = rules.rs_rm(41, 41, 1 << 31, True).value
-    assert refused is not (build(name) > MTP_SINCE or rules.rs_rm is memory.rs_rm_1)
+    assert refused is not (build(name) > MTP_SINCE or rules.rs_rm is seq_rm_and_state.rs_rm_1)
 
 
 @pytest.mark.parametrize("name", LINE)

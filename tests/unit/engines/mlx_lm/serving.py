@@ -6,9 +6,9 @@ from cachesim.engines.base import Request
 from cachesim.engines.chat import Message, Template, render
 from cachesim.engines.mlx_lm import start
 from cachesim.engines.mlx_lm.events import Inserted
-from cachesim.engines.mlx_lm.kinds import rows_of
+from cachesim.engines.mlx_lm.model_layout import rows_of
 from cachesim.events import Log
-from cachesim.judge.judge import Judge
+from cachesim.judge.cold_comparison import Judge
 
 
 def server(profile="0.32.2", model="GGGA", mode="provenance", **flags):

@@ -7,11 +7,11 @@ import pytest
 
 from cachesim.engines.mlx_lm import PROFILES
 from cachesim.engines.mlx_lm.batch import Batch, left_padded, merged, right_padded, to_batch
-from cachesim.engines.mlx_lm.contents import pack_rows, pack_states, unpack_rows, unpack_state
-from cachesim.engines.mlx_lm.died import Died
+from cachesim.engines.mlx_lm.batch_row import Row
+from cachesim.engines.mlx_lm.element_codec import pack_rows, pack_states, unpack_rows, unpack_state
 from cachesim.engines.mlx_lm.forward import forward
-from cachesim.engines.mlx_lm.kinds import make_caches
-from cachesim.engines.mlx_lm.row import Row
+from cachesim.engines.mlx_lm.model_layout import make_caches
+from cachesim.engines.mlx_lm.thread_ended import Died
 from cachesim.model import LayerState, Rows, make_model, parse
 
 MODEL = make_model(parse("GGGA"), exact=False)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from cachesim.engines.llama_cpp.memory.context import Context
-from cachesim.engines.llama_cpp.memory.kinds import model_kind
-from cachesim.engines.llama_cpp.memory.memory import Memory, Sizes
+from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory, Sizes
+from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
-from cachesim.engines.llama_cpp.rules.memory import keep_window, rs_rm_3
+from cachesim.engines.llama_cpp.rules.seq_rm_and_state import keep_window, rs_rm_3
 from cachesim.model import make_model
 
 KINDS = {"A": "AA", "W": "W8 A", "R": "SS", "H": "GA", "HW": "C W8"}

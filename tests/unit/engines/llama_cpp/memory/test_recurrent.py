@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
-from cachesim.engines.llama_cpp.memory.state import RecurrentShape
+from cachesim.engines.llama_cpp.memory.saved_state import RecurrentShape
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
-from cachesim.engines.llama_cpp.rules.memory import rs_rm_3
+from cachesim.engines.llama_cpp.rules.seq_rm_and_state import rs_rm_3
 from cachesim.errors import Crash
 from cachesim.events import Warn
 from cachesim.model import Run

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.llama_cpp.memory.kinds import model_kind
-from cachesim.engines.llama_cpp.memory.memory import Memory, Sizes
-from cachesim.engines.llama_cpp.memory.state import HOST_HEADER
+from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory, Sizes
+from cachesim.engines.llama_cpp.memory.model_layout import model_kind
+from cachesim.engines.llama_cpp.memory.saved_state import HOST_HEADER
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
-from cachesim.engines.llama_cpp.rules.memory import keep_window
+from cachesim.engines.llama_cpp.rules.seq_rm_and_state import keep_window
 
 # model, tokens, whole state, checkpoint (bytes, one stream, without the header of a blob in host memory)
 TABLE = [

@@ -1,0 +1,108 @@
+"""Does an implementation keep what a cache owes? The one function that other people call."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from operator import eq
+from typing import Any, Callable, Mapping, Sequence
+
+from cachesim.conformance.abilities import probe
+from cachesim.conformance.history import MOST
+from cachesim.conformance.history_player import Bench, Cold, Make, play
+from cachesim.conformance.jsonl_adapter import ProcessSubject
+from cachesim.conformance.properties import PROPERTIES, Same
+from cachesim.conformance.python_adapter import PythonSubject
+from cachesim.conformance.report import Nonconforming, Report
+from cachesim.conformance.report_builder import Plan, accept, make_report
+from cachesim.conformance.search import Search
+from cachesim.conformance.timeouts import Patience
+from cachesim.conformance.vocabulary_map import FEWEST
+from cachesim.errors import BadInput, nearest, quoted
+
+Factory = Callable[[], Any] | Sequence[str]
+TOKENS = range(1_000, 30_000)
+LONGEST = 86_400             # seconds of a time-out: a day
+
+
+def conform(
+    factory: Factory,
+    *,
+    cold: str | Factory = "fresh",
+    corpus: str = "",
+    histories: Sequence[str] = (),
+    max_examples: int = 200,
+    max_requests: int = 6,
+    max_prompt: int = 256,
+    near: Sequence[int] = (),
+    tokens: Sequence[int] = TOKENS,
+    same: Same = eq,
+    accepted: Mapping[str, str] | None = None,
+    reset: bool = False,
+    timeout: float = 60.0,
+    check: bool = True,
+) -> Report:
+    """Play request histories against a prefix cache and check what it owes: the same ones for the same arguments.
+
+    ``factory`` makes an instance with an empty cache, a Python object with ``complete(prompt, n_predict)``; or it is
+    the command line of a process that speaks JSON lines. The other arguments are explained in ``cachesim.conformance``.
+    Raises Nonconforming (an AssertionError) with the report if ``check``; BadInput for arguments that cannot be used.
+    """
+    plan = Plan(corpus, histories, max_examples, max_requests, max_prompt, near, tokens)
+    reasons = accepted or {}
+    _check_arguments(plan, cold, reasons, timeout)
+    patience = Patience(timeout)
+    make = maker(factory, patience)
+    bench = Bench(make, "reset" if reset else "")
+    other = _reference(bench, cold, patience)
+    with closing(bench), closing(other):
+        report = _played(plan, bench, Cold(other, cold == "request"), same, patience)
+    report = replace(report, results=tuple(accept(one, reasons) for one in report.results))
+    if check and not report.conforms:
+        raise Nonconforming(report)
+    return report
+
+
+def _reference(bench: Bench, cold: str | Factory, patience: Patience) -> Bench:
+    """What cold replies come from: the same instances, one that is only asked without its cache, or other ones."""
+    if not isinstance(cold, str):
+        return Bench(maker(cold, patience))
+    return bench if cold == "fresh" or bench.reuse else Bench(bench.make, "keep")
+
+
+def _played(plan: Plan, bench: Bench, cold: Cold, same: Same, patience: Patience) -> Report:
+    abilities = probe(bench.make, plan.tokens)
+    if cold.uncached and "cache" in abilities.missing:
+        raise BadInput(f'cold = "request" needs requests without cache: {abilities.missing["cache"]}')
+    if bench.reuse and "reset" in abilities.missing:
+        raise BadInput(f"reset needs a way to reset: {abilities.missing['reset']}")
+    play_one = partial(play, bench=bench, cold=cold, vocabulary=plan.tokens)
+    return make_report(plan, abilities, Search(play_one, same, patience))
+
+
+def maker(factory: Any, patience: Patience) -> Make:
+    """How instances are made. Raises BadInput for what is neither a callable nor a command line."""
+    if callable(factory):
+        return partial(PythonSubject, factory)
+    if isinstance(factory, Sequence) and factory and not isinstance(factory, str | bytes):
+        return partial(ProcessSubject, [str(word) for word in factory], patience)
+    raise BadInput(f"a factory is a callable, or the words of a command line, not {quoted(factory)}")
+
+
+def _check_arguments(plan: Plan, cold: Any, accepted: Mapping[str, str], timeout: float) -> None:
+    for name in accepted:
+        if name not in PROPERTIES:
+            raise BadInput(f"accepted: unknown property {quoted(name)}", hint=nearest(name, PROPERTIES))
+        if not accepted[name].strip():
+            raise BadInput(f"accepted: {name} needs a reason")
+    if isinstance(cold, str) and cold not in ("fresh", "request"):
+        raise BadInput(f'cold is "fresh", "request" or a factory, not {cold!r}')
+    if plan.corpus not in ("", "any"):
+        raise BadInput(f'corpus is "any" or nothing, not {plan.corpus!r}')
+    if not 0 < timeout <= LONGEST:
+        raise BadInput(f"timeout must be more than 0 seconds and at most {LONGEST}, not {timeout!r:.40}")
+    if len(plan.tokens) < FEWEST or len(set(plan.tokens)) < len(plan.tokens):
+        raise BadInput(f"tokens: at least {FEWEST}, all different, are needed")
+    if plan.max_examples < 1 or plan.max_prompt < 2 or not 1 <= plan.max_requests <= MOST:
+        raise BadInput(f"max_examples from 1, max_prompt from 2, max_requests from 1 to {MOST}")

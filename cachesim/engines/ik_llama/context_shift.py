@@ -1,0 +1,95 @@
+"""Context shift: a full slot gives up part of its past, a prompt longer than the context its middle.
+
+Source: ik_llama.cpp examples/server/server-context.cpp context_shift, context_shift_prompt (8337e4cd3).
+"""
+
+from __future__ import annotations
+
+from cachesim import events as ev
+from cachesim.engines.base import NO_ROOM
+from cachesim.engines.ik_llama.events import PromptTruncated
+from cachesim.engines.ik_llama.rules.common_prefix import common, discarded
+from cachesim.engines.ik_llama.rules.context_shift import InCache, PromptShift, Shift
+from cachesim.engines.ik_llama.server_state import Core
+from cachesim.engines.ik_llama.slot import Slot, State, Task
+from cachesim.errors import Aborted
+
+NO_SHIFT = "context_length_exceeded: the request exceeds the available context size; context shift is disabled"
+NO_FIT = "GGML_ASSERT(slot.n_prompt_tokens < slot.n_ctx) failed"
+
+
+def look_for_full_slots(srv: Core) -> None:
+    """Every slot without room for its next token is shifted, or gets an error. While its prompt is being read it goes
+    on after the error."""
+    for slot in srv.slots:
+        task = slot.task
+        if task is None or slot.state is State.LEAVING or not task.begun:
+            continue
+        full = srv.rules.full(len(slot.tokens), srv.settings.n_ctx_slot, srv.settings.context_shift)
+        if not full.value:
+            continue
+        if srv.decide(full, slot) == "shift":
+            _shift(srv, slot, task)
+            continue
+        srv.fail(slot, NO_SHIFT, NO_ROOM)
+        if slot.state is State.GENERATING:
+            srv.leave(slot)
+
+
+def _shift(srv: Core, slot: Slot, task: Task) -> None:
+    n_past = len(slot.tokens)
+    decision = srv.rules.shift(
+        n_past, len(task.prompt), slot.n_keep, task.request.n_discard, srv.settings.n_ctx_slot
+    )
+    plan: Shift | None = srv.decide(decision, slot)
+    if plan is None:
+        return
+    there = _in_cache(srv, slot, task, plan.n_keep, plan.n_discard)
+    srv.emit(ev.CtxShift(slot.id, slot.id_task, plan.n_keep, plan.n_left, plan.n_discard))
+    slot.kept, slot.discarded, slot.truncated = plan.n_keep, slot.discarded + plan.n_discard, True
+    _cut(srv, slot, task, there, n_past, decision.rule)
+    slot.unheard = len(slot.tokens) - (n_past - there.n_discard)
+    task.answer.shifts.append((n_past, there.n_keep, min(there.n_discard, n_past - there.n_keep)))
+
+
+def shorten_prompt(srv: Core, slot: Slot, task: Task) -> None:
+    """A prompt longer than the context loses its middle, and the slot's tokens lose one block of theirs. In the memory
+    what lies behind does not move up: the server moves what lies before its count of past tokens, which is still 0.
+    Raises Aborted if the prompt does not fit even then."""
+    n_ctx = srv.settings.n_ctx_slot
+    decision = srv.rules.prompt_shift(len(task.prompt), slot.n_keep, task.request.n_discard, n_ctx)
+    plan: PromptShift | None = srv.decide(decision, slot)
+    slot.truncated = True
+    if plan is not None:
+        there = _in_cache(srv, slot, task, plan.n_keep, plan.block)
+        gone = min(there.n_discard, max(0, len(slot.tokens) - there.n_keep))
+        if gone > 0:
+            _cut(srv, slot, task, InCache(there.n_keep, gone), 0, decision.rule)
+        slot.kept, slot.discarded = plan.n_keep, plan.n_discard
+        task.prompt = discarded(task.prompt, plan.n_keep, plan.n_discard)
+        task.answer.prompt = tuple(task.prompt)
+    srv.emit(PromptTruncated(slot.id, task.id, slot.n_keep, n_ctx - slot.n_keep, len(task.prompt)))
+    if len(task.prompt) >= n_ctx:
+        raise Aborted(NO_FIT, "prompt-longer-than-the-context")
+
+
+def _in_cache(srv: Core, slot: Slot, task: Task, n_keep: int, n_discard: int) -> InCache:
+    """Which tokens of the slot are those of the prompt that a shift discards?"""
+    keep, total = (
+        common(slot.tokens, task.prompt[:n], srv.pieces, strict=False) for n in (n_keep, n_keep + n_discard)
+    )
+    there: InCache = srv.decide(srv.rules.shift_find(keep, total, n_keep, n_discard), slot)
+    return there
+
+
+def _cut(srv: Core, slot: Slot, task: Task, there: InCache, n_past: int, rule: str) -> None:
+    """Positions leave both contexts, and those behind them, up to n_past, move up. The slot's tokens leave only if the
+    request caches its prompt, and if some remain behind them."""
+    n_keep, n_discard = there
+    stop = n_keep + n_discard
+    for kv in [srv.memory, *([srv.companion.kv] if srv.companion else [])]:
+        kv.seq_rm(slot.id, n_keep, stop)
+        kv.seq_add(slot.id, stop, n_past, -n_discard)
+    if task.request.cache_prompt:
+        slot.tokens[:] = discarded(slot.tokens, n_keep, n_discard)
+    srv.changed(slot, "truncated", rule)

@@ -1,0 +1,109 @@
+"""The next piece of a prompt goes into the batch, and checkpoints are taken where the rules say so.
+
+Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt, create_checkpoint (8337e4cd3).
+"""
+
+from __future__ import annotations
+
+from cachesim import events as ev
+from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
+from cachesim.engines.ik_llama.rules.trim import Repair
+from cachesim.engines.ik_llama.server_state import Core
+from cachesim.engines.ik_llama.slot import Checkpoint, Slot, State, Task
+from cachesim.engines.shared.batch import Batch
+from cachesim.tokens import POS_INF
+
+
+def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
+    """Trim both contexts to the slot's tokens, then append what of the prompt there is room for."""
+    trim(srv, slot, task)
+    start, asked = slot.n_prompt, len(task.prompt)
+    room = srv.settings.n_batch - len(batch)
+    tolerance = srv.settings.tolerance if slot.marks else -1
+    stop, due = srv.decide(srv.rules.ckpt_break(start, asked, room, tolerance), slot)
+    slot.due = slot.due or due                 # nothing but the next request takes it back
+    first = len(batch)
+    batch.extend(task.prompt[start:stop], len(slot.tokens), slot.id)
+    slot.tokens.extend(task.prompt[start:stop])
+    slot.n_prompt = stop
+    task.answer.prompt_n += stop - start
+    slot.fed = (first, len(batch))
+    if stop == asked and stop > start:
+        slot.state, slot.n_decoded = State.GENERATING, 0
+        batch.out[-1] = True
+        slot.at = len(batch) - 1
+
+
+def trim(srv: Core, slot: Slot, task: Task) -> None:
+    """Everything behind the slot's tokens leaves both contexts. What a refusal costs is for the rules to say."""
+    if slot.unheard:
+        del slot.tokens[-slot.unheard :]
+        slot.unheard = 0
+    p0 = len(slot.tokens)
+    target = srv.memory.seq_rm(slot.id, p0, POS_INF)
+    companion = True
+    if srv.companion is not None and srv.decide(srv.rules.trim(target), slot):
+        companion = srv.companion.kv.seq_rm(slot.id, p0, POS_INF)
+    failed = srv.rules.trim_failed(target, companion)
+    repair: Repair = failed.value
+    if repair.wipe and srv.companion is not None:
+        srv.decide(failed, slot)
+        srv.emit(ev.Warn(f"MTP companion ctx out-of-sync at p0={p0}; wiping companion only, primary cache preserved"))
+        srv.companion.kv.seq_rm(slot.id, 0, POS_INF)
+    if repair.reset:
+        _reset(srv, slot, task, srv.decide(failed, slot) and failed.rule)
+    srv.emit(ev.Batch(slot.id, task.id, len(slot.tokens), len(slot.tokens)))
+    srv.changed(slot, "truncated", task.answer.deciding)
+
+
+def _reset(srv: Core, slot: Slot, task: Task, rule: str) -> None:
+    """The slot forgets everything but its prompt's count of evaluated tokens."""
+    srv.wipe(slot)
+    slot.n_prompt = slot.offset = slot.kept = slot.discarded = 0
+    task.answer.cache_n, task.answer.deciding, task.answer.restored = 0, rule, False
+    srv.changed(slot, "cleared", rule)
+
+
+def at_interval(srv: Core, slot: Slot) -> None:
+    """A checkpoint, if the last of its kind lies far enough behind."""
+    pos_max = srv.memory.pos_max(slot.id)
+    due = srv.rules.ckpt_interval(slot.last_checkpoint, pos_max, srv.settings.interval)
+    if slot.marks and srv.decide(due, slot) and create(srv, slot):
+        slot.last_checkpoint = pos_max
+
+
+def create(srv: Core, slot: Slot, prompt_end: bool = False) -> bool:
+    """A checkpoint of what the slot holds now, if the rules allow it; the list makes room for it."""
+    if not slot.marks:
+        return False
+    pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
+    taken = srv.rules.ckpt_create(slot.facts, len(slot.tokens), pos_min, pos_max, bool(srv.kind.states))
+    yes: bool | None = srv.decide(taken, slot)
+    if not (_compared(srv, slot) if yes is None else yes):
+        return False
+    while len(slot.checkpoints) >= srv.settings.max_checkpoints:
+        evict = srv.rules.ckpt_evict(slot.facts, srv.settings.eviction)
+        lost = slot.drop((srv.decide(evict, slot),))[0].facts
+        srv.changed(slot, "evicted", evict.rule)
+        srv.emit(ev.CkptEvict(slot.id, slot.id_task, lost.pos_min, lost.pos_max, lost.n_tokens))
+    blob = srv.memory.get(slot.id, partial=True)
+    facts = Ckpt(
+        pos_min, pos_max, pos_min + slot.offset, pos_max + slot.offset, len(slot.tokens), blob.size,
+        prompt_end=prompt_end,
+    )  # fmt: skip
+    slot.checkpoints.append(Checkpoint(facts, blob))
+    srv.emit(ev.CkptCreate(
+        slot.id, slot.id_task, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max,
+        facts.n_tokens, ev.mib(facts.size),
+    ))
+    srv.changed(slot, "stored")
+    return True
+
+
+def _compared(srv: Core, slot: Slot) -> bool:
+    """Does the slot hold more tokens than the last checkpoint is said to have, where nobody wrote down how many? Goes
+    by what this run supposes there, and says that it did."""
+    unset = slot.checkpoints[-1].facts.unset
+    assert unset is not None
+    srv.emit(ev.Compared(slot.id, unset, len(slot.tokens)))
+    return len(slot.tokens) > srv.rules.unset.get(unset, 0)

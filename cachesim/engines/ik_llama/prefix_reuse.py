@@ -1,0 +1,107 @@
+"""The start of a prompt: from what the slot holds and what is asked to the first token that is evaluated.
+
+Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt, apply_checkpoint (8337e4cd3).
+"""
+
+from __future__ import annotations
+
+from cachesim import events as ev
+from cachesim.engines.base import NO_ROOM
+from cachesim.engines.ik_llama.context_shift import shorten_prompt
+from cachesim.engines.ik_llama.events import CacheLcp
+from cachesim.engines.ik_llama.rules.checkpoint_restore import Ask, Need, Resume
+from cachesim.engines.ik_llama.rules.common_prefix import Common
+from cachesim.engines.ik_llama.server_state import Core
+from cachesim.engines.ik_llama.slot import Slot, Task
+
+TOO_LONG = "the request exceeds the available context size, try increasing it"
+
+
+def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
+    """Settle how many tokens of cache and prompt are passed over. False = there is nothing to evaluate, the task is
+    done."""
+    empty = srv.rules.prompt_empty(len(task.prompt))
+    if empty.value:
+        srv.decide(empty, slot)
+        slot.n_decoded, task.answer.deciding = 0, empty.rule
+        srv.leave(slot)
+        return False
+    return _begin(srv, slot, task)
+
+
+def _begin(srv: Core, slot: Slot, task: Task) -> bool:
+    """A prompt that does not fit gets its error, and is evaluated all the same from the next iteration on, from the
+    beginning and past every checkpoint of the conversation before it."""
+    if len(task.prompt) >= srv.settings.n_ctx_slot:
+        if not srv.settings.context_shift:
+            full = srv.rules.full(len(task.prompt), srv.settings.n_ctx_slot, False)
+            srv.decide(full, slot)
+            srv.fail(slot, TOO_LONG, NO_ROOM)
+            slot.tokens.clear()
+            srv.changed(slot, "truncated", full.rule)
+            return False
+        shorten_prompt(srv, slot, task)
+    slot.loaded, task.answer.restored = False, slot.loaded
+    found = _common(srv, slot, task)
+    back: int = srv.decide(srv.rules.one(found.prompt, len(task.prompt), False), slot)
+    resume = _use_checkpoint(srv, slot, task, Common(found.cache - back, found.prompt - back), back)
+    back = srv.decide(srv.rules.one(resume.n_past_prompt, len(task.prompt), True), slot)
+    if back:
+        srv.emit(ev.NeedOne(slot.id, task.id, resume.n_past, len(task.prompt)))
+    slot.n_prompt = task.answer.cache_n = resume.n_past_prompt - back
+    del slot.tokens[resume.n_past - back :]
+    srv.changed(slot, "truncated", task.answer.deciding)
+    return True
+
+
+def _common(srv: Core, slot: Slot, task: Task) -> Common:
+    """What cache and prompt have in common; nothing, if the client asks for a fresh evaluation."""
+    reuse = srv.rules.reuse(task.request.cache_prompt)
+    if not srv.decide(reuse, slot):
+        task.answer.deciding = reuse.rule
+        return Common(0, 0)
+    asked = srv.rules.prefix(slot.tokens, task.prompt, srv.pieces)
+    task.answer.deciding = asked.rule
+    found: Common = srv.decide(asked, slot)
+    slot.offset = found.prompt - found.cache
+    srv.emit(CacheLcp(slot.id, task.id, len(slot.tokens), found.cache, found.prompt))
+    return found
+
+
+def _use_checkpoint(srv: Core, slot: Slot, task: Task, found: Common, back: int) -> Resume:
+    """Go back to a checkpoint if the live memory does not serve, and erase those that no longer hold."""
+    if back:
+        srv.emit(ev.NeedOne(slot.id, task.id, found.cache, len(task.prompt)))
+    ask = Ask(
+        found.cache, found.prompt, len(slot.tokens), srv.memory.pos_min(slot.id), bool(srv.kind.states),
+        srv.kind.private,
+    )  # fmt: skip
+    need: Need = srv.decide(srv.rules.ckpt_need(ask), slot)
+    resume = _search(srv, slot, task, ask) if need.search else Resume(found.cache, found.prompt)
+    erase = srv.rules.ckpt_erase(slot.facts, ask)
+    gone = slot.drop(srv.decide(erase, slot))
+    srv.changed(slot, "erased", erase.rule)
+    for c in (lost.facts for lost in gone):
+        srv.emit(ev.CkptInvalidate(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, 0, ask.n_past))
+    return resume
+
+
+def _search(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
+    srv.emit(ev.CkptSearch(slot.id, task.id, ask.n_past, ask.held, slot.id, ask.pos_min, 0))
+    pick = srv.rules.ckpt_pick(slot.facts, ask)
+    found: int | None = srv.decide(pick, slot)
+    if found is None or not srv.memory.set(slot.id, slot.checkpoints[found].blob):
+        reset = srv.rules.ckpt_reset(ask)
+        srv.emit(ev.FullReprocess(slot.id, task.id))
+        task.answer.deciding, task.answer.restored = reset.rule, False
+        nothing: Resume = srv.decide(reset, slot)
+        if nothing.forget_tokens:
+            slot.tokens.clear()
+        return nothing
+    srv.changed(slot, "overwritten", pick.rule)
+    c = slot.checkpoints[found].facts
+    again: Resume = srv.decide(srv.rules.ckpt_resume(c, ask), slot)
+    slot.last_checkpoint = max(slot.last_checkpoint, again.last_checkpoint)
+    srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, again.n_past, ev.mib(c.size)))
+    task.answer.deciding, task.answer.restored = pick.rule, True
+    return again

@@ -1,0 +1,215 @@
+"""Must the slot go back to a checkpoint, to which one, and which ones no longer hold?
+
+n_past     tokens of the cache that the prompt has in common with it
+pos_next   position after them; thold = max(0, pos_next - 1)
+pos_min, pos_max   what the engine took for a checkpoint's range; with recurrent layers both are its last position
+Source: ik_llama.cpp examples/server/server-context.cpp apply_checkpoint (8337e4cd3).
+"""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple, Sequence
+
+from cachesim.engines.ik_llama.source_files import CONTEXT, ik_llama
+from cachesim.engines.rule import Decision, Role, rule
+
+Unset = tuple[int, int]
+
+
+class Ckpt(NamedTuple):
+    """A checkpoint: positions in the cache, positions in the prompt it was taken for, tokens, bytes. ``unset`` is the
+    number that ``n_tokens`` goes by where nobody wrote it (it is not in a slot's file): the step that restored it, and
+    its place there. ``n_tokens`` is then what it ought to be, for the eye; no rule may look at it. ``prompt_end``:
+    taken at the end of a prompt, or ``tolerance`` tokens before it; it is not in a slot's file (inferred)."""
+
+    pos_min: int
+    pos_max: int
+    pos_min_prompt: int
+    pos_max_prompt: int
+    n_tokens: int
+    size: int
+    unset: Unset | None = None
+    prompt_end: bool = False
+
+
+class Ask(NamedTuple):
+    """A prompt against a slot: ``n_past`` common tokens of ``held``, ``n_past_prompt`` of the prompt; ``pos_min`` of
+    the target as the engine sees it; ``states``: recurrent layers, ``private``: DeepSeek-V4's states."""
+
+    n_past: int
+    n_past_prompt: int
+    held: int
+    pos_min: int
+    states: bool
+    private: bool
+
+    @property
+    def thold(self) -> int:
+        """A state that reaches it holds a token that is not wanted."""
+        return max(0, self.n_past - 1)
+
+
+class Need(NamedTuple):
+    """Is a checkpoint needed?"""
+
+    search: bool
+
+    def __bool__(self) -> bool:
+        return self.search
+
+
+class Resume(NamedTuple):
+    """Where evaluation goes on: tokens of the cache, tokens of the prompt; whether the slot forgets its tokens;
+    position of a checkpoint from which the interval is counted on, -1 = none."""
+
+    n_past: int
+    n_past_prompt: int
+    forget_tokens: bool = False
+    last_checkpoint: int = -1
+
+
+def _newest(ckpts: Sequence[Ckpt], fits: Callable[[Ckpt], bool]) -> int | None:
+    return next((i for i in reversed(range(len(ckpts))) if fits(ckpts[i])), None)
+
+
+def _because(ask: Ask, ckpts: Sequence[Ckpt] = ()) -> dict[str, object]:
+    return {
+        "n_past": ask.n_past, "held": ask.held, "pos_min": ask.pos_min, "thold": ask.thold,
+        "ckpts": [c.pos_max for c in ckpts],
+    }
+
+
+@rule("IK-CKPT-NEED.OR-PRIVATE", Role.NEED, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#2195")
+def need_or_private(ask: Ask) -> Decision:
+    """Needed if the prompt leaves the cache before its end and the memory begins too late, as recurrent layers always
+    do, or if the model has states of its own."""
+    inside = 0 < ask.n_past < ask.held
+    return Decision(Need(inside and (ask.pos_min >= ask.thold or ask.private)), _because(ask))
+
+
+# [Gone in ik_llama@2195]
+@rule("IK-CKPT-NEED.REACHED", Role.NEED, ik_llama(CONTEXT, "apply_checkpoint", "d2da6da05"), since="#1743")
+def need_reached(ask: Ask) -> Decision:
+    """Needed if the prompt leaves the cache before its end and the memory begins at the threshold or later."""
+    inside = 0 < ask.n_past < ask.held
+    return Decision(Need(inside and ask.pos_min >= ask.thold), _because(ask))
+
+
+# [Gone in ik_llama@1743]
+@rule("IK-CKPT-NEED.BEYOND", Role.NEED, ik_llama(CONTEXT, "apply_checkpoint"), since="#1310 (3fac78c48)", until="#1743")
+def need_beyond(ask: Ask) -> Decision:
+    """Needed only if the memory begins behind the threshold: a prompt that leaves the cache at its last token is not
+    taken for one that needs it."""
+    inside = 0 < ask.n_past < ask.held
+    return Decision(Need(inside and ask.pos_min > ask.thold), _because(ask))
+
+
+# [Gone in ik_llama@1716]
+@rule("IK-CKPT-NEED.STATES", Role.NEED, ik_llama(), since="#1673 (48819dada)", until="#1716 (9f1deefa7)")
+def need_states(ask: Ask) -> Decision:
+    """With recurrent layers always needed when the prompt leaves the cache before its end."""
+    inside = 0 < ask.n_past < ask.held
+    return Decision(Need(inside and (ask.states or ask.pos_min > ask.thold)), _because(ask))
+
+
+# [Gone in ik_llama@1310]
+@rule("IK-CKPT-NEED.DEEP", Role.NEED, ik_llama(), since="#1295 (66323b92f)", until="#1310")
+def need_deep(ask: Ask) -> Decision:
+    """Needed only if the memory begins more than two positions behind the threshold."""
+    inside = 0 < ask.n_past < ask.held
+    return Decision(Need(inside and ask.pos_min > ask.thold + 2), _because(ask))
+
+
+@rule("IK-CKPT-PICK.POS-MAX", Role.PICK, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#2195")
+def pick_pos_max(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+    """The newest that ends before the threshold; for a model with states of its own, before the next position. Value:
+    its index."""
+    bound = ask.n_past if ask.private else ask.thold
+    return Decision(_newest(ckpts, lambda c: c.pos_max < bound), _because(ask, ckpts))
+
+
+# [Gone in ik_llama@2195]
+@rule("IK-CKPT-PICK.POS-MIN", Role.PICK, ik_llama(CONTEXT, "apply_checkpoint", "d2da6da05"), since="#1716")
+def pick_pos_min(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+    """The newest that begins before the threshold, or at the beginning of the text."""
+    found = _newest(ckpts, lambda c: c.pos_min < ask.thold or c.pos_min == 0)
+    return Decision(found, _because(ask, ckpts))
+
+
+# [Gone in ik_llama@1716]
+@rule("IK-CKPT-PICK.WITHIN", Role.PICK, ik_llama(), since="#1673 (48819dada)", until="#1716")
+def pick_within(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+    """The newest that ends before the next position: the exact bound."""
+    return Decision(_newest(ckpts, lambda c: c.pos_max < ask.n_past), _because(ask, ckpts))
+
+
+# [New in ik_llama@pr1888]
+@rule("IK-CKPT-PICK.PR1888", Role.PICK, ik_llama(pull=1888, note="open"))
+def pick_pr1888(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+    """As on its base, and besides one that ends at the next position, which is one token too far."""
+    found = _newest(ckpts, lambda c: c.pos_min < ask.thold or c.pos_min == 0 or c.pos_max <= ask.n_past)
+    return Decision(found, _because(ask, ckpts))
+
+
+@rule("IK-CKPT-RESUME.PROMPT-END", Role.RESUME, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#2195")
+def resume_prompt_end(ckpt: Ckpt, ask: Ask) -> Decision:
+    """Behind the checkpoint's last token, never behind the common part; the interval is counted from there."""
+    upto = ckpt.pos_max + 1 if ask.private else max(ckpt.pos_min + 1, ckpt.pos_max)
+    prompt = min(ask.n_past_prompt, ckpt.pos_max_prompt + 1)
+    resume = Resume(min(ask.n_past, upto), prompt, last_checkpoint=ckpt.pos_max)
+    return Decision(resume, _because(ask, [ckpt]))
+
+
+# [Gone in ik_llama@2195]
+@rule("IK-CKPT-RESUME.PROMPT-MAX", Role.RESUME, ik_llama(CONTEXT, "apply_checkpoint", "d2da6da05"))
+def resume_prompt_max(ckpt: Ckpt, ask: Ask) -> Decision:
+    """The same, the prompt's side counted as the cache's."""
+    resume = Resume(
+        min(ask.n_past, max(ckpt.pos_min + 1, ckpt.pos_max)),
+        min(ask.n_past_prompt, max(ckpt.pos_min_prompt + 1, ckpt.pos_max_prompt)),
+    )
+    return Decision(resume, _because(ask, [ckpt]))
+
+
+@rule("IK-CKPT-RESET.TOKENS", Role.RESET, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#1789 (f4f4b3ff2)")
+def reset_tokens(ask: Ask) -> Decision:
+    """No checkpoint serves: from the beginning, and the slot's tokens are forgotten."""
+    return Decision(Resume(0, 0, forget_tokens=True), _because(ask))
+
+
+# [Gone in ik_llama@1889-base]
+@rule("IK-CKPT-RESET.COUNTS", Role.RESET, ik_llama(CONTEXT, "apply_checkpoint"), until="#1789")
+def reset_counts(ask: Ask) -> Decision:
+    """No checkpoint serves: from the beginning; the trim that follows cuts the slot's tokens."""
+    return Decision(Resume(0, 0), _because(ask))
+
+
+# [Gone in ik_llama@1698]
+@rule("IK-CKPT-RESET.NONE", Role.RESET, ik_llama(), since="#1673 (48819dada)", until="#1698 (67e634622)")
+def reset_none(ask: Ask) -> Decision:
+    """No checkpoint serves: evaluation goes on behind the common part, upon whatever the recurrent row holds."""
+    return Decision(Resume(ask.n_past, ask.n_past_prompt), _because(ask))
+
+
+@rule("IK-CKPT-ERASE.THOLD", Role.DROP, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#1743")
+def erase_thold(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+    """Those that end behind the threshold go, whatever was found. Value: their indices."""
+    gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max > ask.thold)
+    return Decision(gone, _because(ask, ckpts))
+
+
+# [Gone in ik_llama@1743]
+@rule("IK-CKPT-ERASE.POS-MIN", Role.DROP,
+      ik_llama(CONTEXT, "apply_checkpoint"), since="#1295", until="#1743 (39b3a188e)")
+def erase_pos_min(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+    """Those that begin behind the threshold go."""
+    gone = tuple(i for i, c in enumerate(ckpts) if c.pos_min > ask.thold)
+    return Decision(gone, _because(ask, ckpts))
+
+
+# [Gone in ik_llama@1716]
+@rule("IK-CKPT-ERASE.BEYOND", Role.DROP, ik_llama(), since="#1673 (48819dada)", until="#1716")
+def erase_beyond(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+    """Those that end behind the next position go; one that ends at it stays, though it holds a token too many."""
+    gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max > ask.n_past)
+    return Decision(gone, _because(ask, ckpts))

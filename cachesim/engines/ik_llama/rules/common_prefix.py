@@ -1,0 +1,167 @@
+"""How much of a prompt does the slot hold already, as text, and how many tokens must be evaluated all the same?
+
+Token ids are compared first; what remains is compared as text, so that another tokenization of the same text counts
+as held. A version may be strict about bytes, or pass over spaces and line ends that only one side has.
+Source: ik_llama.cpp examples/server/server-common.cpp get_common_prefix (8337e4cd3).
+"""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from typing import Callable, Iterator, NamedTuple, Sequence
+
+from cachesim.engines.ik_llama.source_files import CONTEXT, ik_llama
+from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.shared.vocab import TAGGED, THINK
+from cachesim.tokens import common_prefix
+
+BLANK = " \n\r"
+MORE = 20                # tokens that the loose comparison must gain before it replaces the strict one
+
+Pieces = Callable[[int], str]
+"""Text of a token; a token without a text of its own has one that no other begins with."""
+
+
+class Common(NamedTuple):
+    """Tokens of the cache, tokens of the prompt."""
+
+    cache: int
+    prompt: int
+
+
+def common(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces, strict: bool) -> Common:
+    """The common text, in whole tokens of both sides."""
+    n = common_prefix(list(cache), list(prompt))
+    if n == len(cache) or n == len(prompt):
+        return Common(n, n)
+    a, b = (chain.from_iterable(map(pieces, islice(side, n, None))) for side in (cache, prompt))
+    i, j = _walk(a, b, strict)
+    ours, theirs = (_ends(side[n:], pieces, reach, strict) for side, reach in ((cache, i), (prompt, j)))
+    both = ours.keys() & theirs.keys()
+    if not both:
+        return Common(n, n)
+    return Common(n + ours[max(both)], n + theirs[max(both)])
+
+
+def _walk(a: Iterator[str], b: Iterator[str], strict: bool) -> tuple[int, int]:
+    """How far two texts agree, in characters of each."""
+    i = j = 0
+    x, y = next(a, ""), next(b, "")
+    while x and y:
+        one, other = (not strict and c in BLANK for c in (x, y))
+        if x != y and not one and not other:
+            break
+        both = x == y or (one and other)
+        if both or one:
+            i, x = i + 1, next(a, "")
+        if both or not one:
+            j, y = j + 1, next(b, "")
+    return i, j
+
+
+def _ends(tokens: Sequence[int], pieces: Pieces, reach: int, strict: bool) -> dict[int, int]:
+    """Length of the text at the end of each whole token within reach -> number of tokens."""
+    found: dict[int, int] = {}
+    seen = counted = 0
+    for number, token in enumerate(tokens, 1):
+        piece = pieces(token)
+        seen += len(piece)
+        if seen > reach:
+            break
+        counted += len(piece) if strict else sum(c not in BLANK for c in piece)
+        found[counted] = number
+    return found
+
+
+def discarded(tokens: Sequence[int], n_keep: int, n_discard: int) -> list[int]:
+    """The tokens without those at n_keep .. n_keep + n_discard - 1; all of them if that would leave nothing behind.
+    Source: ik_llama.cpp examples/server/server-common.cpp server_tokens::discard_n_tokens (8337e4cd3)."""
+    stop = n_keep + n_discard
+    if n_discard <= 0 or stop >= len(tokens):
+        return list(tokens)
+    return [*tokens[:n_keep], *tokens[stop:]]
+
+
+def without_reasoning(tokens: Sequence[int], marks: tuple[int, int] | None, pieces: Pieces) -> list[int]:
+    """The tokens outside ``<think>`` .. ``</think>``. The marks are looked for in the text, so that spelled out ones
+    count too. A span without an end stays, and so does one that begins where the span before it ends. ``marks`` None =
+    everything counts.
+    Source: ik_llama.cpp examples/server/server-common.cpp get_tokens_exclude_think (8337e4cd3)."""
+    if marks is None or (marks == THINK and TAGGED.isdisjoint(tokens)):
+        return list(tokens)
+    words = list(map(pieces, tokens))
+    spans = _spans("".join(words), pieces(marks[0]), pieces(marks[1]))
+    if not spans:
+        return list(tokens)
+    out: list[int] = []
+    reach, at = 0, 0
+    for token, word in zip(tokens, words, strict=True):
+        reach += len(word)
+        if at == len(spans) or reach <= spans[at][0]:
+            out.append(token)
+        elif reach > spans[at][1]:
+            out.append(token)
+            at += at + 1 < len(spans)
+    return out
+
+
+def _spans(text: str, opening: str, closing: str) -> list[tuple[int, int]]:
+    """Places in the text where a span begins and ends, both marks included."""
+    spans: list[tuple[int, int]] = []
+    start = text.find(opening)
+    while start >= 0:
+        if not spans or start > spans[-1][1]:
+            end = text.find(closing, max(0, start - len(closing) + 1))
+            if end < 0:
+                break
+            spans.append((start, end + len(closing)))
+        start = text.find(opening, start + len(opening))
+    return spans
+
+
+@rule("IK-PROMPT-EMPTY", Role.PROMPT, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"))
+def prompt_empty(asked: int) -> Decision:
+    """A prompt without tokens is answered at once, with nothing; the slot is released as it is. Value: is it one?"""
+    return Decision(not asked, {"asked": asked})
+
+
+@rule("IK-REUSE", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"))
+def reuse_asked(cache_prompt: bool) -> Decision:
+    """Nothing that the slot holds is reused for a request with ``cache_prompt`` false. Value: may it be?"""
+    return Decision(cache_prompt, {"cache_prompt": cache_prompt})
+
+
+@rule("IK-PREFIX.LOOSE", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"), since="#2105")
+def prefix_loose(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -> Decision:
+    """The common text, blanks that only one side has passed over."""
+    found = common(cache, prompt, pieces, strict=False)
+    return Decision(found, {"held": len(cache), "asked": len(prompt)})
+
+
+# [Gone in ik_llama@2105]
+@rule("IK-PREFIX.STRICT", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "d2da6da05"), until="#2105")
+def prefix_strict(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -> Decision:
+    """The common text byte for byte, unless passing over blanks gains more than 20 tokens."""
+    strict, loose = (common(cache, prompt, pieces, strict) for strict in (True, False))
+    found = loose if loose.cache > strict.cache + MORE else strict
+    return Decision(found, {"held": len(cache), "asked": len(prompt)})
+
+
+def _back(n_past_prompt: int, asked: int, here: bool) -> int:
+    return int(here and n_past_prompt == asked and n_past_prompt > 0)
+
+
+@rule("IK-ONE.BEFORE", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"), since="#2105")
+def one_before(n_past_prompt: int, asked: int, searched: bool) -> Decision:
+    """A prompt that is held whole gives its last token back, so that there are logits: before a checkpoint is looked
+    for. Asked twice, before and behind the search; value: tokens given back there."""
+    because = {"n_past_prompt": n_past_prompt, "asked": asked, "searched": searched}
+    return Decision(_back(n_past_prompt, asked, not searched), because)
+
+
+# [Gone in ik_llama@2105]
+@rule("IK-ONE.BEHIND", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "d2da6da05"), until="#2105")
+def one_behind(n_past_prompt: int, asked: int, searched: bool) -> Decision:
+    """The same, but behind the search: what was restored, or needed no restoring, then ends one token too far."""
+    because = {"n_past_prompt": n_past_prompt, "asked": asked, "searched": searched}
+    return Decision(_back(n_past_prompt, asked, searched), because)

@@ -1,0 +1,96 @@
+"""Which slot does a request get, and is what the slot holds saved before it is overwritten?
+
+c, p       tokens held, tokens asked; reasoning is left out of both where the server does so
+n_cache, n_prompt   how much of c and of p the common text covers
+sim        2 n_prompt / (p + c), a Dice coefficient; f_keep = n_cache / c; both in single precision
+shifted    the prompt without the tokens that a context shift has discarded from the slot or the entry
+Source: ik_llama.cpp examples/server/server-context.cpp get_available_slot (8337e4cd3).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+import numpy as np
+
+from cachesim.engines.ik_llama.source_files import CONTEXT, ik_llama
+from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.shared.prompt_cache_limits import F32
+
+
+def similarity(n_prompt: int, asked: int, held: int) -> np.float32:
+    """The Dice coefficient of two texts of which n_prompt tokens are common; 0 for two empty ones."""
+    return F32(2 * n_prompt) / F32(max(1, asked + held))
+
+
+class Shifted(NamedTuple):
+    """A text against the prompt without its discarded part: length of that prompt, and how much of it is common;
+    ``n_cache`` is the same in tokens of the text."""
+
+    asked: int
+    n_prompt: int
+    n_cache: int
+
+
+class SlotFacts(NamedTuple):
+    """A slot as the choice sees it. ``held`` and ``asked`` are tokens without reasoning; ``t_last`` the tick of its
+    last release, -1 = never used. ``shifted`` None = the slot is compared with the whole prompt only."""
+
+    id: int
+    busy: bool
+    held: int
+    asked: int
+    n_prompt: int
+    t_last: int
+    shifted: Shifted | None = None
+
+
+class Choice(NamedTuple):
+    """The slot, how it was found ("name", "lcp" or "lru"), its similarity."""
+
+    slot: int
+    by: str
+    f_sim: float = 0.0
+
+
+@rule("IK-SHIFTED", Role.SHIFT, ik_llama(CONTEXT, "calculate_slot_similarity, calculate_slot_f_keep", "8337e4cd3"))
+def compare_shifted(discarded: int, asked: int, n_ctx: int) -> Decision:
+    """A slot whose context was shifted is compared with what the prompt would be after the same shift, if the prompt is
+    too long for the context (it will lose its middle then). Value: is it?"""
+    because = {"discarded": discarded, "asked": asked, "n_ctx": n_ctx}
+    return Decision(discarded > 0 and asked >= n_ctx, because)
+
+
+@rule("IK-SLOT-SELECT", Role.ASSIGN, ik_llama(CONTEXT, "get_available_slot", "8337e4cd3"))
+def slot_select(slots: Sequence[SlotFacts], id_slot: int, sps: float) -> Decision:
+    """The slot that was named; else the most similar one above the threshold, the first of equals; else the one that
+    was used least recently. Where the prompt is compared shifted too, the larger similarity counts. Value None = none
+    is free."""
+    because = {"id_slot": id_slot, "sps": sps, "slots": len(slots)}
+    free = [slot for slot in slots if not slot.busy]
+    if id_slot >= 0:
+        named = [slot for slot in free if slot.id == id_slot]
+        return Decision(Choice(id_slot, "name") if named else None, because)
+    best, found = F32(0), None
+    for slot in free if sps else ():
+        sim = _similar(slot)
+        if sim > best and sim > F32(sps):
+            best, found = sim, slot.id
+    if found is not None:
+        return Decision(Choice(found, "lcp", float(best)), because)
+    oldest = min(free, key=lambda slot: slot.t_last, default=None)
+    return Decision(None if oldest is None else Choice(oldest.id, "lru"), because)
+
+
+def _similar(slot: SlotFacts) -> np.float32:
+    if not slot.held:
+        return F32(0)
+    whole, moved = similarity(slot.n_prompt, slot.asked, slot.held), slot.shifted
+    return whole if moved is None else max(whole, similarity(moved.n_prompt, moved.asked, slot.held))
+
+
+@rule("IK-PC-SAVE", Role.CONSULT, ik_llama(CONTEXT, "get_available_slot", "8337e4cd3"))
+def save_if_little_kept(f_keep: float, held: int, least_keep: float, n_min: int) -> Decision:
+    """What the slot holds is stored if the new prompt keeps less than a share of it, and it is not too short."""
+    save = held > 0 and F32(f_keep) < F32(least_keep) and held >= n_min
+    return Decision(save, {"f_keep": f_keep, "held": held, "least_keep": least_keep, "n_min": n_min})

@@ -1,0 +1,65 @@
+"""Drafts: how long may they be, what is saved before them, and where does the companion stand afterwards?
+
+T          tokens in the slot before the sampled one is added: the sampled one's position
+n_max      drafts of a round, as configured; the companion's context holds rows for its own next-token head
+Source: ik_llama.cpp examples/server/server-context.cpp, common/speculative.cpp (8337e4cd3).
+"""
+
+from __future__ import annotations
+
+from cachesim.engines.ik_llama.source_files import CONTEXT, SPECULATIVE, ik_llama
+from cachesim.engines.rule import Decision, Role, rule
+
+
+@rule("IK-SPEC-MAX", Role.DRAFT, ik_llama(CONTEXT, "add_sampled_tokens", "8337e4cd3"))
+def draft_max(held: int, n_ctx: int, n_max: int, left: int) -> Decision:
+    """At most ``n_max`` tokens, two fewer than the context has room for, one fewer than the budget has left (``left``
+    < 0 = no budget)."""
+    most = min(n_max, n_ctx - held - 2, n_max if left < 0 else left - 1)
+    return Decision(max(0, most), {"held": held, "n_ctx": n_ctx, "n_max": n_max, "left": left})
+
+
+@rule("IK-SPEC-SAVE.ROOT-ONLY", Role.DRAFT, ik_llama(CONTEXT, "", "8337e4cd3"), since="#2205 (dd837ff21)")
+def save_or_root_only(n_batch: int, capacity: int) -> Decision:
+    """A round that does not fit the saved states is cut down to the sampled token. Value: (saved, drafts kept)."""
+    fits = n_batch <= capacity
+    return Decision((fits, fits), {"n_batch": n_batch, "capacity": capacity})
+
+
+# [Gone in ik_llama@2205]
+@rule("IK-SPEC-SAVE.ANYWAY", Role.DRAFT, ik_llama(CONTEXT, "", "d2da6da05"), until="#2205")
+def save_or_anyway(n_batch: int, capacity: int) -> Decision:
+    """A round that does not fit is not saved, and drafted all the same."""
+    return Decision((n_batch <= capacity, True), {"n_batch": n_batch, "capacity": capacity})
+
+
+@rule("IK-SPEC-COMMIT.AHEAD", Role.DRAFT, ik_llama(SPECULATIVE, "", "8337e4cd3"), since="#1987, #1992")
+def commit_ahead(held: int) -> Decision:
+    """The companion takes the accepted tokens at the positions behind the sampled one, so that it holds one row more
+    than the target. Value: (first position, is what lies there removed first)."""
+    return Decision((held + 1, False), {"held": held})
+
+
+# [Gone in ik_llama@1992]
+@rule("IK-SPEC-COMMIT.LEVEL", Role.DRAFT, ik_llama(SPECULATIVE, "", "d2da6da05"), until="#1992 (0d59973e4)")
+def commit_level(held: int) -> Decision:
+    """The companion takes the accepted tokens at the positions of the tokens before them, what it holds from there on
+    is removed first: it ends where the target ends."""
+    return Decision((held, True), {"held": held})
+
+
+@rule("IK-SPEC-PURGE.KEEP", Role.DRAFT, ik_llama(SPECULATIVE, "", "8337e4cd3"))
+def purge_keep(held: int, known: bool, n_decode: int) -> Decision:
+    """After drafting the companion keeps the sampled token and gives up what it drafted. Value: the range, None =
+    nothing."""
+    span = (held + 1, held + n_decode + 2) if n_decode else None
+    return Decision(span, {"held": held, "known": known, "n_decode": n_decode})
+
+
+# [Gone in ik_llama@1992]
+@rule("IK-SPEC-PURGE.KNOWN", Role.DRAFT, ik_llama(SPECULATIVE, "", "d2da6da05"), until="#1992")
+def purge_known(held: int, known: bool, n_decode: int) -> Decision:
+    """The same; where the first draft was ``known`` from the round before, the sampled token was never decoded and its
+    position goes too."""
+    span = (held if known else held + 1, held + n_decode + 2) if n_decode else None
+    return Decision(span, {"held": held, "known": known, "n_decode": n_decode})

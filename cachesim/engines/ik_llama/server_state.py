@@ -1,0 +1,94 @@
+"""What every part of the server works on: rules, the two contexts, slots, log, and the few acts that all share.
+
+The parts are functions of a ``Core``; every decision is a rule of the profile. ``decide`` asks, the part acts, ``emit``
+tells.
+Source: ik_llama.cpp examples/server/server-context.cpp server_context (8337e4cd3).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Callable
+
+from cachesim import events as ev
+from cachesim.engines.ik_llama.memory.context import Context
+from cachesim.engines.ik_llama.memory.kv import KvCache
+from cachesim.engines.ik_llama.memory.model_layout import ModelKind
+from cachesim.engines.ik_llama.memory.window import Window, capacity
+from cachesim.engines.ik_llama.profiles import Rules
+from cachesim.engines.ik_llama.prompt_cache import PromptCache
+from cachesim.engines.ik_llama.server_flags import Options, settings
+from cachesim.engines.ik_llama.slot import Slot, State, Task
+from cachesim.engines.shared.batch_outputs import Spoken
+from cachesim.engines.shared.prompt_cache_limits import Limits
+from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
+from cachesim.engines.shared.server_loop import Driver
+from cachesim.engines.shared.vocab import recorded_piece, unique_piece
+from cachesim.model import Model
+from cachesim.tokens import POS_INF
+
+
+class Core(Driver):
+    """One server of a given version. ``model`` None = labels only, nothing computed."""
+
+    def __init__(
+        self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
+        sampler: Sampler = forced_or_hashed,
+    ) -> None:
+        self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
+        self.sampler = Counted(sampler, log)
+        self.settings = settings(opts, kind)
+        self.pieces: Callable[[int], str] = recorded_piece if kind.words else unique_piece
+        self.memory = self._cache(model, opts.swa_compress, None)
+        self.context = Context(self.memory, model, self.settings.n_ubatch, self.settings.capacity)
+        self.companion = self._companion(opts) if self.settings.companion else None
+        limits = Limits(self.settings.limit_size, 0)
+        self.cache = PromptCache(rules, self.memory, limits, log) if self.settings.has_cache else None
+        self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
+        self.queue: deque[Task] = deque()
+        self.deferred: deque[Task] = deque()
+        self.said: dict[int, Spoken] = {}
+        self.known_next: set[int] = set()      # sequences whose companion has drafted a token while committing
+        self.next_id, self.tick = 1, 0
+        self.dead = False
+
+    def _cache(self, model: Model | None, compress: bool, recurrent: bool | None) -> KvCache:
+        one = self.settings
+        window = None
+        if self.rules.window(compress, self.kind.private, one.n_slots).value:
+            window = Window(self.kind.n_swa, capacity(self.kind.n_swa, one.n_ubatch))
+        return KvCache(
+            self.kind, one.n_ctx, one.n_slots, model, lambda *facts: bool(self.rules.seq_rm(*facts).value), self.emit,
+            window, recurrent,
+        )
+
+    def _companion(self, opts: Options) -> Context:
+        """The MTP head's context: labels only, since drafts are forced. It has no recurrent rows, and counts as
+        recurrent only where that is injected."""
+        return Context(self._cache(None, opts.swa_compress, opts.companion_recurrent), None, self.settings.n_ubatch)
+
+    def wipe(self, slot: Slot) -> None:
+        """The slot's sequence leaves both contexts; its tokens and its checkpoints are forgotten."""
+        self.memory.seq_rm(slot.id, 0, POS_INF)
+        if self.companion is not None:
+            self.companion.kv.seq_rm(slot.id, 0, POS_INF)
+        slot.tokens.clear()
+        slot.checkpoints.clear()
+
+    def fail(self, slot: Slot, text: str, kind: str) -> None:
+        """The client of the slot's task gets an error, unless it had its answer before. The slot goes on."""
+        task = slot.task
+        assert task is not None
+        self.emit(ev.Error(f'task error id_multi=-1 id_task={task.id} error="{text}"'))
+        if not task.answer.error:
+            task.answer.fails(500, text, kind)
+            self.take_id()                     # the client hangs up, which is a task of its own
+
+    def leave(self, slot: Slot) -> None:
+        """The slot is released in the next iteration."""
+        slot.state, slot.at, slot.draft, slot.drafting = State.LEAVING, -1, [], False
+
+    def take_id(self) -> int:
+        """Ids of tasks: requests and iterations take one each."""
+        self.next_id += 1
+        return self.next_id - 1

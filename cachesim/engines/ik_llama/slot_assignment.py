@@ -1,0 +1,92 @@
+"""Which slot does a task get, and what does the prompt cache put into it?
+
+Source: ik_llama.cpp examples/server/server-context.cpp get_available_slot, launch_slot_with_task (8337e4cd3).
+"""
+
+from __future__ import annotations
+
+from cachesim import events as ev
+from cachesim.engines.ik_llama.events import PcInfo
+from cachesim.engines.ik_llama.prompt_cache import Compare
+from cachesim.engines.ik_llama.rules.slot_selection import Choice, SlotFacts
+from cachesim.engines.ik_llama.server_state import Core
+from cachesim.engines.ik_llama.slot import Slot, Task
+from cachesim.engines.shared.prompt_cache_limits import part
+from cachesim.errors import Aborted
+
+
+def process(srv: Core, task: Task) -> None:
+    """Give the task a slot, or defer it."""
+    slot = available(srv, task)
+    if slot is None:
+        srv.deferred.append(task)
+        return
+    slot.begin(task, srv.rules.last_checkpoint)
+    on = srv.rules.ckpt_on(srv.settings.max_checkpoints, bool(srv.kind.states), srv.kind.private)
+    slot.marks = srv.decide(on, slot)
+    slot.n_keep = srv.decide(srv.rules.keep(task.request.n_keep, slot.n_keep), slot)
+    srv.emit(ev.Launch(slot.id, task.id, 0))
+
+
+def available(srv: Core, task: Task) -> Slot | None:
+    """Choose a slot, and let the prompt cache save and replace what it holds. A slot that was asked for by name is
+    taken as it is."""
+    compare = Compare(srv.pieces, srv.settings.marks, task.prompt)
+    decision = srv.rules.slot_select(
+        [_facts(srv, slot, compare) for slot in srv.slots], task.request.id_slot, srv.settings.sps
+    )
+    choice: Choice | None = decision.value
+    if choice is None:
+        return None
+    slot = srv.slots[choice.slot]
+    srv.decide(decision, slot)
+    slot.loaded = False
+    if choice.by == "lcp":
+        lcp = compare.facts(slot.tokens).n_cache
+        srv.emit(ev.SlotByLcp(slot.id, slot.id_task, choice.f_sim, srv.settings.sps, 0.0, lcp))
+    elif choice.by == "lru":
+        srv.emit(ev.SlotByLru(slot.id, slot.id_task))
+    if choice.by != "name":
+        _exchange(srv, slot, task, compare)
+    return slot
+
+
+def _facts(srv: Core, slot: Slot, compare: Compare) -> SlotFacts:
+    if slot.busy:
+        return SlotFacts(slot.id, True, 0, 0, 0, slot.t_last)
+    found = compare.facts(slot.tokens, slot.kept, slot.discarded)
+    too = srv.rules.shifted(slot.discarded, found.asked, srv.settings.n_ctx_slot).value
+    return SlotFacts(
+        slot.id, False, found.n_tokens, found.asked, found.n_prompt, slot.t_last, found.shifted if too else None
+    )
+
+
+def _f_keep(srv: Core, slot: Slot, compare: Compare) -> tuple[float, int]:
+    """How much of what the slot holds the prompt keeps, and how many tokens it holds, reasoning left out. A shifted
+    context is compared with the shifted prompt alone, whose kept beginning is as long as the slot's last request said,
+    not as long as it was."""
+    mine = compare.facts(slot.tokens, max(0, slot.n_keep), slot.discarded)
+    if not mine.n_tokens:
+        return 0.0, 0
+    n_cache = mine.n_cache
+    if srv.decide(srv.rules.shifted(slot.discarded, mine.asked, srv.settings.n_ctx_slot), slot):
+        if slot.n_keep < 0:
+            raise Aborted("GGML_ASSERT(n_keep >= 0 && n_discard >= 0) failed", "negative-n-keep")
+        assert mine.shifted is not None
+        n_cache = mine.shifted.n_cache
+    return float(part(n_cache, mine.n_tokens)), mine.n_tokens
+
+
+def _exchange(srv: Core, slot: Slot, task: Task, compare: Compare) -> None:
+    """Save the slot's conversation if little of it is kept; load a better one if there is any."""
+    one = srv.settings
+    f_keep, held = _f_keep(srv, slot, compare)
+    srv.emit(PcInfo(len(slot.tokens), slot.kept, slot.discarded, one.n_min, round(f_keep, 2), one.least_keep))
+    if srv.cache is None:
+        return
+    save = srv.decide(srv.rules.pc_save(f_keep, held, one.least_keep, one.n_min), slot)
+    if save:
+        srv.cache.save(slot, compare)
+    if srv.cache.entries:
+        srv.cache.load(slot, compare, one.least_keep)
+        srv.cache.update()

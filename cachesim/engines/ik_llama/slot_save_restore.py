@@ -1,0 +1,80 @@
+"""Slot save, restore and erase: ask the rules, act, tell. The companion is left as it is by all three.
+
+Source: ik_llama.cpp examples/server/server-context.cpp (8337e4cd3).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cachesim.engines.ik_llama.server_state import Core
+from cachesim.engines.ik_llama.slot import Slot
+from cachesim.engines.ik_llama.slot_file import SideFile, SlotFile, pack_side, pack_slot, unpack_side, unpack_slot
+from cachesim.engines.rule import Decision
+from cachesim.engines.shared.array_file import check_model
+from cachesim.engines.shared.slots import check_action
+from cachesim.errors import BadInput
+from cachesim.files import write_whole
+from cachesim.limits import SLOT_FILE_BYTES
+from cachesim.reading import kind, read_bytes
+from cachesim.tokens import POS_INF
+
+
+def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
+    """Do one action on an idle slot; returns what the server answers. Raises BadInput; the slot is untouched then."""
+    check_action(len(srv.slots), action, id_slot, file)
+    slot = srv.slots[id_slot]
+    if file is None or action == "erase":
+        return _erase(srv, slot)
+    if srv.kind.recurrent:
+        raise BadInput("a slot of recurrent layers only is not modelled as a file", hint="a hybrid model is")
+    return _save(srv, slot, file) if action == "save" else _restore(srv, slot, file)
+
+
+def _erase(srv: Core, slot: Slot) -> dict[str, Any]:
+    n_erased = len(slot.tokens)
+    srv.memory.seq_rm(slot.id, 0, POS_INF)
+    slot.tokens.clear()
+    erase = srv.rules.slot_erase(len(slot.checkpoints))
+    if srv.decide(erase, slot):
+        slot.checkpoints.clear()
+    srv.changed(slot, "cleared", erase.rule)
+    return {"status": 200, "n_erased": n_erased}
+
+
+def beside(file: Path) -> Path:
+    """Where the checkpoints of a slot file lie."""
+    return file.with_name(f"{file.name}.checkpoints")
+
+
+def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
+    """Tokens and whole state; checkpoints where the rules say so."""
+    model = srv.kind.spec.notation
+    made = SlotFile(model, tuple(slot.tokens), srv.memory.get(slot.id, partial=False))
+    write_whole(file, pack_slot(made), sync=False)
+    if srv.decide(srv.rules.slot_save(len(slot.checkpoints)), slot):
+        write_whole(beside(file), pack_side(model, slot.checkpoints), sync=False)
+    return {"status": 200, "n_saved": len(slot.tokens)}
+
+
+def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
+    """The file's tokens, state and checkpoints replace the slot's. No room, or a longer text than the context: the slot
+    is emptied, the client gets 400."""
+    saved = unpack_slot(read_bytes(file, SLOT_FILE_BYTES, "slot file"), str(file))
+    check_model(saved.model, srv.kind.spec.notation, file)
+    decision: Decision = srv.rules.slot_restore(kind(beside(file)) != "")
+    side = _side(srv, beside(file)) if decision.value else SideFile(saved.model, ())
+    srv.decide(decision, slot)
+    if len(saved.tokens) > srv.settings.n_ctx_slot or not srv.memory.set(slot.id, saved.blob):
+        _erase(srv, slot)
+        return {"status": 400, "error": "the saved slot does not fit"}
+    slot.tokens, slot.checkpoints = list(saved.tokens), list(side.checkpoints)
+    srv.changed(slot, "overwritten", decision.rule)
+    return {"status": 200, "n_restored": len(saved.tokens)}
+
+
+def _side(srv: Core, file: Path) -> SideFile:
+    side = unpack_side(read_bytes(file, SLOT_FILE_BYTES, "slot file"), str(file), len(srv.log.marks) - 1)
+    check_model(side.model, srv.kind.spec.notation, file)
+    return side

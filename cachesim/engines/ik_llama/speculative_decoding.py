@@ -1,0 +1,155 @@
+"""Speculative decoding: drafts go into the batch, are verified, and what was wrong is undone; the companion follows.
+
+The drafter itself is forced: a request says what is drafted where, and how much of it is right. The companion's context
+is followed in labels only: what it would have drafted changes nothing but how much is accepted.
+Source: ik_llama.cpp examples/server/server-context.cpp speculative_decoding_accept, common/speculative.cpp (8337e4cd3).
+"""
+
+from __future__ import annotations
+
+import copy
+
+from cachesim.engines.base import AS_MANY_AS_ALLOWED
+from cachesim.engines.ik_llama.server_state import Core
+from cachesim.engines.ik_llama.slot import Slot, SpecCkpt, Task
+from cachesim.engines.shared.batch import Batch
+from cachesim.engines.shared.sampler import forced_draft
+from cachesim.tokens import POS_INF
+
+
+def make_draft(srv: Core, slot: Slot, task: Task) -> None:
+    """Draft for a generating slot, and save what a rejection would need."""
+    request, held = task.request, len(slot.tokens)
+    slot.draft, slot.drafting, slot.spec = [], False, None
+    plan = next((d for d in request.drafts if d.at == held), None)
+    if not srv.settings.n_max or not (plan or request.draft_else):
+        return
+    left = request.n_predict - slot.n_decoded if request.n_predict >= 0 else -1
+    wanted = plan.drafted if plan else request.draft_else
+    if wanted == AS_MANY_AS_ALLOWED:
+        wanted = srv.settings.n_max
+    most: int = srv.decide(srv.rules.draft_max(held - slot.unheard, srv.settings.n_ctx_slot, wanted, left), slot)
+    if not most:
+        return
+    slot.drafting = True
+    _companion_drafts(srv, slot, held, most)
+    saved, keeps = True, True
+    if srv.kind.states:
+        saved, keeps = srv.decide(srv.rules.spec_save(most + 1, srv.settings.capacity), slot)
+    if not keeps:
+        return
+    right = min(most, plan.accepted) if plan else most
+    slot.draft = forced_draft(srv.sampler, [*slot.tokens, slot.sampled], request, slot.n_decoded, right, most)
+    task.answer.draft_n += most
+    if srv.kind.states and saved:
+        slot.spec = _save(srv, slot, held)
+
+
+def _save(srv: Core, slot: Slot, held: int) -> SpecCkpt:
+    how, kv = srv.settings.rollback, srv.memory
+    if how == "gpu-fallback":
+        return SpecCkpt(held, [dict(states) for states in kv.states], copy.deepcopy(kv.cells))
+    if how == "cpu":
+        return SpecCkpt(held, blob=kv.get(slot.id, partial=True))
+    srv.context.per_step = True
+    return SpecCkpt(held)
+
+
+def _companion_drafts(srv: Core, slot: Slot, held: int, most: int) -> None:
+    """The companion's own labels while it drafts: the sampled token unless its successor is known from the round
+    before, then every draft but the last; afterwards they are given up again."""
+    if srv.companion is None:
+        return
+    kv = srv.companion.kv
+    known = slot.id in srv.known_next
+    first = held + 1 if known else held
+    n_decode = 0
+    for pos in range(first, held + most):
+        if _decode(srv, slot, pos, 1):
+            n_decode += 1
+    span = srv.rules.spec_purge(held, known, n_decode).value
+    if span is not None:
+        kv.seq_rm(slot.id, *span)
+
+
+def _decode(srv: Core, slot: Slot, pos: int, n: int) -> bool:
+    """The companion evaluates n tokens from a position on. False = it failed."""
+    assert srv.companion is not None
+    batch = Batch()
+    for k in range(n):
+        batch.add(0, pos + k, slot.id, False)
+    return srv.companion.decode(batch) == 0
+
+
+def warm_up(srv: Core, slot: Slot, view: Batch, first: int, stop: int) -> None:
+    """Prompt tokens that the target has evaluated go through the companion too."""
+    if srv.companion is None:
+        return
+    pos = view.pos[first]
+    kv = srv.companion.kv
+    if not kv.empty(slot.id) and kv.pos_max(slot.id) >= pos:
+        kv.seq_rm(slot.id, pos, POS_INF)
+    srv.known_next.discard(slot.id)
+    _decode(srv, slot, pos, stop - first)
+
+
+def accept(srv: Core, slot: Slot, task: Task) -> list[int]:
+    """Compare the draft with what the sampler says; undo what was wrong. Returns the accepted drafts and the new
+    token."""
+    held = len(slot.tokens) - len(slot.draft)                  # the sampled token included
+    ids: list[int] = []
+    for k in range(len(slot.draft) + 1):
+        ids.append(srv.sampler(slot.tokens[: held + k], task.request, slot.n_decoded + k))
+        if k < len(slot.draft) and ids[k] != slot.draft[k]:
+            break
+    task.answer.draft_n_accepted += len(ids) - 1
+    rejected = len(slot.draft) + 1 - len(ids)
+    slot.tokens[held:] = ids[:-1]
+    if rejected and slot.spec is not None:
+        _restore(srv, slot, slot.spec, ids)
+    else:
+        srv.memory.seq_rm(slot.id, len(slot.tokens), POS_INF)
+    srv.context.per_step = False
+    _commit(srv, slot, held - 1, len(ids))
+    return ids
+
+
+def _commit(srv: Core, slot: Slot, held: int, n: int) -> None:
+    """The companion takes the n tokens that were accepted, and knows what it would draft next."""
+    if srv.companion is None:
+        return
+    kv = srv.companion.kv
+    base, remove = srv.rules.spec_commit(held).value
+    if remove and not kv.empty(slot.id) and kv.pos_max(slot.id) >= base:
+        kv.seq_rm(slot.id, base, POS_INF)
+    if _decode(srv, slot, base, n):
+        srv.known_next.add(slot.id)
+
+
+def _restore(srv: Core, slot: Slot, spec: SpecCkpt, ids: list[int]) -> None:
+    """Back to the recurrent row before what was wrong: the one kept after that token (or whatever its place holds, if
+    the round did not fit into one micro-batch), written to row 0 and told to the cell whose index is the sequence's id;
+    or the one before the round, and what was right is evaluated again."""
+    kv, step = srv.memory, len(ids) - 1
+    if spec.states is None and spec.blob is None:
+        if srv.context.model is not None:
+            kv.states[0] = dict(srv.context.steps.get(step, {}))
+        kv.state_pos[0] = spec.n_past + step
+        kv.cells.relabel(slot.id, spec.n_past + step)
+        kv.seq_rm(slot.id, spec.n_past + step + 1, POS_INF)
+        return
+    if spec.blob is not None:
+        kv.set(slot.id, spec.blob)
+    elif spec.states is not None and spec.cells is not None:
+        kv.states, kv.cells = spec.states, spec.cells
+    kv.seq_rm(slot.id, spec.n_past, POS_INF)
+    _again(srv, slot, spec.n_past)
+
+
+def _again(srv: Core, slot: Slot, n_past: int) -> None:
+    """Evaluate the sampled token and the right drafts once more."""
+    batch = Batch()
+    for pos in range(n_past, len(slot.tokens)):
+        batch.add(slot.tokens[pos], pos, slot.id, False)
+    srv.context.per_step = False
+    srv.context.decode(batch)

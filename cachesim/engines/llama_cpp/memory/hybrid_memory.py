@@ -1,0 +1,262 @@
+"""The memory of one context: attention caches and recurrent cells behind one set of operations.
+
+base, swa, recr   the parts (see kinds.py); a model has the ones its layers need
+full state        everything of a sequence; partial state: only what cannot be rolled back
+
+Source: llama.cpp src/llama-kv-cache.cpp, llama-kv-cache-iswa.cpp, llama-memory-recurrent.cpp, llama-memory-hybrid.cpp,
+llama-memory-hybrid-iswa.cpp (3f545be).
+"""
+
+from __future__ import annotations
+
+from typing import Mapping, NamedTuple, Sequence
+
+import numpy as np
+
+from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Emit
+from cachesim.engines.llama_cpp.memory.build_differences import Habits
+from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
+from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache, Refuses
+from cachesim.engines.llama_cpp.memory.saved_state import Blob, KeepCells, StateReadError
+from cachesim.engines.llama_cpp.memory.ubatch import Batch, Ubatch, split_equal, split_seq, split_simple
+from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore
+from cachesim.errors import Crash
+from cachesim.events import Error, SeqRm
+from cachesim.model import Model
+from cachesim.tokens import POS_INF
+
+PAD = 256        # cells of every cache are a multiple of this
+
+
+def pad(n: int, to: int = PAD) -> int:
+    """n rounded up to a multiple."""
+    return -(-n // to) * to
+
+
+class Sizes(NamedTuple):
+    """Numbers that fix the buffers. ``n_ctx_seq`` is the context of one sequence in tokens, ``n_rs_seq`` the tokens
+    that a recurrent state can be rolled back; a window cache has a multiple of ``window_pad`` cells."""
+
+    n_seq: int
+    unified: bool
+    n_ctx_seq: int
+    n_ubatch: int
+    swa_full: bool
+    n_rs_seq: int = 0
+    window_pad: int = PAD
+
+
+class Placed(NamedTuple):
+    """A ubatch with its cells: per attention part, the cells of every run."""
+
+    ubatch: Ubatch
+    found: Mapping[str, Sequence[np.ndarray]]
+
+
+def window_cells(kind: ModelKind, sizes: Sizes) -> int:
+    """Cells of the window cache."""
+    if sizes.swa_full:
+        return sizes.n_ctx_seq
+    sequences = sizes.n_seq if sizes.unified else 1
+    return pad(min(sizes.n_ctx_seq, kind.n_swa * sequences + sizes.n_ubatch), sizes.window_pad)
+
+
+def can_shift(kind: ModelKind, sizes: Sizes) -> bool:
+    """Can positions be moved after the fact? Not if they are 2-D, nor if a window cache is smaller than its partner."""
+    if kind.mrope:
+        return False
+    return not kind.swa or window_cells(kind, sizes) == sizes.n_ctx_seq
+
+
+class Memory:
+    """What one context remembers of its ``n_seq`` sequences. ``model`` None = positions only."""
+
+    def __init__(
+        self, kind: ModelKind, sizes: Sizes, model: Model | None, keep: KeepCells, refuses: Refuses, emit: Emit,
+        habits: Habits = Habits(),  # noqa: B008 - immutable
+    ) -> None:
+        self.habits = habits
+        self.kind, self.sizes, self.keep, self.refuses, self.emit = kind, sizes, keep, refuses, emit
+        self.parts: dict[str, AttentionCache] = {}
+        n_seq, unified = sizes.n_seq, sizes.unified
+        if kind.kind != "R":
+            self.parts["base"] = AttentionCache(
+                sizes.n_ctx_seq, n_seq, unified, 0, kind.base, kind.base_shape(), model, emit, habits
+            )
+        if kind.swa:
+            forgets = habits.full_forgets or not sizes.swa_full
+            n_swa = kind.n_swa if forgets else 0
+            self.parts["swa"] = AttentionCache(
+                window_cells(kind, sizes), n_seq, unified, n_swa, kind.swa, kind.swa_shape(), model, emit, habits
+            )
+        self.recr = (
+            RecurrentCache(n_seq, kind.recr, kind.recr_shape(), refuses, emit, sizes.n_rs_seq) if kind.recr else None
+        )
+        self._unified = unified or n_seq == 1
+        self._cut = habits.split(sizes.n_rs_seq, bool(self.parts), self._unified)
+        # The part that answers for positions: of a pair, the window cache.
+        self._answers = self.parts.get("swa") or self.parts.get("base")
+
+        self._all: list[AttentionCache | RecurrentCache] = [
+            *self.parts.values(), *([self.recr] if self.recr is not None else [])
+        ]
+
+    # --- questions ------------------------------------------------------------------------------------------
+
+    def pos_min(self, seq: int) -> int:
+        """First position from which everything up to pos_max is present; -1 = none."""
+        found = [p.pos_min(seq) for p in (self._answers, self.recr) if p is not None]
+        return max(found)
+
+    def pos_max(self, seq: int) -> int:
+        """Last position of the sequence, -1 = none."""
+        found = [p.pos_max(seq) for p in (self._answers, self.recr) if p is not None]
+        return min(found)
+
+    def can_shift(self) -> bool:
+        """Can positions be moved after the fact?"""
+        return can_shift(self.kind, self.sizes)
+
+    # --- sequence operations ----------------------------------------------------------------------------------
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for cache in self.parts.values():
+            cache.clear()
+        if self.recr is not None:
+            self.recr.clear()
+
+    def seq_rm(self, seq: int, p0: int, p1: int = POS_INF) -> bool:
+        """Remove positions p0 .. p1-1; False = refused, and then nothing has changed: the recurrent part is
+        asked first."""
+        ok = self.recr is None or self.recr.seq_rm(seq, p0, p1)
+        if ok:
+            for cache in self.parts.values():
+                cache.seq_rm(seq, p0, p1)
+        self.emit(SeqRm(seq, p0, p1, ok))
+        return ok
+
+    def seq_cp(self, src: int, dst: int) -> None:
+        """``dst`` becomes a copy of ``src``."""
+        for cache in self.parts.values():
+            cache.seq_cp(src, dst)
+        if self.recr is not None:
+            self.recr.seq_cp(src, dst)
+
+    def seq_keep(self, seq: int) -> None:
+        """Only ``seq`` stays."""
+        for part in self._all:
+            part.seq_keep(seq)
+
+    def seq_add(self, seq: int, p0: int, p1: int, delta: int) -> None:
+        """Move positions p0 .. p1-1 by delta."""
+        for part in self._all:
+            part.seq_add(seq, p0, p1, delta)
+
+    def seq_div(self, seq: int, p0: int, p1: int, d: int) -> None:
+        """Divide positions p0 .. p1-1 by d, rounding down."""
+        for part in self._all:
+            part.seq_div(seq, p0, p1, d)
+
+    # --- decoding -------------------------------------------------------------------------------------------
+
+    def init_update(self) -> None:
+        """Pending work: copies of whole streams, then the K-shift of moved cells."""
+        for cache in self.parts.values():
+            cache.apply_copies()
+            cache.apply_shift()
+
+    def init_batch(self, batch: Batch, n_ubatch: int) -> list[Placed] | None:
+        """Cut a batch and find room for all of it; None = FAILED_PREPARE, nothing has changed."""
+        for ubatches in self._splits(batch, n_ubatch):
+            placed = self._prepare(ubatches)
+            if placed is not None:
+                return placed
+        return None
+
+    def _splits(self, batch: Batch, n_ubatch: int) -> list[list[Ubatch]]:
+        """The ways to cut the batch, in the order in which they are tried."""
+        if self.recr is not None:
+            if self._cut.alone:
+                return [split_seq(batch, n_ubatch)]
+            return [split_equal(batch, n_ubatch, self._cut.sequential, self._cut.n_keep_tail)]
+        if not self._unified:
+            return [split_equal(batch, n_ubatch, sequential=True)]
+        simple = split_simple(batch, n_ubatch)
+        if "swa" not in self.parts or len(set(batch.seq)) == 1:
+            return [simple]
+        return [simple, split_equal(batch, n_ubatch, sequential=False)]
+
+    def _prepare(self, ubatches: Sequence[Ubatch]) -> list[Placed] | None:
+        hybrid = self.recr is not None and bool(self.parts)
+        if self.recr is not None and not self.recr.prepare(ubatches):
+            if hybrid:
+                self.emit(Error("init_batch: failed to prepare recurrent ubatches"))
+            return None
+        found: dict[str, list[list[np.ndarray]]] = {}
+        for name, cache in self.parts.items():
+            cells = cache.prepare(ubatches)
+            if cells is None:
+                if hybrid:
+                    part = f"attention {name}" if "swa" in self.parts else "attention"
+                    self.emit(Error(f"init_batch: failed to prepare {part} ubatches"))
+                return None
+            found[name] = cells
+        return [
+            Placed(ubatch, {name: cells[i] for name, cells in found.items()}) for i, ubatch in enumerate(ubatches)
+        ]
+
+    def apply(self, placed: Placed) -> UbatchStore:
+        """Write the metadata of one ubatch; returns what the model sees while it computes."""
+        if self.recr is not None:
+            self.recr.apply(placed.ubatch)
+        for name, cache in self.parts.items():
+            cache.apply(placed.ubatch, placed.found[name])
+        return UbatchStore(placed.ubatch, self.parts, placed.found, self.recr)
+
+    # --- saving and loading ------------------------------------------------------------------------------------
+
+    def state_size(self, seq: int, partial: bool) -> int:
+        """Bytes of ``state_write``."""
+        size = sum(cache.state_size(seq, self.keep) for cache in self._saved(partial).values())
+        return size + (self.recr.state_size(seq) if self.recr is not None else 0)
+
+    def _saved(self, partial: bool) -> dict[str, AttentionCache]:
+        """The attention parts that a state contains. Pure attention ignores ``partial``."""
+        if not partial or self.kind.kind == "A":
+            return self.parts
+        return {name: cache for name, cache in self.parts.items() if name == "swa"}
+
+    def state_write(self, seq: int, partial: bool) -> Blob:
+        """A copy of the sequence, or of what of it cannot be rolled back."""
+        saved = self._saved(partial)
+        states = {name: cache.state_write(seq, self.keep) for name, cache in saved.items()}
+        recr = self.recr.state_write(seq) if self.recr is not None else None
+        return Blob(self.state_size(seq, partial), states.get("base"), states.get("swa"), recr)
+
+    def state_read(self, seq: int, blob: Blob) -> None:
+        """Put a state back, part by part. Raises StateReadError where a part finds no room; that part is empty
+        then, parts before it are already replaced, or undone if that is a habit of the build."""
+        for name, state in (("base", blob.base), ("swa", blob.swa)):
+            if state is not None:
+                self.parts[name].state_read(seq, state)
+        if blob.recr is not None and self.recr is not None:
+            try:
+                self.recr.state_read(seq, blob.recr)
+            except StateReadError:
+                if self.habits.fail_undoes and blob.base is not None and "swa" not in self.parts:
+                    self.parts["base"].seq_rm(seq, 0, POS_INF)
+                raise
+
+    def check(self) -> None:
+        """Raise Crash unless every part is consistent, and a pair agrees about the end of each sequence."""
+        for part in self._all:
+            part.check()
+        if {"base", "swa"} <= self.parts.keys():
+            for seq in range(self.sizes.n_seq):
+                ends = {cache.pos_max(seq) for cache in self.parts.values()}
+                if len(ends) > 1 and -1 not in ends:
+                    raise Crash(f"base and window cache end at different positions {sorted(ends)}")
+
+
+__all__ = ["Memory", "Placed", "Sizes", "StateReadError", "can_shift", "pad", "window_cells"]

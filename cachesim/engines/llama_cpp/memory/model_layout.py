@@ -1,0 +1,121 @@
+"""Which memory does a model get, and how large are its declared shapes?
+
+A   attention                     base
+W   attention with windows        base + swa
+R   recurrent                     recr
+H   hybrid                        base + recr
+HW  hybrid with windows           base + swa + recr
+
+Source: llama.cpp src/llama-model.cpp create_memory (3f545be); byte counts of the tiny models are those that
+recordings log. A model given by its notation has the row sizes of those models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cachesim.engines.llama_cpp.memory.saved_state import STATE_FORM, AttentionShape, RecurrentShape, StateForm
+from cachesim.errors import BadInput, nearest
+from cachesim.model import Spec, parse
+
+KV_ROW = 256                                                     # bytes of a K row plus a V row, F32
+STATE_ROW = {"G": 5632, "S": 18688, "C": 512, "H": 18688}        # bytes of conv and state of one layer
+
+
+@dataclass(frozen=True, slots=True)
+class ModelKind:
+    """A model as the memory sees it. ``mrope``: positions are 2-D, so they cannot be shifted; ``row_bytes``: a K row
+    and a V row of one layer; ``form``: how the build writes a saved state."""
+
+    name: str
+    spec: Spec
+    mrope: bool = False
+    row_bytes: int = KV_ROW
+    form: StateForm = STATE_FORM
+
+    @property
+    def n_swa(self) -> int:
+        """Window of the window layers in positions, 0 = none."""
+        return max((layer.window for layer in self.spec.layers), default=0)
+
+    @property
+    def base(self) -> tuple[int, ...]:
+        """Layers whose rows lie in the full attention cache."""
+        return self._of("AH")
+
+    @property
+    def swa(self) -> tuple[int, ...]:
+        """Layers whose rows lie in the window cache."""
+        return self._of("W")
+
+    @property
+    def recr(self) -> tuple[int, ...]:
+        """Layers with a recurrent state."""
+        return self._of("GSCH")
+
+    @property
+    def kind(self) -> str:
+        """A, W, R, H or HW."""
+        if not self.recr:
+            return "W" if self.swa else "A"
+        if not (self.base or self.swa):
+            return "R"
+        return "HW" if self.swa else "H"
+
+    def _of(self, kinds: str) -> tuple[int, ...]:
+        return tuple(i for i, layer in enumerate(self.spec.layers) if layer.kind in kinds)
+
+    def base_shape(self) -> AttentionShape:
+        """Declared shape of the full attention cache."""
+        return AttentionShape(len(self.base), self.row_bytes, self.mrope, self.form)
+
+    def swa_shape(self) -> AttentionShape:
+        """Declared shape of the window cache."""
+        return AttentionShape(len(self.swa), self.row_bytes, self.mrope, self.form)
+
+    def recr_shape(self) -> RecurrentShape:
+        """Declared shape of the recurrent memory."""
+        return RecurrentShape(len(self.recr), sum(STATE_ROW[self.spec.layers[i].kind] for i in self.recr))
+
+
+RECORDED = {
+    "llama": ("AAAA", False),
+    "gemma3": ("W32 A W32 A", False),
+    "gemma3l6": ("W32 W32 W32 W32 W32 A", False),
+    "mamba2": ("SSSS", False),
+    "qwen35": ("GGGAGGGA", True),
+    "qwen35mtp": ("GGGAGGGA+M", True),
+    "lfm2": ("CCACAC", False),
+    "lfm2swa": ("C C W32 C W32 C", False),
+    "falconh1": ("HHH", False),
+    "granitehybrid": ("SSASSA", False),
+}
+"""The recorded tiny models: notation, and whether their positions are 2-D."""
+
+
+MROPE = ("qwen35",)
+"""Architectures with 2-D positions: ``qwen35-GGGA`` is the model of these layers that has them."""
+
+
+def draft_kind(kind: ModelKind, spec_type: str, draft_model: str) -> ModelKind | None:
+    """The model of the draft context, None where there is none: a plain attention layer for an MTP head, or the draft
+    model that was named. Its K/V rows are F16."""
+    if spec_type == "draft-mtp":
+        return ModelKind(f"{kind.name}+mtp", parse("A"), kind.mrope, KV_ROW // 2, kind.form)
+    if spec_type == "draft-simple":
+        return replace(model_kind(draft_model), row_bytes=KV_ROW // 2, form=kind.form)
+    return None
+
+
+def model_kind(name: str) -> ModelKind:
+    """The model of a recorded name, or of a notation, perhaps behind an architecture. Raises BadInput."""
+    if name in RECORDED:
+        notation, mrope = RECORDED[name]
+        return ModelKind(name, parse(notation), mrope)
+    arch, dash, layers = name.partition("-")
+    mrope = bool(dash) and arch in MROPE
+    try:
+        return ModelKind(name, parse(layers if mrope else name), mrope)
+    except BadInput as error:
+        hint = nearest(name, RECORDED)
+        raise BadInput(error.cause, hint=hint or error.hint) from None

@@ -1,0 +1,124 @@
+"""Putting a stretch of prompt into the batch, and the checkpoint that is taken before it is evaluated.
+
+Source: llama.cpp tools/server/server-context.cpp update_slots, create_checkpoint (3f545be).
+"""
+
+from __future__ import annotations
+
+from cachesim import events as ev
+from cachesim.engines.llama_cpp.memory.ubatch import Batch
+from cachesim.engines.llama_cpp.parallel_completions import share_prompt
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import MADE, Chunk, Ckpt
+from cachesim.engines.llama_cpp.server_state import Core
+from cachesim.engines.llama_cpp.slot import Checkpoint, Slot, State, Task
+from cachesim.errors import Aborted
+
+
+def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
+    """Trim the memory to the slot's tokens, then append the next chunk of the prompt to slot and batch.
+
+    Where a conversation was loaded over the running prompt (D2), nothing of the prompt may be left: of the same length,
+    the slot speaks after whatever token the batch ends with, and without any the process ends; a longer one never comes
+    to an end, unless another conversation is loaded over it."""
+    trim(srv, slot, task, len(slot.tokens))
+    waited_for = share_prompt(srv, slot, task)
+    start, prompt = len(slot.tokens), task.request.prompt
+    chunk = Chunk(
+        start, len(prompt), srv.settings.n_batch - len(batch), srv.settings.n_batch, srv.settings.n_ubatch,
+        _starts(srv, slot, task), srv.settings.min_step, _are_made(srv, slot, task), slot.reused,
+    )
+    stop: int = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot) if start < len(prompt) else start
+    if waited_for:
+        stop = min(stop, task.request.shared)
+    slot.tokens.extend(prompt[start:stop])
+    batch.extend(prompt[start:stop], start, slot.id)
+    slot.fed = (len(batch) - (stop - start), len(batch))
+    if stop == len(prompt):
+        if not len(batch):
+            raise Aborted("GGML_ASSERT(batch.size() > 0) failed", "empty-batch")
+        slot.state = State.DONE_PROMPT
+        batch.out[-1] = True
+        slot.at = len(batch) - 1
+    consider_checkpoint(srv, slot, task, chunk, stop, len(batch))
+
+
+def _starts(srv: Core, slot: Slot, task: Task) -> tuple[int, ...]:
+    """Where user messages begin, as far as this build looks at what marks them."""
+    starts = task.request.user_starts
+    return starts if starts and srv.decide(srv.rules.marks(task.request.chat), slot) else ()
+
+
+def _are_made(srv: Core, slot: Slot, task: Task) -> bool:
+    """CKPT-ON, for tasks that leave checkpoints at all. Written down where they do not."""
+    kind = srv.rules.task_caches(task.request.kind)
+    if not (kind.value or srv.decide(kind, slot)):
+        return False
+    on = srv.rules.ckpt_on(srv.settings.max_checkpoints, srv.settings.exact, srv.settings.window)
+    return bool(srv.decide(on, slot))
+
+
+def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
+    """TRIM: everything behind the slot's tokens leaves the memory. A refusal ends the process, or empties the slot."""
+    srv.emit(ev.Batch(slot.id, task.id, n_tokens, n_tokens))
+    try:
+        srv.both.must_rm(slot.id, n_tokens)
+    except Aborted:
+        refused = srv.rules.trim(n_tokens)
+        if not srv.decide(refused, slot):
+            raise
+        srv.emit(ev.TrimRefused(slot.id, task.id, n_tokens))
+        task.answer.cache_n, task.answer.deciding, task.answer.restored = 0, refused.rule, False
+        srv.clear(slot)
+    srv.changed(slot, "truncated", task.answer.deciding)
+
+
+def consider_checkpoint(srv: Core, slot: Slot, task: Task, chunk: Chunk, stop: int, n_batch: int) -> None:
+    """CKPT-CREATE: keep the state before the chunk, if the rules say so; ``n_batch`` tokens are in the batch."""
+    pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
+    due = srv.rules.ckpt_periodic(chunk, stop, slot.facts)
+    if due.value is not None:
+        srv.emit(ev.CkptPeriodic(slot.id, task.id, srv.settings.min_step, srv.decide(due, slot), stop))
+    yes: bool = srv.decide(srv.rules.ckpt_create(chunk, stop, slot.facts, pos_min, pos_max), slot)
+    srv.emit(ev.DoCkpt(slot.id, task.id, yes, pos_min, pos_max))
+    if yes:
+        keep_checkpoint(srv, slot, task, srv.rules.ckpt_count(chunk.start, len(slot.tokens), n_batch).value)
+
+
+def checkpoint_after_prompt(srv: Core, slot: Slot, task: Task) -> None:
+    """The prompt is evaluated: keep its state, if the rules say so."""
+    on = srv.rules.ckpt_on(srv.settings.max_checkpoints, srv.settings.exact, srv.settings.window)
+    after = srv.rules.ckpt_after(on.value)
+    if after.value:
+        srv.decide(after, slot)
+        keep_checkpoint(srv, slot, task, len(slot.tokens))
+
+
+def keep_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
+    """CKPT-SPACING, CKPT-LIMIT, CKPT-REPLACE, then the state of the first ``n_tokens`` tokens joins the list."""
+    pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
+    near = srv.rules.ckpt_spacing(slot.facts, task.id, srv.settings.min_step, srv.settings.max_checkpoints)
+    gone = srv.drop(slot, near, srv.rules.limit_told)
+    srv.changed(slot, "erased", near.rule)
+    for lost in gone:
+        srv.emit(ev.CkptTooClose(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
+    over = srv.rules.ckpt_limit(slot.facts, srv.settings.max_checkpoints)
+    gone = srv.drop(slot, over, srv.rules.limit_told)
+    srv.changed(slot, "evicted", over.rule)
+    for lost in gone:
+        srv.emit(ev.CkptEvict(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
+    same = srv.rules.ckpt_replace(slot.facts, n_tokens)
+    note = next((slot.facts[i].note for i in same.value), None)
+    gone = srv.drop(slot, same, srv.rules.limit_told)
+    srv.changed(slot, "erased", same.rule)
+    for lost in gone:
+        srv.emit(ev.CkptSupersede(slot.id, task.id, lost.n_tokens))
+    blob = srv.memory.state_write(slot.id, partial=True)
+    draft = srv.dft.memory.state_write(slot.id, partial=True) if srv.dft else None
+    size = sum(part.size + srv.rules.host_header for part in (blob, draft) if part is not None)
+    facts = srv.noted(slot, Ckpt(n_tokens, pos_min, pos_max, task.id, size, note), MADE, task)
+    slot.checkpoints.append(Checkpoint(facts, blob, draft))
+    srv.emit(ev.CkptCreate(
+        slot.id, task.id, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max, n_tokens,
+        ev.mib(facts.size),
+    ))
+    srv.changed(slot, "stored")

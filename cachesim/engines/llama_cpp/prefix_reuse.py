@@ -1,0 +1,135 @@
+"""The start of a prompt: from what the slot holds and what is asked to the first token that is evaluated.
+
+Source: llama.cpp tools/server/server-context.cpp update_slots, state STARTED (3f545be).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cachesim import events as ev
+from cachesim.engines.base import NO_ROOM
+from cachesim.engines.llama_cpp.context_shift import reuse
+from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import USED, Ask, Resume
+from cachesim.engines.llama_cpp.rules.checkpoint_restore import Need
+from cachesim.engines.llama_cpp.server_state import Core
+from cachesim.engines.llama_cpp.slot import Slot, State, Task
+from cachesim.engines.rule import rule_id
+from cachesim.errors import Aborted
+from cachesim.tokens import common_prefix
+
+
+def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
+    """Settle n_past and cut the slot's tokens to it. False = the prompt is refused, the slot released."""
+    request, prompt = task.request, task.request.prompt
+    srv.emit(ev.NewPrompt(slot.id, task.id, srv.settings.n_ctx_slot, request.n_keep or 0, len(prompt)))
+    slot.state = State.PROMPT
+    if len(prompt) >= srv.settings.n_ctx_slot:
+        text = (
+            f"request ({len(prompt)} tokens) exceeds the available context size "
+            f"({srv.settings.n_ctx_slot} tokens), try increasing it"
+        )
+        srv.fail(slot, 400, text, NO_ROOM, tokens=len(prompt), room=srv.settings.n_ctx_slot)
+        return False
+    whole = srv.rules.task_whole(request.kind, len(prompt), srv.settings.n_ubatch, srv.settings.pooling)
+    if whole.value:
+        return _begin_whole(srv, slot, task, srv.decide(whole, slot) == "whole")
+    lcp = common_prefix(slot.tokens, list(prompt))
+    if request.shared:                   # the children start from the shared prefix: do not go past it
+        lcp = min(lcp, request.shared)
+    reuses = srv.rules.task_reuse(request.kind)
+    asked = srv.rules.n_past(lcp, request.cache_prompt and (reuses.value or srv.decide(reuses, slot)))
+    n_past: int = reuse(srv, slot, task, srv.decide(asked, slot))
+    task.answer.deciding, task.answer.restored = (asked if reuses.value else reuses).rule, slot.loaded
+    slot.reused = n_past
+    resume = _use_checkpoint(srv, slot, task, _ask(srv, slot, n_past, len(prompt)))
+    one = srv.rules.need_one(resume.n_past, len(prompt))
+    n_past = srv.decide(one, slot)
+    if n_past != resume.n_past:
+        srv.emit(ev.NeedOne(slot.id, task.id, resume.n_past, len(prompt)))
+    task.answer.cache_n = n_past
+    del slot.tokens[n_past:]
+    srv.changed(slot, "truncated", task.answer.deciding)
+    return True
+
+
+def _begin_whole(srv: Core, slot: Slot, task: Task, fits: bool) -> bool:
+    """A prompt that cannot be split starts from nothing; the slot's checkpoints are not even looked at."""
+    if not fits:
+        n, most = len(task.request.prompt), srv.settings.n_ubatch
+        text = f"input ({n} tokens) is too large to process. increase the physical batch size"
+        srv.fail(slot, 500, f"{text} (current batch size: {most})", "longer-than-a-micro-batch", tokens=n, most=most)
+        return False
+    task.answer.deciding, task.answer.restored, slot.reused = rule_id(srv.rules.task_whole), False, 0
+    slot.tokens.clear()
+    srv.changed(slot, "truncated", task.answer.deciding)
+    return True
+
+
+def _ask(srv: Core, slot: Slot, n_past: int, n_tokens: int) -> Ask:
+    pos_min = srv.memory.pos_min(slot.id)
+    if 0 < n_past <= len(slot.tokens) and pos_min < 0:
+        held = f"slot.prompt.tokens.size() = {len(slot.tokens)}"
+        srv.emit(ev.Error(f"n_past = {n_past}, {held}, seq_id = {slot.id}, pos_min = -1"))
+        text = f"pos_min == -1, but n_past > 0 - should not happen (slot {slot.id}, n_past {n_past})"
+        raise Aborted(text, "no-rows-behind-a-prefix", slot=slot.id, n_past=n_past)
+    return Ask(n_past, n_past, len(slot.tokens), n_tokens, pos_min, srv.settings.n_swa, srv.settings.exact)
+
+
+def _use_checkpoint(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
+    """Go back to a checkpoint if the live memory does not serve, and erase those that no longer hold."""
+    resume = Resume(ask.pos_next, ask.n_past)
+    need: Need = srv.decide(srv.rules.ckpt_need(ask), slot)
+    if need.search:
+        resume = _search(srv, slot, task, ask, need.thold)
+    erase = srv.rules.ckpt_erase(slot.facts, ask, resume)
+    gone = srv.drop(slot, erase, srv.rules.erase_told)
+    srv.changed(slot, "erased", erase.rule)
+    for c in gone:
+        srv.emit(ev.CkptInvalidate(
+            slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, srv.settings.n_swa, resume.pos_next
+        ))
+    return resume
+
+
+def _nothing(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
+    """No checkpoint serves."""
+    reset = srv.rules.ckpt_reset(ask)
+    srv.emit(ev.FullReprocess(slot.id, task.id))
+    task.answer.deciding, task.answer.restored = reset.rule, False
+    nothing: Resume = srv.decide(reset, slot)
+    if nothing.forget:
+        slot.checkpoints.clear()
+        srv.changed(slot, "erased", reset.rule)
+    return nothing
+
+
+def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
+    srv.emit(ev.CkptSearch(slot.id, task.id, ask.n_past, ask.held, slot.id, ask.pos_min, ask.n_swa))
+    pick = srv.rules.ckpt_pick(slot.facts, ask, thold)
+    found: int | None = srv.decide(pick, slot)
+    examined = slot.facts[found or 0 :]
+    for c in reversed(examined):
+        srv.emit(ev.CkptCheck(slot.id, task.id, c.pos_min, c.pos_max, thold))
+    if found is None:
+        return _nothing(srv, slot, task, ask)
+    ckpt = slot.checkpoints[found]
+    try:
+        srv.memory.state_read(slot.id, ckpt.blob)
+        if srv.dft is not None and ckpt.draft is not None:
+            srv.dft.memory.state_read(slot.id, ckpt.draft)
+    except StateReadError as error:
+        srv.emit(ev.Error(str(error)))
+        srv.emit(ev.Error("state_seq_set_data: error loading state: failed to restore kv cache"))
+        last_words: str = srv.decide(srv.rules.ckpt_unread(ckpt.facts.id_task), slot)
+        if last_words:
+            raise Aborted(last_words, "checkpoint-unreadable") from error
+        return _nothing(srv, slot, task, ask)
+    srv.changed(slot, "overwritten", pick.rule)
+    again: Resume = srv.decide(srv.rules.ckpt_restore(ckpt.facts, ask), slot)
+    c = srv.noted(slot, ckpt.facts, USED, task)
+    slot.checkpoints[found] = replace(ckpt, facts=c)
+    srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, again.n_past, ev.mib(c.size)))
+    task.answer.deciding, task.answer.restored = pick.rule, True
+    return again

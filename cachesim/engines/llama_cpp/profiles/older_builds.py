@@ -1,0 +1,203 @@
+"""The builds before the pull requests' bases, newest first, back to the first checkpoints; and what came after head.
+
+Each is its newer neighbour with what had not changed yet; the comment names the change that ended the older state.
+Source: ggml-org/llama.cpp at the commits that the rules name, recordings of these builds, and trees near them:
+llama-cpp-python 0.3.16 (b6170), xllamacpp 0.2.12 (2026-02-27, without #19924) and 0.2.13
+(2026-03-17, between #20288 and #20671).
+
+A build number is that of the recorded binaries: commits up to the one named. Other lists have larger numbers for the
+same changes (#15293: b6160 here, b6173 there; #19924: b8166, b8172; #20671: b8393, b8400; #22288: b8916, b8925). No
+tree that states its number lies between them; the recorded b8916 is the commit of #22288 itself, so that ours stand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Mapping
+
+from cachesim.engines.llama_cpp.profiles.pull_requests import BASE_24035
+from cachesim.engines.llama_cpp.profiles.rule_table import Rules
+from cachesim.engines.llama_cpp.rules import checkpoint_create as make
+from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
+from cachesim.engines.llama_cpp.rules import older_checkpoint_create as old_make
+from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old_use
+from cachesim.engines.llama_cpp.rules import (
+    older_slot_selection,
+    prompt_lifecycle,
+    seq_rm_and_state,
+    slot_selection,
+    speculative,
+    startup,
+)
+from cachesim.engines.llama_cpp.rules import prompt_cache as pc
+
+
+def without(rules: Rules, **fields: str) -> Mapping[str, frozenset[str]]:
+    """The profile's ``unlogged`` with further fields, given by kind of event and separated by blanks."""
+    known = rules.unlogged
+    return {**known, **{kind: known.get(kind, frozenset()) | set(names.split()) for kind, names in fields.items()}}
+
+
+MINUS_ONE = replace(
+    BASE_24035,
+    name="llama_cpp@minus-one",
+    build="b9231",
+    source="ggml-org/llama.cpp ccee42642 (2026-05-19)",
+    ckpt_break=old_make.break_cr5,           # until #22929
+    ckpt_periodic=old_make.periodic_cr5,     # until #22929
+    ckpt_create=old_make.create_cr6,         # until #22929
+    rs_split=seq_rm_and_state.split_equally,   # until #23269; of this build no tree was read, of b9093 and b9294
+    kv_state=seq_rm_and_state.keep_ring,               # until #23981
+    min_step=8192,                           # until #22929: the step of periodic checkpoints
+    defaults={"spec_draft_n_max": 16},       # until #23269
+    silent=BASE_24035.silent - {"ckpt_search"} | {"user_pos"},
+    ended={"min_step": "#22929", "defaults": "#23269"},
+    inferred=("rs_split",),
+)
+
+SPRING_2026 = replace(
+    MINUS_ONE,
+    name="llama_cpp@spring-2026",
+    build="b8916",
+    source="ggml-org/llama.cpp ffdd983fb (2026-04-24)",
+    ckpt_need=old_use.need_th2,              # until #23280
+    trim=prompt_lifecycle.clear_if_refused,            # until #22673
+    ckpt_unread=use.unread_resets,           # until b9109
+    rs_planes=seq_rm_and_state.planes_none,            # until #22673
+    rs_rm=seq_rm_and_state.rs_rm_2,                    # until #22673
+    spec_types=("none", "ngram-simple"),     # draft-mtp is #22673; of draft models nothing was saved until #22838
+    host_header=0,                           # between b8916 and b9473
+    unlogged=without(MINUS_ONE, pc_save="mib_draft"),
+    ended={"spec_types": "#22673, #22838"},
+    inferred=(),
+)
+
+BEFORE_MIN0 = replace(
+    SPRING_2026,
+    name="llama_cpp@before-min0",
+    build="b8450",
+    source="ggml-org/llama.cpp ab9d4c367 (2026-03-20), the last profile before #21510",
+    n_swa=startup.n_swa_of_model,              # until #22288
+    pc_ask=pc.ask_if_held,                   # until #20993
+    idle_save=older_slot_selection.idle_save_none,     # until #20993
+    ckpt_pick=old_use.pick_pk1,              # until #21510
+    ckpt_on=old_make.ckpt_on_by_architecture,      # until #22114
+    spec_on=speculative.drafts_where_cut,           # until #19493
+    rs_split=seq_rm_and_state.split_neighbours,        # until #21224
+    silent=SPRING_2026.silent | {"do_ckpt"},
+)
+
+BEFORE_20671 = replace(
+    BEFORE_MIN0,
+    name="llama_cpp@before-20671",
+    build="b8392",
+    source="ggml-org/llama.cpp 627670601 (2026-03-17), the last build before #20671",
+    n_swa=startup.n_swa_at_least_one,          # until #20726
+    ckpt_need=old_use.need_th1,              # until #20726
+    ckpt_erase=old_use.erase_er1,            # until #20671
+    ckpt_create=old_make.create_cr5,         # until #20726
+    unlogged=without(BEFORE_MIN0, ckpt_invalidate="pos_next"),
+)
+
+TWO_ENDS = replace(
+    BEFORE_20671,
+    name="llama_cpp@two-ends",
+    build="b8271",
+    source="ggml-org/llama.cpp a7b3dee7a (2026-03-10); the same rules as before-20671, and as a tree between the two",
+)
+
+EVERY_8192 = replace(
+    TWO_ENDS,
+    name="llama_cpp@every-8192",
+    build="b8260",
+    source="ggml-org/llama.cpp 96cfc4992 (2026-03-09)",
+    ckpt_break=old_make.break_cr3,           # until #20288
+    ckpt_periodic=old_make.periodic_cr4,     # until #20288
+    ckpt_create=old_make.create_cr4,         # until #20288
+)
+
+MTMD_BROKEN = replace(
+    EVERY_8192,
+    name="llama_cpp@mtmd-broken",
+    build="b8152",
+    source="ggml-org/llama.cpp d7d826b3c (2026-02-25); read in xllamacpp 0.2.12 too, which has the same rules",
+    ckpt_restore=old_use.resume_re2,         # until #19924
+    ckpt_periodic=make.periodic_none,        # until #20087
+    ckpt_create=old_make.create_cr2,         # until #20087
+    ckpt_count=old_make.count_less_batch,    # until #20287
+    ext_bytes=0,                             # until #20132
+    defaults={**EVERY_8192.defaults, "ctx_checkpoints": 8},         # until #20087
+    silent=EVERY_8192.silent | {"ckpt_check", "warn"},
+    unlogged=without(EVERY_8192, ckpt_restore="n_past"),
+    ended={
+        "ckpt_restore": "#19924, #20279", "ckpt_periodic": "#20087", "ext_bytes": "#20132", "defaults": "#20087",
+    },
+)
+
+LATE_2025 = replace(
+    MTMD_BROKEN,
+    name="llama_cpp@late-2025",
+    build="b7789",
+    source="ggml-org/llama.cpp ad8d85bd9 (2026-01-21)",
+    slot_select=older_slot_selection.slot_select_1,    # until #19207
+    slot_id=slot_selection.slot_id_exact,            # until #19207
+    ckpt_restore=old_use.resume_re1,         # until #19849
+    ckpt_break=old_make.break_cr2,           # until #19408
+    ckpt_count=make.count_own,               # until #19849: no count was kept, nothing looks at it
+    spec_on=speculative.drafts_anywhere,            # until #19270: no probe; there are no drafts here
+    spec_types=("none",),                    # ngram-simple is #18471; draft models of that time are not modelled
+    unlogged=without(MTMD_BROKEN, ckpt_create="n_tokens", ckpt_evict="n_tokens", ckpt_invalidate="n_tokens",
+                     ckpt_restore="n_tokens"),
+    ended={"ckpt_count": "#19849", "spec_on": "#19270", "spec_types": "#18471"},
+)
+
+HYBRID_FIRST = replace(
+    LATE_2025,
+    name="llama_cpp@hybrid-first",
+    build="b6685",
+    source="ggml-org/llama.cpp f6dcda390 (2025-10-03)",
+    slot_ctx=startup.slot_ctx_share,           # until #16736
+    slot_select=older_slot_selection.slot_select_0,    # until #16391
+    ckpt_break=old_make.break_cr0,           # until #16440
+    ckpt_create=old_make.create_never,       # until #16440
+    ckpt_after=old_make.create_after_prompt,       # until #16440
+    idle_purge=slot_selection.purge_none,            # until #16736
+    ckpt_erase=old_use.erase_er1_newest_first,     # the order only
+    rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
+    kv_read=seq_rm_and_state.read_together,            # until #17982
+    auto_slots=1,                            # until #16736
+    least_batch=64,                          # recorded (server.n_batch), though the history names swa-first only
+    ctx_pad=32,                              # until #17046
+    window_pad=32,                           # until between b6685 and b7789
+    rs_split=seq_rm_and_state.split_any_ids,           # until #16442
+    defaults={**LATE_2025.defaults, "ctx_checkpoints": 3},         # until #16391
+    silent=LATE_2025.silent | {"slot_clear", "trim_refused"},
+    unlogged={
+        **without(LATE_2025, launch="is_child"), "slot_by_lcp": frozenset({"f_keep"}), "slot_by_lru": frozenset(),
+    },
+    ended={"auto_slots": "#16736", "ctx_pad": "#17046", "defaults": "#16391"},
+)
+
+SWA_FIRST = replace(
+    HYBRID_FIRST,
+    name="llama_cpp@swa-first",
+    build="b6160",
+    source="ggml-org/llama.cpp d32e03f44 (2025-08-14), the first with checkpoints; read in 4227c9be4 (b6170) too",
+    n_swa=startup.n_swa_of_model,              # until #16382
+    ckpt_need=old_use.need_th0,              # until #16382
+    ckpt_pick=old_use.pick_pk0,              # until #16382
+    ckpt_restore=old_use.resume_re0,         # until #16382
+    ckpt_reset=old_use.resume_nothing_forget,      # until #16382
+    ckpt_erase=old_use.erase_er0,            # until #16382
+    ckpt_on=old_make.ckpt_on_with_window,    # until #16382
+    erase_told=old_make.told_next,           # until #16382; seen in recordings
+    limit_told=old_make.told_newest,         # until #16382, as recorded
+    rs_rm=seq_rm_and_state.rs_rm_0,                    # until #16382
+    share_digits=6,
+    defaults={**HYBRID_FIRST.defaults, "slot_prompt_similarity": 0.5},      # until #15913
+    unlogged={
+        **without(HYBRID_FIRST, batch="n_tokens", slot_by_lcp="thold", ckpt_invalidate="n_swa"),
+    },
+    ended={"n_swa": "#16382", "defaults": "#15913"},
+    inferred=("rs_rm",),                     # no recurrent model was recorded
+)

@@ -1,0 +1,77 @@
+"""The bases of the two open pull requests, and the pull requests on them.
+
+Every difference to the neighbour names the change that ended it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cachesim.engines.llama_cpp.profiles.head import HEAD
+from cachesim.engines.llama_cpp.rules import checkpoint_create as make
+from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
+from cachesim.engines.llama_cpp.rules import older_checkpoint_create as old_make
+from cachesim.engines.llama_cpp.rules import prompt_cache as pc
+from cachesim.engines.llama_cpp.rules import prompt_lifecycle, seq_rm_and_state, slot_selection, speculative
+
+USER_TURNS = replace(
+    HEAD,
+    name="llama_cpp@user-turns",
+    build="b9765",
+    source="ggml-org/llama.cpp 73618f27a (2026-06-23)",
+    pc_alloc=pc.admit_any,                   # until #25070
+    pc_update=pc.evict_spare_one,            # until #25070
+    clear=prompt_lifecycle.clear_tokens,               # until #25649
+    restore_failed=prompt_lifecycle.restore_failed_tokens,   # until #26640
+    ckpt_break=old_make.break_cr8,           # until #25420
+    ckpt_create=old_make.create_cr8,         # until #25472
+    ckpt_spacing=make.space_none,            # until #25472
+    rs_split=seq_rm_and_state.split_alone,             # until #25278
+    slot_file_header=12,                     # until the packed tokens of #26640
+    silent=HEAD.silent | {"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand"},
+    ended={"slot_file_header": "#26640", "restore_failed": "#26640"},
+)
+
+BASE_24143 = replace(
+    USER_TURNS,
+    name="llama_cpp@base-24143",
+    build="b9518",
+    source="ggml-org/llama.cpp 7c158fbb4 (2026-06-04), the base of #24143",
+    slot_select=slot_selection.slot_select_2,        # until #24755
+    idle_save=slot_selection.idle_save_unified,      # until #24190
+    ckpt_pick=use.pick_pk2,                  # until #24411
+    ckpt_break=make.break_cr7,               # until #24176
+    ckpt_create=make.create_cr7,             # until #24176
+    spec_room=speculative.batch_has_room,           # until #24843
+    spec_split=speculative.split_is_not_seen,       # until #24843
+    min_step=256,                            # until #24176
+    fatal_lines=("{text} i = {off}, n_batch = {n_batch}, ret = {ret}",),     # recorded at b8152; ended by #24843
+    silent=USER_TURNS.silent | {"slot_by_id"},
+    ended={"min_step": "#24176"},
+)
+
+PR24143_ON_BASE = replace(
+    BASE_24143,
+    name="llama_cpp@pr24143-on-base",
+    source="ggml-org/llama.cpp#24143 on its own base",
+    pc_after_hit=pc.clone_entry,
+    inferred=("pc_after_hit",),
+)
+
+BASE_24035 = replace(
+    BASE_24143,
+    name="llama_cpp@base-24035",
+    build="b9473",
+    source="ggml-org/llama.cpp 236531595 (2026-06-02), the base of #24035",
+    ckpt_need=use.need_th3,                  # until #24110
+)
+
+V1_24035 = replace(
+    BASE_24035,
+    name="llama_cpp@24035-v1",
+    source="ggml-org/llama.cpp#24035, first version (750c8d8), derived from its text and log",
+    ckpt_pick=use.pick_v1,
+    ckpt_restore=use.resume_count,
+    ckpt_erase=use.erase_v1,
+    inferred=("ckpt_pick", "ckpt_restore", "ckpt_erase"),
+)

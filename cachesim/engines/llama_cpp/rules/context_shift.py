@@ -1,0 +1,71 @@
+"""Moving positions: when a context is full, and when a prompt brings old blocks in new places.
+
+Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+from cachesim.engines.llama_cpp.source_files import CONTEXT, llama_cpp
+from cachesim.engines.rule import Decision, Role, rule
+
+SPARE = 4                # cells that a kept beginning leaves free at least
+
+
+class Shift(NamedTuple):
+    """The first ``n_keep`` tokens stay, the next ``n_discard`` go, the rest moves down."""
+
+    n_keep: int
+    n_left: int
+    n_discard: int
+
+
+@rule("LC-SHIFT", Role.SHIFT, llama_cpp(CONTEXT, 'pre_decode "SLOT_STATE_GENERATING" "n_keep" "n_discard"', "3f545be"))
+def context_shift(held: int, n_prompt: int, n_keep: int, n_discard: int, n_ctx: int) -> Decision:
+    """With no room for one more token half of what lies behind the kept beginning goes; a negative n_keep keeps the
+    whole prompt. Value None = there is room. (A vocabulary that adds a start token would keep one more.)"""
+    because = {"held": held, "n_ctx": n_ctx}
+    if held + 1 < n_ctx:
+        return Decision(None, because)
+    keep = min(n_prompt if n_keep < 0 else n_keep, n_ctx - SPARE)
+    left = held - keep
+    discard = min(max(0, n_discard or left // 2), max(0, left - 1))
+    return Decision(Shift(keep, left, discard), because)
+
+
+@rule("LC-SHIFT.SHARED", Role.SHIFT,
+      llama_cpp(CONTEXT, 'pre_decode "context shift cannot be used for shared prompt"', "3f545be"))
+def shift_of_shared(shared: bool) -> Decision:
+    """One of several completions of a prompt is never shifted: it ends with an error instead. Value: the error's text,
+    "" = it is shifted."""
+    text = "context shift cannot be used for shared prompt" if shared else ""
+    return Decision(text, {"shared": shared})
+
+
+class Moved(NamedTuple):
+    """A block of the slot's old tokens, from c0 on, that the prompt has from p0 on."""
+
+    n: int
+    c0: int
+    p0: int
+
+
+@rule("LC-NPAST-REUSE", Role.PREFIX, llama_cpp(CONTEXT, 'pre_decode "can_cache_reuse {"', "3f545be"))
+def reuse_chunks(
+    held: Sequence[int], asked: Sequence[int], n_past: int, least: int, exact: bool = False
+) -> Decision:
+    """Behind the common prefix, blocks of at least ``least`` equal tokens are taken along, as far as they follow each
+    other in the prompt without a gap; whether the memory is ``exact``, so that its state stays behind, is not asked."""
+    moved = []
+    c = p = n_past
+    while c < len(held) and p < len(asked):
+        m = 0
+        while c + m < len(held) and p + m < len(asked) and held[c + m] == asked[p + m]:
+            m += 1
+        if m >= least:
+            moved.append(Moved(m, c, p))
+            c, p = c + m, p + m
+        else:
+            c += 1
+    return Decision(tuple(moved), {"n_past": n_past, "least": least, "found": len(moved)})

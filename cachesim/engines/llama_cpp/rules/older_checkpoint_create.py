@@ -1,0 +1,206 @@
+"""Where did older builds cut a prompt, and when did they keep a checkpoint? Variants of `checkpoint_make`.
+
+CR = variants of making one, as in the history document. Before CR2 the checkpoint was taken behind the prompt; since
+then it holds the state before its chunk.
+Source: llama.cpp tools/server/server.cpp, later server-context.cpp, update_slots.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from cachesim.engines.llama_cpp.rules.checkpoint_create import ends_near, first_break, marks_before_end
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import Chunk, Ckpt
+from cachesim.engines.llama_cpp.source_files import CONTEXT, SERVER, llama_cpp
+from cachesim.engines.rule import Decision, Role, rule
+
+LEAST = 64       # tokens that a checkpoint had to hold, and had to be away from the last one
+TAIL = 512       # tokens before the end at which CR3 and CR4 cut
+
+
+# [Gone in llama_cpp@spring-2026]
+@rule("LC-CKPT-ON.ARCH", Role.ENABLE,
+      llama_cpp(CONTEXT, "update_slots"), since="#16382 (b6685)", until="#22114 (b8854)")
+def ckpt_on_by_architecture(limit: int, exact: bool, n_swa: int) -> Decision:
+    """Checkpoints are made if any are allowed and the architecture has a recurrent part, or a window."""
+    on = limit > 0 and (exact or n_swa > 0)
+    return Decision(on, {"max": limit, "recurrent": exact, "n_swa": n_swa})
+
+
+# [Gone in llama_cpp@hybrid-first]
+@rule("LC-CKPT-ON.WINDOW", Role.ENABLE, llama_cpp(SERVER, "", "d32e03f44"), since="#15293 (b6160)", until="#16382")
+def ckpt_on_with_window(limit: int, exact: bool, n_swa: int) -> Decision:
+    """Checkpoints are made for models with a window only."""
+    return Decision(limit > 0 and n_swa > 0, {"max": limit, "n_swa": n_swa})
+
+
+# [Gone in llama_cpp@head]
+@rule("LC-CKPT-BREAK.CR8", Role.PLAN,
+      llama_cpp(CONTEXT, "update_slots", "73618f27a"), since="#24176 (b9765)", until="#25420 (b9936)")
+def break_cr8(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
+    """The two marks before the end, and every user message, even where no checkpoint is ever made."""
+    breaks = [*(marks_before_end(chunk) if chunk.do else ()), *chunk.starts]
+    return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
+
+
+# [Gone in llama_cpp@base-24035]
+@rule("LC-CKPT-BREAK.CR5", Role.PLAN,
+      llama_cpp(CONTEXT, "update_slots", "a7b3dee7a"), since="#20288 (b8271)", until="#22929 (b9310)")
+def break_cr5(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
+    """The two marks before the end; messages are not known."""
+    breaks = [*marks_before_end(chunk)] if chunk.do else []
+    return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
+
+
+# [Gone in llama_cpp@two-ends]
+@rule("LC-CKPT-BREAK.CR3", Role.PLAN,
+      llama_cpp(CONTEXT, "update_slots", "96cfc4992"), since="#19408 (b7970)", until="#20288 (b8271)")
+def break_cr3(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
+    """One mark, 512 tokens (or one batch) before the end."""
+    breaks = [chunk.n_tokens - min(chunk.n_batch, TAIL)] if chunk.do else []
+    return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
+
+
+# [Gone in llama_cpp@mtmd-broken]
+@rule("LC-CKPT-BREAK.CR2", Role.PLAN,
+      llama_cpp(CONTEXT, "update_slots", "ad8d85bd9"), since="#16440 (b6711)", until="#19408 (b7970)")
+def break_cr2(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
+    """One mark, 64 tokens before the end."""
+    breaks = [chunk.n_tokens - LEAST] if chunk.do else []
+    return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
+
+
+# [Gone in llama_cpp@late-2025]
+@rule("LC-CKPT-BREAK.CR0", Role.PLAN, llama_cpp(SERVER, "update_slots", "f6dcda390"), until="#16440 (b6711)")
+def break_cr0(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
+    """The prompt is cut at the batch size only."""
+    return Decision(first_break(chunk, ()), {"start": chunk.start, "breaks": ()})
+
+
+# [Gone in llama_cpp@two-ends]
+@rule("LC-CKPT-PERIODIC.CR4", Role.PLAN,
+      llama_cpp(CONTEXT, "update_slots", "f5ddcd169"), since="#20087 (b8218)", until="#20288 (b8271)")
+def periodic_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
+    """Far from the end a checkpoint is due if the last one (or the beginning) is ``min_step`` tokens back: the number
+    that --checkpoint-every-n-tokens sets. Value: n_tokens of that last one, None = not due."""
+    return _periodic(chunk, stop, ckpts, stop == chunk.n_tokens)
+
+
+# [Gone in llama_cpp@base-24035]
+@rule("LC-CKPT-PERIODIC.CR5", Role.PLAN,
+      llama_cpp(CONTEXT, "update_slots", "a7b3dee7a"), since="#20288 (b8271)", until="#22929 (b9310)")
+def periodic_cr5(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
+    """The same; within n_ubatch tokens of the end one is due anyway."""
+    return _periodic(chunk, stop, ckpts, ends_near(chunk, stop))
+
+
+def _periodic(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], at_end: bool) -> Decision:
+    last = ckpts[-1].n_tokens if ckpts else 0
+    due = chunk.do and not at_end and chunk.start - last >= chunk.min_step > 0
+    because = {"start": chunk.start, "last": last, "every": chunk.min_step, "at_end": at_end}
+    return Decision(last if due else None, because)
+
+
+# [Gone in llama_cpp@head]
+@rule("LC-CKPT-CREATE.CR8", Role.CREATE,
+      llama_cpp(CONTEXT, "update_slots", "73618f27a"), since="#24176 (b9765)", until="#25472 (b9978)")
+def create_cr8(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
+    """At every user message and near the end, never within min_step of the last checkpoint; the last user message is
+    exempt from that."""
+    near, user = ends_near(chunk, stop), chunk.start in chunk.starts
+    far = chunk.start in chunk.starts[-1:] or not ckpts or chunk.start > ckpts[-1].n_tokens + chunk.min_step
+    yes = chunk.do and pos_min >= 0 and (near or user) and far
+    because = {"start": chunk.start, "stop": stop, "near": near, "user": user, "far": far}
+    return Decision(yes, because)
+
+
+# [Gone in llama_cpp@base-24035]
+@rule("LC-CKPT-CREATE.CR6", Role.CREATE,
+      llama_cpp(CONTEXT, "update_slots", "ab9d4c367"), since="#20726 (b8450)", until="#22929 (b9310)")
+def create_cr6(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
+    """Near the end or where one is due; not before 64 tokens are filled in, counted behind the chunk, nor within 64
+    tokens of the last checkpoint."""
+    place = ends_near(chunk, stop) or periodic_cr5(chunk, stop, ckpts).value is not None
+    far = not ckpts or chunk.start > ckpts[-1].n_tokens + LEAST
+    yes = chunk.do and pos_min >= 0 and stop >= LEAST and place and far
+    because = {"start": chunk.start, "stop": stop, "place": place, "far": far}
+    return Decision(yes, because)
+
+
+def _by_position(
+    chunk: Chunk, place: bool, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int
+) -> Decision:
+    """The limits before #20726: the memory reaches position 64, and 64 further than the last checkpoint."""
+    far = not ckpts or pos_max > ckpts[-1].pos_max + LEAST
+    yes = chunk.do and place and pos_min >= 0 and pos_max >= LEAST and far
+    return Decision(yes, {"start": chunk.start, "place": place, "pos_max": pos_max, "far": far})
+
+
+# [Gone in llama_cpp@before-min0]
+@rule("LC-CKPT-CREATE.CR5", Role.CREATE,
+      llama_cpp(CONTEXT, "update_slots", "a7b3dee7a"), since="#20288 (b8271)", until="#20726 (b8450)")
+def create_cr5(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int) -> Decision:
+    """Near the end or where one is due; 64 tokens at least, and 64 apart, counted in positions of the memory."""
+    place = ends_near(chunk, stop) or periodic_cr5(chunk, stop, ckpts).value is not None
+    return _by_position(chunk, place, ckpts, pos_min, pos_max)
+
+
+# [Gone in llama_cpp@two-ends]
+@rule("LC-CKPT-CREATE.CR4", Role.CREATE,
+      llama_cpp(CONTEXT, "update_slots", "96cfc4992"), since="#20087 (b8218)", until="#20288 (b8271)")
+def create_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int) -> Decision:
+    """Before the last chunk, or where one is due."""
+    place = stop == chunk.n_tokens or periodic_cr4(chunk, stop, ckpts).value is not None
+    return _by_position(chunk, place, ckpts, pos_min, pos_max)
+
+
+# [Gone in llama_cpp@every-8192]
+@rule("LC-CKPT-CREATE.CR2", Role.CREATE,
+      llama_cpp(CONTEXT, "update_slots", "ad8d85bd9"), since="#16440 (b6711)", until="#20087 (b8218)")
+def create_cr2(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int) -> Decision:
+    """Before the last chunk only (CR2 and CR3)."""
+    return _by_position(chunk, stop == chunk.n_tokens, ckpts, pos_min, pos_max)
+
+
+# [Gone in llama_cpp@late-2025]
+@rule("LC-CKPT-CREATE.NEVER", Role.CREATE, llama_cpp(SERVER, "update_slots", "f6dcda390"), until="#16440 (b6711)")
+def create_never(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
+    """Nothing is kept before a chunk."""
+    return Decision(False, {"start": chunk.start})
+
+
+# [Gone in llama_cpp@late-2025]
+@rule("LC-CKPT-CREATE.CR0", Role.CREATE,
+      llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16440 (b6711)")
+def create_after_prompt(on: bool) -> Decision:
+    """When the prompt is evaluated its whole state is kept (CR0 and CR1), however short it is."""
+    return Decision(on, {"on": on})
+
+
+# [Gone in llama_cpp@every-8192]
+@rule("LC-CKPT-COUNT.BATCH", Role.PLAN,
+      llama_cpp(CONTEXT, "", "d7d826b3c"), since="#19849 (b8152)", until="#20287 (b8260)")
+def count_less_batch(start: int, stop: int, n_batch: int) -> Decision:
+    """The checkpoint's n_tokens is what the slot holds less everything in the batch, other slots' tokens included."""
+    return Decision(stop - n_batch, {"start": start, "stop": stop, "n_batch": n_batch})
+
+
+# [Gone in llama_cpp@hybrid-first]
+@rule("LC-CKPT-TOLD.NEXT", Role.TOLD,
+      llama_cpp(SERVER, "", "d32e03f44", note="seen in recordings: the line is printed after the erase"))
+def told_next(n: int, gone: Sequence[int]) -> Decision:
+    """The line is printed after the erasure: it names the checkpoint that moved into the free place, if one did."""
+    left, named = list(range(n)), []
+    for i in gone:
+        place = left.index(i)
+        named.append(left[min(place + 1, len(left) - 1)])
+        left.remove(i)
+    return Decision(tuple(named), {"n": n})
+
+
+# [Gone in llama_cpp@hybrid-first]
+@rule("LC-CKPT-TOLD.NEWEST", Role.TOLD,
+      llama_cpp(SERVER, "", "d32e03f44", note="as recorded in swa-first/gemma3l6-regenerate-5600"))
+def told_newest(n: int, gone: Sequence[int]) -> Decision:
+    """The line about an old checkpoint that makes room names the newest one instead."""
+    return Decision((n - 1,) * len(gone), {"n": n})

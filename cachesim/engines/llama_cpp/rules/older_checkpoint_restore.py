@@ -1,0 +1,161 @@
+"""Which checkpoint served a prompt in older builds? The variants of `checkpoint_use` that are gone.
+
+Same decisions in the same order, named as in the history document: TH (threshold), PK (pick), RE (resume), ER (erase).
+Source: llama.cpp tools/server/server.cpp, later server-context.cpp, update_slots.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Ckpt, Resume
+from cachesim.engines.llama_cpp.rules.checkpoint_restore import Need, pick_newest
+from cachesim.engines.llama_cpp.source_files import CONTEXT, SERVER, llama_cpp
+from cachesim.engines.rule import Decision, Role, rule
+
+
+def _inside(ask: Ask) -> bool:
+    """Is the reusable prefix shorter than what the slot holds? A pure extension was never searched for."""
+    return 0 < ask.n_past < ask.held
+
+
+def _behind(ask: Ask, n_swa: int) -> int:
+    return max(0, ask.pos_next - n_swa)
+
+
+# [Gone in llama_cpp@minus-one]
+@rule("LC-CKPT-NEED.TH2", Role.NEED,
+      llama_cpp(CONTEXT, "update_slots", "ab9d4c367"), since="#20726 (b8450)", until="#23280")
+def need_th2(ask: Ask) -> Decision:
+    """The live memory must begin before pos_next minus the window; only where the prompt leaves the slot's text.
+    A window model with a prefix within the window has threshold 0, and searches although nothing is missing (D7)."""
+    thold = _behind(ask, ask.n_swa)
+    search = _inside(ask) and ask.pos_min >= thold
+    return Decision(Need(thold, search), {"thold": thold, **ask._asdict()})
+
+
+# [Gone in llama_cpp@before-min0]
+@rule("LC-CKPT-NEED.TH1", Role.NEED,
+      llama_cpp(SERVER, "update_slots", "f6dcda390"), since="#16382 (b6685)", until="#20726")
+def need_th1(ask: Ask) -> Decision:
+    """The window counts as at least 1, and the live memory may begin at the threshold."""
+    thold = _behind(ask, max(1, ask.n_swa))
+    search = _inside(ask) and ask.pos_min > thold
+    return Decision(Need(thold, search), {"thold": thold, **ask._asdict()})
+
+
+# [Gone in llama_cpp@hybrid-first]
+@rule("LC-CKPT-NEED.TH0", Role.NEED,
+      llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16382")
+def need_th0(ask: Ask) -> Decision:
+    """The live memory may begin at pos_next minus the window."""
+    thold = _behind(ask, ask.n_swa)
+    search = _inside(ask) and ask.pos_min > thold
+    return Decision(Need(thold, search), {"thold": thold, **ask._asdict()})
+
+
+# [Gone in llama_cpp@spring-2026]
+@rule("LC-CKPT-PICK.PK1", Role.PICK,
+      llama_cpp(SERVER, "update_slots", "f6dcda390"), since="#16382 (b6685)", until="#21510")
+def pick_pk1(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
+    """The newest that begins before the threshold. With a threshold of 0 none does."""
+    return pick_newest(ckpts, [c.pos_min < thold for c in ckpts], ask, thold)
+
+
+# [Gone in llama_cpp@hybrid-first]
+@rule("LC-CKPT-PICK.PK0", Role.PICK,
+      llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16382")
+def pick_pk0(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
+    """The newest that begins at the threshold or before it."""
+    return pick_newest(ckpts, [c.pos_min <= thold for c in ckpts], ask, thold)
+
+
+def _because(ckpt: Ckpt) -> dict[str, int]:
+    return {"n_tokens": ckpt.n_tokens, "pos_max": ckpt.pos_max}
+
+
+def _behind_ckpt(ckpt: Ckpt, ask: Ask) -> int:
+    return min(ask.pos_next, max(ckpt.pos_min + 1, ckpt.pos_max))
+
+
+def _one_too_far(pos_next: int, held: int) -> int:
+    """Tokens up to and including the one at pos_next: the count that #20279 corrected."""
+    return min(pos_next + 1, held)
+
+
+# [Gone in llama_cpp@every-8192]
+@rule("LC-CKPT-RESTORE.RE3", Role.RESUME,
+      llama_cpp(CONTEXT, "update_slots"), since="#19924 (b8166)", until="#20279 (b8257)")
+def resume_re3(ckpt: Ckpt, ask: Ask) -> Decision:
+    """The number of tokens up to a position counts one too many, but never more than the checkpoint holds."""
+    pos_next = _behind_ckpt(ckpt, ask)
+    n_past = min(_one_too_far(pos_next, ask.held), ckpt.n_tokens)
+    return Decision(Resume(pos_next, n_past), _because(ckpt))
+
+
+# [New in llama_cpp@mtmd-broken]
+# [Gone in llama_cpp@every-8192]
+@rule("LC-CKPT-RESTORE.RE2", Role.RESUME,
+      llama_cpp(CONTEXT, "update_slots", "d7d826b3c"), since="#19849 (b8152)", until="#19924 (b8166)")
+def resume_re2(ckpt: Ckpt, ask: Ask) -> Decision:
+    """One token too late: the token behind a recurrent checkpoint is never evaluated."""
+    pos_next = _behind_ckpt(ckpt, ask)
+    return Decision(Resume(pos_next, _one_too_far(pos_next, ask.held)), _because(ckpt))
+
+
+# [Gone in llama_cpp@mtmd-broken]
+@rule("LC-CKPT-RESTORE.RE1", Role.RESUME,
+      llama_cpp(SERVER, "update_slots", "f6dcda390"), since="#16382 (b6685)", until="#19849")
+def resume_re1(ckpt: Ckpt, ask: Ask) -> Decision:
+    """Go on behind a recurrent checkpoint, or at the last token of a window; positions are counts."""
+    n_past = min(ask.n_past, max(ckpt.pos_min + 1, ckpt.pos_max))
+    return Decision(Resume(n_past, n_past), _because(ckpt))
+
+
+# [Gone in llama_cpp@hybrid-first]
+@rule("LC-CKPT-RESTORE.RE0", Role.RESUME,
+      llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16382")
+def resume_re0(ckpt: Ckpt, ask: Ask) -> Decision:
+    """Go on at the last token of the window."""
+    n_past = min(ask.n_past, ckpt.pos_max)
+    return Decision(Resume(n_past, n_past), _because(ckpt))
+
+
+# [Gone in llama_cpp@hybrid-first]
+@rule("LC-CKPT-RESET.ALL", Role.RESET,
+      llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16382")
+def resume_nothing_forget(ask: Ask) -> Decision:
+    """No checkpoint fits: everything is evaluated again, and all checkpoints are forgotten without a word."""
+    because = {"n_past": ask.n_past, "held": ask.held, "pos_min": ask.pos_min}
+    return Decision(Resume(0, 0, forget=True), because)
+
+
+# [Gone in llama_cpp@before-min0]
+@rule("LC-CKPT-ERASE.ER1", Role.DROP, llama_cpp(SERVER, "update_slots", "f6dcda390"), until="#20671 (b8393)")
+def erase_er1(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
+    """Those go that begin behind the threshold as it was before anything was restored. A window that begins at 0 never
+    goes, nor one that begins before the threshold and ends behind it, whatever its tokens were (#20671)."""
+    thold = _behind(ask, max(1, ask.n_swa))
+    gone = tuple(i for i, c in enumerate(ckpts) if c.pos_min > thold)
+    return Decision(gone, {"thold": thold})
+
+
+# [Gone in llama_cpp@late-2025]
+@rule("LC-CKPT-ERASE.ER1-NEWEST", Role.DROP,
+      llama_cpp(SERVER, "update_slots", "f6dcda390", note="order as recorded in hybrid-first"),
+      since="#16382 (b6685)")
+def erase_er1_newest_first(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
+    """The same ones, the newest first."""
+    same = erase_er1(ckpts, ask, resume)
+    return Decision(same.value[::-1], same.because)
+
+
+# [Gone in llama_cpp@hybrid-first]
+@rule("LC-CKPT-ERASE.ER0", Role.DROP,
+      llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16382")
+def erase_er0(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
+    """Those go that begin behind the window of the position where evaluation goes on; only where there is a window. The
+    newest goes first."""
+    thold = max(0, resume.n_past - ask.n_swa)
+    gone = tuple(i for i, c in enumerate(ckpts) if ask.n_swa > 0 and c.pos_min > thold)
+    return Decision(gone[::-1], {"thold": thold})

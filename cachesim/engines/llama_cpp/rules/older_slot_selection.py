@@ -1,0 +1,71 @@
+"""Which slot did a request get in older builds? The variants of `choice` that are gone before SL2.
+
+Source: llama.cpp tools/server/server.cpp, get_available_slot.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+import numpy as np
+
+from cachesim.engines.llama_cpp.rules.slot_selection import (
+    ANY_SLOT,
+    F32,
+    Choice,
+    IdlePlan,
+    SlotFacts,
+    by_content,
+    least_recent,
+)
+from cachesim.engines.llama_cpp.source_files import CONTEXT, SERVER, llama_cpp
+from cachesim.engines.rule import Decision, Role, rule
+
+
+# [Gone in llama_cpp@mtmd-broken]
+@rule("LC-SLOT-SELECT.SL1", Role.ASSIGN,
+      llama_cpp(CONTEXT, "", "ad8d85bd9"), since="#16391 (b6723)", until="#19207 (b7890)")
+def slot_select_1(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
+    """A request that names its slot gets it, past similarity and prompt cache; a number that is no slot's gets none."""
+    because = {"asked": asked, "id_slot": id_slot, "sps": sps}
+    if id_slot == ANY_SLOT:
+        return Decision(by_content(slots, asked, sps), because)
+    return Decision(_named(slots, id_slot), because)
+
+
+def _named(slots: Sequence[SlotFacts], id_slot: int) -> Choice | None:
+    return Choice(id_slot, "name", 0.0, 0.0, False) if 0 <= id_slot < len(slots) else None
+
+
+def _share_of_slot(slots: Sequence[SlotFacts], sps: float) -> tuple[SlotFacts | None, np.float32]:
+    """The idle slot with the longest common prefix, if more than ``sps`` of what it holds lies in it."""
+    found, best = None, F32(0)
+    for slot in slots:
+        if slot.busy or not slot.held:
+            continue
+        share = F32(slot.lcp) / F32(slot.held)
+        if slot.lcp > (found.lcp if found else 0) and share > F32(sps):
+            found, best = slot, share
+    return found, best
+
+
+# [Gone in llama_cpp@late-2025]
+@rule("LC-SLOT-SELECT.SL0", Role.ASSIGN, llama_cpp(SERVER, "", "f6dcda390"), until="#16391 (b6723)")
+def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
+    """Similarity is the share of the slot's own content; there is no prompt cache to ask."""
+    because = {"asked": asked, "id_slot": id_slot, "sps": sps}
+    if id_slot != ANY_SLOT:
+        return Decision(_named(slots, id_slot), because)
+    found, share = _share_of_slot(slots, sps) if sps else (None, F32(0))
+    if found is not None:
+        return Decision(Choice(found.id, "lcp", float(share), float(share), False), because)
+    oldest = least_recent(slots)
+    choice = None if oldest is None else Choice(oldest.id, "lru", 0.0, 0.0, False)
+    return Decision(choice, because)
+
+
+# [Gone in llama_cpp@spring-2026]
+@rule("LC-IDLE-SAVE.NONE", Role.CONSULT, llama_cpp(CONTEXT, "", "ab9d4c367"), until="#20993 (b8658)")
+def idle_save_none(unified: bool, held: int) -> Decision:
+    """Idle slots are left alone."""
+    return Decision(IdlePlan(False, False, ""), {"unified": unified, "held": held})

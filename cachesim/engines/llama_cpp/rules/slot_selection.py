@@ -1,0 +1,163 @@
+"""Which slot does a new request get, and is the prompt cache asked on the way?
+
+Held: tokens in the slot (S).  Asked: tokens of the new prompt (P), T of them.
+f_sim = common prefix / T, f_keep = common prefix / held; both in single precision, as the server computes them.
+Source: llama.cpp tools/server/server-context.cpp, get_available_slot.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+import numpy as np
+
+from cachesim.engines.llama_cpp.source_files import CONTEXT, SERVER, llama_cpp
+from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.shared.prompt_cache_limits import part
+
+F32 = np.float32
+KEEP_HALF = 0.5          # a slot of which less than this would survive is saved before it is used
+
+
+class SlotFacts(NamedTuple):
+    """What slot choice looks at. ``t_last`` is the tick of the last release, -1 = never used."""
+
+    id: int
+    busy: bool
+    held: int
+    lcp: int
+    t_last: int
+
+
+class Choice(NamedTuple):
+    """The slot, how it was found ("id", "lcp", "lru"), the two shares, and whether the prompt cache is asked."""
+
+    slot: int
+    by: str
+    f_sim: float
+    f_keep: float
+    update: bool
+
+
+def similar(slots: Sequence[SlotFacts], asked: int, sps: float) -> tuple[SlotFacts | None, np.float32]:
+    """The idle slot with the largest f_sim above the threshold; of equals the lowest id."""
+    best, found = F32(0), None
+    for slot in slots:
+        if slot.busy or not slot.held:
+            continue
+        sim = part(slot.lcp, asked)
+        if sim > best and sim > F32(sps):
+            best, found = sim, slot
+    return found, best
+
+
+def least_recent(slots: Sequence[SlotFacts]) -> SlotFacts | None:
+    """The idle slot released longest ago; of equals the highest id."""
+    found: SlotFacts | None = None
+    for slot in slots:
+        if not slot.busy and (found is None or slot.t_last <= found.t_last):
+            found = slot
+    return found
+
+
+def keep_share(best: np.float32, asked: int, held: int) -> np.float32:
+    """Share of the slot that survives; 0/0 of an empty slot is NaN, which is not below any threshold."""
+    return F32(best * F32(asked)) / F32(held) if held else F32("nan")
+
+
+def by_content(slots: Sequence[SlotFacts], asked: int, sps: float) -> Choice | None:
+    """Similarity first, then least recently used."""
+    found, best = similar(slots, asked, sps) if sps else (None, F32(0))
+    if found is not None:
+        f_keep = keep_share(best, asked, found.held)
+        return Choice(found.id, "lcp", float(best), float(f_keep), bool(f_keep < F32(KEEP_HALF)))
+    oldest = least_recent(slots)
+    return None if oldest is None else Choice(oldest.id, "lru", 0.0, 0.0, True)
+
+
+ANY_SLOT = -1            # the value of id_slot with which a request leaves the choice to the server
+
+
+def slot_of_id(id_slot: int, n_slots: int) -> int:
+    """The slot that an id stands for: the remainder of the unsigned 64-bit number that C++ makes of it."""
+    return id_slot % (1 << 64) % n_slots
+
+
+@rule("LC-SLOT-ID.MODULO", Role.PROMPT, llama_cpp(CONTEXT, "get_slot_by_id", "3f545be"), since="#19207 (b7890)")
+def slot_id_modulo(id_slot: int, n_slots: int) -> Decision:
+    """Which slot a save, restore or erase means: the id modulo the number of slots."""
+    because = {"id_slot": id_slot, "n_slots": n_slots}
+    return Decision(slot_of_id(id_slot, n_slots), because)
+
+
+# [Gone in llama_cpp@mtmd-broken]
+@rule("LC-SLOT-ID.EXACT", Role.PROMPT, llama_cpp(CONTEXT, "get_slot_by_id", "ad8d85bd9"), until="#19207 (b7890)")
+def slot_id_exact(id_slot: int, n_slots: int) -> Decision:
+    """Which slot a save, restore or erase means: the one of this number; None = there is none, the client gets 400."""
+    value = id_slot if 0 <= id_slot < n_slots else None
+    return Decision(value, {"id_slot": id_slot, "n_slots": n_slots})
+
+
+@rule("LC-SLOT-SELECT.SL3", Role.ASSIGN, llama_cpp(CONTEXT, "get_available_slot", "3f545be"), since="#24755 (b9718)")
+def slot_select_3(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
+    """A request that names its slot gets it, and asks the prompt cache unless enough of the slot survives.
+    An empty named slot divides zero by zero and never asks; a busy one is looked past, so it always asks. So does an
+    id that is no slot's own number: it is taken modulo the number of slots, but compared as it is."""
+    because = {"asked": asked, "id_slot": id_slot, "sps": sps}
+    if id_slot == ANY_SLOT:
+        return Decision(by_content(slots, asked, sps), because)
+    named = slots[slot_of_id(id_slot, len(slots))]
+    found, best = similar([named], asked, sps) if sps and named.id == id_slot else (None, F32(0))
+    f_keep = keep_share(best, asked, named.held)
+    update = bool(sps) and bool(f_keep < F32(KEEP_HALF))
+    choice = Choice(named.id, "id", float(best), float(f_keep), update)
+    return Decision(choice, because | {"held": named.held, "found": found is not None})
+
+
+# [Gone in llama_cpp@user-turns]
+@rule("LC-SLOT-SELECT.SL2", Role.ASSIGN, llama_cpp(CONTEXT, "", "7c158fbb4"), until="#24755")
+def slot_select_2(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
+    """A request that names its slot gets it without a look at similarity or at the prompt cache."""
+    because = {"asked": asked, "id_slot": id_slot, "sps": sps}
+    if id_slot == ANY_SLOT:
+        return Decision(by_content(slots, asked, sps), because)
+    named = slot_of_id(id_slot, len(slots))
+    return Decision(Choice(named, "name", 0.0, 0.0, False), because)
+
+
+class IdlePlan(NamedTuple):
+    """What happens to an idle slot after a launch: said in the log, saved, cleared before or after the update."""
+
+    say: bool
+    save: bool
+    clear: str          # "", "before" or "after" the update of the prompt cache
+
+
+@rule("LC-IDLE-SAVE.ALL", Role.CONSULT,
+      llama_cpp(CONTEXT, 'process_single_task "cache_idle_slots {"', "3f545be"), since="#24190 (b9574)")
+def idle_save_all(unified: bool, held: int) -> Decision:
+    """Every idle slot is saved; with a unified cache it is then cleared, saved or not."""
+    plan = IdlePlan(True, True, "after" if unified else "")
+    return Decision(plan, {"unified": unified, "held": held})
+
+
+# [Gone in llama_cpp@user-turns]
+@rule("LC-IDLE-SAVE.UNIFIED", Role.CONSULT, llama_cpp(CONTEXT, "", "7c158fbb4"), since="#20993 (b8658)", until="#24190")
+def idle_save_unified(unified: bool, held: int) -> Decision:
+    """Only with a unified cache, only slots that hold something: saved, then cleared."""
+    act = unified and held > 0
+    plan = IdlePlan(act, act, "before" if act else "")
+    return Decision(plan, {"unified": unified, "held": held})
+
+
+@rule("LC-IDLE-PURGE.UNIFIED", Role.DROP, llama_cpp(CONTEXT, "try_clear_idle_slots", "3f545be"), since="#16736 (b6925)")
+def purge_if_unified(unified: bool) -> Decision:
+    """With a unified cache an idle slot may be emptied, unsaved, when there is no room. Value: may it?"""
+    return Decision(unified, {"unified": unified})
+
+
+# [Gone in llama_cpp@late-2025]
+@rule("LC-IDLE-PURGE.NONE", Role.DROP, llama_cpp(SERVER, "", "f6dcda390"), until="#16736 (b6925)")
+def purge_none(unified: bool) -> Decision:
+    """Nobody is emptied to make room."""
+    return Decision(False, {"unified": unified})

@@ -1,0 +1,140 @@
+"""Speculative decoding: drafts go into the batch, are verified, and what was wrong is taken back.
+
+The drafter itself is forced: a request says what is drafted where, and how much of it is right.
+Source: llama.cpp tools/server/server-context.cpp update_slots, post_decode (3f545be).
+"""
+
+from __future__ import annotations
+
+from cachesim import events as ev
+from cachesim.engines.base import Output
+from cachesim.engines.llama_cpp.memory.context import OK
+from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
+from cachesim.engines.llama_cpp.memory.ubatch import Batch, runs_of
+from cachesim.engines.llama_cpp.server_state import Core
+from cachesim.engines.llama_cpp.slot import Slot, SpecCkpt, Task
+from cachesim.engines.shared.batch_outputs import joined
+from cachesim.engines.shared.sampler import forced_draft
+from cachesim.errors import Aborted
+from cachesim.model import Hidden
+from cachesim.model.mtp import before, carried
+
+
+class DrafterFailed(Exception):
+    """The draft context could not follow the target: an exception that ends the iteration."""
+
+
+def make_draft(srv: Core, slot: Slot, task: Task) -> None:
+    """Draft for a generating slot, and save what a rejection would need."""
+    request, held = task.request, len(slot.tokens)
+    if not srv.settings.drafts or slot.replay:
+        return
+    slot.draft = []
+    share = max(srv.settings.n_batch // srv.settings.n_slots, 1)        # the batch holds a token for each slot at least
+    most: int = srv.decide(
+        srv.rules.draft_max(held, srv.settings.n_ctx_slot, request.n_predict, slot.n_gen, share), slot
+    )
+    plan = next((d for d in request.drafts if d.at == held), None)
+    drafted = min(most, plan.drafted if plan else request.draft_else)
+    if drafted <= 0:
+        return
+    right = min(drafted, plan.accepted) if plan else drafted
+    saved = SpecCkpt(held, srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id))
+    if srv.dft is not None and srv.dft.memory.recr is not None:
+        saved.dft = srv.dft.memory.state_write(slot.id, partial=True)
+    sure = [*slot.tokens, slot.sampled]
+    slot.draft = forced_draft(srv.sampler, sure, request, slot.n_gen, right, drafted)
+    task.answer.draft_n += drafted
+    if srv.decide(srv.rules.spec_ckpt(srv.settings.exact, srv.settings.sizes.n_rs_seq, drafted), slot):
+        saved.tgt = srv.memory.state_write(slot.id, partial=True)
+        srv.emit(ev.SpecCkpt(slot.id, slot.id_task, saved.pos_min, saved.pos_max, held))
+    slot.spec_ckpt = saved
+
+
+def mirror(srv: Core, view: Batch) -> None:
+    """The draft context evaluates what the target has evaluated. Raises DrafterFailed if it does not end where the
+    view begins."""
+    if srv.dft is None:
+        return
+    ret = srv.dft.decode(view, _said_before(srv, view) if srv.settings.mtp else None)
+    if ret != OK:
+        srv.emit(ev.Error(f"failed to decode draft batch, ret = {ret}"))
+        srv.emit(ev.Error("failed to process speculative batch"))
+        raise DrafterFailed("failed to process speculative batch")
+
+
+def _said_before(srv: Core, view: Batch) -> Hidden | None:
+    """What the trunk said before each token of the view; what it said last is carried on, whatever comes next."""
+    hidden = srv.context.hidden
+    if hidden is None:
+        return None
+    parts = []
+    for start, stop in runs_of(view):
+        seq = view.seq[start]
+        parts.append(before(hidden.part(start, stop), srv.carried.get(seq)))
+        srv.carried[seq] = carried(hidden, stop - 1)
+    return joined(parts)
+
+
+def verify(srv: Core, slot: Slot, task: Task) -> list[int] | None:
+    """Compare the draft with what the sampler says. Returns the tokens to emit, None if the batch is to be replayed."""
+    held = len(slot.tokens) - len(slot.draft)                  # sampled included
+    ids = _accepted(srv, slot, task, held)
+    n_rollback = len(slot.draft) + 1 - len(ids)
+    if srv.decide(srv.rules.spec_replay(srv.settings.exact, srv.settings.sizes.n_rs_seq, n_rollback), slot):
+        _go_back(srv, slot, ids)
+        return None
+    for k in range(len(ids)):
+        said = srv.said.get(slot.at + k)
+        if said is not None:
+            task.answer.outputs.append(Output(held - 1 + k, said.digest, said.logits))
+    slot.tokens[held:] = ids[:-1]
+    last = slot.at - srv.view[0] + len(ids) - 1
+    if srv.settings.mtp and last >= 0 and (hidden := srv.context.hidden) is not None:
+        srv.carried[slot.id] = carried(hidden, last)
+    srv.both.must_rm(slot.id, len(slot.tokens))
+    return ids
+
+
+def _accepted(srv: Core, slot: Slot, task: Task, held: int) -> list[int]:
+    """Raises Aborted where a token would be sampled from what another view of the batch says."""
+    ids: list[int] = []
+    for k in range(len(slot.draft) + 1):
+        if not srv.view[0] <= slot.at + k < srv.view[1]:
+            raise Aborted("GGML_ASSERT(logits != nullptr) failed", "output-of-another-view")
+        ids.append(srv.sampler(slot.tokens[: held + k], task.request, slot.n_gen + k))
+        left = len(slot.draft) - k
+        if not left:
+            break
+        goes_on = srv.rules.spec_accept(ids[k] == slot.draft[k], ids[k] in task.request.eog, left - 1)
+        if not (goes_on.value or srv.decide(goes_on, slot)):
+            break
+    return ids
+
+
+def _go_back(srv: Core, slot: Slot, ids: list[int]) -> None:
+    """Back to the state before the draft; the right tokens become the next draft. Raises Aborted where other slots have
+    taken the cells that the state would need."""
+    ckpt = slot.spec_ckpt
+    assert ckpt is not None
+    srv.emit(ev.SpecRestore(slot.id, slot.id_task, ckpt.pos_min, ckpt.pos_max))
+    try:
+        if ckpt.tgt is not None:
+            srv.memory.state_read(slot.id, ckpt.tgt)
+        if ckpt.dft is not None and srv.dft is not None:
+            srv.dft.memory.state_read(slot.id, ckpt.dft)
+    except StateReadError as error:             # a load of another size than was saved
+        raise Aborted(f"checkpoint size mismatch: {error}", "checkpoint-of-another-size") from error
+    srv.both.must_rm(slot.id, ckpt.pos_max + 1)
+    del slot.tokens[ckpt.n_tokens :]
+    slot.draft, slot.replay = ids, True
+
+
+def count_accepted(ids: list[int], replayed: bool) -> int:
+    """Drafted tokens that were right; the last replayed one was never drafted."""
+    return len(ids) - 1 - (1 if replayed and len(ids) > 1 else 0)
+
+
+def tell_step(srv: Core, slot: Slot, accepted: int) -> None:
+    """What the log says of a verification after which the generation goes on."""
+    srv.emit(ev.SpecStep(slot.id, slot.id_task, accepted, len(slot.draft), len(slot.tokens)))

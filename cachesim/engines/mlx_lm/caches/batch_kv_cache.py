@@ -1,0 +1,173 @@
+"""How does a batch of rows share one buffer?
+
+left_padding[B]: columns before a row's first token. offset[B]: tokens of the row. _idx: the next column, one for all.
+Row b's tokens lie in the columns left_padding[b] to _idx.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Sequence
+
+from cachesim.engines.mlx_lm.caches.array_ops import Array, chosen, columns, counters, rolled, with_room, written
+from cachesim.engines.mlx_lm.caches.base import KeysValues
+from cachesim.engines.mlx_lm.caches.batch_merge import Row, Side, join_sides, stacked
+from cachesim.engines.mlx_lm.caches.kv_cache import KVCache
+from cachesim.engines.mlx_lm.caches.masks import create_causal_mask
+from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
+
+
+class Batch(KeysValues):
+    """What both batched caches of keys and values do alike."""
+
+    EXTRA: ClassVar[tuple[str, ...]] = ("offset", "left_padding")
+    left_padding: Array
+    offset: Array
+    _idx: int
+
+    def _pad_left(self, left_padding: Sequence[int]) -> None:
+        """More padding before the first token. Raises ValueError once there is a token."""
+        if self.keys is not None:
+            raise ValueError("padding at the left belongs before the first token")
+        self.left_padding = self.left_padding + counters(left_padding)
+        self.offset = self.offset - counters(left_padding)
+
+    def _shift(self, by: Array) -> None:
+        """Turn each row right by its number of columns, which become padding. by: [B]."""
+        keys, values = self.pair()
+        self.keys, self.values = rolled(keys, by), rolled(values, by)
+        self.left_padding = self.left_padding + by
+        self.offset = self.offset - by
+
+    def _choose(self, batch_indices: Sequence[int] | Array) -> None:
+        """Keep these rows."""
+        if self.keys is not None:
+            keys, values = self.pair()
+            self.keys, self.values = chosen(keys, batch_indices), chosen(values, batch_indices)
+        self.offset = chosen(self.offset, batch_indices)
+        self.left_padding = chosen(self.left_padding, batch_indices)
+
+    def _side(self) -> Side:
+        return Side(self.keys, self.values, self._idx, len(self.offset))
+
+    def _join(self, other: Batch) -> None:
+        """Add the rows of ``other``, so that all end in the same column."""
+        mine, theirs = self.left_padding, other.left_padding
+        if self.keys is not None or other.keys is not None:
+            end = max(self._idx, other._idx)
+            mine, theirs = mine + (end - self._idx), theirs + (end - other._idx)
+            self.keys, self.values = join_sides(self._side(), other._side(), self.rules.extend_empty_side)
+            self._idx = end
+        self.left_padding = counters([*mine, *theirs])
+        self.offset = counters([*self.offset, *other.offset])
+
+
+class BatchKVCache(Batch):
+    """Rows of full attention."""
+
+    WHOLE: ClassVar[tuple[str, ...]] = ("keys", "values", "offset", "left_padding", "_idx")
+    CUT: ClassVar[str] = "_idx"
+    LENGTH: ClassVar[str] = "_idx"
+
+    def __init__(self, left_padding: Sequence[int], *, rules: CacheRules = AT_HEAD) -> None:
+        self.rules = rules
+        self.keys = None
+        self.values = None
+        self.left_padding = counters(left_padding)
+        self.offset = -self.left_padding
+        self._idx = 0
+        self._right_padding: Array | None = None      # missing in a cache that was loaded, as in the original
+
+    def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
+        """Append one step, the same number of columns for every row; all columns in use."""
+        prev = self._idx
+        self.keys = written(with_room(self.keys, prev, keys, self.step), prev, keys)
+        self.values = written(with_room(self.values, prev, values, self.step), prev, values)
+        self.offset = self.offset + columns(keys)
+        self._idx = prev + columns(keys)
+        return self.keys_and_values()
+
+    def keys_and_values(self) -> tuple[Array, Array]:
+        keys, values = self.pair()
+        return keys[:, :, : self._idx], values[:, :, : self._idx]
+
+    def prepare(
+        self,
+        *,
+        left_padding: Sequence[int] | None = None,
+        lengths: Sequence[int] | None = None,
+        right_padding: Sequence[int] | None = None,
+    ) -> None:
+        """Announce padding of the coming step: at the left before the first token, or behind the rows."""
+        if left_padding is not None:
+            self._pad_left(left_padding)
+        if right_padding is not None and max(right_padding) > 0:
+            self._right_padding = counters(right_padding)
+
+    def finalize(self) -> None:
+        """Turn padding behind the rows into padding before them; slack turns with it."""
+        if self._right_padding is not None:
+            self._shift(self._right_padding)
+            self._right_padding = None
+
+    def is_trimmable(self) -> bool:
+        return True
+
+    def trim(self, n: int) -> int:
+        """Forget the last n columns of every row; how many went."""
+        n = min(self._idx, n)
+        self._idx -= n
+        self.offset = self.offset - n
+        return n
+
+    def make_mask(self, N: int, return_array: bool = False, **window: Any) -> Array:
+        """[B, 1, N, _idx + N], always an array."""
+        return create_causal_mask(N, self._idx, left_padding=self.left_padding, **window)
+
+    def filter(self, batch_indices: Sequence[int] | Array) -> None:
+        """Keep these rows, and drop columns that are padding for all of them, if only on the counters."""
+        self._choose(batch_indices)
+        spare = min(self.left_padding.tolist())
+        if spare <= 0:
+            return
+        if self.keys is not None:
+            keys, values = self.pair()
+            self.keys, self.values = keys[:, :, spare:], values[:, :, spare:]
+        self._idx -= spare
+        self.left_padding = self.left_padding - spare
+
+    def extend(self, other: BatchKVCache) -> None:
+        """Add the rows of ``other``."""
+        self._join(other)
+
+    def extract(self, idx: int) -> KVCache:
+        """Row idx alone, without padding and slack."""
+        keys, values = self.pair()
+        start = int(self.left_padding[idx])
+        cache = KVCache(rules=self.rules)
+        cache.keys = keys[idx : idx + 1, :, start : self._idx].copy()
+        cache.values = values[idx : idx + 1, :, start : self._idx].copy()
+        cache.offset = columns(cache.keys)
+        return cache
+
+    @classmethod
+    def merge(cls, caches: Sequence[KVCache]) -> BatchKVCache:
+        """One batch of these, one row each, padded at the left to the longest."""
+        rules, sizes = caches[0].rules, [cache.size() for cache in caches]
+        length = max(sizes)
+        if length == 0:
+            return cls([0] * len(caches), rules=rules)
+        batch = cls([length - size for size in sizes], rules=rules)
+        held = [cache.keys_and_values() if cache.keys is not None else (None, None) for cache in caches]
+        batch.keys, batch.values = (
+            stacked([Row(length - c.size(), c.offset, kv[part]) for c, kv in zip(caches, held, strict=True)], length)
+            for part in (0, 1)
+        )
+        batch.offset = batch.offset + length
+        batch._idx = length
+        return batch
+
+    def size(self) -> int:
+        return self._idx
+
+
+KVCache.BATCH = BatchKVCache

@@ -1,0 +1,235 @@
+"""How does a batch of rows share one ring?
+
+left_padding[B], offset[B], _idx: as in batch.py; a padding below zero was overwritten. _offset: columns ever written,
+padding counted. rotated: the ring has wrapped and its columns are not in temporal order.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Sequence
+
+import numpy as np
+
+from cachesim.engines.mlx_lm.caches.array_ops import Array, blank, columns, counters, joined, written
+from cachesim.engines.mlx_lm.caches.batch_kv_cache import Batch
+from cachesim.engines.mlx_lm.caches.batch_merge import Row, stacked
+from cachesim.engines.mlx_lm.caches.masks import create_causal_mask
+from cachesim.engines.mlx_lm.caches.rotating_kv_cache import RotatingKVCache
+from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
+
+
+class BatchRotatingKVCache(Batch):
+    """Rows of sliding-window attention."""
+
+    WHOLE: ClassVar[tuple[str, ...]] = (
+        "keys", "values", "offset", "left_padding", "max_size", "_offset", "_idx", "rotated",
+    )  # fmt: skip
+    CUT: ClassVar[str] = "_offset"
+
+    def __init__(self, max_size: int, left_padding: Sequence[int], *, rules: CacheRules = AT_HEAD) -> None:
+        self.rules = rules
+        self.keys = None
+        self.values = None
+        self.left_padding = counters(left_padding)
+        self.offset = -self.left_padding
+        self.max_size = max_size
+        self._idx = 0
+        self._offset = 0
+        self.rotated = False
+        self._lengths: Array | None = None            # missing in a cache that was loaded, as in the original
+
+    def meta(self) -> tuple[str, ...]:
+        return tuple(str(x) for x in (self.max_size, self._offset, self._idx, self.rotated))
+
+    def set_meta(self, meta: Sequence[str]) -> None:
+        self.max_size, self._offset, self._idx = map(int, meta[:3])
+        self.rotated = self.rules.batch_rotating_state(meta[3])
+
+    def _straighten(self) -> None:
+        """Put the columns into temporal order."""
+        if self.rotated:
+            keys, values = self.pair()
+            self.keys, self.values = np.roll(keys, -self._idx, axis=2), np.roll(values, -self._idx, axis=2)
+            self._idx = columns(keys)
+            self.rotated = False
+
+    def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
+        """Store one step, the same number of columns for every row. Returned: the buffer, in whatever order it is."""
+        return self._in_place(keys, values) if columns(keys) == 1 else self._appended(keys, values)
+
+    def _appended(self, keys: Array, values: Array) -> tuple[Array, Array]:
+        new = columns(keys)
+        if self.keys is not None:
+            self._straighten()
+            held_keys, held_values = self.pair()
+            self.keys, self.values = held_keys[:, :, : self._idx], held_values[:, :, : self._idx]
+            if self._lengths is not None:
+                # Padding behind a row must not push its tokens out.
+                self._shift(np.maximum(0, self.offset - self._lengths))
+            drop = max(0, self._idx - self.max_size + 1)
+            self.left_padding = self.left_padding - drop
+            old_keys, old_values = self.pair()
+            keys, values = joined(old_keys[:, :, drop:], keys), joined(old_values[:, :, drop:], values)
+        self.keys, self.values = keys, values
+        self.offset = self.offset + new
+        self._offset += new
+        self._idx = columns(keys)
+        return keys, values
+
+    def _in_place(self, keys: Array, values: Array) -> tuple[Array, Array]:
+        if self._lengths is not None:
+            raise RuntimeError("a step with padding behind the rows is not finalized")
+        self._make_room(keys, values)
+        held_keys, held_values = self.pair()
+        drop = columns(held_keys) - self.max_size
+        if drop > 0:
+            held_keys, held_values = held_keys[:, :, drop:], held_values[:, :, drop:]
+            self._idx = self.max_size
+            self.left_padding = self.left_padding - drop
+        if self._idx == self.max_size:
+            self.rotated = True
+            self._idx = 0
+        if self.rotated:
+            self.left_padding = self.left_padding - 1
+        self.keys, self.values = written(held_keys, self._idx, keys), written(held_values, self._idx, values)
+        self._offset += 1
+        self.offset = self.offset + 1
+        self._idx += 1
+        return self.keys_and_values()
+
+    def _make_room(self, keys: Array, values: Array) -> None:
+        """Grow by a block if the buffer is full and smaller than the ring."""
+        prev = self._offset
+        if self.keys is not None and not (prev >= columns(self.keys) < self.max_size):
+            return
+        block = min(self.step, self.max_size - prev)
+        fresh_keys, fresh_values = blank(keys, block), blank(values, block)
+        if self.keys is not None:
+            old_keys, old_values = self.pair()
+            fresh_keys, fresh_values = joined(old_keys, fresh_keys), joined(old_values, fresh_values)
+        self.keys, self.values, self._idx = fresh_keys, fresh_values, prev
+
+    def keys_and_values(self) -> tuple[Array, Array]:
+        keys, values = self.pair()
+        if self._offset < columns(keys):
+            return keys[:, :, : self._offset], values[:, :, : self._offset]
+        return keys, values
+
+    def prepare(
+        self,
+        *,
+        left_padding: Sequence[int] | None = None,
+        lengths: Sequence[int] | None = None,
+        right_padding: Sequence[int] | None = None,
+    ) -> None:
+        """Announce padding of the coming step; with padding behind the rows, ``lengths`` says what counts."""
+        if left_padding is not None:
+            self._pad_left(left_padding)
+        if right_padding is not None and max(right_padding) > 0:
+            if lengths is None:
+                raise ValueError("lengths are needed")
+            self._lengths = counters(lengths) + self.offset
+
+    def finalize(self) -> None:
+        """Turn padding behind the rows into padding before them."""
+        if self._lengths is not None:
+            self._shift(np.maximum(0, self.offset - self._lengths))
+            self._lengths = None
+
+    def size(self) -> int:
+        return min(self._offset, self.max_size)
+
+    def is_trimmable(self) -> bool:
+        return bool(self.rules.ring_trimmable(self._offset, self.max_size))
+
+    def trim(self, n: int) -> int:
+        """Forget the last n columns as the version's rule has it; how many went."""
+        cut = self.rules.ring_trim(self._offset, self.max_size, n)
+        self.offset = self.offset - cut.n
+        if cut.keep is None:
+            self._offset -= cut.n
+            self._idx -= cut.n
+            return int(cut.n)
+        if cut.keep == 0:
+            self.keys = self.values = None
+            self.rotated = False
+        else:
+            self._straighten()
+            keys, values = self.pair()
+            self.keys, self.values = keys[:, :, : cut.keep], values[:, :, : cut.keep]
+        self._offset = self._idx = cut.keep
+        return int(cut.n)
+
+    def to_quantized(self, group_size: int = 64, bits: int = 4) -> None:
+        """Raises NotImplementedError, as the original does: --kv-bits ends a request with a window in this error.
+        Source: mlx-lm mlx_lm/models/cache.py to_quantized (d78bf58e)."""
+        raise NotImplementedError("a ring cannot be quantized")
+
+    def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> Array:
+        """[B, 1, N, before + N], made before the update and so without knowing that it may put columns in order."""
+        before = min(self.max_size - 1, self._offset)
+        turned = N == 1 and (self.rotated or self._idx >= self.max_size)
+        drop = max(0, self._idx - self.max_size + (N > 1))
+        padding = self.left_padding - drop - turned
+        mask = create_causal_mask(N, before, window_size or self.max_size, left_padding=padding)
+        if not turned:
+            return mask
+        return np.roll(mask, (0 if self._idx >= self.max_size else self._idx) + 1, axis=-1)
+
+    def filter(self, batch_indices: Sequence[int] | Array) -> None:
+        """Keep these rows."""
+        self._choose(batch_indices)
+
+    def extend(self, other: BatchRotatingKVCache) -> None:
+        """Add the rows of ``other``, which is put in order too where the two differ."""
+        some = self.keys is not None or other.keys is not None
+        if some and (self.rotated != other.rotated or self._idx != other._idx):
+            self._straighten()
+            other._straighten()
+        self._join(other)
+        if some:
+            self._offset = max(self._offset, other._offset)
+
+    def extract(self, idx: int) -> RotatingKVCache:
+        """Row idx alone, in temporal order, without padding; ``keep`` is 0."""
+        cache = RotatingKVCache(self.max_size, rules=self.rules)
+        if not self.rules.ring_extract_empty(self.keys is not None):
+            return cache
+        start, end, turn = self.rules.ring_row_start(int(self.left_padding[idx])), self._idx, 0
+        if self.rotated:
+            end, turn = self.max_size, -self._idx
+        keys, values = (np.roll(buffer[idx : idx + 1], turn, axis=2)[:, :, start:end] for buffer in self.pair())
+        cache.keys, cache.values = keys.copy(), values.copy()
+        cache.offset = int(self.offset[idx])
+        cache._idx = columns(keys)
+        cache._offset = self.rules.ring_extracted(cache.offset, cache._idx)
+        return cache
+
+    @classmethod
+    def merge(cls, caches: Sequence[RotatingKVCache]) -> BatchRotatingKVCache:
+        """One batch of these, one row each, padded at the left to the longest. All must be of one max_size."""
+        rules, max_size = caches[0].rules, caches[0].max_size
+        if any(cache.max_size != max_size for cache in caches):
+            raise ValueError("rings of different sizes do not make one batch")
+        length = max(cache.size() for cache in caches)
+        if length == 0:
+            return cls(max_size, [0] * len(caches), rules=rules)
+        batch = cls(max_size, [length - cache.size() for cache in caches], rules=rules)
+        rows = [_merged(cache, length) for cache in caches]
+        batch.keys, batch.values = stacked([k for k, _ in rows], length), stacked([v for _, v in rows], length)
+        batch.offset = counters([cache.offset for cache in caches])
+        batch._idx = batch._offset = length
+        return batch
+
+
+def _merged(cache: RotatingKVCache, length: int) -> tuple[Row, Row]:
+    """Keys and values of one ring on their way into a batch of ``length`` columns."""
+    start = length - cache.size()
+    if cache.keys is None:
+        return Row(start, 0, None), Row(start, 0, None)
+    width, last = cache.rules.rotating_merge(cache.size(), cache._idx)
+    keys, values = (cache.temporal(buffer)[:, :, 0 if last is None else -last :] for buffer in cache.pair())
+    return Row(start, width, keys), Row(start, width, values)
+
+
+RotatingKVCache.BATCH = BatchRotatingKVCache

@@ -1,0 +1,161 @@
+"""How does a sliding-window cache wrap, and when can it go back?
+
+offset: tokens seen, for positions. _offset: tokens that the ring counts as its own (the same number except where
+going back after a wrap is allowed). _idx: the next column to be written.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Sequence
+
+import numpy as np
+
+from cachesim.engines.mlx_lm.caches.array_ops import Array, blank, columns, joined, written
+from cachesim.engines.mlx_lm.caches.base import Cache, KeysValues
+from cachesim.engines.mlx_lm.caches.masks import Mask, create_causal_mask
+from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
+
+
+class RotatingKVCache(KeysValues):
+    """One token at a time is written in place; several are appended to the ring in temporal order.
+
+    The first ``keep`` columns are never overwritten. A buffer may hold up to max_size - 1 + S tokens after S came at
+    once.
+    """
+
+    WHOLE: ClassVar[tuple[str, ...]] = ("keys", "values", "offset", "keep", "max_size", "_idx")
+    CUT: ClassVar[str] = "_offset"
+
+    def __init__(self, max_size: int, keep: int = 0, *, rules: CacheRules = AT_HEAD) -> None:
+        self.rules = rules
+        self.keys = None
+        self.values = None
+        self.keep = keep
+        self.max_size = max_size
+        self.offset = 0
+        self._idx = 0
+        self._gone = 0                  # offset - _offset: tokens that going back took out of the ring
+
+    @property
+    def _offset(self) -> int:
+        return self.offset - self._gone
+
+    @_offset.setter
+    def _offset(self, held: int) -> None:
+        self._gone = self.offset - held
+
+    def set_whole_state(self, state: object) -> None:
+        self._gone = 0
+        super().set_whole_state(state)
+
+    def set_cut_state(self, state: object) -> None:
+        self._gone = self.offset = 0
+        super().set_cut_state(state)
+
+    def meta(self) -> tuple[str, ...]:
+        return tuple(str(getattr(self, name)) for name in self.rules.ring_meta)
+
+    def set_meta(self, meta: Sequence[str]) -> None:
+        for name, text in zip(self.rules.ring_meta, meta, strict=True):
+            setattr(self, name, int(text))
+
+    def temporal(self, buffer: Array) -> Array:
+        """The buffer from the oldest to the newest token, columns without a token left out."""
+        if self._idx == columns(buffer):
+            return buffer
+        if self._idx >= self._offset:
+            return buffer[:, :, : self._idx]
+        return joined(buffer[:, :, : self.keep], buffer[:, :, self._idx :], buffer[:, :, self.keep : self._idx])
+
+    def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
+        """Store the tokens of one step. Returned: the buffer, in whatever order it is."""
+        return self._in_place(keys, values) if columns(keys) == 1 else self._appended(keys, values)
+
+    def _appended(self, keys: Array, values: Array) -> tuple[Array, Array]:
+        new = columns(keys)
+        if self.keys is not None:
+            old_keys, old_values = (self.temporal(buffer) for buffer in self.pair())
+            # max_size - 1 old tokens are enough for the first new one
+            drop = columns(old_keys) - self.max_size + 1
+            keys = joined(self._dropped(old_keys, drop), keys)
+            values = joined(self._dropped(old_values, drop), values)
+        self.keys, self.values = keys, values
+        self.offset += new
+        self._idx = columns(keys)
+        return keys, values
+
+    def _dropped(self, buffer: Array, drop: int) -> Array:
+        """The buffer without the ``drop`` columns that follow the kept ones."""
+        return joined(buffer[:, :, : self.keep], buffer[:, :, drop + self.keep :]) if drop > 0 else buffer
+
+    def _in_place(self, keys: Array, values: Array) -> tuple[Array, Array]:
+        prev = self._offset
+        if self.keys is None or prev >= columns(self.keys) < self.max_size:
+            block = min(self.step, self.max_size - prev)
+            fresh_keys, fresh_values = blank(keys, block), blank(values, block)
+            if self.keys is not None:
+                old_keys, old_values = self.pair()
+                fresh_keys, fresh_values = joined(old_keys, fresh_keys), joined(old_values, fresh_values)
+            self.keys, self.values, self._idx = fresh_keys, fresh_values, prev
+        held_keys, held_values = self.pair()
+        drop = columns(held_keys) - self.max_size
+        if drop > 0:
+            held_keys, held_values = self._dropped(held_keys, drop), self._dropped(held_values, drop)
+            self._idx = self.max_size
+        if self._idx == self.max_size:
+            self._idx = self.keep
+        self.keys, self.values = written(held_keys, self._idx, keys), written(held_values, self._idx, values)
+        self.offset += 1
+        self._idx += 1
+        return self.keys_and_values()
+
+    def keys_and_values(self) -> tuple[Array, Array]:
+        keys, values = self.pair()
+        if self._offset < columns(keys):
+            return keys[:, :, : self._offset], values[:, :, : self._offset]
+        return keys, values
+
+    def size(self) -> int:
+        return min(self._offset, self.max_size)
+
+    def is_trimmable(self) -> bool:
+        return bool(self.rules.ring_trimmable(self._offset, self.max_size))
+
+    def trim(self, n: int) -> int:
+        """Forget the last n tokens as the version's rule has it; how many went."""
+        cut = self.rules.ring_trim(self._offset, self.max_size, n)
+        if cut.keep is None:
+            self.offset -= cut.n
+            self._idx -= cut.n
+            return int(cut.n)
+        if cut.keep == 0:
+            self.keys = self.values = None
+        else:
+            self.keys, self.values = (self.temporal(buffer)[:, :, : cut.keep] for buffer in self.pair())
+        self.offset -= cut.n
+        self._offset = self._idx = cut.keep
+        return int(cut.n)
+
+    def to_quantized(self, group_size: int = 64, bits: int = 4) -> None:
+        """Raises NotImplementedError, as the original does: --kv-bits ends a request with a window in this error.
+        Source: mlx-lm mlx_lm/models/cache.py to_quantized (d78bf58e)."""
+        raise NotImplementedError("a ring cannot be quantized")
+
+    def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> Mask:
+        """The mask for N queries, made before their update."""
+        if N > 1:
+            window = window_size or self.max_size
+            before = min(self.max_size - 1, self._offset)
+            wide = before + N > window or return_array
+            return create_causal_mask(N, before, window) if wide else "causal"
+        if window_size is None or self._offset < window_size or self.max_size <= window_size:
+            return None
+        at = 0 if self._idx >= self.max_size else self._idx
+        width = min(self._offset + 1, self.max_size)
+        return np.roll(np.arange(width) >= width - window_size, at + 1)
+
+    @classmethod
+    def merge(cls, caches: Sequence[RotatingKVCache]) -> Cache:
+        """One batch of these rows; ``keep`` is lost."""
+        batch: Cache = cls.BATCH.merge(caches)
+        return batch

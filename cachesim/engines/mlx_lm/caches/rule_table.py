@@ -1,0 +1,80 @@
+"""Which class-level rules belong to which version? Oldest last; each is made from its neighbour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Callable
+
+from cachesim.engines.mlx_lm.caches import rules_kv_cache as kv
+from cachesim.engines.mlx_lm.caches import rules_saved_state as r
+
+Rule = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class CacheRules:
+    """One version of the cache classes. The defaults are those of HEAD (d78bf58e).
+
+    ``ring_meta`` names the counters that a ring saves as text, ``arrays_filtered`` what a filter of rows selects beside
+    the slots.
+    """
+
+    state: Rule = r.state_cut
+    restore: Rule = r.restore_cut
+    meta_state: Rule = r.meta_text
+    batch_rotating_state: Rule = r.rotated_if_text
+    arrays_state: Rule = r.arrays_state_padded
+    ring_meta: tuple[str, ...] = ("keep", "max_size", "offset", "_idx")
+    arrays_mask: Rule = r.mask_padding_only
+    arrays_merge_empty: Rule = r.merged_with_zeros
+    arrays_extend_none: Rule = r.join_with_zeros
+    arrays_extend_padding: Rule = r.join_with_zeros
+    arrays_filtered: tuple[str, ...] = ("left_padding", "lengths")
+    ring_trimmable: Rule = kv.trimmable_before_wrap
+    ring_trim: Rule = kv.trim_counters
+    rotating_merge: Rule = kv.merge_last
+    ring_row_start: Rule = kv.row_start_clamped
+    ring_extracted: Rule = kv.extracted_counts_offset
+    ring_extract_empty: Rule = kv.extract_needs_buffer
+    chunked_front: Rule = kv.front_by_valid
+    extend_empty_side: Rule = kv.empty_side_float32
+
+
+AT_HEAD = CacheRules()
+
+# The wheel: one layout of saved state for all, masks that are both kept, dtypes that survive.
+AT_0_32_2 = replace(
+    AT_HEAD,
+    state=r.state_whole,
+    restore=r.restore_whole,
+    meta_state=r.meta_none,
+    arrays_mask=r.mask_both,
+    extend_empty_side=kv.empty_side_alike,
+)
+
+AT_V0_31_3 = replace(AT_HEAD, arrays_state=r.arrays_state_slots, chunked_front=kv.front_by_allocation)
+
+AT_M1072 = replace(
+    AT_V0_31_3,
+    arrays_merge_empty=r.merged_without_padding,
+    arrays_extend_none=r.join_other_side,
+    arrays_extend_padding=r.padding_own,
+    arrays_filtered=("lengths",),
+    rotating_merge=kv.merge_all_in_size,
+    ring_row_start=kv.row_start_plain,
+    extend_empty_side=kv.empty_side_other_rows,
+)
+
+AT_M1019 = replace(
+    AT_M1072, arrays_extend_none=r.join_both, arrays_filtered=(), rotating_merge=kv.merge_all_in_idx
+)
+"""Also the rules of base923, base1006 and everything between, as far as the servers of that time reach them."""
+
+AT_PR999 = replace(
+    AT_M1019,
+    ring_trimmable=kv.trimmable_always,
+    ring_trim=kv.trim_cut,
+    ring_meta=("keep", "max_size", "offset", "_offset", "_idx"),
+    ring_extracted=kv.extracted_counts_length,
+    ring_extract_empty=kv.extract_fresh,
+)

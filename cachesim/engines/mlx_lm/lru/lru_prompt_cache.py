@@ -1,0 +1,234 @@
+"""Which state does a new prompt start from, and what is kept for later prompts?
+
+Steps of ``fetch_nearest_cache`` and ``insert_cache`` in the order of the original; every decision is a rule of the
+table, every change is told. Keys are tokens, sizes are bytes.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
+
+from cachesim.engines.mlx_lm.caches.cache_list import trim_prompt_cache
+from cachesim.engines.mlx_lm.lru.entry import Entry
+from cachesim.engines.mlx_lm.lru.events import Fetched, How, Inserted, Reason, Removed, Requeued, Told, quiet
+from cachesim.engines.mlx_lm.lru.eviction_queues import Item, Queues
+from cachesim.engines.mlx_lm.lru.prompt_trie import PromptTrie, SearchResult
+from cachesim.engines.mlx_lm.lru.rule_table import LRU_HEAD, LruRules
+from cachesim.engines.rule import Decision, rule_id
+from cachesim.tokens import Tokens
+
+UNLIMITED = 1 << 63
+CHECKPOINT_INTERVAL = 8192           # tokens; only versions with snapshots look at it
+
+
+class Fetch(NamedTuple):
+    """What a query got: the layers or None, the tokens left to process, and how that came about. ``key`` is that of the
+    entry used, ``old_key`` the key to be moved when the request comes back."""
+
+    cache: list[Any] | None
+    rest: Tokens
+    how: How
+    decision: Decision
+    key: Tokens | None = None
+    old_key: Tokens | None = None
+
+    @property
+    def kept(self) -> int:
+        """Tokens that need not be processed."""
+        return int(self.decision.value)
+
+
+def total_nbytes(layers: Sequence[Any]) -> int:
+    """The bytes that the layers say they allocate."""
+    return sum(layer.nbytes for layer in layers)
+
+
+class LRUPromptCache:
+    """Entries by (model, key). ``nbytes_of`` sizes an entry once, when it comes in; ``tell`` hears every change."""
+
+    def __init__(
+        self,
+        max_size: int = 10,
+        max_bytes: int = UNLIMITED,
+        *,
+        rules: LruRules = LRU_HEAD,
+        nbytes_of: Callable[[Sequence[Any]], int] = total_nbytes,
+        tell: Callable[[Told], None] = quiet,
+        checkpoint_interval: int = CHECKPOINT_INTERVAL,
+    ) -> None:
+        self.max_size = max_size
+        self.max_bytes = max_bytes
+        self.rules = rules
+        self.checkpoint_interval = checkpoint_interval
+        self._nbytes_of = nbytes_of
+        self._tell = tell
+        self._trie: PromptTrie[Entry] = PromptTrie()
+        self._queues = Queues(rules.kinds, rules.victim)
+        self._n_bytes = dict.fromkeys(rules.kinds, 0)
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all entries, as sized when they came in."""
+        return sum(self._n_bytes.values())
+
+    def entries(self) -> dict[Item, Entry]:
+        """All entries, by queue and age."""
+        return {item: self._trie.get(*item) for queue in self._queues.items().values() for item in queue}
+
+    def queues(self) -> dict[str, tuple[Item, ...]]:
+        """(model, key) by kind, oldest first."""
+        return self._queues.items()
+
+    def stats_by_type(self) -> dict[str, dict[str, int]]:
+        """Entries and bytes by kind."""
+        lengths = self._queues.lengths()
+        return {kind: {"n_sequences": lengths[kind], "n_bytes": self._n_bytes[kind]} for kind in lengths}
+
+    def search(self, model: Any, tokens: Sequence[int]) -> SearchResult:
+        """What lies on the way of a query; changes nothing."""
+        return self._trie.search(model, tuple(tokens))
+
+    def fetch_nearest_cache(self, model: Any, tokens: Sequence[int]) -> Fetch:
+        """The entry nearest to the query, as the version hands it out. Raises KeyError where the original does."""
+        query, rules = tuple(tokens), self.rules
+        found = self._trie.search(model, query)
+        if rules.exact(found, len(query)):
+            return self._handed(model, query, query, "exact", found, rules.exact)
+        shorter: int = rules.shorter(found)
+        refused = rules.shorter if found.at > shorter else rules.longer
+        if rules.longer(found, shorter) and found.longer is not None:
+            fetch, refused = self._trimmed(model, query, found, found.longer)
+            if fetch is not None:
+                return fetch
+        if shorter:
+            return self._handed(model, query, query[:shorter], "shorter", found, rules.shorter)
+        return self._told(model, Fetch(None, query, "miss", _decision(refused, 0, found, query)))
+
+    def _handed(
+        self, model: Any, query: Tokens, key: Tokens, how: How, found: SearchResult, decider: Callable[..., Any]
+    ) -> Fetch:
+        """Give out the entry under a key that the query begins with."""
+        entry = self._trie.get(model, key)
+        hand = self.rules.hand_out(how, entry.owners, entry.snapshot)
+        layers = copy.deepcopy(entry.layers) if hand.how == "copy" else entry.layers
+        if hand.count_down:
+            self._trie.add(model, key, entry._replace(owners=entry.owners - 1))
+        decision = _decision(decider, len(key), found, query)
+        fetch = Fetch(layers, query[len(key) :], how, decision, key, key if hand.old_key else None)
+        self._told(model, fetch)
+        if hand.how == "give":
+            self._remove((model, key), "consumed", self.rules.hand_out)
+        return fetch
+
+    def _trimmed(
+        self, model: Any, query: Tokens, found: SearchResult, key: Tokens
+    ) -> tuple[Fetch | None, Callable[..., Any]]:
+        """A copy of a longer entry, cut back; or None and the rule that refused it."""
+        entry, rules = self._trie.get(model, key), self.rules
+        if not rules.usable(entry.layers):
+            return None, rules.usable
+        kept: int = rules.keep(found.common, len(query))
+        layers = copy.deepcopy(entry.layers)
+        if not rules.trimmed(trim_prompt_cache(layers, len(key) - kept), len(key) - kept):
+            return None, rules.trimmed
+        fetch = Fetch(layers, query[kept:], "longer", _decision(rules.longer, kept, found, query), key)
+        return self._told(model, fetch), rules.longer
+
+    def _told(self, model: Any, fetch: Fetch) -> Fetch:
+        query = fetch.kept + len(fetch.rest)
+        self._tell(Fetched(model, query, fetch.how, fetch.kept, fetch.decision.rule, fetch.key))
+        return fetch
+
+    def insert_cache(
+        self,
+        model: Any,
+        tokens: Sequence[int],
+        prompt_cache: list[Any],
+        *,
+        cache_type: str | None = None,
+        boundaries: Sequence[int] = (),
+        old_key: Sequence[int] | None = None,
+    ) -> None:
+        """Store the layers themselves (no copy) under a key. ``boundaries`` and ``old_key`` matter to versions with
+        snapshots and moves. Raises KeyError or IndexError where the original does."""
+        key, rules = tuple(tokens), self.rules
+        old = None if old_key is None else tuple(old_key)
+        if rules.move(old, key) and old is not None:
+            self._remove((model, old), "moved", rules.move)
+        self._put((model, key), prompt_cache, rules.kinds[0] if cache_type is None else cache_type)
+        for length in rules.prune(prompt_cache, len(key), self._trie.prefixes(model, key)):
+            self._remove((model, key[:length]), "prefix", rules.prune)
+        for length in rules.snapshots(len(key), boundaries, self.checkpoint_interval):
+            self._snapshot((model, key), length, prompt_cache)
+        for _ in range(rules.over_count(len(self), self.max_size)):
+            self._evict("count")
+        while rules.over_bytes(self.nbytes, self.max_bytes, len(self)):
+            self._evict("bytes")
+
+    def _put(self, item: Item, layers: list[Any], kind: str) -> None:
+        before = self._trie.get(*item) if self._trie.has(*item) else None
+        present = self.rules.present()
+        if before is None:
+            entry = Entry(layers, self._nbytes_of(layers), kind)
+        elif present.take_new:
+            entry = Entry(layers, self._nbytes_of(layers), kind, before.owners + present.owners)
+            self._tell(Removed(*item, "replaced", before.nbytes, before.kind, rule_id(self.rules.present)))
+        else:
+            entry = before._replace(kind=kind, owners=before.owners + present.owners)
+        if before is not None:
+            # The node stays where it is, for its place among its siblings decides ties of a search.
+            self._queues.remove(item)
+            self._n_bytes[before.kind] -= before.nbytes
+        self._queues.push(kind, item)
+        self._trie.add(*item, entry)
+        self._n_bytes[kind] += entry.nbytes
+        event = Requeued if before is not None and not present.take_new else Inserted
+        self._tell(event(*item, kind, entry.nbytes))
+
+    def _snapshot(self, item: Item, length: int, layers: list[Any]) -> None:
+        """Store a copy under a prefix, cut back as the version does it, unless an entry is there."""
+        model, key = item
+        if self._trie.has(model, key[:length]):
+            return
+        twin = copy.deepcopy(layers)
+        wanted = self.rules.snapshot_trim([layer.is_trimmable() for layer in twin])
+        for layer, cut in zip(twin, wanted, strict=True):
+            if cut:
+                layer.trim(len(key) - length)
+        kind = self.rules.kinds[0]
+        entry = Entry(twin, self._nbytes_of(twin), kind, snapshot=True)
+        self._trie.add(model, key[:length], entry)
+        self._queues.push(kind, (model, key[:length]))
+        self._n_bytes[kind] += entry.nbytes
+        self._tell(Inserted(model, key[:length], kind, entry.nbytes, snapshot=True))
+
+    def trim_to(self, *, n_sequences: int | None = None, n_bytes: int | None = None) -> None:
+        """Evict until no more than these remain; None = no limit, less than nothing = nothing."""
+        while n_sequences is not None and len(self) > max(0, n_sequences):
+            self._evict("count")
+        while n_bytes is not None and self.nbytes > max(0, n_bytes):
+            self._evict("bytes")
+
+    def _evict(self, reason: Reason) -> None:
+        self._gone(self._queues.pop(), reason, self.rules.victim)
+
+    def _remove(self, item: Item, reason: Reason, decider: Callable[..., Any]) -> None:
+        self._queues.remove(item)               # first, so that whoever is told finds trie and queues agreeing
+        self._gone(item, reason, decider)
+
+    def _gone(self, item: Item, reason: Reason, decider: Callable[..., Any]) -> None:
+        entry = self._trie.pop(*item)
+        self._n_bytes[entry.kind] -= entry.nbytes
+        self._tell(Removed(*item, reason, entry.nbytes, entry.kind, rule_id(decider)))
+
+
+def _decision(decider: Callable[..., Any], kept: int, found: SearchResult, query: Tokens) -> Decision:
+    because: Mapping[str, Any] = {
+        "query": len(query), "common": found.common, "shorter": found.at,
+        "longer": None if found.longer is None else len(found.longer),
+    }  # fmt: skip
+    return Decision(kept, because, rule_id(decider))

@@ -1,0 +1,52 @@
+"""What is a version of mlx-lm's server made of? A table of rules, with the tables of its cache classes and its prompt
+cache.
+
+A field is a rule, a name or a table: never a boolean, which would be an ``if`` waiting in the driver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping
+
+from cachesim.engines.mlx_lm.caches import CacheRules
+from cachesim.engines.mlx_lm.lru import LruRules
+from cachesim.engines.rule import Decision
+from cachesim.engines.shared.rule_set import RuleSet
+
+Rule = Callable[..., Decision]
+
+
+@dataclass(frozen=True)
+class Rules(RuleSet):
+    """One version. Fields in the order in which a request meets them. Of the two generators only one is in use: the
+    fields of the other are those of a neighbour and never asked. ``final_type`` and ``checkpoint_type`` name the
+    queues of finished conversations and of prompt checkpoints."""
+
+    name: str
+    build: str
+    source: str
+    batchable: Rule
+    batching: Rule
+    system_end: Rule
+    tail: Rule
+    cut_chat: Rule
+    cut_other: Rule
+    key: Rule
+    rest: Rule
+    position: Rule
+    pc: Rule
+    tails: Rule
+    create_at_pc: Rule
+    row: Rule
+    create: Rule
+    create_alone: Rule
+    start_drafting: Rule
+    cancel: Rule
+    final_type: str
+    checkpoint_type: str
+    caches: CacheRules
+    lru: LruRules
+    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    inferred: tuple[str, ...] = ()
+    ended: Mapping[str, str] = field(default_factory=dict, hash=False)

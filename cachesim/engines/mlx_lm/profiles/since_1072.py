@@ -1,0 +1,72 @@
+"""From #1072 on, newest first: prompts are fed in segments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_HEAD, AT_M1072, AT_V0_31_3
+from cachesim.engines.mlx_lm.lru import LRU_HEAD, LRU_M1072
+from cachesim.engines.mlx_lm.profiles.rule_table import Rules
+from cachesim.engines.mlx_lm.rules import drafts, keys, prefill, segments
+
+V0_32_2 = Rules(
+    name="mlx_lm@0.32.2",
+    build="2026-09",
+    source="mlx-lm 0.32.2 (PyPI)",
+    batchable=keys.is_batchable,
+    batching=keys.batch_segments,
+    system_end=segments.system_end,
+    tail=segments.tail_anywhere,
+    cut_chat=segments.cut_chat,
+    cut_other=segments.cut_none,
+    key=keys.key_prompt,
+    rest=segments.rest_or_value_error,
+    position=prefill.position_think,
+    pc=prefill.pc_largest,
+    tails=prefill.tails_plain,
+    create_at_pc=prefill.create_if_asked,
+    row=prefill.row_own,
+    create=segments.create_at_segment_end,
+    create_alone=segments.create_never,
+    start_drafting=drafts.start_trimmable,
+    cancel=segments.cancel_drops,
+    final_type="assistant",
+    checkpoint_type="user",
+    caches=AT_0_32_2,
+    lru=LRU_HEAD,
+)
+
+HEAD = replace(
+    V0_32_2,
+    name="mlx_lm@head",
+    build="2026-08-22",
+    source="mlx-lm d78bf58e",
+    rest=segments.rest_or_index_error,       # until 0.32.2
+    caches=AT_HEAD,
+    ended={"rest": "0.32.2", "arrays_mask": "0.32.2", "state": "0.32.2", "restore": "0.32.2", "meta_state": "0.32.2",
+           "extend_empty_side": "0.32.2"},
+)  # fmt: skip
+
+V0_31_3 = replace(
+    HEAD,
+    name="mlx_lm@v0.31.3",
+    build="2026-04-22",
+    source="mlx-lm v0.31.3 (ed1fca4c)",
+    caches=AT_V0_31_3,
+    ended={"arrays_state": "#1632", "chunked_front": "#1673"},
+)
+
+M1072 = replace(
+    V0_31_3,
+    name="mlx_lm@m1072",
+    build="2026-04-01",
+    source="mlx-lm 3f9d179f (#1072, in v0.31.2)",
+    tail=segments.tail_guarded,              # until #1114
+    start_drafting=drafts.start_any,         # until #1109
+    caches=AT_M1072,
+    lru=LRU_M1072,
+    ended={"tail": "#1114", "start_drafting": "#1109", "arrays_merge_empty": "#1169", "arrays_extend_none": "#1169",
+           "rotating_merge": "#1093", "extend_empty_side": "#1141", "arrays_extend_padding": "#1177",
+           "arrays_filtered": "#1169"},
+)  # fmt: skip
+"""The rules of #1072 and of v0.31.2."""

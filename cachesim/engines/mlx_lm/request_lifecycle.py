@@ -1,0 +1,175 @@
+"""What happens to one request: its key, what the prompt cache has for it, where it pauses, what it leaves.
+
+Source: mlx-lm mlx_lm/server.py _generate, _serve_single (321e764e to 0.32.2).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+from cachesim import events as ev
+from cachesim.engines.chat import SENTINEL, Message, render
+from cachesim.engines.mlx_lm.batch_row import Row, Task
+from cachesim.engines.mlx_lm.events import Fetched
+from cachesim.engines.mlx_lm.generator import Generator
+from cachesim.engines.mlx_lm.model_layout import make_caches
+from cachesim.engines.mlx_lm.rules.segments import Segment
+from cachesim.engines.mlx_lm.segmented_generator import Segmented
+from cachesim.engines.mlx_lm.snapshot import Inspected
+from cachesim.engines.mlx_lm.thread_ended import VALUE_ERROR, Died
+from cachesim.engines.mlx_lm.unbatched_generation import Alone, Drafting
+from cachesim.engines.mlx_lm.whole_prompt_generator import Asked, Prefilling
+from cachesim.errors import BadInput
+from cachesim.tokens import Tokens
+
+
+def rendered(srv: Inspected, messages: Sequence[Message], suffix: bool) -> Tokens | None:
+    """The messages as the template has them; None where it refuses them."""
+    try:
+        return render(messages, srv.settings.template, suffix)
+    except BadInput:
+        return None
+
+
+def cut(srv: Inspected, row: Row) -> Sequence[Segment]:
+    """The prompt's segments, for a generator that works with segments."""
+    prompt, messages = row.request.prompt, row.request.messages
+    if row.task.role != "user":
+        found: Sequence[Segment] = srv.decide(srv.rules.cut_other(prompt, row.task.role), row)
+        return found
+    system = next((i for i, message in enumerate(messages) if message.role != "system"), len(messages))
+    probe = rendered(srv, (*messages[:system], Message("user", ())), False) if system else None
+    sys_end = srv.decide(srv.rules.system_end(prompt, probe), row)
+    tail = srv.decide(srv.rules.tail(prompt, sys_end), row) if srv.settings.template.thinks else len(prompt)
+    found = srv.decide(srv.rules.cut_chat(prompt, sys_end, tail), row)
+    return found
+
+
+def keyed(srv: Inspected, row: Row) -> Tokens:
+    """Decide the key, ask the prompt cache; returns what is left to feed."""
+    task, prompt, messages = row.task, row.request.prompt, row.request.messages
+    bare = render(messages, srv.settings.template, False) if messages else prompt
+    ends = [len(part) for i in range(1, len(messages) + 1)
+            if (part := rendered(srv, messages[:i], False)) is not None]
+    task.key = srv.decide(srv.rules.key(prompt, bare, ends), row)
+    got = srv.cache.fetch(row, task.key.asked)
+    rest = (*got.rest, *prompt[len(task.key.asked) :])          # the key is taken for a prefix of the prompt
+    row.caches, task.old_key = got.cache, got.old_key
+    row.tokens = list(prompt[: len(task.key.asked) - len(got.rest)])
+    task.answer.cache_n, task.answer.prompt_n = len(row.tokens), len(rest)
+    task.answer.restored, task.answer.deciding = bool(row.tokens), got.decision.rule
+    srv.emit(Fetched(row.id, task.id, len(task.key.asked), len(row.tokens), got.how))
+    return rest
+
+
+def position(srv: Inspected, row: Row) -> None:
+    """Where does the request want its checkpoint, for the older generator?"""
+    request, template = row.request, srv.settings.template
+    other = (*request.messages[:-1], Message("user", (SENTINEL,)))
+    probe = rendered(srv, other, True) if len(request.messages) > 1 else None
+    trimmable = all(one.is_trimmable() for one in make_caches(srv.kind.spec, srv.rules.caches))
+    row.task.position = srv.decide(
+        srv.rules.position(request.prompt, row.task.role, template.thinks, trimmable, probe), row)
+
+
+def feed_whole(srv: Inspected, row: Row) -> None:
+    """For the older generator: one piece, and a checkpoint somewhere in it."""
+    rest = keyed(srv, row)
+    position(srv, row)
+    row.segments = [rest]
+
+
+def feed_segments(srv: Inspected, row: Row) -> None:
+    """For the newer generator: what the segments have behind the cached tokens. Raises Died if that is nothing."""
+    segments = cut(srv, row)
+    keyed(srv, row)
+    left = srv.decide(srv.rules.rest(segments, len(row.tokens)), row)
+    if left.error:
+        raise Died(left.error, left.kind)
+    row.segments, row.types = list(left.segments), list(left.types)
+
+
+FEED = {"whole": feed_whole, "segments": feed_segments}
+"""How a request gets ready for each kind of generator."""
+
+
+def checkpoint(srv: Inspected, rows: Sequence[Row], pc: int, extract: Callable[[int], list[Any]]) -> None:
+    """The older generator's prefill has come to its one halt, pc tokens before the end of every row's prompt."""
+    for i, row in enumerate(rows):
+        key = row.request.prompt[:-pc]
+        if srv.decide(srv.rules.create_at_pc(len(row.request.prompt) - pc, row.task.position, pc), row):
+            whose = srv.decide(srv.rules.row(i, len(rows)), row)
+            srv.cache.insert(row, key, extract(whose), srv.rules.checkpoint_type)
+
+
+def generator_of(srv: Inspected) -> Generator:
+    """A generator of the version's kind."""
+    if srv.decide(srv.rules.batching(), None) == "segments":
+        return Segmented(srv.machine)
+    rules = srv.rules
+    return Prefilling(srv.machine, Asked(
+        pc=lambda lengths, positions: int(srv.decide(rules.pc(lengths, positions), None)),
+        tails=lambda rests, pc: srv.decide(rules.tails(rests, pc), None),
+        checkpoint=lambda rows, pc, extract: checkpoint(srv, rows, pc, extract),
+    ))
+
+
+def pause(srv: Inspected, row: Row, end_of_segment: bool, generator: Generator) -> None:
+    """The row's prompt has come to a halt: an entry is stored, or not."""
+    if srv.decide(srv.rules.create(len(row.tokens), end_of_segment, len(row.types)), row):
+        srv.cache.insert(row, tuple(row.tokens), generator.extract(row), row.types.pop(0))
+
+
+def finish(srv: Inspected, row: Row, caches: list[Any], why: str, keep: bool = True) -> None:
+    """The row is done: its client is answered, then what it holds is stored under its key. Raises Died if it cannot be
+    stored."""
+    task, answer = row.task, row.task.answer
+    answer.stop_type, answer.tokens_cached = why, len(row.tokens)
+    answer.slot_tokens = tuple(row.tokens[: len(row.request.prompt) + len(answer.outputs) - 1])
+    answer.done = True
+    if keep:
+        key = tuple(row.tokens) if task.key.stored == "held" else task.key.asked
+        srv.cache.insert(row, key, caches, srv.rules.final_type, task.key.boundaries, task.old_key)
+    if row in srv.active:
+        srv.active.remove(row)
+    row.busy, row.caches, row.left = False, None, caches
+    srv.emit(ev.Release(row.id, task.id, len(row.tokens), 0))
+    row.left = None
+
+
+def serve_alone(srv: Inspected, task: Task) -> None:
+    """A request that cannot be batched, from its first to its last token. An error is its client's alone, wherever it
+    comes from: the prompt cache, the model, or storing what is left, when the client has had its answer already."""
+    row = srv.row(task)
+    try:
+        _alone(srv, row)
+    except (ValueError, Died) as error:
+        if not task.answer.done:
+            task.answer.fails(404, str(error), getattr(error, "kind", VALUE_ERROR))
+            task.answer.done = True
+        row.busy = False
+
+
+def _alone(srv: Inspected, row: Row) -> None:
+    """Raises ValueError for a prompt of which nothing is left, and Died for what only ends a batch."""
+    rest = keyed(srv, row)
+    caches = row.caches = row.caches or _fresh(srv)
+
+    def paused(one: Row) -> None:
+        srv.decide(srv.rules.create_alone(len(one.tokens)), one)
+
+    def begin(*asked: Any) -> int:
+        return int(srv.decide(srv.rules.start_drafting(*asked), row))
+
+    alone = (Alone(srv.machine, row, paused) if srv.draft is None else
+             Drafting(srv.machine, row, paused, srv.draft, begin))
+    if not rest:
+        raise ValueError("a prompt of which nothing is left")
+    alone.run(rest)
+    row.task.answer.cancelled = row.stop
+    finish(srv, row, caches, "none" if row.stop else "limit")
+
+
+def _fresh(srv: Inspected) -> list[Any]:
+    caches = make_caches(srv.kind.spec, srv.rules.caches)
+    return caches if srv.draft is None else caches + make_caches(srv.draft[1], srv.rules.caches)

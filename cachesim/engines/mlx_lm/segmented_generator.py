@@ -1,0 +1,129 @@
+"""The generator since #1072: prompts are fed segment by segment, in a batch of their own, beside those that generate.
+
+A tick decodes one token of every generating row, lets waiting rows in, hands rows with one token left over to the
+generating ones, and feeds each other row one piece of its present segment, shorter pieces padded on the right.
+Source: mlx-lm mlx_lm/generate.py BatchGenerator, PromptProcessingBatch, GenerationBatch (3f9d179f to 0.32.2).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from copy import deepcopy
+from typing import Any, Sequence
+
+from cachesim.engines.mlx_lm.batch import Batch, merged, right_padded
+from cachesim.engines.mlx_lm.batch_row import Row
+from cachesim.engines.mlx_lm.generator import Machine, Ticked
+from cachesim.tokens import Tokens
+
+
+class Segmented:
+    """Two batches and a queue."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine, self.settings = machine, machine.settings
+        self.waiting: deque[Row] = deque()
+        self.prompts, self.generating = Batch(), Batch()
+
+    def insert(self, row: Row) -> None:
+        """A row waits."""
+        self.waiting.append(row)
+
+    def next(self) -> Ticked:
+        """One tick."""
+        ticked = Ticked()
+        self._decode(ticked)
+        if len(self.generating.rows) >= self.settings.completion_batch_size:
+            return ticked
+        self._admit()
+        self._begin_answers(ticked)
+        self._feed_prompts(ticked)
+        return ticked
+
+    def _decode(self, ticked: Ticked) -> None:
+        batch = self.generating
+        if not batch.rows:
+            return
+        pieces = [(row.next,) for row in batch.rows]
+        done = [i for i, row in enumerate(batch.rows) if row.give()]
+        self._step(batch, pieces)
+        ticked.told += batch.rows
+        ticked.decoded = len(batch.rows)
+        ticked.ended += [(batch.rows[i], batch.extract(i)) for i in done]
+        if done:
+            batch.filter([i for i in range(len(batch.rows)) if i not in done])
+
+    def _step(self, batch: Batch, tokens: Sequence[Tokens]) -> None:
+        """Feed one token of each row and note what was said."""
+        for row, piece, said in zip(batch.rows, tokens, self.machine.feed(batch.caches, tokens), strict=True):
+            row.tokens += piece
+            self.machine.speak(row, said)
+
+    def _admit(self) -> None:
+        one = self.settings
+        room = min(one.prefill_batch_size - len(self.prompts.rows),
+                   one.completion_batch_size - len(self.generating.rows), len(self.waiting))
+        if room <= 0:
+            return
+        rows = [self.waiting.popleft() for _ in range(room)]
+        self.prompts.extend(Batch(rows, merged([row.caches or [] for row in rows])))
+        for row in rows:
+            row.caches = None
+
+    def _begin_answers(self, ticked: Ticked) -> None:
+        """Rows of whose prompt one token is left begin to generate."""
+        ready = [i for i, row in enumerate(self.prompts.rows) if [len(one) for one in row.segments] == [1]]
+        if not ready:
+            return
+        batch = Batch(list(self.prompts.rows), deepcopy(self.prompts.caches))
+        self.prompts.filter([i for i in range(len(self.prompts.rows)) if i not in ready])
+        batch.filter(ready)
+        self._step(batch, [row.take(1) for row in batch.rows])
+        ticked.told += batch.rows
+        self.generating.extend(batch)
+
+    def _feed_prompts(self, ticked: Ticked) -> None:
+        rows = self.prompts.rows
+        if not rows:
+            return
+        ticked.told += rows
+        step, pieces = self.settings.prefill_step_size, []
+        for row in rows:
+            before = len(row.segments)
+            pieces.append(row.take(min(len(row.segments[0]), step)))
+            ticked.pauses.append((row, len(row.segments) < before))
+        for row, piece in zip(rows, pieces, strict=True):
+            row.tokens += piece
+        self._feed(pieces)
+
+    def _feed(self, pieces: Sequence[Tokens]) -> None:
+        """All pieces in one pass; those that are shorter than the longest are padded on the right."""
+        lengths = [len(piece) for piece in pieces]
+        width = max(lengths)
+        padding = [width - n for n in lengths]
+        if any(padding):
+            for cache in self.prompts.caches:
+                cache.prepare(lengths=lengths, right_padding=padding)
+        tokens, step = right_padded(pieces, width), self.settings.prefill_step_size
+        for at in range(0, width, step):
+            self.machine.feed(self.prompts.caches, [row[at : at + step] for row in tokens])
+        if any(padding):
+            for cache in self.prompts.caches:
+                cache.finalize()
+
+    def extract(self, row: Row) -> list[Any]:
+        """Copies of a row's caches."""
+        for batch in (self.generating, self.prompts):
+            if row in batch.rows:
+                return batch.extract(batch.rows.index(row))
+        return row.caches or []
+
+    def remove(self, rows: Sequence[Row]) -> None:
+        """These rows go."""
+        self.waiting = deque(row for row in self.waiting if row not in rows)
+        self.prompts.drop(rows)
+        self.generating.drop(rows)
+
+    def held(self) -> list[list[Any]]:
+        """The caches of everything that waits or works."""
+        return [*(row.caches or [] for row in self.waiting), self.prompts.caches, self.generating.caches]

@@ -1,0 +1,103 @@
+"""What does the server hold right now, and from where could evaluation go on? Looking changes nothing.
+
+An entry is believed to hold its key: its rows must be those of the key's positions, no more and no fewer, and its
+states those after the key's last token.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Sequence
+
+import numpy as np
+
+from cachesim.engines.judge_view import Excess, Point, RowsPart, StatePart, Stored
+from cachesim.engines.mlx_lm.element_codec import unpack_rows, unpack_state
+from cachesim.engines.mlx_lm.model_layout import rows_of, states_of
+from cachesim.engines.mlx_lm.prompt_cache import PromptCache
+from cachesim.engines.mlx_lm.server_state import Core
+from cachesim.model import LayerState, Rows
+from cachesim.tokens import Tokens
+
+
+def _rows(cache: Any) -> tuple[int, Rows]:
+    """The position behind the last row, and the rows in order."""
+    if cache.keys is None:
+        return int(cache.offset), Rows(np.zeros(0, np.uint64), None, None)
+    if hasattr(cache, "temporal"):
+        keys, values = (cache.temporal(one) for one in cache.pair())
+    else:
+        keys, values = (one[:, :, : cache.offset] for one in cache.pair())
+    return int(cache.offset), unpack_rows(keys[0, 0, :, 0], values[0, 0, :, 0])
+
+
+def _points(stored: Stored) -> Iterator[Point]:
+    """A state is usable at its own end only; rows at any length of which everything seen is there."""
+    n = len(stored.tokens)
+    lo, hi = 1, n
+    for part in stored.rows:
+        first = int(part.pos[0]) if len(part.pos) else n
+        hi = min(hi, int(part.pos[-1]) + 1 if len(part.pos) else 0)
+        lo = max(lo, first + part.window - 1 if first and part.window else 1)
+    if stored.state is not None:
+        lo = max(lo, n)
+    if lo <= hi:
+        yield Point(stored._replace(resume=hi), lo, hi)
+
+
+class Inspected(Core):
+    """What the contract of a server asks about its rows and its prompt cache."""
+
+    cache: PromptCache
+
+    def live(self, slot: int) -> Stored:
+        """A row when its request ends: its tokens, and what its caches hold."""
+        row = self.slots[slot]
+        return self.stored_as("slot", slot, tuple(row.tokens), row.left or [])
+
+    def agrees(self, slot: int) -> bool:
+        """Do the caches end where the row's tokens end?"""
+        row = self.slots[slot]
+        held = [rows_of(cache) for cache in (row.left or [])[: len(self.kind.spec.layers)]]
+        return all(one is None or int(one.offset) == len(row.tokens) for one in held)
+
+    def kept(self) -> list[Stored]:
+        """Every entry, with the tokens that it is stored under."""
+        return [self.stored_as("entry", number, key, entry.layers)
+                for number, ((_, key), entry) in enumerate(self.cache.lru.entries().items())]
+
+    def checkpoints(self, slot: int) -> list[int]:
+        """Lengths of all stored keys, ascending: there are no checkpoints of one slot alone."""
+        return sorted(len(key) for _, key in self.cache.lru.entries())
+
+    def points(self) -> list[Point]:
+        """Every restore point: the entries."""
+        return [point for one in self.kept() for point in _points(one)]
+
+    def stored_as(self, kind: str, owner: int, tokens: Tokens, caches: Sequence[Any]) -> Stored:
+        """Caches of one conversation under the tokens that they are believed to hold."""
+        parts: dict[tuple[int, int], dict[int, Rows]] = {}
+        states: dict[int, LayerState | None] = {}
+        exact = self.model is not None and self.model.exact
+        ends = [0]
+        for index, (layer, cache) in enumerate(zip(self.kind.spec.layers, caches, strict=False)):
+            held, state = rows_of(cache), states_of(cache)
+            if held is not None:
+                n, rows = _rows(held)
+                ends.append(n)
+                parts.setdefault((layer.window, n), {})[index] = rows
+            if state is not None:
+                states[index] = unpack_state(state.cache, 0, exact)
+        n = len(tokens)
+        rows_parts = tuple(
+            RowsPart(window, np.arange(end - len(next(iter(rows.values())).digest), end), rows)
+            for (window, end), rows in parts.items()
+        )
+        return Stored(kind, owner, tokens, max(n, *ends), rows_parts, StatePart(n - 1, states) if states else None)
+
+    def exceeded(self) -> list[Excess]:
+        """Limits that are exceeded: entries of the prompt cache, rows that ever decoded together. The bytes of the
+        prompt cache are looked at when a request is admitted only."""
+        n, most = len(self.cache.lru), self.settings.max_size
+        found = [Excess("entries", n, most, "the prompt cache holds")] if n > most else []
+        n, most = self.widest, self.settings.completion_batch_size
+        return [*found, *([Excess("rows decoded", n, most)] if n > most else [])]

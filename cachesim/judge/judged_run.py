@@ -1,0 +1,94 @@
+"""A scenario under one profile, run and judged: what every report starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cachesim.engines.registry import engine_of
+from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.events import Event, Log
+from cachesim.judge.cold_comparison import Judge
+from cachesim.judge.expect import Mismatch, compare_expected, compare_numbers
+from cachesim.judge.request_judgement import Judgement
+from cachesim.judge.run_verdicts import Watch
+from cachesim.judge.uninitialised_reads import Values, every_case, settle
+from cachesim.judge.verdict import Verdict, worst
+from cachesim.scenarios.runner import play
+from cachesim.scenarios.schema import Scenario
+
+
+@dataclass(slots=True)
+class Run:
+    """A scenario under one profile. ``wrong`` lists where it is not as its file expects; ``unsettled`` are the requests
+    whose outcome depends on numbers that nobody wrote: what is shown of them is one case of several; ``told`` the
+    refused ones whose status the file expects."""
+
+    scenario: Scenario
+    profile: str
+    mode: str
+    log: Log = field(default_factory=Log)
+    requests: list[Judgement] = field(default_factory=list)
+    wrong: list[Mismatch] = field(default_factory=list)
+    unsettled: list[int] = field(default_factory=list)
+    told: list[int] = field(default_factory=list)
+
+    @property
+    def refused(self) -> list[int]:
+        """Requests that ended with an error as a cold run of them does: nothing was compared."""
+        return [i for i, one in enumerate(self.requests) if one.judged.refused]
+
+    @property
+    def broken(self) -> list[int]:
+        """Requests whose answer, or what it left behind, is not a cold run's."""
+        return [i for i, one in enumerate(self.requests) if one.judged.equal_cold is False]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict of all requests. A refused one is undecided, unless its file expects it."""
+        judged = [one.judged for i, one in enumerate(self.requests) if i not in self.told]
+        return worst(v for one in judged for v in (one.answer, one.state))
+
+    def events(self, number: int) -> list[Event]:
+        """The events of one step. Of steps that were sent together: those of its slot, and those of no slot."""
+        first, stop = number, number + 1
+        while self.scenario.steps[first].together:
+            first -= 1
+        while stop < len(self.scenario.steps) and self.scenario.steps[stop].together:
+            stop += 1
+        if stop - first == 1:
+            return list(self.log.of(number))
+        every = [event for one in range(first, stop) for event in self.log.of(one)]
+        mine = (None, self.requests[number].answer.id_slot)
+        return [event for event in every if getattr(event, "slot", getattr(event, "seq", None)) in mine]
+
+
+def run_judged(
+    scenario: Scenario, profile: str, mode: str = "exact", judge: Judge | None = None,
+    table: RuleSet | None = None, bills: bool = True,
+) -> Run:
+    """Run a scenario under a profile and judge every request. Where the server reads a number that nobody wrote, the
+    scenario runs once for every value that matters.
+
+    ``table`` replaces the profile's rules by others of the same engine; the run then bears the table's name, and the
+    file's expectations apply only where it is the shipped profile of that name. ``judge`` may be shared between runs of
+    one model. ``bills`` False = no account says what a request paid for. Raises BadInput."""
+    known = engine_of(profile).profiles
+    rules = table or known[profile]
+    name = rules.name if known.get(rules.name) in (None, rules) else f"{rules.name} (changed)"
+
+    def case(values: Values) -> Run:
+        mine = rules.changed({"unset": values}) if values else rules
+        run, watch = Run(scenario, name, mode), Watch(scenario, profile, mine, judge, bills)
+        run.log = play(scenario, profile, mode, watch, mine)
+        run.requests = [watch.found[number] for number in range(len(scenario.steps))]
+        return run
+
+    run, *others = cases = every_case(case)
+    expected = scenario.expect.get(name)
+    run.unsettled = settle(cases)
+    if expected is not None:
+        run.wrong = compare_expected(expected, run.requests, run.broken, run.unsettled)
+        run.told = [i for i in run.refused if expected.status and run.requests[i].answer.status in expected.status[i]]
+        for other in others:
+            run.wrong += [one for one in compare_numbers(expected, other.requests) if one not in run.wrong]
+    return run

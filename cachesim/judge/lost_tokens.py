@@ -1,0 +1,254 @@
+"""Which decision lost the tokens that had to be computed again?
+
+For a request with prompt P that kept n_past tokens:
+  best   longest prefix of P that was ever evaluated, at most len(P) - 1: no policy can do better
+  held   longest prefix of P, at most best, for which a usable, clean restore point ever existed, still there or not
+best - held tokens were never captured; held - n_past are charged to the change that removed that restore point, or to
+the rule that did not use it. A live slot passes through states that nobody could have come back to a moment later, so
+the tokens are charged in two parts: as far as a lasting restore point reached, to its end; only the rest to the passing
+state. The charges of a request add up to best - n_past.
+With several requests at work, each is judged by what there was when its slot was chosen. One that has to begin again is
+judged by its first start: what it found then is what its answer tells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable, NamedTuple, Sequence
+
+from cachesim import limits
+from cachesim.engines.judge_view import Point
+from cachesim.engines.rule import Role, role_of, took
+from cachesim.events import Changed, Decided, Event, Launch, Release
+from cachesim.judge.clean_prefix import clean_spans
+from cachesim.oracle import ColdRun
+from cachesim.tokens import Tokens, common_prefix
+
+WITHIN = ("erased", "truncated", "overwritten", "cleared", "evaluated")
+"""Causes that, inside the request itself, only carry out the decision not to use a restore point."""
+
+
+class Charge(NamedTuple):
+    """Tokens of one request charged to a cause. ``event``: what happened ("never captured", "not chosen", "evicted",
+    "advanced" where a live state only went on, ...); ``rule`` the id of the rule behind it; ``at`` the request at
+    which it happened, -1 = the present one; ``kind`` the restore point that was lost."""
+
+    request: int
+    tokens: int
+    event: str
+    rule: str
+    at: int
+    kind: str = ""
+
+
+class Account(NamedTuple):
+    """The bill of one request; ``charges`` from the end of the prompt. ``moved`` tokens beyond what was ever evaluated
+    in place; ``wrong`` reused tokens of an answer that is not a cold run's, which are charged to nobody."""
+
+    best: int
+    held: int
+    n_past: int
+    charges: tuple[Charge, ...]
+    moved: int = 0
+    wrong: int = 0
+
+    @property
+    def balanced(self) -> bool:
+        """Do the charges add up to what was computed again without need?"""
+        return sum(c.tokens for c in self.charges) == max(0, self.best - self.n_past)
+
+
+Key = tuple[str, Tokens, int, int, int]
+
+
+@dataclass(slots=True)
+class Known:
+    """A restore point that exists or existed: usable after lo, lo + step, .. hi of tokens, there from ``born`` on (a
+    time of the ledger's clock). ``lost`` is the change that removed it, at time ``lost_clock`` of request ``lost_at``;
+    ``rested``: a request ended in this state."""
+
+    kind: str
+    tokens: Tokens
+    lo: int
+    hi: int
+    step: int
+    born: int
+    owner: int = -1
+    rested: bool = False
+    lost: Changed | None = None
+    lost_clock: int = -1
+    lost_at: int = -1
+
+    def reach(self, most: int) -> int:
+        """The longest of its lengths that is no more than ``most``, less than ``lo`` if there is none."""
+        far = min(most, self.hi)
+        return far if self.step == 1 else self.lo + (far - self.lo) // self.step * self.step
+
+    @property
+    def lasting(self) -> bool:
+        """A kept copy, or a live state that was still there when its request had ended."""
+        return self.kind != "slot" or self.lost is None or self.rested
+
+
+class Decline(NamedTuple):
+    """A checkpoint that a rule did not make: after these tokens."""
+
+    tokens: Tokens
+    rule: str
+
+
+class Start(NamedTuple):
+    """How far the ledger had come when a slot was chosen for a request: time, evaluated token lists, decisions."""
+
+    clock: int
+    evaluated: int
+    asked: int
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Follows every restore point of a server through its log. ``look`` lists the points that exist right now, ``cold``
+    gives the cold run of a token list, ``believed`` the tokens of a slot, ``whose`` the request at work in it (-1 =
+    none); ``kept`` counts the tokens of all points that there ever were."""
+
+    look: Callable[[], Sequence[Point]]
+    cold: Callable[[Tokens], ColdRun]
+    believed: Callable[[int], Tokens]
+    whose: Callable[[int], int] = lambda slot: -1
+    present: dict[Key, Known] = field(default_factory=dict)
+    ever: list[Known] = field(default_factory=list)
+    declines: list[Decline] = field(default_factory=list)
+    evaluated: list[Tokens] = field(default_factory=list)
+    asked: list[Decided] = field(default_factory=list)
+    starts: dict[int, Start] = field(default_factory=dict)
+    chosen: Start = field(default_factory=lambda: Start(0, 0, 0))
+    request: int = -1
+    clock: int = 0
+    kept: int = 0
+
+    def begin(self, request: int) -> None:
+        """The next request is sent."""
+        self.request, self.chosen = request, self._now()
+
+    def _now(self) -> Start:
+        return Start(self.clock, len(self.evaluated), len(self.asked))
+
+    def hear(self, event: Event) -> None:
+        """Told of every event of the log."""
+        if isinstance(event, Decided):
+            role = role_of(event.rule)
+            if role is Role.ASSIGN:
+                self.chosen = self._now()
+            self.asked.append(event)
+            if role is Role.CREATE and not event.value and event.slot is not None:
+                self.declines.append(Decline(self.believed(event.slot)[: event.because["start"]], event.rule))
+        elif isinstance(event, Changed):
+            self._compare(event)
+        elif isinstance(event, Launch) and event.slot is not None:
+            self.starts.setdefault(self._owner(event.slot), self.chosen)
+        elif isinstance(event, Release):
+            self._compare(Changed(event.slot, "evaluated", ""))     # a rejected draft has gone since the last look
+            for known in self.present.values():
+                known.rested = known.rested or known.owner == event.slot
+
+    def _owner(self, slot: int | None) -> int:
+        """The request behind what happens to a slot."""
+        number = -1 if slot is None else self.whose(slot)
+        return self.request if number < 0 else number
+
+    def _compare(self, change: Changed) -> None:
+        self.clock += 1
+        now: dict[Key, Known] = {}
+        for point in self.look():
+            stored = point.stored
+            for span in clean_spans(point, self.cold(stored.tokens)):
+                key = (stored.kind, stored.tokens, *span, point.step)
+                known = self.present.get(key)
+                if known is None:
+                    self.kept += len(stored.tokens)
+                    limits.JUDGED_TOKENS.check(self.kept, "what the judge keeps of restore points")
+                    known = Known(*key, born=self.clock, owner=stored.owner)
+                    self.ever.append(known)
+                now[key] = known
+        for key, known in self.present.items():
+            if key not in now:
+                known.lost, known.lost_clock, known.lost_at = change, self.clock, self._owner(change.slot)
+        self.present = now
+
+    def settle(self, request: int, slot: int, prompt: Tokens, n_past: int, wrong: bool) -> Account:
+        """The bill of a request that was answered in this slot, before its own tokens count as evaluated."""
+        start = self.starts.get(request, self.chosen)
+        before = self.evaluated[: start.evaluated]
+        best = min(max((common_prefix(prompt, tokens) for tokens in before), default=0), max(0, len(prompt) - 1))
+        bill = _Bill(self, request, start, [d for d in self.asked[start.asked :] if d.slot in (slot, None)])
+        return bill.account(prompt, n_past, best, wrong)
+
+
+class _Bill(NamedTuple):
+    """The bill of one request: what there was at its start, and the decisions about it."""
+
+    ledger: Ledger
+    request: int
+    start: Start
+    asked: list[Decided]
+
+    def account(self, prompt: Tokens, n_past: int, best: int, wrong: bool) -> Account:
+        """Its charges."""
+        point, held = self._held(prompt, best, lasting=False)
+        moved = max(0, n_past - best)
+        if wrong or n_past >= best:
+            charges: tuple[Charge, ...] = ()
+            if wrong and n_past < best:
+                charges = (self._never(prompt, best, best - n_past),)
+            return Account(best, held, n_past, charges, moved, n_past if wrong else 0)
+        held = max(held, n_past)
+        never = (self._never(prompt, best, best - held),) if best > held else ()
+        durable, reach = self._held(prompt, best, lasting=True)
+        reach = max(reach, n_past)
+        passing = (self._lost(point, held - reach),) if point is not None and held > reach else ()
+        lost = (self._lost(durable, reach - n_past),) if durable is not None and reach > n_past else ()
+        return Account(best, held, n_past, never + passing + lost)
+
+    def _held(self, prompt: Tokens, best: int, lasting: bool) -> tuple[Known | None, int]:
+        """The best restore point older than the request, and how far it reached. Of equals one that was still there
+        when the request came; then a kept copy before a live slot, which goes on by its nature; then the one lost
+        last."""
+        found: Known | None = None
+        rank = (0, False, False, -1)
+        for known in self.ledger.ever:
+            far = known.reach(min(best, common_prefix(prompt, known.tokens)))
+            if far < known.lo or known.born > self.start.clock or (lasting and not known.lasting):
+                continue
+            mine = (far, self._here(known), known.kind != "slot", known.lost_at)
+            if mine > rank:
+                found, rank = known, mine
+        return found, rank[0]
+
+    def _here(self, known: Known) -> bool:
+        """Was it still there when the request came?"""
+        return known.lost is None or known.lost_clock > self.start.clock
+
+    def _never(self, prompt: Tokens, best: int, tokens: int) -> Charge:
+        """The rule that declined to make the checkpoint nearest below ``best``."""
+        near = [d for d in self.ledger.declines if len(d.tokens) <= best and d.tokens == prompt[: len(d.tokens)]]
+        rule = max(near, key=lambda d: len(d.tokens)).rule if near else ""
+        return Charge(self.request, tokens, "never captured", rule, -1)
+
+    def _lost(self, known: Known, tokens: int) -> Charge:
+        change = known.lost
+        if change is None or (self._here(known) and change.cause in WITHIN):
+            return Charge(self.request, tokens, "not chosen", self._unused(known), -1, known.kind)
+        at = -1 if self._here(known) else known.lost_at
+        event = "advanced" if change.cause == "evaluated" else change.cause
+        return Charge(self.request, tokens, event, change.rule, at, known.kind)
+
+    def _unused(self, known: Known) -> str:
+        """The rule that had the restore point before it and did not use it."""
+        asked = [(role_of(d.rule), d) for d in self.asked]
+        searched = any(role is Role.NEED and took(role, d.value) for role, d in asked)
+        wanted = {
+            "checkpoint": Role.PICK if searched else Role.NEED,
+            "slot": Role.NEED if searched else Role.ASSIGN,
+        }.get(known.kind, Role.LOAD)
+        last = {role: d.rule for role, d in asked}
+        return last.get(wanted, last.get(Role.ASSIGN, ""))

@@ -1,0 +1,9 @@
+"""The former name of ``cachesim.conformance``; it goes on working, with a hint."""
+
+import warnings
+
+from cachesim.conformance import Finding, Memory, Nonconforming, Reply, Report, Result, Toy, conform
+
+__all__ = ["Finding", "Memory", "Nonconforming", "Reply", "Report", "Result", "Toy", "conform"]
+
+warnings.warn("cachesim.kit is now called cachesim.conformance", DeprecationWarning, stacklevel=2)

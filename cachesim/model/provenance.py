@@ -1,0 +1,110 @@
+"""Which tokens went into this value? Provenance in step form: one run of tokens upon what the memory holds.
+
+Per layer, with the layer's real reach and no loop over tokens (all modulo 2**64, k = taps of the convolution):
+  A, W, H   row_j = mix(x_j ^ key) * (2*pos_j + 1), and the sum of row_j over the visible keys
+  G, S, H   c_i = x_i + T1*x_{i-1} + ... over the last k inputs, h_i = B*h_{i-1} + mix(c_i), and h_i
+  C         T1*x_{i-1} + T2*x_{i-2}, and nothing older
+  all       x'_i = mix(x_i * own + out + what the layer read)
+Sums do not depend on the order of cells; a missing, foreign or duplicate row changes them.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from cachesim.model.arrays import Digests, Positions
+from cachesim.model.attention_mask import View
+from cachesim.model.hash_mixing import TAPS, LayerKeys, inverse, mix, place, powers
+from cachesim.model.spec import Layer
+from cachesim.model.store import LayerState
+
+
+class Trail(Protocol):
+    """The digests of one run on their way through the layers; in each layer ``leave`` comes last."""
+
+    @property
+    def digest(self) -> Digests:
+        """(t,) between two layers."""
+        ...
+
+    def rows(self, keys: LayerKeys) -> Digests:
+        """(t,) of the K/V rows that the tokens write."""
+        ...
+
+    def attend(self, rows: Digests, view: View, window: int) -> None:
+        """Read those of the rows that each token sees."""
+        ...
+
+    def recur(self, layer: Layer, state: LayerState | None) -> tuple[Digests, int]:
+        """Read the recurrent state; returns ``conv`` and ``hash`` of the state after the run."""
+        ...
+
+    def leave(self, keys: LayerKeys) -> None:
+        """Mix what was read into the digests."""
+        ...
+
+
+class RunTrail:
+    """A run of any length."""
+
+    def __init__(self, digest: Digests, asked: Positions) -> None:
+        self.digest = digest                                                # (t,)
+        self.placed = place(asked)                                          # (t,)
+        self.read = np.zeros(len(digest), np.uint64)                        # (t,)
+
+    def rows(self, keys: LayerKeys) -> Digests:
+        rows = mix(self.digest ^ keys.row)
+        rows *= self.placed
+        return rows
+
+    def attend(self, rows: Digests, view: View, window: int) -> None:
+        self.read += view.visible_sum(rows, window)
+
+    def recur(self, layer: Layer, state: LayerState | None) -> tuple[Digests, int]:
+        k = layer.taps
+        past = np.zeros(k - 1, np.uint64) if state is None else state.conv
+        inputs = np.concatenate((past, self.digest))                        # (k-1 + t,)
+        older = _older_inputs(inputs, k)
+        conv = inputs[len(inputs) - k + 1 :].copy()
+        conv.flags.writeable = False
+        if layer.kind == "C":
+            self.read += older
+            return conv, 0
+        older += self.digest
+        hashes = _rolling_hash(older, 0 if state is None else int(state.hash))
+        self.read += hashes
+        return conv, int(hashes[-1])
+
+    def leave(self, keys: LayerKeys) -> None:
+        y = self.digest * keys.own
+        y += keys.out
+        y += self.read
+        self.digest = mix(y)
+        self.read.fill(0)
+
+
+def moved(digest: Digests, old_pos: Positions, new_pos: Positions) -> Digests:
+    """(n,) digests of rows whose K was rotated from the old to the new positions."""
+    return digest * inverse(place(np.asarray(old_pos))) * place(np.asarray(new_pos))
+
+
+def _older_inputs(inputs: Digests, k: int) -> Digests:
+    """(t,) the weighted sum of the inputs 1 .. k-1 tokens back."""
+    n = len(inputs)
+    total = inputs[k - 2 : n - 1] * TAPS[0]
+    for back in range(2, k):
+        total += inputs[k - 1 - back : n - back] * TAPS[back - 1]
+    return total
+
+
+def _rolling_hash(c: Digests, before: int) -> Digests:
+    """(t,) after each token: h_i = B**(i+1) * (h + sum of B**-(j+1) * mix(c_j) for j <= i)."""
+    h = mix(c)
+    up, down = powers(len(h))
+    h *= down
+    np.cumsum(h, out=h)
+    h += np.uint64(before)
+    h *= up
+    return h

@@ -1,0 +1,86 @@
+"""Which tokens ought to have gone into each value? Provenance of a whole sequence in one pass, for the oracle.
+
+The formulas are those of ``digests.py``; the way to evaluate them is another one, and no code is shared but
+``mixing.py``: positions are indices here, there is no memory, no past, no run. Attention is a difference of two
+prefix sums, the rolling hash is a scan by doubling (after round s every element holds its last 2**s terms).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Sequence
+
+import numpy as np
+
+from cachesim.model.arrays import Digests
+from cachesim.model.hash_mixing import MASK, STEP, TAPS, LayerKeys, layer_keys, mix, token_digests
+from cachesim.model.spec import Layer, Spec
+
+
+@dataclass(slots=True)
+class WholeDigests:
+    """Provenance of every layer at every position of one sequence of n tokens."""
+
+    last: Digests                                                   # (n,) after the last layer
+    inputs: dict[int, Digests] = field(default_factory=dict)        # layer -> (n,) what entered a recurrent layer
+    hashes: dict[int, Digests] = field(default_factory=dict)        # layer -> (n,) its rolling hash; none for C
+    rows: dict[int, Digests] = field(default_factory=dict)          # layer -> (n,) its K/V rows
+
+
+def whole_digests(spec: Spec, seed: int, tokens: Sequence[int]) -> WholeDigests:
+    """Evaluate the sequence from its first token to its last, layer by layer."""
+    found = WholeDigests(token_digests(tokens, seed))
+    for index, layer in enumerate(spec.layers):
+        found.last = _layer(found, index, layer, layer_keys(seed, index))
+    return found
+
+
+def _layer(found: WholeDigests, index: int, layer: Layer, keys: LayerKeys) -> Digests:
+    x = found.last
+    read = np.zeros(len(x), np.uint64)
+    if layer.part:
+        odd = np.arange(1, 2 * len(x), 2).astype(np.uint64)                         # (n,) 2*pos + 1
+        rows = found.rows[index] = mix(x ^ keys.row) * odd
+        read = read + _visible_sums(rows, layer.window)
+    if layer.taps:
+        found.inputs[index] = x
+        older = _older(x, layer.taps)
+        if layer.kind == "C":
+            read = read + older
+        else:
+            hashes = found.hashes[index] = _scan(mix(x + older))
+            read = read + hashes
+    return mix(x * keys.own + keys.out + read)
+
+
+def _visible_sums(rows: Digests, window: int) -> Digests:
+    """(n,) the sum of rows max(0, i-window+1) .. i for each i; all from 0 without a window."""
+    total = np.cumsum(rows)
+    return total - _shifted(total, window) if window else total
+
+
+def _older(x: Digests, taps: int) -> Digests:
+    """(n,) what the convolution adds to each input: those 1 .. taps-1 tokens back."""
+    total = np.zeros_like(x)
+    for back in range(1, taps):
+        total = total + _shifted(x, back) * TAPS[back - 1]
+    return total
+
+
+def _shifted(x: Digests, back: int) -> Digests:
+    """(n,) the element ``back`` places earlier, 0 before the start."""
+    out = np.zeros_like(x)
+    if back < len(x):
+        out[back:] = x[: len(x) - back]
+    return out
+
+
+def _scan(terms: Digests) -> Digests:
+    """(n,) h_i = STEP*h_{i-1} + terms_i from h = 0, by doubling."""
+    h, factor, reach = terms, STEP, 1
+    while reach < len(h):
+        h = h + factor * _shifted(h, reach)
+        factor = np.uint64(int(factor) ** 2 & MASK)
+        reach *= 2
+    return h
+

@@ -1,0 +1,236 @@
+"""When did requests that were sent at the same time arrive? Finds a way in which the recorded log can have come about.
+
+Generation leaves no event, so between two recorded events a server may have worked through any number of silent
+rounds. Where the log next shows a slot being chosen and no task of ours is left that could choose it, one of the
+requests arrives, at once or after further rounds: every such place is a choice, and the choices are searched depth
+first until the whole log is reproduced. A hang-up and an arrival between the same two rounds come in the order of the
+log. A request whose client hung up before it had a slot may have been looked at, once, or not at all. Where all slots
+are busy and nothing is said of a request that comes (similarity 0), it may wait from then on: that is tried last.
+Source: FORMAT.md, "What a step leaves open".
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
+
+from cachesim import limits
+from cachesim.engines.base import Answer
+from cachesim.engines.contract import Server
+from cachesim.replay.trace import TraceStep
+
+CHOICE = ("slot_by_id", "slot_sim", "slot_skip_busy", "slot_skip_empty", "slot_by_lru", "user_pos")
+MOST_SILENT = 100        # rounds without an arrival in sequence
+Records = Callable[[Server, int], list[Mapping[str, Any]]]
+Hear = Callable[[Server, int, Answer], None]
+Fits = Callable[[Sequence[Answer]], bool]
+
+
+class Sent(NamedTuple):
+    """What came of a step: the server, and the answers in the order of the members. ``untried``: no order of arrival
+    agreed, and after so many the search was given up (0 = it was not)."""
+
+    server: Server
+    answers: list[Answer]
+    untried: int = 0
+
+
+class Way(NamedTuple):
+    """The options to take, choice by choice; ``untried`` as in ``Sent``. ``unseen``: a request may come while all slots
+    are busy."""
+
+    options: list[int]
+    untried: int = 0
+    unseen: bool = False
+
+
+class Chosen(NamedTuple):
+    """The option taken where there was a choice, and how many there were."""
+
+    option: int
+    options: int
+
+
+def send(
+    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, hear: Hear,
+    fits: Fits = lambda answers: True,
+) -> Sent:
+    """Send the members of a step to the server.
+
+    ``records(server, start)`` gives our events since a place of the log; ``hear`` is told of each answer as soon as it
+    is complete.
+    """
+    if len(step.members) == 1 and step.members[0].launched:
+        answer = server.complete(step.members[0].request)
+        hear(server, 0, answer)
+        return Sent(server, [answer])
+    way = find_way(server, step, theirs, records, fits)
+    last = Attempt(server, step, theirs, records, way.options, hear, way.unseen)
+    last.run(to_the_end=True)
+    return Sent(server, last.answers, way.untried)
+
+
+def find_way(
+    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records,
+    fits: Fits = lambda answers: True,
+) -> Way:
+    """The way on which the log agrees and the answers fit (of two requests with the same prompt the log does not say
+    which came first); if none of those tried does, the one with which most of it did."""
+    found, agrees = _search(server, step, theirs, records, fits, False)
+    if agrees or not server.comes_unseen:
+        return found
+    other, agrees = _search(server, step, theirs, records, fits, True)
+    return other if agrees else found
+
+
+def _search(
+    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, fits: Fits, unseen: bool
+) -> tuple[Way, bool]:
+    """The best way, and whether it agrees."""
+    way: list[int] | None = []
+    best: list[int] = []
+    reach, tried, work = -1, 0, 0
+    while way is not None:
+        if tried >= limits.ORDERS.now or work > limits.ORDER_WORK.now:
+            return Way(best, tried, unseen), False
+        trial = Attempt(server.fork(), step, theirs, records, way, unseen=unseen)
+        trial.run()
+        tried, work = tried + 1, work + trial.work
+        if trial.met > reach:
+            best, reach = [chosen.option for chosen in trial.chosen], trial.met
+        if trial.agrees and fits(trial.answers):
+            return Way([chosen.option for chosen in trial.chosen], unseen=unseen), True
+        way = next_way(trial.chosen)
+    return Way(best, unseen=unseen), False
+
+
+def next_way(chosen: Sequence[Chosen]) -> list[int] | None:
+    """The way after this one, depth first: the last choice that has another option takes it. None = there is none."""
+    for place in reversed(range(len(chosen))):
+        if chosen[place].option + 1 < chosen[place].options:
+            return [*(one.option for one in chosen[:place]), chosen[place].option + 1]
+    return None
+
+
+class Attempt:
+    """One way, tried on a server: ``way`` are the options to take at the choices, then always the first, which is that
+    the request launched first arrives at once (where the recording does not say it, the one sent first). ``met``
+    recorded events were reproduced in place, before any difference."""
+
+    def __init__(
+        self, server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records,
+        way: Sequence[int], hear: Hear | None = None, unseen: bool = False,
+    ) -> None:
+        self.server, self.step, self.theirs, self.records, self.way = server, step, theirs, records, way
+        self.hear, self.start, self.met, self.apart = hear, len(server.log.events), 0, False
+        self.waiting, self.silent = _as_launched(step), 0
+        self.passing = [i for i, member in enumerate(step.members) if not member.launched]
+        self.chosen: list[Chosen] = []
+        self.given: dict[int, Answer] = {}
+        self.still = False          # did the last round bring nothing?
+        self.rounds, self.spent = 0, server.log.spent
+        self.told: set[int] = set()
+        self.unseen = unseen
+        self.asked: set[tuple[int, ...]] = set()    # tasks in slots, then those that wait, with which one might come
+
+    @property
+    def answers(self) -> list[Answer]:
+        """In the order of the members."""
+        unseen = {i: Answer(-1, cancelled=True, done=True) for i in self.passing}
+        return [answer for _, answer in sorted({**self.given, **unseen}.items())]
+
+    @property
+    def work(self) -> int:
+        """Rounds, and tokens that were evaluated in them."""
+        return self.rounds + int(self.server.log.spent) - int(self.spent)
+
+    @property
+    def agrees(self) -> bool:
+        """Was every recorded event met, and none besides?"""
+        return not self.apart and self.met == len(self.theirs)
+
+    def run(self, to_the_end: bool = False) -> None:
+        """Work until everything is answered, or (unless ``to_the_end``) an event is not the recorded one."""
+        while (self.waiting or self.server.working or self._due()) and (to_the_end or not self.apart):
+            if self._before_hang_ups():
+                continue
+            self.server.take_tasks()
+            self._compare()
+            if self.unseen and self._come_unseen():
+                continue
+            if self._due() and self._arrive():
+                continue
+            self.rounds += 1
+            before = self.met
+            self.server.update()
+            self._compare()
+            self.still = self.met == before
+            self._tell()
+        self._tell()
+
+    def _before_hang_ups(self) -> bool:
+        """Take the tasks that the log shows before a hang-up between the same two rounds. Were there any?"""
+        if not self._choice_is_next() or not self.server.leaving:
+            return False
+        if not self.server.queued and not ((self.waiting or self.passing) and self._arrive(must=True)):
+            return False
+        self.server.take_queue()
+        self._compare()
+        return True
+
+    def _come_unseen(self) -> bool:
+        """One of the waiting requests may come while all slots are busy, once for each set of tasks. Does one?"""
+        at_work, deferred = self.server.tasks()
+        held = (*at_work, *deferred)
+        if len(at_work) < self.server.n_slots or held in self.asked or not self.waiting or self.apart:
+            return False
+        self.asked.add(held)
+        option = self.way[len(self.chosen)] if len(self.chosen) < len(self.way) else 0
+        self.chosen.append(Chosen(option, 1 + len(self.waiting)))
+        if option:
+            number = self.waiting.pop(option - 1)
+            self.given[number] = self.server.submit(self.step.members[number].request)
+        return option > 0
+
+    def _choice_is_next(self) -> bool:
+        return not self.apart and self.met < len(self.theirs) and self.theirs[self.met]["ev"] in CHOICE
+
+    def _due(self) -> bool:
+        """Does the log now show a choice that no task of ours will make? Without work left a request must come."""
+        if self._choice_is_next():
+            return bool(self.waiting or self.passing)
+        # A server that is stuck may have gone on for some rounds before the request came.
+        over = not self.server.working and (self.still or self.met == len(self.theirs))
+        return bool(self.waiting) and (self.apart or over or not self.server.tasks()[0])
+
+    def _arrive(self, must: bool = False) -> bool:
+        """One of the waiting requests arrives, or none yet, as the way says. Does one?"""
+        coming = [*self.waiting, *(self.passing if self._choice_is_next() else ())]
+        may_wait = not must and not self.apart and self.server.working and self.silent < MOST_SILENT
+        option = self.way[len(self.chosen)] if len(self.chosen) < len(self.way) else 0
+        self.chosen.append(Chosen(option, len(coming) + may_wait))
+        if option >= len(coming):
+            self.silent += 1
+            return False
+        number, self.silent = coming[option], 0
+        (self.waiting if number in self.waiting else self.passing).remove(number)
+        self.given[number] = self.server.submit(self.step.members[number].request)
+        return True
+
+    def _compare(self) -> None:
+        ours = self.records(self.server, self.start)
+        self.met = next((i for i, (a, b) in enumerate(zip(self.theirs, ours, strict=False)) if a != b),
+                        min(len(ours), len(self.theirs)))
+        self.apart = self.met < len(ours)
+
+    def _tell(self) -> None:
+        for number, answer in self.given.items():
+            launched = self.step.members[number].launched
+            if launched and answer.done and number not in self.told and self.hear is not None:
+                self.told.add(number)
+                self.hear(self.server, number, answer)
+
+
+def _as_launched(step: TraceStep) -> list[int]:
+    """The members in the order in which their tasks appear in the log, those of which that is not recorded last."""
+    tasks = {i: member.task for i, member in enumerate(step.members) if member.launched}
+    return sorted(tasks, key=lambda i: (tasks[i] is None, tasks[i] or 0))

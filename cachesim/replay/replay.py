@@ -1,0 +1,256 @@
+"""Does our server decide as the real one did? Drives a profile with a trace's requests and compares step by step.
+
+A step agrees iff cache_n, prompt_n, tokens_cached, slot, truncated and every recorded event with every field are equal,
+in order. The generated tokens are the recorded ones. A group of requests sent at the same time is one step.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
+from typing import AbstractSet, Any, Callable, Iterable, Mapping, Sequence
+
+from cachesim.engines.base import Answer, Request
+from cachesim.engines.contract import Server
+from cachesim.engines.registry import engine_of
+from cachesim.errors import BadInput
+from cachesim.events import Compared, Event, Log
+from cachesim.replay.arrival_order import send
+from cachesim.replay.asleep import awakened
+from cachesim.replay.late_log_lines import in_streams, too_early, without_cut_off
+from cachesim.replay.trace import Trace, TraceStep
+
+FIELDS = ("cache_n", "prompt_n", "tokens_cached", "id_slot", "truncated", "draft_n_accepted")
+SLOT_FIELDS = ("n_saved", "n_written", "n_restored", "n_read", "n_erased", "status")
+
+
+@dataclass(slots=True)
+class Replayed:
+    """What a replay found. ``steps_agree`` counts steps, ``events_agree`` recorded events met in place;
+    ``first`` describes the first difference."""
+
+    trace: Trace
+    steps: int = 0
+    steps_agree: int = 0
+    steps_undecided: int = 0
+    events: int = 0
+    events_agree: int = 0
+    first: dict[str, Any] | None = None
+    broken: list[int] = field(default_factory=list)
+    verdicts_agree: int | None = None
+    why: str = ""               # the first step of which nothing could be said, and the reason
+
+
+Check = Callable[[Server, Request, Answer], bool | None]
+"""(server, request, answer) -> was the answer equal to a cold run? None = undecided. The judge lives beside
+this folder, so it is handed in."""
+
+
+def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Replayed:
+    """Replay one trace. ``mode``: "none" (positions only), "provenance", or "exact". With ``check`` the numbers of
+    steps that it finds broken are compared with those that the trace calls inexact."""
+    out = Replayed(trace, steps=len(trace.steps))
+    out.events = sum(len(step.events) for step in trace.steps)
+    asked = any(step.action != "restart" for step in trace.steps)
+    out.why = trace.out or ("" if asked else "it holds no requests")
+    if out.why:
+        out.steps_undecided = out.steps
+        return out
+    files = any(step.file for step in trace.steps)
+    with TemporaryDirectory(prefix="cachesim-") if files else nullcontext(".") as folder:
+        run = Replaying(trace, mode, Path(folder), check if mode != "none" else None)
+        for number, step in enumerate(trace.steps):
+            later = map(trace.steps.__getitem__, range(number + 1, len(trace.steps)))
+            run.following = chain.from_iterable(one.events for one in later)
+            try:
+                run.step(out, step)
+            except BadInput as bad:
+                raise type(bad)(f"step {step.number}: {bad.cause}", file=str(trace.file), hint=bad.hint) from bad
+    if run.check is not None:
+        out.verdicts_agree = run.verdicts_agree
+    return out
+
+
+class Replaying:
+    """Our server on its way through a trace, step by step. ``folder`` is for saved slots."""
+
+    def __init__(self, trace: Trace, mode: str, folder: Path, check: Check | None) -> None:
+        self.engine = engine_of(trace.profile)
+        self.folder, self.check, self.verdicts_agree = folder, check, 0
+        self.rules = self.engine.rules(trace.profile)
+        self.late = self.rules.late
+        self.following: Iterable[Mapping[str, Any]] = ()      # recorded events of the steps to come
+        self.files = any(step.file for step in trace.steps)
+        # A recorder that did not learn the number of slots wrote the slot into every event.
+        self.one_slot = trace.server.get("n_slots") == 1
+        self.tasks = False          # does the present step have several tasks?
+        self.trace, self.mode = trace, mode
+        self.flags = trace.flags
+        self.server = self._fresh(Log())
+
+    def _started(self, flags: Mapping[str, Any]) -> Server:
+        """The next server; what the one before it has evaluated counts on."""
+        self.flags = flags
+        return self._fresh(Log(self.server.log))
+
+    def _fresh(self, log: Log) -> Server:
+        return self.engine.start(self.rules, self.trace.model, self.flags, self.mode, log)
+
+    def step(self, out: Replayed, step: TraceStep) -> None:
+        """Do one step and compare it."""
+        if self.trace.sleeps and step.action != "restart":
+            self.tasks = any("task" in event for event in step.events)
+            theirs = without_cancel(step.events)
+            self.server = awakened(self.server, step, theirs, self._records, lambda: self._started(self.flags))
+        if not step.members:
+            self._slot_action(out, step)
+            return
+        first, self.tasks = len(self.server.log.events), any("task" in event for event in step.events)
+        verdicts: list[tuple[bool | None, bool]] = []
+
+        def hear(server: Server, number: int, answer: Answer) -> None:
+            member = step.members[number]
+            equal = self.check(server, member.request, answer) if self.check else None
+            if member.inexact is not None:
+                verdicts.append((equal and self._as_uncached(member.request, answer), member.inexact))
+
+        theirs = without_cancel(step.events)
+        self.server, answers, untried = send(self.server, step, theirs, self._records, hear,
+                                             lambda answers: self._fields(step, answers) is None)
+        self._count(out, step, self._records(self.server, first), self._fields(step, answers), untried)
+        if self.check is not None:
+            self.verdicts_agree += all(equal is not None and equal != inexact for equal, inexact in verdicts)
+            if any(equal is False for equal, _ in verdicts):
+                out.broken.append(step.number)
+
+    def _as_uncached(self, request: Request, answer: Answer) -> bool:
+        """Did a server that caches nothing say the same? That is what the recorded cold answers came from. It differs
+        from a cold run only where the context was shifted, and there only if an engine shifts otherwise without a
+        cache."""
+        if not answer.shifts:
+            return True
+        cold = self._fresh(Log(self.server.log)).complete(replace(request, cache_prompt=False, id_slot=-1))
+        return [said.digest for said in answer.outputs] == [said.digest for said in cold.outputs]
+
+    def _slot_action(self, out: Replayed, step: TraceStep) -> None:
+        if step.action == "restart":
+            self.server = self._started(self.flags if step.options is None else step.options)
+            out.steps_agree += 1
+            self.verdicts_agree += 1
+            return
+        first = len(self.server.log.events)
+        answer = self.server.slot(step.action, step.id_slot, self.folder / step.file if step.file else None)
+        wrong = _first_field(step.response, answer, SLOT_FIELDS)
+        self._count(out, step, self._records(self.server, first), wrong)
+        self.verdicts_agree += 1
+
+    def _records(self, server: Server, start: int) -> list[Mapping[str, Any]]:
+        """Our events from a place of the log on, as the trace would hold them."""
+        return without_cancel(records(server.log.events[start:], self.one_slot, self.rules.silent, self.tasks,
+                                      self.rules.unlogged))
+
+    def _count(
+        self, out: Replayed, step: TraceStep, ours: Sequence[Mapping[str, Any]], wrong: dict[str, Any] | None,
+        untried: int = 0,
+    ) -> None:
+        """Compare the events of a step; ``wrong`` is what was found to differ besides. ``untried``: see ``Sent``."""
+        if self.files and any(isinstance(event, Compared) for event in self.server.log.events):
+            self._undecided(out, step, "it depends on a number that nobody wrote")
+            return
+        theirs = without_cancel(step.events)
+        cancels = len(step.events) - len(theirs)
+        ours = without_cut_off(ours, theirs, self.late, self.following)
+        early = too_early(theirs, ours, self.late)
+        theirs, ours = in_streams(theirs, self.late), in_streams(ours, self.late)
+        out.events_agree += cancels + sum(a == b for a, b in zip(theirs, ours, strict=False))
+        wrong = difference(theirs, ours) or wrong or early
+        if wrong is None and not tells(step):
+            self._undecided(out, step, "the recording says nothing of an answer that could be compared")
+        elif wrong is None:
+            out.steps_agree += 1
+        elif out.first is None:
+            more = {"orders": f"{untried} tried, not all"} if untried else {}
+            out.first = {"step": step.number, **wrong, **more}
+
+    def _undecided(self, out: Replayed, step: TraceStep, why: str) -> None:
+        out.steps_undecided += 1
+        out.why = out.why or f"step {step.number}: {why}"
+
+    def _fields(self, step: TraceStep, answers: Sequence[Answer]) -> dict[str, Any] | None:
+        if step.died != any(answer.died for answer in answers):
+            return {"field": "died", "recorded": step.died, "ours": not step.died}
+        stuck = any(not (answer.done or answer.died) for answer in answers)
+        if step.stuck != stuck:
+            return {"field": "stuck", "recorded": step.stuck, "ours": stuck}
+        for member, answer in zip(step.members, answers, strict=True):
+            wrong = compare_answer(member.response, answer)
+            if wrong is not None:
+                return wrong
+        return None
+
+
+def records(
+    events: Sequence[Event], one_slot: bool, silent: AbstractSet[str], several_tasks: bool,
+    unlogged: Mapping[str, AbstractSet[str]] = MappingProxyType({}),
+) -> list[dict[str, Any]]:
+    """Logged events as a trace holds them: tasks numbered by their first appearance, if there are several. ``silent``
+    kinds of events and ``unlogged`` fields by kind are what the build does not say."""
+    logged = [event for event in events if event.logged and event.ev not in silent]
+    tasks: dict[int, int] = {}
+    for event in logged:
+        task = getattr(event, "task", None)
+        if task is not None and "task" not in unlogged.get(event.ev, ()):
+            tasks.setdefault(task, len(tasks))
+    written = [event.record(one_slot, tasks if several_tasks else None) for event in logged]
+    for kept in written:
+        for name in unlogged.get(kept["ev"], ()):
+            kept.pop(name, None)
+    return written
+
+
+def tells(step: TraceStep) -> bool:
+    """Does a recording say of every request of the step what came of it? A step that says nothing would agree with
+    anything."""
+    if not step.members:
+        return any(name in step.response for name in SLOT_FIELDS)
+    if step.died or any(member.response.get("cancelled") for member in step.members):
+        return bool(step.events)                 # nobody was answered: the log alone is compared
+    return all("status" in said if "error" in said else any(name in said for name in FIELDS)
+               for said in (member.response for member in step.members))  # fmt: skip
+
+
+def without_cancel(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The place of a noticed hang-up among the events means nothing."""
+    return [event for event in events if event["ev"] != "cancel"]
+
+
+def difference(theirs: Sequence[Any], ours: Sequence[Any]) -> dict[str, Any] | None:
+    """The first event in which a step differs, None if all agree."""
+    for place in range(max(len(theirs), len(ours))):
+        a = theirs[place] if place < len(theirs) else None
+        b = ours[place] if place < len(ours) else None
+        if a != b:
+            return {"event": place, "recorded": a, "ours": b}
+    return None
+
+
+def compare_answer(response: Mapping[str, Any], answer: Answer) -> dict[str, Any] | None:
+    """The first field in which an answer differs, further completions included."""
+    if "error" in response:
+        return _first_field(response, {"status": answer.status}, ("status",))
+    ours = {name: getattr(answer, name) for name in ("status", *FIELDS)}
+    wrong = _first_field(response, ours, ("status", *FIELDS))
+    for theirs, child in zip(response.get("completions") or (), answer.children, strict=False):
+        wrong = wrong or compare_answer(theirs, child)
+    return wrong
+
+
+def _first_field(theirs: Mapping[str, Any], ours: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any] | None:
+    for name in names:
+        if name in theirs and theirs[name] != ours.get(name):
+            return {"field": name, "recorded": theirs[name], "ours": ours.get(name)}
+    return None

@@ -1,0 +1,110 @@
+"""What does a file ask of the server, step by step? The tables ``[[request]]`` and their checks."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from cachesim.engines.manual import Option
+from cachesim.errors import nearest, quoted
+from cachesim.notation.check import check_asked
+from cachesim.notation.flags import FLAGS, check_after, check_flag
+from cachesim.notation.parse import parse_text
+from cachesim.notation.tree import ACTIONS, ROLES, Action, Asked, Pieces, joins
+from cachesim.notation.values import file_name
+from cachesim.notation.words import size
+from cachesim.scenarios.option_checks import check_option, manual_of
+from cachesim.scenarios.toml_fields import Table
+
+_COMPLETION = ("prompt", "chat", "answer", "answers", "n_predict", "cache_prompt", "id_slot", "why", *FLAGS)
+
+
+def read_steps(tables: list[Table], words: Mapping[str, int], engine: str) -> list[Asked | Action]:
+    """All steps as they are written, for a server of this engine. Raises BadInput with the place of what is wrong."""
+    steps: list[Asked | Action] = []
+    saved: list[str] = []
+    for table in tables:
+        step = _action(table, saved, engine) if "do" in table.raw else _completion(table, words, engine)
+        if isinstance(step, Asked) and step.together and not joins(step, steps):
+            raise table.fault("together needs a request before it", "together")
+        steps.append(step)
+    return steps
+
+
+def _action(table: Table, saved: list[str], engine: str) -> Action:
+    """A step that is no completion. ``saved``: files written so far, to which its own is added."""
+    do = table.text("do")
+    if do not in ACTIONS:
+        raise table.fault(f"unknown action {quoted(do)}", "do", nearest(do, ACTIONS) or ", ".join(ACTIONS))
+    takes = ACTIONS[do]
+    table.only(("do", *takes, "why"))
+    id_slot = table.integer("id_slot", None, low=0) if "id_slot" in takes else -1
+    file = table.placed("file", file_name, table.text("file")) if "file" in takes else ""
+    if do == "restore" and file not in saved:
+        raise table.fault(f"file {quoted(file)} was not saved before", "file", nearest(file, saved))
+    if do == "save":
+        saved.append(file)
+    return Action(do, id_slot, file, _changed(table, engine))
+
+
+def _changed(table: Table, engine: str) -> tuple[tuple[str, Option], ...]:
+    """The options with which the server starts again."""
+    server = table.table("server")
+    return tuple((key, server.placed(key, check_option, key, value, engine)) for key, value in server.raw.items())
+
+
+def _completion(table: Table, words: Mapping[str, int], engine: str) -> Asked:
+    table.only(_COMPLETION)             # before a key that is spelled wrong is missed
+    asked = Asked(
+        prompt=() if "chat" in table.raw else _prompt(table, words, engine),
+        answer=_pieces(table, "answer", table.text("answer"), words) if "answer" in table.raw else None,
+        n_predict=table.integer("n_predict", None, low=0) if "n_predict" in table.raw else None,
+        cache_prompt=table.flag("cache_prompt", True),
+        id_slot=table.integer("id_slot", -1, low=-1),
+        answers=_answers(table, words),
+        chat=_chat(table, words),
+        **_flags(table),
+    )
+    if "chat" in table.raw and "prompt" in table.raw:
+        raise table.fault("a request has a prompt or a chat, not both", "chat")
+    wrong = next((key for key in ("cancel_after", "answers", "answer") if key in table.raw), "prompt")
+    table.placed(wrong, check_asked, asked, words)
+    return asked
+
+
+def _flags(table: Table) -> dict[str, Any]:
+    """The fields of a request that are no texts and have no sign in a line."""
+    flags = {name: table.placed(name, check_flag, name, table.raw[name]) for name in FLAGS if name in table.raw}
+    table.placed("after", check_after, flags)
+    return flags
+
+
+def _prompt(table: Table, words: Mapping[str, int], engine: str) -> Pieces:
+    """The words of the prompt, none where the engine has an answer to that."""
+    if manual_of(engine).empty_prompt and table.raw.get("prompt") == "":
+        return ()
+    return _pieces(table, "prompt", table.text("prompt"), words)
+
+
+def _chat(table: Table, words: Mapping[str, int]) -> tuple[tuple[str, Pieces], ...]:
+    """Messages, each written as its role and, behind a space, its words; a message may be empty."""
+    if "chat" not in table.raw:
+        return ()
+    messages = []
+    for text in table.texts("chat"):
+        role, _, content = text.partition(" ")
+        if role not in ROLES:
+            raise table.fault(f"unknown role {quoted(role)}", "chat", nearest(role, ROLES) or ", ".join(ROLES))
+        messages.append((role, _pieces(table, "chat", content, words) if content.strip() else ()))
+    return tuple(messages)
+
+
+def _answers(table: Table, words: Mapping[str, int]) -> tuple[Pieces, ...]:
+    if "answers" not in table.raw:
+        return ()
+    return tuple(_pieces(table, "answers", text, words) for text in table.texts("answers"))
+
+
+def _pieces(table: Table, key: str, text: str, words: Mapping[str, int]) -> Pieces:
+    pieces = table.placed(key, parse_text, text)
+    table.placed(key, size, pieces, words)
+    return pieces

@@ -1,0 +1,217 @@
+"""Does the kit find what it is for, in the smallest form, and nothing where there is nothing?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import cachesim
+from cachesim.conformance import Nonconforming, conform
+from cachesim.errors import BadInput
+from tests.conformance import caches
+from tests.conformance.naive import FixedCache, NaiveCache
+
+FOUND = [
+    (NaiveCache, {"repeat": "A2/A", "prefix": "A1>a2/A.a[:1]"}),
+    (caches.Hasty, {"cancel": "A5{cancel_after=0}/A.B1", "stored": "A5{cancel_after=0}/B1"}),
+    (caches.Padded, {"burst": "A1/B2{together}"}),
+    (caches.Deaf, {"uncached": "A1/A.B1!"}),
+    (caches.Miscounts, {"accounting": "A1/A.B1", "known": "A1/A.B1"}),
+    (caches.Boasts, {"known": "A2", "uncached": "A2!"}),
+    (caches.Labours, {"accounting": "A1/A.B1", "work": "A1/A.B1"}),
+    (caches.Embellishes, {"stored": "A1"}),
+    (caches.Overflows, {"limits": "A1/B1/C1/D1"}),
+    (caches.Falls, {"answers": "A1/A"}),
+]
+"""The cache, and the smallest history that breaks each property that it breaks: worked out by hand."""
+
+START = {caches.Hasty: ["S9.A3{cancel_after=0}/S.A.B7"]}
+"""What a hang-up breaks needs a long prompt and a luckier draw."""
+
+
+@pytest.mark.parametrize(("cache", "lines"), FOUND, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_fault_is_found_in_its_smallest_form(cache, lines):
+    report = conform(cache, histories=START.get(cache, ()), max_examples=80, check=False)
+    assert {one.name: one.finding.line for one in report.results if one.state == "broken"} == lines
+    assert all(one.state in ("broken", "holds", "unsupported") for one in report.results)
+
+
+def test_a_finding_says_what_was_expected_and_what_came():
+    found = conform(caches.Miscounts, max_examples=40, check=False)["accounting"].finding
+    assert (found.request, found.expected, found.came) == (1, "2 in all", "2 cached + 1 computed")
+    assert [len(prompt) for prompt in found.prompts] == [1, 2]
+    assert found.prompts[1][:1] == found.prompts[0]
+
+
+@pytest.mark.parametrize("layers", ["GGGA", "AA", "W4 A", "CC", "H"])
+def test_the_fixed_cache_holds_for_every_kind_of_layer(layers):
+    report = conform(lambda: FixedCache(layers), max_examples=40)
+    assert {one.name for one in report.results if one.state != "holds"} == {"cancel", "burst"}
+
+
+def test_attention_alone_hides_the_fault():
+    assert conform(lambda: NaiveCache("AA"), max_examples=40).conforms
+
+
+def test_everything_is_supported_and_holds():
+    report = conform(caches.Complete, max_examples=100)
+    assert {one.state for one in report.results} == {"holds"}
+
+
+def test_what_is_missing_is_reported_with_its_reason():
+    report = conform(caches.Least, max_examples=30, check=False)
+    missing = {one.name: one.why for one in report.results if one.state == "unsupported"}
+    assert missing == {
+        "uncached": "complete() takes no cache",
+        "cancel": "complete() takes no cancel_after",
+        "burst": "no method burst()",
+        "accounting": "cached and computed are not both reported",
+        "known": "cached is not reported",
+        "work": "computed is not reported",
+        "stored": "stored is not reported, or is always empty",
+        "limits": "no method limits()",
+    }
+    assert report.conforms and report.state("append") == "holds"
+
+
+def test_a_cache_that_reuses_nothing_has_shown_nothing():
+    report = conform(caches.Never, max_examples=30, check=False)
+    assert (report.state("append"), report["append"].why) == ("undecided", "nothing was ever reused")
+    assert not report.conforms and report.state("accounting") == "holds"
+
+
+def test_where_cold_runs_differ_nothing_is_compared():
+    report = conform(caches.Wavers, max_examples=20, check=False)
+    assert (report.state("steady"), report["steady"].finding.line) == ("broken", "A1")
+    assert {report.state(name) for name in ("new", "append", "branch", "uncached")} == {"undecided"}
+
+
+def test_instances_that_share_their_cache_are_not_cold():
+    caches.Shared.everything.clear()
+    found = conform(caches.Shared, max_examples=30, check=False)["known"].finding
+    assert found.expected in ("0 cached by an empty cache", "at most 0 cached")
+
+
+def test_it_raises_an_assertion_that_shows_the_report():
+    with pytest.raises(AssertionError, match=r"(?s)2 broken.*repeat +BROKEN.*\n      A2/A\n      request 1: ") as error:
+        cachesim.conform(NaiveCache, max_examples=80)
+    assert isinstance(error.value, Nonconforming) and not error.value.report.conforms
+
+
+def test_the_same_arguments_give_the_same_report():
+    one, two = (conform(NaiveCache, max_examples=20, check=False).data() for _ in range(2))
+    assert one == two
+
+
+def test_a_line_is_played_first_and_shrunk():
+    report = conform(NaiveCache, histories=["S9.A6>r3/S.B7/S.A/S.A.r[:2]"], max_examples=1, check=False)
+    assert report["prefix"].finding.line == "A1>a2/A.a[:1]"
+
+
+def test_the_corpus_alone_finds_it_too():
+    report = conform(NaiveCache, corpus="any", max_examples=1, check=False)
+    assert report["repeat"].finding.line.count("/") == 1
+    assert report["repeat"].finding.prompts[0] == report["repeat"].finding.prompts[1]
+    assert report.histories > 80
+
+
+def test_what_is_accepted_does_not_raise_until_it_holds():
+    reasons = {"repeat": "known since May", "prefix": "the same"}
+    report = conform(NaiveCache, max_examples=80, accepted=reasons)
+    assert (report.state("repeat"), report["repeat"].why) == ("accepted", "known since May")
+    with pytest.raises(Nonconforming, match=r"accepted as broken .known since May., but it holds"):
+        conform(FixedCache, max_examples=40, accepted=reasons)
+
+
+@pytest.mark.parametrize("how", [{"cold": "request"}, {"reset": True}, {"cold": "request", "reset": True},
+                                 {"cold": lambda: FixedCache(size=0)}], ids=str)  # fmt: skip
+def test_cold_replies_may_come_from_elsewhere(how):
+    assert conform(NaiveCache, max_examples=40, check=False, **how)["repeat"].finding.line == "A2/A"
+
+
+def test_fingerprints_are_compared_as_the_caller_says():
+    def close(a, b):
+        return True
+
+    class Rounds(FixedCache):
+        def complete(self, prompt, n_predict):
+            reply = super().complete(prompt, n_predict)
+            return {**reply, "fingerprint": 1.0 + 1e-9 * reply["cached"]}
+
+    assert conform(Rounds, max_examples=20, max_requests=2, check=False).state("append") == "broken"
+    assert conform(Rounds, max_examples=30, same=lambda a, b: abs(a - b) < 1e-6).conforms
+
+
+def test_tokens_stay_in_the_vocabulary_and_prompts_below_their_limit():
+    asked = []
+
+    class Listens(FixedCache):
+        def complete(self, prompt, n_predict):
+            asked.append(prompt)
+            return super().complete(prompt, n_predict)
+
+    vocabulary = range(5, 105)
+    conform(lambda: Listens(), tokens=vocabulary, max_prompt=9, near=[16], max_examples=40)
+    assert max(map(len, asked)) == 9
+    first_words = {token for prompt in asked for token in prompt if token < 1_000}
+    assert first_words <= set(vocabulary)
+
+
+@pytest.mark.parametrize(("reply", "text"), [
+    ({"tokens": [1], "cachd": 0}, "unknown field 'cachd' in a reply (did you mean 'cached'?)"),
+    ({"cached": 0}, "a reply needs tokens or a fingerprint: there is nothing to compare"),
+    ({"tokens": [-1]}, "a token of tokens is -1, it must be an integer of at least 0"),
+    ({"tokens": "12"}, "tokens is '12', it must be a list of tokens"),
+    ({"tokens": [1], "cached": True}, "cached is True, it must be an integer of at least 0"),
+    ({"tokens": [1], "cached": 1.5}, "cached is 1.5, it must be an integer of at least 0"),
+    ({"tokens": [1], "stored": [[1, 2]]}, "stored must be a list of mappings with tokens and length"),
+    ([1], "a reply is a mapping, not list"),
+])  # fmt: skip
+def test_a_reply_of_another_form_is_a_finding(reply, text):
+    class Odd:
+        def complete(self, prompt, n_predict):
+            return reply
+
+    found = conform(Odd, max_examples=2, check=False)["answers"].finding
+    assert (found.line, found.came) == ("A1", f"cold: {text}")
+
+
+@pytest.mark.parametrize(("arguments", "text"), [
+    ({"accepted": {"repeet": "x"}}, "did you mean 'repeat'"),
+    ({"accepted": {"repeat": " "}}, "repeat needs a reason"),
+    ({"cold": "warm"}, 'cold is "fresh", "request" or a factory'),
+    ({"corpus": "all"}, 'corpus is "any" or nothing'),
+    ({"tokens": range(10)}, "at least 64"),
+    ({"max_requests": 0}, "max_requests from 1 to 12"), ({"max_requests": 13}, "max_requests from 1 to 12"),
+    ({"max_prompt": 1}, "max_prompt from 2"), ({"max_examples": 0}, "max_examples from 1"),
+    ({"histories": ["A1>0"]}, "at least one token generated"),
+    ({"histories": ["A1/B"]}, "word 'B' has no length"),
+])  # fmt: skip
+def test_arguments_that_cannot_be_used_are_refused(arguments, text):
+    with pytest.raises(BadInput, match=text):
+        conform(FixedCache, **arguments)
+
+
+def test_the_least_that_can_be_asked_for():
+    report = conform(FixedCache, max_examples=1, max_requests=1, max_prompt=2, tokens=range(64), check=False)
+    assert (report.histories, report.state("answers")) == (1, "holds")
+    assert conform(FixedCache, max_examples=1, max_requests=12, check=False).histories == 1
+
+
+def test_abilities_that_are_needed_must_be_there():
+    with pytest.raises(BadInput, match=r"complete.. takes no cache"):
+        conform(caches.Least, cold="request")
+    with pytest.raises(BadInput, match="no method reset"):
+        conform(caches.Least, reset=True)
+    with pytest.raises(BadInput, match="a callable, or the words of a command line"):
+        conform("server --lines")
+
+
+def test_the_package_stays_light():
+    code = "import sys, cachesim; print(sorted({'numpy', 'hypothesis', 'rich'} & sys.modules.keys()), cachesim.conform)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("[] <function conform")
+    with pytest.raises(AttributeError, match="no attribute 'conforms'"):
+        _ = cachesim.conforms

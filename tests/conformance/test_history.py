@@ -1,0 +1,98 @@
+"""Do turns become the requests that they describe, and do lines become smaller without becoming others?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.conformance.attribution import blame
+from cachesim.conformance.corpus import corpus_histories
+from cachesim.conformance.history import Turn, of_line, of_turns
+from cachesim.conformance.properties import Check, Seen, relation
+from cachesim.conformance.shrink import shrink
+from cachesim.conformance.vocabulary_map import Dictionary
+from cachesim.errors import BadInput
+
+FIRST = Turn("new", 0, 0, 5, 2)
+
+LINES = [
+    ([FIRST], "A5>2"),
+    ([FIRST, Turn("append", 0, 0, 3, 1)], "A5>a2/A.a.B3"),
+    ([FIRST, Turn("extend", 0, 0, 3, 1)], "A5>2/A.B3"),
+    ([FIRST, Turn("branch", 0, 0, 3, 1)], "A5>a2/A.a[:1].B3"),
+    ([FIRST, Turn("branch", 0, 4, 3, 1)], "A5>2/A[:2].B3"),
+    ([FIRST, Turn("prefix", 0, 99, 3, 4)], "A5>2/A[:1]>4"),
+    ([FIRST, Turn("repeat", 0, 0, 3, 1, cache=False)], "A5>2/A!"),
+    ([FIRST, Turn("repeat", 0, 0, 3, 2, cancel_after=1)], "A5>2/A>2{cancel_after=1}"),
+    ([FIRST, Turn("new", 0, 0, 12, 1, together=True)], "A5>2/B12{together}"),
+    ([FIRST, Turn("new", 0, 0, 1, 1), Turn("append", 1, 0, 1, 1)], "A5>a2/B1/A.a.C1"),
+]
+
+
+@pytest.mark.parametrize(("turns", "line"), LINES, ids=[line for _, line in LINES])
+def test_turns_in_words(turns, line):
+    assert of_turns(turns, 12).line == line
+    assert of_line(line).line == line
+
+
+def test_a_prompt_is_cut_to_the_limit():
+    assert of_turns([FIRST, Turn("append", 0, 0, 3, 1)], 8).line == "A5>a2/A.a.B3[:1]"
+
+
+@pytest.mark.parametrize(("line", "told"), [
+    ("A5{n_keep=3}", "request 0: n_keep cannot be asked of every cache"), ("A5/{restart}", "request 1: restart cannot"),
+    ("s:A5", "request 0: chat cannot"), ("A5/A{together+1}", "request 1: after cannot"),
+    ("A5{cancel_after=1}", "column 4, request 0: cancel_after is 1, but the answer ends after 1"),
+    ("A5/B", "column 4, request 1: word 'B' has no length"),
+])  # fmt: skip
+def test_a_line_that_is_none_is_refused(line, told):
+    with pytest.raises(BadInput, match=told):
+        of_line(line)
+
+
+def test_without_a_special_way_of_asking():
+    history = of_line("A5!/A>2{cancel_after=1 together}")
+    assert history.without("cache").line == "A5/A>2{cancel_after=1 together}"
+    assert history.without("cancel").line == "A5!/A>2{together}"
+    assert history.without("cache", "cancel", "burst").line == "A5/A>2"
+
+
+SEEN = [Seen((1, 2, 3, 9), 3, True)]
+
+
+@pytest.mark.parametrize(("prompt", "name"), [
+    ((1, 2, 3), "repeat"), ((1, 2), "prefix"), ((1, 2, 3, 9), "prefix"), ((1, 2, 3, 9, 5), "append"),
+    ((1, 2, 3, 5), "branch"), ((1, 5), "branch"), ((5, 2), "new"),
+])  # fmt: skip
+def test_what_a_prompt_is_to_what_was_held(prompt, name):
+    assert relation(prompt, SEEN) == name
+
+
+def test_words_share_no_token_and_an_answer_is_what_was_said():
+    dictionary = Dictionary(range(100, 164))
+    first, second = dictionary.real((1_000, 1_001, 1_002)), dictionary.real((1_001_000, 1_001_001))
+    assert (first, second) == ((100, 132, 100), (101, 133))
+    dictionary.bind((2_001_000, 2_001_001), (7,))
+    assert dictionary.real((2_001_000, 2_001_001)) == (7, 134)
+
+
+def test_shrinking_takes_away_what_is_not_needed():
+    def breaks(history):
+        """The last request shares at least two words with the first, which was cut off."""
+        first, *_, last = history.line.split("/") if "/" in history.line else ("", "")
+        return "cancel_after" in first and first[:1] == last[:1] and "." in last
+
+    start = of_line("S9.A3>r4{cancel_after=2}/B7!/S.C2>3@1/S[:4].A[1:2].D5>2{together}")
+    assert shrink(start, breaks).line == "A1{cancel_after=0}/A.B1"
+
+
+def test_blame_goes_to_the_first_wrong_request_and_the_plainest_reason():
+    found = [Check("new", True, 0), Check("append", False, 1), Check("cancel", False, 1), Check("repeat", False, 2)]
+    names = [[one.name for one in blame(found, replay) if not one.holds] for replay in (
+        None, lambda *names: [Check("append", False, 1)], lambda *names: [Check("append", True, 1)])]  # fmt: skip
+    assert names == [["append"], ["append"], ["cancel"]]
+
+
+def test_the_corpus_has_many_plain_histories():
+    lines = [history.line for history in corpus_histories(256)]
+    assert len(lines) > 80 and len(set(lines)) == len(lines)
+    assert not any(sign in line for line in lines for sign in "@|{")

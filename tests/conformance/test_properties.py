@@ -1,0 +1,59 @@
+"""What may an implementation have held? Nothing that was never said, anything behind an answer that nobody knows."""
+
+from __future__ import annotations
+
+from operator import eq
+
+import pytest
+
+from cachesim.conformance.history import of_line
+from cachesim.conformance.history_player import Played
+from cachesim.conformance.properties import checks, equal
+from cachesim.conformance.protocol import Ask, Kept, Reply
+
+FIRST = (1, 2, 3)
+
+
+def failing(prompt, warm, *, answer=None):
+    """Names of the checks that fail: a request of FIRST that was answered so (None = its tokens are not told), then
+    this prompt with this reply."""
+    asks = [Ask(FIRST, 2), Ask(prompt, 1)]
+    cold = [Reply(answer, "x", cached=0), Reply(None, "x", cached=0)]
+    replies = [Reply(answer, "x", cached=0), warm]
+    played = Played(of_line("A3/A"), asks, cold, [None, None], replies, [[0], [1]])
+    return [one.name for one in checks(played, eq) if not one.holds]
+
+
+@pytest.mark.parametrize(("prompt", "cached", "fails"), [
+    ((1, 2, 3, 7, 8, 9), 5, []),           # 7 and 8 may be the answer: nobody knows what it was
+    ((1, 2, 3, 7), 4, []),
+    ((1, 2, 9, 7), 2, []), ((1, 2, 9, 7), 3, ["known"]),        # it parts before the answer
+    ((7, 2), 1, ["known"]),
+])  # fmt: skip
+def test_behind_an_unknown_answer_anything_may_be_held(prompt, cached, fails):
+    assert failing(prompt, Reply(None, "x", cached=cached)) == fails
+
+
+@pytest.mark.parametrize(("prompt", "cached", "fails"), [
+    ((1, 2, 3, 4, 5, 9), 5, []), ((1, 2, 3, 4, 5, 9), 6, ["known"]), ((1, 2, 3, 7, 8), 4, ["known"]),
+])  # fmt: skip
+def test_a_known_answer_is_all_that_may_be_held(prompt, cached, fails):
+    assert failing(prompt, Reply(None, "x", cached=cached), answer=(4, 5)) == fails
+
+
+def test_a_stored_state_may_be_filed_under_an_unknown_answer():
+    kept = (Kept((1, 2, 3, 7, 8), 5),)
+    assert failing((1, 2, 3, 9), Reply(None, "x", stored=kept)) == []
+    assert failing((1, 2, 3, 9), Reply(None, "x", stored=kept), answer=(4, 5)) == ["stored"]
+
+
+@pytest.mark.parametrize(("warm", "cold", "cancelled", "same"), [
+    (Reply((1, 2)), Reply((1, 2)), False, True), (Reply((1, 2)), Reply((1, 3)), False, False),
+    (Reply((1,)), Reply((1, 2)), False, False), (Reply((1,)), Reply((1, 2)), True, True),
+    (Reply((2,)), Reply((1, 2)), True, False), (Reply((1, 2, 3)), Reply((1, 2)), True, False),
+    (Reply(), Reply((1, 2)), True, True), (Reply((), "x"), Reply((1,), "y"), True, True),
+    (Reply((1,), "x"), Reply((1,), "y"), False, False), (Reply((1,), "x"), Reply((1,)), False, False),
+    (Reply(refused="full"), Reply((1,)), True, False), (Reply(refused="full"), Reply(refused="other"), False, True),
+])  # fmt: skip
+def test_of_what_a_client_gave_up_the_tokens_so_far_count(warm, cold, cancelled, same):
+    assert equal(warm, cold, eq, cancelled) is same

@@ -1,0 +1,46 @@
+"""How is a Python object asked, and what is told of one that fails?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.conformance.protocol import Ask, Failed, Unsupported
+from cachesim.conformance.python_adapter import PythonSubject
+
+
+class Fails:
+    """Goes wrong two calls deep."""
+
+    def complete(self, prompt, n_predict):
+        return self.look_up(prompt)
+
+    def look_up(self, prompt):
+        return {}[prompt[0]]
+
+    def reset(self):
+        raise NotImplementedError
+
+
+def test_the_place_of_a_failure_is_the_line_that_raised():
+    with pytest.raises(Failed) as failed:
+        PythonSubject(Fails).complete(Ask((7,)))
+    line = Fails.look_up.__code__.co_firstlineno + 1
+    assert str(failed.value) == f"KeyError: 7 ({__file__}:{line})"
+
+
+def test_a_stub_says_what_is_missing():
+    subject = PythonSubject(Fails)
+    with pytest.raises(Unsupported, match="reset is not implemented"):
+        subject.reset()
+    with pytest.raises(Unsupported, match=r"complete.. takes no cancel_after"):
+        subject.complete(Ask((7,), cancel_after=0))
+
+
+@pytest.mark.parametrize("replies", [[], [{"tokens": [1]}], [{"tokens": [1]}] * 3, {}, None])
+def test_a_burst_has_a_reply_for_each_request(replies):
+    class Loses(Fails):
+        def burst(self, requests):
+            return replies
+
+    with pytest.raises(Failed, match=r"burst\(\) of 2 requests must return a list of 2 replies"):
+        PythonSubject(Loses).burst([Ask((1,)), Ask((2,))])

@@ -1,0 +1,48 @@
+"""Rules of the inner tables are told to the log, once for each request and answer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cachesim.engines.mlx_lm.lru import LRU_HEAD
+from cachesim.engines.mlx_lm.rule_tracing import Teller
+from cachesim.events import Decided, Log
+from tests.unit.engines.mlx_lm.serving import burst, server, text
+
+
+def told(log):
+    return [(event.rule, event.value) for event in log.events if isinstance(event, Decided)]
+
+
+def test_a_rule_is_told_once_for_each_answer_and_request():
+    log = Log()
+    teller = Teller(log)
+    log.mark()
+    for value in (True, True, False):
+        teller.tell("A", value)
+    teller.tell("B", True)
+    log.mark()
+    teller.tell("A", True)
+    assert told(log) == [("A", True), ("A", False), ("B", True), ("A", True)]
+
+
+def test_of_a_mask_it_is_told_whether_it_hides_something():
+    log = Log()
+    teller = Teller(log)
+    for value in (np.array([True, True]), np.array([True, False]), np.array([1, 2]), object()):
+        teller.tell("A", value)
+    assert [value for _, value in told(log)] == [False, True, None]      # an array is not a mask; objects say nothing
+
+
+def test_a_traced_table_decides_the_same_and_keeps_what_is_no_rule():
+    log = Log()
+    traced = Teller(log).traced(LRU_HEAD)
+    assert traced.kinds == LRU_HEAD.kinds and traced.keep(9, 9) == LRU_HEAD.keep(9, 9) == 8
+    assert told(log) == [(LRU_HEAD.keep.rule, 8)] and traced.keep.rule == LRU_HEAD.keep.rule
+
+
+def test_a_request_tells_of_masks_and_of_the_prompt_cache():
+    one = server("head")
+    burst(one, text(1, 2, 3), text(1, 2, 3, 4, 5))
+    rules = {rule for rule, _ in told(one.log)}
+    assert {"ML-ARRAYS-01.padding", "ML-LRU-PREFIX.all", "ML-SEG-REST.INDEX"} <= rules

@@ -1,0 +1,105 @@
+"""Ticks of the generator of segments: what is fed when, who is let in, who begins to answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.judge_view import Excess
+from tests.unit.engines.mlx_lm.serving import burst, chat, server, sound, system, text, user
+
+
+def ticks(one, n):
+    """After each of n ticks: tokens held and returned, row by row, of everything that came."""
+    out = []
+    for _ in range(n):
+        one.iterate()
+        out.append([(len(row.tokens), row.n_gen) for row in one.slots])
+    return out
+
+
+def test_one_text_is_fed_but_for_one_token_then_answers():
+    one = server()
+    one.submit(text(1, 2, 3, 4, n=2))
+    assert ticks(one, 4) == [[(3, 0)], [(4, 0)], [(5, 1)], [(6, 2)]]
+
+
+def test_a_piece_never_crosses_the_end_of_a_segment():
+    """14 tokens of system, 7 of user, in steps of 5."""
+    one = server(prefill_step_size=5)
+    one.submit(chat(system(), user(3)))
+    assert [row[0][0] for row in ticks(one, 7)] == [5, 10, 14, 19, 21, 22, 23]
+
+
+def test_shorter_rows_wait_for_nobody():
+    one = server()
+    one.submit(text(1, 2, 3, n=1))
+    one.submit(chat(system(), user(3), n=1))
+    assert ticks(one, 4) == [[(2, 0), (14, 0)], [(3, 0), (21, 0)], [(4, 1), (22, 0)], [(4, 1), (23, 1)]]
+
+
+def test_the_prompt_batch_takes_as_many_as_it_has_room_for():
+    one = server(prompt_concurrency=2)
+    for first in (10, 20, 30):
+        one.submit(text(first, first + 1, first + 2, n=2))
+    assert ticks(one, 3) == [
+        [(2, 0), (2, 0), (0, 0)],
+        [(3, 0), (3, 0), (0, 0)],            # two have left the prompt batch only after others were let in
+        [(4, 1), (4, 1), (2, 0)],
+    ]
+
+
+def test_rows_that_are_ready_at_once_may_be_more_than_there_is_room_for():
+    """Room for three: two answer, the third is fed in two ticks, the fourth in one: both begin in the next."""
+    one = server(prompt_concurrency=2, decode_concurrency=3, prefill_step_size=2)
+    for prompt in ((10, 11), (20, 21), range(30, 35), (40, 41, 42)):
+        one.submit(text(*prompt, n=9))
+    states = ticks(one, 6)
+    assert states[2][2:] == [(2, 0), (0, 0)] and states[3][2:] == [(4, 0), (2, 0)]
+    assert [n_gen for _, n_gen in states[5]] == [4, 4, 1, 1]
+    assert one.exceeded() == [Excess("rows decoded", 4, 3)]
+
+
+def test_room_is_counted_without_the_rows_that_are_being_fed():
+    """Room for three in all: two answer, a third is let in; so is a fourth while that one is fed, and then it halts."""
+    one = server(prompt_concurrency=2, decode_concurrency=3)
+    for first in (10, 20, 30, 40):
+        one.submit(text(first, first + 1, n=9))
+    states = ticks(one, 5)
+    assert states[1] == [(2, 0), (2, 0), (0, 0), (0, 0)]
+    assert states[2] == [(3, 1), (3, 1), (1, 0), (0, 0)]
+    assert states[3] == [(4, 2), (4, 2), (2, 0), (1, 0)]
+    assert states[4] == [(5, 3), (5, 3), (3, 1), (1, 0)]
+
+
+def test_a_full_generation_batch_feeds_no_prompts():
+    one = server(prompt_concurrency=1, decode_concurrency=1)
+    one.submit(text(1, 2, n=3))
+    one.iterate()
+    one.iterate()
+    one.submit(text(11, 12, 13, n=1))
+    assert ticks(one, 4) == [[(3, 1), (0, 0)], [(4, 2), (0, 0)], [(5, 3), (2, 0)], [(5, 3), (3, 0)]]
+
+
+@pytest.mark.parametrize("model", ["GGGA", "W8 A", "HH"])
+def test_rows_that_come_and_go_answer_as_if_alone(model):
+    together, alone = server(model=model, mode="exact"), server(model=model, mode="exact")
+    texts = [text(*range(10 * k + 1, 10 * k + 2 + 3 * k), n=7 - k, first=100 * k) for k in range(1, 6)]
+    answers = [together.submit(texts[0])]
+    for one in texts[1:]:
+        together.iterate()
+        answers.append(together.submit(one))
+    while together.working:
+        together.iterate()
+    for request, answer in zip(texts, answers, strict=True):
+        (own,) = burst(alone, request)
+        assert [said.digest for said in own.outputs] == [said.digest for said in answer.outputs]
+        assert all((a.logits == b.logits).all() for a, b in zip(own.outputs, answer.outputs, strict=True))
+    assert sound(together)
+
+
+def test_a_row_that_leaves_while_it_is_fed_takes_nothing_with_it():
+    """A prompt of 9 in steps of 2: the client has gone after 4 tokens."""
+    one = server(prefill_step_size=2)
+    gone, other = burst(one, text(*range(1, 10), cancel_at=3), text(*range(21, 28)))
+    assert gone.cancelled and gone.tokens == [] and gone.tokens_cached == 4
+    assert len(other.tokens) == 3 and sound(one)

@@ -1,0 +1,32 @@
+"""Are the servers that are drawn ones that start, and do their corners come up?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.fuzz.server_space import KINDS, MODELS, draw_world
+from cachesim.model.rng import Rng
+from cachesim.scenarios.option_checks import check_model, check_option
+
+
+@pytest.mark.parametrize("engine", MODELS)
+def test_options_are_options_of_the_engine(engine):
+    seen = set()
+    for seed in range(300):
+        world = draw_world(Rng(seed), engine)
+        for name, value in world.server.items():
+            check_option(name, value, engine)
+            seen.add((name, value))
+        check_model(world.model)
+        assert world.most >= 1
+        assert all(edge >= 0 for edge in world.edges)
+    assert {value for name, value in seen if name in ("ubatch_size", "prefill_step_size")} >= {1, 4, 64}
+
+
+@pytest.mark.parametrize("engine", MODELS)
+def test_every_model_is_drawn(engine):
+    assert {draw_world(Rng(seed), engine).model for seed in range(300)} == set(MODELS[engine])
+
+
+def test_every_model_has_a_kind():
+    assert {model for models in MODELS.values() for model in models} == {m for kind in KINDS.values() for m in kind}

@@ -1,0 +1,39 @@
+"""What a run sees is a matter of positions only, whatever a memory hands out."""
+
+import numpy as np
+import pytest
+
+from cachesim.model.attention_mask import View
+
+CASES = {
+    "from the start": ([0, 1, 2], [0, 1, 2]),
+    "appended": ([0, 1, 2, 3, 4], [3, 4]),
+    "hole before": ([0, 1, 7, 8], [7, 8]),
+    "stale rows after": ([0, 1, 2, 3, 9, 10], [2, 3]),
+    "own row missing": ([0, 1, 3], [2, 3]),
+    "own row twice": ([0, 1, 2, 2, 3], [2, 3]),
+    "one own row twice, one missing": ([0, 1, 2, 2, 4], [2, 3, 4]),
+    "nothing there": ([], [4, 5]),
+    "one token": ([0, 1, 2, 3], [3]),
+}
+
+
+@pytest.mark.parametrize("window", [0, 1, 2, 3, 100])
+@pytest.mark.parametrize("case", CASES)
+def test_sees_what_the_rule_says(case: str, window: int) -> None:
+    positions, asked = (np.array(part, np.int64) for part in CASES[case])
+    digest = np.arange(1, len(positions) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    view = View(positions, asked)
+    seen = [
+        [i for i, key in enumerate(positions) if key <= query and not (window and query - key >= window)]
+        for query in asked
+    ]
+    visible = view.visible(window)
+    assert [list(range(lo, hi)) for lo, hi in zip(visible.lo, visible.hi, strict=True)] == seen
+    wanted = [sum(int(digest[i]) for i in rows) % 2**64 for rows in seen]
+    assert view.visible_sum(digest, window).tolist() == wanted
+
+
+def test_bounds_are_found_once() -> None:
+    view = View(np.arange(9), np.arange(5, 9))
+    assert view.visible(3) is view.visible(3)

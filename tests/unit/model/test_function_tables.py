@@ -1,0 +1,53 @@
+"""Our own functions are near the real ones, and exactly alike on every machine."""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from cachesim.model import function_tables
+from cachesim.model.grid import UNIT
+from cachesim.model.rope import rotate, turns
+
+
+def test_tables_are_near_the_functions() -> None:
+    """Accuracy, not equality: these functions differ between machines, which is why we have our own."""
+    t = np.linspace(0, 60, 5001)
+    assert (np.abs(function_tables.exp_negative(t) / np.exp(-t) - 1) < 2e-10).all()
+    z = np.arange(-16384, 16385) / 1024
+    assert (np.abs(function_tables.SIGMOID - 1 / (1 + np.exp(-z))) < 1e-10).all()
+    assert (np.abs(function_tables.SOFTPLUS - np.log1p(np.exp(np.arange(-2048, 2049) / 128))) < 1e-9).all()
+    turn, angle = turns(np.arange(-50, 4000, 13)), np.arange(-50, 4000, 13)[:, None] * 10000.0 ** (-np.arange(8) / 8)
+    assert (np.abs(turn.cos[:, 0] - np.cos(angle)) < 1e-5).all()
+    assert (np.abs(turn.sin[:, 0] - np.sin(angle)) < 1e-5).all()
+
+
+def test_tables_are_pinned() -> None:
+    all_of_them = (function_tables.SIGMOID, function_tables.SOFTPLUS, function_tables.WEIGHTS, *turns(np.arange(-9, 9)))
+    text = hashlib.sha256(b"".join(np.ascontiguousarray(table).tobytes() for table in all_of_them)).hexdigest()
+    assert text[:16] == "c1a47b6323fa3e8a"
+
+
+@pytest.mark.parametrize(("x", "place"), [(0.0, 16384), (1.0, 17408), (99.0, 32768), (-99.0, 0), (2**-11, 16385)])
+def test_lookup_takes_the_nearest(x: float, place: int) -> None:
+    found = function_tables.lookup(function_tables.SIGMOID, np.array([x / UNIT]), function_tables.SIGMOID_STEP)
+    assert found[0] == function_tables.SIGMOID[place]
+
+
+def test_softmax_weights_end_in_zero() -> None:
+    assert function_tables.WEIGHTS[0] == function_tables.WEIGHT_ONE and function_tables.WEIGHTS[-1] == 0
+    assert (np.diff(function_tables.WEIGHTS) <= 0).all()
+    assert (np.rint(function_tables.WEIGHTS) == function_tables.WEIGHTS).all()
+
+
+def test_rotation_by_nothing_is_nothing() -> None:
+    x = np.rint(np.linspace(-9e5, 9e5, 2 * 3 * 16)).reshape(3, 2, 16)
+    assert (rotate(x, turns(np.zeros(3, np.int64)), 1.0) == x).all()
+
+
+def test_score_depends_on_the_distance_only_up_to_rounding() -> None:
+    """Accuracy: q and k turned by the same angle meet as before."""
+    q, k = (np.rint(np.linspace(-a, 2 * a, 16) * 2**20)[None, None] for a in (1.0, 1.7))
+    near, far = ((turns(np.array([p + 5])), turns(np.array([p]))) for p in (0, 3000))
+    scores = [float((rotate(q, asked, 1.0) * rotate(k, held, 1.0)).sum()) for asked, held in (near, far)]
+    assert abs(scores[0] / scores[1] - 1) < 1e-4

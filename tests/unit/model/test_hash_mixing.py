@@ -1,0 +1,76 @@
+"""The few uint64 operations that provenance is made of."""
+
+import numpy as np
+import pytest
+
+from cachesim.errors import BadInput
+from cachesim.model import LayerState
+from cachesim.model.attention_mask import View
+from cachesim.model.hash_mixing import STEP, inverse, layer_keys, mix, mix_int, place, powers, token_digests
+from cachesim.model.provenance import RunTrail, moved
+from cachesim.model.spec import Layer, parse
+from cachesim.model.token_provenance import SingleTrail
+
+SOME = np.array([0, 1, 2, 2**63, 2**64 - 1, 0x123456789ABCDEF0], np.uint64)
+
+
+def test_mix_is_splitmix64() -> None:
+    # The first outputs of splitmix64 seeded with 0 (Vigna's reference code) are mix(1 * golden), mix(2 * golden).
+    golden = 0x9E3779B97F4A7C15
+    assert mix_int(golden) == 0xE220A8397B1DCDAF and mix_int(2 * golden) == 0x6E789E6AA1B965F4
+    assert mix(SOME).tolist() == [mix_int(int(z)) for z in SOME]
+
+
+def test_inverse() -> None:
+    odd = SOME | np.uint64(1)
+    assert (odd * inverse(odd)).tolist() == [1] * len(SOME)
+
+
+@pytest.mark.parametrize("n", [1, 2, 511, 512, 513, 3000])
+def test_powers(n: int) -> None:
+    up, down = powers(n)
+    assert len(up) == len(down) == n and up[0] == STEP
+    assert (up * down).tolist() == [1] * n
+    assert int(up[-1]) == pow(int(STEP), n, 2**64)
+
+
+def test_a_moved_row_is_the_row_of_its_new_place() -> None:
+    x, old, new = mix(SOME), np.arange(6), np.arange(100, 106)
+    assert (moved(x * place(old), old, new) == x * place(new)).all()
+
+
+@pytest.mark.parametrize("tokens", [[-1], [2**64], ["a"]])
+def test_bad_tokens(tokens: list[int]) -> None:
+    with pytest.raises(BadInput):
+        token_digests(tokens, 0)
+
+
+def test_a_token_is_the_same_alone_and_in_company() -> None:
+    together = token_digests((5, 7, 2**63, 5), 3)
+    assert together[0] == together[3] != token_digests((5,), 4)[0]
+    assert [int(token_digests((t,), 3)[0]) for t in (5, 7, 2**63)] == together[:3].tolist()
+
+
+@pytest.mark.parametrize("layer", parse("A W2 G S C H").layers, ids=lambda layer: layer.kind)
+def test_one_token_in_integers_is_the_run_of_one(layer: Layer) -> None:
+    keys, rows = layer_keys(1, 0), SOME.copy()
+    view = View(np.arange(6), np.arange(5, 6))
+    trails = RunTrail(SOME[3:4].copy(), np.array([5])), SingleTrail(SOME[3:4], 5)
+    states = []
+    for trail in trails:
+        state = None
+        for _ in range(6):
+            if layer.part:
+                rows[5:] = trail.rows(keys)
+                trail.attend(rows, view, layer.window)
+            if layer.taps:
+                state = _state(*trail.recur(layer, state))
+            trail.leave(keys)
+        states.append(state)
+    assert trails[0].digest.tolist() == trails[1].digest.tolist()
+    assert str(states[0]) == str(states[1])
+
+
+def _state(conv: np.ndarray, hashed: int) -> LayerState:
+    assert not conv.flags.writeable
+    return LayerState(conv, hashed, None, None)

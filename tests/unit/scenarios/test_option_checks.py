@@ -1,0 +1,44 @@
+"""Are options those of the engine that is named, and of no other?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.registry import ENGINES
+from cachesim.errors import BadInput
+from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.option_checks import check_model, check_option, filled
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_has_its_own_options(engine):
+    assert filled({}, engine) == ENGINES[engine].manual.scenario
+    for name, value in filled({}, engine).items():
+        assert check_option(name, value, engine) == value
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_model_has_one_window(engine):
+    """A server's window cache has one size; mlx-lm's masks too."""
+    check_model("W8 A W8", engine)
+    with pytest.raises(BadInput, match="windows of different sizes"):
+        check_model("W88 W8 A", engine)
+
+
+def test_an_unknown_engine_has_no_options():
+    for ask in (lambda: check_option("ctx_size", 256, "vllm"), lambda: filled({}, "vllm")):
+        with pytest.raises(BadInput, match="unknown engine 'vllm'"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("profiles", "told"),
+    [
+        (("vllm@v1",), "unknown engine 'vllm'"),
+        (("llama_cpp",), "'llama_cpp' is not one of the engine 'llama_cpp'"),
+        (("llama_cpp@head", "ik_llama@main"), "'ik_llama@main' is not one of the engine 'llama_cpp'"),
+    ],
+)
+def test_a_line_is_for_versions_of_one_engine_that_exists(profiles, told):
+    with pytest.raises(BadInput, match=told):
+        from_line("S4", profiles=profiles)

@@ -1,0 +1,198 @@
+"""Everything a client can do, as a file says it: read as it is meant, and refused in one line with its place."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from cachesim.engines.base import Draft
+from cachesim.engines.llama_cpp import MANUAL
+from cachesim.engines.llama_cpp.memory.model_layout import MROPE, RECORDED
+from cachesim.engines.llama_cpp.server_flags import SPEC_TYPES as ENGINE_SPEC_TYPES
+from cachesim.engines.llama_cpp.server_flags import Options
+from cachesim.errors import BadInput
+from cachesim.scenarios.load import load
+from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.option_checks import check_model, parse_settings
+from cachesim.scenarios.runner import placed
+from cachesim.scenarios.schema import Action, Expect
+
+FULL = """\
+id = "full"
+title = "everything"
+source = ["cachesim"]
+why = "to be spoilt"
+engine = "llama_cpp"
+model = "GGGA"
+profiles = ["llama_cpp@head"]
+[server]
+spec_type = "draft-simple"
+spec_draft_n_max = 4
+model_draft = "mamba2"
+[words]
+S = 40
+r = 6
+s = 6
+[[request]]
+prompt = "S"
+answer = "r"
+n_keep = -1
+n_discard = 5
+n_cache_reuse = 8
+n_cmpl = 2
+answers = ["s"]
+drafts = [[3, 3], [2, 0]]
+draft_else = 1
+[[request]]
+prompt = "S[:9]"
+n_predict = 4
+cancel_after = 3
+together = true
+after = 2
+[[request]]
+do = "save"
+id_slot = 0
+file = "a"
+[[request]]
+do = "restart"
+why = "all is gone"
+[[request]]
+do = "restore"
+id_slot = 0
+file = "a"
+[[request]]
+do = "erase"
+id_slot = 0
+[expect."llama_cpp@head"]
+slots = [0, 1, 0, 0, 0, 0]
+status = [200, { either = [200, 500] }, 200, 200, 200, 200]
+entries = [0, 0, 0, 0, 0, 0]
+died = [1]
+why = "freedom"
+"""
+
+
+def write(folder, text):
+    file = folder / "full.toml"
+    file.write_text(text)
+    return file
+
+
+def test_a_file_with_everything(tmp_path):
+    scenario = load(write(tmp_path, FULL))
+    first, second, save, restart, restore, erase = scenario.steps
+    request = first.request
+    assert (request.n_keep, request.n_discard, request.n_cache_reuse, request.n_cmpl) == (-1, 5, 8, 2)
+    assert request.children_forced == (tuple(range(2_001_000, 2_001_006)),)
+    assert (first.drafts, request.draft_else, first.together) == (((3, 3), (2, 0)), 1, False)
+    assert (second.request.cancel_at, second.together, second.after) == (9 + 3 - 1, True, 2)
+    assert [step.action for step in (save, restart, restore, erase)] == [
+        Action("save", 0, "a"), Action("restart"), Action("restore", 0, "a"), Action("erase", 0)
+    ]
+    assert [step.prompt for step in scenario.steps] == ["S", "S[:9]", "save@0 a", "restart", "restore@0 a", "erase@0"]
+    assert restart.why == "all is gone" and save.request.prompt == ()
+    assert scenario.expect["llama_cpp@head"] == Expect(
+        slots=((0,), (1,), (0,), (0,), (0,), (0,)), status=((200,), (200, 500), *(((200,),) * 4)),
+        entries=((0,),) * 6, died=(1,), why="freedom",
+    )
+    assert scenario.server["model_draft"] == "mamba2"
+
+
+def test_a_hang_up_in_the_prompt_needs_one_chunk(tmp_path):
+    text = FULL.replace("cancel_after = 3", "cancel_after = 0")
+    assert load(write(tmp_path, text)).steps[1].request.cancel_at == 1
+
+
+SPOILT = [
+    ("n_keep = -1", "n_keep = -2", ":19: n_keep is -2"),
+    ("n_discard = 5", "n_discard = -5", ":20: n_discard is -5"),
+    ("n_cache_reuse = 8", "n_cache_reus = 8", ":21: unknown key 'n_cache_reus' (did you mean 'n_cache_reuse'?)"),
+    ('answers = ["s"]', 'answers = ["s", "s"]', ":23: answers are those of the further completions: 1"),
+    ('answers = ["s"]', 'answers = ["s[:3]"]', ":23: every completion has 6 tokens"),
+    ('answers = ["s"]', 'answers = ["t"]', ":23: word 't' has no length"),
+    ('answers = ["s"]', 'answers = "s"', ":23: answers must be a list"),
+    ("[2, 0]", "[2, 3]", ":24: drafts: [2, 3] must be [drafted, accepted]"),
+    ("[2, 0]", "[2]", ":24: drafts: [2] must be [drafted, accepted]"),
+    ("[2, 0]", "2", ":24: drafts: 2 is not a list"),
+    ("draft_else = 1", "draft_else = true", ":25: draft_else must be an integer"),
+    ("cancel_after = 3", "cancel_after = 4", ":29: cancel_after is 4, but the answer ends after 4 tokens"),
+    ("together = true\n", "", ":30: after counts from the request before"),
+    ("draft_else = 1", "together = true", ":25: together needs a request before it"),
+    ('do = "save"', 'do = "safe"', ":33: unknown action 'safe' (did you mean 'save'?)"),
+    ('do = "erase"', 'do = "erase"\nfile = "a"', ": unknown key 'file'"),
+    ('do = "restart"', 'do = "restart"\nid_slot = 0', ": unknown key 'id_slot'"),
+    ('do = "save"\nid_slot = 0', 'do = "save"', ":32: id_slot is missing"),
+    (
+        'do = "save"\nid_slot = 0\nfile = "a"', 'do = "save"\nid_slot = 0\nfile = "b"',
+        ":42: file 'a' was not saved before",
+    ),
+    ('file = "a"', 'file = "../a"', ":35: file '../a': a name is made of letters"),
+    ("slots = [0,", "slots = [", ":47: slots has 5 entries for 6 requests"),
+    ("died = [1]", "died = [7]", ":50: died names request 7, there are 6"),
+    ('"draft-simple"', '"draft-simpel"', ":9: unknown spec_type 'draft-simpel' (did you mean 'draft-simple'?)"),
+    ('"draft-simple"', "3", ":9: spec_type must be a string, not 3"),
+    ('"mamba2"', '"mamba3"', ":11: "),
+]
+
+
+@pytest.mark.parametrize(("good", "bad", "told"), SPOILT, ids=lambda text: text[:24])
+def test_a_spoilt_file(tmp_path, good, bad, told):
+    assert good in FULL
+    file = write(tmp_path, FULL.replace(good, bad, 1))
+    with pytest.raises(BadInput) as caught:
+        load(file)
+    assert told in str(caught.value).removeprefix(str(file)) and "\n" not in str(caught.value)
+
+
+def test_what_the_line_has_no_sign_for_stands_in_braces(tmp_path):
+    scenario = load(write(tmp_path, FULL))
+    line = repr(scenario)
+    assert line == (
+        "S40>r6{n_keep=-1 n_discard=5 n_cache_reuse=8 n_cmpl=2 draft_else=1 answers=s6 drafts=3:3,2:0}"
+        "/S[:9]>4{cancel_after=3 together+2}/{save@0 a}/{restart}/{restore@0 a}/{erase@0}"
+    )
+    again = from_line(line, model=scenario.model, profiles=scenario.profiles, server=scenario.server)
+    assert [replace(step, why="") for step in scenario.steps] == list(again.steps)
+
+
+def test_strings_on_the_command_line():
+    assert parse_settings(["spec_type=ngram-simple", "model-draft=llama"]) == {
+        "spec_type": "ngram-simple", "model_draft": "llama"
+    }
+    with pytest.raises(BadInput, match="did you mean 'draft-mtp'"):
+        parse_settings(["spec_type=draft-mpt"])
+
+
+def test_an_architecture_may_precede_the_layers():
+    check_model("qwen35-GGGA")
+    with pytest.raises(BadInput, match="'qwen36-GGGA'"):
+        check_model("qwen36-GGGA")
+
+
+def test_names_are_those_of_the_engine():
+    assert set(MANUAL.scenario) == {field.name for field in fields(Options)}
+    assert (MANUAL.flag("spec_type").choices, set(MANUAL.models), MANUAL.architectures) == (
+        ENGINE_SPEC_TYPES, set(RECORDED), MROPE)
+
+
+class Server:
+    """As much of a server as a draft's place depends on."""
+
+    def __init__(self, exact, n_rs_seq):
+        self.exact, self.n_rs_seq = exact, n_rs_seq
+
+    def replays(self, wrong):
+        return self.exact and wrong > self.n_rs_seq
+
+
+@pytest.mark.parametrize(
+    ("exact", "n_rs_seq", "places"),
+    [(False, 0, [40, 44, 45]), (True, 0, [40, 44, 46]), (True, 3, [40, 44, 45])],
+    ids=["cut", "replayed", "rolled back"],
+)
+def test_drafts_begin_where_the_iteration_before_ended(tmp_path, exact, n_rs_seq, places):
+    text = FULL.replace("[2, 0]", "[2, 0], [1, 1]")
+    step = load(write(tmp_path, text)).steps[0]
+    drafts = placed(step, Server(exact, n_rs_seq)).drafts
+    assert drafts == tuple(Draft(at, *pair) for at, pair in zip(places, [(3, 3), (2, 0), (1, 1)], strict=True))

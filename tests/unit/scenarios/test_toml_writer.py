@@ -1,0 +1,38 @@
+"""Is a file that a program writes read back as what it was made of?"""
+
+from __future__ import annotations
+
+from cachesim.notation.parse import parse
+from cachesim.notation.words import normal
+from cachesim.scenarios.load import load
+from cachesim.scenarios.option_checks import filled
+from cachesim.scenarios.toml_writer import to_toml
+
+HEAD = {
+    "id": "made", "title": 'a "title"', "source": ["cachesim"], "why": "none", "engine": "llama_cpp", "model": "GGGA",
+    "profiles": ["llama_cpp@head"],
+}  # fmt: skip
+EVERYTHING = (
+    "S40.|A9[2:5]>r4!@1{n_keep=-1 n_discard=5 n_cache_reuse=8 n_cmpl=2 cancel_after=1 draft_else=3 seed=True"
+    " answers=s4 drafts=3:1,2:2}/B8>3{task=infill together+2}/{save@2 f}/{restart parallel=2 kv_unified=True}"
+    "/{restore@0 f}/s:S+u:A+a:/{erase@1}"
+)
+
+
+def read_back(tmp_path, text, server):
+    line = normal(parse(text))
+    (tmp_path / "made.toml").write_text(to_toml(HEAD, server, line.words, line.steps))
+    return line, load(tmp_path / "made.toml")
+
+
+def test_everything_that_can_be_asked_is_read_back(tmp_path):
+    server = filled({"parallel": 3, "kv_unified": True, "slot_prompt_similarity": 0.25})
+    line, scenario = read_back(tmp_path, EVERYTHING, server)
+    assert scenario.line == line
+    assert dict(scenario.server) == server and (scenario.title, scenario.model) == ('a "title"', "GGGA")
+
+
+def test_what_has_its_default_is_not_written(tmp_path):
+    read_back(tmp_path, "A4", filled({}))
+    text = (tmp_path / "made.toml").read_text()
+    assert "[server]" not in text and text.endswith('[[request]]\nprompt = "A"\n')
