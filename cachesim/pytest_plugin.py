@@ -102,9 +102,9 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         from cachesim.errors import BadInput
-        from cachesim.judge.exit_status import outcome
-        from cachesim.judge.judged_run import run_judged
         from cachesim.reports.run_data import run_data
+        from cachesim.verdicts.exit_status import outcome
+        from cachesim.verdicts.judged_run import run_judged
 
         try:
             data = run_data(run_judged(self.scenario, self.name, _mode(self.config)))

@@ -29,8 +29,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     scenario = _scenario(args)
     from cachesim.engines.registry import ENGINES
-    from cachesim.judge.bisect import bisect, neighbours
     from cachesim.reports.bisect_report import bisect_data, bisect_report
+    from cachesim.verdicts.bisect import bisect, neighbours
 
     engine = ENGINES.get(scenario.engine)
     if engine is None or not engine.line:

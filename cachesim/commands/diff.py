@@ -31,8 +31,8 @@ def run(args: Namespace) -> int:
         return run_folder(args.file, args.profiles, mode, args.jobs, args.json)
     scenario = load_one(args.file)
     a, b = chosen_profiles(scenario, args.profiles)
-    from cachesim.judge.judged_run import run_judged
     from cachesim.reports.diff_report import diff_data, diff_report
+    from cachesim.verdicts.judged_run import run_judged
 
     data = diff_data(run_judged(scenario, a, mode), run_judged(scenario, b, mode))
     if args.json:

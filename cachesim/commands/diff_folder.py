@@ -93,9 +93,9 @@ def compare_one(pair: Pair) -> dict[str, Any] | Failed:
 
 
 def _compared(pair: Pair) -> dict[str, Any]:
-    from cachesim.judge.judged_run import run_judged
     from cachesim.reports.diff_table import file_data
     from cachesim.reports.run_data import run_data
+    from cachesim.verdicts.judged_run import run_judged
 
     a, b = (run_data(run_judged(pair.scenario, name, pair.mode, bills=False)) for name in (pair.a, pair.b))
     return file_data(str(pair), a, b)

@@ -40,8 +40,8 @@ class Failed(NamedTuple):
 
 def run_job(job: Job) -> dict[str, Any]:
     """Run and judge one job; the result as plain data."""
-    from cachesim.judge.judged_run import run_judged
     from cachesim.reports.run_data import run_data
+    from cachesim.verdicts.judged_run import run_judged
 
     return run_data(run_judged(job.scenario, job.profile, job.mode))
 
@@ -108,6 +108,6 @@ CODES = {True: exits.HOLDS, False: exits.BROKEN, None: exits.UNDECIDED}
 
 def exit_code(runs: Iterable[dict[str, Any]], as_expected: bool = False) -> int:
     """0 all is good, 1 something is broken or not as its file says, 3 something is undecided; see ``outcome``."""
-    from cachesim.judge.exit_status import outcome
+    from cachesim.verdicts.exit_status import outcome
 
     return exits.worst(CODES[outcome(run, as_expected)] for run in runs)

@@ -115,7 +115,7 @@ def replay_file(file: Path, mode: str) -> dict[str, Any]:
 
 def checker() -> Callable[..., bool | None]:
     """A check for ``replay``: one judge for the trace, told of the server at every answer."""
-    from cachesim.judge.cold_comparison import Judge
+    from cachesim.verdicts.cold_comparison import Judge
 
     judges: list[Judge] = []
 

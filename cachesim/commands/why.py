@@ -32,8 +32,8 @@ def run(args: Namespace) -> int:
     scenario = load_one(args.file)
     if args.number >= len(scenario.steps):
         raise BadInput(f"there is no request {args.number}", file=args.file, hint=f"0 to {len(scenario.steps) - 1}")
-    from cachesim.judge.judged_run import run_judged
     from cachesim.reports.why_report import why_data, why_report
+    from cachesim.verdicts.judged_run import run_judged
 
     # Every rule set of the engine, by provenance: under which of them would the tokens have stayed?
     names = sorted(name for name in known_profiles() if name.startswith(f"{scenario.engine}@"))

@@ -15,7 +15,7 @@ from cachesim.fuzz.crash import crashed
 from cachesim.fuzz.examine import examined
 from cachesim.fuzz.finding import Finding
 from cachesim.fuzz.played_case import Fact, Played, played
-from cachesim.judge.cold_comparison import Judge
+from cachesim.verdicts.cold_comparison import Judge
 
 
 class Cost(NamedTuple):

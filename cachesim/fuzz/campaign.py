@@ -19,9 +19,9 @@ from cachesim.fuzz.examine import ALL, findings, shown
 from cachesim.fuzz.finding import DIED, SIMULATOR, Finding, Group
 from cachesim.fuzz.properties import PROPERTIES
 from cachesim.fuzz.shrink import shrink
-from cachesim.judge.cold_comparison import Judge
 from cachesim.notation.shrink import TRIES
 from cachesim.pool import Lost, spread
+from cachesim.verdicts.cold_comparison import Judge
 
 BLOCK = 50             # conversations that a process works on before it reports
 SPREAD = 1 << 32       # conversation i of seed s is the integer s * SPREAD + i

@@ -24,8 +24,8 @@ from cachesim.fuzz.finding import Finding
 from cachesim.fuzz.played_case import Played, played
 from cachesim.fuzz.properties import PROPERTIES
 from cachesim.fuzz.server_space import KINDS
-from cachesim.judge.cold_comparison import Judge
 from cachesim.scenarios.schema import Scenario
+from cachesim.verdicts.cold_comparison import Judge
 
 Told = int | Scenario
 """A conversation: the integer that it is drawn from, or a scenario."""

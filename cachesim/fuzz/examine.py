@@ -11,8 +11,8 @@ from cachesim.fuzz.finding import Finding
 from cachesim.fuzz.played_case import Played, played
 from cachesim.fuzz.properties import PROPERTIES
 from cachesim.fuzz.reuse_properties import BILLS, monotone
-from cachesim.judge.cold_comparison import Judge
-from cachesim.judge.judged_run import run_judged
+from cachesim.verdicts.cold_comparison import Judge
+from cachesim.verdicts.judged_run import run_judged
 
 ALL = (*PROPERTIES, *BILLS, "monotone")
 

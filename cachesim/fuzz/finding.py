@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Mapping, NamedTuple
 
-from cachesim.judge.fault_kinds import SENTENCES, Kind, pattern, said
+from cachesim.verdicts.fault_kinds import SENTENCES, Kind, pattern, said
 
 SIMULATOR = "simulator"
 """The name of findings about the simulator itself, which is no property."""

@@ -13,11 +13,11 @@ from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.errors import Crash
 from cachesim.events import Compared, Log, Release
 from cachesim.fuzz.finding import ERASED, GAP, INCONSISTENT
-from cachesim.judge.cold_comparison import Judge
-from cachesim.judge.observer import Observer
-from cachesim.judge.verdict import Verdict
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Action, Scenario
+from cachesim.verdicts.cold_comparison import Judge
+from cachesim.verdicts.observer import Observer
+from cachesim.verdicts.verdict import Verdict
 
 SHARED_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Where the small slot files of conversations are written: a disk is slower than everything else here."""

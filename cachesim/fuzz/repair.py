@@ -16,7 +16,7 @@ from cachesim.fuzz.cures import Heard, Price, Search, Told, Tried, Variant, hear
 from cachesim.fuzz.finding import SIMULATOR
 from cachesim.fuzz.properties import PROPERTIES
 from cachesim.fuzz.shrink import shrink
-from cachesim.judge.cold_comparison import Judge
+from cachesim.verdicts.cold_comparison import Judge
 
 DEAR = 0.02            # share of tokens that a change may cost any kind of model before another is preferred
 

@@ -7,9 +7,9 @@ from typing import Callable, Iterator, Mapping
 
 from cachesim.engines.registry import ENGINES
 from cachesim.fuzz.finding import CONSUMED, LESS, UNBALANCED, WASTED, Finding
-from cachesim.judge.judged_run import Run
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario
+from cachesim.verdicts.judged_run import Run
 
 LEAST = 4              # tokens that are worth a finding
 Bill = Callable[[Run], Iterator[Finding]]

@@ -14,10 +14,10 @@ from cachesim.fuzz.finding import Finding
 from cachesim.fuzz.findings_export import finding_data
 from cachesim.fuzz.played_case import played
 from cachesim.fuzz.shrink import like, searching
-from cachesim.judge.cold_comparison import Judge
 from cachesim.notation.words import normal
 from cachesim.rule_files import typed
 from cachesim.scenarios.schema import Scenario
+from cachesim.verdicts.cold_comparison import Judge
 
 
 class Smallest:

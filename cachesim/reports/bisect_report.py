@@ -7,8 +7,8 @@ from typing import Any, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from cachesim.judge.bisect import Cause, Course, Outcome, Turn
 from cachesim.scenarios.schema import Scenario
+from cachesim.verdicts.bisect import Cause, Course, Outcome, Turn
 
 EQUAL = {True: "right", False: "WRONG"}
 

@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from cachesim.events import Decided
-from cachesim.judge.judged_run import Run
 from cachesim.reports.run_data import run_data
 from cachesim.reports.run_table import verdict_word
 from cachesim.reports.sentences import sentence
+from cachesim.verdicts.judged_run import Run
 
 
 def diff_data(a: Run, b: Run) -> dict[str, Any]:

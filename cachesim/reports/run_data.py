@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cachesim.judge.judged_run import Run
-from cachesim.judge.request_judgement import Judgement
 from cachesim.scenarios.schema import Step
+from cachesim.verdicts.judged_run import Run
+from cachesim.verdicts.request_judgement import Judgement
 
 
 def run_data(run: Run) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cachesim.counted import counted
-from cachesim.judge.recompute_reasons import what_happened
+from cachesim.verdicts.recompute_reasons import what_happened
 
 Data = dict[str, Any]
 WORDS = {True: ("yes", "green"), False: ("NO", "bold red"), None: ("?", "yellow")}

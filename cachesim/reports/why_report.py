@@ -10,9 +10,9 @@ from rich.text import Text
 
 from cachesim.engines.rule import Role, role_of
 from cachesim.events import Aborted, Decided
-from cachesim.judge.judged_run import Run
-from cachesim.judge.recompute_reasons import reasons
 from cachesim.reports.sentences import sentence
+from cachesim.verdicts.judged_run import Run
+from cachesim.verdicts.recompute_reasons import reasons
 
 QUIET = (Role.ENABLE, Role.END)
 

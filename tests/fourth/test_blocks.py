@@ -10,9 +10,9 @@ import pytest
 
 from cachesim.engines.base import Request
 from cachesim.errors import BadInput
-from cachesim.judge.cold_comparison import Judge
-from cachesim.judge.judged_run import run_judged
 from cachesim.scenarios.notation import from_line
+from cachesim.verdicts.cold_comparison import Judge
+from cachesim.verdicts.judged_run import run_judged
 
 NEW, OLD = "blockpool@0.33.0", "blockpool@0.15.1"
 TWINS = "A36.B9/A.C9{together}"

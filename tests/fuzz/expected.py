@@ -26,9 +26,9 @@ from cachesim.fuzz.crash import crashed
 from cachesim.fuzz.finding import Finding
 from cachesim.fuzz.properties import PROPERTIES
 from cachesim.fuzz.server_space import KINDS, MODELS
-from cachesim.judge.cold_comparison import Judge
 from cachesim.notation.tree import Asked, said_as
 from cachesim.scenarios.option_checks import filled
+from cachesim.verdicts.cold_comparison import Judge
 from tests.shared import alike
 
 ALL = tuple(PROPERTIES)

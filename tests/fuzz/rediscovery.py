@@ -18,8 +18,8 @@ from cachesim.fuzz.campaign import SPREAD, findings, rarely_collected
 from cachesim.fuzz.case import Case, draw_case, longest
 from cachesim.fuzz.finding import Finding
 from cachesim.fuzz.shrink import shrink
-from cachesim.judge.cold_comparison import Judge
 from cachesim.pool import finished, whole
+from cachesim.verdicts.cold_comparison import Judge
 from tests.fuzz.defects import DEFECTS, Defect
 
 LIMIT = 20_000

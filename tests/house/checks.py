@@ -22,7 +22,7 @@ LEVEL = {
     "oracle_shift": 2,
     "engines": 3,
     "scenarios": 4, "rule_files": 4,
-    "judge": 5, "replay": 5,
+    "verdicts": 5, "replay": 5,
     "reports": 6, "fuzz": 6, "conformance": 6, "kit": 7, "live": 6,
     "cli": 7, "commands": 7, "pytest_plugin": 7, "__main__": 7,
 }  # fmt: skip

@@ -11,20 +11,20 @@ LONG = "def f():\n" + "    pass\n" * checks.FUNCTION_LINES
 BAD = [
     (checks.bad_imports, "model.layer", "from cachesim.engines.base import Request"),
     (checks.bad_imports, "oracle", "import cachesim.scenarios.load"),
-    (checks.bad_imports, "judge.blame", "from cachesim.live import logs"),
-    (checks.bad_imports, "judge.blame", "def f():\n    from cachesim.reports import console"),
+    (checks.bad_imports, "verdicts.blame", "from cachesim.live import logs"),
+    (checks.bad_imports, "verdicts.blame", "def f():\n    from cachesim.reports import console"),
     (checks.bad_imports, "engines.mlx_lm.server", "from cachesim.engines.llama_cpp import server"),
     (checks.bad_imports, "engines.mlx_lm.server", "from cachesim.engines import llama_cpp"),
     (checks.bad_imports, "engines.base", "from cachesim.engines.llama_cpp.server import Server"),
     (checks.bad_imports, "engines.mlx_lm.server", "from .. import llama_cpp"),
     (checks.bad_imports, "commands.run", "from cachesim import cli"),
     (checks.bad_imports, "model.layer", "import cachesim.nowhere"),
-    (checks.names_engines, "judge.blame", "from cachesim.engines.llama_cpp.slot import Slot"),
+    (checks.names_engines, "verdicts.blame", "from cachesim.engines.llama_cpp.slot import Slot"),
     (checks.names_engines, "reports.table", "x = 'mlx_lm'"),
     (checks.names_engines, "live.trace", "if engine == 'llama.cpp': pass"),
     (checks.names_engines, "commands.run", "from cachesim.engines import ik_llama"),
     (checks.names_engines, "fuzz.case", "x = one.llama_cpp"),
-    (checks.names_engines, "judge.blame", "x = rule.startswith('LC-CKPT')"),
+    (checks.names_engines, "verdicts.blame", "x = rule.startswith('LC-CKPT')"),
     (checks.too_long, "model.layer", LONG),
     (checks.too_long, "model.layer", "x = 1\n" * (checks.FILE_LINES + 1)),
     (checks.prints, "commands.run", "print('x')"),
@@ -51,7 +51,7 @@ GOOD = [
     (checks.bad_imports, "engines.mlx_lm.server", "from cachesim.engines.base import Request"),
     (checks.bad_imports, "engines.mlx_lm.server", "from cachesim.engines.mlx_lm import reuse"),
     (checks.bad_imports, "cli", "from cachesim.commands import exits\nfrom cachesim import __version__"),
-    (checks.bad_imports, "reports.table", "import json, cachesim.judge"),
+    (checks.bad_imports, "reports.table", "import json, cachesim.verdicts"),
     (checks.names_engines, "reports.table", "'As mlx_lm does.'\nimport cachesim.engines.registry"),
     (checks.names_engines, "live.llama_server.log", "from cachesim.engines.llama_cpp import log"),
     (checks.names_engines, "engines.llama_cpp.server", "x = 'LC-CKPT-NEED'"),
@@ -83,14 +83,14 @@ def test_good_code_passes(check, name, text):
 
 def test_circles_are_found_through_others_and_inside_functions():
     texts = {
-        "judge.a": "from cachesim.judge.b import x",
-        "judge.b": "def f():\n    from cachesim.judge import c",
-        "judge.c": "if TYPE_CHECKING:\n    from cachesim.judge.a import y",
-        "judge.d": "from cachesim.judge import a",
+        "verdicts.a": "from cachesim.verdicts.b import x",
+        "verdicts.b": "def f():\n    from cachesim.verdicts import c",
+        "verdicts.c": "if TYPE_CHECKING:\n    from cachesim.verdicts.a import y",
+        "verdicts.d": "from cachesim.verdicts import a",
     }
     modules = [checks.parse(text, name) for name, text in texts.items()]
-    assert checks.circles(modules) == [["judge.a", "judge.b", "judge.c"]]
-    assert checks.circles([one for one in modules if one.name != "judge.c"]) == []
+    assert checks.circles(modules) == [["verdicts.a", "verdicts.b", "verdicts.c"]]
+    assert checks.circles([one for one in modules if one.name != "verdicts.c"]) == []
 
 
 def test_every_check_is_bitten():

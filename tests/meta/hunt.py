@@ -29,7 +29,7 @@ from cachesim.fuzz.case import draw_case  # noqa: E402
 from cachesim.fuzz.played_case import played  # noqa: E402
 from cachesim.fuzz.properties import PROPERTIES  # noqa: E402
 from cachesim.fuzz.reuse_properties import BILLS, monotone  # noqa: E402
-from cachesim.judge.judged_run import run_judged  # noqa: E402
+from cachesim.verdicts.judged_run import run_judged  # noqa: E402
 
 SEED = 24              # the campaign's
 LONGEST = 6            # seconds of computing after which a conversation is taken for one that never ends

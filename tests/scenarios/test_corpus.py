@@ -19,11 +19,11 @@ from cachesim.engines.mlx_lm.model_layout import model_kind as mlx_model_kind
 from cachesim.engines.registry import profiles
 from cachesim.engines.rule import RULES
 from cachesim.events import Changed, Decided
-from cachesim.judge.cold_comparison import Judge
-from cachesim.judge.judged_run import Run, run_judged
 from cachesim.model import make_model
 from cachesim.scenarios.load import find, load_all
 from cachesim.scenarios.schema import Scenario
+from cachesim.verdicts.cold_comparison import Judge
+from cachesim.verdicts.judged_run import Run, run_judged
 
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 SCENARIOS = {scenario.id: scenario for scenario in load_all(find([CORPUS]), set(profiles()))}

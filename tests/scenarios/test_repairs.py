@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cachesim.engines.llama_cpp.profiles import BESIDE, PROFILES
-from cachesim.judge.judged_run import run_judged
 from cachesim.scenarios.load import load
+from cachesim.verdicts.judged_run import run_judged
 
 REPAIRED = "llama_cpp@latest-repaired"
 FOLDER = Path(__file__).resolve().parents[2] / "scenarios" / "llama_cpp" / "repairs"

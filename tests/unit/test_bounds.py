@@ -13,11 +13,11 @@ from cachesim import limits
 from cachesim.engines.registry import engine_of
 from cachesim.errors import BadInput
 from cachesim.events import Log
-from cachesim.judge.judged_run import run_judged
 from cachesim.replay.replay import replay
 from cachesim.replay.trace import read_trace
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.runner import play
+from cachesim.verdicts.judged_run import run_judged
 
 resource = pytest.importorskip("resource")
 MEMORY, SECONDS = 600 << 20, 20

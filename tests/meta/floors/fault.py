@@ -8,7 +8,7 @@ from typing import NamedTuple
 FLOORS: dict[str, tuple[str, ...]] = {
     "notation": ("tests/unit/notation", "tests/unit/scenarios/test_notation.py"),
     "scenarios": ("tests/unit/scenarios",),
-    "judge": ("tests/unit/judge",),
+    "verdicts": ("tests/unit/verdicts",),
     "replay": ("tests/unit/replay", "tests/replay/test_selection.py"),
     "live": ("tests/unit/live",),
     "reports": ("tests/unit/reports", "tests/unit/commands", "tests/unit/test_commands.py"),

@@ -14,7 +14,7 @@ from cachesim.fuzz.against import Cost, compared
 from cachesim.fuzz.campaign import SPREAD
 from cachesim.fuzz.case import draw_case
 from cachesim.fuzz.finding import Finding
-from cachesim.judge.fault_kinds import Kind
+from cachesim.verdicts.fault_kinds import Kind
 from tests.unit.fuzz.test_case import made
 
 BAD, GOOD = "ik_llama@1889-base", "ik_llama@main"

@@ -16,8 +16,8 @@ from cachesim.errors import BadInput, Terminated
 from cachesim.files import alone
 from cachesim.fuzz import campaign, folder
 from cachesim.fuzz.finding import Finding
-from cachesim.judge.fault_kinds import Kind
 from cachesim.scenarios.load import load
+from cachesim.verdicts.fault_kinds import Kind
 from tests.shared import alike
 
 BAD = ("fuzz", "-p", "ik_llama@1889-base", "--property", "warm-equals-cold", "--model", "GA", "--examples", "20")

@@ -19,9 +19,9 @@ from cachesim.events import Decided, Log
 from cachesim.fuzz.finding import MISCOUNTED
 from cachesim.fuzz.played_case import Fact, Played, played
 from cachesim.fuzz.properties import accounting, answered, limits, stored_equals_cold, survives, warm_equals_cold
-from cachesim.judge.fault_kinds import Kind
-from cachesim.judge.verdict import HOLDS, Verdict, broken
 from cachesim.scenarios.notation import from_line
+from cachesim.verdicts.fault_kinds import Kind
+from cachesim.verdicts.verdict import HOLDS, Verdict, broken
 
 WRONG = ((Stored("entry", 0, (1, 2), 2, (), None), broken("provenance", Kind.ROW, 1, layer=0, position=1)),)
 

@@ -9,8 +9,8 @@ import pytest
 from cachesim.engines.base import Answer
 from cachesim.fuzz import reuse_properties
 from cachesim.fuzz.reuse_properties import BILLS, LEAST, monotone
-from cachesim.judge.lost_tokens import Account, Charge
 from cachesim.scenarios.notation import from_line
+from cachesim.verdicts.lost_tokens import Account, Charge
 
 HEAD = "llama_cpp@head"
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from cachesim.engines.base import Answer, Request
-from cachesim.judge.cold_comparison import Judged
-from cachesim.judge.judged_run import Run
-from cachesim.judge.lost_tokens import Account, Charge
-from cachesim.judge.request_judgement import Judgement
-from cachesim.judge.verdict import HOLDS, Verdict
 from cachesim.reports.console import as_text
 from cachesim.scenarios.notation import from_line
+from cachesim.verdicts.cold_comparison import Judged
+from cachesim.verdicts.judged_run import Run
+from cachesim.verdicts.lost_tokens import Account, Charge
+from cachesim.verdicts.request_judgement import Judgement
+from cachesim.verdicts.verdict import HOLDS, Verdict
 
 HEAD = "llama_cpp@head"
 BROKEN = Verdict(False, "bits")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.shared.rule_set import Change
-from cachesim.judge.bisect import Cause, Course, Outcome, Turn
 from cachesim.reports.bisect_report import bisect_data, bisect_report
 from cachesim.scenarios.notation import from_line
+from cachesim.verdicts.bisect import Cause, Course, Outcome, Turn
 from tests.unit.reports.made import shown
 
 RIGHT, WRONG = Outcome(7, True, 200), Outcome(5, False, 200)

@@ -12,10 +12,10 @@ from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
 from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old_use
 from cachesim.engines.llama_cpp.rules import repaired, seq_rm_and_state
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Ckpt
-from cachesim.judge.judged_run import run_judged
 from cachesim.reports.sentences import sentence
 from cachesim.reports.why_report import why_data
 from cachesim.scenarios.load import load
+from cachesim.verdicts.judged_run import run_judged
 
 SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
 

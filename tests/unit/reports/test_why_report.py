@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.judge.verdict import HOLDS
 from cachesim.reports.why_report import why_data, why_report
+from cachesim.verdicts.verdict import HOLDS
 from tests.unit.reports.made import BROKEN, UNDECIDED, judgement, run, shown
 
 

@@ -8,7 +8,7 @@ from cachesim.engines.base import Draft, Request
 from cachesim.engines.ik_llama import PROFILES, start
 from cachesim.errors import BadInput
 from cachesim.events import Log
-from cachesim.judge.cold_comparison import Judge
+from cachesim.verdicts.cold_comparison import Judge
 
 P = tuple(range(1000, 1080))
 

@@ -13,7 +13,7 @@ from cachesim.engines.ik_llama.slot_file import SlotFile, pack_side, pack_slot, 
 from cachesim.engines.ik_llama.slot_save_restore import beside
 from cachesim.errors import BadInput
 from cachesim.events import Log
-from cachesim.judge.cold_comparison import Judge
+from cachesim.verdicts.cold_comparison import Judge
 
 P, Q = tuple(range(1000, 1100)), tuple(range(2000, 2080))
 ANSWER = (5000, 5001, 5002, 5003)

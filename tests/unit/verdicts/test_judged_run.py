@@ -8,12 +8,12 @@ import pytest
 
 from cachesim.engines.registry import engine_of
 from cachesim.events import Decided
-from cachesim.judge.expect import Mismatch, compare_expected
-from cachesim.judge.judged_run import run_judged
 from cachesim.reports.run_data import run_data
 from cachesim.reports.why_report import why_data
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.schema import Action, Expect
+from cachesim.verdicts.expect import Mismatch, compare_expected
+from cachesim.verdicts.judged_run import run_judged
 from tests.shared import altered
 
 HEAD = "llama_cpp@head"

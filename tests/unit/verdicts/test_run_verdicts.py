@@ -6,10 +6,10 @@ from functools import partial
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import engine_of
-from cachesim.judge.cold_runs import Colds
-from cachesim.judge.run_verdicts import NOTHING, Watch, evaluated
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.runner import play
+from cachesim.verdicts.cold_runs import Colds
+from cachesim.verdicts.run_verdicts import NOTHING, Watch, evaluated
 
 HEAD = "llama_cpp@head"
 

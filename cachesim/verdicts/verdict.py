@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping
 
-from cachesim.judge.fault_kinds import Kind, said
+from cachesim.verdicts.fault_kinds import Kind, said
 
 RUNGS = ("provenance", "bits", "argmax", "error", "aborted")
 """What differs, from the least to the most visible; "error" = an error where a cold run answers, "aborted" = the server

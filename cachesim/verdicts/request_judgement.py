@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cachesim.engines.base import Answer, Request
-from cachesim.judge.cold_comparison import Judged
-from cachesim.judge.lost_tokens import Account
+from cachesim.verdicts.cold_comparison import Judged
+from cachesim.verdicts.lost_tokens import Account
 
 
 @dataclass(slots=True)

@@ -6,11 +6,11 @@ import pytest
 
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.judge_view import Stored
-from cachesim.judge import cold_runs as module
-from cachesim.judge.cold_comparison import Judge
-from cachesim.judge.verdict import HOLDS, RUNGS, Verdict, worst
 from cachesim.model import make_model, parse
 from cachesim.oracle import cold
+from cachesim.verdicts import cold_runs as module
+from cachesim.verdicts.cold_comparison import Judge
+from cachesim.verdicts.verdict import HOLDS, RUNGS, Verdict, worst
 
 PROMPT = tuple(range(100, 110))
 TOKENS = (201, 202, 203)

@@ -11,9 +11,9 @@ from typing import Protocol
 import numpy as np
 
 from cachesim.engines.judge_view import RowsPart, StatePart, Stored
-from cachesim.judge.fault_kinds import Kind
-from cachesim.judge.verdict import HOLDS, Verdict, broken
 from cachesim.model import LayerState, Rows, same_state
+from cachesim.verdicts.fault_kinds import Kind
+from cachesim.verdicts.verdict import HOLDS, Verdict, broken
 
 
 class Truth(Protocol):

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, Protocol, Sequence, TypeVar
 
 from cachesim.events import Compared, Log
-from cachesim.judge.expect import numbers
-from cachesim.judge.fault_kinds import Kind
-from cachesim.judge.request_judgement import Judgement
-from cachesim.judge.verdict import HOLDS, undecided
+from cachesim.verdicts.expect import numbers
+from cachesim.verdicts.fault_kinds import Kind
+from cachesim.verdicts.request_judgement import Judgement
+from cachesim.verdicts.verdict import HOLDS, undecided
 
 MOST = 64                # cases; who needs more of them stays undecided from the first question on
 Values = Mapping[tuple[int, int], int]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.base import prompt_of
-from cachesim.judge.request_judgement import Judgement
+from cachesim.verdicts.request_judgement import Judgement
 
 WORDS = {
     "never captured": "checkpoint never created",

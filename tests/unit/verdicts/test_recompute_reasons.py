@@ -3,13 +3,13 @@
 from itertools import pairwise
 
 from cachesim.engines.base import Answer, Request
-from cachesim.judge.cold_comparison import Judged
-from cachesim.judge.judged_run import run_judged
-from cachesim.judge.lost_tokens import Account
-from cachesim.judge.recompute_reasons import reasons
-from cachesim.judge.request_judgement import Judgement
-from cachesim.judge.verdict import HOLDS
 from cachesim.scenarios.notation import from_line
+from cachesim.verdicts.cold_comparison import Judged
+from cachesim.verdicts.judged_run import run_judged
+from cachesim.verdicts.lost_tokens import Account
+from cachesim.verdicts.recompute_reasons import reasons
+from cachesim.verdicts.request_judgement import Judgement
+from cachesim.verdicts.verdict import HOLDS
 
 CHANGING = {"slot_prompt_similarity": 0.0, "cache_idle_slots": False}
 

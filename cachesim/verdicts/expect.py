@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Sequence
 
-from cachesim.judge.request_judgement import Judgement
 from cachesim.scenarios.schema import Expect
+from cachesim.verdicts.request_judgement import Judgement
 
 
 class Mismatch(NamedTuple):

@@ -11,9 +11,9 @@ from cachesim.cli import main
 from cachesim.engines.base import Answer
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.rule_set import Change
-from cachesim.judge.bisect import Cause, bisect, neighbours
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.schema import DEFAULT_PROFILE
+from cachesim.verdicts.bisect import Cause, bisect, neighbours
 
 ENGINE = ENGINES["llama_cpp"]
 
@@ -75,7 +75,7 @@ def test_a_proposal_is_compared_with_its_base():
 @pytest.mark.parametrize("number", [0, 1])
 def test_every_cause_really_does_it_and_none_of_its_parts_alone(number):
     """Checked against the rule sets themselves, not against the search."""
-    from cachesim.judge.judged_run import run_judged
+    from cachesim.verdicts.judged_run import run_judged
 
     scenario = from_line("S100.A30/S.B40", model="GGGA", profiles=(DEFAULT_PROFILE,))
 
@@ -141,7 +141,7 @@ def made_up(monkeypatch, answer, beside=(), **versions):
         judgement = SimpleNamespace(answer=Answer(0, **answer(table)), judged=SimpleNamespace(equal_cold=True))
         return SimpleNamespace(requests=[judgement])
 
-    monkeypatch.setattr("cachesim.judge.bisect.run_judged", run_judged)
+    monkeypatch.setattr("cachesim.verdicts.bisect.run_judged", run_judged)
     proposals = {f"e@{name}": f"e@{base}" for name, base in beside}
     line = [name for name in tables if name not in proposals]
     return SimpleNamespace(line=line, beside=proposals, rules=tables.__getitem__)

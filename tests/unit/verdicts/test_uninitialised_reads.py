@@ -12,14 +12,14 @@ from cachesim.commands import exits
 from cachesim.commands.jobs import exit_code
 from cachesim.engines.base import Answer, Request
 from cachesim.events import Compared, Log
-from cachesim.judge import uninitialised_reads
-from cachesim.judge.cold_comparison import Judged
-from cachesim.judge.judged_run import run_judged
-from cachesim.judge.request_judgement import Judgement
-from cachesim.judge.run_verdicts import NOTHING
-from cachesim.judge.verdict import HOLDS, Verdict
 from cachesim.reports.run_data import run_data
 from cachesim.scenarios.load import load
+from cachesim.verdicts import uninitialised_reads
+from cachesim.verdicts.cold_comparison import Judged
+from cachesim.verdicts.judged_run import run_judged
+from cachesim.verdicts.request_judgement import Judgement
+from cachesim.verdicts.run_verdicts import NOTHING
+from cachesim.verdicts.verdict import HOLDS, Verdict
 
 D8 = Path(__file__).resolve().parents[3] / "scenarios/ik_llama/defects/d8-nobody-wrote-how-many.toml"
 WRONG = Verdict(False, "bits")

@@ -20,9 +20,9 @@ from cachesim import limits
 from cachesim.engines.judge_view import Point
 from cachesim.engines.rule import Role, role_of, took
 from cachesim.events import Changed, Decided, Event, Launch, Release
-from cachesim.judge.clean_prefix import clean_spans
 from cachesim.oracle import ColdRun
 from cachesim.tokens import Tokens, common_prefix
+from cachesim.verdicts.clean_prefix import clean_spans
 
 WITHIN = ("erased", "truncated", "overwritten", "cleared", "evaluated")
 """Causes that, inside the request itself, only carry out the decision not to use a restore point."""

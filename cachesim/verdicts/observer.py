@@ -10,12 +10,12 @@ from cachesim.engines.contract import Server
 from cachesim.engines.judge_view import Stored
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Event, Release
-from cachesim.judge.cold_comparison import Judge, Judged
-from cachesim.judge.fault_kinds import Kind
-from cachesim.judge.refusal import error_verdict
-from cachesim.judge.verdict import broken, undecided
 from cachesim.scenarios.runner import Silent
 from cachesim.scenarios.schema import Scenario, Step
+from cachesim.verdicts.cold_comparison import Judge, Judged
+from cachesim.verdicts.fault_kinds import Kind
+from cachesim.verdicts.refusal import error_verdict
+from cachesim.verdicts.verdict import broken, undecided
 
 ENDS_ELSEWHERE = broken("provenance", Kind.MEMORY_ELSEWHERE)
 

@@ -13,10 +13,10 @@ from dataclasses import replace
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.errors import BadInput
-from cachesim.judge.fault_kinds import Kind
-from cachesim.judge.verdict import Verdict, broken, undecided
 from cachesim.scenarios.runner import Silent, groups, play
 from cachesim.scenarios.schema import Scenario
+from cachesim.verdicts.fault_kinds import Kind
+from cachesim.verdicts.verdict import Verdict, broken, undecided
 
 
 def error_verdict(

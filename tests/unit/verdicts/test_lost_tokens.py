@@ -8,8 +8,8 @@ import pytest
 from cachesim.engines.judge_view import Point, RowsPart, Stored
 from cachesim.engines.llama_cpp.rules.checkpoint_restore import Need
 from cachesim.events import Changed, Decided, Launch, Release
-from cachesim.judge.lost_tokens import Account, Charge, Ledger
 from cachesim.model import Rows
+from cachesim.verdicts.lost_tokens import Account, Charge, Ledger
 
 CREATE, PICK, NEED, LOAD, SELECT = (
     "LC-CKPT-CREATE.CR10", "LC-CKPT-PICK.PK3", "LC-CKPT-NEED.TH4", "LC-PC-LOAD.BOTH", "LC-SLOT-SELECT.SL3"

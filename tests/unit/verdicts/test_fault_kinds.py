@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.judge.fault_kinds import SENTENCES, Kind, pattern, said
-from cachesim.judge.verdict import HOLDS, Verdict, broken, undecided
+from cachesim.verdicts.fault_kinds import SENTENCES, Kind, pattern, said
+from cachesim.verdicts.verdict import HOLDS, Verdict, broken, undecided
 
 
 def test_every_kind_has_one_sentence():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cachesim.judge import cold_runs as module
-from cachesim.judge.cold_runs import AHEAD, Colds
 from cachesim.model import make_model, parse
+from cachesim.verdicts import cold_runs as module
+from cachesim.verdicts.cold_runs import AHEAD, Colds
 
 PROMPT = tuple(range(100, 110))
 HELD = (*PROMPT, 201, 202)

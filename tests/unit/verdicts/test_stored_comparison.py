@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from cachesim.engines.judge_view import RowsPart, StatePart, Stored
-from cachesim.judge.fault_kinds import Kind
-from cachesim.judge.stored_comparison import compare_stored
 from cachesim.model import Rows, make_model, parse
 from cachesim.oracle import cold
+from cachesim.verdicts.fault_kinds import Kind
+from cachesim.verdicts.stored_comparison import compare_stored
 
 TOKENS = tuple(range(100, 120))
 N = len(TOKENS)

@@ -15,8 +15,8 @@ from typing import Iterable, Iterator, NamedTuple, Sequence
 from cachesim.engines.contract import Engine
 from cachesim.engines.shared.rule_set import Change, RuleSet
 from cachesim.errors import NotInBuild
-from cachesim.judge.judged_run import run_judged
 from cachesim.scenarios.schema import Scenario
+from cachesim.verdicts.judged_run import run_judged
 
 
 class Outcome(NamedTuple):

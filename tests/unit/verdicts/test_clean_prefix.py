@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cachesim.engines.judge_view import Point, RowsPart, StatePart, Stored
-from cachesim.judge.clean_prefix import clean_spans
 from cachesim.model import LayerState, Rows
+from cachesim.verdicts.clean_prefix import clean_spans
 
 N, WINDOW = 20, 8
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Event, Log
-from cachesim.judge.cold_comparison import Judge
-from cachesim.judge.expect import Mismatch, compare_expected, compare_numbers
-from cachesim.judge.request_judgement import Judgement
-from cachesim.judge.run_verdicts import Watch
-from cachesim.judge.uninitialised_reads import Values, every_case, settle
-from cachesim.judge.verdict import Verdict, worst
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Scenario
+from cachesim.verdicts.cold_comparison import Judge
+from cachesim.verdicts.expect import Mismatch, compare_expected, compare_numbers
+from cachesim.verdicts.request_judgement import Judgement
+from cachesim.verdicts.run_verdicts import Watch
+from cachesim.verdicts.uninitialised_reads import Values, every_case, settle
+from cachesim.verdicts.verdict import Verdict, worst
 
 
 @dataclass(slots=True)

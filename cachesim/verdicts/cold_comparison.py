@@ -10,13 +10,13 @@ import numpy as np
 from cachesim.engines.base import Answer, Output, Request, prompt_of
 from cachesim.engines.judge_view import Stored
 from cachesim.errors import Crash
-from cachesim.judge.cold_runs import Colds
-from cachesim.judge.fault_kinds import Kind
-from cachesim.judge.stored_comparison import compare_stored
-from cachesim.judge.verdict import HOLDS, Verdict, broken, undecided, worst
 from cachesim.model import Model
 from cachesim.oracle_shift import CutAt, cold_shifted
 from cachesim.tokens import Tokens
+from cachesim.verdicts.cold_runs import Colds
+from cachesim.verdicts.fault_kinds import Kind
+from cachesim.verdicts.stored_comparison import compare_stored
+from cachesim.verdicts.verdict import HOLDS, Verdict, broken, undecided, worst
 
 NOTHING_COMPUTED = undecided(Kind.NOTHING_COMPUTED)
 NO_PLACE = undecided(Kind.NO_PLACE)

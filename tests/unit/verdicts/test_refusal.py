@@ -14,14 +14,14 @@ from cachesim.engines.base import Answer
 from cachesim.engines.llama_cpp.profiles import HEAD, PROFILES
 from cachesim.fuzz.played_case import played
 from cachesim.fuzz.properties import PROPERTIES
-from cachesim.judge.exit_status import outcome
-from cachesim.judge.judged_run import run_judged
-from cachesim.judge.refusal import cold_status, error_verdict
 from cachesim.reports.console import as_text
 from cachesim.reports.run_data import run_data
 from cachesim.reports.why_report import why_data, why_report
 from cachesim.scenarios.load import load
 from cachesim.scenarios.notation import from_line
+from cachesim.verdicts.exit_status import outcome
+from cachesim.verdicts.judged_run import run_judged
+from cachesim.verdicts.refusal import cold_status, error_verdict
 
 CORPUS = Path(__file__).resolve().parents[3] / "scenarios"
 LATE = CORPUS / "llama_cpp/history/resume-one-token-late.toml"

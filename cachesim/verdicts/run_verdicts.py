@@ -8,14 +8,14 @@ from cachesim.engines.base import Answer, Request, prompt_of
 from cachesim.engines.contract import Server
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Changed, Event
-from cachesim.judge.cold_comparison import Judge, Judged
-from cachesim.judge.fault_kinds import Kind
-from cachesim.judge.lost_tokens import Account, Ledger
-from cachesim.judge.observer import Observer
-from cachesim.judge.request_judgement import Judgement
-from cachesim.judge.verdict import HOLDS, broken
 from cachesim.scenarios.schema import Action, Scenario, Step
 from cachesim.tokens import Tokens
+from cachesim.verdicts.cold_comparison import Judge, Judged
+from cachesim.verdicts.fault_kinds import Kind
+from cachesim.verdicts.lost_tokens import Account, Ledger
+from cachesim.verdicts.observer import Observer
+from cachesim.verdicts.request_judgement import Judgement
+from cachesim.verdicts.verdict import HOLDS, broken
 
 NOTHING = Account(0, 0, 0, ())
 """The bill of a step that is no completion."""
