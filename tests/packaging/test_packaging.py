@@ -42,11 +42,15 @@ def test_the_sdist_holds_everything_that_is_under_version_control(built):
     assert files(built.unpacked) - made - files(built.tree) == {"PKG-INFO", "setup.cfg"}
 
 
+def _packed(name):
+    return name.endswith(".toml") or name == "FAULTS.md"
+
+
 def test_the_wheel_holds_the_package_and_the_corpus(built):
     with zipfile.ZipFile(built.wheel) as archive:
         names = set(archive.namelist())
     ours = {f"cachesim/{name}" for name in files(built.unpacked / "cachesim")}
-    corpus = {f"cachesim/_corpus/{name}" for name in files(built.unpacked / "scenarios") if name.endswith(".toml")}
+    corpus = {f"cachesim/_corpus/{name}" for name in files(built.unpacked / "scenarios") if _packed(name)}
     info = f"llm_cachesim-{__version__}.dist-info/"
     assert {name for name in names if not name.startswith(info)} == ours | corpus
     assert f"{info}licenses/LICENSE" in names
@@ -72,7 +76,7 @@ def test_the_sdist_is_enough_to_run_tests(built):
 def test_the_corpus_is_the_installed_one(installed):
     code, out, err = installed(["cachesim", "scenarios", "--folder"])
     assert (code, err) == (0, "") and out.strip().endswith("site-packages/cachesim/_corpus")
-    assert files(out.strip()) == {name for name in files(ROOT / "scenarios") if name.endswith(".toml")}
+    assert files(out.strip()) == {name for name in files(ROOT / "scenarios") if _packed(name)}
 
 
 @pytest.mark.parametrize(("command", "output"), COMMANDS, ids=lambda text: text[:40])
