@@ -1,0 +1,135 @@
+"""What a Python program uses: load a case, run it, judge it, look at rule sets. The names are those of ``cachesim``.
+
+    import cachesim
+
+    case = cachesim.load("seed-24143-dense")                    # a file, an id of the corpus, or requests in one line
+    for profile in case.profiles:
+        found = cachesim.judge(case, profile)
+        print(profile, found.verdict.word, [one.answer.cache_n for one in found.requests])
+
+Lengths and counts are tokens, requests are numbered from 0. What is wrong with an argument raises ``BadInput``
+(``cachesim.errors``), a ValueError in one line.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+from cachesim.engines import registry
+from cachesim.engines.base import Answer, Request
+from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.errors import BadInput, nearest, quoted
+from cachesim.events import Log
+from cachesim.rule_files import is_rule_file, profile_of
+from cachesim.scenarios.corpus import is_file, named
+from cachesim.scenarios.load import load as load_file
+from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.rule_file_names import own_profiles
+from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
+from cachesim.verdicts.judged_run import Run, run_judged
+
+MODES = registry.MODES
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A case as one rule set answers it, compared with nothing. ``requests`` are pairs in the order of the case; a step
+    that is no completion (a slot saved, a restart) has None in its place. ``log``: every event and decision."""
+
+    profile: str
+    requests: list[tuple[Request, Answer] | None]
+    log: Log
+
+
+class _Answers(Silent):
+    """Keeps what a runner reports."""
+
+    def __init__(self, steps: int) -> None:
+        self.found: list[tuple[Request, Answer] | None] = [None] * steps
+
+    def answered(self, number: int, request: Request, answer: Answer) -> None:
+        self.found[number] = request, answer
+
+
+def profiles(engine: str | None = None) -> tuple[str, ...]:
+    """Names of all rule sets, ``engine@version``; of one engine ("llama_cpp", "ik_llama", "mlx_lm", or one that an
+    installed package brings) if it is named. Raises BadInput for an unknown engine."""
+    known = registry.profiles() if engine is None else registry.engine_named(engine).profiles
+    return tuple(known)
+
+
+def rules(profile: str) -> RuleSet:
+    """The table of rules and numbers that a version of a server is made of: a frozen dataclass whose fields hold the
+    rules. ``profile`` is a name of ``profiles()``, ``ENGINE@latest``, or ``FILE.py[:NAME]`` of your own, which is run.
+    ``dataclasses.replace(table, name=..., FIELD=rule)`` makes another one; see CONTRIBUTING.md. Raises BadInput."""
+    return registry.rules_of(_profile(profile))
+
+
+def load(
+    case: str | os.PathLike[str], *, profile: str = DEFAULT_PROFILE, model: str = "GGGA",
+    server: Mapping[str, Any] | None = None,
+) -> Scenario:
+    """A case: a scenario file, the id of one that comes with cachesim, or requests in one line (``"S40.A60/B70/S.A"``).
+
+    ``profile``, ``model`` (layers such as "GGGA", or the name of a model) and ``server`` (options by their long names)
+    are for a line; a file says them itself. Raises BadInput for a case that cannot be read, with its file and line or
+    its column; also for a folder."""
+    text = os.fspath(case)
+    if is_file(text):
+        return load_file(named(text), frozenset(registry.profiles()))
+    return from_line(text, model=model, profiles=(_profile(profile),), server=server)
+
+
+def run(case: Scenario | str, profile: str | None = None, *, mode: str = "provenance") -> Played:
+    """Run a case under a rule set, by default its own first one, and compare it with nothing.
+
+    ``mode``: "none" counts positions only, "provenance" also knows which tokens every row and state was made from,
+    "exact" computes the toy model's numbers. A case in words is loaded first. Raises BadInput."""
+    scenario, name = _chosen(case, profile, mode)
+    answers = _Answers(len(scenario.steps))
+    log = play(scenario, name, mode, answers, registry.rules_of(name))
+    return Played(name, answers.found, log)
+
+
+def judge(
+    case: Scenario | str, profile: str | None = None, *, mode: str = "exact", table: RuleSet | None = None
+) -> Run:
+    """Run a case and compare every answer, and what it left behind, with a cold run: the same request on an empty
+    server. ``verdict`` of the result is "holds", "broken" or "undecided"; ``broken`` lists the requests that differ.
+
+    ``table`` takes the place of the rules of ``profile``: one that ``dataclasses.replace`` made of ``rules(profile)``.
+    ``mode`` is "exact" or "provenance". Raises BadInput."""
+    scenario, name = _chosen(case, profile, mode)
+    if mode == "none":
+        raise BadInput("mode 'none' knows no contents to compare", hint="provenance or exact")
+    return run_judged(scenario, name, mode, table=table)
+
+
+def _chosen(case: Scenario | str, profile: str | None, mode: str) -> tuple[Scenario, str]:
+    """The scenario, and the rule set it runs under. Raises BadInput."""
+    if mode not in MODES:
+        raise BadInput(f"unknown mode {quoted(mode)}", hint=nearest(mode, MODES) or ", ".join(MODES))
+    wanted = None if profile is None else _profile(profile)
+    if isinstance(case, Scenario):
+        scenario = case
+    elif wanted is None:
+        scenario = load(case)
+    else:
+        scenario = load(case, profile=wanted)
+    name = wanted or own_profiles(scenario, frozenset(registry.profiles()))[0]
+    engine = name.partition("@")[0]
+    if engine != scenario.engine:
+        raise BadInput(f"rule set {quoted(name)} is of {engine}, the case is of {scenario.engine}")
+    return scenario, name
+
+
+def _profile(text: str) -> str:
+    """The name of a rule set as it is known: ``FILE.py`` is run, ``ENGINE@latest`` followed. Raises BadInput."""
+    if is_rule_file(text):
+        return profile_of(text)
+    name = registry.renamed().get(text) or registry.latest().get(text) or text
+    registry.engine_of(name)
+    return name

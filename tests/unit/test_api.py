@@ -1,0 +1,133 @@
+"""The public names: what a Python program is promised."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from inspect import getdoc, signature
+from pathlib import Path
+
+import pytest
+
+import cachesim
+from cachesim.errors import BadInput
+from cachesim.scenarios.corpus import corpus_files
+
+DENSE = "seed-24143-dense"
+
+
+def test_every_public_name_is_there_and_documented():
+    assert cachesim.__all__ == ["conform", "judge", "load", "profiles", "rules", "run"]
+    for name in cachesim.__all__:
+        assert callable(getattr(cachesim, name)) and getdoc(getattr(cachesim, name)), name
+        assert name in (cachesim.__doc__ or "")
+    assert set(cachesim.__all__) <= set(dir(cachesim))
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'juge'"):
+        cachesim.juge  # noqa: B018
+
+
+def test_the_package_itself_imports_nothing_heavy():
+    code = "import sys, cachesim; print([one for one in ('numpy', 'rich', 'cachesim.api') if one in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("first", ["cachesim.verdicts.judged_run", "cachesim.api", "cachesim.scenarios.load"])
+def test_whatever_is_imported_first_the_names_are_functions(first):
+    code = f"import {first}, cachesim; print([type(getattr(cachesim, one)).__name__ for one in cachesim.__all__])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{['function'] * 6}\n"
+
+
+def test_profiles_of_all_engines_and_of_one():
+    everything, mlx = cachesim.profiles(), cachesim.profiles("mlx_lm")
+    assert mlx and set(mlx) < set(everything) and all(one.startswith("mlx_lm@") for one in mlx)
+    with pytest.raises(BadInput, match="unknown engine 'mlx'"):
+        cachesim.profiles("mlx")
+
+
+@pytest.mark.parametrize("name", ["llama_cpp@head", "llama_cpp@latest"])
+def test_rules_are_a_table(name):
+    table = cachesim.rules(name)
+    assert table.name in cachesim.profiles("llama_cpp")
+    assert replace(table, name="llama_cpp@mine").name == "llama_cpp@mine"
+
+
+def test_rules_of_nobody():
+    with pytest.raises(BadInput, match="unknown profile 'llama_cpp@haed'"):
+        cachesim.rules("llama_cpp@haed")
+
+
+def test_load_takes_a_file_an_id_and_a_line(tmp_path):
+    file = corpus_files()[DENSE]
+    copy = tmp_path / file.name
+    copy.write_text(file.read_text("utf-8"), "utf-8")
+    assert repr(cachesim.load(DENSE)) == repr(cachesim.load(file)) == repr(cachesim.load(str(copy)))
+    line = cachesim.load("S4.A2/S.B3", profile="mlx_lm@0.32.2", model="GA")
+    assert (line.engine, line.model, repr(line)) == ("mlx_lm", "GA", "S4.A2/S.B3")
+
+
+@pytest.mark.parametrize("case, what", [
+    ("no-such-id", "no scenario of this id"), ("S4.A/", "request 0"), ("missing.toml", "no such file"),
+])
+def test_what_cannot_be_loaded_is_one_line(case, what):
+    with pytest.raises(BadInput, match=what) as raised:
+        cachesim.load(case)
+    assert "\n" not in str(raised.value)
+
+
+def test_run_compares_nothing_and_keeps_every_event():
+    played = cachesim.run(DENSE, "llama_cpp@head")
+    assert played.profile == "llama_cpp@head" and len(played.log.events) > 0
+    assert [answer.cache_n for _, answer in filter(None, played.requests)] == [0, 0, 40, 40]
+
+
+def test_a_step_that_is_no_completion_has_no_answer():
+    played = cachesim.run("S4.A4/{restart}/S.A")
+    assert [one is None for one in played.requests] == [False, True, False]
+
+
+def test_judge_finds_the_fault_and_its_absence():
+    line = "S40.A20/S.A>3/B9@0/S.A.C5"
+    wrong = cachesim.judge(cachesim.load(line, profile="ik_llama@1889-base", model="GA"))
+    right = cachesim.judge(cachesim.load(line, profile="ik_llama@main", model="GA"))
+    assert (wrong.verdict.word, right.verdict.word) == ("broken", "holds")
+    assert wrong.broken and not right.broken
+
+
+def test_judge_takes_a_changed_table():
+    case = cachesim.load("seed-24143-dense")
+    base, fixed = (cachesim.rules(f"llama_cpp@{name}") for name in ("base-24143", "pr24143-on-base"))
+    kept = [one.answer.cache_n for one in cachesim.judge(case, base.name, table=fixed).requests]
+    assert kept == [one.answer.cache_n for one in cachesim.judge(case, fixed.name).requests]
+    assert kept != [one.answer.cache_n for one in cachesim.judge(case, base.name).requests]
+
+
+@pytest.mark.parametrize("what, named", [
+    ({"mode": "exactly"}, "unknown mode 'exactly'"), ({"mode": "none"}, "no contents"),
+    ({"profile": "mlx_lm@0.32.2"}, "the case is of llama_cpp"),
+])
+def test_judge_refuses_what_it_cannot_do(what, named):
+    with pytest.raises(BadInput, match=named):
+        cachesim.judge(cachesim.load(DENSE), **what)
+
+
+def test_signatures_are_the_documented_ones():
+    assert list(signature(cachesim.judge).parameters) == ["case", "profile", "mode", "table"]
+    assert list(signature(cachesim.run).parameters) == ["case", "profile", "mode"]
+    assert list(signature(cachesim.load).parameters) == ["case", "profile", "model", "server"]
+
+
+def test_a_file_of_rules_is_a_profile(tmp_path: Path):
+    file = tmp_path / "api_rules.py"
+    file.write_text(
+        "from dataclasses import replace\n"
+        "from cachesim.engines.llama_cpp.profiles import NEWEST, PROFILES\n"
+        "MINE = replace(PROFILES[NEWEST], name='llama_cpp@api-test')\n"
+    )
+    assert cachesim.rules(str(file)).name == "llama_cpp@api-test"
+    assert cachesim.judge("S4.A2/S.B3", str(file)).profile == "llama_cpp@api-test"
