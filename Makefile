@@ -16,12 +16,15 @@ JOBS   ?= 2
 TRACES ?= ../shared/traces
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test check bench meta fuzz hostile rediscover replay docs coverage peers live upstream optimized dist clean
+.PHONY: help run test check lint smoke oldest matrix bench meta fuzz hostile rediscover replay docs coverage peers live upstream optimized dist clean
 
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
 	@echo 'make test     run the test suite                    make test ARGS="tests/house -x"'
-	@echo 'make check    the tests, then ruff and mypy         make check'
+	@echo 'make check    ruff, mypy, then the tests            make check'
+	@echo 'make smoke    import and run on every other Python  make smoke'
+	@echo 'make oldest   tests with the oldest packages        make oldest'
+	@echo 'make matrix   the test suite on every Python        make matrix'
 	@echo 'make bench    measure speed and memory              make bench'
 	@echo 'make meta     plant faults; each must be found      make meta JOBS=2'
 	@echo 'make fuzz     search for new failures, for long      make fuzz MINUTES=60 JOBS=2'
@@ -43,9 +46,16 @@ run: $(VENV)/.run
 test: $(VENV)/.dev
 	@$(BIN)/python -m pytest $(ARGS)
 
-check: test
+check: lint
+	@$(MAKE) --no-print-directory test
+
+lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# Other Pythons and the oldest packages; what this machine does not have is named and left out.
+smoke oldest matrix: $(VENV)/.dev
+	@$(BIN)/python .ci/pythons.py $@
 
 bench: $(VENV)/.run
 	$(BIN)/python -m tests.bench
@@ -110,7 +120,7 @@ dist: $(VENV)/.made
 	$(DIST)/bin/twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(LIVE) $(DIST) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(PEERS) $(LIVE) $(DIST) .venv-ci dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
 
 # The stamps: the environment is made once, and brought up to date when pyproject.toml changes.
 $(VENV)/.made:

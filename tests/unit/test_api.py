@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import cachesim
+from cachesim import pool, rule_files
+from cachesim.engines import registry
 from cachesim.errors import BadInput
 from cachesim.scenarios.corpus import corpus_files
 
@@ -122,7 +124,10 @@ def test_signatures_are_the_documented_ones():
     assert list(signature(cachesim.load).parameters) == ["case", "profile", "model", "server"]
 
 
-def test_a_file_of_rules_is_a_profile(tmp_path: Path):
+def test_a_file_of_rules_is_a_profile(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(registry, "ENGINES", registry.Engines())      # nothing of it stays for other tests
+    monkeypatch.setattr(rule_files, "_files", {})
+    monkeypatch.setattr(pool, "_first", [])
     file = tmp_path / "api_rules.py"
     file.write_text(
         "from dataclasses import replace\n"
