@@ -28,6 +28,7 @@ COMMANDS = {
     "diff": ("diff", "compare two profiles on a scenario"),
     "explain": ("explain", "explain a rule and name its source"),
     "profiles": ("profiles", "list, show or compare rule sets"),
+    "options": ("options", "list a server's flags: defaults, and what each changes"),
     "bisect": ("bisect", "find the version, and the rule in it, that changed the outcome"),
     "fuzz": ("fuzz", "search for conversations that break a property"),
     "shrink": ("shrink", "make a conversation that is broken as small as it can be"),
@@ -168,9 +169,11 @@ def _run(argv: list[str]) -> int:
     if chosen is not None and chosen not in COMMANDS:
         raise BadInput(f"unknown command {quoted(chosen)}", hint=nearest(chosen, COMMANDS) or "see cachesim --help")
     parser, command = _parsers(chosen)
-    args = _parse(command or parser, argv[1:] if command else argv)
     if command is None or chosen is None:
+        _parse(parser, argv)
         raise BadInput("no command given", hint="see cachesim --help")
+    prepared = getattr(_module(chosen), "prepared", None)
+    args = _parse(command, prepared(argv[1:], command._option_string_actions) if prepared else argv[1:])
     import_module("cachesim.commands.common").lift_limits(args)
     code: int = _module(chosen).run(args)
     return code
@@ -192,14 +195,32 @@ def _parsers(chosen: str | None) -> tuple[Parser, Parser | None]:
 
 
 def _parse(parser: Parser, argv: list[str]) -> Namespace:
-    """The arguments; an unknown one is an error that names the nearest option."""
+    """The arguments; an unknown one is an error that names the nearest option. Where server options can be set, the
+    server's own flags are taken too: they join ``args.settings``, and ``args.silent`` are those that change nothing."""
+    taken = None
+    if any(one.dest == "settings" for one in parser._actions):
+        taken = import_module("cachesim.commands.server_words").take(argv, parser)
+        argv = taken.argv
     args, extra = parser.parse_known_args(argv)
     if extra:
-        word = extra[0].partition("=")[0]
-        known = sorted(name for name in parser._option_string_actions if name.startswith("--"))
-        kind = "option" if word.startswith("-") else "argument"
-        raise BadInput(f"unknown {kind} {quoted(word)}", hint=nearest(word, known) or f"see {parser.prog} --help")
+        raise _unknown(parser, extra[0].partition("=")[0], argv if taken else None)
+    if taken:
+        args.settings = [*args.settings, *taken.settings]
+        if taken.silent:
+            import_module("cachesim.reports.console").complain(f"changes nothing here: {', '.join(taken.silent)}")
     return args
+
+
+def _unknown(parser: Parser, word: str, argv: list[str] | None) -> BadInput:
+    """``argv``: the command line, if it may have flags of a server."""
+    known = sorted(name for name in parser._option_string_actions if name.startswith("--"))
+    if argv is not None and word.startswith("-"):
+        known += import_module("cachesim.commands.server_words").spellings(argv)
+    kind = "option" if word.startswith("-") else "argument"
+    hint = nearest(word, known) or f"see {parser.prog} --help"
+    if argv is not None and not hint.startswith("did") and kind == "option":
+        hint += "; for a server's flags, cachesim options ENGINE"
+    return BadInput(f"unknown {kind} {quoted(word)}", hint=hint)
 
 
 def _module(name: str) -> ModuleType:

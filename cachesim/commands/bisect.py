@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_json, add_limits, add_profiles, load_one, scenario_of_line
+from cachesim.commands.common import add_json, add_limits, add_profiles, add_settings, load_one, scenario_of_line
 from cachesim.errors import BadInput
 from cachesim.reports.console import progress, say_json, show
 
@@ -20,8 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--model", metavar="MODEL", help="for requests in one line: layers or a model (default GGGA)")
     add_profiles(parser, "for requests in one line: any version of the engine that is asked; "
                  "or a Python file of rules, which are compared too")  # fmt: skip
-    parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
-                        help="for requests in one line: server option, may be repeated")  # fmt: skip
+    add_settings(parser, "for requests in one line: ")
     add_limits(parser)
     add_json(parser)
 

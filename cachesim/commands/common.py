@@ -29,6 +29,13 @@ def add_profiles(
                         type=profile_name, help=text)  # fmt: skip
 
 
+def add_settings(parser: ArgumentParser, text: str = "") -> None:
+    """``--set``, which may be repeated; ``args.settings``. A command that has it takes the server's own flags too."""
+    parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
+                        help=f"{text}server flag, may be repeated; the server's own spelling (-np 2) is taken as it "
+                        "is. All flags: cachesim options ENGINE")  # fmt: skip
+
+
 def add_limits(parser: ArgumentParser, *more: Limit) -> None:
     """The flags that lift limits: those of a run, and those of ``more``."""
     for limit in (*limits.OF_A_RUN, *more):
@@ -128,6 +135,19 @@ def _hinted(scenario: Scenario) -> Scenario:
     for old, new in scenario.old_names.items():
         complain(f"{scenario.file}: {old} is {new} now")
     return scenario
+
+
+def with_settings(scenario: Scenario, settings: list[str]) -> Scenario:
+    """The same scenario with these ``key=value`` options of its server instead of its own, and without expectations,
+    which hold for its own. Raises BadInput."""
+    from dataclasses import replace
+
+    from cachesim.scenarios.option_checks import parse_settings
+
+    if not settings:
+        return scenario
+    server = {**scenario.server, **parse_settings(settings, scenario.engine)}
+    return replace(scenario, server=server, expect={}, lives=())
 
 
 def chosen_profiles(scenario: Scenario, asked: list[str]) -> tuple[str, ...]:

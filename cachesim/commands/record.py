@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_json
+from cachesim.commands.common import add_json, add_settings
 from cachesim.commands.jobs import each
 from cachesim.errors import BadInput
 from cachesim.reading import FILE, FOLDER, kind
@@ -25,8 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--commit", metavar="NAME", default="", help="build to name in the recording "
                         "(default: what the server says, such as b11549)")  # fmt: skip
     parser.add_argument("--out", metavar="FILE", type=Path, help="file to write (default NAME.json), or a folder")
-    parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
-                        help="server option, may be repeated")  # fmt: skip
+    add_settings(parser)
     add_json(parser)
 
 

@@ -7,7 +7,16 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_jobs, add_json, add_limits, add_profiles, chosen_profiles, load_files
+from cachesim.commands.common import (
+    add_jobs,
+    add_json,
+    add_limits,
+    add_profiles,
+    add_settings,
+    chosen_profiles,
+    load_files,
+    with_settings,
+)
 from cachesim.commands.jobs import Failed, Job, exit_code, run_jobs
 from cachesim.errors import BadInput, cut
 from cachesim.reports.console import complain, say_json, show
@@ -20,6 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--provenance", action="store_true", help="follow tokens only, without arithmetic (faster)")
     parser.add_argument("--as-expected", action="store_true",
                         help="exit 0 if every run is as its file says, even where that is broken")  # fmt: skip
+    add_settings(parser, "instead of what the files say: ")
     add_jobs(parser)
     add_limits(parser)
     add_json(parser)
@@ -28,10 +38,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     if args.complete:
         _only_paths(args.files)
+        if args.settings:
+            raise BadInput("--complete writes what the files say, so no server flag can be set", hint="edit [server]")
     scenarios, bad = load_files(args.files)
     jobs: list[Job] = []
     for scenario in scenarios:
         try:
+            scenario = with_settings(scenario, args.settings)
             profiles = chosen_profiles(scenario, args.profiles)
         except BadInput as wrong:
             bad.append(wrong.at(scenario.file))

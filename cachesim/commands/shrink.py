@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_json, add_limits, chosen_profiles, count, load_one, profile_name
+from cachesim.commands.common import add_json, add_limits, add_settings, chosen_profiles, count, load_one, profile_name
 from cachesim.reports.console import complain, progress, say, say_json, show
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         "the newest recorded one for a line)")  # fmt: skip
     parser.add_argument("--model", metavar="MODEL", default="",
                         help=f"layers or a recorded model (default: the file's, {MODEL} for a line)")  # fmt: skip
-    parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
-                        help="option of the server, may be repeated")  # fmt: skip
+    add_settings(parser)
     parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
                         help="what must be broken, may be repeated (default: as fuzz has it)")  # fmt: skip
     parser.add_argument("--mode", choices=("provenance", "exact"), default="provenance",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_json, add_limits, add_profiles, scenario_of_line
+from cachesim.commands.common import add_json, add_limits, add_profiles, add_settings, scenario_of_line
 from cachesim.commands.jobs import Job, each, exit_code, run_job
 from cachesim.commands.run import report
 
@@ -14,8 +14,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("notation", metavar="NOTATION", help="requests in one line, such as S40.A60/B80/S.C50")
     parser.add_argument("--model", default="GGGA", help="layers such as GGGA, or a recorded model (default GGGA)")
     add_profiles(parser)
-    parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[],
-                        help="option of the profile's server, may be repeated")  # fmt: skip
+    add_settings(parser)
     add_limits(parser)
     add_json(parser)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Callable, Iterable, Mapping, NamedTuple
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
 
 from cachesim.engines.base import Request
 from cachesim.limits import Limit
@@ -29,7 +29,11 @@ class Flag(NamedTuple):
     is the real server's (None = it follows from other options), ``scenario`` what a scenario gets that does not set it;
     its type is the type that is demanded. ``least`` is the smallest number, ``open`` the number that leaves it to the
     server (None = there is none), ``choices`` the words it may be (() = any), ``limit`` how large it may be besides;
-    ``model``: it names a model, "" = none."""
+    ``model``: it names a model, "" = none.
+
+    ``help`` says in one sentence which behaviour of a cache it changes; ``spellings`` are the server's own (``-np``,
+    ``--parallel``), ``off`` those that switch it off, ``also`` other names of the same thing, such as ``n_parallel``.
+    """
 
     name: str
     default: Option | None
@@ -39,6 +43,19 @@ class Flag(NamedTuple):
     choices: tuple[str, ...] = ()
     limit: Limit | None = None
     model: bool = False
+    help: str = ""
+    spellings: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+    def names(self) -> Iterator[tuple[str, bool]]:
+        """Every name as ``plain_name`` makes it, and whether that name switches the option on."""
+        for word in (self.name, *self.spellings, *self.also):
+            yield plain_name(word), True
+        for word in self.off:
+            yield plain_name(word), False
+        if isinstance(self.scenario, bool):
+            yield f"no_{self.name}", False
 
 
 class World(NamedTuple):
@@ -60,7 +77,8 @@ class Manual:
     name slots, which can be saved; without, what comes together is one batch. ``chats``: the server takes messages.
     ``completions``: one request may ask for several. ``takes``: the fields of a ``Request`` that the server looks at
     besides ``PLAIN``, all others are refused. ``plenty``: resources of which more should never hurt, and how much is
-    plenty. ``drawn``: models that a search draws, ``draw`` a server for one of them."""
+    plenty. ``drawn``: models that a search draws, ``draw`` a server for one of them. ``silent``: spellings of the
+    server's flags that change no decision of a cache, and how many values follow each."""
 
     flags: tuple[Flag, ...]
     models: tuple[str, ...]
@@ -74,6 +92,7 @@ class Manual:
     completions: bool = False
     takes: frozenset[str] = frozenset()
     plenty: Mapping[str, int] = field(default_factory=dict)
+    silent: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def scenario(self) -> dict[str, Option]:
@@ -83,6 +102,20 @@ class Manual:
     def flag(self, name: str) -> Flag | None:
         """The option of this name, None if there is none."""
         return self._flags.get(name)
+
+    def named(self, word: str) -> tuple[Flag, bool] | None:
+        """The option that a word means in whatever spelling, and whether the word switches it on; None if there is
+        none."""
+        return self.words.get(plain_name(word))
+
+    @cached_property
+    def words(self) -> dict[str, tuple[Flag, bool]]:
+        """Every name of every option; its own name comes before another option's other names."""
+        found = {flag.name: (flag, True) for flag in self.flags}
+        for flag in self.flags:
+            for name, switches_on in flag.names():
+                found.setdefault(name, (flag, switches_on))
+        return found
 
     def ignored(self, request: Request) -> list[str]:
         """What the request asks for and this server would not look at, as it is written."""
@@ -95,6 +128,11 @@ class Manual:
 
 
 DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(Request)}
+
+
+def plain_name(word: str) -> str:
+    """A name of an option without its dashes: ``--ctx-checkpoints`` is ``ctx_checkpoints``, ``-np`` is ``np``."""
+    return word.strip().lstrip("-").replace("-", "_")
 
 
 def written(names: Iterable[str]) -> list[str]:

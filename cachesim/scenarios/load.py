@@ -11,12 +11,12 @@ from cachesim.engines.registry import renamed
 from cachesim.errors import BadInput, nearest, quoted
 from cachesim.notation.words import check_word
 from cachesim.reading import FOLDER, files_in, kind
-from cachesim.scenarios.option_checks import check_engine, check_model, check_option, check_profile, filled, manual_of
+from cachesim.scenarios.option_checks import check_engine, check_model, check_profile, filled, manual_of
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Lives, Scenario, Step
 from cachesim.scenarios.toml_expect import read_expect
 from cachesim.scenarios.toml_fields import Table
-from cachesim.scenarios.toml_requests import read_steps
+from cachesim.scenarios.toml_requests import read_options, read_steps
 from cachesim.scenarios.toml_source import read_toml
 from cachesim.scenarios.word_tokens import Words
 
@@ -148,10 +148,7 @@ def _lives(top: Table, n_steps: int, engine: str, known: AbstractSet[str] | None
 
 
 def _server(table: Table, engine: str) -> dict[str, Option]:
-    given: dict[str, Option] = {}
-    for key, value in table.raw.items():
-        given[key] = table.placed(key, check_option, key, value, engine)
-    return filled(given, engine)
+    return filled(read_options(table, engine), engine)
 
 
 def _words(table: Table, engine: str, model: str) -> Words:

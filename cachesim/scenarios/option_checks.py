@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import AbstractSet, Mapping
 
-from cachesim.engines.manual import Flag, Manual, Option
+from cachesim.engines.manual import Flag, Manual, Option, plain_name
 from cachesim.engines.registry import DEFAULT, engine_named, latest
-from cachesim.errors import BadInput, nearest, quoted
+from cachesim.errors import ECHOED, BadInput, nearest, quoted
 from cachesim.model.spec import LETTERS, parse
 from cachesim.notation.values import HIGHEST, literal
 
@@ -23,18 +24,35 @@ def filled(given: Mapping[str, Option], engine: str = DEFAULT_ENGINE) -> dict[st
     return {**manual_of(engine).scenario, **given}
 
 
-def check_option(name: str, value: object, engine: str = DEFAULT_ENGINE) -> Option:
-    """The value if the engine's server option ``name`` accepts it. Raises BadInput otherwise."""
+def option_named(word: str, engine: str = DEFAULT_ENGINE) -> tuple[Flag, bool]:
+    """The option that a word means, in the server's spelling or ours, and whether the word switches it on. Raises
+    BadInput for none, with the nearest and the command that lists them."""
     manual = manual_of(engine)
-    flag = manual.flag(name)
-    if flag is None:
-        raise BadInput(f"unknown server option {quoted(name)}", hint=nearest(name, manual.scenario))
+    found = manual.named(word)
+    if found is None:
+        near = get_close_matches(plain_name(word), manual.words, n=1) if len(word) <= ECHOED else []
+        meant = f"did you mean '{manual.words[near[0]][0].name}'? " if near else ""
+        raise BadInput(f"unknown server option {quoted(word)}", hint=f"{meant}see cachesim options {engine}")
+    return found
+
+
+def read_option(word: str, value: object, engine: str = DEFAULT_ENGINE) -> tuple[str, Option]:
+    """Our name and the value of an option, whatever its spelling. Raises BadInput."""
+    flag, switches_on = option_named(word, engine)
+    if switches_on or not isinstance(value, bool):
+        return flag.name, check_option(flag.name, value, engine)
+    return flag.name, not value
+
+
+def check_option(name: str, value: object, engine: str = DEFAULT_ENGINE) -> Option:
+    """The value if the engine's server option of this name accepts it. Raises BadInput otherwise."""
+    flag, _ = option_named(name, engine)
     if isinstance(flag.scenario, bool):
         if not isinstance(value, bool):
-            raise BadInput(f"{name} must be true or false, not {quoted(value)}")
+            raise BadInput(f"{flag.name} must be true or false, not {quoted(value)}")
         return value
     if isinstance(flag.scenario, float):
-        return _share(name, value)
+        return _share(flag.name, value)
     if isinstance(flag.scenario, str):
         return _text(flag, value, engine)
     return _number(flag, value)
@@ -73,21 +91,28 @@ def _text(flag: Flag, value: object, engine: str) -> str:
 
 
 def parse_settings(pairs: list[str], engine: str = DEFAULT_ENGINE) -> dict[str, Option]:
-    """The options of ``--set key=value`` arguments for a server of this engine. Raises BadInput."""
+    """The options of ``--set key=value`` arguments for a server of this engine; of a switch, its name alone. Raises
+    BadInput."""
     given: dict[str, Option] = {}
     for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals:
+        word, equals, text = pair.partition("=")
+        if not equals and not isinstance(option_named(word, engine)[0].scenario, bool):
             raise BadInput(f"--set {quoted(pair)} is not of the form key=value")
-        name, value = parse_setting(name, text, engine)
+        name, value = parse_setting(word, text if equals else "true", engine)
         given[name] = value
     return given
 
 
-def parse_setting(name: str, text: str, engine: str) -> tuple[str, Option]:
+SWITCH = {"on": True, "off": False}
+"""What may be written for true and false, as servers do."""
+
+
+def parse_setting(word: str, text: str, engine: str) -> tuple[str, Option]:
     """Name and value of an option of this engine's server, as they are typed. Raises BadInput."""
-    name = name.strip().replace("-", "_")
-    return name, check_option(name, literal(text.strip()), engine)
+    flag, _ = option_named(word, engine)
+    text = text.strip()
+    value = SWITCH.get(text, literal(text)) if isinstance(flag.scenario, bool) else literal(text)
+    return read_option(word, value, engine)
 
 
 def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:

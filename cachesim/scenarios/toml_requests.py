@@ -12,7 +12,7 @@ from cachesim.notation.parse import parse_text
 from cachesim.notation.tree import ACTIONS, ROLES, Action, Asked, Pieces, joins
 from cachesim.notation.values import file_name
 from cachesim.notation.words import size
-from cachesim.scenarios.option_checks import check_option, manual_of
+from cachesim.scenarios.option_checks import manual_of, read_option
 from cachesim.scenarios.toml_fields import Table
 
 _COMPLETION = ("prompt", "chat", "answer", "answers", "n_predict", "cache_prompt", "id_slot", "why", *FLAGS)
@@ -48,8 +48,18 @@ def _action(table: Table, saved: list[str], engine: str) -> Action:
 
 def _changed(table: Table, engine: str) -> tuple[tuple[str, Option], ...]:
     """The options with which the server starts again."""
-    server = table.table("server")
-    return tuple((key, server.placed(key, check_option, key, value, engine)) for key, value in server.raw.items())
+    return tuple(read_options(table.table("server"), engine).items())
+
+
+def read_options(table: Table, engine: str) -> dict[str, Option]:
+    """The server's options that a table sets, by our names; the server's spellings are taken too. Raises BadInput."""
+    given: dict[str, Option] = {}
+    for key, value in table.raw.items():
+        name, checked = table.placed(key, read_option, key, value, engine)
+        if name in given:
+            raise table.fault(f"{name} is set twice", key)
+        given[name] = checked
+    return given
 
 
 def _completion(table: Table, words: Mapping[str, int], engine: str) -> Asked:

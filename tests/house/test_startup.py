@@ -34,6 +34,6 @@ def test_help_imports_only_the_frame():
     assert names & HEAVY == set()
 
 
-@pytest.mark.parametrize("argv", [["--version"], ["rum"], [], ["run", "--help"], ["run", "--nonsense"]], ids=str)
+@pytest.mark.parametrize("argv", [["--version"], ["rum"], [], ["run", "--help"], ["profiles", "--nonsense"]], ids=str)
 def test_usage_is_light(argv):
     assert loaded(*argv) & HEAVY == set()

@@ -66,7 +66,8 @@ def test_bad_command_line(capsys, argv, words):
 def test_bad_file_is_one_line_with_its_place(capsys, tmp_path):
     file = tmp_path / "bad.toml"
     file.write_text(GOOD.replace('id = "good"', 'id = "bad"').replace("[server]", "[server]\nctx_sise = 3"))
-    assert f"{file}:9: unknown server option 'ctx_sise' (did you mean 'ctx_size'?)" in refused(capsys, "run", str(file))
+    told = f"{file}:9: unknown server option 'ctx_sise' (did you mean 'ctx_size'? see cachesim options llama_cpp)"
+    assert told in refused(capsys, "run", str(file))
 
 
 def test_strange_names_stay_in_one_line(capsys):

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cachesim import limits
+from cachesim.engines.ik_llama.flag_help import ALSO, HELP, IGNORED, OFF, SPELLINGS
 from cachesim.engines.ik_llama.server_flags import WORDS, Options
 from cachesim.engines.manual import MANY, Manual, World, draw_batches, flags_of
 from cachesim.model.rng import Rng
@@ -57,7 +58,12 @@ MANUAL = Manual(
         open={"ctx_size": 0, "parallel": -1, "cache_ram": -1},
         choices={**WORDS, "spec_type": ("none", "ngram-simple", "mtp")},
         limit={"parallel": limits.SLOTS},
+        help=HELP,
+        spellings=SPELLINGS,
+        off=OFF,
+        also=ALSO,
     ),
+    silent=IGNORED,
     models=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp", "deepseek4"),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     empty_prompt=True,

@@ -45,6 +45,7 @@ DRAFTS = ("spec_draft_n_max",)
 OPEN: Mapping[str, int] = {"parallel": -1, "checkpoint_min_step": -1, "cache_reuse": 0}
 """The value by which an option is left to the server."""
 
+CACHE, NO_CACHE = "--cache-prompt", "--no-cache-prompt"
 SLEEP = "--sleep-idle-seconds"
 MODEL_DRAFT = ("-md", "--model-draft")
 SILENT_ONE = (
@@ -52,7 +53,7 @@ SILENT_ONE = (
     "-t", "-tb", "-fa", "-ctk", "-ctv", "-fit", "-lv", "--slot-save-path", "-ngl", "--seed",
 )
 POOLING = ("--embeddings", "--pooling")
-SILENT = (POOLING[0], "--no-warmup", "-cb", "--cont-batching", "--cache-prompt")
+SILENT = (POOLING[0], "--no-warmup", "-cb", "--cont-batching", CACHE)
 
 
 def _words(table: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
@@ -69,7 +70,7 @@ AUTO = -1
 _INTEGERS, _SHARES, _ON, _OFF, _DEFAULTS = map(_words, (INTEGERS, SHARES, ON, OFF, DEFAULTS))
 _KNOWN = (
     *_INTEGERS, *EVERY, *_SHARES, *_ON, *_OFF, *_DEFAULTS, *MODEL_DRAFT, SLEEP, *SILENT_ONE, *SILENT,
-    "--no-cache-prompt",
+    NO_CACHE,
 )
 
 
@@ -97,7 +98,7 @@ def _one(out: CommandLine, word: str, todo: list[str]) -> None:
         out.request[_DEFAULTS[word]] = _whole(word, todo)
     elif word == SLEEP:
         out.sleeps = _whole(word, todo) >= 0
-    elif word == "--no-cache-prompt":
+    elif word == NO_CACHE:
         out.request["cache_prompt"] = False
     elif word == "--spec-type":
         out.options["spec_type"] = _value(word, todo)
@@ -137,6 +138,8 @@ def write_flags(options: Mapping[str, Any]) -> list[str]:
                 out.append(words[0])
     if options.get("pooling", "mean") != "mean":
         out += [*POOLING, str(options["pooling"])]
+    if options.get("cache_prompt") is False:
+        out.append(NO_CACHE)
     return out + _drafting(options)
 
 

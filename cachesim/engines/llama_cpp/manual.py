@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from cachesim.engines.llama_cpp.flag_help import ALSO, HELP, IGNORED, OFF, SPELLINGS
 from cachesim.engines.llama_cpp.server_flags import POOLINGS, SPEC_TYPES, Options
 from cachesim.engines.manual import MANY, Manual, World, draw_batches, flags_of
 from cachesim.model.rng import Rng
@@ -48,15 +49,21 @@ MANUAL = Manual(
         scenario={
             "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "parallel": 1, "kv_unified": False,
             "swa_full": False, "ctx_checkpoints": 32, "checkpoint_min_step": -1, "cache_ram": 8192,
-            "slot_prompt_similarity": 0.1, "cache_idle_slots": True, "cache_reuse": 0, "context_shift": False,
-            "spec_type": "none", "spec_draft_n_max": 3, "model_draft": "", "kv_unified_per_slot": 0, "pooling": "mean",
+            "slot_prompt_similarity": 0.1, "cache_idle_slots": True, "cache_prompt": True, "cache_reuse": 0,
+            "context_shift": False, "spec_type": "none", "spec_draft_n_max": 3, "model_draft": "",
+            "kv_unified_per_slot": 0, "pooling": "mean",
         },
         least={"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": 1},
         # left open: a context that follows from other flags; four slots, unified; no byte limit; the version's default
         open={"ctx_size": 0, "parallel": -1, "cache_ram": -1, "checkpoint_min_step": -1, "kv_unified_per_slot": 0},
         choices={"spec_type": SPEC_TYPES, "pooling": POOLINGS},
         model={"model_draft": True},
+        help=HELP,
+        spellings=SPELLINGS,
+        off=OFF,
+        also=ALSO,
     ),
+    silent=IGNORED,
     models=(
         "llama", "gemma3", "gemma3l6", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid",
     ),

@@ -31,6 +31,8 @@ class Server(Inspected):
     def submit(self, request: Request) -> Answer:
         """Queue a request; the answer fills as the server works."""
         answer = Answer(self.log.mark(), died=self.dead)
+        if not self.settings.cache_prompt:
+            request = replace(request, cache_prompt=False)
         if request.byte_pos is not None and request.user_starts:
             self.emit(ev.UserPos(request.byte_pos, 0, request.user_starts[-1]))
         if request.kind == "decision":

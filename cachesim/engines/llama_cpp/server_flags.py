@@ -39,6 +39,7 @@ class Options:
     cache_ram: int = 8192
     slot_prompt_similarity: float = 0.1
     cache_idle_slots: bool = True
+    cache_prompt: bool = True
     cache_reuse: int = 0
     context_shift: bool = False
     spec_type: str = "none"
@@ -74,6 +75,7 @@ class Settings:
     limit_tokens: int
     has_cache: bool
     cache_idle_slots: bool
+    cache_prompt: bool       # what a request asks for that does not say
     sps: float
     n_cache_reuse: int
     context_shift: bool
@@ -146,6 +148,7 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
         limit_tokens=n_ctx,
         has_cache=opts.cache_ram != 0,
         cache_idle_slots=opts.cache_idle_slots and opts.cache_ram != 0,
+        cache_prompt=opts.cache_prompt,
         sps=opts.slot_prompt_similarity,
         n_cache_reuse=opts.cache_reuse if movable else 0,
         context_shift=opts.context_shift and movable,

@@ -7,6 +7,7 @@ from typing import Any
 
 from cachesim.engines.chat import TEMPLATES
 from cachesim.engines.manual import MANY, Manual, World, flags_of
+from cachesim.engines.mlx_lm.flag_help import HELP, IGNORED, SPELLINGS
 from cachesim.engines.mlx_lm.server_flags import Options
 from cachesim.model.rng import Rng
 
@@ -44,7 +45,10 @@ MANUAL = Manual(
         )},
         choices={"template": tuple(TEMPLATES)},
         model={"draft_model": True},
+        help=HELP,
+        spellings=SPELLINGS,
     ),
+    silent=IGNORED,
     models=("llama", "gemma3", "mamba2", "lfm2", "qwen3_next", "falcon_h1"),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     slots=False,

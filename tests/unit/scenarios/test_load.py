@@ -59,7 +59,7 @@ SPOILT = [
     ('"GGGA"', '"lfm3"', "(did you mean 'lfm2'?; models: "),
     ('profiles = ["llama_cpp@head"]', 'profiles = ["llama_cpp@haed"]', ":7: unknown profile 'llama_cpp@haed' (did you"),
     ('profiles = ["llama_cpp@head"]', 'profiles = ["llama_cpp@head", "llama_cpp@head"]', ":7: profiles names"),
-    ("parallel = 2", "paralel = 2", ":9: unknown server option 'paralel' (did you mean 'parallel'?)"),
+    ("parallel = 2", "paralel = 2", ":9: unknown server option 'paralel' (did you mean 'parallel'? see cachesim "),
     ("parallel = 2", "parallel = true", ":9: parallel must be an integer, not True"),
     ("parallel = 2", "parallel = 0", ":9: parallel is 0"),
     ("parallel = 2", "parallel = 4294967296", ":9: parallel is 4294967296"),
@@ -217,3 +217,12 @@ def test_a_long_key_is_cut_where_its_value_is_wrong(tmp_path):
     with pytest.raises(BadInput) as bad:
         load(file)
     assert len(bad.value.cause) < 200 and "must be an integer" in bad.value.cause
+
+
+def test_the_servers_own_spelling_of_an_option(tmp_path):
+    said = "ctx-checkpoints = 3\nnp = 2\n\"no-kvu\" = true"
+    server = load(write(tmp_path, GOOD.replace("parallel = 2", said))).server
+    assert (server["ctx_checkpoints"], server["parallel"], server["kv_unified"]) == (3, 2, False)
+    assert server == load(write(tmp_path, GOOD.replace("parallel = 2", "parallel = 2\nctx_checkpoints = 3"))).server
+    both = "np = 2\nparallel = 2"
+    assert "parallel is set twice" in refusal(write(tmp_path, GOOD.replace("parallel = 2", both)))
