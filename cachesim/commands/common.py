@@ -6,7 +6,7 @@ import os.path
 import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, AbstractSet
 
 from cachesim import limits
 from cachesim.errors import BadInput, quoted
@@ -61,7 +61,7 @@ def profile_name(text: str) -> str:
         return profile_of(text)
     if text in renamed():
         complain(f"{text} is {renamed()[text]} now")
-    return {**latest(), **renamed()}.get(text, text)
+    return renamed().get(text) or latest().get(text, text)
 
 
 def count(text: str) -> int:
@@ -94,11 +94,11 @@ def minutes(text: str) -> float:
     return float(text)
 
 
-def known_profiles() -> frozenset[str]:
-    """Names of all profiles of all engines."""
+def known_profiles() -> AbstractSet[str]:
+    """Names of all profiles of all engines; whether one is among them is known without importing the other engines."""
     from cachesim.engines.registry import profiles
 
-    return frozenset(profiles())
+    return profiles().keys()
 
 
 def load_files(files: list[str]) -> tuple[list[Scenario], list[BadInput]]:

@@ -66,7 +66,7 @@ def _list(known: Mapping[str, RuleSet], args: Namespace) -> None:
             {"name": n, "build": r.build, "source": r.source, **({"note": told[n]} if n in told else {})}
             for n, r in known.items()
         ]
-        say_json({"profiles": rows, "latest": latest()})
+        say_json({"profiles": rows, "latest": dict(latest())})
     else:
         show(list_report(known, latest(), told))
 

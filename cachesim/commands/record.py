@@ -63,7 +63,7 @@ def _build(server: Path) -> str:
     import re
     import subprocess
 
-    from cachesim.engines.registry import COMMITS
+    from cachesim.engines.registry import commits
 
     try:
         said = subprocess.run([server, "--version"], capture_output=True, text=True, timeout=60, check=False)
@@ -71,8 +71,9 @@ def _build(server: Path) -> str:
         raise BadInput(f"cannot be run: {error}", file=str(server)) from None
     found = re.search(r"version: (?:.*build )?(\d+)\b", said.stdout + said.stderr)
     name = f"b{found[1]}" if found else ""
-    if name not in COMMITS:
-        known = ", ".join(one for one in COMMITS if one.startswith("b"))
+    recorded = commits()
+    if name not in recorded:
+        known = ", ".join(one for one in recorded if one.startswith("b"))
         raise BadInput(f"the server says it is {name if found and int(found[1]) else 'no numbered build'}",
                        file=str(server), hint=f"name the build: --commit {known}")  # fmt: skip
     return name

@@ -9,47 +9,50 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import replace
-from typing import Any, Callable, Iterable, Iterator, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping, TypeVar
 
-from cachesim.engines import ik_llama, llama_cpp, mlx_lm, plugins
+from cachesim.engines import plugins
 from cachesim.engines.contract import Engine
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.engines.shipped import SHIPPED
 from cachesim.errors import BadInput, nearest, quoted
 
 MODES = ("none", "provenance", "exact")
 """How much is computed: positions only; which token went where; that and the numbers."""
 
-SHIPPED: dict[str, Engine] = {one.name: one for one in (llama_cpp.ENGINE, ik_llama.ENGINE, mlx_lm.ENGINE)}
-"""The engines that come with cachesim, by name."""
-
 DEFAULT = next(iter(SHIPPED.values()))
 """The engine that is meant where none is named."""
 
-COMMITS: dict[str, str] = {
-    commit: name for engine in SHIPPED.values() for commit, name in engine.recorded.commits.items()
-}
-"""Commit (or build) of a recording that names no profile -> profile."""
-
-
+T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9_]+@[A-Za-z0-9][A-Za-z0-9._+-]*")     # stands in files, on command lines, in file names
 
 
 class Engines(Mapping[str, Engine]):
-    """All engines by name. Those of installed packages are looked for when somebody asks for the first time."""
+    """All engines by name. Those of installed packages are looked for when somebody asks for the first time; a shipped
+    one is imported when it is asked for."""
 
     def __init__(self) -> None:
-        self._known, self._looked = dict(SHIPPED), False
+        self._known: dict[str, Engine] = {}
+        self._names, self._looked = list(SHIPPED), False
 
-    def _all(self) -> dict[str, Engine]:
+    def _all(self) -> list[str]:
+        """The names of all engines."""
         if not self._looked:
             self._looked = True                # what is loaded may ask in its turn
             plugins.each(plugins.ENGINES, self._take_engine)
             plugins.each(plugins.PROFILES, self._take_rules)
-        return self._known
+        return self._names
 
     def __getitem__(self, name: str) -> Engine:
-        return self._all()[name]
+        if name not in self._all():
+            raise KeyError(name)
+        if name not in self._known:
+            self._known[name] = SHIPPED[name]
+        return self._known[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._all()
 
     def __iter__(self) -> Iterator[str]:
         return iter(tuple(self._all()))
@@ -62,13 +65,14 @@ class Engines(Mapping[str, Engine]):
         if not isinstance(engine, Engine):
             raise BadInput(f"not an Engine: {quoted(engine)}")
         mine = engine.name
-        if mine in self._known:
+        if mine in self._names:
             raise BadInput(f"there is an engine {quoted(mine)} already")
         for profile in engine.profiles:
             if not _NAME.fullmatch(profile) or profile.partition("@")[0] != mine:
                 raise BadInput(f"the name of rule set {quoted(profile)} is not {mine}@NAME")
         notes = {profile: f"from {origin}" for profile in engine.profiles}
         self._known[mine] = replace(engine, notes={**notes, **engine.notes})
+        self._names.append(mine)
 
     def _take_rules(self, brought: Any, origin: str) -> None:
         for one in rule_sets(brought):
@@ -78,9 +82,9 @@ class Engines(Mapping[str, Engine]):
         """From now on this rule set is one of its engine's, beside the shipped one that it is most like. ``note``:
         where it is from. Raises BadInput for a name that is taken or no name, and for rules of another engine."""
         name = rules.name if isinstance(rules.name, str) and _NAME.fullmatch(rules.name) else ""
-        engine = self._all().get(name.partition("@")[0])
+        engine = self.get(name.partition("@")[0])
         if engine is None:
-            raise BadInput(f"the name of rule set {quoted(rules.name)} is not ENGINE@NAME", hint=", ".join(self._known))
+            raise BadInput(f"the name of rule set {quoted(rules.name)} is not ENGINE@NAME", hint=", ".join(self))
         if name in engine.profiles or name in engine.renamed or name == f"{engine.name}@latest":
             raise BadInput(f"there is a rule set {quoted(name)} already", hint="give yours a name of its own")
         alike = [one for one in engine.profiles.values() if isinstance(rules, type(one))]
@@ -126,6 +130,23 @@ def _check_rule(value: Any, like: Callable[..., Any]) -> None:
 ENGINES = Engines()
 
 
+class ByProfile(Mapping[str, T]):
+    """What ``of`` says about an engine, by names that begin with the engine's and an @. Only the engine of the name
+    that is looked up is imported; all of them for a list of the names."""
+
+    def __init__(self, of: Callable[[Engine], Mapping[str, T]]) -> None:
+        self._of = of
+
+    def __getitem__(self, name: str) -> T:
+        return self._of(ENGINES[name.partition("@")[0]])[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for engine in ENGINES.values() for name in self._of(engine))
+
+    def __len__(self) -> int:
+        return sum(len(self._of(engine)) for engine in ENGINES.values())
+
+
 def add(rules: RuleSet, note: str) -> None:
     """``ENGINES.add``."""
     ENGINES.add(rules, note)
@@ -145,9 +166,9 @@ def rule_sets(brought: Any) -> list[RuleSet]:
     return list(found.values())
 
 
-def profiles() -> dict[str, RuleSet]:
+def profiles() -> Mapping[str, RuleSet]:
     """All profiles of all engines, by name."""
-    return {name: rules for engine in ENGINES.values() for name, rules in engine.profiles.items()}
+    return ByProfile(lambda engine: engine.profiles)
 
 
 def rules_of(profile: str) -> RuleSet:
@@ -157,10 +178,10 @@ def rules_of(profile: str) -> RuleSet:
 
 def engine_of(profile: str) -> Engine:
     """The engine that a profile belongs to. Raises BadInput for an unknown profile."""
-    for engine in ENGINES.values():
-        if profile in engine.profiles:
-            return engine
-    raise BadInput(f"unknown profile {quoted(profile)}", hint=nearest(profile, profiles()))
+    engine = ENGINES.get(profile.partition("@")[0])
+    if engine is None or profile not in engine.profiles:
+        raise BadInput(f"unknown profile {quoted(profile)}", hint=nearest(profile, profiles()))
+    return engine
 
 
 def engine_named(name: str) -> Engine:
@@ -178,16 +199,21 @@ def recorded_as(name: str) -> Engine:
     return known[name]
 
 
-def latest() -> dict[str, str]:
+def commits() -> Mapping[str, str]:
+    """Commit (or build) of a recording that names no profile -> profile."""
+    return {commit: name for engine in ENGINES.values() for commit, name in engine.recorded.commits.items()}
+
+
+def latest() -> Mapping[str, str]:
     """``<engine>@latest`` -> the newest recorded profile of the engine."""
-    return {f"{name}@latest": engine.newest for name, engine in ENGINES.items() if engine.newest}
+    return ByProfile(lambda engine: {f"{engine.name}@latest": engine.newest} if engine.newest else {})
 
 
-def renamed() -> dict[str, str]:
+def renamed() -> Mapping[str, str]:
     """Old names of profiles -> present ones."""
-    return {old: new for engine in ENGINES.values() for old, new in engine.renamed.items()}
+    return ByProfile(lambda engine: engine.renamed)
 
 
 def notes() -> Mapping[str, str]:
     """What a reader of a profile's name should know, by profile."""
-    return {name: note for engine in ENGINES.values() for name, note in engine.notes.items()}
+    return ByProfile(lambda engine: engine.notes)

@@ -12,8 +12,9 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def frozen(kind: type[T]) -> type[T]:
-    """A frozen dataclass with slots: the form of every event."""
-    return dataclass(frozen=True, slots=True)(kind)
+    """A frozen dataclass with slots: the form of every event. ``Event`` compares, hashes and prints them: methods
+    generated for each one take 25 ms whenever a command starts."""
+    return dataclass(frozen=True, slots=True, eq=False, repr=False)(kind)
 
 
 class Event:
@@ -22,6 +23,16 @@ class Event:
     __slots__ = ()
     ev: ClassVar[str] = ""
     logged: ClassVar[bool] = True
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and _values(self) == _values(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *_values(self)))
+
+    def __repr__(self) -> str:
+        pairs = zip(_field_names(type(self)), _values(self), strict=True)
+        return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in pairs)})"
 
     def record(self, one_slot: bool = False, tasks: Mapping[int, int] | None = None) -> dict[str, Any]:
         """The event as a trace would hold it: ``slot`` only with several slots, ``task`` numbered within
@@ -48,6 +59,10 @@ def _field_names(kind: type) -> tuple[str, ...]:
     if names is None:
         names = _NAMES[kind] = tuple(f.name for f in fields(kind))
     return names
+
+
+def _values(event: object) -> tuple[Any, ...]:
+    return tuple(getattr(event, name) for name in _field_names(type(event)))
 
 
 def mib(size: int) -> float:

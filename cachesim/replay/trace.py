@@ -13,7 +13,7 @@ from typing import AbstractSet, Any, Mapping
 
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.engines.contract import Engine
-from cachesim.engines.registry import COMMITS, engine_of, recorded_as
+from cachesim.engines.registry import commits, engine_of, recorded_as
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.errors import BadInput, nearest, quoted
@@ -113,9 +113,10 @@ def _profile(data: Mapping[str, Any]) -> tuple[Engine, str]:
     engine, commit = recorded_as(data["engine"]), data["commit"]
     if "profile" in data:
         return engine, f"{engine.name}@{data['profile']}"
-    if commit not in COMMITS:
-        raise BadInput(f"unknown commit {quoted(commit)}", hint=nearest(str(commit), COMMITS))
-    return engine_of(COMMITS[commit]), COMMITS[commit]
+    known = commits()
+    if commit not in known:
+        raise BadInput(f"unknown commit {quoted(commit)}", hint=nearest(str(commit), known))
+    return engine_of(known[commit]), known[commit]
 
 
 def _missing(engine: Engine, profile: str, profiles: Mapping[str, RuleSet]) -> str:

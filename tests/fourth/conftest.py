@@ -20,19 +20,19 @@ BLOCKS = Path(__file__).parent / "blocks"
 @pytest.fixture(scope="module")
 def engine():
     """The engine, known as if it were installed. Afterwards all is as it was."""
-    before, modules = dict(RULES), set(sys.modules)
+    modules = set(sys.modules)
     sys.path.insert(0, str(BLOCKS))
     try:
         from blockpool import ENGINE
 
-        known = registry.ENGINES._all()
-        known[ENGINE.name] = ENGINE
+        registry.ENGINES._take_engine(ENGINE, "tests")
         yield ENGINE
-        del known[ENGINE.name]
+        registry.ENGINES._names.remove(ENGINE.name)
+        del registry.ENGINES._known[ENGINE.name]
     finally:
         sys.path.remove(str(BLOCKS))
-        RULES.clear()
-        RULES.update(before)
+        for rule_id in [one for one, fn in RULES.items() if fn.__module__.partition(".")[0] == "blockpool"]:
+            del RULES[rule_id]
         for name in set(sys.modules) - modules:
             if name.partition(".")[0] == "blockpool":
                 del sys.modules[name]

@@ -1,4 +1,4 @@
-"""Does ``cachesim --help`` stay light? It must import nothing that takes time."""
+"""Does ``cachesim --help`` stay light, and does a command import one engine where it needs one?"""
 
 from __future__ import annotations
 
@@ -37,3 +37,9 @@ def test_help_imports_only_the_frame():
 @pytest.mark.parametrize("argv", [["--version"], ["rum"], [], ["run", "--help"], ["profiles", "--nonsense"]], ids=str)
 def test_usage_is_light(argv):
     assert loaded(*argv) & HEAVY == set()
+
+
+def test_a_command_imports_the_engine_that_it_needs():
+    names = loaded("run", "seed-24143-dense", "-p", "llama_cpp@head")
+    assert "cachesim.engines.llama_cpp" in names
+    assert names & {"cachesim.engines.ik_llama", "cachesim.engines.mlx_lm"} == set()

@@ -14,7 +14,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from cachesim.engines.registry import COMMITS
+from cachesim.engines.registry import commits
 from cachesim.live.llama_server.gguf_models import find_model
 from cachesim.live.llama_server.recorder import Recorder, Start
 from tests.live.play import Table
@@ -32,7 +32,7 @@ def main(argv):
     args = _arguments(argv)
     for name in (signal.SIGINT, signal.SIGTERM):       # in the background a shell has SIGINT ignored
         signal.signal(name, signal.default_int_handler)
-    args.profile = args.profile or COMMITS.get(args.commit, "")
+    args.profile = args.profile or commits().get(args.commit, "")
     if not args.profile:
         print(f"{args.commit}: no rule set is known for this build; not run")
         return 2

@@ -8,14 +8,14 @@ from tempfile import TemporaryDirectory
 
 from cachesim.commands.replay import checker
 from cachesim.engines.llama_cpp.command_line import read_flags
-from cachesim.engines.registry import COMMITS, engine_of
+from cachesim.engines.registry import commits, engine_of
 from cachesim.events import Log
 from cachesim.model.hash_mixing import mix_int
 from cachesim.replay.event_owners import Own
 from cachesim.replay.recorded_requests import make_request
 from cachesim.replay.replay import FIELDS, records
 
-COMMIT_OF = {name: commit for commit, name in COMMITS.items()}
+COMMIT_OF = {name: commit for commit, name in commits().items()}
 
 
 def spoken(prompt, count):

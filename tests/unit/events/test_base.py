@@ -1,0 +1,61 @@
+"""Are events values: equal, hashed and printed by their kind and their fields, and never changed?"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError, fields
+from typing import ClassVar
+
+import pytest
+
+from cachesim import events
+from cachesim.events.base import Event, SlotEvent, frozen
+
+
+@frozen
+class Sent(SlotEvent):
+    ev: ClassVar[str] = "sent"
+    n_tokens: int
+    text: str = "x"
+
+
+@frozen
+class Told(SlotEvent):
+    ev: ClassVar[str] = "told"
+    n_tokens: int
+    text: str = "x"
+
+
+def test_equal_are_events_of_one_kind_with_equal_fields():
+    assert Sent(0, 1, 5) == Sent(0, 1, 5)
+    assert [Sent(0, 1, 5) == other for other in (Sent(0, 1, 6), Sent(1, 1, 5), Sent(0, 1, 5, "y"))] == [False] * 3
+    assert Sent(0, 1, 5) != Told(0, 1, 5)
+    assert Sent(0, 1, 5) != (0, 1, 5, "x")
+
+
+def test_equal_events_are_one_in_a_set_and_events_of_two_kinds_are_two():
+    assert len({Sent(0, 1, 5), Sent(0, 1, 5), Told(0, 1, 5)}) == 2
+    assert hash(Sent(0, 1, 5)) == hash(Sent(0, 1, 5)) != hash(Told(0, 1, 5))
+
+
+def test_the_text_of_an_event_is_the_call_that_makes_it():
+    assert repr(Sent(None, 1, 5)) == "Sent(slot=None, task=1, n_tokens=5, text='x')"
+    assert eval(repr(Sent(0, 1, 5))) == Sent(0, 1, 5)
+
+
+def test_an_event_cannot_be_changed_and_can_be_copied():
+    event = Sent(0, 1, 5)
+    with pytest.raises(FrozenInstanceError):
+        event.n_tokens = 6
+    assert copy.deepcopy(event) == pickle.loads(pickle.dumps(event)) == event
+
+
+def test_every_event_is_of_this_form():
+    kinds = [one for one in vars(events).values() if isinstance(one, type) and issubclass(one, Event)]
+    made = [one for one in kinds if one not in (Event, SlotEvent)]
+    assert len(made) > 60
+    for kind in made:
+        assert kind.__eq__ is Event.__eq__ and kind.__hash__ is Event.__hash__ and kind.__repr__ is Event.__repr__, kind
+        values = {field.name: None for field in fields(kind)}
+        assert kind(**values) == kind(**values), kind
