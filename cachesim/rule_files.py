@@ -2,7 +2,8 @@
 
 This is the one place that executes a file from elsewhere, and only because its name stands on the command line (or in a
 pytest configuration); a scenario that names such a file does not make it run. Whatever the file does while it is run is
-its author's business; what it prints goes to stderr, where it spoils no result.
+its author's business; what it prints goes to stderr, where it spoils no result. While it is run it may import files
+that lie beside it, as a script may.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import inspect
 import os.path
 import re
 import sys
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from traceback import walk_tb
 from types import ModuleType
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, Iterator, Mapping, NamedTuple
 
 from cachesim import pool
 from cachesim.engines import registry
@@ -26,15 +27,22 @@ from cachesim.errors import BadInput, Crash, cut, nearest, quoted
 from cachesim.limits import SCENARIO_BYTES
 from cachesim.reading import path_of, read_text
 
+_MODULE = "cachesim_rules_"
 _NAMED = re.compile(r"(?P<file>.*\.py)(?::(?P<name>[^:/\\]*))?", re.S)
 
 
 class RuleFile(NamedTuple):
-    """A file that was run: its path as it was given, its text, and its rule sets by the variables that hold them."""
+    """A file that was run: its path as it was given, its text, its rule sets by the variables that hold them, and the
+    texts of the files beside it that it imported, by real path."""
 
     path: Path
     text: str
     sets: dict[str, RuleSet]
+    beside: Mapping[str, str]
+
+    def place(self, file: str) -> Path | None:
+        """The path of one of its files, given the real one, as a message names it; None for any other file."""
+        return self.path.parent / os.path.relpath(file, _folder(self.path)) if file in self.beside else None
 
 
 _files: dict[str, RuleFile] = {}              # by real path
@@ -68,19 +76,47 @@ def run(path: Path) -> RuleFile:
     if real not in _files:
         before = dict(RULES)
         text = read_text(path, SCENARIO_BYTES, "file of rules")
+        beside: dict[str, str] = {}
         try:
-            _files[real] = RuleFile(path, text, _sets(path, _executed(path, text, real)))
+            with _importing(_folder(path), beside):
+                module = _executed(path, text, real)
+            _files[real] = RuleFile(path, text, _sets(path, module), beside)
         except BadInput:
+            shipped = {name: fn for name, fn in RULES.items() if fn.__module__.partition(".")[0] == __package__}
             RULES.clear()
-            RULES.update(before)
+            RULES.update({**shipped, **before})          # an engine may have been imported meanwhile
             raise
         pool.begin_with(run, path)
     return _files[real]
 
 
+def _folder(path: Path) -> str:
+    return os.path.dirname(os.path.realpath(path))
+
+
+@contextmanager
+def _importing(folder: str, beside: dict[str, str]) -> Iterator[None]:
+    """Files of this folder can be imported by name, as for a script; ``beside`` gets the texts of those that were.
+    Afterwards they are as unknown as before: another folder may have files of the same names."""
+    before, written = set(sys.modules), sys.dont_write_bytecode
+    sys.path.insert(0, folder)
+    sys.dont_write_bytecode = True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = written
+        sys.path.remove(folder)
+        known = {name.partition(".")[0] for name in before}
+        for name in set(sys.modules) - before:
+            file, top = getattr(sys.modules[name], "__file__", None) or "", name.partition(".")[0]
+            if top not in known and file.startswith((os.path.join(folder, f"{top}.py"), os.path.join(folder, top, ""))):
+                beside[file] = read_text(Path(file), SCENARIO_BYTES, "file of rules")
+                del sys.modules[name]
+
+
 def _executed(path: Path, text: str, real: str) -> ModuleType:
-    """The module that the file is. No byte code is written beside it, and no other folder is searched for imports."""
-    module = ModuleType(f"cachesim_rules_{len(_files)}")
+    """The module that the file is. No byte code is written beside it."""
+    module = ModuleType(f"{_MODULE}{len(_files)}")
     module.__file__ = real
     sys.modules[module.__name__] = module      # where dataclasses and `inspect` look
     try:
@@ -124,17 +160,28 @@ def file_of(profile: str) -> RuleFile | None:
     return next((one for one in _files.values() if any(r.name == profile for r in one.sets.values())), None)
 
 
-def file_with(rule: Callable[..., Any]) -> RuleFile | None:
-    """The file that a rule is written in, None if it is none of these."""
-    return _files.get(inspect.unwrap(rule).__code__.co_filename)
+def file_with(rule: Callable[..., Any]) -> Path | None:
+    """The path of the file that a rule is written in, None if it is none of these and none that they imported."""
+    return _path(inspect.unwrap(rule).__code__.co_filename)
 
 
 def blamed(error: BaseException) -> BadInput | None:
-    """What a rule of such a file raised, with its place; None where none of them was at work."""
-    for real, one in _files.items():
-        if _line(error, real) is not None:
-            return _placed(error, one.path, real)
+    """What a rule of such a file, or of one beside it, raised or returned, with its place; None where none of them was
+    at work."""
+    for frame, _ in reversed([*walk_tb(error.__traceback__)]):
+        real = frame.f_code.co_filename
+        if (path := _path(real)) is not None:
+            return _placed(error, path, real)
+    if isinstance(error, BadInput) and (path := _path(error.file)) is not None:
+        return BadInput(error.cause, file=str(path), line=error.line, hint=error.hint)
     return None
+
+
+def _path(real: str) -> Path | None:
+    """How a message names one of these files, or of those beside them; None for any other file."""
+    if real in _files:
+        return _files[real].path
+    return next(filter(None, (one.place(real) for one in _files.values())), None)
 
 
 def typed(profile: str) -> str:
@@ -147,10 +194,12 @@ def typed(profile: str) -> str:
 
 
 def digest(profile: str) -> str:
-    """The SHA-256 of the file that brought this profile, "" if none did: what was found under it, was so under these
-    rules."""
+    """The SHA-256 of the file that brought this profile and of those that it imported, "" if none did: what was found
+    under it, was so under these rules."""
     one = file_of(profile)
-    return "" if one is None else hashlib.sha256(one.text.encode()).hexdigest()
+    if one is None:
+        return ""
+    return hashlib.sha256("".join([one.text, *(one.beside[file] for file in sorted(one.beside))]).encode()).hexdigest()
 
 
 def heading(profile: str, folder: Path | None = None) -> dict[str, Any]:

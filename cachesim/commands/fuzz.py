@@ -89,10 +89,8 @@ def _search(args: Namespace, plan: Plan, folder: Folder | None, clock: Clock) ->
 
 
 def _codes(campaign: Campaign, folder: Folder | None) -> list[int]:
-    """A failure is 1, one of the simulator itself 70, one that could not be written where it should be 2."""
-    from cachesim.fuzz.finding import SIMULATOR
-
-    codes = [exits.CRASH if name == SIMULATOR else exits.BROKEN for name, *_ in campaign.failures]
+    """Those of the failures; 2 if one of them could not be written where it should be."""
+    codes = [exits.of_finding(name) for name, *_ in campaign.failures]
     return [*codes, exits.BAD_INPUT] if folder is not None and folder.refused else codes
 
 

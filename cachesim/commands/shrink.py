@@ -78,8 +78,7 @@ def _shrunk(one: Smallest, tries: int, as_json: bool) -> int:
         ended = error
         complain("interrupted: the smallest so far")
     _tell(one.data(), as_json)
-    code = exits.CRASH if one.found[0].name == "simulator" else exits.BROKEN
-    return exits.interrupted(ended) if ended else code
+    return exits.interrupted(ended) if ended else exits.of_finding(one.found[0].name)
 
 
 def _tell(data: dict[str, Any], as_json: bool) -> None:

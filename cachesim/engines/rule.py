@@ -162,7 +162,9 @@ def _checked(fn: F, rule_id: str) -> F:
     def decide(*args: Any) -> Decision:
         decision = fn(*args)
         if not isinstance(decision, Decision):
-            raise BadInput(f"rule {rule_id} returned {quoted(decision)}, which is no Decision")
+            code = inspect.unwrap(fn).__code__
+            raise BadInput(f"rule {rule_id} returned {quoted(decision)}, which is no Decision",
+                           file=code.co_filename, line=code.co_firstlineno)  # fmt: skip
         decision.rule = rule_id
         return decision
 

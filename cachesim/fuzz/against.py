@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-from cachesim.errors import BadInput
 from cachesim.fuzz.case import Case
-from cachesim.fuzz.crash import crashed
+from cachesim.fuzz.crash import told
 from cachesim.fuzz.examine import examined
 from cachesim.fuzz.finding import Finding
 from cachesim.fuzz.played_case import Fact, Played, played
@@ -60,14 +59,12 @@ def compared(
 def _heard(
     case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge], mode: str
 ) -> tuple[list[Finding], Played | None]:
-    """What is wrong under a rule set, and how it was played; None where the simulator failed."""
+    """What is wrong under a rule set, and how it was played; None where the simulator or a rule of the user failed."""
     try:
         one = played(case.scenario(profile), profile, judges, None, mode)
         return examined(case, profile, properties, one, mode=mode), one
-    except BadInput:
-        raise
     except Exception as error:
-        return [crashed(error)], None
+        return [told(error)], None
 
 
 def _has(known: Sequence[Finding], finding: Finding) -> bool:

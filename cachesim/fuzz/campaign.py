@@ -14,7 +14,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.errors import BadInput, Unwritable
 from cachesim.fuzz.against import Cost, compared
 from cachesim.fuzz.case import Case, draw_case
-from cachesim.fuzz.crash import crashed
+from cachesim.fuzz.crash import failed
 from cachesim.fuzz.examine import ALL, findings, shown
 from cachesim.fuzz.finding import DIED, SIMULATOR, Finding, Group
 from cachesim.fuzz.properties import PROPERTIES
@@ -154,10 +154,9 @@ def work(job: Job) -> Block:
             every += ((number, one) for one in found)
         except Unwritable:
             raise
-        except BadInput:
-            refused += 1
         except Exception as error:      # one conversation that the simulator fails at does not end a campaign
-            every.append((number, crashed(error)))
+            refused += (what := failed(error)) is None
+            every += [] if what is None else [(number, what)]
     return Block(every, job.stop - job.first, refused, job.first, job.stop, mended, cost)
 
 

@@ -1,16 +1,36 @@
-"""The simulator itself failed at a conversation: what is told of that, and where it happened."""
+"""The simulator itself failed at a conversation, or a rule of the user did: what is told of that, and where it
+happened."""
 
 from __future__ import annotations
 
 import traceback
 from pathlib import Path
 
-from cachesim.errors import CAUSE, cut
-from cachesim.fuzz.finding import SIMULATOR, Finding
+from cachesim.errors import CAUSE, BadInput, cut
+from cachesim.fuzz.finding import SIMULATOR, USERS_RULE, Finding
+from cachesim.rule_files import blamed
 
 PACKAGE = Path(__file__).resolve().parents[1]
 OUTER, INNER = 8, 32         # frames of a traceback that are kept at most: the outermost and the innermost
 WIDE = 200                   # characters of a line of it
+
+
+def failed(error: Exception) -> Finding | None:
+    """The finding that a rule of the user raised this or returned no decision, or that the simulator itself failed.
+    None for what else cannot be played: that is no failure."""
+    theirs = blamed(error)
+    if theirs is not None:
+        place = f"{Path(theirs.file).name}:{theirs.line}"
+        return Finding(USERS_RULE, 0, type(error).__name__, {"error": str(theirs)}, place)
+    return None if isinstance(error, BadInput) else crashed(error)
+
+
+def told(error: Exception) -> Finding:
+    """The same finding; where it is None the error is raised again."""
+    finding = failed(error)
+    if finding is None:
+        raise error
+    return finding
 
 
 def crashed(error: Exception) -> Finding:

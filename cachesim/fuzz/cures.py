@@ -16,10 +16,10 @@ import numpy as np
 
 from cachesim.engines.registry import engine_of, rules_of
 from cachesim.engines.shared.rule_set import SAID, RuleSet
-from cachesim.errors import BadInput, Unwritable
+from cachesim.errors import Unwritable
 from cachesim.fuzz.campaign import rarely_collected
 from cachesim.fuzz.case import draw_case
-from cachesim.fuzz.crash import crashed
+from cachesim.fuzz.crash import failed
 from cachesim.fuzz.finding import Finding
 from cachesim.fuzz.played_case import Played, played
 from cachesim.fuzz.properties import PROPERTIES
@@ -188,10 +188,8 @@ def hear(
         evaluated = evaluated_in(one)
     except Unwritable:
         raise
-    except BadInput:
-        pass
-    except Exception as error:          # the simulator fails at it: that is found too
-        found = (crashed(error),)
+    except Exception as error:          # the simulator or a rule of the user fails at it: that is found too
+        found = None if (what := failed(error)) is None else (what,)
     return Heard(told, kind, evaluated, found, frozenset(spies.matter))
 
 

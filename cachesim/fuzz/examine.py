@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from cachesim.errors import BadInput
 from cachesim.fuzz.case import Case
-from cachesim.fuzz.crash import crashed
+from cachesim.fuzz.crash import told
 from cachesim.fuzz.finding import Finding
 from cachesim.fuzz.played_case import Played, played
 from cachesim.fuzz.properties import PROPERTIES
@@ -50,10 +49,9 @@ def examined(
 def shown(
     case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge], mode: str = "provenance"
 ) -> list[Finding]:
-    """What is wrong with one conversation, be it the simulator. Raises BadInput for what the engine cannot do."""
+    """What is wrong with one conversation, be it the simulator or a rule of the user. Raises BadInput for what the
+    engine cannot do."""
     try:
         return findings(case, profile, properties, judges, mode=mode)
-    except BadInput:
-        raise
     except Exception as error:
-        return [crashed(error)]
+        return [told(error)]

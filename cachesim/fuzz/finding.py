@@ -13,6 +13,8 @@ from cachesim.verdicts.fault_kinds import SENTENCES, Kind, pattern, said
 
 SIMULATOR = "simulator"
 """The name of findings about the simulator itself, which is no property."""
+USERS_RULE = "user's-rule"
+"""The name of findings about a rule from a file of the user, which is none either."""
 CONSUMED, WASTED, UNBALANCED = "conversation-consumed", "restore-point-wasted", "bill-unbalanced"
 TORN, INCONSISTENT, GAP, ERASED = "removal-torn", "memory-inconsistent", "gap-in-positions", "rows-behind-an-erase"
 LESS, MISCOUNTED, EXCEEDED, DIED = "less-with-more", "tokens-miscounted", "limit-exceeded", "process-died"
@@ -102,6 +104,10 @@ def _crash(one: Finding) -> str:
     return f"{one.kind} in {one.deciding}" if one.deciding else one.kind
 
 
+def _raised(one: Finding) -> str:
+    return f"{one.kind} at {one.deciding}"
+
+
 def _unsound(one: Finding) -> str:
     return {ERASED: "erase", GAP: "gap"}.get(one.kind, "check")
 
@@ -118,5 +124,6 @@ LABELS: Mapping[str, Callable[[Finding], str]] = {
     "seq-rm-atomic": _removal,
     "memory-sound": _unsound,
     SIMULATOR: _crash,
+    USERS_RULE: _raised,
 }
 """How the groups of a property are called; the others by the rule that decided."""

@@ -33,7 +33,7 @@ def rule_data(rule_id: str, rule: Callable[..., Any], users: list[str]) -> dict[
 
 def _file(rule: Callable[..., Any]) -> str:
     mine = file_with(rule)
-    return str(mine.path) if mine else f"{rule.__module__.replace('.', '/')}.py"
+    return str(mine) if mine else f"{rule.__module__.replace('.', '/')}.py"
 
 
 def _body(rule: Callable[..., Any]) -> str:

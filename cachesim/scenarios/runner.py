@@ -71,7 +71,8 @@ def play(
                     stage.send(first, group)
             except BadInput as bad:
                 step = f"{first}" if len(group) == 1 else f"{first} to {first + len(group) - 1}"
-                raise type(bad)(f"request {step}: {bad.cause}", file=scenario.file, hint=bad.hint) from bad
+                raise type(bad)(f"request {step}: {bad.cause}", hint=bad.hint, line=bad.line,
+                                file=bad.file or scenario.file) from bad  # fmt: skip
     return stage.log
 
 

@@ -34,7 +34,8 @@ def pick(ckpts, ask, thold) -> Decision:
     return Decision(fits[-1] if fits else None, {"n_past": ask.n_past})
 
 """
-GOOD = RULE + "MINE = replace(B, name='llama_cpp@mine', ckpt_pick=pick)\n"
+MINE = "MINE = replace(B, name='llama_cpp@mine', ckpt_pick=pick)\n"
+GOOD = RULE + MINE
 TWO = GOOD + "OTHER = replace(B, name='llama_cpp@other', ckpt_pick=pick)\n"
 HYBRID = ("S40.A60>r4/B70/S.A.D5", "--model", "GGGA")
 
@@ -45,6 +46,7 @@ def fresh(monkeypatch):
     monkeypatch.setattr(registry, "ENGINES", registry.Engines())
     monkeypatch.setattr(rule_files, "_files", {})
     monkeypatch.setattr(pool, "_first", [])
+    assert all(one.profiles for one in registry.SHIPPED.values())       # their rules are known before and after
     before = dict(RULES)
     yield
     RULES.clear()
@@ -324,6 +326,72 @@ def test_what_a_rule_raises_has_its_place(capsys, rules):
     assert main(["run", "seed-24143-hybrid", "-p", str(file), "-p", "llama_cpp@head", "--json"]) == exits.BAD_INPUT
     out, err = capsys.readouterr()
     assert len(json.loads(out)["runs"]) == 1 and told in err
+
+
+@pytest.mark.parametrize("command", [
+    ("fuzz", "--model", "GA", "--examples", "20"), ("shrink", *HYBRID),
+    ("fuzz", "--model", "GA", "--examples", "20", "--against", "llama_cpp@head"),
+], ids=lambda command: command[-1])
+@pytest.mark.parametrize(("body", "line", "told"), [
+    ("Decision(1 // len([]), {})", 13, "ZeroDivisionError: integer division or modulo by zero"),
+    ("fits", 9, "rule MY-PICK returned [], which is no Decision"),
+], ids=["raises", "no decision"])
+def test_a_search_names_the_line_of_a_rule_that_fails(capsys, rules, command, body, line, told):
+    """It is the user's fault: no exit 70, and it is no conversation that is refused."""
+    file = rules(f"{RULE.partition('    return')[0]}    return {body}\n{MINE}")
+    code, out = call(capsys, *command, "-p", file)
+    assert code == exits.BAD_INPUT
+    said = " ".join(out.split())
+    assert "user's-rule" in said and told.partition("[")[0] in said
+    assert f"{file.name}:{line}" in said
+
+
+# Files beside it
+
+HELPER = RULE.replace("MY-PICK", "MY-HELPER-PICK")
+IMPORTS = "from dataclasses import replace\nfrom helper import B, pick\n" + MINE
+
+
+def test_a_file_imports_those_beside_it(capsys, rules, tmp_path):
+    rules(HELPER, "helper.py")
+    runs = call_json(capsys, "try", *HYBRID, "-p", rules(IMPORTS))[1]["runs"]
+    assert [one["profile"] for one in runs] == ["llama_cpp@mine"]
+    code, out = call(capsys, "explain", "MY-HELPER-PICK", "-p", rules(IMPORTS))
+    assert code == 0 and f"{tmp_path / 'helper.py'}:9" in "".join(out.split())
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["helper.py", "my_rules.py"], "no byte code"
+    assert str(tmp_path) not in sys.path and "helper" not in sys.modules
+
+
+def test_two_folders_may_have_files_of_one_name(capsys, rules, tmp_path):
+    for folder, rule in (("a", "MY-A"), ("b", "MY-B")):
+        (tmp_path / folder).mkdir()
+        rules(RULE.replace("MY-PICK", rule), f"{folder}/helper.py")
+        file = rules(IMPORTS.replace("@mine", f"@{folder}"), f"{folder}/my_rules.py")
+        call(capsys, "try", "S4", "-p", file)
+        assert registry.rules_of(f"llama_cpp@{folder}").fields()["ckpt_pick"].rule == rule
+
+
+def test_a_line_of_a_file_beside_it_is_named(capsys, rules, tmp_path):
+    rules(HELPER.replace("fits[-1] if fits else None", "1 // len([])"), "helper.py")
+    said = refused(capsys, "try", *HYBRID, "-p", rules(IMPORTS))
+    assert said.startswith(f"{tmp_path / 'helper.py'}:13: ZeroDivision")
+    assert refused(capsys, "try", "S4", "-p", rules("import nothing_of_the_sort\n", "other.py")).endswith(
+        "other.py:1: ModuleNotFoundError: No module named 'nothing_of_the_sort'")  # fmt: skip
+
+
+def test_what_a_campaign_found_was_found_under_the_files_beside_it_too(capsys, rules):
+    rules(HELPER, "helper.py")
+    call(capsys, "try", "S4", "-p", rules(IMPORTS))
+    before = rule_files.digest("llama_cpp@mine")
+    real = next(iter(rule_files._files))
+    rule_files._files[real] = rule_files._files[real]._replace(beside={})
+    assert before != rule_files.digest("llama_cpp@mine") != ""
+
+
+def test_workers_import_it_too(capsys, rules):
+    rules(HELPER, "helper.py")
+    code, out = call(capsys, "fuzz", "-p", rules(IMPORTS), "--model", "GA", "--examples", "120", "-j", "2", "--json")
+    assert json.loads(out)["examples"] == 120 and code in (exits.HOLDS, exits.BROKEN)
 
 
 def test_what_a_file_prints_spoils_no_result(capsys, rules):
