@@ -51,8 +51,9 @@ def lift_limits(args: Namespace) -> None:
 
 def profile_name(text: str) -> str:
     """An argument that names a profile: ``<engine>@latest`` becomes the newest recorded one, an old name the present
-    one, with a line on stderr. Whether the profile exists is asked later. A file of rules is run, and becomes the name
-    of its profile; raises BadInput."""
+    one, a build, a date, a commit or a version the rule set in force then, with a line on stderr. Whether the profile
+    exists is asked later. A file of rules is run, and becomes the name of its profile; raises BadInput."""
+    from cachesim.build_names import meant
     from cachesim.engines.registry import latest, renamed
     from cachesim.reports.console import complain
     from cachesim.rule_files import is_rule_file, profile_of
@@ -61,7 +62,13 @@ def profile_name(text: str) -> str:
         return profile_of(text)
     if text in renamed():
         complain(f"{text} is {renamed()[text]} now")
-    return renamed().get(text) or latest().get(text, text)
+    if text in latest() or text in renamed():
+        return renamed().get(text) or latest()[text]
+    found = meant(text)
+    if found is None:
+        return text
+    complain(found.note)
+    return found.profile
 
 
 def count(text: str) -> int:

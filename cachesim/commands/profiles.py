@@ -57,18 +57,21 @@ def _plain(value: Any) -> Any:
 
 
 def _list(known: Mapping[str, RuleSet], args: Namespace) -> None:
-    from cachesim.engines.registry import latest, notes
+    from cachesim.build_names import in_force
+    from cachesim.engines.registry import engine_of, latest, notes
     from cachesim.reports.rules_report import list_report
 
     told = notes()
+    spans = {name: in_force(engine_of(name), name) for name in known}
     if args.json:
         rows = [
-            {"name": n, "build": r.build, "source": r.source, **({"note": told[n]} if n in told else {})}
+            {"name": n, "build": r.build, "source": r.source, "in_force": list(spans[n]),
+             **({"note": told[n]} if n in told else {})}
             for n, r in known.items()
-        ]
+        ]  # fmt: skip
         say_json({"profiles": rows, "latest": dict(latest())})
     else:
-        show(list_report(known, latest(), told))
+        show(list_report(known, latest(), told, spans))
 
 
 def _show(known: Mapping[str, RuleSet], args: Namespace) -> None:

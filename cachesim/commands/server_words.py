@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from itertools import pairwise
-from typing import TYPE_CHECKING, Iterable, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.errors import BadInput, quoted
 
@@ -30,7 +30,6 @@ def take(argv: Sequence[str], parser: ArgumentParser) -> Taken:
     """The command line without the server's own flags. Raises BadInput for one whose value is missing."""
     ours, found = _Ours(parser), Taken([], [], [])
     todo = list(argv)[::-1]
-    manuals = None
     while todo:
         word = todo.pop()
         if word == "--":
@@ -40,8 +39,7 @@ def take(argv: Sequence[str], parser: ArgumentParser) -> Taken:
             found.argv.append(word)
             found.argv.extend(todo.pop() for _ in range(ours.values(word)) if todo)
             continue
-        manuals = manuals or _manuals(argv)
-        if not _one(word, todo, manuals, found):
+        if not _one(word, todo, _manuals(argv), found):
             found.argv.append(word)
     return found
 
@@ -60,12 +58,13 @@ class _Ours:
         return int(action is not None and action.nargs is None)
 
 
-def _manuals(argv: Sequence[str]) -> list[Manual]:
+def _manuals(argv: Sequence[str]) -> Iterator[Manual]:
     """Of the engine whose profile the command line names, else of all engines, the first one first."""
     from cachesim.engines.registry import ENGINES
 
     named = [after.partition("@")[0] for word, after in pairwise(argv) if word in PROFILE]
-    return [ENGINES[name].manual for name in named if name in ENGINES] or [one.manual for one in ENGINES.values()]
+    for name in [name for name in named if name in ENGINES] or ENGINES:
+        yield ENGINES[name].manual
 
 
 PROFILE = ("-p", "--profile")

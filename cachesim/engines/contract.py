@@ -20,6 +20,7 @@ from cachesim.engines.judge_view import Excess, Point, Stored
 from cachesim.engines.manual import Manual, Option, written
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.engines.shared.timeline import Timeline
 from cachesim.errors import BadInput, nearest, quoted
 from cachesim.events import Event, Log
 from cachesim.model import Model
@@ -216,7 +217,7 @@ class Engine:
     ``serve`` starts a server of a rule set of this engine; ``say`` puts a decision (rule, value, numbers) into words,
     None where it has none. ``line`` are the profiles of the main branch in order, oldest first, ``beside`` proposals
     and what they were made on; ``newest`` the newest recorded one, ``renamed`` old names, ``notes`` what a reader of a
-    name should know.
+    name should know; ``when``: at which builds, and on which dates, the rules of ``line`` were in force.
     """
 
     name: str
@@ -230,6 +231,7 @@ class Engine:
     newest: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
+    when: Timeline = field(default_factory=Timeline)
 
     def rules(self, profile: str) -> RuleSet:
         """The rule set of this name. Raises BadInput for an unknown one."""

@@ -24,6 +24,7 @@ MODES = ("none", "provenance", "exact")
 DEFAULT = next(iter(SHIPPED.values()))
 """The engine that is meant where none is named."""
 
+LISTED = "see cachesim profiles list; a build (b9700) or a date names one, too"
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9_]+@[A-Za-z0-9][A-Za-z0-9._+-]*")     # stands in files, on command lines, in file names
 
@@ -78,9 +79,10 @@ class Engines(Mapping[str, Engine]):
         for one in rule_sets(brought):
             self.add(one, f"from {origin}")
 
-    def add(self, rules: RuleSet, note: str) -> None:
-        """From now on this rule set is one of its engine's, beside the shipped one that it is most like. ``note``:
-        where it is from. Raises BadInput for a name that is taken or no name, and for rules of another engine."""
+    def add(self, rules: RuleSet, note: str, between: bool = False) -> None:
+        """From now on this rule set is one of its engine's, beside the shipped one that it is most like, unless it lies
+        ``between`` two of the main branch. ``note``: where it is from. Raises BadInput for a name that is taken or no
+        name, and for rules of another engine."""
         name = rules.name if isinstance(rules.name, str) and _NAME.fullmatch(rules.name) else ""
         engine = self.get(name.partition("@")[0])
         if engine is None:
@@ -92,10 +94,10 @@ class Engines(Mapping[str, Engine]):
             raise BadInput(f"{quoted(name)} is not a rule set of {engine.name}", hint=f"it is a {type(rules).__name__}")
         _check(rules, alike[0])
         base = min(alike, key=lambda one: len(one.changes(rules)))
+        beside = engine.beside if between else {**engine.beside, name: base.name}
         self._known[engine.name] = replace(
-            engine, profiles={**engine.profiles, name: rules}, beside={**engine.beside, name: base.name},
-            notes={**engine.notes, name: note},
-        )  # fmt: skip
+            engine, profiles={**engine.profiles, name: rules}, beside=beside, notes={**engine.notes, name: note}
+        )
 
 
 def _check(rules: RuleSet, like: RuleSet) -> None:
@@ -147,9 +149,9 @@ class ByProfile(Mapping[str, T]):
         return sum(len(self._of(engine)) for engine in ENGINES.values())
 
 
-def add(rules: RuleSet, note: str) -> None:
+def add(rules: RuleSet, note: str, between: bool = False) -> None:
     """``ENGINES.add``."""
-    ENGINES.add(rules, note)
+    ENGINES.add(rules, note, between)
 
 
 def rule_sets(brought: Any) -> list[RuleSet]:
@@ -180,7 +182,7 @@ def engine_of(profile: str) -> Engine:
     """The engine that a profile belongs to. Raises BadInput for an unknown profile."""
     engine = ENGINES.get(profile.partition("@")[0])
     if engine is None or profile not in engine.profiles:
-        raise BadInput(f"unknown profile {quoted(profile)}", hint=nearest(profile, profiles()))
+        raise BadInput(f"unknown profile {quoted(profile)}", hint=nearest(profile, profiles()) or LISTED)
     return engine
 
 

@@ -7,6 +7,8 @@ from typing import Any, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from cachesim.build_names import build_of, build_with
+from cachesim.engines.shared.rule_set import Change
 from cachesim.scenarios.schema import Scenario
 from cachesim.verdicts.bisect import Cause, Course, Outcome, Turn
 
@@ -34,8 +36,13 @@ def bisect_data(scenario: Scenario, courses: Sequence[Course]) -> dict[str, Any]
 
 
 def _turn(turn: Turn) -> dict[str, Any]:
-    causes = [{"alone": cause.alone, "changes": [one._asdict() for one in cause.changes]} for cause in turn.causes]
-    return {"old": turn.old, "new": turn.new, "was": _outcome(turn.was), "now": _outcome(turn.now), "causes": causes}
+    causes = [
+        {"alone": cause.alone,
+         "changes": [{**one._asdict(), "build": build_with(turn.new, one)} for one in cause.changes]}
+        for cause in turn.causes
+    ]  # fmt: skip
+    return {"old": turn.old, "new": turn.new, "build": build_of(turn.new), "was": _outcome(turn.was),
+            "now": _outcome(turn.now), "causes": causes}  # fmt: skip
 
 
 def _outcome(one: Outcome | None) -> dict[str, Any]:
@@ -56,7 +63,7 @@ def _paragraph(number: int, prompt: str, course: Course) -> Text:
     out = Text(f"{number}  {prompt}\n", "bold")
     if not (course.turns or course.beside):
         return out.append(f"   {_said(course.outcomes[names[0]])} under every rule set\n", "dim")
-    out.append(f"   {_said(course.outcomes[names[0]])} at {names[0]}\n", "")
+    out.append(f"   {_said(course.outcomes[names[0]])} {_since(names[0])}\n", "")
     for turn in course.turns:
         out.append_text(_line("", turn))
     for turn in course.beside:
@@ -65,18 +72,31 @@ def _paragraph(number: int, prompt: str, course: Course) -> Text:
 
 
 def _line(mark: str, turn: Turn) -> Text:
-    out = Text(f"   {mark}{_said(turn.now)} at {turn.new}\n", COLOUR[turn.now.equal_cold if turn.now else None])
+    out = Text(f"   {mark}{_said(turn.now)} {_since(turn.new)}\n", COLOUR[turn.now.equal_cold if turn.now else None])
     if turn.was != turn.now and mark:
         out.append(f"      ({_said(turn.was)} at {turn.old})\n", "dim")
     for cause in turn.causes:
-        out.append(f"      by {_cause(cause)}\n", "")
+        out.append(f"      by {_cause(cause, turn)}\n", "")
     return out
 
 
-def _cause(cause: Cause) -> str:
+def _since(profile: str) -> str:
+    """A rule set as a place in time: ``by b8271 (2026-03-10), llama_cpp@two-ends``."""
+    build = build_of(profile)
+    return f"by {build}, {profile}" if build else f"at {profile}"
+
+
+def _cause(cause: Cause, turn: Turn) -> str:
     return " together with ".join(
-        f"{one.field} {one.old} -> {one.new}{f' ({one.source})' if one.source else ''}" for one in cause.changes
+        f"{one.field} {one.old} -> {one.new}{_source(turn.new, one)}" for one in cause.changes
     )
+
+
+def _source(profile: str, change: Change) -> str:
+    """The pull request, and the first build with it, in brackets."""
+    parts = (change.source, build_with(profile, change).replace("(", "of ").replace(")", ""))
+    told = ", ".join(filter(None, parts))
+    return f" ({told})" if told else ""
 
 
 def _said(one: Outcome | None) -> str:

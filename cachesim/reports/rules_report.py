@@ -55,18 +55,21 @@ def rule_report(data: Mapping[str, Any]) -> RenderableType:
 
 
 def list_report(
-    profiles: Mapping[str, Any], latest: Mapping[str, str], notes: Mapping[str, str]
+    profiles: Mapping[str, Any], latest: Mapping[str, str], notes: Mapping[str, str],
+    spans: Mapping[str, tuple[str, ...]],
 ) -> RenderableType:
-    """All profiles, the names that stand for the newest of them first; ``notes`` are added to their sources."""
+    """All profiles, the names that stand for the newest of them first; ``notes`` are added to their sources.
+    ``spans``: from when to when each was in force, in builds and dates."""
     table = Table(box=None, padding=(0, 1), header_style="dim")
-    for name in ("profile", "build", "source"):
-        table.add_column(name, no_wrap=name != "source")
+    for name in ("profile", "in force", "source"):
+        table.add_column(name, no_wrap=name != "source", overflow="fold")
     for name, profile in latest.items():
         table.add_row(Text(name, "cyan"), profiles[profile].build, f"= {profile}, the newest recorded; the default")
     for name, rules in profiles.items():
         note = f" [{notes[name]}]" if name in notes else ""
-        table.add_row(Text(name, "cyan"), rules.build, Text(rules.source + note))
-    return table
+        when = "\n".join(spans[name]) or f"({rules.build})"
+        table.add_row(Text(name, "cyan"), when, Text(rules.source + note))
+    return Group(table, Text("+: at least so long. In brackets: the build that a proposal is made on.", "dim"))
 
 
 def differences_report(a: str, b: str, rows: list[tuple[str, str, str]]) -> RenderableType:

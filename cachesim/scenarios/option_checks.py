@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import AbstractSet, Mapping
 
 from cachesim.engines.manual import Flag, Manual, Option, plain_name
-from cachesim.engines.registry import DEFAULT, engine_named, latest
+from cachesim.engines.registry import DEFAULT, LISTED, engine_named, latest
 from cachesim.errors import ECHOED, BadInput, nearest, quoted
 from cachesim.model.spec import LETTERS, parse
 from cachesim.notation.values import HIGHEST, literal
@@ -138,7 +138,8 @@ def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
 def check_profile(profile: str, engine: str, known: AbstractSet[str] | None) -> None:
     """Raise BadInput unless ``profile`` is a known one of this engine; ``known`` None = any name."""
     if known is not None and profile not in known:
-        meant = f"the build is {latest()[profile]}" if profile in latest() else nearest(profile, sorted(known))
+        near = nearest(profile, sorted(known)) or LISTED
+        meant = f"the build is {latest()[profile]}" if profile in latest() else near
         raise BadInput(f"unknown profile {quoted(profile)}", hint=meant)
     if profile.partition("@")[0] != engine or "@" not in profile:
         raise BadInput(f"profile {quoted(profile)} is not one of the engine {quoted(engine)}")

@@ -21,7 +21,7 @@ LEVEL = {
     "oracle": 2, "notation": 2,
     "oracle_shift": 2,
     "engines": 3,
-    "scenarios": 4, "rule_files": 4,
+    "scenarios": 4, "rule_files": 4, "build_names": 4,
     "verdicts": 5, "replay": 5,
     "reports": 6, "fuzz": 6, "conformance": 6, "kit": 7, "live": 6,
     "api": 6, "cli": 7, "commands": 7, "pytest_plugin": 7, "__main__": 7,

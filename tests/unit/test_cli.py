@@ -43,7 +43,7 @@ def refused(capsys, *argv):
         (["try", "S40", "--set", "ctx_sise=3"], "did you mean 'ctx_size'?"),
         (["try", "S40", "--set", "ctx_size"], "key=value"),
         (["try", "S40", "--model", "lama"], "did you mean 'llama'?"),
-        (["try", "S40", "-p", "head"], "unknown profile 'head'"),
+        (["try", "S40", "-p", "hea"], "unknown profile 'hea' (see cachesim profiles list"),
         (["try", "S40", "-p", "llama_cpp@haed"], "did you mean 'llama_cpp@head'?"),
         (["profiles", "lst"], "did you mean 'list'?"),
         (["profiles", "diff", "a"], "2 names"),

@@ -9,7 +9,7 @@ from cachesim.engines.ik_llama.command_line import read_flags, write_flags
 from cachesim.engines.ik_llama.events import LOGGED
 from cachesim.engines.ik_llama.manual import MANUAL
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
-from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, Rules
+from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, TIMELINE, Rules
 from cachesim.engines.ik_llama.server import Server
 from cachesim.engines.ik_llama.server_flags import options
 from cachesim.engines.manual import Option
@@ -37,7 +37,7 @@ def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
 
 ENGINE = Engine(
     "ik_llama", PROFILES, MANUAL, serve, say,
-    Recorded("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags), LINE, BESIDE,
+    Recorded("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags), LINE, BESIDE, when=TIMELINE,
 )
 
 start = ENGINE.start

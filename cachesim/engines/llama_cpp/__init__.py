@@ -10,7 +10,7 @@ from cachesim.engines.llama_cpp.command_line import read_flags, write_flags
 from cachesim.engines.llama_cpp.manual import MANUAL
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.saved_state import StateForm
-from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, NOTES, PROFILES, RENAMED, Rules
+from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, NOTES, PROFILES, RENAMED, TIMELINE, Rules
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.llama_cpp.server_flags import options
 from cachesim.engines.manual import Option
@@ -38,7 +38,7 @@ def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
 
 ENGINE = Engine(
     "llama_cpp", PROFILES, MANUAL, serve, say, Recorded("llama.cpp", COMMITS, (), read_flags, write_flags),
-    LINE, BESIDE, NEWEST, RENAMED, NOTES,
+    LINE, BESIDE, NEWEST, RENAMED, NOTES, TIMELINE,
 )
 
 start = ENGINE.start

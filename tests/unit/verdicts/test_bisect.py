@@ -101,15 +101,16 @@ def test_the_command_speaks_json(capsys):
     assert turn["new"] == "llama_cpp@hybrid-first"
     assert turn["now"] == {"cache_n": 129, "equal_cold": False, "status": 200}
     assert turn["causes"][0]["changes"][0] == {
-        "field": "rs_rm", "old": "LC-RS-RM.RM0", "new": "LC-RS-RM.RM1", "source": "#16382"}  # fmt: skip
+        "field": "rs_rm", "old": "LC-RS-RM.RM0", "new": "LC-RS-RM.RM1", "source": "#16382",
+        "build": "b6685 (2025-10-03)"}  # fmt: skip
 
 
 def test_the_command_says_what_changed(capsys):
     assert main(["bisect", "A130/A"]) == 0
     out = capsys.readouterr().out
     assert "keeps 0, right under every rule set" in out
-    assert "keeps 129, WRONG at llama_cpp@hybrid-first" in out
-    assert "rs_rm LC-RS-RM.RM0 -> LC-RS-RM.RM1 (#16382)" in out
+    assert "keeps 129, WRONG by b6685 (2025-10-03), llama_cpp@hybrid-first" in out
+    assert "rs_rm LC-RS-RM.RM0 -> LC-RS-RM.RM1 (#16382, b6685" in out
 
 
 @pytest.mark.parametrize("argv, cause", [

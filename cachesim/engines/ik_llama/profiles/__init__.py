@@ -16,6 +16,7 @@ from cachesim.engines.ik_llama.profiles.before_1889_base import (
     AFTER_1716,
     AFTER_1743,
 )
+from cachesim.engines.ik_llama.profiles.landed import TIMELINE
 from cachesim.engines.ik_llama.profiles.main import MAIN
 from cachesim.engines.ik_llama.profiles.rule_table import Rule, Rules
 from cachesim.engines.ik_llama.profiles.since_1889_base import (
@@ -50,4 +51,4 @@ LINE = tuple(name for name in reversed(PROFILES) if name not in BESIDE)
 COMMITS = {"8337e4cd3861406fc04e0854b1409cd1b027fbc9": MAIN.name}
 """Commit of a recording that names no profile -> profile."""
 
-__all__ = ["BESIDE", "COMMITS", "LINE", "MAIN", "PROFILES", "Rule", "Rules"]
+__all__ = ["BESIDE", "COMMITS", "LINE", "MAIN", "PROFILES", "TIMELINE", "Rule", "Rules"]

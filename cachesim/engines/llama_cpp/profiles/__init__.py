@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from cachesim.engines.llama_cpp.profiles.builds_after_head import B10809, B11063, B11312, B11549
 from cachesim.engines.llama_cpp.profiles.head import HEAD, PR24143_ON_HEAD, V3_24035
+from cachesim.engines.llama_cpp.profiles.landed import timeline
 from cachesim.engines.llama_cpp.profiles.older_builds import (
     BEFORE_20671,
     BEFORE_MIN0,
@@ -47,6 +48,8 @@ LINE = tuple(rules.name for rules in (
 ))  # fmt: skip
 """The master branch in order of build, oldest first."""
 
+TIMELINE = timeline([PROFILES[name] for name in LINE])
+
 BESIDE = {
     V1_24035.name: BASE_24035.name, PR24143_ON_BASE.name: BASE_24143.name,
     V3_24035.name: HEAD.name, PR24143_ON_HEAD.name: HEAD.name,
@@ -70,6 +73,17 @@ COMMITS = {
 """Commit of a recording that names no profile -> profile."""
 
 __all__ = [
-    "BESIDE", "COMMITS", "HEAD", "LINE", "NEWEST", "NOTES", "PR24143_ON_HEAD", "PROFILES", "RENAMED", "V3_24035",
-    "Rule", "Rules",
+    "BESIDE",
+    "COMMITS",
+    "HEAD",
+    "LINE",
+    "NEWEST",
+    "NOTES",
+    "PR24143_ON_HEAD",
+    "PROFILES",
+    "RENAMED",
+    "TIMELINE",
+    "V3_24035",
+    "Rule",
+    "Rules",
 ]  # fmt: skip

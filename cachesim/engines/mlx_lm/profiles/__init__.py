@@ -14,6 +14,7 @@ from cachesim.engines.mlx_lm.profiles.before_1072 import (
     PR1006C,
     V911,
 )
+from cachesim.engines.mlx_lm.profiles.landed import TIMELINE
 from cachesim.engines.mlx_lm.profiles.rule_table import Rules
 from cachesim.engines.mlx_lm.profiles.since_1072 import HEAD, M1072, V0_31_3, V0_32_2
 
@@ -33,4 +34,4 @@ BESIDE = {
 }
 """What was proposed -> what it was proposed on."""
 
-__all__ = ["BESIDE", "LINE", "PROFILES", "Rules"]
+__all__ = ["BESIDE", "LINE", "PROFILES", "TIMELINE", "Rules"]

@@ -69,4 +69,4 @@ M1072 = replace(
            "rotating_merge": "#1093", "extend_empty_side": "#1141", "arrays_extend_padding": "#1177",
            "arrays_filtered": "#1169"},
 )  # fmt: skip
-"""The rules of #1072 and of v0.31.2."""
+"""The rules of #1072; v0.31.2 has #1093, #1109 and #1114 besides."""

@@ -1,0 +1,42 @@
+"""When did each change reach the main branch? The numbers are counts of commits, `git rev-list --count`.
+
+Source: ikawrakow/ik_llama.cpp up to 8337e4cd3.
+"""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+from cachesim.engines.shared.timeline import Landed, Timeline
+
+_CHANGES: Mapping[str, tuple[int, str, str]] = {
+    "#1295": (4213, "2026-02-21", "66323b92f"), "#1310": (4233, "2026-02-26", "3fac78c48"),
+    "#1346": (4248, "2026-03-02", "8f9e19d57"), "#1398": (4286, "2026-03-13", "433531dda"),
+    "#1584": (4387, "2026-04-05", "5e8bb724c"), "#1673": (4432, "2026-04-23", "48819dada"),
+    "#1679": (4434, "2026-04-24", "1c1328816"), "#1669": (4435, "2026-04-24", "ea94afe77"),
+    "#1698": (4441, "2026-04-28", "67e634622"), "#1716": (4450, "2026-05-02", "9f1deefa7"),
+    "#1743": (4464, "2026-05-06", "39b3a188e"), "#1789": (4502, "2026-05-15", "f4f4b3ff2"),
+    "#1949": (4583, "2026-06-12", "8a3802517"), "#1992": (4634, "2026-06-19", "0d59973e4"),
+    "#2020": (4650, "2026-06-24", "befbc0945"), "#2105": (4705, "2026-07-10", "606d9db30"),
+    "#2205": (4756, "2026-07-30", "dd837ff21"), "#2195": (4762, "2026-07-30", "52836917a"),
+    "#2253": (4791, "2026-08-05", "cf1aa57e1"),
+}  # fmt: skip
+"""Change -> number of commits, date and commit with it."""
+
+BASE, MAIN = (4544, "2026-05-26", "d2da6da05"), (4840, "2026-08-15", "8337e4cd3861406fc04e0854b1409cd1b027fbc9")
+AFTER_MAIN = (4841, "2026-09")                  # of #2491 only the month is known
+OWN: Mapping[str, tuple[int, str]] = {
+    **{f"ik_llama@{n}": _CHANGES[f"#{n}"][:2] for n in (1295, 1310, 1346, 1398, 1673, 1679, 1698, 1716, 1743)},
+    "ik_llama@1889-base": BASE[:2],
+    **{f"ik_llama@{n}": _CHANGES[f"#{n}"][:2] for n in (1949, 1992, 2020, 2105, 2195)},
+    "ik_llama@2205": _CHANGES["#2195"][:2],     # #2205 came a few commits before #2195
+    "ik_llama@main": MAIN[:2],
+    "ik_llama@2491": AFTER_MAIN,
+}
+"""Rule set -> the point at which it was recorded or read."""
+
+TIMELINE = Timeline(
+    own={name: Landed(*point) for name, point in OWN.items()},
+    landed={change: Landed(number, date) for change, (number, date, _) in _CHANGES.items()},
+    releases={commit: Landed(number, date) for number, date, commit in (*_CHANGES.values(), BASE, MAIN)},
+)
