@@ -9,7 +9,7 @@ the rendering of all.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
 from cachesim.errors import BadInput
 from cachesim.tokens import Tokens
@@ -40,6 +40,11 @@ class Template(NamedTuple):
     def thinks(self) -> bool:
         """Does the tokenizer know think tokens, whether the suffix has one or not?"""
         return self.thinking or self.kind != "plain"
+
+
+def template_of(server: Mapping[str, object]) -> Template:
+    """The template that a server's options stand for; the plain one where they say nothing."""
+    return Template(str(server.get("template", "plain")), bool(server.get("thinking", False)))
 
 
 def render(messages: Sequence[Message], template: Template, add_generation_prompt: bool = True) -> Tokens:

@@ -69,16 +69,36 @@ class World(NamedTuple):
     most: int
 
 
+class Chats(NamedTuple):
+    """How a search draws chats. ``system``: the tokens of a system text; ``thinks``: may a system text talk about
+    thinking, where the template that these options name knows the word?"""
+
+    system: Callable[[Rng, Mapping[str, Any]], int]
+    thinks: Callable[[Mapping[str, Any]], bool]
+
+
+def one_slot(server: Mapping[str, Any]) -> int:
+    """The number of slots of a server that has no option for it."""
+    return 1
+
+
+def nothing_more(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
+    """Requests that are drawn say nothing but a prompt and an answer."""
+    return {}
+
+
 @dataclass(frozen=True)
 class Manual:
     """``flags`` in the order in which they are written; ``models``: names of models that the engine was recorded or
-    described with; ``architectures`` may precede layers (``qwen35-GGGA``); ``with_text``: models whose tokens have a
-    text that the engine looks at. ``empty_prompt``: the server answers a prompt without tokens. ``slots``: requests
-    name slots, which can be saved; without, what comes together is one batch. ``chats``: the server takes messages.
-    ``completions``: one request may ask for several. ``takes``: the fields of a ``Request`` that the server looks at
-    besides ``PLAIN``, all others are refused. ``plenty``: resources of which more should never hurt, and how much is
-    plenty. ``drawn``: models that a search draws, ``draw`` a server for one of them. ``silent``: spellings of the
-    server's flags that change no decision of a cache, and how many values follow each."""
+    described with; ``architectures`` may precede layers (``qwen35-GGGA``); ``with_text``: models whose tokens have
+    a text that the engine looks at. ``empty_prompt``: the server answers a prompt without tokens. ``slots``:
+    requests name slots, which can be saved; without, what comes together is one batch. ``slot_count``: how many of
+    them these options ask for (-1 = the server chooses). ``chats``: how messages are drawn, None = it takes none.
+    ``completions``: one request may ask for several. ``takes``: the fields of a ``Request`` that the server looks
+    at besides ``PLAIN``, all others are refused. ``plenty``: resources of which more should never hurt, and how
+    much is plenty. ``drawn``: models that a search draws, ``draw`` a server for one of them, ``draw_fields`` what a
+    request to it says besides, as it is written. ``silent``: spellings of the server's flags that change no
+    decision of a cache, and how many values follow each."""
 
     flags: tuple[Flag, ...]
     models: tuple[str, ...]
@@ -88,10 +108,12 @@ class Manual:
     with_text: tuple[str, ...] = ()
     empty_prompt: bool = False
     slots: bool = True
-    chats: bool = False
+    slot_count: Callable[[Mapping[str, Any]], int] = one_slot
+    chats: Chats | None = None
     completions: bool = False
     takes: frozenset[str] = frozenset()
     plenty: Mapping[str, int] = field(default_factory=dict)
+    draw_fields: Callable[[Rng, Mapping[str, Any]], dict[str, Any]] = nothing_more
     silent: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property

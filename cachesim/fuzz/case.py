@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from cachesim.engines.manual import World
+from cachesim.engines.manual import Chats, Manual, World
 from cachesim.engines.registry import ENGINES
 from cachesim.errors import BadInput, quoted
 from cachesim.fuzz.client_model import Clients, Said
@@ -84,7 +84,7 @@ def draw_in(world: World, seed: int) -> Case:
 def _drawn(rng: Rng, world: World, seed: int) -> Case:
     drawer = _Drawer(rng, world, Clients(rng, world))
     asked = drawer.all()
-    taken = tuple(_taken(one, drawer.takes) for one in asked)
+    taken = tuple(_taken(one, drawer.manual.takes) for one in asked)
     return Case(world.engine, world.model, world.server, drawer.clients.words, taken, seed)
 
 
@@ -115,14 +115,14 @@ class _Drawer:
     saved: int = 0
 
     @property
-    def batches(self) -> bool:
-        """Does this server take chats, and work on what comes together as one batch? It has no slots then."""
-        return not ENGINES[self.world.engine].manual.slots
+    def manual(self) -> Manual:
+        """What can be asked of this server."""
+        return ENGINES[self.world.engine].manual
 
     @property
-    def takes(self) -> frozenset[str]:
-        """Fields of a request that this server looks at."""
-        return ENGINES[self.world.engine].manual.takes
+    def batches(self) -> bool:
+        """Does this server work on what comes together as one batch? It has no slots then."""
+        return not self.manual.slots
 
     def all(self) -> list[Asked | Action]:
         """Two to nine steps, six as a rule."""
@@ -135,7 +135,7 @@ class _Drawer:
         return found
 
     def _action(self) -> Action:
-        rng, slots = self.rng, int(self.world.server.get("parallel", 1))
+        rng, slots = self.rng, self.manual.slot_count(self.world.server)
         do = rng.one(("save", "restore", "erase", "restart", "save"))
         if do == "restore" and not self.saved:
             do = "save"
@@ -151,7 +151,8 @@ class _Drawer:
     def _request(self, before: list[Asked | Action]) -> Asked:
         rng = self.rng
         burst = bool(before) and isinstance(before[-1], Asked) and rng.chance(45 if self.batches else 18)
-        chat = self._chat(burst) if self.batches and "messages" in self.takes and rng.chance(65) else ()
+        chats = self.manual.chats
+        chat = self._chat(chats, burst) if chats is not None and rng.chance(65) else ()
         prompt: Pieces = () if chat else self.clients.prompt()
         answer = (self.clients.word(rng.one((1, 1, 1, 2, 2, 3, 4, 8))),)
         self.clients.remember(Said(prompt or tuple(p for _, pieces in chat for p in pieces), answer, chat))
@@ -160,30 +161,9 @@ class _Drawer:
             more["together"], more["after"] = True, rng.one((0, 0, 0, 1, 2, 4))
         if rng.chance(6):
             more["cancel_after"] = rng.below(max(1, self.clients.size(answer)))
-        return Asked(prompt, answer, chat=chat, **self._flags(), **more)
+        return Asked(prompt, answer, chat=chat, **self.manual.draw_fields(rng, self.world.server), **more)
 
-    def _flags(self) -> dict[str, Any]:
-        """What only one engine knows."""
-        rng, server = self.rng, self.world.server
-        flags: dict[str, Any] = {}
-        if self.batches:
-            if rng.chance(6):
-                flags["seed"] = True
-            if "draft_model" in server:
-                flags["draft_else"] = rng.below(int(server["num_draft_tokens"]) + 1)
-            return flags
-        if rng.chance(4):
-            flags["cache_prompt"] = False
-        if server.get("parallel", 1) > 1 and rng.chance(30):
-            flags["id_slot"] = rng.below(int(server["parallel"]))
-        if ENGINES[self.world.engine].manual.completions and server.get("parallel", 1) > 1 and rng.chance(5):
-            flags["n_cmpl"] = rng.between(2, int(server["parallel"]))
-        if "spec_type" in server:
-            most = int(server["spec_draft_n_max"])
-            flags["drafts"] = tuple((d, rng.between(0, d)) for d in (rng.between(1, most) for _ in range(rng.below(3))))
-        return flags
-
-    def _chat(self, burst: bool) -> tuple[tuple[str, Pieces], ...]:
+    def _chat(self, space: Chats, burst: bool) -> tuple[tuple[str, Pieces], ...]:
         """Messages: a new chat, the next turn of an old one, its last message written anew, a tool's answer, a
         repeat. Who comes at the same time as somebody else often has a chat of his own."""
         rng, clients = self.rng, self.clients
@@ -193,10 +173,10 @@ class _Drawer:
             capitals = clients.shared()
             system: Pieces = (
                 (Piece(rng.one(capitals)),) if capitals and rng.chance(50)
-                else (clients.word(self._system(), capital=True),)
+                else (clients.word(space.system(rng, self.world.server), capital=True),)
             )
-            if self.world.server["template"] != "plain" and rng.chance(15):
-                system = (*system, clients.think())     # a system text that talks about thinking
+            if space.thinks(self.world.server) and rng.chance(15):
+                system = (*system, clients.think())
             return (*(((SYSTEM, system),) if rng.chance(80) else ()), (TURN, self._user()))
         old = rng.one(chats)
         if move < 60:
@@ -206,15 +186,6 @@ class _Drawer:
         if move < 88:
             return (*old.chat, ("tool", self._user()))
         return old.chat
-
-    def _system(self) -> int:
-        """Tokens of a system text. With its headers it often is one token longer than so many steps: then the last of
-        them is a tick of one token."""
-        rng, step = self.rng, int(self.world.server["prefill_step_size"])
-        if step <= 8 and rng.chance(50):
-            header = 3 if self.world.server["template"] == "terse" else 8
-            return 1 + step * (header // step + rng.between(1, 5)) - header
-        return rng.between(1, rng.one((4, 12, 40)))
 
     def _user(self) -> Pieces:
         n = self.rng.one((0, 1, 2, 3, 5, 8, 13, 30))

@@ -66,10 +66,11 @@ class _Counts(Silent):
 def monotone(scenario: Scenario, profile: str) -> Iterator[Finding]:
     """One conversation, one slot: with more checkpoints or more cache, never less is reused. Undecided, and silent, for
     requests that meet each other, and where a request fails."""
-    if any(step.together or step.action for step in scenario.steps) or scenario.server.get("parallel", 1) != 1:
+    manual = ENGINES[scenario.engine].manual
+    if any(step.together or step.action for step in scenario.steps) or manual.slot_count(scenario.server) != 1:
         return
     before = _reused(scenario, profile, {})
-    for name, plenty in ENGINES[scenario.engine].manual.plenty.items():
+    for name, plenty in manual.plenty.items():
         if scenario.server[name] in (plenty, -1):
             continue
         after = _reused(scenario, profile, {name: plenty})

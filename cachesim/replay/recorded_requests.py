@@ -16,10 +16,10 @@ CHAT = [("user", "<|im_start|>user\n"), ("assistant", "<|im_start|>assistant\n")
 
 def make_request(
     op: str, body: Mapping[str, Any], response: Mapping[str, Any], own: Own, died: str = "",
-    spec_type: str = "none", log: Mapping[str, Any] = MappingProxyType({}),
+    by_model: bool = False, log: Mapping[str, Any] = MappingProxyType({}),
 ) -> Request:
     """The request of one step. Its ``own`` events say where a hang-up took effect, and what was drafted; ``died`` is
-    the last message of a process that ended in the step; ``spec_type`` the server's drafter. ``log``: what the
+    the last message of a process that ended in the step; ``by_model``: a model drafts. ``log``: what the
     recording says of it beside its response (`drafts`, pairs of tokens held and tokens drafted; `generated`, the tokens
     of one that was never answered, or whose client had hung up when it came to its end)."""
     prompt = tuple(int(token) for token in body["prompt"])
@@ -46,7 +46,7 @@ def make_request(
         cancel_place=own.place if "cancel_after" in body else 0,
         stop=_stop_words(body),
         drafts=read_drafts(own.events, response, len(prompt), died, lengths),
-        children_drafts=_drafts_of_children(own, response, len(prompt), spec_type),
+        children_drafts=_drafts_of_children(own, response, len(prompt), by_model),
     )
 
 
@@ -62,14 +62,14 @@ def _came_to_its_end(body: Mapping[str, Any], response: Mapping[str, Any], log: 
 
 
 def _drafts_of_children(
-    own: Own, response: Mapping[str, Any], n_prompt: int, spec_type: str
+    own: Own, response: Mapping[str, Any], n_prompt: int, by_model: bool
 ) -> tuple[tuple[Draft, ...], ...]:
     """What was drafted in further completions. Their answers have no sum of drafted tokens: a model drafts in every
     iteration, and of the same text n-grams make the same drafts."""
     found = []
     for events, child in zip(own.children, response.get("completions") or (), strict=False):
         drafts = read_drafts(events, child, n_prompt)
-        if "cancelled" not in response and spec_type.startswith("draft-"):
+        if "cancelled" not in response and by_model:
             drafts += last_of_child(events, drafts, n_prompt)
         elif child.get("tokens") == response.get("tokens"):
             drafts = read_drafts(own.events, response, n_prompt)

@@ -203,9 +203,8 @@ def _member(
     """A request and its answer; ``own`` None = no slot was given to it before its client hung up."""
     number, response = _number(one.get("task")), one.get("response") or {}
     last = "" if died and number is not None and own is not None and _over(own) else died
-    spec_type = flags.options.get("spec_type", "none")
     body = {**flags.request, **one["request"]}
-    request = make_request(one["op"], body, response, own or Own(()), last, spec_type, one)
+    request = make_request(one["op"], body, response, own or Own(()), last, flags.drafts_by_model, one)
     if own is None:
         request = replace(request, cancel_at=BEFORE_A_SLOT)
     return Member(request, response, inexact, number, launched=own is not None)

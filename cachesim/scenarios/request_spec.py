@@ -7,7 +7,7 @@ from typing import Iterable, Mapping, Sequence
 
 from cachesim import limits
 from cachesim.engines.base import Request
-from cachesim.engines.chat import Message, Template, render
+from cachesim.engines.chat import Message, Template, render, template_of
 from cachesim.engines.manual import Option
 from cachesim.notation.tree import Action, Asked
 from cachesim.notation.words import canonical, predicted, prompt_size, user_starts
@@ -28,8 +28,7 @@ def make_steps(
     requests = [one for one in asked if isinstance(one, Asked)]
     limits.PROMPT_TOKENS.check(sum(prompt_size(one, words) for one in requests), "all prompts together")
     limits.NEW_TOKENS.check(sum(one.n_cmpl * predicted(one, words) for one in requests), "all answers together")
-    options = server or {}
-    template = Template(str(options.get("template", "plain")), bool(options.get("thinking", False)))
+    template = template_of(server or {})
     made: dict[str, Tokens] = {}
     return tuple(_step(one, words, template, made, reason) for one, reason in zip(asked, why, strict=False))
 

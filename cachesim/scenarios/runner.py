@@ -107,8 +107,7 @@ class Stage:
         self._start()
 
     def _start(self) -> None:
-        flags = _flags(self.options)
-        self.server = self.engine.start(self.rules, self.scenario.model, flags, self.mode, self.log)
+        self.server = self.engine.start(self.rules, self.scenario.model, self.options, self.mode, self.log)
         self.watcher.started(self.server)
 
     def send(self, first: int, group: Sequence[Step]) -> None:
@@ -180,11 +179,3 @@ def placed(step: Step, server: Server) -> Request:
         wrong = drafted - accepted
         at += accepted + (2 if wrong > 0 and server.replays(wrong) else 1)
     return replace(step.request, drafts=tuple(drafts)) if drafts else step.request
-
-
-def _flags(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The server's flags; with ``parallel = -1`` the server itself chooses a unified cache."""
-    flags = dict(options)
-    if flags.get("parallel") == -1 and not flags.get("kv_unified"):
-        flags.pop("kv_unified", None)
-    return flags

@@ -151,6 +151,23 @@ def names_engines(module: Module) -> list[str]:
     return found
 
 
+REQUESTS_SAY = frozenset({"cache_prompt"})
+"""An option that is called like a field of requests, whose default it is."""
+STEPS_ARE = frozenset({"parallel"})
+"""An option that is called like an operation of recordings: requests that are sent together."""
+
+
+def names_options(module: Module, options: AbstractSet[str]) -> list[str]:
+    """Above the engines: names of server options in code. An engine's manual answers what they mean."""
+    if module.level <= LEVEL["engines"] or module.parts[:2] in MAY_KNOW_AN_ENGINE:
+        return []
+    told = REQUESTS_SAY | (STEPS_ARE if module.parts[0] in ("replay", "live") else frozenset())
+    docs = _docstrings(module)
+    return [f"{module.name}:{node.lineno} names the option {node.value}" for node in ast.walk(module.tree)
+            if isinstance(node, ast.Constant) and id(node) not in docs and isinstance(node.value, str)
+            and node.value in options - told]  # fmt: skip
+
+
 def _of_an_engine(to: tuple[str, ...]) -> bool:
     return to[0] == "engines" and len(to) > 1 and to[1] in ENGINE_FOLDERS
 

@@ -95,3 +95,14 @@ def test_circles_are_found_through_others_and_inside_functions():
 
 def test_every_check_is_bitten():
     assert {check for check, _, _ in BAD} == set(checks.CHECKS)
+
+
+@pytest.mark.parametrize(("name", "text", "found"), [
+    ("fuzz.case", "x = server.get('parallel', 1)", 1), ("replay.trace", "x = flags['ctx_size']", 1),
+    ("replay.trace", "if op == 'parallel': pass", 0), ("engines.manual", "x = 'ctx_size'", 0),
+    ("fuzz.case", "x = 'cache_prompt'", 0), ("fuzz.case", "'ctx_size'", 0),
+    ("live.llama_server.log", "x = 'ctx_size'", 0),
+])  # fmt: skip
+def test_an_option_is_found_where_none_may_be_named(name, text, found):
+    module = checks.parse(text, name)
+    assert len(checks.names_options(module, {"parallel", "ctx_size", "cache_prompt"})) == found

@@ -42,6 +42,13 @@ def test_the_engines_are_those_of_the_registry():
     assert set(checks.ENGINE_FOLDERS) == set(ENGINES)
 
 
+def test_no_option_of_a_server_is_named_above_the_engines():
+    from cachesim.engines.registry import SHIPPED
+
+    options = {flag.name for engine in SHIPPED.values() for flag in engine.manual.flags}
+    assert [finding for module in checks.modules() for finding in checks.names_options(module, options)] == []
+
+
 def test_the_wheel_holds_every_package():
     """A folder with Python files that is missing from pyproject.toml would be missing from the wheel."""
     with (checks.ROOT / "pyproject.toml").open("rb") as stream:

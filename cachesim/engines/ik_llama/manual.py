@@ -9,6 +9,7 @@ from cachesim import limits
 from cachesim.engines.ik_llama.flag_help import ALSO, HELP, IGNORED, OFF, SPELLINGS
 from cachesim.engines.ik_llama.server_flags import WORDS, Options
 from cachesim.engines.manual import MANY, Manual, World, draw_batches, flags_of
+from cachesim.engines.shared.drawn_requests import draw_fields, slot_count
 from cachesim.model.rng import Rng
 
 
@@ -67,8 +68,10 @@ MANUAL = Manual(
     models=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp", "deepseek4"),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     empty_prompt=True,
+    slot_count=slot_count,
     takes=frozenset({"cache_prompt", "id_slot", "n_keep", "n_discard", "cancel_at", "drafts", "draft_else"}),
     plenty={"ctx_checkpoints": 32, "cache_ram": 8192},
     drawn=("A", "W8 A", "GA", "GGGA", "GGA+M", "A+M"),
     draw=draw,
+    draw_fields=draw_fields,
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from cachesim.engines.llama_cpp.flag_help import ALSO, HELP, IGNORED, OFF, SPELLINGS
 from cachesim.engines.llama_cpp.server_flags import POOLINGS, SPEC_TYPES, Options
 from cachesim.engines.manual import MANY, Manual, World, draw_batches, flags_of
+from cachesim.engines.shared.drawn_requests import draw_fields, slot_count
 from cachesim.model.rng import Rng
 
 
@@ -70,6 +72,7 @@ MANUAL = Manual(
     architectures=("qwen35",),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     completions=True,
+    slot_count=slot_count,
     takes=frozenset({
         "cache_prompt", "id_slot", "user_starts", "chat", "byte_pos", "n_keep", "n_discard", "n_cache_reuse",
         "children_forced", "children_drafts", "cancel_at", "cancel_order", "cancel_place", "drafts", "draft_else",
@@ -78,4 +81,5 @@ MANUAL = Manual(
     plenty={"ctx_checkpoints": 32, "cache_ram": 8192},
     drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "SS", "CA", "HH", "G W8", "C W8"),
     draw=draw,
+    draw_fields=partial(draw_fields, completions=True),
 )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Mapping
 
 from cachesim.engines.chat import TEMPLATES
-from cachesim.engines.manual import MANY, Manual, World, flags_of
+from cachesim.engines.manual import MANY, Chats, Manual, World, flags_of
 from cachesim.engines.mlx_lm.flag_help import HELP, IGNORED, SPELLINGS
 from cachesim.engines.mlx_lm.server_flags import Options
 from cachesim.model.rng import Rng
@@ -28,6 +28,27 @@ def draw(rng: Rng, model: str) -> World:
     if rng.chance(20):
         server["snapshot_interval"] = rng.one((8, 32))
     return World("mlx_lm", model, server, (1, 2, 3, 8, 11, step), min(400, MANY * step))
+
+
+def draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a request besides prompt and answer: a seed, which has it served alone, and how many drafts are
+    right."""
+    fields: dict[str, Any] = {}
+    if rng.chance(6):
+        fields["seed"] = True
+    if "draft_model" in server:
+        fields["draft_else"] = rng.below(int(server["num_draft_tokens"]) + 1)
+    return fields
+
+
+def draw_system(rng: Rng, server: Mapping[str, Any]) -> int:
+    """Tokens of a system text. With its headers it often is one token longer than so many steps: then the last of them
+    is a tick of one token."""
+    step = int(server["prefill_step_size"])
+    if step <= 8 and rng.chance(50):
+        header = 3 if server["template"] == "terse" else 8
+        return 1 + step * (header // step + rng.between(1, 5)) - header
+    return rng.between(1, rng.one((4, 12, 40)))
 
 
 MANUAL = Manual(
@@ -52,9 +73,10 @@ MANUAL = Manual(
     models=("llama", "gemma3", "mamba2", "lfm2", "qwen3_next", "falcon_h1"),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     slots=False,
-    chats=True,
+    chats=Chats(draw_system, lambda server: server["template"] != "plain"),
     takes=frozenset({"messages", "seed", "cancel_at", "drafts", "draft_else"}),
     plenty={"prompt_cache_size": 10},
     drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "CA", "H", "W8 G"),
     draw=draw,
+    draw_fields=draw_fields,
 )

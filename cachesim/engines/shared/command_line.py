@@ -21,6 +21,11 @@ class CommandLine:
     request: dict[str, Any] = field(default_factory=dict)
     sleeps: bool = False
 
+    @property
+    def drafts_by_model(self) -> bool:
+        """Do drafts come from a model, and not from what was said before?"""
+        return str(self.options.get("spec_type", "none")).startswith("draft-")
+
 
 def whole(text: str) -> int:
     """The number that a flag's value is: 32 bits, as the servers read it. Raises BadInput."""
