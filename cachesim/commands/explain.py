@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, add_profiles
 from cachesim.errors import BadInput, nearest, quoted
-from cachesim.reports.console import say_json, show
+from cachesim.reports.console import complain, say_json, show
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -18,16 +18,20 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    from cachesim.engines.registry import profiles
+    from cachesim.engines.registry import old_rule_ids, profiles
     from cachesim.engines.rule import RULES
     from cachesim.reports.rules_report import rule_data, rule_report
 
     used = {profile: list(rules.fields().values()) for profile, rules in profiles().items()}
-    names = [name for name in RULES if name == args.rule or name.startswith((f"{args.rule}.", f"{args.rule}-"))]
+    family, dot, variant = args.rule.partition(".")
+    rule = f"{old_rule_ids().get(family, family)}{dot}{variant}"
+    if rule != args.rule:
+        complain(f"{args.rule} is called {rule} now")
+    names = [name for name in RULES if name == rule or name.startswith((f"{rule}.", f"{rule}-"))]
     if not names:
         families = {name.split(".")[0] for name in RULES}
-        hint = nearest(args.rule, [*sorted(families), *RULES]) or "see cachesim profiles show"
-        raise BadInput(f"unknown rule {quoted(args.rule)}", hint=hint)
+        near = nearest(rule, [*sorted(families), *RULES]) or "see cachesim profiles show"
+        raise BadInput(f"unknown rule {quoted(rule)}", hint=near)
     found = [
         rule_data(name, RULES[name], [profile for profile, values in used.items() if RULES[name] in values])
         for name in names

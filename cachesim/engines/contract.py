@@ -217,7 +217,8 @@ class Engine:
     ``serve`` starts a server of a rule set of this engine; ``say`` puts a decision (rule, value, numbers) into words,
     None where it has none. ``line`` are the profiles of the main branch in order, oldest first, ``beside`` proposals
     and what they were made on; ``newest`` the newest recorded one, ``renamed`` old names, ``notes`` what a reader of a
-    name should know; ``when``: at which builds, and on which dates, the rules of ``line`` were in force.
+    name should know; ``when``: at which builds, and on which dates, the rules of ``line`` were in force;
+    ``old_rule_ids``: families of rules that were renamed -> their present names.
     """
 
     name: str
@@ -232,6 +233,7 @@ class Engine:
     renamed: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     when: Timeline = field(default_factory=Timeline)
+    old_rule_ids: Mapping[str, str] = field(default_factory=dict)
 
     def rules(self, profile: str) -> RuleSet:
         """The rule set of this name. Raises BadInput for an unknown one."""

@@ -28,8 +28,8 @@ CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 Combination = frozenset[str]
 ACTS = (
     "LC-SHIFT", "LC-NPAST-REUSE", "LC-SPEC-", "LC-DECODE.RETRY", "LC-TRIM", "IK-TRIM-FAILED", "IK-SPEC-", "IK-SHIFT",
-    "IK-PROMPT-SHIFT", "IK-SLOT-RESTORE", "IK-DECODE-RETRY", "ML-ARRAYS-01", "ML-ARRAYS-03", "ML-CANCEL.STORE",
-    "ML-LRU-BYTES", "ML-LRU-MOVE", "ML-LRU-PREFIX", "ML-LRU-SNAP.", "ML-PC-TAILS.ZEROS", "ML-RING-02.cut",
+    "IK-PROMPT-SHIFT", "IK-SLOT-RESTORE", "IK-DECODE-RETRY", "ML-ARRAYS-MASK", "ML-ARRAYS-EXTEND", "ML-CANCEL.STORE",
+    "ML-LRU-BYTES", "ML-LRU-MOVE", "ML-LRU-PREFIX", "ML-LRU-SNAP.", "ML-PC-TAILS.ZEROS", "ML-RING-TRIM.cut",
     "ML-SPEC-START",
 )
 """Rules that most answers never meet; where one of them says yes, the verdict is about what it did."""

@@ -12,7 +12,9 @@ from cachesim.events import Decided
 from cachesim.reports.sentences import sentence
 from tests.scenarios.test_corpus import RUNS, played
 
-CLASSES = {"ML-STATE-01", "ML-STATE-02", "ML-STATE-03", "ML-STATE-04", "ML-STATE-05", "ML-CHUNK-01"}
+CLASSES = {
+    "ML-STATE-SAVE", "ML-STATE-RESTORE", "ML-STATE-META", "ML-STATE-ROTATED", "ML-STATE-ARRAYS", "ML-CHUNK-TRIM-FRONT",
+}
 """Rules of classes that the server never asks."""
 
 

@@ -13,6 +13,7 @@ from cachesim.cli import main
 from cachesim.commands import exits, jobs
 from cachesim.commands import replay as replay_command
 from cachesim.commands.jobs import run_job
+from cachesim.engines.registry import old_rule_ids
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "scenarios" / "llama_cpp"
@@ -157,6 +158,19 @@ def test_explain_takes_the_beginning_of_several_families(capsys):
 def test_an_unknown_rule_is_bad_input(capsys):
     assert main(["explain", "LC-CKPT-ERAZE"]) == exits.BAD_INPUT
     assert "did you mean 'LC-CKPT-ERASE'" in capsys.readouterr().err
+
+
+def test_explain_finds_a_rule_by_its_old_id(capsys):
+    assert main(["explain", "ML-RING-03.last", "--json"]) == exits.HOLDS
+    out, err = capsys.readouterr()
+    assert [rule["rule"] for rule in json.loads(out)["rules"]] == ["ML-RING-MERGE.last"]
+    assert err == "cachesim: ML-RING-03.last is called ML-RING-MERGE.last now\n"
+
+
+def test_every_old_id_of_a_rule_leads_to_a_family(capsys):
+    for old, new in old_rule_ids().items():
+        rules = call_json(capsys, "explain", old)[1]["rules"]
+        assert rules and all(rule["rule"].split(".")[0] == new for rule in rules)
 
 
 def test_profiles_are_listed_shown_and_compared(capsys):

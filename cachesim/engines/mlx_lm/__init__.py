@@ -8,6 +8,7 @@ from cachesim.engines.contract import Engine, Recorded
 from cachesim.engines.manual import Option
 from cachesim.engines.mlx_lm.manual import MANUAL
 from cachesim.engines.mlx_lm.model_layout import model_kind
+from cachesim.engines.mlx_lm.old_rule_ids import OLD_RULE_IDS
 from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
 from cachesim.engines.mlx_lm.server import Server
 from cachesim.engines.mlx_lm.server_flags import options
@@ -33,7 +34,9 @@ def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
     return SENTENCES.say(rule, value, because)
 
 
-ENGINE = Engine("mlx_lm", PROFILES, MANUAL, serve, say, Recorded("mlx-lm"), LINE, BESIDE, when=TIMELINE)
+ENGINE = Engine(
+    "mlx_lm", PROFILES, MANUAL, serve, say, Recorded("mlx-lm"), LINE, BESIDE, when=TIMELINE, old_rule_ids=OLD_RULE_IDS,
+)
 
 start = ENGINE.start
 

@@ -93,13 +93,14 @@ FAMILIES: dict[str, Callable[[Any, Because], str]] = {
     "ML-LRU-COUNT": lambda v, b: "too many entries" if v else "",
     "ML-LRU-BYTES": lambda v, b: "too many bytes" if v else "",
     "ML-LRU-VICTIM": lambda v, b: f"the oldest of queue {v} goes",
-    "ML-RING-01": lambda v, b: "" if v else "the ring has wrapped and cannot be trimmed",
-    "ML-RING-02": lambda v, b: f"{v.n} trimmed from a ring, {v.keep} stay" if hasattr(v, "keep") else "",
-    "ML-RING-04": lambda v, b: f"a row of a ring is taken from column {v} on" if v < 0 else "",
-    "ML-ARRAYS-01": lambda v, b: "padding is kept from the states by a mask" if v else "",
+    "ML-RING-TRIMMABLE": lambda v, b: "" if v else "the ring has wrapped and cannot be trimmed",
+    "ML-RING-TRIM": lambda v, b: f"{v.n} trimmed from a ring, {v.keep} stay" if hasattr(v, "keep") else "",
+    "ML-RING-EXTRACT-START": lambda v, b: f"a row of a ring is taken from column {v} on" if v < 0 else "",
+    "ML-ARRAYS-MASK": lambda v, b: "padding is kept from the states by a mask" if v else "",
     **dict.fromkeys((
         "ML-LRU-EXACT", "ML-LRU-SHORTER", "ML-LRU-LONGER", "ML-LRU-KEEP", "ML-LRU-TRIMMED", "ML-LRU-PRESENT",
-        "ML-RING-03", "ML-RING-05", "ML-RING-06", "ML-ARRAYS-02", "ML-ARRAYS-03", "ML-ARRAYS-04", "ML-BATCH-01",
+        "ML-RING-MERGE", "ML-RING-EXTRACT-OFFSET", "ML-RING-EXTRACT-EMPTY", "ML-ARRAYS-MERGE", "ML-ARRAYS-EXTEND",
+        "ML-ARRAYS-PAD", "ML-KV-EXTEND",
     ), lambda v, b: ""),
 }
 """Sentences by family. Rules of the prompt cache that were asked for a whole request say so as one."""

@@ -30,7 +30,7 @@ def test_every_profile_is_shown_as_json(capsys, profile):
 def test_rules_of_inner_tables_are_fields_of_their_own():
     fields = rules_of("mlx_lm@head").fields()
     assert fields["lru.hand_out"].rule == "ML-LRU-HAND.copy"
-    assert fields["caches.state"].rule == "ML-STATE-01.cut"
+    assert fields["caches.state"].rule == "ML-STATE-SAVE.cut"
     assert not {"lru", "caches"} & fields.keys()
 
 
@@ -41,7 +41,7 @@ def test_show_prints_the_rules_of_inner_tables(capsys):
 
 def test_diff_of_inner_tables_names_rules_not_objects(capsys):
     fields = json.loads(printed(capsys, "profiles", "diff", *MLX, "--json"))["fields"]
-    assert {"field": "caches.arrays_state", "a": "ML-STATE-05.padded", "b": "ML-STATE-05.slots"} in fields
+    assert {"field": "caches.arrays_state", "a": "ML-STATE-ARRAYS.padded", "b": "ML-STATE-ARRAYS.slots"} in fields
     out = printed(capsys, "profiles", "diff", *MLX)
     assert "lru.victim" in out and "<function" not in out
 

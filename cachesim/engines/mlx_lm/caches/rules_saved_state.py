@@ -21,62 +21,62 @@ class Stateful(Protocol):
     def meta(self) -> Any: ...
 
 
-@rule("ML-STATE-01.whole", Role.MEMORY, mlx_lm(CACHE, "`state`", "0.32.2"))
+@rule("ML-STATE-SAVE.whole", Role.MEMORY, mlx_lm(CACHE, "`state`", "0.32.2"))
 def state_whole(cache: Stateful) -> Any:
     """The saved form is the whole buffer and every counter."""
     return cache.whole_state()
 
 
-@rule("ML-STATE-01.cut", Role.MEMORY, mlx_lm(CACHE, "`state`", "d78bf58e"))
+@rule("ML-STATE-SAVE.cut", Role.MEMORY, mlx_lm(CACHE, "`state`", "d78bf58e"))
 def state_cut(cache: Stateful) -> Any:
     """The saved form is the buffer cut to what is valid; counters go into `meta_state` as text."""
     return cache.cut_state()
 
 
-@rule("ML-STATE-02.whole", Role.MEMORY, mlx_lm(CACHE, "`state.setter`", "0.32.2"))
+@rule("ML-STATE-RESTORE.whole", Role.MEMORY, mlx_lm(CACHE, "`state.setter`", "0.32.2"))
 def restore_whole(cache: Stateful, state: Any) -> None:
     """Buffers and counters come back as they were."""
     cache.set_whole_state(state)
 
 
-@rule("ML-STATE-02.cut", Role.MEMORY, mlx_lm(CACHE, "`state.setter`", "d78bf58e"))
+@rule("ML-STATE-RESTORE.cut", Role.MEMORY, mlx_lm(CACHE, "`state.setter`", "d78bf58e"))
 def restore_cut(cache: Stateful, state: Any) -> None:
     """Buffers come back cut; a counter that was not saved is the length of the buffer."""
     cache.set_cut_state(state)
 
 
-@rule("ML-STATE-03.none", Role.MEMORY, mlx_lm(CACHE, "", "0.32.2"))
+@rule("ML-STATE-META.none", Role.MEMORY, mlx_lm(CACHE, "", "0.32.2"))
 def meta_none(cache: Stateful) -> Any:
     """There is no `meta_state`."""
     raise AttributeError("meta_state")
 
 
-@rule("ML-STATE-03.text", Role.MEMORY, mlx_lm(CACHE, "`meta_state`", "d78bf58e"))
+@rule("ML-STATE-META.text", Role.MEMORY, mlx_lm(CACHE, "`meta_state`", "d78bf58e"))
 def meta_text(cache: Stateful) -> Any:
     """Counters as a tuple of strings."""
     return cache.meta()
 
 
-@rule("ML-STATE-04.truth", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.meta_state", "d78bf58e"))
+@rule("ML-STATE-ROTATED.truth", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.meta_state", "d78bf58e"))
 def rotated_if_text(text: str) -> bool:
     """Any text but the empty one counts as true, so a batch ring comes back rotated whatever it was."""
     return bool(text)
 
 
-@rule("ML-STATE-05.slots", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.state"), until="#1632")
+@rule("ML-STATE-ARRAYS.slots", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.state"), until="#1632")
 def arrays_state_slots(slots: list[Any], left_padding: Array | None, lengths: Array | None) -> Any:
     """Only the slots are saved."""
     return slots
 
 
-@rule("ML-STATE-05.padded", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.state"), since="#1632")
+@rule("ML-STATE-ARRAYS.padded", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.state"), since="#1632")
 def arrays_state_padded(slots: list[Any], left_padding: Array | None, lengths: Array | None) -> Any:
     """Slots, paddings and lengths; an empty array stands for none."""
     nothing = np.zeros(0, np.float32)
     return slots, nothing if left_padding is None else left_padding, nothing if lengths is None else lengths
 
 
-@rule("ML-ARRAYS-01.padding", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.make_mask", "d78bf58e"))
+@rule("ML-ARRAYS-MASK.padding", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.make_mask", "d78bf58e"))
 def mask_padding_only(width: int, left_padding: Array | None, lengths: Array | None) -> Array | None:
     """[B, N]: the left padding decides alone where there is one, else the lengths."""
     if left_padding is not None:
@@ -84,7 +84,7 @@ def mask_padding_only(width: int, left_padding: Array | None, lengths: Array | N
     return mask_both(width, None, lengths)
 
 
-@rule("ML-ARRAYS-01.both", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.make_mask", "0.32.2"))
+@rule("ML-ARRAYS-MASK.both", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.make_mask", "0.32.2"))
 def mask_both(width: int, left_padding: Array | None, lengths: Array | None) -> Array | None:
     """[B, N]: a token counts if it lies neither in the left padding nor behind the row's length."""
     at = np.arange(width)
@@ -93,25 +93,25 @@ def mask_both(width: int, left_padding: Array | None, lengths: Array | None) -> 
     return np.logical_and.reduce(asked) if asked else None
 
 
-@rule("ML-ARRAYS-02.none", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.merge", "3f9d179f"), until="#1169")
+@rule("ML-ARRAYS-MERGE.none", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.merge", "3f9d179f"), until="#1169")
 def merged_without_padding(rows: int) -> Array | None:
     """A batch of fresh caches has no padding noted."""
     return None
 
 
-@rule("ML-ARRAYS-02.zeros", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.merge"), since="#1169")
+@rule("ML-ARRAYS-MERGE.zeros", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.merge"), since="#1169")
 def merged_with_zeros(rows: int) -> Array | None:
     """A batch of fresh caches notes a padding of 0 for each row, which tells how many rows there are."""
     return counters([0] * rows)
 
 
-@rule("ML-ARRAYS-03.other", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.extend", "3f9d179f"), until="#1169")
+@rule("ML-ARRAYS-EXTEND.other", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.extend", "3f9d179f"), until="#1169")
 def join_other_side(a: Array | None, b: Array | None, rows_a: int, rows_b: int) -> Array | None:
     """Where one side has nothing the other side is the result, with too few rows."""
     return b if a is None else a if b is None else np.concatenate([a, b])
 
 
-@rule("ML-ARRAYS-03.zeros", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.extend"), since="#1169, #1177")
+@rule("ML-ARRAYS-EXTEND.zeros", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.extend"), since="#1169, #1177")
 def join_with_zeros(a: Array | None, b: Array | None, rows_a: int, rows_b: int) -> Array | None:
     """A side that has nothing is as many rows of zeros as it has rows."""
     # Of two shapes the right side's counts; both sides agree wherever both are there.
@@ -122,7 +122,7 @@ def join_with_zeros(a: Array | None, b: Array | None, rows_a: int, rows_b: int) 
     return np.concatenate(sides)
 
 
-@rule("ML-ARRAYS-03.both", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.extend", "73c85504"), until="#1072")
+@rule("ML-ARRAYS-EXTEND.both", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.extend", "73c85504"), until="#1072")
 def join_both(a: Array | None, b: Array | None, rows_a: int, rows_b: int) -> Array | None:
     """Both sides must be there."""
     if a is None or b is None:
@@ -130,7 +130,7 @@ def join_both(a: Array | None, b: Array | None, rows_a: int, rows_b: int) -> Arr
     return np.concatenate([a, b])
 
 
-@rule("ML-ARRAYS-04.own", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.extend", "3f9d179f"), until="#1177")
+@rule("ML-ARRAYS-PAD.own", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.extend", "3f9d179f"), until="#1177")
 def padding_own(a: Array | None, b: Array | None, rows_a: int, rows_b: int) -> Array | None:
     """Paddings and lengths of the rows that join are forgotten."""
     return a

@@ -45,4 +45,4 @@ def test_a_request_tells_of_masks_and_of_the_prompt_cache():
     one = server("head")
     burst(one, text(1, 2, 3), text(1, 2, 3, 4, 5))
     rules = {rule for rule, _ in told(one.log)}
-    assert {"ML-ARRAYS-01.padding", "ML-LRU-PREFIX.all", "ML-SEG-REST.INDEX"} <= rules
+    assert {"ML-ARRAYS-MASK.padding", "ML-LRU-PREFIX.all", "ML-SEG-REST.INDEX"} <= rules

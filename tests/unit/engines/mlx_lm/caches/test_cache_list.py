@@ -90,6 +90,6 @@ def test_every_entry_of_a_table_is_a_registered_rule(table):
 
 def test_no_rule_is_without_a_table():
     used = {value.rule for table in TABLES for value in vars(table).values() if callable(value)}
-    families = ("ML-STATE-", "ML-ARRAYS-", "ML-RING-", "ML-CHUNK-", "ML-BATCH-")
+    families = ("ML-STATE-", "ML-ARRAYS-", "ML-RING-", "ML-CHUNK-", "ML-KV-")
     here = {name for name, rule in RULES.items() if name.startswith(families) and ".caches." in rule.__module__}
     assert here == used
