@@ -7,10 +7,12 @@ a reply that did not come in time nothing more is tried.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from cachesim.conformance.history_player import Make
 from cachesim.conformance.protocol import ABILITIES, Ask, Failed, Subject, TimedOut, Unsupported
+
+CANCEL = ("cancel_prompt", "cancel_answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +26,29 @@ class Abilities:
         """The abilities that are there, or that fail."""
         return frozenset(ABILITIES) - self.missing.keys()
 
+    def lack(self, name: str) -> str:
+        """Why nothing of this kind can be played, "" if something can. "cancel" is both kinds of disconnecting."""
+        if name != "cancel":
+            return self.missing.get(name, "")
+        return self.missing["cancel_answer"] if all(one in self.missing for one in CANCEL) else ""
 
-def probe(make: Make, tokens: Sequence[int]) -> Abilities:
-    """Try every ability."""
+    def partly(self, name: str) -> str:
+        """What of "cancel" is missing where the other half is there."""
+        gone = [one for one in CANCEL if one in self.missing]
+        if name != "cancel" or len(gone) != 1:
+            return ""
+        phase = "the prompt is evaluated" if gone[0] == "cancel_prompt" else "the answer is generated"
+        return f"not while {phase}: {self.missing[gone[0]]}"
+
+
+def probe(make: Make, tokens: Sequence[int], sampling: Mapping[str, Any]) -> Abilities:
+    """Try every ability; ``sampling`` only where parameters are given."""
     missing = {}
     for name in ABILITIES:
+        if name == "sampling" and not sampling:
+            continue
         try:
-            reason = _reason(make, name, Ask(tuple(tokens[:2]), 2))
+            reason = _reason(make, name, Ask(tuple(tokens[:2]), 2), sampling)
         except TimedOut:
             break
         if reason:
@@ -38,14 +56,14 @@ def probe(make: Make, tokens: Sequence[int]) -> Abilities:
     return Abilities(missing)
 
 
-def _reason(make: Make, name: str, ask: Ask) -> str:
+def _reason(make: Make, name: str, ask: Ask, sampling: Mapping[str, Any]) -> str:
     """Why the ability is missing, "" if it is not. Raises TimedOut."""
     try:
         subject = make()
     except (Failed, Unsupported):
         return ""
     try:
-        _use(subject, name, ask)
+        _use(subject, name, ask, sampling)
     except Unsupported as gap:
         return str(gap)
     except TimedOut:
@@ -57,11 +75,13 @@ def _reason(make: Make, name: str, ask: Ask) -> str:
     return ""
 
 
-def _use(subject: Subject, name: str, ask: Ask) -> None:
+def _use(subject: Subject, name: str, ask: Ask, sampling: Mapping[str, Any]) -> None:
     if name == "cache":
         subject.complete(Ask(ask.prompt, ask.n_predict, cache=False))
-    elif name == "cancel":
-        subject.complete(Ask(ask.prompt, ask.n_predict, cancel_after=0))
+    elif name in CANCEL:
+        subject.complete(Ask(ask.prompt, ask.n_predict, cancel_after=CANCEL.index(name)))
+    elif name == "sampling":
+        subject.complete(Ask(ask.prompt, ask.n_predict, sampling=sampling))
     elif name == "burst":
         subject.burst([ask, ask])
     elif name == "limits":

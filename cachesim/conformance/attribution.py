@@ -1,7 +1,7 @@
-"""Which property is to blame for a wrong answer? The plainest one that explains it, at the first request that is wrong.
+"""To which property is a wrong answer attributed? To the plainest one that explains it, at the first wrong request.
 
-What is wrong later in the same history may follow from the first. What a hang-up or a burst seems to break is charged
-to it only if the same prompts, one after the other and heard to the end, are answered right.
+What is wrong later in the same history may follow from the first. A wrong answer after a client disconnected, or in a
+burst, is attributed to that only if the same prompts, one after the other and answered to the end, are answered right.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ SPECIAL = ("cancel", "burst")
 Replay = Callable[..., Sequence[Check]]
 
 
-def blame(found: Sequence[Check], replay: Replay | None) -> list[Check]:
-    """The checks that are charged. ``replay`` plays the same prompts without the special ways of asking that it is
-    given; None if there are none."""
+def attributed(found: Sequence[Check], replay: Replay | None) -> list[Check]:
+    """The checks, failures that follow from others left out. ``replay`` plays the same prompts without the special ways
+    of asking that it is given; None if there are none."""
     wrong = _wrong(found)
     if not wrong:
         return list(found)
@@ -27,10 +27,10 @@ def blame(found: Sequence[Check], replay: Replay | None) -> list[Check]:
     elif len(special) > 1:
         special = {name for name in SPECIAL if first not in _wrong(replay(name))} or special
     guilty = special or set(EQUAL).difference(SPECIAL)
-    return [check for check in found if check.holds or check.name not in EQUAL
+    return [check for check in found if check.ok or check.name not in EQUAL
             or (check.request == first and check.name in guilty)]  # fmt: skip
 
 
 def _wrong(found: Sequence[Check]) -> set[int]:
-    """The requests that are not answered as cold."""
-    return {check.request for check in found if check.name in EQUAL and not check.holds}
+    """The requests that are not answered as on a cold run."""
+    return {check.request for check in found if check.name in EQUAL and not check.ok}

@@ -45,14 +45,22 @@ def _turns(rng: Rng, space: Space) -> list[Turn]:
 
 
 def _turn(rng: Rng, space: Space) -> Turn:
-    special = rng.one([""] * PLAIN + [name for name in SPECIAL if name in space.abilities])
+    special = rng.one([""] * PLAIN + [name for name in SPECIAL if _able(name, space.abilities)])
     predict = 1 if rng.chance(50) else rng.between(1, PREDICT)
     hang_up = 0 if rng.chance(50) else rng.below(PREDICT)
+    if special == "cancel" and "cancel_prompt" not in space.abilities:
+        hang_up, predict = max(hang_up, 1), max(predict, 2)
+    elif special == "cancel" and "cancel_answer" not in space.abilities:
+        hang_up = 0
     return Turn(
         kind=rng.one(KINDS), after=rng.below(MOST), cut=_length(rng, space.near, 0), new=_length(rng, space.near, 1),
         predict=predict, cache=special != "cache",
         cancel_after=min(hang_up, predict - 1) if special == "cancel" else None, together=special == "burst",
     )  # fmt: skip
+
+
+def _able(special: str, abilities: AbstractSet[str]) -> bool:
+    return special in abilities or (special == "cancel" and bool({"cancel_prompt", "cancel_answer"} & abilities))
 
 
 def _length(rng: Rng, near: Sequence[int], low: int) -> int:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Callable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
+from cachesim.conformance.equality import equal
+from cachesim.conformance.fingerprint import Same
 from cachesim.conformance.history import History
 from cachesim.conformance.protocol import Ask, Failed, Reply, Subject, TimedOut, Unsupported
 from cachesim.conformance.timeouts import GaveUp
@@ -68,8 +70,8 @@ class Bench:
 class Cold:
     """What an empty cache answers, remembered per request. ``uncached``: one instance is asked without its cache."""
 
-    def __init__(self, bench: Bench, uncached: bool) -> None:
-        self.bench, self.uncached = bench, uncached
+    def __init__(self, bench: Bench, uncached: bool, same: Same) -> None:
+        self.bench, self.uncached, self.same = bench, uncached, same
         self.known: dict[Ask, Outcome] = {}
         self.twice: dict[Ask, Outcome] = {}
 
@@ -80,7 +82,7 @@ class Cold:
             self.known[ask] = self._ask(ask)
             if isinstance(self.known[ask], TimedOut):
                 return self.known[ask]                # it would only be waited for once more
-            if len(self.twice) < STEADY or any(self.known[one] != two for one, two in self.twice.items()):
+            if len(self.twice) < STEADY or not self._steady():
                 self.twice[ask] = self._ask(ask)
         return self.known[ask]
 
@@ -88,8 +90,12 @@ class Cold:
         """The second cold reply to the same request, if there was one."""
         return self.twice.get(self._alone(ask))
 
+    def _steady(self) -> bool:
+        """Returns True if no request has had two different cold replies."""
+        return all(_equal(self.known[ask], two, self.same) for ask, two in self.twice.items())
+
     def _alone(self, ask: Ask) -> Ask:
-        return Ask(ask.prompt, ask.n_predict, cache=not self.uncached)
+        return Ask(ask.prompt, ask.n_predict, cache=not self.uncached, sampling=ask.sampling)
 
     def _ask(self, ask: Ask) -> Outcome:
         try:
@@ -101,11 +107,23 @@ class Cold:
             return Failed(f"it does not complete a prompt: {gap}")
 
 
-def play(history: History, bench: Bench, cold: Cold, vocabulary: Sequence[int]) -> Played:
+class Sent(NamedTuple):
+    """What is sent for a history: tokens of ``vocabulary``, and to request i the parameters ``sampling[i]``, modulo
+    those that there are."""
+
+    vocabulary: Sequence[int]
+    sampling: Sequence[Mapping[str, Any]] = ()
+
+    def parameters(self, number: int) -> Mapping[str, Any]:
+        """The sampling parameters of a request."""
+        return self.sampling[number % len(self.sampling)] if self.sampling else {}
+
+
+def play(history: History, bench: Bench, cold: Cold, sent: Sent) -> Played:
     """Play a history cold and warm."""
     played = Played(history)
     try:
-        _play_cold(played, cold, Dictionary(vocabulary))
+        _play_cold(played, cold, sent)
         played.groups = _groups(history)
         if any(isinstance(one, Failed) for one in played.cold):
             return played
@@ -128,10 +146,18 @@ def limits_of(subject: Subject) -> Mapping[str, int]:
         return {}
 
 
-def _play_cold(played: Played, cold: Cold, dictionary: Dictionary) -> None:
-    for step, hang_up in zip(played.history.scenario.steps, played.history.hang_ups, strict=True):
+def _equal(one: Outcome, two: Outcome, same: Same) -> bool:
+    if isinstance(one, Reply) and isinstance(two, Reply):
+        return equal(one, two, same)
+    return str(one) == str(two)
+
+
+def _play_cold(played: Played, cold: Cold, sent: Sent) -> None:
+    dictionary = Dictionary(sent.vocabulary)
+    for number, (step, hang_up) in enumerate(zip(played.history.scenario.steps, played.history.hang_ups, strict=True)):
         request = step.request
-        ask = Ask(dictionary.real(request.prompt), request.n_predict, request.cache_prompt, hang_up)
+        ask = Ask(dictionary.real(request.prompt), request.n_predict, request.cache_prompt, hang_up,
+                  sent.parameters(number))  # fmt: skip
         said = cold.answer(ask)
         played.asks.append(ask)
         played.cold.append(said)

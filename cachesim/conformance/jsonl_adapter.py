@@ -1,7 +1,9 @@
 """How is another process asked? One JSON object in one line to its stdin, one in one line back from its stdout.
 
-    {"do": "complete", "prompt": [5, 6, 7], "n_predict": 2}     and, not always, "cache": false, "cancel_after": 0
-    {"cached": 2, "computed": 1, "tokens": [8, 9], ...}         the keys of Reply
+    {"do": "complete", "prompt": [5, 6, 7], "n_predict": 2}     and, not always, "cache": false, "cancel_after": 0,
+                                                                "sampling": {"temperature": 0.8, "seed": 1}
+    {"cached": 2, "evaluated": 1, "tokens": [8, 9], ...}        the keys of Reply (help(cachesim.conformance.Reply))
+    {..., "stored": [{"tokens": [5, 6, 7, 8], "length": 4}], "used": {"entries": 1}}
     {"do": "burst", "requests": [{"prompt": ..., ...}, ...]}    {"replies": [{...}, ...]}
     {"do": "limits"}  {"limits": {"entries": 4}}                {"do": "reset"}  {}
     {"unsupported": "why"}                                      to any of them

@@ -1,73 +1,69 @@
-"""What does a cache owe? Pure functions from a played history to checks; each check belongs to one property.
+"""What must a cache do? Pure functions from a played history to checks; each check belongs to one property.
 
-A request is compared with its cold run under the property that names what it was to the cache: ``repeat`` of an earlier
-prompt, ``prefix`` of something held, ``append`` behind all of it, ``branch`` off a part, or ``new``.
+A request is compared with its cold run under the property that names what its prompt is to earlier ones: a ``repeat``,
+a ``prefix``, an ``append`` behind all of one, a ``branch`` off a part of one, or ``new``.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
+from cachesim.conformance.equality import apart, equal
+from cachesim.conformance.fingerprint import Difference, Same, shown
 from cachesim.conformance.history_player import Outcome, Played
 from cachesim.conformance.protocol import Failed, Reply
+from cachesim.errors import cut
 from cachesim.tokens import Tokens, common_prefix
 
 PROPERTIES = {
-    "answers": "every request is answered",
     "steady": "two cold runs of a request agree",
-    "new": "a prompt that nothing is shared with equals cold",
-    "append": "a prompt that goes on from all that was held equals cold",
-    "branch": "a prompt that leaves an earlier one on the way equals cold",
-    "prefix": "a prompt that is the beginning of an earlier one equals cold",
-    "repeat": "the same prompt again equals cold",
-    "uncached": "a request that asks for no cache reuses nothing and equals cold",
-    "cancel": "what comes after a client hung up equals cold",
-    "burst": "requests that arrive together equal cold",
-    "accounting": "cached + computed = prompt",
-    "known": "nothing is reused that was never asked or answered before",
-    "work": "never more is computed than cold",
-    "stored": "a stored state is as long as what it is filed under",
-    "limits": "stated limits are respected",
+    "append": "a prompt that continues all that is stored is answered as on a cold run",
+    "branch": "a prompt that shares only the beginning of an earlier one is answered as on a cold run",
+    "prefix": "a prompt that is a prefix of an earlier one is answered as on a cold run",
+    "repeat": "the same prompt again is answered as on a cold run",
+    "uncached": "a request without the cache reuses nothing and is answered as on a cold run",
+    "extension": "an answered prompt with more behind it is not evaluated from the start",
+    "return": "a conversation continued after another one is not evaluated from the start",
+    "regenerate": "an answered prompt sent again is not evaluated from the start",
+    "new": "a prompt without a common prefix with earlier ones is answered as on a cold run",
+    "burst": "requests that arrive together are answered as on a cold run",
+    "accounting": "cached + evaluated tokens are the tokens of the prompt",
+    "unseen": "no token is reused that was neither sent nor generated before",
+    "work": "no more tokens are evaluated than on a cold run",
+    "stored": "the state of a stored entry has seen the tokens of its key, no more and no fewer",
+    "limits": "stated limits are kept",
+    "answers": "every request gets a usable reply",
+    "cancel": "requests after a client disconnected are answered as on a cold run",
 }
-"""Every property with the sentence that it stands for, in the order of the report."""
+"""Every property with its sentence, in the order of the report."""
+
+FORMER = {"known": "unseen"}
+"""Properties that have another name now; the former one goes on working."""
 
 RELATIONS = ("new", "append", "branch", "prefix", "repeat")
 EQUAL = (*RELATIONS, "uncached", "cancel", "burst")
 """Properties that compare with a cold run."""
 
-Same = Callable[[Any, Any], bool]
-
 
 class Check(NamedTuple):
-    """One look at one request. ``reused``: the reply says that tokens came from the cache."""
+    """One look at one request. ``reused``: the reply reports tokens from the cache. ``apart``: how far its fingerprint
+    is from the cold one, where they are not identical."""
 
     name: str
-    holds: bool
+    ok: bool
     request: int
     expected: str = ""
-    came: str = ""
+    got: str = ""
     reused: bool = False
+    apart: Difference | None = None
 
 
 class Seen(NamedTuple):
-    """What had been said when a request came: ``whole`` True if the answer's tokens are known too."""
+    """A sequence that was complete when a request came: ``whole`` True if the answer's tokens are known too."""
 
     tokens: Tokens
     prompt: int
     whole: bool
-
-
-def equal(warm: Reply, cold: Reply, same: Same, cancelled: bool = False) -> bool:
-    """Did warm say what cold said? Of a request that was cancelled only the tokens so far count."""
-    if bool(warm.refused) != bool(cold.refused):
-        return False
-    if cancelled:
-        return warm.tokens is None or cold.tokens is None or warm.tokens == cold.tokens[: len(warm.tokens)]
-    if warm.tokens is not None and cold.tokens is not None and warm.tokens != cold.tokens:
-        return False
-    if warm.fingerprint is None or cold.fingerprint is None:
-        return (warm.fingerprint is None) == (cold.fingerprint is None)
-    return same(warm.fingerprint, cold.fingerprint)
 
 
 def checks(played: Played, same: Same) -> Iterator[Check]:
@@ -103,7 +99,8 @@ def _answers(played: Played) -> Iterator[Check]:
 def _steady(played: Played, same: Same) -> Iterator[Check]:
     for number, (one, two) in enumerate(zip(played.cold, played.again, strict=True)):
         if isinstance(one, Reply) and isinstance(two, Reply):
-            yield Check("steady", equal(two, one, same), number, f"{shown(one)} (cold)", f"{shown(two)} (cold again)")
+            yield Check("steady", equal(two, one, same), number, f"{told(one)} (cold)", f"{told(two)} (cold again)",
+                        apart=apart(two, one))  # fmt: skip
 
 
 def _sequence(played: Played, number: int, warm: Reply) -> Seen:
@@ -112,7 +109,7 @@ def _sequence(played: Played, number: int, warm: Reply) -> Seen:
 
 
 def relation(prompt: Tokens, seen: Sequence[Seen]) -> str:
-    """What a prompt is to all that was said before it."""
+    """What a prompt is to all that was sent and generated before."""
     if any(prompt == one.tokens[: one.prompt] for one in seen):
         return "repeat"
     best = max(seen, key=lambda one: common_prefix(prompt, one.tokens), default=None)
@@ -126,16 +123,18 @@ def relation(prompt: Tokens, seen: Sequence[Seen]) -> str:
 
 def _equal(played: Played, number: int, warm: Reply, cold: Reply, seen: Sequence[Seen], same: Same) -> Iterator[Check]:
     ask = played.asks[number]
-    holds = equal(warm, cold, same, ask.cancel_after is not None)
+    ok = equal(warm, cold, same, ask.cancel_after is not None)
     reused = bool(warm.cached)
+    distance = None if ask.cancel_after is not None else apart(warm, cold)
     for name in _named(played, number, seen):
-        fine = holds and not (name == "uncached" and reused)
+        fine = ok and not (name == "uncached" and reused)
         nothing = ", nothing reused" if name == "uncached" else ""
-        yield Check(name, fine, number, f"{shown(cold)}{nothing} (cold)", shown(warm), reused)
+        cached = f", {warm.cached} cached" if warm.cached is not None else ""
+        yield Check(name, fine, number, f"{told(cold)}{nothing} (cold)", f"{told(warm)}{cached}", reused, distance)
 
 
 def _named(played: Played, number: int, seen: Sequence[Seen]) -> Iterator[str]:
-    """The properties under which a request is compared. Which of them is charged, attribution.py says."""
+    """The properties under which a request is compared; attribution.py chooses one of them for a wrong answer."""
     ask = played.asks[number]
     yield "uncached" if not ask.cache else relation(ask.prompt, seen)
     if any(one.cancel_after is not None for one in played.asks[: number + 1]):
@@ -149,21 +148,21 @@ def _counted(played: Played, number: int, warm: Reply, cold: Reply, seen: Sequen
     cancelled = played.asks[number].cancel_after is not None
     if warm.refused:
         return
-    if warm.cached is not None and warm.computed is not None and not cancelled:
-        came = f"{warm.cached} cached + {warm.computed} computed"
-        yield Check("accounting", warm.cached + warm.computed == len(prompt), number, f"{len(prompt)} in all", came)
+    if warm.cached is not None and warm.evaluated is not None and not cancelled:
+        got = f"{warm.cached} cached + {warm.evaluated} evaluated"
+        yield Check("accounting", warm.cached + warm.evaluated == len(prompt), number, f"{len(prompt)} in all", got)
     if warm.cached is not None:
         most = max((_shared(prompt, one) for one in seen), default=0)
-        yield Check("known", warm.cached <= most, number, f"at most {most} cached", f"{warm.cached} cached")
+        yield Check("unseen", warm.cached <= most, number, f"at most {most} cached", f"{warm.cached} cached")
     if cold.cached is not None:
-        yield Check("known", not cold.cached, number, "0 cached by an empty cache", f"{cold.cached} cached")
-    if warm.computed is not None and cold.computed is not None:
-        came = f"{warm.computed} computed"
-        yield Check("work", warm.computed <= cold.computed, number, f"at most {cold.computed} computed", came)
+        yield Check("unseen", not cold.cached, number, "0 cached by an empty cache", f"{cold.cached} cached")
+    if warm.evaluated is not None and cold.evaluated is not None:
+        got = f"{warm.evaluated} evaluated"
+        yield Check("work", warm.evaluated <= cold.evaluated, number, f"at most {cold.evaluated} evaluated", got)
 
 
 def _shared(prompt: Tokens, one: Seen) -> int:
-    """Tokens of the prompt that may have been held; all of them behind an answer that nobody knows."""
+    """Tokens of the prompt that may have been stored; all of them behind an answer that nobody knows."""
     shared = common_prefix(prompt, one.tokens)
     return shared if one.whole or shared < one.prompt else len(prompt)
 
@@ -171,9 +170,9 @@ def _shared(prompt: Tokens, one: Seen) -> int:
 def _kept(number: int, warm: Reply, seen: Sequence[Seen]) -> Iterator[Check]:
     for kept in warm.stored or ():
         known = any(_shared(kept.tokens, one) == len(kept.tokens) for one in seen)
-        want = f"{len(kept.tokens)} tokens" if known else "tokens that were asked or answered"
-        came = f"a state of {kept.length} tokens" if known else f"a state filed under {list(kept.tokens)}"
-        yield Check("stored", known and kept.length == len(kept.tokens), number, f"a state of {want}", came)
+        want = f"{len(kept.tokens)} tokens" if known else "tokens that were sent or generated"
+        got = f"a state of {kept.length} tokens" if known else cut(f"a state with the key {list(kept.tokens)}")
+        yield Check("stored", known and kept.length == len(kept.tokens), number, f"a state of {want}", got)
 
 
 def _limited(played: Played, number: int, warm: Reply) -> Iterator[Check]:
@@ -183,11 +182,11 @@ def _limited(played: Played, number: int, warm: Reply) -> Iterator[Check]:
             yield Check("limits", used <= most, number, f"at most {most} {name}", f"{used} {name}")
 
 
-def shown(reply: Reply) -> str:
-    """What was said, short."""
+def told(reply: Reply) -> str:
+    """A reply in a few words."""
     if reply.refused:
         return f"refused ({reply.refused})"
     said = [] if reply.tokens is None else [f"tokens {' '.join(map(str, reply.tokens))}"]
     if reply.fingerprint is not None:
-        said.append(f"fingerprint {reply.fingerprint!s:.40}")
+        said.append(f"fingerprint {shown(reply.fingerprint)}")
     return ", ".join(said) or "nothing"

@@ -6,14 +6,17 @@ needs nothing of ours; ``read_reply`` is the only place that believes or refuses
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Mapping, NamedTuple, Protocol, Sequence
 
 from cachesim.errors import nearest
 from cachesim.tokens import Tokens
 
-ABILITIES = ("cache", "cancel", "burst", "limits", "reset")
-"""What an implementation may be able to do beside completing a prompt."""
+ABILITIES = ("cache", "cancel_prompt", "cancel_answer", "burst", "limits", "reset", "sampling")
+"""What an implementation may be able to do beside completing a prompt. A client disconnects while the prompt is
+evaluated (``cancel_after=0``) or while the answer is generated."""
+FORMER = {"computed": "evaluated"}
+"""Keys of a reply that have another name now, and go on working."""
 
 
 class Unsupported(Exception):
@@ -21,7 +24,7 @@ class Unsupported(Exception):
 
 
 class Failed(Exception):
-    """No reply that can be used came: an exception, a dead or silent process, a reply of another form. A finding."""
+    """No usable reply: an exception, a dead or silent process, a reply of another form. A finding."""
 
 
 class TimedOut(Failed):
@@ -30,18 +33,22 @@ class TimedOut(Failed):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request. ``n_predict``: tokens to generate, at least 1. ``cache`` False: neither reuse anything nor count on
-    it. ``cancel_after``: the client hangs up after so many generated tokens, 0 = while the prompt is worked on."""
+    """One request. ``n_predict``: tokens to generate, at least 1. ``cache`` False: reuse nothing. ``cancel_after``: the
+    client disconnects after so many generated tokens, 0 = while the prompt is evaluated. ``sampling``: parameters of
+    sampling by name, as the caller of ``conform`` gave them."""
 
     prompt: Tokens
     n_predict: int = 1
     cache: bool = True
     cancel_after: int | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def options(self) -> dict[str, Any]:
         """What is not the default, by name: only this is sent."""
         found: dict[str, Any] = {} if self.cache else {"cache": False}
-        return found if self.cancel_after is None else {**found, "cancel_after": self.cancel_after}
+        if self.cancel_after is not None:
+            found["cancel_after"] = self.cancel_after
+        return {**found, "sampling": dict(self.sampling)} if self.sampling else found
 
 
 class Kept(NamedTuple):
@@ -53,17 +60,21 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back. None = not reported; one of ``tokens`` and ``fingerprint`` has to be there.
+    """A reply. None = not reported; one of ``tokens`` and ``fingerprint`` has to be there.
 
-    ``tokens`` were generated. ``fingerprint`` is anything that is equal if the model said the same (logits, a digest).
-    ``cached`` prompt tokens were reused, ``computed`` evaluated. ``stored`` is what the implementation holds now,
-    ``used`` how much of each of its limits is taken. ``refused``: why the request was turned down.
+    ``tokens``       tokens that were generated: a list of integers
+    ``fingerprint``  what is equal if the model computed the same: logits (an array, a list of numbers), a digest
+    ``cached``       prompt tokens that were reused; ``evaluated``: prompt tokens that the model processed
+    ``stored``       what the cache stores now, a list of one mapping per entry: ``{"tokens": [5, 6, 7], "length": 3}``,
+                     its key and the number of tokens that its state has seen
+    ``used``         how much of each limit is used, ``{"entries": 3}``, by the names of ``limits()``
+    ``refused``      why the request was refused: a text
     """
 
     tokens: Tokens | None = None
     fingerprint: Any = None
     cached: int | None = None
-    computed: int | None = None
+    evaluated: int | None = None
     stored: tuple[Kept, ...] | None = None
     used: Mapping[str, int] | None = None
     refused: str = ""
@@ -102,6 +113,7 @@ def read_reply(raw: Any, cancelled: bool = False) -> Reply:
         raw = {name: getattr(raw, name) for name in FIELDS}
     if not isinstance(raw, Mapping):
         raise Failed(f"a reply is a mapping, not {type(raw).__name__}")
+    raw = {FORMER.get(key, key): value for key, value in raw.items()}
     for key in raw:
         if key not in FIELDS:
             raise Failed(f"unknown field {key!r} in a reply ({nearest(str(key), FIELDS) or ', '.join(FIELDS)})")
@@ -109,7 +121,7 @@ def read_reply(raw: Any, cancelled: bool = False) -> Reply:
         tokens=_optional(raw, "tokens", _tokens),
         fingerprint=raw.get("fingerprint"),
         cached=_optional(raw, "cached", _count),
-        computed=_optional(raw, "computed", _count),
+        evaluated=_optional(raw, "evaluated", _count),
         stored=_optional(raw, "stored", _kept),
         used=_optional(raw, "used", counts),
         refused=_text(raw.get("refused") or ""),

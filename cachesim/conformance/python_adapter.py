@@ -1,8 +1,9 @@
 """How is a Python object asked? By ``complete(prompt, n_predict)`` and whatever else it happens to have.
 
 An ability is there if the keyword or the method is: ``complete(..., cache=)``, ``complete(..., cancel_after=)``,
-``burst(requests)``, ``limits()``, ``reset()``. A method that raises NotImplementedError counts as missing: so a stub
-says it.
+``complete(..., sampling=)``, ``burst(requests)``, ``limits()``, ``reset()``. A method that raises NotImplementedError
+counts as missing: so a stub says it. ``cancel_after=0`` may be missing alone. What is returned: ``help`` of ``Reply``;
+a fingerprint may be an array. Every call may take ``timeout`` seconds (timeouts.py).
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from traceback import extract_tb
 from typing import Any, Callable, Mapping, Sequence
 
 from cachesim.conformance.protocol import Ask, Failed, Reply, Unsupported, counts, read_reply
+from cachesim.conformance.timeouts import Patience
 
 
 class PythonSubject:
     """An object with a method ``complete``. Whatever it raises becomes Failed, or Unsupported."""
 
-    def __init__(self, factory: Callable[[], Any]) -> None:
-        self.object = _call(factory)
+    def __init__(self, factory: Callable[[], Any], patience: Patience) -> None:
+        patience.check()
+        self.patience, self.object = patience, _call(factory)
         if not callable(getattr(self.object, "complete", None)):
             raise Failed(f"{type(self.object).__name__} has no method complete(prompt, n_predict)")
         self.keywords = _keywords(self.object.complete)
@@ -28,24 +31,28 @@ class PythonSubject:
         missing = [name for name in options if self.keywords is not None and name not in self.keywords]
         if missing:
             raise Unsupported(f"complete() takes no {missing[0]}")
-        raw = _call(self.object.complete, list(ask.prompt), ask.n_predict, **options)
+        raw = self._timed(self.object.complete, list(ask.prompt), ask.n_predict, **options)
         return read_reply(raw, ask.cancel_after is not None)
 
     def burst(self, asks: Sequence[Ask]) -> list[Reply]:
         sent = [{"prompt": list(ask.prompt), "n_predict": ask.n_predict, **ask.options()} for ask in asks]
-        raw = _call(self._method("burst"), sent)
+        raw = self._timed(self._method("burst"), sent)
         if not isinstance(raw, Sequence) or len(raw) != len(asks):
             raise Failed(f"burst() of {len(asks)} requests must return a list of {len(asks)} replies")
         return [read_reply(one, ask.cancel_after is not None) for one, ask in zip(raw, asks, strict=True)]
 
     def limits(self) -> Mapping[str, int]:
-        return counts("limits", _call(self._method("limits")))
+        return counts("limits", self._timed(self._method("limits")))
 
     def reset(self) -> None:
-        _call(self._method("reset"))
+        self._timed(self._method("reset"))
 
     def close(self) -> None:
         """An object is left to the garbage collector."""
+
+    def _timed(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        with self.patience.limit():
+            return _call(function, *args, **options)
 
     def _method(self, name: str) -> Callable[..., Any]:
         found = getattr(self.object, name, None)

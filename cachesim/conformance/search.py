@@ -1,7 +1,7 @@
-"""Which properties does an implementation break, and what is the smallest history that shows it?
+"""Which properties does an implementation fail, and what is the smallest history that shows it?
 
-One pass plays all histories and shrinks nothing; then each broken property is made small by itself, so that one does
-not hide another. Histories are played once: what each of them breaks is remembered.
+One pass plays all histories and shrinks nothing; then for each failed property a history is shrunk by itself, so that
+one does not hide another. Histories are played once: what fails in each of them is remembered.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable
 
-from cachesim.conformance.attribution import blame
+from cachesim.conformance.attribution import attributed
+from cachesim.conformance.fingerprint import Difference, Same
 from cachesim.conformance.history import History, of_line
 from cachesim.conformance.history_player import Played
-from cachesim.conformance.properties import Check, Same, checks
+from cachesim.conformance.properties import Check, checks
+from cachesim.conformance.report import Count
 from cachesim.conformance.shrink import shrink
 from cachesim.conformance.timeouts import Patience
 
@@ -24,37 +26,53 @@ STARTS = 4                   # histories from which the smallest one is looked f
 class Tally:
     """What all histories together showed of one property."""
 
-    seen: int = 0
+    checked: int = 0
     reused: int = 0
-    broken: list[tuple[History, Check]] = field(default_factory=list)
+    failed: list[tuple[History, Check]] = field(default_factory=list)
+    apart: Difference | None = None
 
     def copy(self) -> Tally:
         """The tally as it is now."""
-        return Tally(self.seen, self.reused, list(self.broken))
+        return Tally(self.checked, self.reused, list(self.failed), self.apart)
+
+    def measure(self, apart: Difference | None) -> None:
+        """Remember the largest difference of two fingerprints."""
+        if apart is not None and (self.apart is None or apart.largest > self.apart.largest):
+            self.apart = apart
 
 
 class Search:
-    """Plays histories and remembers what every one of them breaks."""
+    """Plays histories and remembers what fails in every one of them."""
 
     def __init__(self, play: Player, same: Same, patience: Patience) -> None:
         self.play, self.same, self.patience = play, same, patience
         self.tallies: dict[str, Tally] = {}
         self.gap = ""                                # the first ability that was missing where it had been there
         self.known: dict[str, list[Check]] = {}
+        self.counts: dict[str, Count] = {}
+
+    def count(self, section: str, history: History) -> None:
+        """Play a history for a section, unless it was played before."""
+        if history.line in self.known:
+            return
+        failed = sorted({check.name for check in self.look(history) if not check.ok})
+        count = self.counts.get(section, Count())
+        names = tuple(sorted({*count.names, *failed}))
+        self.counts[section] = Count(count.histories + 1, count.failed + bool(failed), names)
 
     def look(self, history: History) -> list[Check]:
-        """The checks of a history, each wrong answer charged to one property."""
+        """The checks of a history, each wrong answer attributed to one property."""
         if history.line not in self.known:
-            self.known[history.line] = found = self._charged(history)
+            self.known[history.line] = found = self._attributed(history)
             for check in found:
                 self._count(history, check)
         return self.known[history.line]
 
-    def _charged(self, history: History) -> list[Check]:
+    def _attributed(self, history: History) -> list[Check]:
         def replay(*names: str) -> list[Check]:
             return self._checks(history.without(*names))
 
-        return blame(self._checks(history), replay if "{" in history.line else None)
+        return attributed(self._checks(history), replay if "{" in history.line else None)
 
     def _checks(self, history: History) -> list[Check]:
         played = self.play(history)
@@ -63,33 +81,37 @@ class Search:
 
     def _count(self, history: History, check: Check) -> None:
         tally = self.tallies.setdefault(check.name, Tally())
-        tally.seen += 1
+        tally.checked += 1
         tally.reused += check.reused
-        if not check.holds:
-            tally.broken.append((history, check))
+        tally.measure(check.apart)
+        if not check.ok:
+            tally.failed.append((history, check))
 
     def smallest(self, name: str) -> tuple[History, Check]:
-        """The smallest history that breaks a property: the smallest ones that were played, made smaller still."""
-        if name == "answers" and self.patience.low and self._breaks(of_line("A1"), name):
+        """The smallest history in which a property fails: the smallest ones that were played, shrunk."""
+        if name == "answers" and self.patience.low and self._fails(of_line("A1"), name):
             start = [of_line("A1")]                  # one time-out is left: there is nothing smaller to spend it on
         else:
             start = self._starts(name)
-        history = min((shrink(one, lambda other: self._breaks(other, name)) for one in start), key=_size)
-        return history, next(check for check in self.look(history) if check.name == name and not check.holds)
+        history = min((shrink(one, lambda other: self._fails(other, name)) for one in start), key=_size)
+        return history, next(check for check in self.look(history) if check.name == name and not check.ok)
 
     def _starts(self, name: str) -> list[History]:
-        return sorted({history.line: history for history, _ in self.tallies[name].broken}.values(), key=_size)[:STARTS]
+        return sorted({history.line: history for history, _ in self.tallies[name].failed}.values(), key=_size)[:STARTS]
 
     def again(self, history: History, check: Check) -> bool:
-        """Does it break the same way when it is played once more? Where replies do not come, that was seen often
+        """Returns True if the same request fails in it once more. Where replies do not come, that was seen often
         enough."""
-        return self._hangs(check) or check in self._charged(history)
+        return self._hangs(check) or any(
+            one[:3] == (check.name, False, check.request) for one in self._attributed(history))
 
     def _hangs(self, check: Check) -> bool:
-        return self.patience.gone and check.name == "answers" and check.came.endswith(self.patience.silence)
+        return self.patience.gone and check.name == "answers" and check.got.endswith(self.patience.silence)
 
-    def _breaks(self, history: History, name: str) -> bool:
-        return any(check.name == name and not check.holds for check in self.look(history))
+    def _fails(self, history: History, name: str) -> bool:
+        if self.patience.spent and history.line not in self.known:
+            return False                             # there is no time to shrink any further
+        return any(check.name == name and not check.ok for check in self.look(history))
 
 
 def _size(history: History) -> tuple[int, int, int, str]:

@@ -1,6 +1,18 @@
-"""How long is an implementation waited for? Its time-out for a reply; one that hangs costs three of them in all."""
+"""How long is an implementation waited for? A time-out for each reply, and a limit for the whole run.
+
+One that hangs costs three time-outs in all. A Python object is interrupted by SIGALRM: only in the main thread, and
+only where nobody else uses that signal; elsewhere it is waited for.
+"""
 
 from __future__ import annotations
+
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from typing import Any, Iterator
+
+from cachesim.conformance.protocol import TimedOut
 
 TIMEOUTS = 3                 # replies of one implementation that are waited for in vain; then it is asked no more
 GRACE = 2.0                  # seconds to end by itself, for the first processes that do not
@@ -10,12 +22,23 @@ class GaveUp(Exception):
     """The implementation is asked no more: too many of its replies did not come."""
 
 
-class Patience:
-    """What is left of it, for all instances of one implementation together. ``timeout`` is in seconds."""
+class _Late(BaseException):
+    """Raised inside somebody else's code, whose ``except Exception`` must not catch it."""
 
-    def __init__(self, timeout: float) -> None:
-        self.timeout = timeout
+
+class Patience:
+    """What is left of it, for all instances of one implementation together. ``timeout`` is in seconds for a reply,
+    ``seconds`` for all of them (None = no limit)."""
+
+    def __init__(self, timeout: float, seconds: float | None = None) -> None:
+        self.timeout, self.seconds = timeout, seconds
         self.missed = self.killed = 0
+        self.end = None if seconds is None else time.monotonic() + seconds
+
+    @property
+    def spent(self) -> bool:
+        """Returns True if the time for the whole run is over."""
+        return self.end is not None and time.monotonic() >= self.end
 
     @property
     def low(self) -> bool:
@@ -34,15 +57,50 @@ class Patience:
 
     @property
     def silence(self) -> str:
-        """How a reply that did not come is told."""
+        """How a reply that did not come is reported."""
         return f"no reply within {self.timeout:g} seconds"
 
     @property
     def why(self) -> str:
-        """What ``low`` and ``gone`` mean for a property that was not looked at."""
-        return f"not played, for {self.missed} replies did not come in time"
+        """What ``low``, ``gone`` and ``spent`` mean for a property that was not looked at."""
+        if self.low:
+            return f"not played: {self.missed} replies did not come in time"
+        return f"not played: stopped after {self.seconds:g} seconds"
 
     def check(self) -> None:
         """Raises GaveUp if nothing is left."""
         if self.gone:
             raise GaveUp(self.why)
+
+    @contextmanager
+    def limit(self) -> Iterator[None]:
+        """Interrupt what runs inside after ``timeout`` seconds. Raises GaveUp before, TimedOut behind."""
+        self.check()
+        try:
+            with _alarm(self.timeout):
+                yield
+        except _Late:
+            self.missed += 1
+            raise TimedOut(self.silence) from None
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """Raises _Late inside after so many seconds, if this can be done without taking the signal from somebody."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    if signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def ring(*_: Any) -> None:
+        raise _Late
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -50,7 +50,8 @@ class Padded(Complete):
         for request in requests:
             padded = [0] * (longest - len(request["prompt"])) + request["prompt"]
             reply = self.complete(**{**request, "prompt": padded})
-            replies.append({**reply, "computed": len(request["prompt"]) - reply["cached"]} if "cached" in reply else {})
+            counted = {"evaluated": len(request["prompt"]) - reply["cached"]} if "cached" in reply else {}
+            replies.append({**reply, **counted} if counted else {})
         return replies
 
 
@@ -73,7 +74,7 @@ class Boasts(FixedCache):
     """Says that more was reused than it ever saw."""
 
     def complete(self, prompt, n_predict, cache=True):
-        return {**super().complete(prompt, n_predict, cache), "cached": len(prompt) - 1, "computed": 1}
+        return {**super().complete(prompt, n_predict, cache), "cached": len(prompt) - 1, "evaluated": 1}
 
 
 class Labours(FixedCache):
@@ -81,7 +82,7 @@ class Labours(FixedCache):
 
     def complete(self, prompt, n_predict, cache=True):
         reply = super().complete(prompt, n_predict, cache)
-        return {**reply, "computed": reply["computed"] + 2 * reply["cached"]}
+        return {**reply, "evaluated": reply["evaluated"] + 2 * reply["cached"]}
 
 
 class Embellishes(FixedCache):

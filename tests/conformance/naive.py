@@ -43,7 +43,7 @@ class NaiveCache:
         self.keep((*prompt, *tokens[:-1]), memory)
         return {
             "tokens": tokens, "fingerprint": f"{said.digest:016x}", "cached": cached,
-            "computed": len(prompt) - cached, "used": {"conversations": len(self.kept)},
+            "evaluated": len(prompt) - cached, "used": {"conversations": len(self.kept)},
             "stored": [{"tokens": held, "length": kept.length} for held, kept in self.kept.items()],
         }  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cachesim.conformance.history_draw import Space, histories
 
-ALL = frozenset({"cache", "cancel", "burst"})
+ALL = frozenset({"cache", "cancel_prompt", "cancel_answer", "burst"})
 
 
 def lines(examples, requests=6, prompt=256, near=(), abilities=ALL):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.conformance.attribution import blame
+from cachesim.conformance.attribution import attributed
 from cachesim.conformance.corpus import corpus_histories
 from cachesim.conformance.history import Turn, of_line, of_turns
 from cachesim.conformance.properties import Check, Seen, relation
@@ -87,7 +87,7 @@ def test_shrinking_takes_away_what_is_not_needed():
 
 def test_blame_goes_to_the_first_wrong_request_and_the_plainest_reason():
     found = [Check("new", True, 0), Check("append", False, 1), Check("cancel", False, 1), Check("repeat", False, 2)]
-    names = [[one.name for one in blame(found, replay) if not one.holds] for replay in (
+    names = [[one.name for one in attributed(found, replay) if not one.ok] for replay in (
         None, lambda *names: [Check("append", False, 1)], lambda *names: [Check("append", True, 1)])]  # fmt: skip
     assert names == [["append"], ["append"], ["cancel"]]
 

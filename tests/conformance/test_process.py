@@ -32,19 +32,19 @@ ENDS = [
 @pytest.mark.parametrize(("how", "timeout", "line", "came"), ENDS, ids=[how for how, *_ in ENDS])
 def test_the_end_of_a_process_is_a_finding(how, timeout, line, came):
     report = conform([sys.executable, PEER, how], max_examples=2, max_requests=2, timeout=timeout, check=False)
-    assert (report["answers"].finding.line, report["answers"].finding.came) == (line, came)
+    assert (report["answers"].finding.line, report["answers"].finding.got) == (line, came)
     assert report.state("burst") == "unsupported"
 
 
 def test_a_process_is_found_out_as_an_object_is():
     report = conform(NAIVE, histories=["A2/A"], max_examples=1, max_requests=1, reset=True, check=False)
     assert report["repeat"].finding.line == "A2/A"
-    assert report.state("limits") == "holds"
+    assert report.state("limits") == "ok"
 
 
 def test_a_command_that_does_not_exist_is_a_finding():
     report = conform(["/nowhere/at/all"], max_examples=1, check=False)
-    assert report["answers"].finding.came == "cold: '/nowhere/at/all' cannot be started: No such file or directory"
+    assert report["answers"].finding.got == "cold: '/nowhere/at/all' cannot be started: No such file or directory"
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def told(stream):
 def test_children_of_a_process_end_with_it_however_it_ends(fifo):
     path, stream = fifo
     report = conform([sys.executable, PEER, "fork", str(path)], max_examples=2, max_requests=2, check=False)
-    assert report.state("answers") == "holds"
+    assert report.state("answers") == "ok"
     assert len(told(stream)) >= 2 * report.histories
 
 
@@ -84,14 +84,14 @@ def test_one_that_hangs_is_waited_for_three_times_at_most(fifo, how, timeout):
                      timeout=timeout, check=False)  # fmt: skip
     assert len(told(stream)) <= TIMEOUTS
     found = report["answers"]
-    assert found.state == "broken" and found.finding.came.endswith(f"no reply within {timeout:g} seconds")
+    assert found.state == "failed" and found.finding.got.endswith(f"no reply within {timeout:g} seconds")
     assert found.finding.line == "A1" or how != "hang"
     assert found.finding.prompts and not report.conforms
 
 
 def test_what_a_silent_process_kept_from_being_played_is_undecided():
     report = conform([sys.executable, PEER, "hang"], max_examples=30, timeout=0.3, check=False)
-    assert {one.state for one in report.results} == {"broken", "undecided", "unsupported"}
+    assert {one.state for one in report.results} == {"failed", "undecided", "unsupported"}
     assert "did not come in time" in report["repeat"].why
 
 

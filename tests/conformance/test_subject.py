@@ -6,6 +6,7 @@ import pytest
 
 from cachesim.conformance.protocol import Ask, Failed, Unsupported
 from cachesim.conformance.python_adapter import PythonSubject
+from cachesim.conformance.timeouts import Patience
 
 
 class Fails:
@@ -23,13 +24,13 @@ class Fails:
 
 def test_the_place_of_a_failure_is_the_line_that_raised():
     with pytest.raises(Failed) as failed:
-        PythonSubject(Fails).complete(Ask((7,)))
+        PythonSubject(Fails, Patience(60.0)).complete(Ask((7,)))
     line = Fails.look_up.__code__.co_firstlineno + 1
     assert str(failed.value) == f"KeyError: 7 ({__file__}:{line})"
 
 
 def test_a_stub_says_what_is_missing():
-    subject = PythonSubject(Fails)
+    subject = PythonSubject(Fails, Patience(60.0))
     with pytest.raises(Unsupported, match="reset is not implemented"):
         subject.reset()
     with pytest.raises(Unsupported, match=r"complete.. takes no cancel_after"):
@@ -43,4 +44,4 @@ def test_a_burst_has_a_reply_for_each_request(replies):
             return replies
 
     with pytest.raises(Failed, match=r"burst\(\) of 2 requests must return a list of 2 replies"):
-        PythonSubject(Loses).burst([Ask((1,)), Ask((2,))])
+        PythonSubject(Loses, Patience(60.0)).burst([Ask((1,)), Ask((2,))])

@@ -1,0 +1,147 @@
+"""What if an adapter lacks half an ability, forgets its cache, never ends, or takes sampling parameters?"""
+
+from __future__ import annotations
+
+import signal
+import time
+from threading import Thread
+
+import pytest
+
+from cachesim.conformance import conform
+from cachesim.conformance.history_draw import Space, histories
+from cachesim.conformance.timeouts import Patience
+from cachesim.errors import BadInput
+from tests.conformance import caches
+from tests.conformance.naive import FixedCache
+
+
+class NotInPrompt(caches.Complete):
+    """Cannot be interrupted while it evaluates a prompt."""
+
+    def complete(self, prompt, n_predict, cache=True, cancel_after=None):
+        if cancel_after == 0:
+            raise NotImplementedError("a prompt is one call")
+        return super().complete(prompt, n_predict, cache, cancel_after)
+
+
+def test_half_of_cancel_may_be_missing():
+    report = conform(NotInPrompt, max_examples=60)
+    assert report.state("cancel") == "ok" and report["cancel"].checked > 10
+    assert report["cancel"].why == "not while the prompt is evaluated: a prompt is one call"
+
+
+@pytest.mark.parametrize(("ability", "drawn"), [("cancel_prompt", {"0"}), ("cancel_answer", {"1", "2", "3"})])
+def test_only_the_half_that_is_there_is_drawn(ability, drawn):
+    lines = "".join(one.line for one in histories(Space(6, 64, (), frozenset({ability})), 200))
+    assert {piece[0] for piece in lines.split("cancel_after=")[1:]} == drawn
+
+
+class Forgets(FixedCache):
+    """Its adapter looks the prefix up, and does not pass it on."""
+
+    def complete(self, prompt, n_predict):
+        cached = self.find(tuple(prompt))[1]
+        _, said = self.toy.feed(self.toy.empty, prompt[cached:])
+        self.keep(tuple(prompt), self.toy.feed(self.toy.empty, prompt)[0])
+        return {"tokens": [said.token] * n_predict, "fingerprint": said.digest, "cached": cached}
+
+
+def test_a_cache_that_is_not_passed_on_is_named():
+    report = conform(lambda: Forgets("AA"), max_examples=40, check=False)
+    assert report["append"].finding.notes == (
+        "this is a cold run's answer to the last 2 tokens alone: the adapter does not pass the cache to the model",
+    )
+
+
+class Hangs(FixedCache):
+    """Never ends where something is reused."""
+
+    made = 0
+
+    def complete(self, prompt, n_predict):
+        reply = super().complete(prompt, n_predict)
+        while reply["cached"]:
+            try:
+                time.sleep(0.01)
+            except Exception:                        # must not keep the time-out from ending it
+                continue
+        return reply
+
+
+def test_an_object_that_hangs_is_a_finding_after_three_time_outs():
+    began = time.monotonic()
+    report = conform(Hangs, max_examples=20, timeout=0.2, check=False)
+    assert report["answers"].finding.got == "no reply within 0.2 seconds"
+    assert time.monotonic() - began < 20
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_somebody_elses_alarm_is_left_alone():
+    signal.signal(signal.SIGALRM, lambda *_: None)
+    try:
+        with Patience(0.01).limit():
+            assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    finally:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def test_in_another_thread_it_is_waited_for():
+    reports = []
+    worker = Thread(target=lambda: reports.append(conform(FixedCache, max_examples=5)))
+    worker.start()
+    worker.join()
+    assert reports[0].conforms
+
+
+def test_the_time_for_all_may_be_limited():
+    class Slow(FixedCache):
+        def complete(self, prompt, n_predict):
+            time.sleep(0.01)
+            return super().complete(prompt, n_predict)
+
+    report = conform(Slow, max_examples=2_000, seconds=0.5, check=False)
+    assert 0 < report.histories < 200
+    assert report.notes == ("note: stopped after 0.5 seconds; what had been played by then was judged",)
+    assert report.state("answers") == "ok" and report.section("reuse") == "unsupported"
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), 1e9])
+def test_a_limit_that_is_none_is_refused(seconds):
+    with pytest.raises(BadInput, match="seconds must be more than 0"):
+        conform(FixedCache, seconds=seconds)
+
+
+class Remembers:
+    """Keeps whole answers by their prompt, whatever the other parameters are."""
+
+    def __init__(self):
+        self.answers = {}
+
+    def complete(self, prompt, n_predict, sampling=None):
+        key = tuple(prompt), n_predict
+        if key not in self.answers:
+            seed = (sampling or {}).get("seed", 0)
+            self.answers[key] = [(seed + sum(prompt)) % 1_000] * n_predict
+        return {"tokens": self.answers[key]}
+
+
+def test_sampling_parameters_are_part_of_a_request():
+    parameters = [{"temperature": 0.8, "seed": 1}, {"temperature": 0.8, "seed": 2}]
+    assert conform(Remembers, max_examples=30).conforms
+    assert conform(Remembers, max_examples=30, sampling=parameters[0]).conforms
+    report = conform(Remembers, max_examples=30, sampling=parameters, check=False)
+    assert report["repeat"].finding.line == "A1/A"
+    assert "sampling {'temperature': 0.8, 'seed': 2}" in report["repeat"].finding.notes
+    with pytest.raises(BadInput, match=r"sampling needs a way to pass parameters: complete.. takes no sampling"):
+        conform(FixedCache, sampling={"seed": 1})
+
+
+def test_the_former_key_of_evaluated_tokens_goes_on_working():
+    class Old(FixedCache):
+        def complete(self, prompt, n_predict):
+            reply = super().complete(prompt, n_predict)
+            return {**{key: reply[key] for key in reply if key != "evaluated"}, "computed": reply["evaluated"]}
+
+    assert conform(Old, max_examples=20).state("work") == "ok"

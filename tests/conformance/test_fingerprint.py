@@ -1,0 +1,119 @@
+"""Are fingerprints of every kind compared, measured and shown?"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from cachesim.conformance import conform, identical, near
+from cachesim.conformance.equality import equal
+from cachesim.conformance.fingerprint import agree, difference, shown
+from cachesim.conformance.protocol import Reply
+from cachesim.errors import BadInput
+from tests.conformance.naive import FixedCache, NaiveCache
+
+
+class Tensor:
+    """What is an array to us: as those of torch and MLX are, which compare element by element, too."""
+
+    def __init__(self, numbers):
+        self.numbers, self.shape = numbers, (len(numbers),)
+
+    def tolist(self):
+        return list(self.numbers)
+
+    def __eq__(self, other):
+        return Tensor([a == b for a, b in zip(self.numbers, other.numbers, strict=True)])
+
+    def __bool__(self):
+        raise ValueError("the truth of several numbers is ambiguous")
+
+
+@pytest.mark.parametrize(("one", "two", "same"), [
+    (1.5, 1.5, True), ("ab", "ab", True), ("ab", "ac", False), (math.nan, math.nan, True), (math.nan, 1.0, False),
+    (np.arange(3.0), np.arange(3.0), True), (np.arange(3.0), np.arange(4.0), False),
+    (np.array([1, math.nan]), np.array([1, math.nan]), True), (np.zeros((1, 3)), np.zeros(3), False),
+    (Tensor([1, 2]), Tensor([1, 2]), True), (Tensor([1, 2]), Tensor([1, 3]), False),
+    ([Tensor([1]), "x"], [Tensor([1]), "x"], True), ({"a": Tensor([1])}, {"a": Tensor([2])}, False),
+])  # fmt: skip
+def test_fingerprints_of_every_kind_are_compared(one, two, same):
+    assert identical(one, two) is same
+
+
+def test_what_cannot_be_compared_is_refused_in_a_line():
+    class Odd:
+        def __eq__(self, other):
+            raise RuntimeError("different devices")
+
+    with pytest.raises(BadInput, match="fingerprints of type Odd cannot be compared with ==: different devices"):
+        identical(Odd(), Odd())
+    with pytest.raises(BadInput, match=r"same: <lambda>\(\) of two fingerprints failed: KeyError"):
+        agree(lambda a, b: {}[a], 1, 2)
+
+
+@pytest.mark.parametrize("array", [np.array, Tensor, list])
+def test_an_array_as_a_fingerprint_finds_the_fault(array):
+    class Logits(NaiveCache):
+        def complete(self, prompt, n_predict):
+            reply = super().complete(prompt, n_predict)
+            number = int(reply["fingerprint"], 16)
+            return {**reply, "tokens": None, "fingerprint": array([number % 1_000 / 8, 0.5])}
+
+    report = conform(Logits, max_examples=60, check=False)
+    assert report["repeat"].finding.line == "A2/A"
+    (note,) = [note for note in report["repeat"].finding.notes if "difference" in note]
+    assert note.startswith("largest difference ") and note.endswith(" at index 0 of 2")
+
+
+@pytest.mark.parametrize(("one", "two", "text"), [
+    ([1.0, 2.0, 3.0], [1.0, 2.5, 3.0], "largest difference 0.5 at index 1 of 3"),
+    (1.0, 1.25, "largest difference 0.25"),
+    (np.zeros(2), np.zeros(3), "shape [2] (cold) and [3]"),
+    ("a" * 100, "a" * 90 + "b" * 10, "first difference at character 90 of 100"),
+])  # fmt: skip
+def test_how_far_they_are_apart(one, two, text):
+    assert difference(one, two).text == text
+
+
+def test_of_short_texts_and_other_objects_nothing_is_said():
+    assert difference("ab", "ac") is None and difference({"a": 1}, {"a": 2}) is None and difference(1, 2) is None
+    assert difference([1.0, math.nan], [1.0, 2.0]).text == "largest difference nan at index 1 of 2"
+
+
+def test_a_tolerance_is_absolute_and_for_every_number():
+    close = near(0.01)
+    assert close([1.0, 5.0], [1.005, 5.0]) and close(np.zeros(3), np.full(3, -0.01))
+    assert not close([1.0, 5.0], [1.0, 5.02]) and not close([1.0], [1.0, 2.0]) and not close([1.0], [math.nan])
+    assert close("ab", "ab") and not close("ab", "ac")
+    with pytest.raises(BadInput, match="tolerance of at least 0"):
+        near(-1)
+
+
+@pytest.mark.parametrize(("warm", "same", "holds"), [
+    (Reply((1, 2), [0.5]), identical, True), (Reply((1, 3), [0.5]), identical, False),
+    (Reply((1, 3), [0.5]), near(0.1), False),             # the same numbers do not lead to another token
+    (Reply((1, 3), [0.51]), near(0.1), True),             # two tokens were almost equally likely
+    (Reply((1, 2), [0.7]), near(0.1), False), (Reply((1, 3)), near(0.1), False),
+])  # fmt: skip
+def test_tokens_may_differ_where_fingerprints_are_near(warm, same, holds):
+    assert equal(warm, Reply((1, 2), [0.5]), same) is holds
+
+
+def test_the_largest_difference_is_reported_where_it_is_allowed():
+    class Rounds(FixedCache):
+        def complete(self, prompt, n_predict):
+            reply = super().complete(prompt, n_predict)
+            return {**reply, "fingerprint": [1.0, 1.0 + 1e-9 * min(reply["cached"], 5)]}
+
+    report = conform(Rounds, max_examples=30, same=near(1e-6))
+    assert "with reuse; largest difference 5e-09 at index 1 of 2" in str(report)
+    assert report["steady"].why == ""
+
+
+def test_fingerprints_are_shown_short():
+    assert shown(np.arange(6.0).reshape(2, 3)) == "float64[2, 3]: 0, 1, 2, 3, ..."
+    assert shown(Tensor([1, 2])) == "array[2]: 1, 2"
+    assert shown("ab" * 20) == "ab" * 20
+    assert len(shown("ab" * 200)) == 80

@@ -1,0 +1,112 @@
+"""Are the sections those of the suite, and does the report show them in every form?"""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import fromstring
+
+import pytest
+
+from cachesim.conformance import conform, junit
+from cachesim.conformance.history import of_line
+from cachesim.conformance.history_draw import Space
+from cachesim.conformance.properties import PROPERTIES
+from cachesim.conformance.protocol import ABILITIES
+from cachesim.conformance.report import STATES
+from cachesim.conformance.sections import MEMBERS, SECTIONS, basic_lines, floor_lines
+from cachesim.errors import BadInput
+from tests.conformance import caches
+from tests.conformance.naive import FixedCache, NaiveCache
+
+ALL = frozenset(SECTIONS)
+
+
+def test_every_property_has_its_section_in_the_order_of_the_report():
+    assert list(MEMBERS) == list(SECTIONS)
+    assert [name for names in MEMBERS.values() for name in names] == list(PROPERTIES)
+
+
+@pytest.mark.parametrize("near", [(), (16,), (64, 100)])
+def test_the_basic_histories_are_longer_than_two_blocks(near):
+    space = Space(6, 256, near, frozenset(ABILITIES))
+    lines = [*basic_lines(ALL, space), *floor_lines(space).values()]
+    assert len(lines) == 13
+    assert all(len(of_line(line).scenario.steps[0].request.prompt) > 2 * max(near, default=0) for line in lines)
+
+
+def test_what_does_not_fit_is_not_played():
+    assert list(basic_lines(ALL, Space(1, 256, (), frozenset(ABILITIES)))) == []
+    assert floor_lines(Space(2, 256, (), frozenset())).keys() == {"extension", "regenerate"}
+    assert floor_lines(Space(6, 13, (), frozenset())) == {}
+    able = "".join(basic_lines(ALL, Space(6, 256, (), frozenset({"cancel_answer"}))))
+    assert "cancel_after=1" in able and "!" not in able and "together" not in able and "cancel_after=0" not in able
+
+
+def test_sections_can_be_selected():
+    report = conform(NaiveCache, only=["books", "drawn"], max_examples=40, check=False)
+    assert {one.section for one in report.results if one.state != "skipped"} == {"books"}
+    assert report.section("drawn") == "skipped" or report["repeat"].state == "skipped"
+    assert set(report.counts) == {"same", "drawn"} and report.counts["drawn"].histories == 40
+    for bad in (["bocks"], "books"):
+        with pytest.raises(BadInput, match=r"did you mean 'books'|only is a list of sections"):
+            conform(NaiveCache, only=bad)
+
+
+def test_a_section_is_as_good_as_what_fails_in_its_histories():
+    report = conform(NaiveCache, corpus="any", max_examples=40, check=False)
+    assert {name: report.section(name) for name in SECTIONS} == {
+        "noise": "ok", "same": "failed", "known": "failed", "drawn": "failed", "reuse": "missed", "isolation": "ok",
+        "books": "ok", "faults": "ok",
+    }  # fmt: skip
+    assert report.counts["known"].names == ("repeat",) and report.counts["known"].histories > 80
+
+
+def test_what_is_accepted_does_not_spoil_its_section():
+    reasons = {"repeat": "known", "prefix": "known", "regenerate": "only appends"}
+    report = conform(NaiveCache, max_examples=80, accepted=reasons, strict=True)
+    assert {report.section(name) for name in ("same", "drawn", "reuse")} == {"accepted"}
+
+
+def test_a_missed_floor_fails_only_if_strict():
+    def states(**how):
+        return {one.name for one in conform(FixedCache, only=["reuse"], check=False, **how).failing}
+
+    assert states() == set() and states(strict=True) == {"regenerate"}
+    found = conform(FixedCache, only=["reuse"], check=False)["regenerate"].finding
+    assert (found.line, found.got) == ("A24>a4/A", "0 of 24 tokens cached")
+
+
+def test_what_is_reused_may_be_told_by_what_was_evaluated():
+    class Evaluates(FixedCache):
+        def complete(self, prompt, n_predict):
+            return {**super().complete(prompt, n_predict), "cached": None}
+
+    report = conform(Evaluates, only=["reuse"], check=False)
+    assert [report.state(name) for name in MEMBERS["reuse"]] == ["ok", "ok", "missed"]
+
+
+def test_a_former_name_goes_on_working():
+    report = conform(caches.Miscounts, max_examples=40, accepted={"known": "counted twice", "accounting": "so is this"})
+    assert report.state("known") == report.state("unseen") == "accepted"
+
+
+def test_the_text():
+    text = str(conform(NaiveCache, max_examples=80, check=False))
+    assert "\n2 same        FAILED       7 histories\n" in text.replace(", 1 failed: repeat", "")
+    assert '\n      again: histories=["A2/A"]\n' in text
+    assert text.splitlines()[-1] == "FAILED: 2 failed, 1 missed, 13 ok, 2 unsupported; 87 histories"
+
+
+def test_the_data():
+    data = conform(NaiveCache, max_examples=80, check=False).data()
+    assert [(one["number"], one["name"]) for one in data["sections"]] == list(enumerate(SECTIONS, 1))
+    assert {one["state"] for one in data["properties"]} <= set(STATES)
+    assert data["sections"][2]["why"] == 'corpus="any" plays them'
+
+
+def test_the_xml():
+    report = conform(NaiveCache, max_examples=80, check=False)
+    root = fromstring(junit(report).partition("\n")[2])
+    assert [one.get("name") for one in root] == [f"{number} {name}" for number, name in enumerate(SECTIONS, 1)]
+    assert sum(int(one.get("failures")) for one in root) == len(root.findall(".//failure")) == 2
+    assert root.find(".//testcase[@name='repeat']/failure").text.startswith("A2/A\nrequest 1: expected ")
+    assert len(root.findall(".//testcase")) == len(PROPERTIES)
