@@ -8,12 +8,14 @@ every bracket and makes an object of every value.
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import os
 import re
 import stat
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Iterator, NoReturn
 
 from cachesim.errors import BadInput
 from cachesim.limits import JSON_VALUES, NESTING, TRACE_BYTES, Limit
@@ -71,6 +73,36 @@ def read_bytes(path: Path, limit: Limit, what: str = "file") -> bytes:
     except ValueError:
         raise BadInput("no such file: a name holds no NUL", file=file) from None
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def open_lines(path: Path, longest: int = 1 << 16) -> Iterator[str]:
+    """The lines of a text file of any size, one by one, without their ends; of a line only the first ``longest``
+    characters. UTF-16 is known by its mark, what is no text becomes U+FFFD. Raises BadInput when the first line is
+    asked for, and where reading fails later."""
+    file = str(path)
+    try:
+        if kind(path) in (OTHER, FOLDER):
+            raise BadInput("not a regular file", file=file)
+        with os.fdopen(os.open(path, _HOW), "rb") as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise BadInput("not a regular file", file=file)
+            wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+            stream.seek(0)
+            with io.TextIOWrapper(stream, "utf-16" if wide else "utf-8-sig", errors="replace") as text:
+                yield from _lines(text, longest)
+    except OSError as error:
+        raise BadInput((error.strerror or "cannot be read").lower(), file=file) from None
+    except ValueError:
+        raise BadInput("no such file: a name holds no NUL", file=file) from None
+
+
+def _lines(text: io.TextIOWrapper, longest: int) -> Iterator[str]:
+    """The rest of a line that is too long is read and dropped."""
+    dropping = False
+    while piece := text.readline(longest):
+        if not dropping:
+            yield piece.removesuffix("\n")
+        dropping = not piece.endswith("\n")
 
 
 def decode(data: bytes, file: str) -> str:

@@ -19,6 +19,7 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.judge_view import Excess, Point, Stored
 from cachesim.engines.manual import Manual, Option, written
 from cachesim.engines.shared.command_line import CommandLine
+from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.timeline import Timeline
 from cachesim.errors import BadInput, nearest, quoted
@@ -219,6 +220,7 @@ class Engine:
     and what they were made on; ``newest`` the newest recorded one, ``renamed`` old names, ``notes`` what a reader of a
     name should know; ``when``: at which builds, and on which dates, the rules of ``line`` were in force;
     ``old_rule_ids``: families of rules that were renamed -> their present names.
+    ``log`` gives the lines of the real server's log; imported when a log is read.
     """
 
     name: str
@@ -234,6 +236,7 @@ class Engine:
     notes: Mapping[str, str] = field(default_factory=dict)
     when: Timeline = field(default_factory=Timeline)
     old_rule_ids: Mapping[str, str] = field(default_factory=dict)
+    log: Callable[[], LogGrammar] = LogGrammar
 
     def rules(self, profile: str) -> RuleSet:
         """The rule set of this name. Raises BadInput for an unknown one."""

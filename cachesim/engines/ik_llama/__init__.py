@@ -13,6 +13,7 @@ from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, 
 from cachesim.engines.ik_llama.server import Server
 from cachesim.engines.ik_llama.server_flags import options
 from cachesim.engines.manual import Option
+from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.errors import BadInput, quoted
 from cachesim.events import Log
@@ -35,9 +36,17 @@ def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
     return SENTENCES.say(rule, value, because)
 
 
+def log() -> LogGrammar:
+    """The lines of the server's log. Only readers of logs need them: they are imported when one asks."""
+    from cachesim.engines.ik_llama.log_lines import GRAMMAR
+
+    return GRAMMAR
+
+
 ENGINE = Engine(
     "ik_llama", PROFILES, MANUAL, serve, say,
     Recorded("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags), LINE, BESIDE, when=TIMELINE,
+    log=log,
 )
 
 start = ENGINE.start

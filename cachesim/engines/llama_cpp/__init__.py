@@ -14,6 +14,7 @@ from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, N
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.llama_cpp.server_flags import options
 from cachesim.engines.manual import Option
+from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.errors import BadInput, quoted
 from cachesim.events import Log
@@ -36,9 +37,16 @@ def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
     return SENTENCES.say(rule, value, because)
 
 
+def log() -> LogGrammar:
+    """The lines of the server's log. Only readers of logs need them: they are imported when one asks."""
+    from cachesim.engines.llama_cpp.log_grammar import GRAMMAR
+
+    return GRAMMAR
+
+
 ENGINE = Engine(
     "llama_cpp", PROFILES, MANUAL, serve, say, Recorded("llama.cpp", COMMITS, (), read_flags, write_flags),
-    LINE, BESIDE, NEWEST, RENAMED, NOTES, TIMELINE,
+    LINE, BESIDE, NEWEST, RENAMED, NOTES, TIMELINE, log=log,
 )
 
 start = ENGINE.start

@@ -10,20 +10,10 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple
 
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A kind of line. ``since``: the oldest build known to print it, ``until``: the oldest known not to print it any
-    more; 0 = all that were looked at."""
-
-    ev: str
-    template: str
-    since: int = 0
-    until: int = 0
+from cachesim.engines.shared.log_grammar import Line
 
 
 class Entry(NamedTuple):

@@ -12,6 +12,7 @@ from cachesim.engines.mlx_lm.old_rule_ids import OLD_RULE_IDS
 from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
 from cachesim.engines.mlx_lm.server import Server
 from cachesim.engines.mlx_lm.server_flags import options
+from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.errors import BadInput, quoted
 from cachesim.events import Log
@@ -34,8 +35,16 @@ def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
     return SENTENCES.say(rule, value, because)
 
 
+def log() -> LogGrammar:
+    """The lines of the server's log. Only readers of logs need them: they are imported when one asks."""
+    from cachesim.engines.mlx_lm.log_lines import GRAMMAR
+
+    return GRAMMAR
+
+
 ENGINE = Engine(
     "mlx_lm", PROFILES, MANUAL, serve, say, Recorded("mlx-lm"), LINE, BESIDE, when=TIMELINE, old_rule_ids=OLD_RULE_IDS,
+    log=log,
 )
 
 start = ENGINE.start

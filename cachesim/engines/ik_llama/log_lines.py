@@ -1,0 +1,183 @@
+"""All lines about slots, caches and checkpoints that ik_llama.cpp's server prints, and what they say.
+
+Lines of the form ``INFO [ function] text | key=value`` bring their numbers behind the bar; a reader hands them over by
+those names (``p0``, ``n_past``, ``n_cache_tokens``). Source: ik_llama.cpp examples/server/server-context.cpp,
+server-task.cpp (a1e8f94 to 8337e4c).
+"""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning
+
+_CKPT = "pos_min = {pos_min}, pos_max = {pos_max}"
+_AT = f"{_CKPT}, n_tokens = {{n_tokens}}"
+
+LINES = (
+    Line("slot_by_lcp", "selected slot by lcp similarity"),
+    Line("slot_by_lru", "selected slot by lru"),
+    Line("pc_begin", "======== Prompt cache: cache size: {held}, n_keep: {n_keep}, n_discarded_prompt: {discarded}, "
+         "cache_ram_n_min: {least}, f_keep: {f_keep}, cache_ram_similarity: {similarity}"),
+    Line("pc_begin", "updating prompt cache"),
+    Line("pc_save", " - saving prompt with length {n_tokens}, total state size = {mib} MiB"),
+    Line("pc_already", " - prompt is already in the cache, skipping"),
+    Line("pc_obsolete", " - removing obsolete cached prompt with length {n_tokens}"),
+    Line("pc_evict", " - cache size limit reached, removing oldest entry (size = {mib} MiB)"),
+    Line("pc_evict", " - cache token limit reached, removing oldest entry (size = {mib} MiB)"),
+    Line("pc_search", " - looking for better prompt, base f_keep = {f_keep}, sim = {f_sim}, n_keep = {n_keep}, "
+         "n_discarded_prompt = {discarded}"),
+    Line("pc_load", " - found better prompt with f_keep = {f_keep}, sim = {f_sim}{}"),
+    Line("pc_load_failed", "failed to restore state with size {}"),
+    Line("pc_state", " - cache state: {prompts} prompts, {mib} MiB "
+         "(limits: {limit_mib} MiB, {limit_tokens} tokens, {est} est)"),
+    Line("pc_entry", "   - prompt {}: {n_tokens} tokens, {discarded} discarded, checkpoints: {checkpoints}, {mib} MiB"),
+    Line("pc_took", "prompt cache save took {} ms"),
+    Line("pc_took", "prompt cache load took {} ms"),
+    Line("launch", "slot is processing task"),
+    Line("prefix", "======== Cache: cache_size = {held}, n_past = {n_past}, n_past_prompt = {n_past_prompt}"),
+    Line("prefix", "======== Cache: cache_size = {held}, n_past0 = {n_past}, n_past1 = {}, n_past_prompt1 = {}, "
+         "n_past2 = {}, n_past_prompt2 = {n_past_prompt}"),
+    Line("prefix_differs", "Common part does not match fully"),
+    Line("n_past", "n_past = {n_past}, slot.prompt.tokens.size() = {held}, seq_id = {seq_id}, pos_min = {pos_min}"),
+    Line("ckpt_restore", f"restored context checkpoint took {{}} ms ({_AT}, n_past = {{n_past}}, size = {{mib}} MiB)"),
+    Line("ckpt_restore", f"restored context checkpoint took {{}} ms ({_CKPT}, size = {{mib}} MiB)"),
+    Line("ckpt_restore_failed", "failed to restore context checkpoint ({}"),
+    Line("ckpt_restore_failed", "checkpoint rewind to {n_past} was refused; reprocessing from scratch"),
+    Line("full_reprocess", "forcing full prompt re-processing due to lack of cache data{}"),
+    Line("full_reprocess", "no checkpoint before divergence point - reprocessing from scratch"),
+    Line("ckpt_invalidate", f"erased invalidated context checkpoint ({_CKPT}, size = {{mib}} MiB)"),
+    Line("ckpt_invalidate", f"erased invalidated context checkpoint ({_AT}, size = {{mib}} MiB)"),
+    Line("ckpt_create", f"created context checkpoint {{n}} of {{max}} ({_AT}, size = {{mib}} MiB, took {{}} ms)"),
+    Line("ckpt_create", f"created context checkpoint {{n}} of {{max}} ({_CKPT}, size = {{mib}} MiB, took {{}} ms)"),
+    Line("ckpt_evict", f"erasing old context checkpoint ({_CKPT}, size = {{mib}} MiB)"),
+    Line("ckpt_evict", f"erasing old context checkpoint ({_AT}, size = {{mib}} MiB)"),
+    Line("need_one", "we have to evaluate at least 1 token to generate logits"),
+    Line("batch", "kv cache rm [p0, end)"),
+    Line("companion", "MTP companion ctx out-of-sync at p0={p0}; wiping companion only, primary cache preserved"),
+    Line("window", "--swa-compress cannot rewind to position {p0}: the compacted window starts at {pos_min}{}"),
+    Line("spec_ckpt", "spec checkpoint saved (mode={}), n_past_pre_spec={n_past}"),
+    Line("ctx_shift", "slot context shift{}"),
+    Line("prompt_time", "prompt eval time = {} ms / {prompt_n} tokens{}"),
+    Line("eval_time", "generation eval time = {} ms / {predicted_n} runs{}"),
+    Line("eval_time", "eval time = {} ms / {predicted_n} tokens{}"),
+    Line("total_time", "total time = {} ms{}"),
+    Line("release", "slot released"),
+    Line("idle", "all slots are idle"),
+    Line("start", "new slot"),
+    Line("start_cache", "prompt cache is enabled, size limit: {}"),
+)
+
+CLIENT = "the client sent another prompt than before: reasoning removed, a date or an id in it, tools in another order"
+_FLAGS = ("--ctx-checkpoints", "--ctx-checkpoints-interval")
+
+MEANINGS: Mapping[str, Meaning] = {
+    "slot_by_lcp": Meaning(
+        "the slot whose tokens share most with the prompt was selected",
+        flags=("-sps",), rules=("IK-SLOT",),
+    ),
+    "slot_by_lru": Meaning(
+        "the slot used least recently was selected",
+        causes=("more conversations than slots",), flags=("-np",), rules=("IK-SLOT",),
+    ),
+    "pc_begin": Meaning(
+        "the prompt cache in host memory is asked; f_keep = share of the slot's tokens that the new prompt keeps",
+        flags=("-cram", "-crs", "-cram-n-min"), rules=("IK-PC",),
+    ),
+    "pc_save": Meaning("the slot's conversation is saved to the prompt cache", flags=("-cram",), rules=("IK-PC",)),
+    "pc_already": Meaning("an entry of the prompt cache already holds this conversation", rules=("IK-PC",)),
+    "pc_obsolete": Meaning(
+        "a shorter entry is removed: the conversation that is saved now begins with it",
+        rules=("IK-PC",),
+    ),
+    "pc_evict": Meaning(
+        "the oldest entry of the prompt cache is removed to keep its limit",
+        causes=("a small limit",), flags=("-cram",), rules=("IK-PC",),
+    ),
+    "pc_search": Meaning(
+        "an entry is looked for that fits better than what the slot holds",
+        flags=("-cram",), rules=("IK-PC",),
+    ),
+    "pc_load": Meaning(
+        "the best entry is loaded into the slot and leaves the prompt cache",
+        flags=("-cram",), rules=("IK-PC",),
+    ),
+    "pc_load_failed": Meaning("a saved state did not fit; the slot begins empty", flags=("-c",)),
+    "pc_state": Meaning("what the prompt cache holds, and its limits", flags=("-cram",)),
+    "pc_entry": Meaning("an entry of the prompt cache"),
+    "pc_took": Meaning("saving or loading took this long"),
+    "launch": Meaning("a request starts in this slot"),
+    "prefix": Meaning(
+        "the slot holds cache_size tokens, n_past of them agree with the prompt, which is n_past_prompt of its "
+        "own tokens (the two differ where texts agree and tokens do not)",
+        causes=(CLIENT,), rules=("IK-PREFIX",),
+    ),
+    "prefix_differs": Meaning(
+        "slot and prompt differ here; tokens around the place follow",
+        causes=(CLIENT,), rules=("IK-PREFIX",),
+    ),
+    "n_past": Meaning(
+        "the prompt shares n_past tokens with the slot, which holds `held`; pos_min = first position still in "
+        "memory. A recurrent state has only its end, so a checkpoint must be found",
+        causes=(CLIENT,), rules=("IK-CKPT",),
+    ),
+    "ckpt_restore": Meaning(
+        "evaluation goes on from this checkpoint: what lies behind is evaluated again",
+        causes=(CLIENT,), flags=("--ctx-checkpoints", "--ctx-checkpoints-interval"), rules=("IK-CKPT",),
+    ),
+    "ckpt_restore_failed": Meaning(
+        "a checkpoint could not be restored; the prompt is evaluated from its start",
+        rules=("IK-CKPT",),
+    ),
+    "full_reprocess": Meaning(
+        "no checkpoint lies at or before the point where the prompts differ: n_past = 0, the whole prompt is "
+        "evaluated",
+        causes=(CLIENT, "checkpoints were erased or are too far apart"),
+        flags=("--ctx-checkpoints", "--ctx-checkpoints-interval"), rules=("IK-CKPT",),
+    ),
+    "ckpt_invalidate": Meaning(
+        "a checkpoint behind the point where evaluation goes on is erased",
+        rules=("IK-CKPT",),
+    ),
+    "ckpt_create": Meaning(
+        "the state is kept as checkpoint n of max: positions pos_min to pos_max",
+        flags=("--ctx-checkpoints", "--ctx-checkpoints-interval"), rules=("IK-CKPT",),
+    ),
+    "ckpt_evict": Meaning(
+        "the slot has its full number of checkpoints; one is erased",
+        flags=("--ctx-checkpoints", "--ctx-checkpoints-interval", "--ctx-checkpoints-eviction"), rules=("IK-CKPT",),
+    ),
+    "need_one": Meaning("the whole prompt is in the slot; its last token is evaluated again"),
+    "batch": Meaning(
+        "evaluation goes on at position p0; the first such line of a request says how much was reused",
+        rules=("IK-TRIM",),
+    ),
+    "companion": Meaning(
+        "the draft model's memory could not follow the removal and was cleared; drafts may be worse",
+        rules=("IK-TRIM",),
+    ),
+    "window": Meaning(
+        "the compacted window of --swa-compress begins behind the common prefix: all is evaluated again",
+        flags=("--swa-compress",),
+    ),
+    "spec_ckpt": Meaning(
+        "the state is kept before drafted tokens are verified",
+        flags=("--spec-ckpt-mode",), rules=("IK-SPEC",),
+    ),
+    "ctx_shift": Meaning(
+        "the context is full and loses its middle; answers differ from a cold run",
+        flags=("--context-shift", "-c"), rules=("IK-SHIFT",),
+    ),
+    "prompt_time": Meaning("prompt_n prompt tokens were evaluated; the rest of the prompt was reused"),
+    "eval_time": Meaning("predicted_n tokens were generated"),
+    "total_time": Meaning("the request's time"),
+    "release": Meaning("the request is over; n_cache_tokens = tokens now in the slot"),
+    "idle": Meaning("no slot is processing"),
+    "start": Meaning("a slot, and how many tokens it may hold", flags=("-np", "-c")),
+    "start_cache": Meaning("the prompt cache and its limit", flags=("-cram",)),
+}
+
+GRAMMAR = LogGrammar(LINES, MEANINGS, signs=(
+    "apply_checkp", "batch_pending_prompt", "launch_slot_with_task", "======== ", "tid=",
+    "restored context checkpoint took", "MiB, took ",
+), options={"max": "ctx_checkpoints"})  # fmt: skip

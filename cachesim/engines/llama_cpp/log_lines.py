@@ -1,0 +1,168 @@
+"""All lines about slots, caches and checkpoints that llama-server has printed, of every build that has a rule set.
+
+Those of recorded builds are `log.EVENTS`, from which recordings are made; here are the older spellings of the same
+events, and lines that are no event of a recording: timings, progress, start-up, errors. Source: llama.cpp
+tools/server/server.cpp, later server-context.cpp, server-task.cpp, and logs in public threads.
+"""
+
+from __future__ import annotations
+
+from cachesim.engines.llama_cpp.log import EVENTS
+from cachesim.engines.llama_cpp.log import START as FACTS
+from cachesim.engines.shared.log_grammar import Line
+
+_CKPT = "(pos_min = {pos_min}, pos_max = {pos_max}, size = {mib} MiB)"
+_END = "pos_min = {pos_min}, pos_max = {pos_max}, pos_end = {pos_end}, n_tokens = {n_tokens}"
+_SWA = "pos_min = {pos_min}, pos_max = {pos_max}, size = {mib} MiB"
+
+SLOTS = (
+    Line("slot_by_lcp", "selected slot by LCP similarity, sim_best = {f_sim} (> {thold} thold), f_keep = {f_keep}",
+         until=9829),
+    Line("slot_by_lcp", "selected slot by LCP similarity, f_sim = {f_sim} (> {thold} thold), f_keep = {f_keep}"),
+    Line("slot_by_lcp", "selected slot by lcs similarity, lcs_len = {lcp}, similarity = {f_sim} (> {thold} thold)"),
+    Line("slot_by_lcp", "selected slot by lcs similarity, lcs_len = {lcp}, similarity = {f_sim}"),
+    Line("slot_by_lcp", "selected slot by lcp similarity"),
+    Line("slot_by_lcp", "selected slot by lcs similarity"),
+    Line("slot_by_lru", "selected slot by LRU"),
+    Line("launch", "processing task"),
+    Line("launch", "slot {slot} is processing [task id: {task}]", until=3000),
+    Line("no_slot", "slot unavailable"),
+    Line("release", "stop processing: n_past = {n_tokens}, truncated = {truncated}"),
+    Line("release", "slot {slot} released ({n_tokens} tokens in cache)", until=3000),
+    Line("release", "**slot {slot} released ({n_tokens} tokens in cache)**"),
+    Line("release", "n_tokens = {n_tokens}"),
+    Line("idle", "all slots are idle"),
+    Line("idle", "all slots are idle and system prompt is empty, clear the KV cache"),
+)
+"""Which slot, and its end."""
+
+PROMPTS = (
+    Line("new_prompt", "new prompt, n_ctx_slot = {n_ctx_slot}, n_keep = {n_keep}, n_prompt_tokens = {n_tokens}"),
+    Line("n_past", "n_past = {n_past}, slot.prompt.tokens.size() = {held}, seq_id = {seq_id}, "
+         "pos_min = {pos_min}, n_swa = {n_swa}", until=9315),
+    Line("n_past", "n_past = {n_past}, slot.prompt.tokens.size() = {held}, seq_id = {seq_id}, pos_min = {pos_min}"),
+    Line("n_past", "n_past = {n_past}, cache_tokens.size() = {held}, seq_id = {seq_id}, pos_min = {pos_min}, "
+         "n_swa = {n_swa}"),
+    Line("in_cache", "slot {slot} : in cache: {n_past} tokens | to process: {prompt_n} tokens", until=3000),
+    Line("full_reprocess", "forcing full prompt re-processing due to lack of cache data (likely due to SWA, see {}"),
+    Line("full_reprocess", "forcing full prompt re-processing due to lack of cache data (likely due to "
+         "SWA or hybrid{}"),
+    Line("full_reprocess", "forcing full prompt re-processing due to lack of cache data"),
+    Line("trim_failed", "failed to truncate tokens with position >= {p0} - clearing the memory"),
+    Line("slot_clear", "clearing slot with {n_tokens} tokens"),
+    Line("batch", "n_tokens = {n_tokens}, memory_seq_rm [{p0}, end)"),
+    Line("batch", "n_past = {n_tokens}, memory_seq_rm [{p0}, end)"),
+    Line("batch", "kv cache rm [{p0}, end)"),
+    Line("batch", "slot {slot} : kv cache rm - [{p0}, end)", until=3000),
+    Line("progress", "prompt processing progress, n_tokens = {n_tokens}, batch.n_tokens = {batch}, "
+         "progress = {share}"),
+    Line("progress", "prompt processing progress, n_past = {n_tokens}, n_tokens = {batch}, progress = {share}"),
+    Line("progress", "prompt processing, n_tokens = {n_tokens}, progress = {share}{}"),
+    Line("prompt_done", "prompt done, n_tokens = {n_tokens}, batch.n_tokens = {batch}"),
+    Line("prompt_done", "prompt processing done, n_tokens = {n_tokens}, batch.n_tokens = {batch}"),
+    Line("prompt_done", "prompt done, n_past = {n_tokens}, n_tokens = {batch}"),
+    Line("prompt_size", "init sampler, took {} ms, tokens: text = {}, total = {n_tokens}"),
+    Line("spans", "message_spans: last user message: byte_pos={}, text_n_tokens={}, checkpoint_n_tokens={n_tokens}"),
+    Line("need_one", "we have to evaluate at least 1 token to generate logits"),
+    Line("need_one", "need to evaluate at least 1 token to generate logits, n_past = {n_past}, "
+         "n_prompt_tokens = {n_tokens}"),
+    Line("need_one", "need to evaluate at least 1 token for each active slot, n_past = {n_past}, "
+         "n_prompt_tokens = {n_tokens}"),
+    Line("need_one", "n_past was set to {n_past}"),
+    Line("too_long", "error: request ({n_tokens} tokens) exceeds the available context size ({n_ctx} tokens){}"),
+    Line("too_long", "request ({n_tokens} tokens) exceeds the available context size ({n_ctx} tokens){}"),
+    Line("too_long", "the request exceeds the available context size{}"),
+    Line("no_pos_min", "{}:{}: pos_min == -1, but n_past > 0{}"),
+)
+"""What becomes of a prompt."""
+
+CHECKPOINTS = (
+    Line("ckpt_restore", f"restored context checkpoint {_CKPT}", until=8218),
+    Line("ckpt_restore", f"restored context checkpoint ({_END}, n_past = {{n_past}}, size = {{mib}} MiB)"),
+    Line("ckpt_restore", "restored context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, n_tokens "
+         "= {n_tokens}, "
+         "size = {mib} MiB)"),
+    Line("ckpt_restore", f"SWA checkpoint restore, {_SWA}"),
+    Line("ckpt_restore_failed", "failed to restore context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, {}"),
+    Line("ckpt_invalidate", "erased invalidated context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, "
+         "n_swa = {n_swa}, size = {mib} MiB)"),
+    Line("ckpt_invalidate", f"erased invalidated context checkpoint ({_END}, n_swa = {{n_swa}}, "
+         f"prefix_end = {{prefix_end}}, "
+         "pos_next = {pos_next}, size = {mib} MiB)"),
+    Line("ckpt_invalidate", "erased invalidated context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, "
+         "n_tokens = {n_tokens}, n_swa = {n_swa}, size = {mib} MiB)"),
+    Line("ckpt_invalidate", f"erased invalidated context checkpoint {_CKPT}"),
+    Line("ckpt_invalidate", f"SWA checkpoint erase, {_SWA}"),
+    Line("ckpt_evict", f"erasing old context checkpoint {_CKPT}"),
+    Line("ckpt_create", "created context checkpoint {n} of {max} (pos_min = {pos_min}, pos_max = {pos_max}, "
+         "size = {mib} MiB)", until=8218),
+    Line("ckpt_create", f"created context checkpoint {{n}} of {{max}} ({_END}, size = {{mib}} MiB)"),
+    Line("ckpt_create", "created prompt processing context checkpoint {n} of {max} (pos_min = {pos_min}, "
+         "pos_max = {pos_max}, size = {mib} MiB)"),
+    Line("ckpt_create", "saved context checkpoint {n} of {max} (pos_min = {pos_min}, pos_max = {pos_max}, "
+         "size = {mib} MiB)"),
+    Line("ckpt_create", f"SWA checkpoint create, {_SWA}, total = {{n}}/{{max}} ({{}}"),
+    Line("ckpt_every", "{since} tokens since last checkpoint at {last}, creating new checkpoint during processing at "
+         "position {n_tokens}"),
+)
+"""Checkpoints, as they were called since August 2025; forks add fields."""
+
+CACHE = (
+    Line("pc_save", " - saving prompt with length {n_tokens}, total state size = {mib} MiB"),
+    Line("pc_search", " - looking for better prompt, base f_keep = {f_keep}, sim = {f_sim}", until=9829),
+    Line("pc_load", " - found better prompt with f_keep = {f_keep}, sim = {f_sim}", until=9829),
+    Line("pc_took", "prompt cache update took {} ms"),
+    Line("pc_load_failed", "state_seq_set_data: error loading state: {}"),
+    Line("pc_load_failed", "state_read_meta: failed to find {} available cells in kv cache"),
+    Line("idle_save", "idle slots will be saved to prompt cache upon starting a new task"),
+    Line("idle_save", "init: idle slots will be saved to prompt cache and cleared upon starting a new task"),
+    Line("idle_save", "idle slots will be saved to prompt cache and cleared upon starting a new task"),
+)
+"""The prompt cache in host memory."""
+
+TIMES = (
+    Line("prompt_time", "prompt eval time = {} ms / {prompt_n} tokens{}"),
+    Line("prompt_time", "print_timings: prompt eval time = {} ms / {prompt_n} tokens{}"),
+    Line("eval_time", "eval time = {} ms / {predicted_n} tokens{}"),
+    Line("eval_time", "eval time = {} ms / {predicted_n} runs{}"),
+    Line("eval_time", "print_timings: eval time = {} ms / {predicted_n} runs{}"),
+    Line("total_time", "total time = {} ms / {total} tokens{}"),
+    Line("total_time", "total time = {} ms"),
+    Line("total_time", "print_timings: total time = {} ms{}"),
+    Line("drafts", "draft acceptance rate = {rate} ( {accepted} accepted / {drafted} generated){}"),
+    Line("drafts", "draft acceptance = {rate} ( {accepted} accepted / {drafted} generated){}"),
+    Line("ctx_shift", "slot {slot}: context shift - n_keep = {n_keep}, n_left = {n_left}, n_discard = {n_discard}"),
+    Line("kv_full", "decode: failed to find a memory slot for batch of size {n_batch}"),
+    Line("kv_full", "init_batch: failed to prepare attention ubatches"),
+    Line("kv_full", "failed to find free space in the KV cache, retrying with smaller batch size{}"),
+    Line("spec_failed", "failed to process speculative batch"),
+    Line("spec_failed", "process: llama_decode(ctx_dft) failed rc={}"),
+)
+"""What a request cost, and what went wrong."""
+
+START = (
+    Line("server", "initializing slots, n_slots = {n_slots}"),
+    Line("server", "llama_context: n_ctx = {n_ctx}"),
+    Line("server", "llama_context: kv_unified = {kv_unified}"),
+    Line("memory", "llama_kv_cache: size = {mib} MiB ( {cells} cells, {attention_layers} layers, {}"),
+    Line("memory", "llama_memory_recurrent: size = {mib} MiB ( {cells} cells, {recurrent_layers} layers, {}"),
+    Line("server", "new slot, n_ctx = {n_ctx_slot}"),
+    Line("server", "new slot n_ctx_slot = {n_ctx_slot}"),
+    Line("start_cache", "prompt cache is enabled, size limit: {limit_mib} MiB"),
+    Line("start_cache", "prompt cache is enabled, size limit: no limit"),
+    Line("start_cache", "prompt cache is disabled - use `--cache-ram N` to enable it"),
+    Line("start_cache", "use `--cache-ram 0` to disable the prompt cache"),
+    Line("start_ckpt", "context checkpoints enabled, max = {max}, min spacing = {step}"),
+    Line("start_ckpt", "speculative decoding will use checkpoints"),
+    Line("start_seq_rm", "the context does not support partial sequence removal"),
+    Line("start_seq_rm", "the context supports bounded partial sequence removal"),
+    Line("start_idle", "--cache-idle-slots requires --kv-unified, disabling"),
+    Line("start_reuse", "cache_reuse is not supported by {} it will be disabled"),
+    Line("version", "build: {build} ({}) with {}"),
+    Line("version", "version: {build} ({}){}"),
+    Line("version", "build_info: b{build}-{}"),
+    Line("verbosity", "common_params_print_info: verbosity = {verbosity} (adjust {}"),
+)
+"""What a server says of itself when it starts."""
+
+LINES = (*EVENTS, *FACTS, *SLOTS, *PROMPTS, *CHECKPOINTS, *CACHE, *TIMES, *START)

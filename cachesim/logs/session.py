@@ -1,0 +1,146 @@
+"""What happened on the server whose log this is? Requests in the order of their start, with what the log says of each.
+
+A number that the log does not say is None. Nothing is guessed here; `rebuild` does that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+from cachesim.engines.shared.log_grammar import LogGrammar, Number, Read
+from cachesim.limits import Limit
+from cachesim.logs.message import message
+from cachesim.logs.recognise import read_by
+
+LOG_REQUESTS = Limit("log requests", 10_000, "requests", "one log", "your patience", "--max-log-requests")
+
+
+@dataclass(slots=True)
+class Logged:
+    """One request as the log has it. Counts and positions are tokens; ``lines`` its first and last line, from 1.
+
+    ``chosen``: how its slot was selected, "lcp", "lru", "id" or "" (not said); ``f_sim``, ``f_keep`` as printed;
+    ``held``: tokens in the slot before it; ``lcp``: common prefix with them; ``cache_n`` reused, ``prompt_n``
+    evaluated, ``predicted_n`` generated tokens; ``end``: tokens in the slot after it; ``restored``: n_past behind a
+    restored checkpoint; ``full``: the server says that it evaluates everything again; ``created``: tokens of
+    checkpoints made; ``loaded``: an entry of the prompt cache was loaded for it.
+    """
+
+    slot: int
+    task: int | None = None
+    lines: tuple[int, int] = (0, 0)
+    chosen: str = ""
+    f_sim: float | None = None
+    f_keep: float | None = None
+    held: int | None = None
+    lcp: int | None = None
+    n_tokens: int | None = None
+    cache_n: int | None = None
+    prompt_n: int | None = None
+    predicted_n: int | None = None
+    end: int | None = None
+    truncated: bool = False
+    pos_min: int | None = None
+    restored: int | None = None
+    full: bool = False
+    refused: bool = False
+    loaded: bool = False
+    purged: bool = False
+    created: list[int] = field(default_factory=list)
+    checked: list[tuple[int, int, float]] = field(default_factory=list)
+    shifts: list[tuple[int, int]] = field(default_factory=list)
+    spans: list[tuple[int, int]] = field(default_factory=list)       # (pos_min, pos_max) of its checkpoints
+    whole: bool = False                                              # its beginning and end are in the log
+
+    def settle(self) -> None:
+        """Fill in what follows from the rest."""
+        if self.n_tokens is None and None not in (self.end, self.predicted_n) and not self.truncated:
+            assert self.end is not None and self.predicted_n is not None
+            self.n_tokens = self.end - self.predicted_n + (1 if self.predicted_n else 0)
+        if self.n_tokens is None and self.cache_n is not None and self.prompt_n is not None:
+            self.n_tokens = self.cache_n + self.prompt_n
+        if self.cache_n is None and self.n_tokens is not None and self.prompt_n is not None:
+            self.cache_n = self.n_tokens - self.prompt_n
+        if self.prompt_n is None and self.n_tokens is not None and self.cache_n is not None:
+            self.prompt_n = self.n_tokens - self.cache_n
+
+
+@dataclass(slots=True)
+class Session:
+    """A log of one server: its requests, what it says of itself (``facts``), the server options that follow,
+    how many lines were read and recognised, how often each kind of line occurs."""
+
+    engine: str
+    requests: list[Logged] = field(default_factory=list)
+    facts: dict[str, Number | str] = field(default_factory=dict)
+    options: dict[str, Number | str] = field(default_factory=dict)
+    lines: int = 0
+    recognised: int = 0
+    kinds: dict[str, int] = field(default_factory=dict)
+    since: int = 0               # oldest build that prints every line that was seen, 0 = not known
+    until: int = 0               # oldest build known not to print one of them any more
+
+
+class Reader:
+    """The state in which a line is understood: who is working in which slot, whose lines follow without a name."""
+
+    def __init__(self, session: Session, grammar: LogGrammar) -> None:
+        self.session, self.grammar = session, grammar
+        self.open: dict[int, Logged] = {}                 # slot -> the request in it
+        self.ends: dict[int, int] = {}                    # slot -> tokens that it was left with
+        self.choice: dict[int, dict[str, Any]] = {}       # slot -> how it was selected for the request to come
+        self.speaking: int | None = None                  # slot of the last line that named one
+        self.candidates: list[Read] = []                  # entries of the prompt cache that were listed last
+
+    def line(self, number: int, text: str) -> None:
+        self.session.lines = number
+        said = message(text)
+        if said.slot is not None and said.slot >= 0:
+            self.speaking = said.slot
+        read = read_by(self.grammar, said)
+        if read is None:
+            return
+        self.session.recognised += 1
+        kind = read.line.ev
+        self.session.kinds[kind] = self.session.kinds.get(kind, 0) + 1
+        self._date(read)
+        for name, found in read.numbers.items():
+            if name in self.grammar.options:
+                self.session.options.setdefault(self.grammar.options[name], found)
+        if (heard := HEARD.get(kind)) is not None:
+            heard(self, read, number)
+
+    def _date(self, read: Read) -> None:
+        self.session.since = max(self.session.since, read.line.since)
+        if read.line.until:
+            self.session.until = min(self.session.until or read.line.until, read.line.until)
+
+    def of(self, read: Read, number: int, begins: bool = False) -> Logged | None:
+        """The request that a line is about; a new one if its task is new, or if none is open in its slot."""
+        slot = read.slot if read.slot is not None else self.speaking
+        if slot is None:
+            if not begins:
+                return None
+            slot = 0
+        one = self.open.get(slot)
+        other = one is not None and None not in (one.task, read.task) and one.task != read.task
+        if one is None or other or (begins and one.end is not None):
+            one = self._new(slot, read.task, number, begins)
+        one.task = read.task if one.task is None else one.task
+        one.lines = one.lines[0], number
+        return one
+
+    def _new(self, slot: int, task: int | None, number: int, begins: bool) -> Logged:
+        LOG_REQUESTS.check(len(self.session.requests) + 1, "the log")
+        one = Logged(slot, task, (number, number), held=self.ends.get(slot), whole=begins)
+        for name, found in self.choice.pop(slot, {}).items():
+            setattr(one, name, found)
+        self.open[slot] = one
+        self.session.requests.append(one)
+        return one
+
+
+Heard = Callable[[Reader, Read, int], None]
+HEARD: dict[str, Heard] = {}
+"""What is done with a line, by its kind; `session_lines` fills it."""
