@@ -136,9 +136,11 @@ def load_one(file: str) -> Scenario:
 
 
 def _hinted(scenario: Scenario) -> Scenario:
-    """The same scenario; a line on stderr for each old name of a profile in its file."""
+    """The same scenario; a line on stderr for each old name of a profile in its file, and for a real model's name."""
     from cachesim.reports.console import complain
 
+    if scenario.model_note:
+        complain(scenario.model_note)
     for old, new in scenario.old_names.items():
         complain(f"{scenario.file}: {old} is {new} now")
     return scenario
@@ -178,4 +180,4 @@ def scenario_of_line(line: str, model: str, asked: list[str], settings: list[str
     engine = profiles[0].partition("@")[0]
     for name in profiles:
         check_profile(name, engine, known_profiles())
-    return from_line(line, model=model, profiles=profiles, server=parse_settings(settings, engine))
+    return _hinted(from_line(line, model=model, profiles=profiles, server=parse_settings(settings, engine)))

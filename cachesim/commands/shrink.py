@@ -56,16 +56,17 @@ def _scenario(args: Namespace) -> Scenario:
 
     from cachesim.commands.common import scenario_of_line
     from cachesim.scenarios.corpus import is_file
-    from cachesim.scenarios.option_checks import check_model, parse_settings
+    from cachesim.scenarios.option_checks import model_named, parse_settings
 
     if not is_file(args.what):
         profiles = [args.profile] if args.profile else []
         return scenario_of_line(args.what, args.model or MODEL, profiles, args.settings)
     scenario = load_one(args.what)
-    if args.model:
-        check_model(args.model, scenario.engine)
+    named = model_named(args.model, scenario.engine) if args.model else None
+    if named and named.note:
+        complain(named.note)
     server = {**scenario.server, **parse_settings(args.settings, scenario.engine)}
-    return replace(scenario, model=args.model or scenario.model, server=server)
+    return replace(scenario, model=named.model if named else scenario.model, server=server)
 
 
 def _shrunk(one: Smallest, tries: int, as_json: bool) -> int:

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
 
 from cachesim.engines.base import Request
+from cachesim.engines.shared.known_models import MODELS, KnownModel
 from cachesim.limits import Limit
 from cachesim.model.rng import Rng
 
@@ -98,7 +99,8 @@ class Manual:
     at besides ``PLAIN``, all others are refused. ``plenty``: resources of which more should never hurt, and how
     much is plenty. ``drawn``: models that a search draws, ``draw`` a server for one of them, ``draw_fields`` what a
     request to it says besides, as it is written. ``silent``: spellings of the server's flags that change no
-    decision of a cache, and how many values follow each."""
+    decision of a cache, and how many values follow each. ``known``: real
+    models, and the layers that stand for them."""
 
     flags: tuple[Flag, ...]
     models: tuple[str, ...]
@@ -115,6 +117,7 @@ class Manual:
     plenty: Mapping[str, int] = field(default_factory=dict)
     draw_fields: Callable[[Rng, Mapping[str, Any]], dict[str, Any]] = nothing_more
     silent: Mapping[str, int] = field(default_factory=dict)
+    known: Mapping[str, KnownModel] = field(default_factory=lambda: MODELS)
 
     @cached_property
     def scenario(self) -> dict[str, Option]:

@@ -27,6 +27,7 @@ def options_data(engine: Engine, rules: RuleSet | None, flags: Iterable[Flag]) -
         "profile": "" if rules is None else rules.name,
         "flags": [_flag(one, own.get(one.name, one.default)) for one in flags],
         "models": list(manual.models),
+        "known": [{"name": name, **known._asdict()} for name, known in manual.known.items()],
         "request": [{"name": name, **said._asdict()} for name, said in fields_of(manual).items()],
     }
 
@@ -54,7 +55,9 @@ def options_report(data: dict[str, Any], whole: bool = True) -> RenderableType:
                                                  "or --set NAME=VALUE")]  # fmt: skip
     parts += [part for flag in data["flags"] for part in _paragraph(flag)]
     if whole:
-        parts += [Text("\nmodels", "bold"), _indented(", ".join([*data["models"], "or layers such as GGGA, W8 A"])),
+        parts += [Text("\nmodels (--model)", "bold"), _known(data["known"]),
+                  _indented(f"tiny ones with layers of their own: {', '.join(data['models']) or 'none'}"),
+                  _indented("or layers, such as GGGA or W8 A"),
                   Text("\nin a line, behind the words of a request", "bold"), _said(data["request"])]  # fmt: skip
     return Group(*parts)
 
@@ -90,6 +93,15 @@ def _range(flag: dict[str, Any]) -> list[str]:
 
 def _indented(text: str) -> Padding:
     return Padding.indent(Text(text), 6)
+
+
+def _known(rows: Sequence[dict[str, Any]]) -> RenderableType:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    for row in rows:
+        real = row["real"][:1].upper() + row["real"][1:]
+        table.add_row(Text(f" {row['name']}", "cyan"), Text(f"{row['layers']}. {real}."))
+    return table
 
 
 def _said(rows: Sequence[dict[str, Any]]) -> RenderableType:

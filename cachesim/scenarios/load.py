@@ -11,7 +11,7 @@ from cachesim.engines.registry import renamed
 from cachesim.errors import BadInput, nearest, quoted
 from cachesim.notation.words import check_word
 from cachesim.reading import FOLDER, files_in, kind
-from cachesim.scenarios.option_checks import check_engine, check_model, check_profile, filled, manual_of
+from cachesim.scenarios.option_checks import check_engine, check_profile, filled, manual_of, model_named
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Lives, Scenario, Step
 from cachesim.scenarios.toml_expect import read_expect
@@ -89,7 +89,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
     top.only(_TOP)
     engine, model = top.text("engine"), top.text("model")
     top.placed("engine", check_engine, engine)
-    top.placed("model", check_model, model, engine)
+    named = top.placed("model", model_named, model, engine)
     words = _words(top.table("words"), engine, model)
     server = _server(top.table("server"), engine)
     steps = _steps(top, words, engine, server)
@@ -104,7 +104,8 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
         source=top.texts("source"),
         why=top.text("why"),
         engine=engine,
-        model=model,
+        model=named.model,
+        model_note="" if named.model == model else named.note,
         profiles=tuple(old.get(name, name) for name in asked),
         server=server,
         words=words,

@@ -12,7 +12,7 @@ from typing import Mapping
 
 from cachesim.engines.manual import Option
 from cachesim.notation.parse import parse
-from cachesim.scenarios.option_checks import check_engine, check_model, check_profile, filled, parse_setting
+from cachesim.scenarios.option_checks import check_engine, check_profile, filled, model_named, parse_setting
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 
@@ -31,14 +31,15 @@ def from_line(
     for name in profiles:
         check_profile(name, engine, None)
     words, steps = parse(line, partial(parse_setting, engine=engine))
-    check_model(model, engine)
+    named = model_named(model, engine)
     return Scenario(
         id="try",
         title="from the one-line notation",
         source=("cachesim",),
         why="",
         engine=engine,
-        model=model,
+        model=named.model,
+        model_note=named.note,
         profiles=profiles,
         server=filled(server or {}, engine),
         words=words,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import AbstractSet, Mapping
+from typing import AbstractSet, Mapping, NamedTuple
 
 from cachesim.engines.manual import Flag, Manual, Option, plain_name
 from cachesim.engines.registry import DEFAULT, LISTED, engine_named, latest
+from cachesim.engines.shared.known_models import find, known_names
 from cachesim.errors import ECHOED, BadInput, nearest, quoted
 from cachesim.model.spec import LETTERS, parse
 from cachesim.notation.values import HIGHEST, literal
@@ -85,9 +86,7 @@ def _text(flag: Flag, value: object, engine: str) -> str:
     if flag.choices and value not in flag.choices:
         hint = nearest(value, flag.choices) or ", ".join(flag.choices)
         raise BadInput(f"unknown {flag.name} {quoted(value)}", hint=hint)
-    if flag.model and value:
-        check_model(value, engine)
-    return value
+    return model_named(value, engine).model if flag.model and value else value
 
 
 def parse_settings(pairs: list[str], engine: str = DEFAULT_ENGINE) -> dict[str, Option]:
@@ -115,6 +114,28 @@ def parse_setting(word: str, text: str, engine: str) -> tuple[str, Option]:
     return read_option(word, value, engine)
 
 
+class Named(NamedTuple):
+    """A model as an engine takes it, and what a reader should know of it ("" = nothing)."""
+
+    model: str
+    note: str = ""
+
+
+def model_named(text: str, engine: str = DEFAULT_ENGINE) -> Named:
+    """The model of this engine that a text means: a name of ours, a notation of layers, or the name of a real model,
+    which becomes its layers. Raises BadInput for none."""
+    manual, name = manual_of(engine), find(text)
+    real = manual.known.get(name) if name else None
+    if real is None:
+        check_model(text, engine)
+        return Named(text)
+    if text in manual.models:
+        return Named(text, f"{text} is a tiny model with layers of its own; {name} has those of the real one")
+    model = f"{real.arch}-{real.layers}" if real.arch in manual.architectures else real.layers
+    check_model(model, engine)
+    return Named(model, f"{name} is {model}: {real.real}")
+
+
 def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
     """Raise BadInput unless ``model`` is the name of a model of this engine or a notation of layers, perhaps behind an
     architecture."""
@@ -128,11 +149,11 @@ def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
         if len({layer.window for layer in spec.layers if layer.window}) > 1:
             raise BadInput(f"model {quoted(model)}: windows of different sizes", hint="a model has one window")
     except BadInput as bad:
-        hint = nearest(model, named) or bad.hint
         if any(letter.islower() for letter in model):       # no layer has one: this was meant to be a name
-            meant = "" if hint == LETTERS else hint         # two lists are more than a line
-            hint = "; ".join(filter(None, (meant, f"models: {', '.join(named)}")))
-        raise BadInput(bad.cause, hint=hint) from None
+            near = nearest(model.casefold(), (*named, *known_names()))
+            hint = f"{near} see cachesim options {engine}" if near else f"{LETTERS}; names: cachesim options {engine}"
+            raise BadInput(f"unknown model {quoted(model)}", hint=hint) from None
+        raise BadInput(bad.cause, hint=nearest(model, named) or bad.hint) from None
 
 
 def check_profile(profile: str, engine: str, known: AbstractSet[str] | None) -> None:

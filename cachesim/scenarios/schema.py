@@ -115,6 +115,7 @@ class Scenario:
     expect: Mapping[str, Expect] = field(default_factory=dict)
     file: str = ""
     lives: tuple[Lives, ...] = ()
+    model_note: str = ""                                             # what the name of a real model stands for
     old_names: Mapping[str, str] = field(default_factory=dict)       # of profiles, as the file has them -> present ones
     rules: tuple[str, ...] = ()                                      # files of rules that its profiles may be of
 

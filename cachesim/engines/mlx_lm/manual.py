@@ -9,6 +9,7 @@ from cachesim.engines.chat import TEMPLATES
 from cachesim.engines.manual import MANY, Chats, Manual, World, flags_of
 from cachesim.engines.mlx_lm.flag_help import HELP, IGNORED, SPELLINGS
 from cachesim.engines.mlx_lm.server_flags import Options
+from cachesim.engines.shared.known_models import MODELS
 from cachesim.model.rng import Rng
 
 
@@ -51,6 +52,11 @@ def draw_system(rng: Rng, server: Mapping[str, Any]) -> int:
     return rng.between(1, rng.one((4, 12, 40)))
 
 
+WITHOUT_WINDOW = MODELS["gemma-2"]._replace(
+    layers="AAAA", real="all its layers are attention here: this server does not model its window",
+    source="ml-explore/mlx-lm mlx_lm/models/gemma2.py",
+)
+
 MANUAL = Manual(
     flags=flags_of(
         asdict(Options()),
@@ -70,6 +76,7 @@ MANUAL = Manual(
         spellings=SPELLINGS,
     ),
     silent=IGNORED,
+    known={**MODELS, "gemma-2": WITHOUT_WINDOW},
     models=("llama", "gemma3", "mamba2", "lfm2", "qwen3_next", "falcon_h1"),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     slots=False,

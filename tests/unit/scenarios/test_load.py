@@ -56,7 +56,7 @@ SPOILT = [
     ('source = ["cachesim"]', "source = []", ":3: source must be a list of strings"),
     ('source = ["cachesim"]', 'source = "x"', ":3: source must be a list"),
     ('engine = "llama_cpp"', 'engine = "llamacpp"', ":5: unknown engine 'llamacpp' (did you mean 'llama_cpp'?)"),
-    ('"GGGA"', '"lfm3"', "(did you mean 'lfm2'?; models: "),
+    ('"GGGA"', '"lfm3"', "(did you mean 'lfm2'? see cachesim "),
     ('profiles = ["llama_cpp@head"]', 'profiles = ["llama_cpp@haed"]', ":7: unknown profile 'llama_cpp@haed' (did you"),
     ('profiles = ["llama_cpp@head"]', 'profiles = ["llama_cpp@head", "llama_cpp@head"]', ":7: profiles names"),
     ("parallel = 2", "paralel = 2", ":9: unknown server option 'paralel' (did you mean 'parallel'? see cachesim "),

@@ -1,0 +1,109 @@
+"""Real models by name: which layers do they have, in which order, and how much of that is simulated?
+
+A name stands for the shortest run of layers that has the real ones in their order and proportion. What cachesim counts
+does not depend on how often the run is repeated; windows are the real ones. Layers without a memory of their own (MLP,
+experts) are left out.
+Source: the configurations of huggingface/transformers (src/transformers/models/*/configuration_*.py) and, where named,
+of ml-explore/mlx-lm and ggml-org/llama.cpp.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator, Mapping, NamedTuple
+
+from cachesim.model.spec import parse
+
+
+class KnownModel(NamedTuple):
+    """``layers`` as they are written; ``real`` says what they stand for; ``source``: where that is from; ``arch``: put
+    in front for engines that have such an architecture; ``also``: other names."""
+
+    layers: str
+    real: str
+    source: str
+    arch: str = ""
+    also: tuple[str, ...] = ()
+
+
+_CONFIG = "huggingface/transformers src/transformers/models/{0}/configuration_{0}.py"
+
+
+def _repeated(layers: str, times: int, of: str, model: str, **more: str | tuple[str, ...]) -> KnownModel:
+    """A run of layers that the configuration of ``model`` repeats so often in ``of``."""
+    n, window = len(parse(layers).layers), re.search(r"\d+", layers)
+    real = f"1 of {times} repetitions ({of}, {n * times} layers)" + (f", real window {window[0]}" if window else "")
+    return KnownModel(layers, real, _CONFIG.format(model), **more)  # type: ignore[arg-type]
+
+
+def _alike(layers: str, what: str, model: str, *also: str) -> KnownModel:
+    """A model whose layers are all of one kind."""
+    return KnownModel(layers, f"all its layers are {what}", _CONFIG.format(model), "", also)
+
+
+ATTENTION = "attention"
+MODELS: Mapping[str, KnownModel] = {
+    "qwen3-next": _repeated("GGGA", 12, "80B-A3B", "qwen3_next"),
+    "qwen3.5": _repeated("GGGA", 8, "9B", "qwen3_5", arch="qwen35"),
+    "gpt-oss": _repeated("W128 A", 18, "120b", "gpt_oss"),
+    "gemma-2": _repeated("W4096 A", 13, "2b", "gemma2", also=("gemma2",)),
+    "gemma-3": KnownModel(
+        "W512 W512 W512 W512 W512 A", "5 windows to 1 attention, as in the model (1b), real window 512",
+        "ml-explore/mlx-lm mlx_lm/models/gemma3_text.py", also=("gemma3",),
+    ),
+    "command-a": _repeated("W4096 W4096 W4096 A", 10, "cohere2", "cohere2", also=("cohere2", "command-r7b")),
+    "olmo-3": _repeated("W4096 W4096 W4096 A", 8, "7B", "olmo3", also=("olmo3",)),
+    "falcon-h1": _alike("HH", "attention beside Mamba-2", "falcon_h1"),
+    "granite-4": KnownModel(
+        "SSSSSASS", "7 Mamba-2 to 1 attention, as in 4.0-h-350m (32 layers, attention at 10, 13, 17, 27)",
+        "config.json of ibm-granite/granite-4.0-h-350m", also=("granite-4.0", "granite-4-h", "granite-4.0-h"),
+    ),
+    "jamba": _repeated("SSSSASSS", 4, "v0.1; its Mamba-1 layers stand as Mamba-2", "jamba"),
+    "lfm2-1.2b": KnownModel(
+        "CCACCACA", "5 convolutions to 3 attention, as in 1.2B (16 layers: CCACCACCACACACAC)",
+        "config.json of LiquidAI/LFM2-1.2B", also=("lfm2",),
+    ),
+    "mamba-2": _alike("SSSS", "Mamba-2", "mamba2", "mamba2"),
+    "nemotron-h": KnownModel(
+        "SSSSASS", "6 Mamba-2 to 1 attention, as in 8B (24 and 4, the first attention behind 4)",
+        "config.json of nvidia/Nemotron-H-8B-Base-8K",
+    ),
+    "llama-3": _alike("AAAA", ATTENTION, "llama", "llama3", "llama-3.1", "llama-3.2", "llama-3.3"),
+    "qwen2.5": _alike("AAAA", ATTENTION, "qwen2", "qwen2"),
+    "qwen3": _alike("AAAA", ATTENTION, "qwen3"),
+    "mistral": _alike("AAAA", ATTENTION, "mistral", "mixtral"),
+    "phi-3": KnownModel(
+        "AAAA", "all its layers are attention: its window is switched off",
+        "ggml-org/llama.cpp src/models/phi3.cpp; ml-explore/mlx-lm mlx_lm/models/phi3.py", also=("phi3",),
+    ),
+}
+"""Name -> its layers. The names are those of the models; how dashes, dots and capitals are set does not matter."""
+
+_SIZE = re.compile(r"(\d+ )?\d+(x\d+)?[bm]")            # 80b, 8x7b, 2.7b in parts
+_GAPS = re.compile(r"[-_. :]+")
+
+
+def plain(name: str) -> str:
+    """A name without what writers differ in."""
+    return _GAPS.sub("", name.casefold())
+
+
+def known_names() -> Iterator[str]:
+    """Every name of every model."""
+    for name, model in MODELS.items():
+        yield name
+        yield from model.also
+
+
+_BY_NAME = {plain(name): found for found, model in MODELS.items() for name in (found, *model.also)}
+
+
+def find(text: str) -> str | None:
+    """The name in the table that a text means, None if there is none: ``Qwen/Qwen3-Next-80B-A3B-Instruct`` is
+    ``qwen3-next``. What follows the name must begin with a size."""
+    parts = [part for part in _GAPS.split(text.rpartition("/")[2].casefold()) if part]
+    for n in range(len(parts), 0, -1):
+        name = "".join(parts[:n])
+        if name in _BY_NAME and (n == len(parts) or _SIZE.match(" ".join(parts[n:]))):
+            return _BY_NAME[name]
+    return None

@@ -1,0 +1,103 @@
+"""Do the names of real models lead to layers in the real order and proportion?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cachesim.cli import main
+from cachesim.commands import exits
+from cachesim.engines.registry import ENGINES
+from cachesim.engines.shared.known_models import MODELS, find, known_names, plain
+from cachesim.errors import BadInput
+from cachesim.model.spec import parse
+from cachesim.scenarios.load import load
+from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.option_checks import model_named
+from tests.unit.scenarios.samples import GOOD
+
+
+@pytest.mark.parametrize(("text", "name"), [
+    ("qwen3-next", "qwen3-next"), ("Qwen3_Next", "qwen3-next"), ("QWEN3NEXT", "qwen3-next"),
+    ("Qwen/Qwen3-Next-80B-A3B-Instruct", "qwen3-next"), ("qwen3.5", "qwen3.5"), ("qwen3-5-27b", "qwen3.5"),
+    ("qwen3-8b", "qwen3"), ("gemma-2-9b-it", "gemma-2"), ("google/gemma-3-4b-it", "gemma-3"), ("gemma3", "gemma-3"),
+    ("gpt-oss-120b", "gpt-oss"), ("Falcon-H1", "falcon-h1"), ("granite-4.0-h-350m", "granite-4"),
+    ("LFM2-1.2B", "lfm2-1.2b"), ("llama-3.1-8b", "llama-3"), ("lfm2", "lfm2-1.2b"), ("Jamba", "jamba"),
+    ("nemotron_h", "nemotron-h"), ("Meta-Llama", None),
+    ("mistral-7b-v0.3", "mistral"), ("mixtral-8x7b", "mistral"), ("phi3", "phi-3"), ("mamba2-2.7b", "mamba-2"),
+    ("gemma-3n", None), ("qwen3-vl", None), ("llama4", None), ("granite-4.0-micro", None), ("llama", None), ("", None),
+    ("GGGA", None), ("qwen35-GGGA", None),
+])  # fmt: skip
+def test_a_name_in_any_spelling(text, name):
+    assert find(text) == name
+
+
+def test_every_name_is_found_and_every_model_is_layers_with_a_source():
+    assert len({plain(name) for name in known_names()}) <= len(list(known_names()))
+    for name in known_names():
+        assert find(name) in MODELS
+    for name, model in MODELS.items():
+        assert find(name) == name
+        assert parse(model.layers).layers and "/" in model.source and model.real
+        assert len(parse(model.layers).layers) <= 8
+
+
+@pytest.mark.parametrize(("name", "kinds"), [
+    ("lfm2-1.2b", "CCACCACCACACACAC"),
+    ("nemotron-h", "SSSSASSSSSASSSSSASSSSSASSSSS"),
+    ("granite-4", "SSSSSSSSSSASSASSSASSSSSSSSSASSSS"),
+    ("jamba", "SSSSASSS" * 4), ("qwen3-next", "GGGA" * 12), ("gemma-2", "WA" * 13),
+])  # fmt: skip
+def test_the_proportion_is_that_of_all_real_layers(name, kinds):
+    ours = "".join(layer.kind for layer in parse(MODELS[name].layers).layers)
+    assert all(ours.count(kind) * len(kinds) == kinds.count(kind) * len(ours) for kind in ours + kinds)
+
+
+@pytest.mark.parametrize("engine", ["llama_cpp", "ik_llama", "mlx_lm"])
+def test_every_engine_starts_with_every_one_of_them(engine):
+    for name in ENGINES[engine].manual.known:
+        model, note = model_named(name, engine)
+        assert name in note and model in note
+        ENGINES[engine].start(ENGINES[engine].line[-1], model, {}, "none")
+
+
+def test_names_of_ours_keep_their_meaning():
+    for engine in ENGINES.values():
+        for name in engine.manual.models:
+            assert model_named(name, engine.name).model == name
+    assert "gemma-3 has those of the real one" in model_named("gemma3").note
+    assert model_named("gemma-3").model == "W512 W512 W512 W512 W512 A"
+    assert model_named("qwen3.5").model == "qwen35-GGGA" and model_named("qwen3.5", "mlx_lm").model == "GGGA"
+    assert model_named("gemma-2", "mlx_lm").model == "AAAA"
+
+
+def test_what_is_no_model():
+    with pytest.raises(BadInput, match="unknown model 'qwen4-next'"):
+        model_named("qwen4-next")
+    with pytest.raises(BadInput, match=r"at column 1 is no layer|unknown kind"):
+        model_named("XYZ")
+
+
+def test_a_line_says_what_it_stands_for(capsys):
+    assert main(["try", "S8/S", "--model", "Qwen3-Next", "--json"]) == exits.HOLDS
+    out, err = capsys.readouterr()
+    assert json.loads(out)["runs"][0]["model"] == "GGGA"
+    assert err == "cachesim: qwen3-next is GGGA: 1 of 12 repetitions (80B-A3B, 48 layers)\n"
+    assert from_line("S8", model="gpt-oss").model == "W128 A"
+
+
+def test_a_file_may_name_one(tmp_path, capsys):
+    file = tmp_path / "good.toml"
+    file.write_text(GOOD.replace('model = "GGGA"', 'model = "qwen3-next"'))
+    assert (load(file).model, load(file).model_note[:10]) == ("GGGA", "qwen3-next")
+    file.write_text(GOOD.replace('model = "GGGA"', 'model = "gemma3"'))
+    assert (load(file).model, load(file).model_note) == ("gemma3", "")
+
+
+def test_the_list_has_them_with_their_sources(capsys):
+    main(["options", "llama_cpp", "--json"])
+    known = {one["name"]: one for one in json.loads(capsys.readouterr().out)["known"]}
+    assert known["qwen3-next"]["layers"] == "GGGA" and "qwen3_next" in known["qwen3-next"]["source"]
+    main(["options", "llama_cpp"])
+    assert "W4096 W4096 W4096 A" in capsys.readouterr().out
