@@ -88,6 +88,11 @@ class Recorder(Stopped):
         """Where the slot files are."""
         return Path(self._folder.name, "slots")
 
+    @property
+    def log_file(self) -> Path:
+        """What the server that plays has printed, from its last start on."""
+        return Path(self._folder.name, "hot.log")
+
     def groups(self) -> list[int]:
         """The process groups of the servers that run."""
         return [server.process.group for server in (self._hot, self._cold) if server is not None]
@@ -96,7 +101,7 @@ class Recorder(Stopped):
         if self._hot is not None:
             self._hot.stop()
             self._hot = None
-        self._hot = run_server(replace(self.start, flags=self._flags), self.folder, Path(self._folder.name, "hot.log"))
+        self._hot = run_server(replace(self.start, flags=self._flags), self.folder, self.log_file)
 
     def _start_cold(self) -> None:
         if self._cold is not None:

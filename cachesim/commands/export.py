@@ -1,0 +1,93 @@
+"""``cachesim export FILE|LINE --to FORM``: the same case as something that others can run."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cachesim.commands import exits
+from cachesim.commands.common import add_json, add_limits, add_profiles, add_settings
+from cachesim.errors import BadInput
+from cachesim.live.llama_server.export import FORMS
+from cachesim.reports.console import complain, say, say_json
+
+if TYPE_CHECKING:
+    from cachesim.scenarios.schema import Scenario
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("what", metavar="FILE|LINE", help="scenario file, id, or requests in one line")
+    parser.add_argument("--to", dest="form", choices=tuple(FORMS), required=True,
+                        help="; ".join(f"{name}: {text}" for name, text in FORMS.items()))  # fmt: skip
+    parser.add_argument("--with-server", action="store_true",
+                        help="curl: the script also writes the tiny model and starts the server")  # fmt: skip
+    parser.add_argument("--out", "-o", metavar="FILE", type=Path, help="file to write (default: standard output)")
+    parser.add_argument("--model", metavar="MODEL", help="for requests in one line: layers or a model (default GGGA)")
+    parser.add_argument("--server", metavar="BIN", type=Path, help="issue: llama-server to run: what came, its log")
+    parser.add_argument("--gguf", metavar="GGUF", type=Path, help="issue: the model file for --server")
+    add_profiles(parser, "rule set whose numbers are expected (default: the newest)")
+    add_settings(parser)
+    add_limits(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    scenario = case(args.what, args.model, args.profiles, args.settings)
+    if len(args.profiles) > 1:
+        raise BadInput("a case is exported with the numbers of one profile")
+    text, notes = _text(scenario, args)
+    for note in notes:
+        complain(f"{scenario.id}: {note}")
+    if args.out is not None:
+        from cachesim.files import write_whole
+
+        write_whole(args.out, text.encode("utf-8"))
+    if args.json:
+        say_json({"to": args.form, "file": str(args.out or ""), "text": text, "notes": list(notes)})
+    elif args.out is None:
+        say(text.rstrip("\n"))
+    return exits.HOLDS
+
+
+def case(what: str, model: str | None, profiles: list[str], settings: list[str]) -> Scenario:
+    """The scenario of a file, or of a line. Raises BadInput."""
+    from cachesim.commands.common import load_one, scenario_of_line, with_settings
+    from cachesim.scenarios.corpus import is_file
+
+    if not is_file(what):
+        return scenario_of_line(what, model or "GGGA", profiles, settings)
+    if model:
+        raise BadInput("--model goes with requests in one line", hint="a file has its own")
+    return with_settings(load_one(what), settings)
+
+
+def profile_of(scenario: Scenario, asked: list[str]) -> str:
+    """The rule set to run under: the one asked for, or the newest of the scenario's engine. Raises BadInput."""
+    from cachesim.commands.common import chosen_profiles
+    from cachesim.engines.registry import engine_named
+
+    return chosen_profiles(scenario, asked)[0] if asked else engine_named(scenario.engine).newest
+
+
+def _text(scenario: Scenario, args: Namespace) -> tuple[str, tuple[str, ...]]:
+    """The text, and what cannot be asked as it is written."""
+    from cachesim.live.llama_server.export.python_test import pytest_file, server_test
+    from cachesim.live.llama_server.export.scenario_file import scenario_file
+    from cachesim.live.llama_server.export.script import make_script
+    from cachesim.live.llama_server.export.shell import shell_script
+
+    profile = profile_of(scenario, args.profiles)
+    if args.form == "toml":
+        return scenario_file(scenario, profile, args.out.stem if args.out else scenario.id), ()
+    script = make_script(scenario, profile)
+    if args.form == "curl":
+        return shell_script(script, args.with_server), script.notes
+    if args.form != "issue":
+        return (pytest_file if args.form == "pytest" else server_test)(script), script.notes
+    from cachesim.live.llama_server.export.issue import issue
+    from cachesim.live.llama_server.export.observed import observed
+
+    if (args.server is None) != (args.gguf is None):
+        raise BadInput("--server and --gguf go together")
+    heard = observed(script, args.server, args.gguf) if args.server else None
+    return issue(script, shell_script(script, script.restarts), heard), script.notes

@@ -1,0 +1,131 @@
+"""``python -m tests.live.export_all --server PATH``: every broken llama.cpp case of the corpus, exported and run.
+
+Each scenario that is wrong under the build's rule set becomes a shell script (``cachesim export --to curl
+--with-server``), which is run against the real server: it shows the fault, or it does not because of what no real
+server can be told (a race, forced drafts, another kind of task, a model that llama.cpp has no architecture for), or it
+failed. Exit code 1 if one failed, or if less than 80 % are shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from cachesim.errors import BadInput
+from cachesim.live.llama_server.export.script import make_script
+from cachesim.live.llama_server.export.shell import shell_script
+from cachesim.scenarios.corpus import corpus_root
+from cachesim.scenarios.load import find, load_each
+from cachesim.verdicts.judged_run import run_judged
+
+SHOWN, NOT_SHOWABLE, FAILED = "shown", "not showable", "failed"
+ENOUGH = 0.8                # share of the cases that must be shown
+DELAYS = (0.05, 0.02, 0.005, 0.002, 0.0, 0.0)
+"""A case that depends on time or on drafts is tried so often, with these seconds for an iteration of the server."""
+SECONDS = 300
+
+
+class Case(NamedTuple):
+    """What became of a scenario. ``why`` it is not shown; ``said``: what its script printed."""
+
+    name: str
+    outcome: str
+    why: str = ""
+    said: str = ""
+
+
+def broken_scenarios(folder, profile):
+    """The scenarios below a folder that are wrong under a profile; those that it cannot run are left out."""
+    for one in load_each(find([folder])):
+        try:
+            if not isinstance(one, BadInput) and run_judged(one, profile, "provenance", bills=False).broken:
+                yield one
+        except BadInput:
+            continue
+
+
+def look(scenario, profile, server, models):
+    """Export one scenario and run it."""
+    try:
+        script = make_script(scenario, profile)
+        text = shell_script(script, with_server=True)
+    except BadInput as bad:
+        return Case(scenario.id, NOT_SHOWABLE, bad.cause)
+    racy = "a race" if script.racy else ""
+    why = "forced drafts" if script.drafts else racy
+    code, said = 0, ""
+    for seed, delay in enumerate(DELAYS if why else DELAYS[:1]):
+        code, said = run(text, server, models, seed, delay)
+        if code != 0:
+            break
+    if code == 1:
+        return Case(scenario.id, SHOWN, other_requests(script, said), said)
+    return Case(scenario.id, NOT_SHOWABLE if code == 0 and why else FAILED, why or f"exit code {code}", said)
+
+
+def other_requests(script, said):
+    """Where the real server is wrong at other requests, or with other counts, than ours: in words."""
+    rows = [line.split() for line in said.splitlines() if line[:1].isdigit()]
+    wrong = [int(row[0]) for row in rows if {"DIFFERS", "ended"} & set(row)]
+    counts = [row[0] for row in rows if len(row) > 4 and row[1] != "-" and f"({row[1]})" != row[2]]
+    asked = {one.number for one in script.asks if one.hang_up is None}
+    other = [] if wrong == [n for n in script.broken if n in asked] else [f"wrong at {wrong}, expected {script.broken}"]
+    return "; ".join(other + ([f"another cache_n at {', '.join(counts)}"] if counts else []))
+
+
+def run(text, server, models, seed=0, delay=DELAYS[0]):
+    """Exit code and output of a script."""
+    env = {**os.environ, "LLAMA_SERVER": str(server), "MODELS": str(models), "PYTHON": sys.executable,
+           "SEED": str(seed), "DELAY": str(delay)}  # fmt: skip
+    with tempfile.NamedTemporaryFile("w", suffix=".sh") as file:
+        file.write(text)
+        file.flush()
+        done = subprocess.run(["sh", file.name], capture_output=True, text=True, env=env, timeout=SECONDS)
+    return done.returncode, done.stdout + done.stderr
+
+
+def table(cases):
+    """The lines of the report."""
+    yield from (f"{one.name:42} {one.outcome:13} {one.why}".rstrip() for one in cases)
+    counts = Counter(one.outcome for one in cases)
+    share = counts[SHOWN] / max(1, len(cases))
+    yield f"{len(cases)} broken cases: {counts[SHOWN]} shown ({share:.0%}), {counts[NOT_SHOWABLE]} not showable, " \
+          f"{counts[FAILED]} failed"  # fmt: skip
+
+
+def code_of(cases):
+    """0 if enough are shown and none failed."""
+    counts = Counter(one.outcome for one in cases)
+    return int(counts[FAILED] > 0 or counts[SHOWN] < ENOUGH * len(cases))
+
+
+def main(argv):
+    parser = argparse.ArgumentParser(prog="python -m tests.live.export_all", description=__doc__)
+    parser.add_argument("--server", type=Path, required=True, help="llama-server, unedited")
+    parser.add_argument("--profile", default="llama_cpp@b11549", help="its rule set")
+    parser.add_argument("--models", type=Path, default=Path.home() / ".cache" / "cachesim-live" / "models")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--verbose", action="store_true", help="print what the scripts of other cases than shown said")
+    args = parser.parse_args(argv)
+    args.models.mkdir(parents=True, exist_ok=True)
+    folder = corpus_root() / args.profile.partition("@")[0]
+    with ThreadPoolExecutor(args.jobs) as pool:
+        waiting = [pool.submit(look, one, args.profile, args.server, args.models)
+                   for one in broken_scenarios(folder, args.profile)]  # fmt: skip
+        cases = [one.result() for one in waiting]
+    print("\n".join(table(cases)))
+    for one in cases if args.verbose else ():
+        if one.outcome != SHOWN:
+            print(f"\n{one.name}: {one.outcome}\n{one.said}")
+    return code_of(cases)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

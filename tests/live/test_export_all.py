@@ -1,0 +1,77 @@
+"""Does the campaign of exported cases tell shown from not showable from failed? With a stand-in for the server."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from cachesim.scenarios.notation import from_line
+from tests.live.export_all import (
+    FAILED, NOT_SHOWABLE, SHOWN, Case, broken_scenarios, code_of, look, other_requests, table,
+)  # fmt: skip
+
+FAKE = Path(__file__).parents[1] / "unit" / "live" / "fake_llama.py"
+PROFILE = "llama_cpp@b11549"
+needs_tools = pytest.mark.skipif(not (shutil.which("jq") and shutil.which("curl")), reason="no curl or no jq")
+
+
+@pytest.fixture
+def played(tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.live.export_all.DELAYS", (0.0, 0.0))
+    (tmp_path / "tiny-A.gguf").touch()
+
+    def play(line, mode, **server):
+        binary = tmp_path / "llama-server"
+        binary.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKE}" --fake {mode} "$@"\n')
+        binary.chmod(0o755)
+        return look(from_line(line, model="A", server=server or None), PROFILE, binary, tmp_path)
+
+    return play
+
+
+@needs_tools
+def test_shown_and_failed(played):
+    assert played("S5>2/B3>1/S>2", "remembers").outcome == SHOWN
+    assert played("S5>2/B3>1/S>2", "well").outcome == FAILED
+    assert played("S5>2", "stillborn").why == "exit code 2"
+
+
+@needs_tools
+def test_what_no_real_server_can_be_told_is_not_showable(played):
+    race = played("S5>2/B3>1/C4>1{together+1}", "well", parallel=2)
+    assert (race.outcome, race.why) == (NOT_SHOWABLE, "a race")
+    drafts = played("S5>r2{drafts=1:1}", "well", spec_type="ngram-simple")
+    assert (drafts.outcome, drafts.why) == (NOT_SHOWABLE, "forced drafts")
+    task = played("S5{task=embedding}", "well")
+    assert task.outcome == NOT_SHOWABLE and "embedding" in task.why
+
+
+@needs_tools
+def test_a_fault_at_another_request_is_told(played):
+    found = played("S5>2/S>2/A3>1", "remembers")
+    assert found.outcome == SHOWN and "wrong at [1], expected []" in found.why and "another cache_n at 1" in found.why
+
+
+def test_what_a_script_printed():
+    class Script:
+        broken, asks = [2], ()
+
+    assert "wrong at [1]" in other_requests(Script, "1  3 (3)  4 (4)  DIFFERS from a cold run: NO ANSWER")
+
+
+def test_enough_must_be_shown_and_none_may_fail():
+    good, other, bad = Case("a", SHOWN), Case("b", NOT_SHOWABLE, "a race"), Case("c", FAILED, "exit code 0")
+    assert code_of([good] * 4 + [other]) == 0
+    assert code_of([good] * 3 + [other]) == 1
+    assert code_of([good] * 9 + [bad]) == 1
+    assert list(table([good] * 4 + [other]))[-1] == "5 broken cases: 4 shown (80%), 1 not showable, 0 failed"
+
+
+def test_the_cases_are_those_that_are_wrong_under_the_rule_set(tmp_path):
+    root = Path(__file__).parents[2] / "scenarios" / "llama_cpp"
+    for name in ("defects/d1-one-token-checkpoint.toml", "defects/d11-slot-file-dense.toml"):
+        shutil.copy(root / name, tmp_path)
+    assert [one.id for one in broken_scenarios(tmp_path, PROFILE)] == ["d1-one-token-checkpoint"]

@@ -1,0 +1,255 @@
+"""What a case is written as for others: does it run, and does it tell a server with the fault from one without?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cachesim.errors import BadInput
+from cachesim.live.llama_server.export.issue import Heard, issue
+from cachesim.live.llama_server.export.python_test import pytest_file, server_test
+from cachesim.live.llama_server.export.scenario_file import scenario_file
+from cachesim.live.llama_server.export.script import make_script
+from cachesim.live.llama_server.export.shell import shell_script
+from cachesim.live.llama_server.process import Process
+from cachesim.scenarios.load import load
+from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.runner import play
+
+FAKE = Path(__file__).with_name("fake_llama.py")
+PROFILE = "llama_cpp@b11549"
+TWICE = "S5>r2/S.r.B3>1/S>r2"
+"""The stand-in that remembers answers the third request, which it has seen, wrongly."""
+SHELLS = [shell for shell in ("sh", "dash", "bash", "busybox") if shutil.which(shell)]
+needs_tools = pytest.mark.skipif(not (shutil.which("jq") and shutil.which("curl")), reason="no curl or no jq")
+
+
+def script(line=TWICE, model="A", **server):
+    return make_script(from_line(line, model=model, server=server or None), PROFILE)
+
+
+@pytest.fixture
+def binary(tmp_path):
+    """The stand-in as a program, in one of its modes."""
+
+    def make(mode):
+        file = tmp_path / f"llama-server-{mode}"
+        file.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKE}" --fake {mode} "$@"\n')
+        file.chmod(0o755)
+        return file
+
+    return make
+
+
+def run(text, tmp_path, shell="sh", **env):
+    """Exit code and output of a script."""
+    file = tmp_path / "case.sh"
+    file.write_text(text)
+    (tmp_path / "tiny-A.gguf").touch()
+    words = [shell, "sh"] if shell == "busybox" else [shell]
+    done = subprocess.run([*words, str(file)], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "MODELS": str(tmp_path), **env})  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+EVERYTHING = (
+    "S9>r3/S.r[1:].|U4>1@0{n_keep=2}/A3>1/B3>q2{together+2}/C4>c5{cancel_after=2}/D4>4{cancel_after=0}"
+    "/{save@0 f}/S.q!/{restart ctx_size=512}/{restore@0 f}/S>2{n_cmpl=2 answers=t2}/S.t>1{drafts=1:1}"
+)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_kind_of_step_is_written_in_plain_shell(shell, tmp_path):
+    case = script(EVERYTHING, parallel=2, spec_type="ngram-simple")
+    (tmp_path / "x").write_text(shell_script(case, with_server=True))
+    words = [shell, "sh"] if shell == "busybox" else [shell]
+    subprocess.run([*words, "-n", str(tmp_path / "x")], check=True)
+    assert len(case.notes) >= 3
+
+
+@needs_tools
+@pytest.mark.parametrize("shell", [one for one in SHELLS if one != "sh"] or ["sh"])
+def test_the_script_tells_a_server_with_the_fault_from_one_without(shell, binary, tmp_path):
+    text = shell_script(script(), with_server=True)
+    code, said = run(text, tmp_path, shell, LLAMA_SERVER=str(binary("well")))
+    assert code == 0 and said.count("same as cold") == 3 and "does not show" in said, said
+    code, said = run(text, tmp_path, shell, LLAMA_SERVER=str(binary("remembers")))
+    assert code == 1 and "2  0 (4)  5 (1)  DIFFERS from a cold run: token 1" in said and "THE FAULT SHOWS" in said, said
+
+
+@needs_tools
+def test_answers_become_the_words_of_later_prompts(binary, tmp_path):
+    """The second prompt is the first one and what was generated behind it: the stand-in adds all tokens up."""
+    text = shell_script(script("S5>r2/S.r>1"), with_server=True)
+    _, said = run(text, tmp_path, LLAMA_SERVER=str(binary("well")))
+    rows = [line.partition("tokens: ")[2].split() for line in said.splitlines() if "tokens:" in line]
+    prompt = sum(script("S5>r2/S.r>1").words["S"])
+    assert [int(one) for one in rows[0]] == [prompt % 300, (prompt + prompt % 300 + 1) % 300]
+    assert int(rows[1][0]) == (prompt + sum(map(int, rows[0]))) % 300
+
+
+@needs_tools
+def test_a_server_that_ends_shows_the_fault(binary, tmp_path):
+    case = script("S1>1/A4>1")
+    case.words["S"] = (13,)                                     # at [13] the stand-in aborts, cold or not
+    code, said = run(shell_script(case, with_server=True), tmp_path, LLAMA_SERVER=str(binary("well")))
+    assert code == 1 and "the server has ended" in said
+
+
+@needs_tools
+def test_without_a_server_it_ends_with_2(binary, tmp_path):
+    assert run(shell_script(script()), tmp_path, URL="http://127.0.0.1:9")[0] == 2
+    code, said = run(shell_script(script(), True), tmp_path, LLAMA_SERVER=str(binary("stillborn")))
+    assert code == 2 and "failed to load model" in said
+
+
+@pytest.fixture
+def running(binary, tmp_path):
+    """The stand-in, started in one of its modes."""
+    started = []
+
+    def make(mode):
+        words = ["--host", "127.0.0.1", "--alias", "x"]
+        process = Process(lambda port: [binary(mode), *words, "--port", str(port)], tmp_path / "log")
+        started.append(process)
+        import httpx
+
+        def answers():
+            try:
+                return httpx.get(f"{process.url}/health").status_code == 200
+            except httpx.TransportError:
+                return False
+
+        process.wait(answers, 20, "starting")
+        return process
+
+    yield make
+    for one in started:
+        one.stop()
+
+
+@needs_tools
+def test_a_running_server_is_asked(running, tmp_path):
+    pytest.importorskip("httpx")
+    text = shell_script(script())
+    assert run(text, tmp_path, URL=running("well").url)[0] == 0
+    # The stand-in remembers the cold requests too: of the second play it answers every prompt wrongly, cold and warm.
+    code, said = run(text.replace("compare 0 ", "# ").replace("compare 1 ", "# "), tmp_path,
+                     URL=running("remembers").url)  # fmt: skip
+    assert code == 0 and "same as cold" in said
+
+
+def test_a_restart_needs_a_server_of_its_own():
+    case = script("S5>1/{restart}/S>1")
+    for form in (shell_script, pytest_file):
+        with pytest.raises(BadInput, match="started again"):
+            form(case)
+    assert "stop; start -c" in shell_script(case, with_server=True)
+
+
+def pytest_run(folder, file, **env):
+    env = {**{name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}, **env}
+    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:cachesim", file],
+                          cwd=folder, env=env, capture_output=True, text=True, timeout=120)  # fmt: skip
+
+
+def test_the_test_that_stands_alone(running, tmp_path):
+    pytest.importorskip("httpx")
+    (tmp_path / "test_case.py").write_text(pytest_file(script()))
+    done = pytest_run(tmp_path, "test_case.py", URL=running("well").url)
+    assert done.returncode == 0, done.stdout
+    done = pytest_run(tmp_path, "test_case.py", URL="http://127.0.0.1:9")
+    assert done.returncode == 1
+
+
+UTILS = '''
+import os, subprocess, time, requests
+class ServerProcess:
+    server_path = model_file = slot_save_path = n_ctx = None
+    def __init__(self): self.server_port = int(os.environ["PORT"])
+    def start(self):
+        words = [self.server_path, "--host", "127.0.0.1", "--port", str(self.server_port), "--alias", "x"]
+        self.process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+        for _ in range(200):
+            try:
+                return requests.get(self.make_url("/health"))
+            except requests.exceptions.RequestException:
+                time.sleep(0.05)
+    def stop(self):
+        self.process.terminate(); self.process.wait()
+    def make_url(self, path): return f"http://127.0.0.1:{self.server_port}{path}"
+    def make_request(self, method, path, data): return requests.post(self.make_url(path), json=data)
+'''
+REQUESTS = '''
+import json as _json, urllib.request, urllib.error
+class exceptions:
+    RequestException = OSError
+class Response:
+    def __init__(self, status, body): self.status_code, self.body = status, body
+def get(url): return urllib.request.urlopen(url, timeout=5)
+def post(url, json):
+    body = _json.dumps(json).encode()
+    with urllib.request.urlopen(urllib.request.Request(url, body), timeout=30) as reply:
+        return Response(reply.status, _json.load(reply))
+'''
+
+
+def test_the_test_in_the_form_of_the_servers_own(binary, tmp_path):
+    """Run with a stand-in for that project's ``utils``; ``make live`` runs it in a checkout."""
+    from cachesim.live.llama_server.process import free_port
+
+    (tmp_path / "utils.py").write_text(UTILS)
+    (tmp_path / "requests.py").write_text(REQUESTS)
+    (tmp_path / "tiny-A.gguf").touch()
+    (tmp_path / "test_case.py").write_text(server_test(script(checkpoint_min_step=0)))
+    for mode, code in (("well", 0), ("remembers", 1)):
+        env = {"PORT": str(free_port()), "LLAMA_SERVER_BIN_PATH": str(binary(mode)), "PYTHONPATH": str(tmp_path)}
+        done = pytest_run(tmp_path, "test_case.py", **env)
+        assert done.returncode == code, done.stdout
+    assert "a cold run" in done.stdout
+
+
+@pytest.mark.parametrize("form", [pytest_file, server_test])
+def test_every_kind_of_step_is_python(form):
+    line = EVERYTHING if form is server_test else EVERYTHING.replace("/{restart ctx_size=512}", "")
+    compile(form(script(line, parallel=2, spec_type="draft-simple", model_draft="A")), "case", "exec")
+
+
+def test_flags_that_are_the_servers_own_are_left_out():
+    assert script(batch_size=2048, ubatch_size=512).flags == ("-c", "1024", "-np", "1", "-no-kvu")
+    assert "-b" in script(batch_size=64).flags
+
+
+def test_a_scenario_file_is_read_back(tmp_path):
+    scenario = from_line("A5/B10/B[:3].C3>r2", model="GGGA")
+    file = tmp_path / "case.toml"
+    file.write_text(scenario_file(scenario, PROFILE, "case"))
+    again = load(file)
+    assert repr(again) == repr(scenario) and again.server == scenario.server
+    assert again.expect[PROFILE].broken == (2,) and again.expect[PROFILE].cache_n == ((0,), (0,), (1,))
+    play(again, PROFILE, "none")
+
+
+def test_an_issue_has_what_the_form_asks_and_blanks_for_the_reporters_words():
+    case = script("A5/B10/B[:3].C3", model="GGGA")
+    text = issue(case, shell_script(case))
+    heads = [line.removeprefix("### ") for line in text.splitlines() if line.startswith("### ")]
+    assert heads == ["Name and Version", "Operating systems", "GGML backends", "Hardware", "Models",
+                     "Problem description & steps to reproduce", "First Bad Commit", "Relevant log output"]  # fmt: skip
+    assert "to be filled in by you: the summary, in your own words" in text
+    assert "2. cache_n 1, evaluated 5: wrong: " in text and "2. `B[:3].C3`" in text
+    assert "Right with the rules of llama_cpp@latest-repaired" in text and "wrong at llama_cpp@" in text
+    heard = issue(case, "", Heard("version: 1", ["2. WRONG"], ["a line"]))
+    assert "`version: 1`" in heard and "2. WRONG" in heard and "a line" in heard
+
+
+def test_what_no_real_server_is_asked_for():
+    with pytest.raises(BadInput, match="embedding"):
+        script("S3{task=embedding}")
+    with pytest.raises(BadInput, match="mlx_lm"):
+        make_script(from_line("S3", profiles=("mlx_lm@0.32.2",)), "mlx_lm@0.32.2")
