@@ -64,6 +64,17 @@ class ColdRun:
         h = None if self._numbers is None else self._numbers.h.get((layer, n))
         return LayerState(conv, int(hashes[n - 1]) if hashes is not None and n else 0, conv_x, h)
 
+    def lengths_with(self, layer: int, state: LayerState | None) -> list[int]:
+        """After how many tokens does a recurrent layer have this state, by provenance? Ascending; None is that of no
+        tokens at all."""
+        inputs, hashes = self._digests.inputs[layer], self._digests.hashes.get(layer)
+        if state is None or (not state.hash and not state.conv.any()):
+            return [0]
+        newest = int(state.conv[-1]) if len(state.conv) else 0
+        found = inputs == np.uint64(newest) if hashes is None else hashes == np.uint64(state.hash)
+        return [n for n in (np.flatnonzero(found) + 1).tolist()
+                if np.array_equal(self.state_at(layer, n).conv, state.conv)]  # fmt: skip
+
 
 def cold(model: Model, tokens: Sequence[int], *, speak: Sequence[int], marks: Sequence[int] = ()) -> ColdRun:
     """Evaluate ``tokens`` from nothing. ``speak``: positions whose logits are wanted; ``marks``: lengths whose

@@ -38,7 +38,7 @@ def run(args: Namespace) -> int:
     if args.json:
         say_json(data)
     else:
-        show(diff_report(data))
+        show(diff_report(data, getattr(args, "verbose", 0)))
     return answers_code(
         (one["equal_cold"], one["i"] in run["told"]) for run in (data["a"], data["b"]) for one in run["requests"]
     )

@@ -55,15 +55,16 @@ def run(args: Namespace) -> int:
     if not jobs:
         return _nothing(args.files, bad)
     runs, codes, ended = _runs(jobs, args.jobs)
+    verbose = getattr(args, "verbose", 0)
     if ended is not None:
-        report([data for _, data in runs], args.json, len(bad) + len(codes))
+        report([data for _, data in runs], args.json, len(bad) + len(codes), verbose)
         complain(f"interrupted: {len(runs) + len(codes)} of {len(jobs)} runs are over")
         return exits.interrupted(ended)
     codes += [exits.BAD_INPUT for _ in bad]
     if args.complete:
         codes += _complete(runs)
     found = [data for _, data in runs]
-    report(found, args.json, len(bad) + len(jobs) - len(runs))
+    report(found, args.json, len(bad) + len(jobs) - len(runs), verbose)
     return exits.worst([*codes, exit_code(found, args.as_expected)])
 
 
@@ -100,14 +101,14 @@ def _runs(jobs: list[Job], processes: int) -> tuple[Runs, list[int], KeyboardInt
     return [(jobs[i], one) for i, one in sorted(found.items()) if not isinstance(one, Failed)], codes, ended
 
 
-def report(runs: list[dict[str, Any]], as_json: bool, failed: int = 0) -> None:
+def report(runs: list[dict[str, Any]], as_json: bool, failed: int = 0, verbose: int = 0) -> None:
     """Print runs as JSON, or as tables and a closing line. ``failed``: files and runs of which there is none."""
     if as_json:
         say_json({"runs": runs, "failed": failed})
         return
     from cachesim.reports.run_table import closing_line, run_report
 
-    show(*(run_report(data) for data in runs), closing_line(runs, failed))
+    show(*(run_report(data, verbose) for data in runs), closing_line(runs, failed))
 
 
 def _complete(runs: Runs) -> list[int]:

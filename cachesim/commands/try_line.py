@@ -23,5 +23,5 @@ def run(args: Namespace) -> int:
     scenario = scenario_of_line(args.notation, args.model, args.profiles, args.settings)
     jobs = [Job(scenario, profile, "exact") for profile in scenario.profiles]
     runs, codes = each(jobs, run_job, str)
-    report(runs, args.json, len(codes))
+    report(runs, args.json, len(codes), getattr(args, "verbose", 0))
     return exits.worst([*codes, exit_code(runs)])

@@ -50,5 +50,5 @@ def run(args: Namespace) -> int:
     if args.json:
         say_json({"why": found})
     else:
-        show(*(why_report(data) for data in found))
+        show(*(why_report(data, getattr(args, "verbose", 0)) for data in found))
     return exits.worst([*codes, answers_code((data["equal_cold"], data["told"]) for data in found)])

@@ -1,27 +1,50 @@
-"""Where do two profiles part on one scenario, and what does it cost?"""
+"""Where do two profiles decide differently on one scenario, and what does that change?"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Iterator
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cachesim.counted import counted
+from cachesim.engines.registry import rules_of
+from cachesim.engines.shared.rule_set import ABOUT, SAID
 from cachesim.events import Decided
+from cachesim.reports.layout import Fitted, indented, lean_table, shortened
 from cachesim.reports.run_data import run_data
-from cachesim.reports.run_table import verdict_word
+from cachesim.reports.run_table import short_verdict
 from cachesim.reports.sentences import sentence
+from cachesim.reports.verdict_words import style_of, verdict_line
 from cachesim.verdicts.judged_run import Run
 
+Data = dict[str, Any]
+SHOWN = 8                # rules that are listed
 
-def diff_data(a: Run, b: Run) -> dict[str, Any]:
-    """Both runs, and the first decision whose answer is not the same."""
+
+def diff_data(a: Run, b: Run) -> Data:
+    """Both runs, the rules that differ, and the first decision whose answer is not the same. ``stored`` are the entries
+    of the prompt cache at the end: lengths, and the request whose conversation each is (-1 = none of them)."""
     one, two = run_data(a), run_data(b)
-    return {"scenario": a.scenario.id, "a": one, "b": two, "first": _first(a, b)}
+    return {
+        "scenario": a.scenario.id, "title": a.scenario.title, "a": one, "b": two, "first": _first(a, b),
+        "rules": _rules(a.profile, b.profile), "stored": {"a": _stored(a), "b": _stored(b)},
+    }  # fmt: skip
 
 
-def _first(a: Run, b: Run) -> dict[str, Any] | None:
+def _rules(a: str, b: str) -> Data:
+    """Fields of the tables that differ, and how many there are."""
+    mine, theirs = rules_of(a), rules_of(b)
+    count = sum(name.partition(".")[0] not in ABOUT | SAID for name in mine.fields())
+    return {"count": count, "changes": [change._asdict() for change in mine.changes(theirs)]}
+
+
+def _stored(run: Run) -> list[Data]:
+    return [{"tokens": n, "request": request} for request, n in run.stored]
+
+
+def _first(a: Run, b: Run) -> Data | None:
     for number in range(len(a.requests)):
         mine = [e for e in a.events(number) if isinstance(e, Decided)]
         theirs = [e for e in b.events(number) if isinstance(e, Decided)]
@@ -39,37 +62,105 @@ def _said(event: Decided) -> dict[str, str]:
     return {"rule": event.rule, "says": sentence(event.rule, event.value, event.because)}
 
 
-def diff_report(data: dict[str, Any]) -> RenderableType:
-    """A row per request with both profiles' numbers; what was lost; the first decision that parts."""
-    a, b = data["a"], data["b"]
-    table = Table(box=None, padding=(0, 1), header_style="dim")
+def diff_report(data: Data, verbose: int = 0) -> RenderableType:
+    """The verdict under both, the rules that differ, the requests that differ (all of them with ``verbose``), totals,
+    the first decision that differs, the prompt cache at the end."""
+    title = [] if data["scenario"] == "try" else [Text(data["title"])]
+    parts = [*_verdicts(data), *_changes(data["rules"], verbose), *_requests(data, verbose), *_totals(data)]
+    return Group(Text(data["scenario"], "bold"), *title, *parts, *_stores(data["stored"]), *_decision(data["first"]))
+
+
+def _verdicts(data: Data) -> Iterator[RenderableType]:
+    for name, run in (("A", data["a"]), ("B", data["b"])):
+        yield Text.assemble(f"{name} ", (run["profile"], "cyan"), "  ", verdict_line(run))
+        for one in run["requests"]:
+            if one["verdict"] != "OK":
+                yield indented(f"request {one['i']}: {one['fault']}", style_of(one["verdict"]))
+                yield from (indented(f"request {one['i']} {read}", "", 4) for read in one["read_instead"][:1])
+
+
+def _changes(rules: Data, verbose: int) -> Iterator[RenderableType]:
+    """The rules that differ."""
+    found = rules["changes"]
+    verb = "differs" if len(found) == 1 else "differ"
+    yield Text(f"{len(found)} of {counted(rules['count'], 'rule')} {verb}", "bold")
+    shown = found if verbose else found[:SHOWN]
+    for one in shown:
+        source = f" ({one['source']})" if one["source"] else ""
+        yield indented(f"{one['field']}: {one['old']} -> {one['new']}{source}")
+    if len(shown) < len(found):
+        yield indented(f"and {len(found) - len(shown)} more (-v, or cachesim profiles diff)", "dim")
+
+
+def _requests(data: Data, verbose: int) -> list[RenderableType]:
+    pairs = list(zip(data["a"]["requests"], data["b"]["requests"], strict=True))
+    shown = [pair for pair in pairs if verbose or differ(*pair)]
+    if not shown:
+        return [Text(f"no request differs, of {len(pairs)}", "green")]
+    found = sum(differ(*pair) for pair in pairs)
+    head = Text(f"{found} of {counted(len(pairs), 'request')} {'differs' if found == 1 else 'differ'}", "bold")
+    return [head, Fitted(lambda width: _table(shown, width))]
+
+
+def differ(x: Data, y: Data) -> bool:
+    """Does a request come out differently: reused or evaluated tokens, status, verdict?"""
+    told = ("cache_n", "kept", "restored", "loaded", "prompt_n", "status", "died", "equal_cold", "verdict")
+    return any(x[name] != y[name] for name in told)
+
+
+def _table(pairs: list[tuple[Data, Data]], width: int) -> Table:
+    table = lean_table(width)
     table.add_column("#", justify="right")
-    table.add_column("prompt", max_width=22, no_wrap=True, overflow="ellipsis")
-    for name in ("tokens", "cache_n A", "cache_n B", "=cold A", "=cold B"):
-        table.add_column(name, justify="right")
-    for x, y in zip(a["requests"], b["requests"], strict=True):
-        same = x["cache_n"] == y["cache_n"] and x["equal_cold"] == y["equal_cold"]
-        row = [str(x["i"]), x["text"], *(str(n) for n in (x["prompt"], x["cache_n"], y["cache_n"]))]
-        equal = [verdict_word(one)[0] for one in (x, y)]
-        table.add_row(*(Text(cell) for cell in [*row, *equal]), style="" if same else "bold")
-    head = Text.assemble((data["scenario"], "bold"), "  A ", (a["profile"], "cyan"), "  B ", (b["profile"], "cyan"))
-    faults = [_fault(name, one) for name, run in (("A", a), ("B", b)) for one in run["requests"] if one["fault"]]
-    return Group(head, table, *faults, _lost("A", a), _lost("B", b), _parting(data["first"]))
+    table.add_column("request", overflow="fold", min_width=7)
+    for name in ("prompt", "reused", "evaluated"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("answer")
+    table.add_column("reason")
+    for x, y in pairs:
+        answers = [Text(short_verdict(one["verdict"]), style_of(one["verdict"])) for one in (x, y)]
+        both = x["verdict"] == y["verdict"]
+        table.add_row(
+            str(x["i"]), Text(shortened(x["text"], 40)), str(x["prompt"]), _two(x["cache_n"], y["cache_n"]),
+            _two(x["prompt_n"], y["prompt_n"]), answers[0] if both else Text.assemble(answers[0], " -> ", answers[1]),
+            _two(x["reason"], y["reason"]),
+        )  # fmt: skip
+    return table
 
 
-def _fault(name: str, one: dict[str, Any]) -> Text:
-    """What is wrong with an answer, or why it is not known to be right."""
-    return Text(f"  {name} request {one['i']}: {one['fault']}", verdict_word(one)[1])
+def _two(a: object, b: object) -> str:
+    """Under A, and under B where that is something else."""
+    return f"{a}" if a == b else f"{a} -> {b}"
 
 
-def _lost(name: str, run: dict[str, Any]) -> Text:
-    total = sum(charge["tokens"] for charge in run["lost"])
-    return Text(f"  {name} computes {total} tokens again whose state had once existed")
+def percent(a: int, b: int, digits: int = 1) -> str:
+    """How much more b is, in brackets."""
+    return f" ({100 * (b - a) / a:+.{digits}f} %)" if a else ""
 
 
-def _parting(first: dict[str, Any] | None) -> Text:
+def _totals(data: Data) -> list[RenderableType]:
+    a, b = (sum(one["prompt_n"] for one in data[name]["requests"]) for name in ("a", "b"))
+    again = (sum(charge["tokens"] for charge in data[name]["lost"]) for name in ("a", "b"))
+    return [Text(f"evaluated in all: {a} -> {b} tokens{percent(a, b)}; "
+                 f"of them evaluated before: {' -> '.join(map(str, again))}")]  # fmt: skip
+
+
+def _stores(stored: Data) -> Iterator[RenderableType]:
+    """The prompt cache at the end, where it is not the same."""
+    if stored["a"] != stored["b"]:
+        yield Text("prompt cache at the end")
+        for name in ("a", "b"):
+            entries = ", ".join(f"{one['tokens']} tokens of {_whose(one)}" for one in stored[name]) or "empty"
+            yield indented(f"{name.upper()} {entries}")
+
+
+def _whose(one: Data) -> str:
+    return "an older conversation" if one["request"] < 0 else f"request {one['request']}"
+
+
+def _decision(first: Data | None) -> Iterator[RenderableType]:
     if first is None:
-        return Text("  every decision is the same", "green")
-    lines = [f"  they part at request {first['request']}:"]
-    lines += [f"    {name}  {first[key]['rule']}: {first[key]['says']}" for name, key in (("A", "a"), ("B", "b"))]
-    return Text("\n".join(lines), "yellow")
+        yield Text("every decision is the same", "green")
+        return
+    yield Text(f"first difference at request {first['request']}", "yellow")
+    for name in ("a", "b"):
+        yield indented(f"{name.upper()} {first[name]['rule']}: {first[name]['says']}", "yellow")

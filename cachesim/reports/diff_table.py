@@ -1,5 +1,5 @@
-"""Where do two profiles part on many scenarios, and what does it cost in all? Totals, and the files that changed, worst
-first."""
+"""Where do two profiles decide differently on many scenarios, and what does that change in all? Totals, and the files
+that changed, worst first."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cachesim.counted import counted
+from cachesim.reports.diff_report import percent
+from cachesim.reports.layout import Fitted, lean_table
 
 Data = dict[str, Any]
 COUNTS = ("requests", "changed", "broken", "mended", "evaluated_a", "evaluated_b", "wrong_a", "wrong_b")
@@ -61,7 +63,8 @@ def diff_table(data: Data) -> RenderableType:
     sums = data["totals"]
     head = Text.assemble((data["folder"], "bold"), "\n  A ", (data["a"], "cyan"), "  B ", (data["b"], "cyan"))
     files = worst_first(data["files"])
-    parts: list[RenderableType] = [_table(files)] if files else [Text("  nothing changed", "green")]
+    table = Fitted(lambda width: _table(files, width))
+    parts: list[RenderableType] = [table] if files else [Text("  no request differs", "green")]
     if data["other_engines"]:
         parts.append(Text(f"  {counted(data['other_engines'], 'scenario')} of other engines left out", "dim"))
     if data["failed"]:
@@ -69,16 +72,16 @@ def diff_table(data: Data) -> RenderableType:
     return Group(head, *parts, _sums(sums))
 
 
-def _table(files: Sequence[Data]) -> Table:
-    table = Table(box=None, padding=(0, 1), header_style="dim", expand=False)
-    table.add_column("scenario", max_width=34, no_wrap=True, overflow="ellipsis")
-    for name in ("changed", "broken", "mended", "evaluated A", "B"):
+def _table(files: Sequence[Data], width: int) -> Table:
+    table = lean_table(width)
+    table.add_column("scenario", overflow="fold")
+    for name in ("requests", "newly wrong", "fixed", "evaluated"):
         table.add_column(name, justify="right")
     for one in files:
         counts = (str(one[name]) if one[name] else "·" for name in ("broken", "mended"))
-        evaluated = (str(one[name]) for name in ("evaluated_a", "evaluated_b"))
+        evaluated = f"{one['evaluated_a']} -> {one['evaluated_b']}"
         what = f"{one['changed']} of {one['requests']}"
-        table.add_row(Text(one["scenario"]), what, *counts, *evaluated, style=_style(one))
+        table.add_row(Text(one["scenario"]), what, *counts, evaluated, style=_style(one))
     return table
 
 
@@ -88,12 +91,12 @@ def _style(one: Data) -> str:
 
 def _sums(sums: dict[str, int]) -> Text:
     a, b = sums["evaluated_a"], sums["evaluated_b"]
-    share = f" ({100 * (b - a) / a:+.2f} %)" if a else ""
+    wrong = "WRONG OUTPUT" if sums["wrong_a"] or sums["wrong_b"] else "OK"
     lines = [
-        f"  {sums['files_changed']} of {counted(sums['files'], 'file')} changed,"
+        f"  {sums['files_changed']} of {counted(sums['files'], 'scenario')} differ,"
         f" {sums['changed']} of {counted(sums['requests'], 'request')}",
-        f"  tokens evaluated: A {a}, B {b}{share}",
-        f"  answers: {sums['broken']} broken, {sums['mended']} mended; wrong under A {sums['wrong_a']},"
-        f" under B {sums['wrong_b']}",
+        f"  evaluated in all: {a} -> {b} tokens{percent(a, b, 2)}",
+        f"  {wrong}: {counted(sums['wrong_a'], 'wrong answer')} under A, {sums['wrong_b']} under B;"
+        f" {sums['broken']} newly wrong, {sums['mended']} fixed",
     ]
     return Text("\n".join(lines), "bold red" if sums["broken"] else "bold")

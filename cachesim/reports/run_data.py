@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from cachesim.reports.verdict_words import verdict_of, verdict_of_run
 from cachesim.scenarios.schema import Step
+from cachesim.verdicts.foreign_reads import sentence_of
 from cachesim.verdicts.judged_run import Run
 from cachesim.verdicts.request_judgement import Judgement
+from cachesim.verdicts.reuse_reason import reason, reused
 
 
 def run_data(run: Run) -> dict[str, Any]:
-    """One run. Counts are tokens; ``kept`` stayed in the slot, ``restored`` came back from a checkpoint or the prompt
-    cache, ``computed`` were evaluated; ``holds`` is True, False or None (undecided); ``unsettled`` are the requests
-    whose outcome depends on numbers that nobody wrote, ``refused`` those that got an error as a cold run does, ``told``
-    the refused ones whose file expects it."""
+    """One run. Counts are tokens; ``kept`` stayed in the slot, ``restored`` came back from a checkpoint or, ``loaded``
+    of them, from the prompt cache, ``computed`` were evaluated; ``holds`` is True, False or None (undecided);
+    ``unsettled`` are the requests whose outcome depends on uninitialised values, ``refused`` those that got an error as
+    a cold run does, ``told`` the refused ones whose file expects it. ``verdict`` is what reports say of a request and
+    of the run, ``reason`` how it came to its reused tokens, ``read_instead`` what a wrong answer read in place of its
+    own rows and states. ``lcp``: of the prompt with the ``slot_held`` tokens that were in the slot, None = no slot."""
+    requests = [request_data(run, i, one) for i, one in enumerate(run.requests)]
     return {
         "scenario": run.scenario.id,
         "title": run.scenario.title,
+        "why": run.scenario.why,
+        "verdict": verdict_of_run(requests),
         "lives": [one._asdict() for one in run.scenario.lives],
         "model": run.scenario.model,
         "profile": run.profile,
@@ -28,15 +36,16 @@ def run_data(run: Run) -> dict[str, Any]:
         "told": run.told,
         "as_expected": not run.wrong if run.profile in run.scenario.expect else None,
         "mismatches": [mismatch._asdict() for mismatch in run.wrong],
-        "requests": [_request(run, i, one) for i, one in enumerate(run.requests)],
+        "requests": requests,
         "lost": [charge._asdict() for one in run.requests for charge in one.account.charges],
-        "armed": [armed for i, one in enumerate(run.requests) for armed in _armed(i, one)],
+        "armed": [armed for i, one in enumerate(run.requests) for armed in _armed(run, i, one)],
     }
 
 
-def _request(run: Run, i: int, one: Judgement) -> dict[str, Any]:
-    answer, judged, step = one.answer, one.judged, run.scenario.steps[i]
-    return {
+def request_data(run: Run, i: int, one: Judgement) -> dict[str, Any]:
+    """One request of a run."""
+    answer, step = one.answer, run.scenario.steps[i]
+    data = {
         "i": i,
         "text": step.prompt,
         "why": step.why,
@@ -44,6 +53,7 @@ def _request(run: Run, i: int, one: Judgement) -> dict[str, Any]:
         "prompt": len(one.request.prompt),
         "kept": 0 if answer.restored else answer.cache_n,
         "restored": answer.cache_n if answer.restored else 0,
+        "loaded": reused(one).loaded,
         "computed": answer.prompt_n,
         "cache_n": answer.cache_n,
         "prompt_n": answer.prompt_n,
@@ -57,18 +67,31 @@ def _request(run: Run, i: int, one: Judgement) -> dict[str, Any]:
         "draft_n": answer.draft_n,
         "draft_n_accepted": answer.draft_n_accepted,
         "rule": answer.deciding,
+        "reason": reason(one) if step.action is None else step.action.do,
+        "lcp": one.slot.lcp if one.slot else None,
+        "slot_held": one.slot.held if one.slot else None,
         "checkpoints": one.checkpoints,
         "entries": one.entries,
-        "equal_cold": judged.equal_cold,
-        "refused": judged.refused,
-        "rung": judged.wrong.rung if judged.wrong else "",
-        "fault": judged.fault,
-        "kind": judged.doubt.kind,
-        "numbers": dict(judged.doubt.numbers),
+        **_judged(run, i, one),
         "best": one.account.best,
         "held": one.account.held,
         "moved": one.account.moved,
         "wrong": one.account.wrong,
+    }
+    return {**data, "verdict": verdict_of(data)}
+
+
+def _judged(run: Run, i: int, one: Judgement) -> dict[str, Any]:
+    judged = one.judged
+    return {
+        "equal_cold": judged.equal_cold,
+        "refused": judged.refused,
+        "rung": judged.wrong.rung if judged.wrong else "",
+        "output_wrong": judged.answer.holds is False,
+        "fault": judged.fault,
+        "read_instead": [sentence_of(read) for read in run.reads.get(i, ())],
+        "kind": judged.doubt.kind,
+        "numbers": dict(judged.doubt.numbers),
     }
 
 
@@ -79,10 +102,10 @@ def _how(step: Step) -> str:
     return "together" if step.together else "completion"
 
 
-def _armed(i: int, one: Judgement) -> list[dict[str, Any]]:
-    """Stored objects that are not what the engine believes, after request i."""
+def _armed(run: Run, i: int, one: Judgement) -> list[dict[str, Any]]:
+    """Stored objects that are not what the engine believes, after request i; ``holds`` is what is in them instead."""
     return [
         {"request": i, "kind": stored.kind, "owner": stored.owner, "tokens": stored.resume, "fault": verdict.why,
-         "fault_kind": verdict.kind, "numbers": dict(verdict.numbers)}
+         "fault_kind": verdict.kind, "numbers": dict(verdict.numbers), "holds": run.content(stored)}
         for stored, verdict in one.judged.armed
     ]

@@ -1,83 +1,103 @@
-"""How does a run look? A table of its requests, what was lost and why, and a verdict; from the data of ``run_data``."""
+"""How does a run look? The verdict, what was read instead, a table of where the tokens of each prompt are from, what
+was evaluated again and why; from the data of ``run_data``."""
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from cachesim.counted import counted
+from cachesim.reports.layout import ROOMY, Fitted, indented, lean_table, shortened
+from cachesim.reports.verdict_words import style_of, verdict_line
 from cachesim.verdicts.recompute_reasons import what_happened
 
 Data = dict[str, Any]
-WORDS = {True: ("yes", "green"), False: ("NO", "bold red"), None: ("?", "yellow")}
+COUNTS = ("kept", "restored", "loaded", "evaluated")
+SHOWN = 3                # corrupt objects of a run
 
 
-def run_report(data: Data) -> RenderableType:
-    """Everything about one run, within 80 columns."""
+def run_report(data: Data, verbose: int = 0) -> RenderableType:
+    """Everything about one run: title, verdict, what was read instead, requests, lost tokens, corrupt objects.
+    ``verbose``: why the scenario is there, too, and every object."""
+    title = [] if data["scenario"] == "try" else [Text(data["title"])]
+    why = [indented(" ".join(data["why"].split()), "dim")] if verbose and data["why"] else []
     head = Text.assemble((data["scenario"], "bold"), f"  {data['model']}  ", (data["profile"], "cyan"))
-    lines = [_lives(one) for one in data["lives"]]
-    lines += [_lost(charge) for charge in data["lost"]]
-    lines += [_wrong(one) for one in data["requests"] if one["equal_cold"] is not True]
-    lines += [_armed(one) for one in _once(data["armed"])]
-    lines += [_mismatch(one) for one in data["mismatches"]]
-    return Group(head, _table(data["requests"]), *lines, _verdict(data), Text(""))
+    first = [*_wrong(data), *map(_mismatch, data["mismatches"])]
+    table = Fitted(lambda width: _table(data["requests"], width))
+    rest = [*map(_lost, data["lost"]), *_corrupt(data["armed"], verbose), *map(_lives, data["lives"])]
+    return Group(head, *title, *why, verdict_line(data), *first, table, *rest, Text(""))
 
 
-def _table(requests: Sequence[Data]) -> Table:
-    table = Table(box=None, padding=(0, 1), header_style="dim", expand=False)
+def _table(requests: Sequence[Data], width: int) -> Table:
+    plain = all(one["verdict"] == "OK" for one in requests)
+    table = lean_table(width)
     table.add_column("#", justify="right")
-    table.add_column("prompt", max_width=20, no_wrap=True, overflow="ellipsis")
-    for name in ("tokens", "kept", "restored", "computed"):
-        table.add_column(name, justify="right")
-    table.add_column("decided by", max_width=21, no_wrap=True, overflow="ellipsis")
-    table.add_column("=cold")
+    table.add_column("request", overflow="fold", min_width=7)
+    for name in ("prompt", *COUNTS):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in (*(() if plain else ("answer",)), "reason", *(("decided by",) if width >= ROOMY else ())):
+        table.add_column(name, no_wrap=name == "decided by")
     for one in requests:
-        word, style = verdict_word(one)
-        counts = (str(one[name]) if one[name] else "·" for name in ("kept", "restored"))
         text = f"+ {one['text']}" if one["how"] == "together" else one["text"]
-        table.add_row(
-            str(one["i"]), Text(text), str(one["prompt"] or "·"), *counts, str(one["computed"] or "·"), _outcome(one),
-            Text(word, style),
-        )
+        answer = () if plain else (Text(short_verdict(one["verdict"]), style_of(one["verdict"])),)
+        rule = (Text(one["rule"], "dim"),) if width >= ROOMY else ()
+        table.add_row(str(one["i"]), Text(shortened(text, 60)), _number(one["prompt"]),
+                      *map(_number, origins(one)), *answer, _reason(one), *rule)  # fmt: skip
     return table
 
 
-def verdict_word(one: Data) -> tuple[str, str]:
-    """Was the answer a cold run's? In one word, with its colour; "-" where there was none to compare."""
-    return ("-", "yellow") if one["refused"] else WORDS[one["equal_cold"]]
+def _reason(one: Data) -> str:
+    """How it came to its reused tokens, where it was answered at all."""
+    return str(one["reason"]) if one["status"] == 200 and not one["died"] else ""
 
 
-def _outcome(one: Data) -> str:
-    """The rule that settled what was kept, or how the step ended instead."""
-    if one["died"]:
-        return "process ended"
-    if one["status"] != 200:
-        return f"{'refused' if one['refused'] and one['status'] < 500 else 'error'} ({one['status']})"
-    return "hung up" if one["cancelled"] else str(one["rule"])
+def short_verdict(verdict: str) -> str:
+    """The verdict of a request, for the cell of a table."""
+    return {"WRONG OUTPUT": "WRONG", "CORRUPT STATE": "CORRUPT", "SERVER DIED": "DIED"}.get(
+        verdict, verdict.partition(" (")[0])
 
 
-def _lives(one: Data) -> Text:
+def origins(one: Data) -> tuple[int, int, int, int]:
+    """Tokens of a prompt that were kept, restored from a checkpoint, loaded from the prompt cache, evaluated."""
+    return one["kept"], one["restored"] - one["loaded"], one["loaded"], one["computed"]
+
+
+def _number(n: int) -> str:
+    return str(n) if n else "·"
+
+
+def _wrong(data: Data) -> Iterator[RenderableType]:
+    """What is wrong with the answers, requests with the same fault in one line, and what they read in place of their
+    own memory."""
+    groups: dict[tuple[str, str], list[Data]] = {}
+    for one in data["requests"]:
+        if one["verdict"] != "OK":
+            groups.setdefault((one["fault"], one["rung"]), []).append(one)
+    for (fault, rung), same in groups.items():
+        numbers = ", ".join(str(one["i"]) for one in same)
+        end = f" [{rung}]" if rung in ("bits", "argmax") else ""
+        yield indented(f"request {numbers}: {fault}{end}", style_of(same[0]["verdict"]))
+        yield from (indented(f"request {one['i']} {read}", "", 4) for one in same for read in one["read_instead"])
+
+
+def _lives(one: Data) -> RenderableType:
     since = f"from {one['first']} " if one["first"] else ""
-    return Text(f"  the fault of request {one['request']} lives {since}to {one['last']}", "dim")
+    return indented(f"the bug at request {one['request']} exists {since}to {one['last']}", "dim")
 
 
-def _lost(charge: Data) -> Text:
+def _lost(charge: Data) -> RenderableType:
     when = f" at request {charge['at']}" if charge["at"] >= 0 else ""
     what = what_happened(charge["event"], charge["kind"])
-    return Text(f"  request {charge['request']}: {charge['tokens']} tokens: {what}{when} {charge['rule']}".rstrip())
-
-
-def _wrong(one: Data) -> Text:
-    style = WORDS[one["equal_cold"]][1]
-    rung = f" [{one['rung']}]" if one["rung"] else ""
-    return Text(f"  request {one['i']}: {one['fault']}{rung}", style)
+    rule = f" ({charge['rule']})" if charge["rule"] else ""
+    tokens = counted(charge["tokens"], "token")
+    return indented(f"request {charge['request']}: {tokens} re-evaluated: {what}{when}{rule}")
 
 
 def _once(armed: Sequence[Data]) -> list[Data]:
-    """Each armed object at the request where it first shows."""
+    """Each corrupt object at the request where it first shows."""
     seen: set[tuple[Any, ...]] = set()
     out = []
     for one in armed:
@@ -88,22 +108,21 @@ def _once(armed: Sequence[Data]) -> list[Data]:
     return out
 
 
-def _armed(one: Data) -> Text:
-    what = f"{one['kind']} of {one['tokens']} tokens (of {one['owner']})"
-    return Text(f"  after request {one['request']}: {what} is armed: {one['fault']}", "yellow")
+def _corrupt(armed: Sequence[Data], verbose: int) -> Iterator[RenderableType]:
+    """Stored objects that are not what the server takes them for; only the first ones, unless more is wanted."""
+    every = _once(armed)
+    shown = every if verbose else every[:SHOWN]
+    for one in shown:
+        what = f"{one['kind']} of {counted(one['tokens'], 'token')} (of {one['owner']})"
+        instead = f"it has {one['holds'][0]}" if one["holds"] else one["fault"]
+        yield indented(f"after request {one['request']}: {what} is corrupt, not used yet: {instead}", "yellow")
+    if len(every) > len(shown):
+        yield indented(f"and {counted(len(every) - len(shown), 'more corrupt object')} (-v)", "yellow")
 
 
-def _mismatch(one: Data) -> Text:
+def _mismatch(one: Data) -> RenderableType:
     where = f"request {one['request']}: " if one["request"] >= 0 else ""
-    return Text(f"  {where}{one['what']} is {one['got']}, the file expects {one['expected']}", "red")
-
-
-def _verdict(data: Data) -> Text:
-    broken = f"BROKEN at request {', '.join(map(str, data['broken']))}"
-    word = {True: "holds", False: broken, None: "undecided"}[data["holds"]]
-    expected = {True: ", as its file says", False: ", NOT as its file says", None: ""}[data["as_expected"]]
-    refused = f"; not answered: request {', '.join(map(str, data['refused']))}" if data["refused"] else ""
-    return Text(f"  => {word}{expected}{refused}", WORDS[data["holds"]][1])
+    return indented(f"{where}{one['what']} is {one['got']}, the file expects {one['expected']}", "red")
 
 
 def closing_line(runs: Sequence[Data], failed: int = 0) -> Text:
@@ -112,8 +131,9 @@ def closing_line(runs: Sequence[Data], failed: int = 0) -> Text:
     undecided = len(runs) - hold - broken
     off = sum(run["as_expected"] is False for run in runs)
     known = sum(run["as_expected"] is True for run in runs)
-    text = f"{counted(len(runs), 'run')}: {counted(hold, 'holds', 'hold')}, {broken} broken, {undecided} undecided"
-    text += f"; {counted(known, 'as its file says', 'as their files say')}, {off} not"
+    text = f"{counted(len(runs), 'run')}: {hold} OK, {broken} wrong, {undecided} undecided"
+    if known or off:
+        text += f"; {counted(known, 'matches', 'match')} expectations, {counted(off, 'differs', 'differ')}"
     if failed:
         text += f"; {failed} not run"
     return Text(text, "bold red" if off or failed else "bold yellow" if broken or undecided else "bold green")

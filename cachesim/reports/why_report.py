@@ -1,4 +1,4 @@
-"""Which decisions made one request keep what it kept? In the order in which they were taken, with their numbers."""
+"""Was one request answered rightly, where are the tokens of its prompt from, and which decisions made it so?"""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cachesim.counted import counted
+from cachesim.engines.base import prompt_of
 from cachesim.engines.rule import Role, role_of
 from cachesim.events import Aborted, Decided
+from cachesim.reports.layout import indented
+from cachesim.reports.run_data import request_data
 from cachesim.reports.sentences import sentence
+from cachesim.reports.verdict_words import style_of
 from cachesim.verdicts.judged_run import Run
 from cachesim.verdicts.recompute_reasons import reasons
 
@@ -18,33 +23,31 @@ QUIET = (Role.ENABLE, Role.END)
 
 
 def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> dict[str, Any]:
-    """The verdict about one request, its decisions, and why each token was computed, as data. ``others`` are (profile,
+    """The verdict about one request, its decisions, and why each token was evaluated, as data. ``others`` are (profile,
     cache_n) of the same request under all rule sets whose answer was right; ``output_wrong``: it is the answer that is
-    wrong, not only what it left behind."""
-    one = run.requests[number]
-    steps = [step for event in run.events(number) if (step := _step(event)) is not None]
-    account = one.account
+    wrong, not only what it left behind; ``known_bug``: the file expects it to be wrong."""
+    one, step = run.requests[number], run.scenario.steps[number]
+    data = request_data(run, number, one)
+    expected = run.scenario.expect.get(run.profile)
+    same = ("cache_n", "best", "held", "equal_cold", "refused", "rung", "fault", "kind", "numbers", "output_wrong",
+            "verdict", "kept", "restored", "loaded", "reason", "read_instead", "prompt_n", "status",
+            "died")  # fmt: skip
     return {
         "scenario": run.scenario.id,
+        "title": run.scenario.title,
+        "why": run.scenario.why,
+        "request_why": step.why,
         "profile": run.profile,
         "request": number,
-        "text": run.scenario.steps[number].text,
-        "prompt": len(one.request.prompt),
-        "cache_n": one.answer.cache_n,
-        "best": account.best,
-        "held": account.held,
-        "lost": [charge._asdict() for charge in account.charges],
+        "text": step.text,
+        "prompt": len(prompt_of(one.request, one.answer)),
+        **{name: data[name] for name in same},
+        "lost": [charge._asdict() for charge in one.account.charges],
         "computed": [reason._asdict() for reason in reasons(one, others)],
-        "equal_cold": one.judged.equal_cold,
-        "refused": one.judged.refused,
         "told": number in run.told,
-        "rung": one.judged.wrong.rung if one.judged.wrong else "",
-        "fault": one.judged.fault,
-        "kind": one.judged.doubt.kind,
-        "numbers": dict(one.judged.doubt.numbers),
-        "output_wrong": one.judged.answer.holds is False,
+        "known_bug": expected is not None and number in expected.broken,
         "doubt": one.judged.answer.why if number in run.unsettled else "",
-        "decisions": steps,
+        "decisions": [said for event in run.events(number) if (said := _step(event)) is not None],
     }
 
 
@@ -55,7 +58,8 @@ def _step(event: Any) -> dict[str, Any] | None:
         return {"rule": event.rule, "role": role_of(event.rule), "says": text, "value": _plain(event.value),
                 "because": because}
     if isinstance(event, Aborted):
-        return {"rule": "", "role": None, "says": f"the process ends: {event.text}", "value": None, "because": {}}
+        says = f"the server process ends: {event.text}"
+        return {"rule": "", "role": None, "says": says, "value": None, "because": {}}
     return None
 
 
@@ -66,42 +70,65 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str) or value is None else str(value)
 
 
-def why_report(data: dict[str, Any]) -> RenderableType:
-    """The verdict, the decisions as a table, and the bill below it."""
+def why_report(data: dict[str, Any], verbose: int = 0) -> RenderableType:
+    """The verdict, what was read instead, where the tokens are from, the decisions. ``verbose``: those that settle
+    nothing, too."""
     what = f" request {data['request']} "
     head = Text.assemble((data["scenario"], "bold"), what, (data["text"], "bold"), "  ", (data["profile"], "cyan"))
+    title = [] if data["scenario"] == "try" else [Text(data["title"])]
+    why = [indented(" ".join(text.split()), "dim") for text in (data["why"], data["request_why"]) if text]
+    reads = [indented(f"it {read}") for read in data["read_instead"]]
+    doubt = [Text("this is one case of several", "yellow")] if data["doubt"] else []
+    tokens = [] if data["refused"] or data["died"] else [_tokens(data), _ranges(data["computed"])]
+    return Group(head, *title, _verdict(data), *reads, *doubt, *why, *tokens, _decisions(data, verbose))
+
+
+def _decisions(data: dict[str, Any], verbose: int) -> RenderableType:
     table = Table(box=None, padding=(0, 1), header_style="dim")
     table.add_column("rule", no_wrap=True)
-    table.add_column("says")
+    table.add_column("decision")
     made = True                       # are checkpoints made at all? Where they are not, nothing is said of each
     for step in (one for one in data["decisions"] if one["says"]):
         if step["role"] == Role.ENABLE:
             made = bool(step["value"])
-        if step["role"] not in QUIET and (made or step["role"] != Role.CREATE):
+        if verbose or (step["role"] not in QUIET and (made or step["role"] != Role.CREATE)):
             table.add_row(step["rule"], Text(step["says"]))
-    limits = f"{data['held']} could have been, {data['best']} were ever evaluated"
-    bill = Text(f"  {data['cache_n']} of {data['prompt']} tokens kept; {limits}")
-    doubt = [Text("  this is one case of several", "yellow")] if data["doubt"] else []
-    return Group(head, _verdict(data), table, bill, *doubt, *(_reason(reason) for reason in data["computed"]))
+    return table if table.row_count else Text("no decision was taken", "dim")
 
 
 def _verdict(data: dict[str, Any]) -> Text:
     """Was the answer right? Said first."""
-    if data["equal_cold"]:
-        return Text("  right: equal to a cold run", "green")
-    if data["equal_cold"] is None:
-        return Text(f"  {'' if data['refused'] else 'undecided: '}{data['fault']}", "yellow")
-    if data["rung"] in ("error", "aborted"):
-        return Text(f"  WRONG: {data['fault']}", "bold red")
-    what = "WRONG OUTPUT" if data["output_wrong"] else "WRONG STATE left behind"
-    return Text(f"  {what}: {data['fault']} [{data['rung']}]", "bold red")
+    verdict, fault = data["verdict"], data["fault"]
+    known = " (known bug, as expected)" if data["known_bug"] and data["equal_cold"] is False else ""
+    if verdict == "OK":
+        return Text("OK: equal to a cold run", "green")
+    if data["refused"]:
+        return Text(fault + (" (as expected)" if data["told"] else ""), "yellow")
+    rung = f" [{data['rung']}]" if data["rung"] in ("bits", "argmax") else ""
+    where = " left in the slot" if verdict == "CORRUPT STATE" else ""
+    return Text(f"{verdict}{where}: {fault}{rung}{known}", style_of(verdict))
 
 
-def _reason(reason: dict[str, Any]) -> Text:
-    """One range of computed tokens."""
-    text = f"  {reason['start']:>5} .. {reason['stop'] - 1:<5} {reason['why']}"
-    text += f", at request {reason['at']}" if reason["at"] >= 0 else ""
-    text += f", by {reason['rule']}" if reason["rule"] else ""
-    if reason["survives"]:
-        text += f"\n{'':17}kept under {', '.join(reason['survives'])}"
-    return Text(text, "yellow" if reason["rule"] else "dim")
+def _tokens(data: dict[str, Any]) -> RenderableType:
+    """Where the tokens of the prompt are from."""
+    parts = (data["kept"], "kept"), (data["restored"] - data["loaded"], "restored"), (data["loaded"], "loaded")
+    whole = " + ".join(f"{n} {name}" for n, name in (*parts, (data["prompt_n"], "evaluated")))
+    reason = f" ({data['reason']})" if data["reason"] else ""
+    line = Text(f"{counted(data['prompt'], 'token')} = {whole}{reason}")
+    if not data["best"]:
+        return line
+    return Group(line, indented(f"{data['held']} were reusable at best; {data['best']} evaluated before", "dim"))
+
+
+def _ranges(reasons: Sequence[dict[str, Any]]) -> Table:
+    """A row for every range of evaluated tokens."""
+    table = Table(box=None, padding=(0, 1), show_header=False)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    for one in reasons:
+        where = [f"at request {one['at']}"] * (one["at"] >= 0) + [one["rule"]] * bool(one["rule"])
+        text = one["why"] + (f" ({', '.join(where)})" if where else "")
+        table.add_row(f"{one['start']}..{one['stop'] - 1}", Text(text, "yellow" if one["rule"] else "dim"))
+        if one["survives"]:
+            table.add_row("", Text(f"reused under {', '.join(one['survives'])}", "dim"))
+    return table

@@ -39,30 +39,35 @@ class Kind(StrEnum):
 
 
 SENTENCES: Mapping[Kind, str] = {
-    Kind.ROW: "layer {layer}: the row at position {position} is not a cold run's",
-    Kind.ROW_BITS: "layer {layer}: a row differs in bits from a cold run's",
-    Kind.ROWS_MISSING: "{rows} rows from position {position} on are missing",
-    Kind.STATE: "layer {layer}: the recurrent state after {tokens} tokens is not a cold run's",
-    Kind.STATE_ELSEWHERE: "the recurrent state ends at {position}, not {wanted}",
-    Kind.TOKENS_MISSING: "{resume} tokens of a list of {tokens}",
+    Kind.ROW: "layer {layer}: K/V row {position} differs from a cold run's",
+    Kind.ROW_BITS: "layer {layer}: a K/V row differs from a cold run's in its bits",
+    Kind.ROWS_MISSING: "{rows} K/V rows from position {position} on are missing",
+    Kind.STATE: "layer {layer}: the recurrent state after {tokens} tokens differs from a cold run's",
+    Kind.STATE_ELSEWHERE: "the recurrent state ends at position {position}, not {wanted}",
+    Kind.TOKENS_MISSING: "stored as {tokens} tokens, but the state covers {resume}",
     Kind.MEMORY_ELSEWHERE: "the memory does not end where the slot's tokens end",
-    Kind.ANSWER: "the answer at position {position} differs from a cold run's",
-    Kind.ANSWER_ROWS: "the answer at position {position} was computed from other rows",
-    Kind.OTHER_TEXT: "the slot does not hold what was asked and generated",
-    Kind.WARM_ERROR: "error {status}, where a cold run answers: {error}",
+    Kind.ANSWER: "logits at position {position} differ from a cold run's",
+    Kind.ANSWER_ROWS: "logits at position {position} depend on wrong K/V rows or states",
+    Kind.OTHER_TEXT: "the slot does not hold this prompt and its output",
+    Kind.WARM_ERROR: "error {status} where a cold run answers: {error}",
     Kind.PROCESS_ENDED: "the server process ended: {error}",
-    Kind.COLD_ERROR: "error {status}, in a cold run too: {error}",
-    Kind.REFUSED: "refused ({status}): {error}",
+    Kind.COLD_ERROR: "REFUSED ({status}), on an empty server too: {error}",
+    Kind.REFUSED: "REFUSED ({status}): {error}",
     Kind.NEVER_ANSWERED: "the request was never answered",
     Kind.NOTHING_COMPUTED: "nothing was computed in this mode",
-    Kind.NO_PLACE: "the answer does not say where it spoke",
-    Kind.UNWRITTEN: "depends on a number that the server never wrote: {cases}",
+    Kind.NO_PLACE: "the output has no positions to compare",
+    Kind.UNWRITTEN: "depends on an uninitialised value of the server: {cases}",
     Kind.JUDGE_FAILED: "the judge failed: {exception}: {error}",
 }
 
 
+TOO_LONG = "REFUSED ({status}): prompt of {tokens:,} tokens exceeds the context of {room:,} (--ctx-size)"
+
+
 def said(kind: Kind | None, numbers: Mapping[str, Any]) -> str:
     """The sentence for a kind with its numbers; "" for none."""
+    if kind in (Kind.REFUSED, Kind.COLD_ERROR) and {"tokens", "room"} <= numbers.keys():
+        return TOO_LONG.format_map(numbers)
     return "" if kind is None else SENTENCES[kind].format_map(numbers)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from cachesim.engines.judge_view import Stored
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Event, Log
@@ -11,6 +12,7 @@ from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Scenario
 from cachesim.verdicts.cold_comparison import Judge
 from cachesim.verdicts.expect import Mismatch, compare_expected, compare_numbers
+from cachesim.verdicts.foreign_reads import Foreign, Reader, read_instead, what_it_is
 from cachesim.verdicts.request_judgement import Judgement
 from cachesim.verdicts.run_verdicts import Watch
 from cachesim.verdicts.uninitialised_reads import Values, every_case, settle
@@ -21,7 +23,9 @@ from cachesim.verdicts.verdict import Verdict, worst
 class Run:
     """A scenario under one profile. ``wrong`` lists where it is not as its file expects; ``unsettled`` are the requests
     whose outcome depends on numbers that nobody wrote: what is shown of them is one case of several; ``told`` the
-    refused ones whose status the file expects."""
+    refused ones whose status the file expects; ``reads`` what the wrong ones read in place of their own;
+    ``stored`` are the entries of the prompt cache at the end: the request whose conversation each is (-1 = of none) and
+    its length."""
 
     scenario: Scenario
     profile: str
@@ -31,6 +35,9 @@ class Run:
     wrong: list[Mismatch] = field(default_factory=list)
     unsettled: list[int] = field(default_factory=list)
     told: list[int] = field(default_factory=list)
+    reads: dict[int, list[Foreign]] = field(default_factory=dict)
+    reader: Reader | None = None
+    stored: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def refused(self) -> list[int]:
@@ -47,6 +54,12 @@ class Run:
         """The worst verdict of all requests. A refused one is undecided, unless its file expects it."""
         judged = [one.judged for i, one in enumerate(self.requests) if i not in self.told]
         return worst(v for one in judged for v in (one.answer, one.state))
+
+    def content(self, stored: Stored) -> list[str]:
+        """What is in a corrupt object in place of its own rows and states; [] where that is not known."""
+        if self.reader is None:
+            return []
+        return [what_it_is(one) for one in self.reader.within(stored, len(stored.tokens))]
 
     def events(self, number: int) -> list[Event]:
         """The events of one step. Of steps that were sent together: those of its slot, and those of no slot."""
@@ -81,6 +94,10 @@ def run_judged(
         run, watch = Run(scenario, name, mode), Watch(scenario, profile, mine, judge, bills)
         run.log = play(scenario, profile, mode, watch, mine)
         run.requests = [watch.found[number] for number in range(len(scenario.steps))]
+        if bills and watch.judge.model is not None:
+            reader = run.reader = Reader(run.requests, watch.judge.colds)
+            run.stored = [(reader.whose(tokens), len(tokens)) for tokens in watch.entries]
+            run.reads = {number: read_instead(run.requests, number, reader) for number in run.broken}
         return run
 
     run, *others = cases = every_case(case)

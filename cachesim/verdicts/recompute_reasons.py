@@ -1,12 +1,12 @@
-"""Why was each token of a prompt computed? One reason for every range of computed tokens.
+"""Why was each token of a prompt evaluated? One reason for every range of evaluated tokens.
 
 diverged        never evaluated before: the prompt is new from here on
-one token       everything was held, but one token must be evaluated so that there are logits
-never created   evaluated before, but no restore point ever existed here
-erased, evicted, consumed, cleared, overwritten, cut back
+one token       all of it was reusable, but one token must be evaluated for logits
+never captured  evaluated before, but no checkpoint was ever taken there
+erased, evicted, consumed (removed from the prompt cache on load), cleared, overwritten, truncated
                 a restore point existed; this is what removed it
 advanced        the slot's memory could have served here for a moment, and evaluation went on
-not chosen      a restore point was there, and a rule passed it over
+not chosen      a restore point was there, and a rule did not use it
 moved           tokens that a chunk move brought along
 """
 
@@ -18,21 +18,22 @@ from cachesim.engines.base import prompt_of
 from cachesim.verdicts.request_judgement import Judgement
 
 WORDS = {
-    "never captured": "checkpoint never created",
-    "not chosen": "{kind} not chosen",
-    "consumed": "{kind} consumed",
+    "never captured": "no checkpoint was taken there",
+    "not chosen": "{kind} not used",
+    "consumed": "{kind} removed from the prompt cache on load",
     "evicted": "{kind} evicted",
     "erased": "{kind} erased",
     "cleared": "slot cleared",
-    "truncated": "slot cut back",
+    "truncated": "slot truncated",
     "overwritten": "slot overwritten",
-    "advanced": "slot advanced past it, no checkpoint taken",
+    "advanced": "state advanced past it, no checkpoint taken",
 }
+NEW = "new tokens"
 
 
 class Reason(NamedTuple):
-    """Tokens start .. stop-1 were computed because of ``why``; ``rule`` decided it at request ``at`` (-1 = the
-    present one). ``survives`` are other profiles under which these tokens were not computed."""
+    """Tokens start .. stop-1 were evaluated because of ``why``; ``rule`` decided it at request ``at`` (-1 = the
+    present one). ``survives`` are other profiles under which these tokens were reused."""
 
     start: int
     stop: int
@@ -43,7 +44,7 @@ class Reason(NamedTuple):
 
 
 def reasons(one: Judgement, others: Sequence[tuple[str, int]] = ()) -> list[Reason]:
-    """The computed tokens of a request in order, each range with its reason. ``others`` are (profile, cache_n) of the
+    """The evaluated tokens of a request in order, each range with its reason. ``others`` are (profile, cache_n) of the
     same request under other rule sets."""
     account, n_tokens = one.account, len(prompt_of(one.request, one.answer))
     out, start = [], account.n_past
@@ -54,7 +55,7 @@ def reasons(one: Judgement, others: Sequence[tuple[str, int]] = ()) -> list[Reas
         start = stop
     if start < n_tokens:
         last = start == n_tokens - 1 and account.best == n_tokens - 1
-        why = "one token is always evaluated" if last else f"diverged at token {start}"
+        why = "at least one token must be evaluated for logits" if last else NEW
         out.append(Reason(start, n_tokens, why, "", -1))
     return out
 

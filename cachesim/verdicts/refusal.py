@@ -28,7 +28,7 @@ def error_verdict(
     if listed and cold_status(scenario, number, profile, table) == 200:
         return broken("error", Kind.WARM_ERROR, status=answer.status, error=answer.error)
     kind = Kind.REFUSED if answer.status < 500 else Kind.COLD_ERROR
-    return undecided(kind, status=answer.status, error=answer.error)
+    return undecided(kind, **answer.error_numbers, status=answer.status, error=answer.error)
 
 
 def cold_status(scenario: Scenario, number: int, profile: str, table: RuleSet | None = None) -> int:

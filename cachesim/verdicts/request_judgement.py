@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cachesim.engines.base import Answer, Request
+from cachesim.engines.judge_view import Stored
 from cachesim.verdicts.cold_comparison import Judged
 from cachesim.verdicts.lost_tokens import Account
+
+
+class Slot(NamedTuple):
+    """What was in the slot when its request was launched: tokens, and how many of them the prompt begins with; after
+    what the prompt cache had put there."""
+
+    held: int
+    lcp: int
 
 
 @dataclass(slots=True)
 class Judgement:
     """One step of a run: its answer, the verdicts, the bill; afterwards: the lengths of the slot's checkpoints, and how
-    many conversations were stored. A step that is no completion has an empty request and an answer without numbers."""
+    many conversations were stored. ``slot``: what it found (None = it never had one); ``began``: what the memory held
+    when the evaluation of a wrong answer began, as far as that is known. A step that is no completion has an empty
+    request and an answer without numbers."""
 
     request: Request
     answer: Answer
@@ -20,3 +32,5 @@ class Judgement:
     account: Account
     checkpoints: list[int]
     entries: int = 0
+    slot: Slot | None = None
+    began: Stored | None = None

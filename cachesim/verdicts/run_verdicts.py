@@ -6,15 +6,17 @@ from typing import Any, Mapping
 
 from cachesim.engines.base import Answer, Request, prompt_of
 from cachesim.engines.contract import Server
+from cachesim.engines.judge_view import Stored
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.events import Changed, Event
+from cachesim.events import Changed, Event, Launch
 from cachesim.scenarios.schema import Action, Scenario, Step
-from cachesim.tokens import Tokens
+from cachesim.tokens import Tokens, common_prefix
 from cachesim.verdicts.cold_comparison import Judge, Judged
 from cachesim.verdicts.fault_kinds import Kind
+from cachesim.verdicts.foreign_reads import evaluated
 from cachesim.verdicts.lost_tokens import Account, Ledger
 from cachesim.verdicts.observer import Observer
-from cachesim.verdicts.request_judgement import Judgement
+from cachesim.verdicts.request_judgement import Judgement, Slot
 from cachesim.verdicts.verdict import HOLDS, broken
 
 NOTHING = Account(0, 0, 0, ())
@@ -22,8 +24,9 @@ NOTHING = Account(0, 0, 0, ())
 
 
 class Watch(Observer):
-    """Judges the steps of a run; ``found`` holds them by number. ``bills``: what did each request pay for? Without them
-    only its answer and what it left behind are judged, which is less than half of the work."""
+    """Judges the steps of a run; ``found`` holds them by number, ``entries`` what the prompt cache has. ``bills``: what
+    did each request pay for? Without them only its answer and what it left behind are judged, which is less than half
+    of the work."""
 
     ledger: Ledger
 
@@ -33,6 +36,9 @@ class Watch(Observer):
         super().__init__(scenario, profile, table, judge)
         self.bills = bills
         self.found: dict[int, Judgement] = {}
+        self.slots: dict[int, Slot] = {}
+        self.began: dict[int, Stored] = {}
+        self.entries: list[Tokens] = []
 
     def started(self, server: Server) -> None:
         """A server has started. After a restart nothing of what the old one held is there."""
@@ -50,6 +56,22 @@ class Watch(Observer):
         """Told of every event."""
         self.ledger.hear(event)
         super().hear(event)
+        if isinstance(event, Launch) and event.slot is not None:
+            self._launched(event.slot)
+        elif self.bills and isinstance(event, Changed) and event.cause == "truncated" and event.slot is not None:
+            self._cut(event.slot)
+
+    def _launched(self, slot: int) -> None:
+        answer, held = self.server.answer_at(slot), self.server.tokens_of(slot)
+        if answer is not None and answer.request < len(self.scenario.steps):
+            prompt = self.scenario.steps[answer.request].request.prompt
+            self.slots.setdefault(answer.request, Slot(len(held), common_prefix(held, prompt)))
+
+    def _cut(self, slot: int) -> None:
+        """A slot is cut back to what is reused: the last time before anything is evaluated counts."""
+        answer = self.server.answer_at(slot)
+        if answer is not None and answer.cache_n and len(self.server.tokens_of(slot)) == answer.cache_n:
+            self.began[answer.request] = self.server.live(slot)
 
     def _whose(self, slot: int) -> int:
         answer = self.server.answer_at(slot)
@@ -70,7 +92,8 @@ class Watch(Observer):
             account = account._replace(charges=(), best=answer.cache_n, held=answer.cache_n)
         else:
             self.ledger.evaluated += [evaluated(request, one) for one in (answer, *answer.children)]
-        self._found(number, request, answer, judged, account)
+        began = self.began.pop(number, None)
+        self._found(number, request, answer, judged, account, began if judged.equal_cold is False else None)
 
     def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
         """A step that is no completion is done. What a restored slot holds is judged."""
@@ -87,14 +110,12 @@ class Watch(Observer):
             judged.state = self.judge.stored(self.server.live(slot))
         self._found(number, Request(()), answer, judged, NOTHING)
 
-    def _found(self, number: int, request: Request, answer: Answer, judged: Judged, account: Account) -> None:
+    def _found(
+        self, number: int, request: Request, answer: Answer, judged: Judged, account: Account,
+        began: Stored | None = None,
+    ) -> None:
         lengths = self.server.checkpoints(answer.id_slot) if answer.id_slot >= 0 else []
-        entries = sum(one.kind == "entry" for one in self.server.kept())
-        self.found[number] = Judgement(request, answer, judged, account, lengths, entries)
-
-
-def evaluated(request: Request, answer: Answer) -> Tokens:
-    """What was evaluated in place, from the first token on: with a context shift inside, what stood before it."""
-    if not answer.shifts:
-        return answer.slot_tokens
-    return (*prompt_of(request, answer), *answer.tokens)[: answer.shifts[0][0]]
+        self.entries = [one.tokens for one in self.server.kept() if one.kind == "entry"]
+        self.found[number] = Judgement(
+            request, answer, judged, account, lengths, len(self.entries), self.slots.get(number), began
+        )  # fmt: skip

@@ -88,7 +88,7 @@ def test_fuzz_finds_it_and_writes_it_down(installed, tmp_path):
     file = sorted(tmp_path.glob("*.toml"))[0]
     assert "together = true" in file.read_text() and 'engine = "blockpool"' in file.read_text()
     code, out, err = installed("run", file)
-    assert err == "" and "BROKEN" in out
+    assert err == "" and "WRONG" in out
 
 
 def test_explain(installed):

@@ -69,7 +69,7 @@ def test_tables_fit_80_columns_and_colour_is_not_the_only_signal(capsys):
     _, out = call(capsys, "run", BUG, SEED)
     assert max(map(len, out.splitlines())) <= 80
     assert "\x1b" not in out
-    assert "BROKEN at request 2, 3" in out and " NO " in out
+    assert "WRONG OUTPUT at request 2, 3 (known bug, as expected)" in out and " WRONG " in out
 
 
 def test_a_folder_without_scenarios_selects_nothing(capsys, tmp_path):
@@ -88,9 +88,9 @@ def test_try_runs_a_line(capsys):
 
 def test_one_run_is_not_several(capsys):
     line = "run", SEED, "-p", "llama_cpp@head"
-    assert "\n1 run: 1 holds, 0 broken, 0 undecided; 1 as its file says, 0 not\n" in call(capsys, *line)[1]
+    assert "\n1 run: 1 OK, 0 wrong, 0 undecided; 1 matches expectations, 0 differ\n" in call(capsys, *line)[1]
     both = call(capsys, *line, "-p", "llama_cpp@pr24143-on-head")[1]
-    assert "\n2 runs: 2 hold, 0 broken, 0 undecided; 2 as their files say, 0 not\n" in both
+    assert "\n2 runs: 2 OK, 0 wrong, 0 undecided; 2 match expectations, 0 differ\n" in both
 
 
 def test_an_interrupted_run_tells_what_is_over(capsys, monkeypatch):
@@ -119,14 +119,14 @@ def test_why_names_the_reason_and_a_profile_that_keeps_the_tokens(capsys):
     code, data = call_json(capsys, "why", SEED, 3, "-p", "llama_cpp@head")
     assert code == exits.HOLDS
     reason = data["why"][0]["computed"][0]
-    assert (reason["start"], reason["stop"], reason["why"]) == (40, 100, "entry consumed")
+    assert (reason["start"], reason["stop"], reason["why"]) == (40, 100, "entry removed from the prompt cache on load")
     assert "llama_cpp@pr24143-on-head" in reason["survives"]
     assert data["why"][0]["decisions"][0]["rule"].startswith("LC-SLOT-SELECT")
 
 
 def test_why_shows_words_not_tuples(capsys):
     _, out = call(capsys, "why", SEED, 3, "-p", "llama_cpp@head")
-    assert "40 of 112 tokens kept" in out or "tokens kept" in out
+    assert "112 tokens = 40 kept + 0 restored + 0 loaded + 72 evaluated (LCP 40)" in out
     assert "Choice(" not in out and "Need(" not in out
 
 
@@ -135,7 +135,7 @@ def test_diff_shows_the_first_decision_that_parts(capsys):
     assert code == exits.HOLDS
     assert data["first"]["request"] == 2
     assert [data["first"][key]["rule"] for key in "ab"] == ["LC-PC-LOAD.TAKE", "LC-PC-LOAD.CLONE"]
-    assert "they part at request 2" in call(
+    assert "first difference at request 2" in call(
         capsys, "diff", SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"
     )[1]
 
@@ -325,7 +325,7 @@ def test_bad_files_among_several_are_told_and_the_others_are_run(capsys, tmp_pat
     assert main(line) == exits.BAD_INPUT
     out, err = capsys.readouterr()
     told = err.splitlines()
-    assert "5 runs: 5 hold" in out and out.rstrip().endswith("; 4 not run") and len(told) == 4
+    assert "5 runs: 5 OK" in out and out.rstrip().endswith("; 4 not run") and len(told) == 4
     assert any(f"{tmp_path / 'typo.toml'}:2: unknown key" in line for line in told)
     assert any(f"{tmp_path / 'no.toml'}: no such file" in line for line in told)
     assert any("is also that of" in line for line in told)
@@ -345,7 +345,7 @@ def test_a_fault_of_ours_at_one_run_is_not_the_end_of_the_others(capsys, monkeyp
     monkeypatch.setattr(jobs, "run_job", one_fails)
     assert main(["run", SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"]) == exits.CRASH
     out, err = capsys.readouterr()
-    assert "1 run: 1 holds" in out
+    assert "1 run: 1 OK" in out
     assert err == f"cachesim: {SEED} under llama_cpp@head: ZeroDivisionError: what (a fault of cachesim)\n"
 
 
@@ -376,5 +376,5 @@ def test_a_profile_without_an_option_is_not_the_end_of_the_others(capsys):
     line = ["try", "S40.A60", "--model", "qwen35mtp", "--set", "spec_type=ngram-simple"]
     assert main([*line, "-p", "llama_cpp@head", "-p", "llama_cpp@swa-first"]) == exits.BAD_INPUT
     out, err = capsys.readouterr()
-    assert "1 run: 1 holds" in out and "; 1 not run" in out
+    assert "1 run: 1 OK" in out and "; 1 not run" in out
     assert err.count("\n") == 1 and "under llama_cpp@swa-first: spec_type" in err

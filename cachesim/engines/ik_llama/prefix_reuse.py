@@ -36,7 +36,7 @@ def _begin(srv: Core, slot: Slot, task: Task) -> bool:
         if not srv.settings.context_shift:
             full = srv.rules.full(len(task.prompt), srv.settings.n_ctx_slot, False)
             srv.decide(full, slot)
-            srv.fail(slot, TOO_LONG, NO_ROOM)
+            srv.fail(slot, TOO_LONG, NO_ROOM, tokens=len(task.prompt), room=srv.settings.n_ctx_slot)
             slot.tokens.clear()
             srv.changed(slot, "truncated", full.rule)
             return False

@@ -75,13 +75,13 @@ class Core(Driver):
         slot.tokens.clear()
         slot.checkpoints.clear()
 
-    def fail(self, slot: Slot, text: str, kind: str) -> None:
+    def fail(self, slot: Slot, text: str, kind: str, **numbers: int) -> None:
         """The client of the slot's task gets an error, unless it had its answer before. The slot goes on."""
         task = slot.task
         assert task is not None
         self.emit(ev.Error(f'task error id_multi=-1 id_task={task.id} error="{text}"'))
         if not task.answer.error:
-            task.answer.fails(500, text, kind)
+            task.answer.fails(500, text, kind, **numbers)
             self.take_id()                     # the client hangs up, which is a task of its own
 
     def leave(self, slot: Slot) -> None:

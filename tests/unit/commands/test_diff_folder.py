@@ -63,7 +63,7 @@ def test_one_process_or_two_tell_the_same_within_80_columns(capsys, folder):
     one, two = (call(capsys, folder, "-p", BAD, "-p", GOOD, "--provenance", *more) for more in ((), ("-j", "2")))
     assert one == two
     assert max(map(len, one[1].splitlines())) <= 80
-    assert "1 scenario of other engines left out" in one[1] and "tokens evaluated: A " in one[1]
+    assert "1 scenario of other engines left out" in one[1] and "evaluated in all: " in one[1]
 
 
 def row(name, changed=1, broken=0, mended=0, more=0):
@@ -82,7 +82,7 @@ def test_the_worst_come_first_and_what_is_equal_is_left_out():
             "files": [{**one, "scenario": one["scenario"] * 20} for one in rows]}  # fmt: skip
     text = as_text(diff_table(data))
     assert max(map(len, text.splitlines())) <= 80 and "1 scenario not compared" in text and "(+0.00 %)" in text
-    assert "5 of 6 files changed" in text and "answers: 3 broken, 1 mended" in text
+    assert "5 of 6 scenarios differ" in text and "3 newly wrong, 1 fixed" in text
 
 
 def test_a_rule_set_of_another_engine_and_an_empty_folder(capsys, folder, tmp_path):

@@ -50,7 +50,7 @@ def test_json_has_everything(capsys):
     assert (data["line"], data["requests"], data["longest"], data["step"]) == ("A2/A", 2, 2, 1)
     assert data["before"] == {"requests": 4, "longest": 65}
     assert (data["property"], data["others"]) == ("warm-equals-cold", [])
-    assert data["rule"] == "IK-PREFIX.STRICT: the answer at position n was computed from other rows"
+    assert data["rule"] == "IK-PREFIX.STRICT: logits at position n depend on wrong K/V rows or states"
     assert 10 < data["tries"] < 200
 
 

@@ -32,7 +32,7 @@ def call(capsys, *argv):
 def test_a_failure_is_exit_1_with_its_line_and_its_file(capsys):
     code, out, _ = call(capsys, *BAD)
     assert code == exits.BROKEN
-    assert "warm-equals-cold: the answer at position" in out
+    assert "warm-equals-cold: logits at position" in out
     assert 'profiles = ["ik_llama@1889-base"]' in out
     assert "distinct failure" in out
 

@@ -103,7 +103,7 @@ def test_what_no_single_change_cures_is_listed(capsys):
     code, out, _ = call(capsys, "repair", LATEST, file, "--examples", "0")
     assert code == exits.BROKEN
     assert "no single change cures 1" in out
-    assert "\n-  warm-equals-cold: the answer at position 23" in out
+    assert "\n-  warm-equals-cold: logits at position 23" in out
 
 
 @pytest.mark.parametrize(("argv", "says"), [

@@ -15,18 +15,21 @@ def test_every_kind_has_one_sentence():
 
 @pytest.mark.parametrize(("verdict", "why"), [
     (HOLDS, ""),
-    (broken("provenance", Kind.ROW, 7, layer=2, position=7), "layer 2: the row at position 7 is not a cold run's"),
-    (broken("provenance", Kind.ROWS_MISSING, 4, rows=3, position=4), "3 rows from position 4 on are missing"),
-    (broken("provenance", Kind.STATE_ELSEWHERE, 9, position=5, wanted=9), "the recurrent state ends at 5, not 9"),
-    (broken("error", Kind.WARM_ERROR, status=500, error="x"), "error 500, where a cold run answers: x"),
-    (undecided(Kind.REFUSED, status=400, error="y"), "refused (400): y"),
+    (broken("provenance", Kind.ROW, 7, layer=2, position=7), "layer 2: K/V row 7 differs from a cold run's"),
+    (broken("provenance", Kind.ROWS_MISSING, 4, rows=3, position=4), "3 K/V rows from position 4 on are missing"),
+    (broken("provenance", Kind.STATE_ELSEWHERE, 9, position=5, wanted=9),
+     "the recurrent state ends at position 5, not 9"),
+    (broken("error", Kind.WARM_ERROR, status=500, error="x"), "error 500 where a cold run answers: x"),
+    (undecided(Kind.REFUSED, status=400, error="y"), "REFUSED (400): y"),
+    (undecided(Kind.REFUSED, status=400, error="y", tokens=2300, room=1024),
+     "REFUSED (400): prompt of 2,300 tokens exceeds the context of 1,024 (--ctx-size)"),
 ])  # fmt: skip
 def test_the_sentence_is_made_from_the_numbers(verdict, why):
     assert verdict.why == why
 
 
 def test_a_pattern_has_n_for_every_number():
-    assert pattern(Kind.STATE) == "layer n: the recurrent state after n tokens is not a cold run's"
+    assert pattern(Kind.STATE) == "layer n: the recurrent state after n tokens differs from a cold run's"
     assert pattern(Kind.OTHER_TEXT) == said(Kind.OTHER_TEXT, {})
 
 

@@ -26,8 +26,8 @@ def why(line, number, profile="llama_cpp@head", model="GGGA", others=(), **serve
 def test_a_consumed_entry_is_named():
     """#24143: the conversation was given to the request that shared 40 tokens with it."""
     assert why("S40.A60/B70/S.C25/S.A.D12", 3, model="AAAA", **CHANGING) == [
-        (40, 100, "entry consumed", "LC-PC-LOAD.TAKE", 2),
-        (100, 112, "diverged at token 100", "", -1),
+        (40, 100, "entry removed from the prompt cache on load", "LC-PC-LOAD.TAKE", 2),
+        (100, 112, "new tokens", "", -1),
     ]
 
 
@@ -35,16 +35,16 @@ def test_a_rejected_checkpoint_is_not_chosen():
     """#24035, case 7."""
     flags = {"batch_size": 64, "ubatch_size": 56, "checkpoint_min_step": 0, "cache_ram": 0}
     assert why("S100/S[:40].y60", 1, "llama_cpp@base-24035", **flags)[0] == (
-        0, 40, "checkpoint not chosen", "LC-CKPT-PICK.PK2", -1,
+        0, 40, "checkpoint not used", "LC-CKPT-PICK.PK2", -1,
     )
 
 
 def test_a_repeated_prompt_computes_one_token():
-    assert why("S40/S", 1, model="A")[-1][:3] == (39, 40, "one token is always evaluated")
+    assert why("S40/S", 1, model="A")[-1][:3] == (39, 40, "at least one token must be evaluated for logits")
 
 
-def test_a_prompt_without_past_diverges_at_once():
-    assert why("S40", 0) == [(0, 40, "diverged at token 0", "", -1)]
+def test_a_prompt_without_past_is_new():
+    assert why("S40", 0) == [(0, 40, "new tokens", "", -1)]
 
 
 def test_other_profiles_that_keep_the_tokens_are_named():
@@ -58,8 +58,8 @@ def test_other_profiles_that_keep_the_tokens_are_named():
 def test_a_state_that_only_advanced_was_not_overwritten_by_anybody():
     """The recurrent state passed 64 tokens while the first prompt was evaluated; later pieces were never a state."""
     assert why("S100.A30/S.B40", 1)[:2] == [
-        (0, 64, "slot advanced past it, no checkpoint taken", "LC-CKPT-CREATE.CR10", 0),
-        (64, 100, "checkpoint never created", "LC-CKPT-CREATE.CR10", -1),
+        (0, 64, "state advanced past it, no checkpoint taken", "LC-CKPT-CREATE.CR10", 0),
+        (64, 100, "no checkpoint was taken there", "LC-CKPT-CREATE.CR10", -1),
     ]
 
 
@@ -71,5 +71,5 @@ def test_a_last_token_behind_moved_ones_is_a_new_one():
         (reason,) = reasons(Judgement(request, Answer(0, cache_n=9), Judged(HOLDS, HOLDS), account, []))
         return reason.start, reason.stop, reason.why
 
-    assert last(9) == (9, 10, "one token is always evaluated")
-    assert last(3) == (9, 10, "diverged at token 9")
+    assert last(9) == (9, 10, "at least one token must be evaluated for logits")
+    assert last(3) == (9, 10, "new tokens")

@@ -52,7 +52,7 @@ def test_a_prompt_that_no_server_takes_is_refused():
     run = run_judged(scenario, HEAD.name, "provenance")
     first = run.requests[0].judged
     assert (first.equal_cold, first.refused, run.refused, run.broken) == (None, True, [0], [])
-    assert first.answer.why.startswith("refused (400): request (300 tokens) exceeds")
+    assert first.answer.why.startswith("REFUSED (400): prompt of 300 tokens exceeds")
     assert run.verdict.holds is None
     assert exit_code([run_data(run)]) == exit_code([run_data(run)], True) == exits.UNDECIDED
 
@@ -86,24 +86,26 @@ def test_a_slot_action_that_fails_is_refused():
 def test_try_says_refused_and_why(capsys):
     assert main(["try", "A300", "--model", "A", "--set", "ctx_size=256"]) == exits.UNDECIDED
     out = " ".join(capsys.readouterr().out.split())
-    assert "refused (400) -" in out and "exceeds the available context size (256 tokens)" in out
-    assert "=> undecided; not answered: request 0" in out and "holds" not in out
+    assert "REFUSED (400) at request 0" in out and "OK" not in out.replace("0 OK", "")
+    assert "REFUSED (400): prompt of 300 tokens exceeds the context of 256 (--ctx-size)" in out
     assert main(["try", "A300", "--model", "A", "--set", "ctx_size=256", "--json"]) == exits.UNDECIDED
     run = json.loads(capsys.readouterr().out)["runs"][0]
     assert (run["holds"], run["refused"], run["requests"][0]["refused"]) == (None, [0], True)
 
 
 @pytest.mark.parametrize("file, number, profile, code, said", [
-    (WRONG, 2, HEAD.name, exits.BROKEN, "WRONG OUTPUT: the answer at position 29 differs from a cold run's [argmax]"),
-    (WRONG, 1, HEAD.name, exits.HOLDS, "right: equal to a cold run"),
-    (LATE, 1, FAULTY, exits.BROKEN, "WRONG: error 500, where a cold run answers: Invalid input batch."),
-    (OVERSIZED, 1, HEAD.name, exits.HOLDS, "refused (400): request (260 tokens) exceeds the available context size"),
-    (OVERSIZED, 1, "llama_cpp@user-turns", exits.UNDECIDED, "refused (400): request (260 tokens) exceeds"),
+    (WRONG, 2, HEAD.name, exits.BROKEN,
+     "WRONG OUTPUT: logits at position 29 differ from a cold run's [argmax] (known bug, as expected)"),
+    (WRONG, 1, HEAD.name, exits.HOLDS, "OK: equal to a cold run"),
+    (LATE, 1, FAULTY, exits.BROKEN, "ERROR (500): error 500 where a cold run answers: Invalid input batch."),
+    (OVERSIZED, 1, HEAD.name, exits.HOLDS,
+     "REFUSED (400): prompt of 260 tokens exceeds the context of 256 (--ctx-size) (as expected)"),
+    (OVERSIZED, 1, "llama_cpp@user-turns", exits.UNDECIDED, "REFUSED (400): prompt of 260 tokens exceeds"),
 ])  # fmt: skip
 def test_why_tells_the_verdict_first(capsys, file, number, profile, code, said):
     words = ["why", str(file), str(number), "-p", profile]
     assert main(words) == code
-    first = " ".join(capsys.readouterr().out.split()).partition(" rule says")[0]
+    first = " ".join(capsys.readouterr().out.split()).partition(" rule decision")[0]
     assert said in first
     assert main([*words, "--json"]) == code
     data = json.loads(capsys.readouterr().out)["why"][0]
@@ -116,8 +118,9 @@ def test_why_under_several_rule_sets_ends_1_if_one_is_wrong():
 
 def test_a_state_that_is_wrong_behind_a_right_answer_is_called_that():
     data = why_data(run_judged(from_line("A20", model="A"), HEAD.name, "provenance"), 0)
-    text = as_text(why_report({**data, "equal_cold": False, "rung": "bits", "fault": "a row differs"}))
-    assert text.splitlines()[1] == "  WRONG STATE left behind: a row differs [bits]"
+    wrong = {"verdict": "CORRUPT STATE", "equal_cold": False, "rung": "bits", "fault": "a row"}
+    text = as_text(why_report({**data, **wrong}))
+    assert text.splitlines()[1] == "CORRUPT STATE left in the slot: a row [bits]"
 
 
 @pytest.mark.parametrize("a, b, code", [
@@ -125,7 +128,7 @@ def test_a_state_that_is_wrong_behind_a_right_answer_is_called_that():
 ])  # fmt: skip
 def test_diff_ends_1_where_an_answer_is_wrong(capsys, a, b, code):
     assert main(["diff", str(LATE), "-p", a, "-p", b]) == code
-    assert ("error 500, where a cold run answers" in capsys.readouterr().out) == (code == exits.BROKEN)
+    assert ("error 500 where a cold run answers" in capsys.readouterr().out) == (code == exits.BROKEN)
 
 
 def test_fuzz_finds_the_error_once():
@@ -135,8 +138,8 @@ def test_fuzz_finds_the_error_once():
 
 
 @pytest.mark.parametrize(("status", "said"), [
-    (400, "refused (400): no"), (499, "refused (499): no"), (500, "error 500, in a cold run too: no"),
-    (503, "error 503, in a cold run too: no"),
+    (400, "REFUSED (400): no"), (499, "REFUSED (499): no"), (500, "REFUSED (500), on an empty server too: no"),
+    (503, "REFUSED (503), on an empty server too: no"),
 ])  # fmt: skip
 def test_a_server_that_fails_has_not_refused(status, said):
     """A step that the scenario does not list cannot be repeated on a fresh server."""
