@@ -75,7 +75,7 @@ REPORTS = [
     Fault("a flag that cannot be typed", "reports/fuzz_report.py",
           "return str(value).lower() if isinstance(value, bool) else str(value)", "return str(value)"),
     Fault("a turn shows what was", "reports/bisect_report.py",
-          '{mark}{_said(turn.now)} at', '{mark}{_said(turn.was)} at'),
+          '{mark}{_said(turn.now)} {', '{mark}{_said(turn.was)} {'),
     Fault("an armed object is told at every request", "reports/run_table.py",
           "        if key not in seen:\n", "        if True:\n"),
 ]  # fmt: skip
