@@ -10,7 +10,15 @@ import pytest
 
 from cachesim.scenarios.notation import from_line
 from tests.live.export_all import (
-    FAILED, NOT_SHOWABLE, SHOWN, Case, broken_scenarios, code_of, look, other_requests, table,
+    FAILED,
+    NOT_SHOWABLE,
+    SHOWN,
+    Case,
+    broken_scenarios,
+    code_of,
+    look,
+    other_requests,
+    table,
 )  # fmt: skip
 
 FAKE = Path(__file__).parents[1] / "unit" / "live" / "fake_llama.py"
