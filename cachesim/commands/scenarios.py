@@ -1,4 +1,5 @@
-"""``cachesim scenarios [WORD...]``: which scenarios come with cachesim? Their ids stand for files in other commands."""
+"""``cachesim scenarios [WORD...] [--symptom TEXT]``: which scenarios come with cachesim, by what a user sees? Their ids
+stand for files in other commands."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, known_profiles
-from cachesim.errors import cut
+from cachesim.errors import cut, quoted
 from cachesim.reports.console import complain, say, say_json, show
 
 if TYPE_CHECKING:
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("words", metavar="WORD", nargs="*", help="list only those whose id, title, engine, model, "
-                        "profiles or source contain every word")  # fmt: skip
+                        "profiles, symptom or source contain every word")  # fmt: skip
+    parser.add_argument("--symptom", metavar="TEXT", help="list those that show what TEXT describes, such as "
+                        "'re-processes everything'")  # fmt: skip
     parser.add_argument("--folder", action="store_true", help="print only the folder that they lie in")
     add_json(parser)
 
@@ -25,6 +28,7 @@ def run(args: Namespace) -> int:
     from cachesim.reports.scenario_list import scenario_data, scenario_list
     from cachesim.scenarios.corpus import corpus_root
     from cachesim.scenarios.load import find, load_all
+    from cachesim.scenarios.symptoms import SYMPTOMS, matching
 
     root = corpus_root()
     if args.folder:
@@ -33,6 +37,13 @@ def run(args: Namespace) -> int:
     found = [one for one in load_all(find([root]), known_profiles()) if _fits(one, args.words)]
     if not found:
         complain("no scenario contains all of: " + cut(", ".join(args.words)))
+        return exits.NOTHING
+    if args.symptom is not None:
+        found = matching(args.symptom, found)
+    else:
+        found.sort(key=lambda one: [*SYMPTOMS, ""].index(one.symptom))
+    if not found:
+        complain(f"no scenario shows {quoted(args.symptom)}; symptoms are: {', '.join(SYMPTOMS)}")
         return exits.NOTHING
     if args.json:
         say_json({"scenarios": [scenario_data(one) for one in found]})
@@ -43,5 +54,5 @@ def run(args: Namespace) -> int:
 
 def _fits(scenario: Scenario, words: list[str]) -> bool:
     s = scenario
-    text = "\n".join([s.id, s.title, s.engine, s.model, *s.profiles, *s.source]).casefold()
+    text = "\n".join([s.id, s.title, s.engine, s.model, *s.profiles, s.symptom, *s.source]).casefold()
     return all(word.casefold() in text for word in words)

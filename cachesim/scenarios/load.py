@@ -14,6 +14,7 @@ from cachesim.reading import FOLDER, files_in, kind
 from cachesim.scenarios.option_checks import check_engine, check_profile, filled, manual_of, model_named
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Lives, Scenario, Step
+from cachesim.scenarios.symptoms import SYMPTOMS
 from cachesim.scenarios.toml_expect import read_expect
 from cachesim.scenarios.toml_fields import Table
 from cachesim.scenarios.toml_requests import read_options, read_steps
@@ -21,8 +22,8 @@ from cachesim.scenarios.toml_source import read_toml
 from cachesim.scenarios.word_tokens import Words
 
 KNOWN_FAILURES = "KNOWN.toml"          # the list of accepted failures lies among the scenarios and is none
-_TOP = ("id", "title", "source", "why", "engine", "model", "profiles", "server", "lives", "words", "request", "expect",
-        "rules")  # fmt: skip
+_TOP = ("id", "title", "symptom", "source", "why", "engine", "model", "profiles", "server", "lives", "words", "request",
+        "expect", "rules")  # fmt: skip
 
 
 def find(paths: Iterable[Path]) -> list[Path]:
@@ -115,6 +116,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
         lives=_lives(top, len(steps), engine, known) if "lives" in raw else (),
         old_names={name: old[name] for name in asked if name in old},
         rules=rules,
+        symptom=_symptom(top),
     )
 
 
@@ -122,6 +124,13 @@ def _id(top: Table, path: Path) -> str:
     name = top.text("id")
     if name != path.stem:
         raise top.fault(f"id is {quoted(name)}, but the file is called {quoted(path.name)}", "id")
+    return name
+
+
+def _symptom(top: Table) -> str:
+    name = top.text("symptom", "")
+    if name not in ("", *SYMPTOMS):
+        raise top.fault(f"unknown symptom {quoted(name)}", "symptom", nearest(name, SYMPTOMS) or ", ".join(SYMPTOMS))
     return name
 
 

@@ -118,6 +118,7 @@ class Scenario:
     model_note: str = ""                                             # what the name of a real model stands for
     old_names: Mapping[str, str] = field(default_factory=dict)       # of profiles, as the file has them -> present ones
     rules: tuple[str, ...] = ()                                      # files of rules that its profiles may be of
+    symptom: str = ""                                                # what a user sees (``symptoms``)
 
     @property
     def line(self) -> Line:

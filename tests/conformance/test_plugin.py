@@ -20,7 +20,7 @@ pytest_plugins = ["pytester"]
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "scenarios"
 GOOD = CORPUS / "llama_cpp" / "lessons" / "lesson-hybrid.toml"
-BUG = CORPUS / "llama_cpp" / "bugs" / "bug-stale-ckpt-pos0-recurrent.toml"
+BUG = CORPUS / "llama_cpp" / "wrong-answer" / "bug-stale-ckpt-pos0-recurrent.toml"
 HEAD = "llama_cpp@head"
 
 

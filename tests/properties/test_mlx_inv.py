@@ -49,7 +49,7 @@ TABLE: dict = {
     "W8 A": {**dict.fromkeys((*OLD, *BARE), ROWS | RING), "base923": RING, "m1072": RING},
 }
 """Model -> profile -> the kinds that occur; a profile that is not named keeps INV. 7.2 is that of head and v0.31.3. 7.9
-breaks INV of every version on a ring, by a burst that is too rare to be met here (scenarios/mlx_lm/defects)."""
+breaks INV of every version on a ring, by a burst that is too rare to be met here (scenarios/mlx_lm/wrong-answer)."""
 CASES = [(model, name.partition("@")[2]) for model in TABLE for name in PROFILES]
 
 

@@ -22,8 +22,10 @@ from cachesim.events import Changed, Decided
 from cachesim.model import make_model
 from cachesim.scenarios.load import find, load_all
 from cachesim.scenarios.schema import Scenario
+from cachesim.scenarios.symptoms import SYMPTOMS
 from cachesim.verdicts.cold_comparison import Judge
 from cachesim.verdicts.judged_run import Run, run_judged
+from tests.scenarios.tables import readmes, with_table
 
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 SCENARIOS = {scenario.id: scenario for scenario in load_all(find([CORPUS]), set(profiles()))}
@@ -207,8 +209,27 @@ def test_numbers_that_nobody_has_read_are_these() -> None:
     assert unread == ["slot-file-draft-longer"]
 
 
+@pytest.mark.parametrize("readme", readmes(), ids=lambda readme: readme.parent.name)
+def test_the_tables_beside_the_files_are_right(readme: Path) -> None:
+    """`make docs` writes them."""
+    assert readme.read_text("utf-8") == with_table(readme, list(SCENARIOS.values()))
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_table_beside_the_files_has_a_line_for_it(name: str) -> None:
-    file = Path(SCENARIOS[name].file)
-    folder = CORPUS / file.relative_to(CORPUS).parts[0]
-    assert f"[{name}]({file.relative_to(folder).as_posix()})" in (folder / "README.md").read_text("utf-8")
+def test_a_scenario_has_a_symptom_and_lies_in_its_folder(name: str) -> None:
+    scenario = SCENARIOS[name]
+    folder = Path(scenario.file).relative_to(CORPUS).parts[1]
+    assert scenario.symptom in SYMPTOMS
+    of_its_own = folder.startswith(("seed-", "pr")) or folder in ("lessons", "repairs")
+    assert folder == scenario.symptom or of_its_own
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_symptom_fits_what_is_expected(name: str) -> None:
+    """Nothing is wrong where all is right; a process that ends is a crash, at least under one version."""
+    scenario, expected = SCENARIOS[name], SCENARIOS[name].expect.values()
+    broken = any(one.broken for one in expected)
+    if scenario.symptom == "right":
+        assert not broken
+    if scenario.symptom in ("wrong-answer", "crash"):
+        assert broken

@@ -18,7 +18,7 @@ from cachesim.engines.registry import old_rule_ids
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "scenarios" / "llama_cpp"
 SEED = str(CORPUS / "seed-24143-dense.toml")
-BUG = str(CORPUS / "bugs" / "bug-stale-ckpt-pos0-recurrent.toml")
+BUG = str(CORPUS / "wrong-answer" / "bug-stale-ckpt-pos0-recurrent.toml")
 TRACES = ROOT / "tests" / "data" / "llama_cpp"
 REPLAY_ONE = replay_command.replay_one
 STALE = str(TRACES / "mamba2-bug-stale-ckpt-pos0.json")

@@ -10,6 +10,7 @@ import pytest
 from cachesim.cli import main
 from cachesim.commands import exits
 from cachesim.scenarios.corpus import corpus_files, corpus_root
+from cachesim.scenarios.symptoms import SYMPTOMS
 
 SEED = "seed-24143-dense"
 
@@ -44,6 +45,56 @@ def test_the_list_shows_ids_whole_and_titles(capsys):
 def test_the_folder_is_told(capsys):
     assert main(["scenarios", "--folder"]) == exits.HOLDS
     assert Path(capsys.readouterr().out.strip()) == corpus_root()
+
+
+def test_a_symptom_is_found_in_other_words(capsys):
+    found = listed(capsys, "--symptom", "re-processes everything", "llama_cpp@head")
+    assert "d9-spacing-collapse" in found and SEED not in found
+    assert main(["scenarios", "--symptom", "re-processes everything"]) == exits.HOLDS
+    out = capsys.readouterr().out
+    assert out.startswith("re-processed  much more of the prompt is evaluated") and "wrong-answer" not in out
+
+
+def test_a_symptom_that_nobody_knows_is_answered_with_those_there_are(capsys):
+    assert main(["scenarios", "--symptom", "qqq"]) == exits.NOTHING
+    assert "no scenario shows 'qqq'; symptoms are: wrong-answer, re-processed, " in capsys.readouterr().err
+
+
+def test_the_list_is_by_symptom(capsys):
+    assert main(["scenarios"]) == exits.HOLDS
+    out = capsys.readouterr().out
+    at = [out.index(f"{name}  {one.text[:30]}") for name, one in SYMPTOMS.items()]
+    assert at == sorted(at)
+
+
+OLD = [line.split("/") for line in (corpus_root() / "MOVED.txt").read_text().split()]
+
+
+def test_old_paths_go_on_working(capsys):
+    file = corpus_root().joinpath(*OLD[0])
+    assert not file.exists()
+    by_path = main(["run", str(file), "-p", "ik_llama@main"]), capsys.readouterr()
+    by_id = main(["run", file.stem, "-p", "ik_llama@main"]), capsys.readouterr()
+    assert (by_path[0], by_path[1].out) == (by_id[0], by_id[1].out)
+    assert by_path[1].err.startswith(f"cachesim: {file} is ") and by_path[1].err.endswith(f"{file.name} now\n")
+
+
+def test_old_folders_go_on_working(capsys):
+    assert main(["run", str(corpus_root() / "mlx_lm" / "sentinel"), "-p", "mlx_lm@m1072", "--json"]) == exits.HOLDS
+    out, err = capsys.readouterr()
+    assert len(json.loads(out)["runs"]) == sum(parts[:2] == ["mlx_lm", "sentinel"] for parts in OLD) == 3
+    assert "the 3 scenarios of " in err and "are sorted by symptom now" in err
+
+
+@pytest.mark.parametrize("parts", [("llama_cpp", "lc", "lc-00-no.toml"), ("llama_cpp", "l"), ("x",)], ids="/".join)
+def test_paths_that_never_were_are_refused(capsys, parts):
+    assert main(["run", str(corpus_root().joinpath(*parts))]) == exits.BAD_INPUT
+    assert "no such file or directory" in capsys.readouterr().err
+
+
+def test_every_old_path_has_a_scenario():
+    assert {Path(parts[-1]).stem for parts in OLD} <= set(corpus_files())
+    assert not [parts for parts in OLD if corpus_root().joinpath(*parts).exists()]
 
 
 @pytest.mark.parametrize("argv", [

@@ -98,7 +98,7 @@ def test_a_cut_of_a_recurrent_state(rule, facts, text):
 
 
 def test_why_does_not_call_a_rollback_refused():
-    short = load(SCENARIOS / "llama_cpp/defects/d15-planes-of-a-short-ubatch.toml")
+    short = load(SCENARIOS / "llama_cpp/crash/d15-planes-of-a-short-ubatch.toml")
     scenario = replace(short, server={**short.server, "ubatch_size": 16})
     data = why_data(run_judged(scenario, HEAD.name, "provenance"), 0)
     cuts = [one for one in data["decisions"] if one["rule"].startswith("LC-RS-")]

@@ -24,9 +24,9 @@ from cachesim.verdicts.judged_run import run_judged
 from cachesim.verdicts.refusal import cold_status, error_verdict
 
 CORPUS = Path(__file__).resolve().parents[3] / "scenarios"
-LATE = CORPUS / "llama_cpp/history/resume-one-token-late.toml"
-WRONG = CORPUS / "llama_cpp/bugs/bug-stale-ckpt-pos0-hybrid.toml"
-OVERSIZED = CORPUS / "llama_cpp/corner/oversized-prompt.toml"
+LATE = CORPUS / "llama_cpp/error/resume-one-token-late.toml"
+WRONG = CORPUS / "llama_cpp/wrong-answer/bug-stale-ckpt-pos0-hybrid.toml"
+OVERSIZED = CORPUS / "llama_cpp/error/oversized-prompt.toml"
 FAULTY, RIGHT = "llama_cpp@mtmd-broken", "llama_cpp@every-8192"
 
 
@@ -78,7 +78,7 @@ def test_what_was_sent_together_is_repeated_together_with_the_flags_of_then():
 
 
 def test_a_slot_action_that_fails_is_refused():
-    run = run_judged(load(CORPUS / "llama_cpp/lc/lc-69-failed-restore.toml"), HEAD.name, "provenance")
+    run = run_judged(load(CORPUS / "llama_cpp/error/lc-69-failed-restore.toml"), HEAD.name, "provenance")
     assert run.requests[4].answer.status == 400
     assert (run.refused, run.told, run.requests[4].judged.equal_cold) == ([4], [4], None)
 

@@ -21,7 +21,7 @@ from cachesim.verdicts.request_judgement import Judgement
 from cachesim.verdicts.run_verdicts import NOTHING
 from cachesim.verdicts.verdict import HOLDS, Verdict
 
-D8 = Path(__file__).resolve().parents[3] / "scenarios/ik_llama/defects/d8-nobody-wrote-how-many.toml"
+D8 = Path(__file__).resolve().parents[3] / "scenarios/ik_llama/re-processed/d8-nobody-wrote-how-many.toml"
 WRONG = Verdict(False, "bits")
 
 

@@ -104,7 +104,7 @@ def test_the_first_build_takes_a_slot_for_half_of_its_own_content_and_later_ones
 ])
 def test_one_token_too_late_fails_with_plain_positions_and_is_wrong_with_m_rope(model, status):
     """As recorded: 23 answers of 500 from models with plain positions, 41 wrong ones of qwen35 and no error."""
-    scenario = load(SCENARIOS / "history" / "resume-one-token-late.toml")
+    scenario = load(SCENARIOS / "error" / "resume-one-token-late.toml")
     run = run_judged(replace(scenario, model=model), "llama_cpp@mtmd-broken", "provenance")
     assert [one.answer.status for one in run.requests] == [200, status]
     if status == 200:

@@ -16,7 +16,7 @@ from cachesim.errors import NotInBuild
 from cachesim.events import Log
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
-D15 = str(Path(__file__).resolve().parents[4] / "scenarios/llama_cpp/defects/d15-planes-of-a-short-ubatch.toml")
+D15 = str(Path(__file__).resolve().parents[4] / "scenarios/llama_cpp/crash/d15-planes-of-a-short-ubatch.toml")
 MTP_SINCE = 9180           # #22673
 NGRAM_SINCE = 7990         # #18471, of 2026-01-28; the next build recorded is b8152
 CKPT_SINCE = 8842          # #19493
@@ -75,7 +75,7 @@ def test_bisect_and_why_say_that_a_build_does_not_have_it(capsys):
     turn = first["turns"][0]
     assert (turn["new"], turn["was"]["cache_n"]) == ("llama_cpp@minus-one", None)
     assert main(["bisect", D15]) == 0
-    assert "not in this build at llama_cpp@swa-first" in capsys.readouterr().out
+    assert "not in this build by b6160 (2025-08-14), llama_cpp@swa-first" in capsys.readouterr().out
 
 
 def test_run_refuses_it_by_name(capsys):

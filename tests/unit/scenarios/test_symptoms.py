@@ -1,0 +1,69 @@
+"""Do the words in which people complain lead to a symptom, and from there to scenarios?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.registry import profiles
+from cachesim.errors import BadInput
+from cachesim.scenarios.corpus import corpus_root
+from cachesim.scenarios.load import find, load, load_all
+from cachesim.scenarios.symptoms import SYMPTOMS, grouped, matching, meant, stems
+
+CORPUS = load_all(find([corpus_root()]), set(profiles()))
+
+
+@pytest.mark.parametrize(("text", "symptom"), [
+    ("re-processes everything", "re-processed"), ("reprocesses the whole prompt every turn", "re-processed"),
+    ("forcing full prompt re-processing", "re-processed"), ("0% cache hits", "re-processed"),
+    ("cache_n = 0", "re-processed"), ("erased invalidated context checkpoint", "re-processed"),
+    ("the model forgets", "wrong-answer"), ("gibberish after an edit", "wrong-answer"),
+    ("Answers of another user", "wrong-answer"), ("wrong outptu", "wrong-answer"),
+    ("server crashed with GGML_ASSERT", "crash"), ("it hangs", "crash"),
+    ("out of memory", "memory"), ("--cache-ram grows", "memory"), ("500 error", "error"),
+    ("switching between two chats loses the cache", "lost-conversation"), ("prompt cache evicted", "lost-conversation"),
+    ("waits in a queue", "slow"), ("lost-conversation", "lost-conversation"), ("right", "right"),
+])  # fmt: skip
+def test_words_of_users_mean_a_symptom(text, symptom):
+    assert meant(text) == [symptom]
+
+
+@pytest.mark.parametrize("text", ["", "cat sat mat", "qwertz", "?!", "x" * 5000, "\x00"])
+def test_other_words_mean_none(text):
+    assert meant(text) == [] and matching(text, CORPUS) == []
+
+
+def test_every_symptom_is_meant_by_its_own_words():
+    for name, one in SYMPTOMS.items():
+        assert name in meant(name) and name in meant(one.text)
+
+
+def test_words_lose_their_endings_and_re_belongs_to_them():
+    assert stems("Re-processes, reprocessed and re-processing!") == ["reprocess"] * 3
+    assert stems("the cache_n of it is 0") == ["cache_n", "0"]
+
+
+def test_scenarios_of_the_symptom_come_with_those_that_have_the_words_first():
+    found = matching("re-processes everything with a sliding window", CORPUS)
+    assert {one.symptom for one in found} == {"re-processed"}
+    assert len(found) == sum(one.symptom == "re-processed" for one in CORPUS)
+    assert "window" in found[0].title + found[0].why
+
+
+def test_words_of_titles_find_scenarios_where_no_symptom_is_meant():
+    found = matching("rerankers", CORPUS)
+    assert [one.id for one in found] == ["reranker-in-chunks"]
+
+
+def test_groups_come_in_the_order_of_what_is_grouped():
+    assert list(grouped(sorted(CORPUS, key=lambda one: list(SYMPTOMS).index(one.symptom)))) == list(SYMPTOMS)
+
+
+def test_a_file_may_have_no_symptom_and_none_of_its_own(tmp_path):
+    text = next(one for one in find([corpus_root()]) if one.stem == "need-one-token").read_text()
+    file = tmp_path / "need-one-token.toml"
+    file.write_text(text.replace('symptom = "right"\n', ""))
+    assert load(file).symptom == ""
+    file.write_text(text.replace('symptom = "right"', 'symptom = "crashes"'))
+    with pytest.raises(BadInput, match=r"need-one-token.toml:3: .*unknown symptom 'crashes'.*did you mean 'crash'"):
+        load(file)
