@@ -62,12 +62,14 @@ SCENARIO_BYTES = Limit("scenario file", 2**20, "bytes", "a TOML file", MACHINE)
 TRACE_BYTES = Limit("recording", 2**26, "bytes", "a JSON file", MACHINE, "--max-bytes")
 JSON_VALUES = Limit("JSON values", 4_000_000, "values", "brackets, commas, colons of a file", MACHINE, "--max-values")
 SLOT_FILE_BYTES = Limit("slot file", 2**30, "bytes", "a saved slot", MACHINE)
+LOG_REQUESTS = Limit("log requests", 10_000, "requests", "of one log", PATIENCE, "--max-log-requests")
+REBUILT = Limit("rebuilt requests", 400, "requests", "of a log that is played", PATIENCE, "--max-rebuilt")
 NESTING = Limit("nesting", 32, "levels", "tables, lists and objects within each other, in any file", MACHINE)
 
 TABLE = (
     NEW_TOKENS, SAMPLED_TOKENS, PASSES, EXACT_WORK, JUDGED_TOKENS, SLOTS, SPINNING, ORDERS, ORDER_WORK,
     PROMPT_TOKENS, WORD_LENGTH, LAYERS, WINDOW, EXACT_ROWS, SCENARIO_BYTES, TRACE_BYTES, JSON_VALUES,
-    SLOT_FILE_BYTES, NESTING,
+    SLOT_FILE_BYTES, LOG_REQUESTS, REBUILT, NESTING,
 )  # fmt: skip
 """All limits, in the order in which the documents show them."""
 

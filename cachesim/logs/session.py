@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Callable
 
 from cachesim.engines.shared.log_grammar import LogGrammar, Number, Read
-from cachesim.limits import Limit
+from cachesim.limits import LOG_REQUESTS
 from cachesim.logs.message import message
 from cachesim.logs.recognise import read_by
-
-LOG_REQUESTS = Limit("log requests", 10_000, "requests", "one log", "your patience", "--max-log-requests")
 
 
 @dataclass(slots=True)
@@ -51,30 +49,54 @@ class Logged:
     checked: list[tuple[int, int, float]] = field(default_factory=list)
     shifts: list[tuple[int, int]] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)       # (pos_min, pos_max) of its checkpoints
+    share: tuple[int, float] | None = None                           # tokens evaluated, and their share as printed
+    prefix_end: int | None = None
+    seen: int = 0                                                    # the slot held at least so many tokens
+    guessed: bool = False                                            # its length is the least that it can be
     whole: bool = False                                              # its beginning and end are in the log
+
+    @property
+    def least(self) -> int:
+        """The fewest tokens that its prompt can have, after what was evaluated of it; 0 = nothing is known."""
+        seen = [*self.created, self.cache_n or 0, self.restored or 0, self.lcp or 0, self.prefix_end or 0,
+                self.share[0] if self.share else 0, *(int(thold) for _, _, thold in self.checked)]
+        if self.end is not None and self.predicted_n is None:
+            return max(1, self.end)
+        return max(seen) + 1 if max(seen) or self.whole or self.full else 0
 
     def settle(self) -> None:
         """Fill in what follows from the rest."""
         if self.n_tokens is None and None not in (self.end, self.predicted_n) and not self.truncated:
             assert self.end is not None and self.predicted_n is not None
             self.n_tokens = self.end - self.predicted_n + (1 if self.predicted_n else 0)
+        if self.n_tokens is None and self.share is not None:
+            self.n_tokens = _whole(*self.share)
         if self.n_tokens is None and self.cache_n is not None and self.prompt_n is not None:
             self.n_tokens = self.cache_n + self.prompt_n
         if self.cache_n is None and self.n_tokens is not None and self.prompt_n is not None:
             self.cache_n = self.n_tokens - self.prompt_n
+        if self.n_tokens is None and self.least:
+            self.n_tokens, self.guessed = self.least, True
         if self.prompt_n is None and self.n_tokens is not None and self.cache_n is not None:
             self.prompt_n = self.n_tokens - self.cache_n
 
 
+def _whole(done: int, share: float) -> int | None:
+    """The one length of which ``done`` tokens print as this share, with six decimals; None if several do."""
+    if share <= 0 or not done:
+        return None
+    low, high = done / (share + 5e-7), done / max(share - 5e-7, 1e-9)
+    return round(done / share) if int(high) - int(low) == 1 or int(low) == int(high) == low else None
+
+
 @dataclass(slots=True)
 class Session:
-    """A log of one server: its requests, what it says of itself (``facts``), the server options that follow,
-    how many lines were read and recognised, how often each kind of line occurs."""
+    """A log of one server: its requests, what it says of itself (``facts``), how many lines were read and recognised,
+    how often each kind of line occurs."""
 
     engine: str
     requests: list[Logged] = field(default_factory=list)
     facts: dict[str, Number | str] = field(default_factory=dict)
-    options: dict[str, Number | str] = field(default_factory=dict)
     lines: int = 0
     recognised: int = 0
     kinds: dict[str, int] = field(default_factory=dict)
@@ -105,9 +127,6 @@ class Reader:
         kind = read.line.ev
         self.session.kinds[kind] = self.session.kinds.get(kind, 0) + 1
         self._date(read)
-        for name, found in read.numbers.items():
-            if name in self.grammar.options:
-                self.session.options.setdefault(self.grammar.options[name], found)
         if (heard := HEARD.get(kind)) is not None:
             heard(self, read, number)
 

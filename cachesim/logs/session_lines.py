@@ -103,6 +103,7 @@ def _checked(reader: Reader, read: Read, number: int) -> None:
     thold = read.numbers.get("thold")
     if one is not None and lo is not None and hi is not None and isinstance(thold, int):
         one.checked.append((lo, hi, thold))
+        one.seen = max(one.seen, hi + 1)
 
 
 @_hears("ckpt_restore")
@@ -110,8 +111,21 @@ def _restored(reader: Reader, read: Read, number: int) -> None:
     one = reader.of(read, number)
     if one is not None:
         n_past, hi = _number(read, "n_past"), _number(read, "pos_max")
+        one.prefix_end = _number(read, "prefix_end") if one.prefix_end is None else one.prefix_end
         one.restored = n_past if n_past is not None else None if hi is None else hi + 1
         one.cache_n = one.restored if one.cache_n is None else one.cache_n
+
+
+@_hears("ckpt_invalidate")
+def _invalidated(reader: Reader, read: Read, number: int) -> None:
+    """A fork prints where the common prefix ends; the checkpoint says that the slot held as much."""
+    one, hi = reader.of(read, number), _number(read, "pos_max")
+    if one is None:
+        return
+    if one.prefix_end is None:
+        one.prefix_end = _number(read, "prefix_end")
+    if hi is not None and one.held is None:
+        one.seen = max(one.seen, hi + 1)
 
 
 @_hears("full_reprocess", "trim_failed")
@@ -132,10 +146,8 @@ def _batch(reader: Reader, read: Read, number: int) -> None:
 def _progress(reader: Reader, read: Read, number: int) -> None:
     """The prompt's length follows from the share that is done, if it is one whole number."""
     one, done, share = reader.of(read, number), _number(read, "n_tokens"), _share(read, "share")
-    if one is None or one.n_tokens is not None or done is None or not share:
-        return
-    if share == 1.0:
-        one.n_tokens = done
+    if one is not None and done is not None and share:
+        one.share = done, share
 
 
 @_hears("prompt_done")
@@ -152,6 +164,8 @@ def _created(reader: Reader, read: Read, number: int) -> None:
     if one is not None and hi is not None:
         one.created.append(hi + 1 if n_tokens is None else n_tokens)
         one.spans.append((hi if lo is None else lo, hi))
+    if (most := _number(read, "max")) is not None:
+        reader.session.facts.setdefault("max", most)
 
 
 @_hears("prompt_time")
@@ -204,7 +218,7 @@ def _purged(reader: Reader, read: Read, number: int) -> None:
         reader.ends.pop(slot, None)
 
 
-@_hears("server", "memory", "version")
+@_hears("server", "memory", "version", "start_ckpt", "start_cache", "pc_state")
 def _facts(reader: Reader, read: Read, number: int) -> None:
     for name, found in read.numbers.items():
         reader.session.facts.setdefault(name, found)

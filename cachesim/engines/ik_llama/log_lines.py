@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning
+from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning, Number
 
 _CKPT = "pos_min = {pos_min}, pos_max = {pos_max}"
 _AT = f"{_CKPT}, n_tokens = {{n_tokens}}"
@@ -177,7 +177,18 @@ MEANINGS: Mapping[str, Meaning] = {
     "start_cache": Meaning("the prompt cache and its limit", flags=("-cram",)),
 }
 
+
+
+def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
+    """The options of a server that says these numbers of itself."""
+    found = {"ctx_checkpoints": facts["max"]} if "max" in facts else {}
+    needed, slots = facts.get("needed", 0), facts.get("n_slots", 1)
+    if isinstance(needed, int) and isinstance(slots, int):
+        found["ctx_size"] = max(4096, 2 << (needed * slots).bit_length())
+    return found
+
+
 GRAMMAR = LogGrammar(LINES, MEANINGS, signs=(
     "apply_checkp", "batch_pending_prompt", "launch_slot_with_task", "======== ", "tid=",
     "restored context checkpoint took", "MiB, took ",
-), options={"max": "ctx_checkpoints"})  # fmt: skip
+), options=options)  # fmt: skip

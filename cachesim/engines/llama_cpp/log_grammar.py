@@ -1,15 +1,37 @@
-"""llama-server's log for whoever reads a log that was pasted: its lines and what they say."""
+"""llama-server's log for whoever reads a log that was pasted: its lines, what they say, and options that follow."""
 
 from __future__ import annotations
 
+from typing import Mapping
+
 from cachesim.engines.llama_cpp.log_lines import LINES
 from cachesim.engines.llama_cpp.log_meanings import MEANINGS
-from cachesim.engines.shared.log_grammar import LogGrammar
+from cachesim.engines.shared.log_grammar import LogGrammar, Number
 
-GRAMMAR = LogGrammar(LINES, MEANINGS, signs=(
-    "get_availabl", "operator()", "update_slots", "print_timing", "launch_slot_:", "create_check:", "f_sim_best",
-    "prompt_clear", "print_timings:",
-), options={
-    "n_ctx": "ctx_size", "n_batch": "batch_size", "n_ubatch": "ubatch_size", "n_slots": "parallel",
-    "kv_unified": "kv_unified", "max": "ctx_checkpoints", "step": "checkpoint_min_step", "limit_mib": "cache_ram",
-})  # fmt: skip
+SAID = {
+    "n_batch": "batch_size", "n_ubatch": "ubatch_size", "n_slots": "parallel", "kv_unified": "kv_unified",
+    "max": "ctx_checkpoints", "step": "checkpoint_min_step", "limit_mib": "cache_ram",
+}  # fmt: skip
+"""Option by the name of the number that says it."""
+
+
+def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
+    """The options of a server that says these numbers of itself. A context that is not unified is shared by the slots;
+    one that is not said is as large as the longest prompt needs (``needed``)."""
+    found = {SAID[name]: value for name, value in facts.items() if name in SAID}
+    each, slots = facts.get("n_ctx_slot"), facts.get("n_slots", 1)
+    if isinstance(facts.get("n_ctx"), int):
+        found["ctx_size"] = facts["n_ctx"]
+    elif isinstance(each, int) and isinstance(slots, int):
+        found["ctx_size"] = each if facts.get("kv_unified") else each * slots
+    elif isinstance(needed := facts.get("needed"), int) and isinstance(slots, int):
+        found["ctx_size"] = max(4096, 2 << (needed * slots).bit_length())
+    return {name: int(value) if isinstance(value, float) else value for name, value in found.items()}
+
+
+GRAMMAR = LogGrammar(
+    LINES, MEANINGS,
+    signs=("get_availabl", "operator()", "update_slots", "print_timing", "launch_slot_:", "create_check:", "f_sim_best",
+           "prompt_clear", "print_timings:"),
+    options=options, open={"ubatch_size": (512, 1024, 2048, 256, 128, 64, 32, 16)},
+)  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Mapping, NamedTuple, Sequence
+from typing import Callable, Mapping, NamedTuple, Sequence
 
 Number = bool | int | float
 LONGEST = 40                 # characters of a number
@@ -49,15 +49,21 @@ class Read(NamedTuple):
     numbers: Mapping[str, Number | str]
 
 
+def _nothing(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
+    return {}
+
+
 @dataclass(frozen=True)
 class LogGrammar:
     """The lines of an engine and their meaning by kind; ``signs``: texts that only logs of this engine have;
-    ``options``: the server option that a number of a line gives, by the names of both."""
+    ``options`` makes server options of what a log says of its server, by the names of fields; ``open`` are options that
+    logs often do not say, with the values to try, the likeliest first."""
 
     lines: tuple[Line, ...] = ()
     meanings: Mapping[str, Meaning] = field(default_factory=dict)
     signs: tuple[str, ...] = ()
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Callable[[Mapping[str, Number | str]], dict[str, Number | str]] = _nothing
+    open: Mapping[str, Sequence[Number]] = field(default_factory=dict)
 
     def read(self, text: str, slot: int | None = None, task: int | None = None) -> Read | None:
         """The kind of line of a message without prefix, and its numbers; None for any other message."""

@@ -1,0 +1,52 @@
+"""``cachesim import LOG...``: which requests made a server write this log, what was lost, and why?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from cachesim.commands import exits
+from cachesim.commands.common import add_json, add_limits, add_profiles, add_settings
+from cachesim.errors import BadInput
+from cachesim.limits import LOG_REQUESTS, REBUILT
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("files", metavar="LOG", nargs="+", help="log of a server, of any build")
+    parser.add_argument("-o", "--out", metavar="FILE", default="", help="scenario file to write (one log only)")
+    parser.add_argument("--force", action="store_true", help="overwrite FILE")
+    parser.add_argument("--model", metavar="MODEL", default="", help="layers or a model's name (default: solved for)")
+    add_profiles(parser, "rule set, build or date of the server (default: solved for)")
+    add_settings(parser)
+    add_limits(parser, LOG_REQUESTS, REBUILT)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    from cachesim.files import write_whole
+    from cachesim.logs.imported import import_log
+    from cachesim.reports.console import say_json, show
+    from cachesim.reports.import_report import import_report
+    from cachesim.scenarios.option_checks import parse_settings
+
+    if args.out and len(args.files) > 1:
+        raise BadInput("-o writes one file, and there are several logs")
+    if args.out and not args.force and Path(args.out).exists():
+        raise BadInput("the file exists", file=args.out, hint="--force overwrites it")
+    engine = args.profiles[0].partition("@")[0] if args.profiles else ""
+    if args.settings and not engine:
+        raise BadInput("--set needs -p: which engine's option is it?")
+    server = parse_settings(args.settings, engine) if args.settings else {}
+    found = []
+    for name in args.files:
+        data, text = import_log(Path(name), args.profiles, args.model, server)
+        if args.out:
+            if not text:
+                raise BadInput("no request of it can be played", file=name)
+            write_whole(Path(args.out), text.encode())
+        found.append((data, text))
+    if args.json:
+        say_json({"logs": [{**data, "toml": text} for data, text in found]})
+    else:
+        show(*(import_report(data, args.out, bool(getattr(args, "verbose", 0))) for data, _ in found))
+    return exits.worst([exits.HOLDS if data["line"] else exits.UNDECIDED for data, _ in found])

@@ -1,0 +1,147 @@
+"""A log becomes a scenario, and what was found is data: for the file, for JSON and for the eye."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Any, Iterator, Mapping, Sequence
+
+from cachesim.engines.contract import Engine
+from cachesim.engines.registry import ENGINES
+from cachesim.engines.shared.log_grammar import LogGrammar
+from cachesim.logs.cause import summary, turns
+from cachesim.logs.explain import HEAD, no_log
+from cachesim.logs.message import plain
+from cachesim.logs.read import read_session
+from cachesim.logs.rebuild import Open, solve
+from cachesim.logs.rebuilt import Rebuild, Rebuilt
+from cachesim.logs.recognise import engine_of_log, grammars
+from cachesim.logs.session import Session
+from cachesim.reading import open_lines
+from cachesim.scenarios.toml_writer import to_toml
+
+
+def import_log(
+    path: Path, profiles: Sequence[str] = (), model: str = "", server: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], str]:
+    """What a log says, as data, and the scenario file that was made of it ("" if nothing can be played).
+
+    ``profiles``, ``model``, ``server``: rule sets, model and options that are known better than from the log. Raises
+    BadInput for a file that is no log of a server that is known."""
+    known = grammars()
+    engine = _engine(path, profiles)
+    session = read_session(engine.name, known[engine.name], open_lines(path))
+    grammar = known[engine.name]
+    options = {**_options(engine, grammar, session), **(server or {})}
+    found = solve(session, Open(
+        tuple(profiles) or _profiles(engine, session), (model,) if model else _models(session), options,
+        {name: values for name, values in grammar.open.items() if name not in options},
+    ))  # fmt: skip
+    data = _data(path, engine, session, found, bool(profiles), bool(model))
+    return data, "" if found is None else _file(path, engine, found, data)
+
+
+def _engine(path: Path, profiles: Sequence[str]) -> Engine:
+    """Whose log it is: by the rule sets that are named, else by its lines."""
+    if profiles:
+        return ENGINES[profiles[0].partition("@")[0]]
+    name = engine_of_log(islice(open_lines(path), HEAD * 25))
+    if name is None:
+        raise no_log(path)
+    return ENGINES[name]
+
+
+def _options(engine: Engine, grammar: LogGrammar, session: Session) -> dict[str, Any]:
+    """The server options that the log says, as far as this engine has them and they are of their type."""
+    slots = {one.slot for one in session.requests}
+    needed = max((max(one.n_tokens or 0, one.held or 0, one.seen) for one in session.requests), default=0)
+    facts = {"n_slots": max(slots, default=0) + 1, "needed": needed, **session.facts}
+    out = {}
+    for name, value in grammar.options(facts).items():
+        flag = engine.manual.flag(name)
+        if flag is not None and type(value) in (type(flag.default), type(flag.scenario)):
+            out[name] = value
+    return out
+
+
+def _models(session: Session) -> tuple[str, ...]:
+    """Kinds of model that fit what the log shows of its memory, the likeliest first."""
+    facts = session.facts
+    spans = [span for one in session.requests for span in [*one.spans, *((lo, hi) for lo, hi, _ in one.checked)]]
+    window = next((hi - lo + 1 for lo, hi in spans if lo < hi), 0)
+    n_swa = facts.get("n_swa")
+    window = n_swa if isinstance(n_swa, int) and n_swa > 1 else window
+    if facts.get("recurrent_layers") or any(lo == hi for lo, hi in spans):
+        return ("GGGA", "S") if facts.get("attention_layers", 1) else ("S",)
+    if window:
+        return (f"W{window} A",)
+    full = any(one.full or one.restored is not None for one in session.requests)
+    return ("GGGA", "A") if full else ("A", "GGGA")
+
+
+def _profiles(engine: Engine, session: Session) -> tuple[str, ...]:
+    """Rule sets that may have written the log: the newest first."""
+    newest = engine.newest or engine.line[-1]
+    return tuple(dict.fromkeys([newest, *reversed(engine.line)]))
+
+
+def _data(
+    path: Path, engine: Engine, session: Session, found: Rebuild | None, given: bool, model: bool
+) -> dict[str, Any]:
+    requests = [] if found is None else found.requests
+    happened = turns(requests)
+    return {
+        "file": str(path),
+        "engine": engine.name,
+        "profile": "" if found is None else found.profile,
+        "profile_given": given,
+        "model": "" if found is None else found.model,
+        "model_given": model,
+        "server": {} if found is None else dict(found.server),
+        "lines": session.lines,
+        "recognised": session.recognised,
+        "log_requests": len(session.requests),
+        "requests": [_request(number, one) for number, one in enumerate(requests)],
+        "turns": [one._asdict() for one in happened],
+        "agree": 0 if found is None else found.score[0],
+        "differ": 0 if found is None else -found.score[1],
+        "summary": summary(happened),
+        "missing": list(_missing(session)),
+        "line": "" if found is None else found.line,
+    }
+
+
+def _request(number: int, one: Rebuilt) -> dict[str, Any]:
+    logged = one.logged
+    return {
+        "request": number, "step": one.step, "text": one.text, "slot": logged.slot, "task": logged.task,
+        "lines": list(logged.lines), "n_tokens": logged.n_tokens, "cache_n": logged.cache_n,
+        "prompt_n": logged.prompt_n, "predicted_n": logged.predicted_n, "simulated": one.got, "agrees": one.agrees,
+        "lcp": one.lcp, "assumed": one.assumed, "left_out": one.left_out,
+    }  # fmt: skip
+
+
+def _missing(session: Session) -> Iterator[str]:
+    """What the log could have said, and how to make it."""
+    kinds = session.kinds
+    if session.requests and not {"ckpt_create", "ckpt_check", "pc_state", "n_past"} & set(kinds):
+        yield "checkpoints and the prompt cache are not in this log: start the server with -lv 4"
+    if session.requests and "prompt_time" not in kinds:
+        yield "no timing lines: evaluated tokens are not known where no batch is logged"
+    if any(not one.whole for one in session.requests):
+        yield "the log begins in the middle of a request"
+
+
+def _file(path: Path, engine: Engine, found: Rebuild, data: Mapping[str, Any]) -> str:
+    """The scenario file; what was assumed stands in its `why`."""
+    scenario = found.scenario
+    assumed = [f"request {one.step}: {one.assumed}" for one in found.requests if one.assumed and one.step >= 0]
+    why = f"Rebuilt from a log of {engine.recorded.name}: lengths and branches are its own, words are invented."
+    if assumed:
+        why += f" Assumed: {'; '.join(assumed[:20])}."
+    stem = "".join(sign if sign.isascii() and (sign.isalnum() or sign == "-") else "-" for sign in path.stem.lower())
+    head = {
+        "id": f"import-{stem.strip('-') or 'log'}"[:80], "title": f"imported from {plain(path.name)}"[:120],
+        "source": ["cachesim"], "why": why, "engine": engine.name, "model": found.model, "profiles": [found.profile],
+    }  # fmt: skip
+    return to_toml(head, scenario.server, scenario.words, [step.asked for step in scenario.steps])

@@ -1,0 +1,65 @@
+"""What becomes of a log: its requests in a scenario, and how far the simulator says what the log says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Mapping, NamedTuple
+
+from cachesim.logs.contents import Text
+from cachesim.logs.session import Logged
+from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.schema import Scenario
+
+
+class Choice(NamedTuple):
+    """A value of what is open: the text that a prompt goes on from, and how much of it. ``why`` = what was assumed."""
+
+    base: Text
+    lcp: int
+    why: str
+
+
+@dataclass(slots=True)
+class Rebuilt:
+    """A request of the log in the scenario. ``step``: its number there, -1 = left out; ``got``: what the simulator
+    reuses, ``slot`` where it runs; ``lcp``: its common prefix with ``before``, the text it goes on from; ``assumed``:
+    what was not in the log, ``left_out``: why it is not played."""
+
+    logged: Logged
+    step: int = -1
+    text: str = ""
+    got: int | None = None
+    slot: int | None = None
+    assumed: str = ""
+    left_out: str = ""
+    lcp: int = 0
+    before: Text = field(default_factory=Text)
+
+    @property
+    def agrees(self) -> bool | None:
+        """Does the simulator reuse what the log says? None = one of them says nothing."""
+        if self.step < 0 or self.logged.cache_n is None:
+            return None
+        return self.got == self.logged.cache_n
+
+
+@dataclass(slots=True)
+class Rebuild:
+    """A log as a scenario under a rule set and a model."""
+
+    profile: str
+    model: str
+    server: Mapping[str, Any]
+    requests: list[Rebuilt] = field(default_factory=list)
+    line: str = ""
+
+    @property
+    def score(self) -> tuple[int, int, int]:
+        """Requests that agree, and, counted down, those that do not, and those of which something was assumed."""
+        found = [one.agrees for one in self.requests]
+        assumed = sum(bool(one.assumed) for one in self.requests)
+        return sum(one is True for one in found), -sum(one is False for one in found), -assumed
+
+    @property
+    def scenario(self) -> Scenario:
+        return from_line(self.line, model=self.model, profiles=(self.profile,), server=self.server)
