@@ -1,41 +1,66 @@
-"""Is every change of the repaired rule set needed, and are they enough? Put back, each makes its scenario fail."""
+"""Is every change of the repaired rule sets needed, and are they enough? Put back, each makes its scenario fail."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Mapping
 
 import pytest
 
-from cachesim.engines.llama_cpp.profiles import BESIDE, PROFILES
+from cachesim.engines.registry import engine_of, rules_of
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.scenarios.load import load
 from cachesim.verdicts.judged_run import run_judged
 
-REPAIRED = "llama_cpp@latest-repaired"
-FOLDER = Path(__file__).resolve().parents[2] / "scenarios" / "llama_cpp" / "repairs"
-KEPT = {
-    "slot_select": "repair-select", "reuse": "repair-reuse", "ckpt_pick": "repair-pick",
-    "ckpt_restore": "repair-resume", "ckpt_erase": "repair-erase", "draft_max": "repair-draft",
-    "kv_copy": "repair-copy", "kv_undo": "repair-undo", "kv_full": "repair-full", "kv_shift": "repair-shift",
+CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
+KEPT: Mapping[str, Mapping[str, str]] = {
+    "llama_cpp@latest-repaired": {
+        "slot_select": "repair-select", "reuse": "repair-reuse", "ckpt_pick": "repair-pick",
+        "ckpt_restore": "repair-resume", "ckpt_erase": "repair-erase", "draft_max": "repair-draft",
+        "kv_copy": "repair-copy", "kv_undo": "repair-undo", "kv_full": "repair-full", "kv_shift": "repair-shift",
+    },
+    "mlx_lm@0.32.2-repaired": {
+        "tail": "repair-tail", "key": "repair-key", "key_alone": "repair-alone", "start_drafting": "repair-start",
+        "draft_round": "repair-round", "caches.ring_mask": "repair-mask",
+    },
 }  # fmt: skip
-"""The conversation that fails without a change, by the field of the table."""
+"""The conversation that fails without a change, by rule set and by the field of its table, or of a table in it."""
+
+CHANGES = [(name, field) for name, kept in KEPT.items() for field in kept]
+COMMITS = {"llama_cpp": "b11549", "mlx_lm": "0.32.2"}
 
 
-def test_every_change_has_its_conversation():
-    assert {one.field for one in PROFILES[BESIDE[REPAIRED]].changes(PROFILES[REPAIRED])} == set(KEPT)
-    assert {file.stem for file in FOLDER.glob("*.toml")} == set(KEPT.values())
+def folder(name: str) -> Path:
+    return CORPUS / name.partition("@")[0] / "repairs"
 
 
-@pytest.mark.parametrize("field", KEPT)
-def test_a_change_that_is_put_back_makes_its_conversation_fail(field):
-    scenario = load(FOLDER / f"{KEPT[field]}.toml")
-    rules, older = PROFILES[REPAIRED], PROFILES[BESIDE[REPAIRED]]
-    assert run_judged(scenario, REPAIRED, "provenance").broken == []
-    back = replace(rules, **{field: getattr(older, field)})
-    assert run_judged(scenario, REPAIRED, "provenance", table=back).broken
+def older(name: str) -> RuleSet:
+    return rules_of(engine_of(name).beside[name])
 
 
-@pytest.mark.parametrize("field", KEPT)
-def test_a_repair_names_the_edit_of_the_source(field):
-    source = getattr(PROFILES[REPAIRED], field).about.source
-    assert source.note.startswith("proposed here: ") and source.path and source.commit == "b11549"
+def put_back(table: Any, field: str, old: Any) -> Any:
+    """The table with an older rule in this field, ``inner.field`` for one of a table in it."""
+    first, _, rest = field.partition(".")
+    value = put_back(getattr(table, first), rest, getattr(old, first)) if rest else getattr(old, first)
+    return replace(table, **{first: value})
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_every_change_has_its_conversation(name):
+    assert {one.field for one in older(name).changes(rules_of(name))} == set(KEPT[name])
+    assert {file.stem for file in folder(name).glob("*.toml")} == set(KEPT[name].values())
+
+
+@pytest.mark.parametrize(("name", "field"), CHANGES)
+def test_a_change_that_is_put_back_makes_its_conversation_fail(name, field):
+    scenario = load(folder(name) / f"{KEPT[name][field]}.toml")
+    assert run_judged(scenario, name, "provenance").broken == []
+    assert run_judged(scenario, name, "provenance", table=put_back(rules_of(name), field, older(name))).broken
+
+
+@pytest.mark.parametrize(("name", "field"), CHANGES)
+def test_a_repair_names_the_edit_of_the_source(name, field):
+    source = rules_of(name).fields()[field].about.source
+    assert source.note.startswith("proposed here: ") and source.path
+    assert source.commit == COMMITS[name.partition("@")[0]]

@@ -161,12 +161,16 @@ def _alone(srv: Inspected, row: Row) -> None:
     def begin(*asked: Any) -> int:
         return int(srv.decide(srv.rules.start_drafting(*asked), row))
 
+    def most(usual: int, room: int) -> int:
+        return int(srv.decide(srv.rules.draft_round(usual, room), row))
+
     alone = (Alone(srv.machine, row, paused) if srv.draft is None else
-             Drafting(srv.machine, row, paused, srv.draft, begin))
+             Drafting(srv.machine, row, paused, srv.draft, begin, most))
     if not rest:
         raise ValueError("a prompt of which nothing is left")
     alone.run(rest)
     row.task.answer.cancelled = row.stop
+    del row.tokens[srv.decide(srv.rules.key_alone(len(row.tokens), len(row.tokens) - alone.unfed), row) :]
     finish(srv, row, caches, "none" if row.stop else "limit")
 
 

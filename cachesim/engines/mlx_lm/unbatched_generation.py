@@ -25,6 +25,7 @@ class Alone:
         self.machine, self.row, self.paused = machine, row, paused
         self.step = machine.settings.prefill_step_size
         self.caches = row.caches or []
+        self.unfed = 0                          # tokens at the end that were said and never evaluated
 
     def run(self, rest: Tokens) -> None:
         """Work until the last token, or until the client has gone."""
@@ -62,11 +63,11 @@ class Drafting(Alone):
 
     def __init__(
         self, machine: Machine, row: Row, paused: Callable[[Row], None], draft: tuple[Model | None, Spec],
-        start: Callable[[bool, int, int], int],
+        start: Callable[[bool, int, int], int], most: Callable[[int, int], int],
     ) -> None:
         super().__init__(machine, row, paused)
         n = len(machine.kind.spec.layers)
-        self.draft, self.behind, self.start = draft, self.caches[n:], start
+        self.draft, self.behind, self.start, self.most = draft, self.caches[n:], start, most
         self.caches = self.caches[:n]
 
     def run(self, rest: Tokens) -> None:
@@ -78,7 +79,8 @@ class Drafting(Alone):
         fed = rest[len(rest) - left :]
         echo, drafted, accepted = fed, 0, 0
         while True:
-            drafted = min(self._budget(), self.machine.settings.num_draft_tokens)
+            usual = min(self._budget(), self.machine.settings.num_draft_tokens)
+            drafted = self.most(usual, self._room(usual, len(fed)))
             draft, right = self._drafts(fed[-1], drafted)
             self._guess(echo, draft)
             accepted = self._round(fed, draft, right)
@@ -97,6 +99,11 @@ class Drafting(Alone):
             self._feed(piece)
             self.row.tokens += piece
             self.paused(self.row)
+
+    def _room(self, usual: int, fed: int) -> int:
+        """How many drafts of a round, behind so many other tokens, the target could give up again."""
+        able = (n for n in range(usual, 0, -1) if all(layer.trimmable_after(fed + n) for layer in self.caches))
+        return next(able, 0)
 
     def _budget(self) -> int:
         return max(1, self.row.request.n_predict) - self.row.n_gen
@@ -136,8 +143,10 @@ class Drafting(Alone):
         while n < right and self._budget() and not row.stop:
             self._say(said, n)
             n += 1
+        self.unfed = 0
         if self._budget() and not row.stop:
             self._say(said, n)
+            self.unfed = 1
         row.task.answer.draft_n_accepted += n
         return n
 

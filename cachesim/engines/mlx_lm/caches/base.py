@@ -72,6 +72,10 @@ class Cache(ABC):
         """Whether tokens can be taken off the end now."""
         return False
 
+    def trimmable_after(self, n: int) -> bool:
+        """Whether tokens can be taken off the end when n more have been stored."""
+        return self.is_trimmable()
+
     def size(self) -> int:
         """Tokens held, where the class knows them; 0 where it does not."""
         return 0

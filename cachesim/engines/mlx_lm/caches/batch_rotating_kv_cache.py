@@ -169,7 +169,8 @@ class BatchRotatingKVCache(Batch):
         """[B, 1, N, before + N], made before the update and so without knowing that it may put columns in order."""
         before = min(self.max_size - 1, self._offset)
         turned = N == 1 and (self.rotated or self._idx >= self.max_size)
-        drop = max(0, self._idx - self.max_size + (N > 1))
+        held = 0 if self.keys is None else columns(self.keys)
+        drop = max(0, self.rules.ring_mask(self._idx, held, self.rotated, N) - self.max_size + (N > 1))
         padding = self.left_padding - drop - turned
         mask = create_causal_mask(N, before, window_size or self.max_size, left_padding=padding)
         if not turned:

@@ -60,6 +60,9 @@ class CacheList(Cache):
     def is_trimmable(self) -> bool:
         return all(child.is_trimmable() for child in self.caches)
 
+    def trimmable_after(self, n: int) -> bool:
+        return all(child.trimmable_after(n) for child in self.caches)
+
     def trim(self, n: int) -> int:
         """Trim each child; what the last one says."""
         return int([child.trim(n) for child in self.caches][-1])

@@ -119,7 +119,10 @@ class RotatingKVCache(KeysValues):
         return min(self._offset, self.max_size)
 
     def is_trimmable(self) -> bool:
-        return bool(self.rules.ring_trimmable(self._offset, self.max_size))
+        return self.trimmable_after(0)
+
+    def trimmable_after(self, n: int) -> bool:
+        return bool(self.rules.ring_trimmable(self._offset + n, self.max_size))
 
     def trim(self, n: int) -> int:
         """Forget the last n tokens as the version's rule has it; how many went."""

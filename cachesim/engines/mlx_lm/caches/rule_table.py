@@ -36,6 +36,7 @@ class CacheRules:
     ring_row_start: Rule = kv.row_start_clamped
     ring_extracted: Rule = kv.extracted_counts_offset
     ring_extract_empty: Rule = kv.extract_needs_buffer
+    ring_mask: Rule = kv.mask_written
     chunked_front: Rule = kv.front_by_valid
     extend_empty_side: Rule = kv.empty_side_float32
 

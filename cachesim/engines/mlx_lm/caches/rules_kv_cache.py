@@ -118,6 +118,13 @@ def extract_fresh(has_buffer: bool) -> bool:
     return has_buffer
 
 
+@rule("ML-RING-MASK.written", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.make_mask", "d78bf58e"))
+def mask_written(idx: int, columns: int, rotated: bool, new: int) -> int:
+    """The mask of a batch is made from the write position as it is, though a ring that has wrapped is put in order
+    before several tokens are stored: the oldest live token of a padded row is hidden then."""
+    return idx
+
+
 @rule("ML-CHUNK-TRIM-FRONT.valid", Role.MEMORY,
       mlx_lm(CACHE, "ChunkedKVCache.maybe_trim_front", "e03e45ed"), since="#1673")
 def front_by_valid(valid: int, allocated: int, chunk_size: int) -> Front | None:

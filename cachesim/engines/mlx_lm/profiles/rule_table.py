@@ -42,6 +42,8 @@ class Rules(RuleSet):
     create: Rule
     create_alone: Rule
     start_drafting: Rule
+    draft_round: Rule
+    key_alone: Rule
     cancel: Rule
     final_type: str
     checkpoint_type: str

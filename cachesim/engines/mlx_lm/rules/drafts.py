@@ -20,3 +20,10 @@ def start_any(trimmable: bool, n_tokens: int, step: int) -> Decision:
 def start_trimmable(trimmable: bool, n_tokens: int, step: int) -> Decision:
     """Only with caches that can be trimmed, else value 0: the client gets an error. One token is left."""
     return Decision(int(trimmable), {"trimmable": trimmable, "n_tokens": n_tokens})
+
+
+@rule("ML-SPEC-ROUND.ANY", Role.DRAFT, mlx_lm(GENERATE, "speculative_generate_step", "321e764e to 0.32.2"))
+def round_any(usual: int, room: int) -> Decision:
+    """A round drafts as many tokens as are asked for and the budget has left, whether or not the target's caches could
+    give them up again (``room``). Value: their number."""
+    return Decision(usual, {"usual": usual, "room": room})

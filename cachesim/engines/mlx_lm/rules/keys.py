@@ -48,6 +48,13 @@ def _bare(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
     return Decision(Key(bare, "asked", tuple(ends)), because)
 
 
+@rule("ML-KEY-ALONE.HELD", Role.PLAN, mlx_lm(SERVER, "_serve_single", "321e764e to 0.32.2"))
+def key_of_held(held: int, evaluated: int) -> Decision:
+    """A conversation that was served alone is stored under all its tokens, also where the last one was never evaluated:
+    with a draft model, unless it was an accepted draft. Value: how many tokens make the key."""
+    return Decision(held, {"held": held, "evaluated": evaluated})
+
+
 @rule("ML-BATCH.WHOLE", Role.SETUP, mlx_lm(GENERATE, "BatchGenerator", "321e764e"), until="#1072")
 def batch_whole() -> Decision:
     """Prompts are prefilled as a whole, between two decode steps, with one checkpoint for all rows of a group."""

@@ -36,17 +36,18 @@ def system_end(prompt: Tokens, probe: Tokens | None) -> Decision:
 def tail_guarded(prompt: Tokens, sys_end: int) -> Decision:
     """The think token is looked for in the last 10 tokens, and never in the system segment."""
     first = len(prompt) - min(10, len(prompt) - sys_end - 1)
-    return _tail(prompt, sys_end, first)
+    return find_tail(prompt, sys_end, first)
 
 
 @rule("ML-SEG-TAIL.SEQUENCE", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "ed1fca4c"), since="#1114")
 def tail_anywhere(prompt: Tokens, sys_end: int) -> Decision:
     """The think tokens are looked for in the last 11 tokens, whatever they belong to: found in the system segment, the
     tail begins before that ends, and the tokens between are fed twice."""
-    return _tail(prompt, sys_end, len(prompt) - 11)
+    return find_tail(prompt, sys_end, len(prompt) - 11)
 
 
-def _tail(prompt: Tokens, sys_end: int, first: int) -> Decision:
+def find_tail(prompt: Tokens, sys_end: int, first: int) -> Decision:
+    """The last think token from ``first`` on; the end of the prompt where there is none."""
     found = [i for i in range(max(0, first), len(prompt)) if prompt[i] == THK]
     value = found[-1] if found else len(prompt)
     return Decision(value, {"first": first, "sys_end": sys_end, "n_tokens": len(prompt)})

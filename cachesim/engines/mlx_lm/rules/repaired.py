@@ -1,0 +1,72 @@
+"""What would make 0.32.2 answer as on an empty server, and keep its thread alive? Each rule is one edit of the source,
+as small as it can be; the rule that it takes the place of has the same id up to the last dot.
+
+Proposed here: no release has them. ``note`` of a source says the edit: file, function, what changes.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from cachesim.engines.mlx_lm.rules.keys import Key
+from cachesim.engines.mlx_lm.rules.segments import find_tail
+from cachesim.engines.mlx_lm.source_files import CACHE, GENERATE, SERVER, mlx_lm
+from cachesim.engines.rule import Decision, Role, rule
+from cachesim.tokens import Tokens
+
+
+# [New in mlx_lm@0.32.2-repaired]
+@rule("ML-SEG-TAIL.BEHIND-SYSTEM", Role.PROMPT,
+      mlx_lm(SERVER, "_tokenize", "0.32.2",
+             note="proposed here: the think tokens are looked for from sys_end on, never before it"))
+def tail_behind_system(prompt: Tokens, sys_end: int) -> Decision:
+    """As SEQUENCE, but never in the system segment: segments do not overlap."""
+    return find_tail(prompt, sys_end, max(len(prompt) - 11, sys_end))
+
+
+# [New in mlx_lm@0.32.2-repaired]
+@rule("ML-KEY.BUT-LAST", Role.PLAN,
+      mlx_lm(SERVER, "_generate, _serve_single", "0.32.2",
+             note="proposed here: fetch_nearest_cache is asked for prompt[:-1]; the last token is added to the rest"))
+def key_but_last(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
+    """The prompt without its last token is looked up, so that one token is always left to evaluate; prompt and answer
+    are stored."""
+    return Decision(Key(prompt[:-1]), {"n_tokens": len(prompt)})
+
+
+# [New in mlx_lm@0.32.2-repaired]
+@rule("ML-KEY-ALONE.EVALUATED", Role.PLAN,
+      mlx_lm(SERVER, "_serve_single", "0.32.2",
+             note="proposed here: the key is cut to the tokens that were evaluated before insert_cache is called"))
+def key_of_evaluated(held: int, evaluated: int) -> Decision:
+    """A conversation that was served alone is stored under the tokens that were evaluated. Value: their number."""
+    return Decision(min(held, evaluated), {"held": held, "evaluated": evaluated})
+
+
+# [New in mlx_lm@0.32.2-repaired]
+@rule("ML-SPEC-START.ALWAYS", Role.DRAFT,
+      mlx_lm(GENERATE, "speculative_generate_step", "0.32.2",
+             note="proposed here: the check of trimmable caches at the start goes; rounds look at them"))
+def start_always(trimmable: bool, n_tokens: int, step: int) -> Decision:
+    """Whatever the target's caches can do now: no round drafts what could not be taken back. One token is left."""
+    return Decision(1, {"trimmable": trimmable, "n_tokens": n_tokens})
+
+
+# [New in mlx_lm@0.32.2-repaired]
+@rule("ML-SPEC-ROUND.TRIMMABLE", Role.DRAFT,
+      mlx_lm(GENERATE, "speculative_generate_step", "0.32.2",
+             note="proposed here: num_draft is at most what the caches hold and can still give up afterwards: 0 for "
+                  "recurrent layers, and for a ring that would be full"))
+def round_trimmable(usual: int, room: int) -> Decision:
+    """Only as many drafts as the target's caches can give up again. Value: their number."""
+    return Decision(min(usual, room), {"usual": usual, "room": room})
+
+
+# [New in mlx_lm@0.32.2-repaired]
+@rule("ML-RING-MASK.straight", Role.MEMORY,
+      mlx_lm(CACHE, "BatchRotatingKVCache.make_mask", "0.32.2",
+             note="proposed here: for several tokens and a rotated ring, make_mask counts from the buffer's width"))
+def mask_straight(idx: int, columns: int, rotated: bool, new: int) -> int:
+    """The write position as it will be when the tokens are stored: behind the last column if the ring is put in order
+    first."""
+    return columns if rotated and new > 1 else idx
