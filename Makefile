@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PEERS  := .venv-peers
 LIVE   := .venv-live
+ADAPTERS ?= .venv-adapters
 DIST   := .venv-dist
 OPS    ?= 100000
 EVERY  ?= 1
@@ -16,7 +17,7 @@ JOBS   ?= 2
 TRACES ?= ../shared/traces
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test check lint smoke oldest matrix bench meta fuzz hostile rediscover replay docs coverage peers live upstream optimized dist clean
+.PHONY: help run test check lint smoke oldest matrix bench meta fuzz hostile rediscover replay docs coverage peers adapters live upstream optimized dist clean
 
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
@@ -34,6 +35,7 @@ help:
 	@echo 'make docs     renew the examples in the README      make docs'
 	@echo 'make coverage rules by profiles in the corpus        make coverage'
 	@echo 'make peers    compare with the real mlx-lm          make peers OPS=100000 BURSTS=1000'
+	@echo 'make adapters conform on released packages           make adapters ARGS="mlx_lm_lru vllm_blocks"'
 	@echo 'make live     compare with real llama-servers   make live N=10000 MINUTES=60 SEED=0'
 	@echo 'make upstream which rules a new llama.cpp touches   make upstream OLD=TREE NEW=TREE'
 	@echo 'make optimized  does python -OO print the same     make optimized EVERY=1'
@@ -97,6 +99,10 @@ $(PEERS)/.made: pyproject.toml
 	@$(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[peers]'
 	@touch $@
 
+# Caches of released packages, each in an environment of its own (up to 6 GB); one that cannot be had is skipped.
+adapters: $(VENV)/.dev
+	@$(BIN)/python -m tests.adapters --environments $(ADAPTERS) $(ARGS)
+
 # Real llama-servers, built once outside the tree; LLAMA_SERVER=PATH takes one that is there (COMMIT= if it does not say
 # its build). Stops after MINUTES or at Ctrl-C, and goes on where it stopped.
 live: $(LIVE)/.made
@@ -121,7 +127,7 @@ dist: $(VENV)/.made
 	$(DIST)/bin/twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(LIVE) $(DIST) .venv-ci dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(PEERS) .venv-adapters $(LIVE) $(DIST) .venv-ci dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
 
 # The stamps: the environment is made once, and brought up to date when pyproject.toml changes.
 $(VENV)/.made:

@@ -28,7 +28,7 @@ def _others(ask: Ask, cached: int) -> list[tuple[tuple[int, ...], str]]:
     last = len(prompt) - cached
     return [
         (prompt[cached:], f"this is a cold run's answer to the last {last} token{'s' * (last > 1)} alone: "
-                          "the adapter does not pass the cache to the model"),
+                          "the model read nothing of the cache (does the adapter pass it?)"),
         (prompt[:-1], "this is a cold run's answer to the prompt without its last token"),
         ((*prompt, prompt[-1]), "this is a cold run's answer to the prompt with its last token twice"),
         ((*prompt[:cached], prompt[cached - 1], *prompt[cached:]),

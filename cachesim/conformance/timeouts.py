@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any, Iterator
 
 from cachesim.conformance.protocol import TimedOut
@@ -33,12 +33,12 @@ class Patience:
     def __init__(self, timeout: float, seconds: float | None = None) -> None:
         self.timeout, self.seconds = timeout, seconds
         self.missed = self.killed = 0
-        self.end = None if seconds is None else time.monotonic() + seconds
+        self.end = None if seconds is None else monotonic() + seconds
 
     @property
     def spent(self) -> bool:
         """Returns True if the time for the whole run is over."""
-        return self.end is not None and time.monotonic() >= self.end
+        return self.end is not None and monotonic() >= self.end
 
     @property
     def low(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-import time
+from itertools import count
 from threading import Thread
 
 import pytest
@@ -50,7 +50,8 @@ class Forgets(FixedCache):
 def test_a_cache_that_is_not_passed_on_is_named():
     report = conform(lambda: Forgets("AA"), max_examples=40, check=False)
     assert report["append"].finding.notes == (
-        "this is a cold run's answer to the last 2 tokens alone: the adapter does not pass the cache to the model",
+        "this is a cold run's answer to the last 2 tokens alone: "
+        "the model read nothing of the cache (does the adapter pass it?)",
     )
 
 
@@ -63,17 +64,15 @@ class Hangs(FixedCache):
         reply = super().complete(prompt, n_predict)
         while reply["cached"]:
             try:
-                time.sleep(0.01)
+                signal.pause()
             except Exception:                        # must not keep the time-out from ending it
                 continue
         return reply
 
 
 def test_an_object_that_hangs_is_a_finding_after_three_time_outs():
-    began = time.monotonic()
     report = conform(Hangs, max_examples=20, timeout=0.2, check=False)
     assert report["answers"].finding.got == "no reply within 0.2 seconds"
-    assert time.monotonic() - began < 20
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
@@ -95,15 +94,11 @@ def test_in_another_thread_it_is_waited_for():
     assert reports[0].conforms
 
 
-def test_the_time_for_all_may_be_limited():
-    class Slow(FixedCache):
-        def complete(self, prompt, n_predict):
-            time.sleep(0.01)
-            return super().complete(prompt, n_predict)
-
-    report = conform(Slow, max_examples=2_000, seconds=0.5, check=False)
-    assert 0 < report.histories < 200
-    assert report.notes == ("note: stopped after 0.5 seconds; what had been played by then was judged",)
+def test_the_time_for_all_may_be_limited(monkeypatch):
+    monkeypatch.setattr("cachesim.conformance.timeouts.monotonic", count().__next__)
+    report = conform(FixedCache, max_examples=200, seconds=50, check=False)
+    assert report.histories == 49
+    assert report.notes == ("note: stopped after 50 seconds; what had been played by then was judged",)
     assert report.state("answers") == "ok" and report.section("reuse") == "unsupported"
 
 

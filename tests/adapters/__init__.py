@@ -1,0 +1,1 @@
+"""Released packages behind ``conform``: an adapter each, with the faults that are known as expectations."""

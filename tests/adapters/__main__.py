@@ -1,0 +1,89 @@
+"""Runs every adapter on its released package: ``make adapters``, or ``make adapters ARGS="mlx_lm_lru vllm_blocks"``.
+
+Each package has an environment of its own. One that cannot be made, or is too large, is skipped with a word, and the
+stand-ins of its adapters are tried instead. Exit code 1 if a report is not as expected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.adapters.table import ADAPTERS, Adapter
+from tests.shared import ROOT
+
+SECONDS = 15 * 60            # for making an environment and running its adapters
+BYTES = 6 * 2**30            # of an environment
+
+
+def main() -> int:
+    """The exit code."""
+    known = [one.module for one in ADAPTERS]
+    parser = argparse.ArgumentParser(prog="make adapters")
+    parser.add_argument("modules", nargs="*", metavar="ADAPTER", help=f"one of {', '.join(known)}")
+    parser.add_argument("--environments", type=Path, default=ROOT / ".venv-adapters", help="where they are made")
+    args = parser.parse_args()
+    if wrong := set(args.modules) - set(known):
+        parser.error(f"unknown adapter {sorted(wrong)[0]!r}")
+    chosen = [one for one in ADAPTERS if one.module in (args.modules or known)]
+    return max([run(one, args.environments) for one in chosen])
+
+
+def run(adapter: Adapter, folder: Path) -> int:
+    """Make the environment and run the adapter with each of its models."""
+    began = time.monotonic()
+    python, missing = environment(adapter, folder)
+    if missing:
+        print(f"{adapter.module}: skipped, {missing}; a stand-in, which is not the package:", flush=True)
+        return subprocess.run([sys.executable, "-m", "tests.adapters.test_stand_ins", adapter.module], cwd=ROOT,
+                              check=False).returncode  # fmt: skip
+    worst = 0
+    for kind in adapter.kinds:
+        code, said = output([python, "-m", f"tests.adapters.{adapter.module}", kind], SECONDS)
+        last = said.strip().rpartition("\n")[2]
+        print(f"{adapter.module} {kind}: {last} ({time.monotonic() - began:.0f} s)", flush=True)
+        if code:
+            print(said, flush=True)
+        worst = max(worst, int(bool(code)))
+    return worst
+
+
+def environment(adapter: Adapter, folder: Path) -> tuple[str, str]:
+    """The Python of the environment, and why it cannot be used ("" if it can)."""
+    place = folder / adapter.environment
+    python, stamp = place / "bin" / "python", place / ".made"
+    wanted = "\n".join([*adapter.packages, *adapter.alone])
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return str(python), ""
+    print(f"making {place}", file=sys.stderr)
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+    steps = [[sys.executable, "-m", "venv", str(place)], [*pip, *adapter.packages]]
+    steps += [[*pip, "--no-deps", *adapter.alone]] if adapter.alone else []
+    for step in steps:
+        code, said = output(step, SECONDS)
+        if code:
+            return "", f"{' '.join(step[-1:])} cannot be installed: {said.strip().rpartition(chr(10))[2]}"
+    size = sum(file.lstat().st_size for file in place.rglob("*") if not file.is_symlink())
+    if size > BYTES:
+        return "", f"its environment has {size / 2**30:.1f} GiB"
+    stamp.write_text(wanted)
+    return str(python), ""
+
+
+def output(command: list[str], seconds: int) -> tuple[int, str]:
+    """Exit code and all output of a command; it is ended after so many seconds."""
+    try:
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=seconds, check=False)  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return 1, f"no end within {seconds} seconds"
+    except OSError as error:
+        return 1, str(error)
+    return done.returncode, done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
