@@ -71,6 +71,8 @@ def _models(session: Session) -> tuple[str, ...]:
     window = next((hi - lo + 1 for lo, hi in spans if lo < hi), 0)
     n_swa = facts.get("n_swa")
     window = n_swa if isinstance(n_swa, int) and n_swa > 1 else window
+    if window and isinstance(n_swa, int) and n_swa > 1:
+        return (f"G W{window}", f"W{window} A") if facts.get("recurrent_layers") else (f"W{window} A", f"G W{window}")
     if facts.get("recurrent_layers") or any(lo == hi for lo, hi in spans):
         return ("GGGA", "S") if facts.get("attention_layers", 1) else ("S",)
     if window:

@@ -51,6 +51,7 @@ class Logged:
     spans: list[tuple[int, int]] = field(default_factory=list)       # (pos_min, pos_max) of its checkpoints
     share: tuple[int, float] | None = None                           # tokens evaluated, and their share as printed
     prefix_end: int | None = None
+    begun: bool = False                                              # evaluation has begun
     seen: int = 0                                                    # the slot held at least so many tokens
     guessed: bool = False                                            # its length is the least that it can be
     whole: bool = False                                              # its beginning and end are in the log
@@ -60,15 +61,17 @@ class Logged:
         """The fewest tokens that its prompt can have, after what was evaluated of it; 0 = nothing is known."""
         seen = [*self.created, self.cache_n or 0, self.restored or 0, self.lcp or 0, self.prefix_end or 0,
                 self.share[0] if self.share else 0, *(int(thold) for _, _, thold in self.checked)]
-        if self.end is not None and self.predicted_n is None:
+        if self.end is not None and self.predicted_n is None and not self.truncated:
             return max(1, self.end)
         return max(seen) + 1 if max(seen) or self.whole or self.full else 0
 
     def settle(self) -> None:
         """Fill in what follows from the rest."""
-        if self.n_tokens is None and None not in (self.end, self.predicted_n) and not self.truncated:
+        known = self.n_tokens is None and self.end is not None and self.predicted_n is not None
+        if known and (self.shifts or not self.truncated):
             assert self.end is not None and self.predicted_n is not None
-            self.n_tokens = self.end - self.predicted_n + (1 if self.predicted_n else 0)
+            gone = sum(discarded for _, discarded in self.shifts)
+            self.n_tokens = self.end + gone - self.predicted_n + (1 if self.predicted_n else 0)
         if self.n_tokens is None and self.share is not None:
             self.n_tokens = _whole(*self.share)
         if self.n_tokens is None and self.cache_n is not None and self.prompt_n is not None:

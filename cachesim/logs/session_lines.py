@@ -138,8 +138,8 @@ def _full(reader: Reader, read: Read, number: int) -> None:
 @_hears("batch")
 def _batch(reader: Reader, read: Read, number: int) -> None:
     one, p0 = reader.of(read, number), _number(read, "p0")
-    if one is not None and p0 is not None and one.cache_n is None and one.whole:
-        one.cache_n = p0
+    if one is not None and p0 is not None and one.whole and not one.begun:
+        one.cache_n, one.begun = p0, True           # behind a restored checkpoint one token may have been given back
 
 
 @_hears("progress")

@@ -33,5 +33,5 @@ GRAMMAR = LogGrammar(
     LINES, MEANINGS,
     signs=("get_availabl", "operator()", "update_slots", "print_timing", "launch_slot_:", "create_check:", "f_sim_best",
            "prompt_clear", "print_timings:"),
-    options=options, open={"ubatch_size": (512, 1024, 2048, 256, 128, 64, 32, 16)},
+    options=options, open={"ubatch_size": (512, 1024, 2048, 256, 128, 64, 32, 16), "ctx_checkpoints": (32, 0)},
 )  # fmt: skip

@@ -1,0 +1,73 @@
+"""A recording written as its server's log, and imported: its numbers come back, and mostly the simulator says them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Mapping
+
+import pytest
+
+from cachesim.logs.imported import import_log
+from cachesim.logs.read import read_session
+from cachesim.logs.recognise import grammars
+from tests.replay.log_writer import write_log
+
+DATA = Path(__file__).parents[1] / "data" / "llama_cpp_b11549"
+SHARED = Path(__file__).parents[3] / "shared" / "traces" / "llama_cpp_b11549"
+PROFILE = "llama_cpp@b11549"
+
+
+def plain(recording: Mapping[str, Any]) -> bool:
+    """Are its steps requests that were answered? A log says less of a hang-up, and of further completions."""
+    steps = recording["steps"]
+    return all(
+        one["op"] == "completion" and not one.get("cancelled") and "stuck" not in one
+        and one.get("response", {}).get("status") == 200 and one["request"].get("n_cmpl", 1) == 1
+        and not one["response"].get("truncated")
+        for one in steps
+    )  # fmt: skip
+
+
+def recordings(folder: Path) -> list[Path]:
+    found = (file for file in sorted(folder.glob("*.json")) if "children" not in file.name)
+    return [file for file in found if plain(json.loads(file.read_text("utf-8")))]
+
+
+def numbers(recording: Mapping[str, Any]) -> list[tuple[int, ...]]:
+    answers = (step["response"] for step in recording["steps"])
+    return [(one["id_slot"], one["tokens_evaluated"], one["cache_n"], one["predicted_n"]) for one in answers]
+
+
+def wrong(file: Path, verbosity: int) -> list[Any]:
+    """Requests whose slot, prompt length, reused or generated tokens are not those of the recording."""
+    recording = json.loads(file.read_text("utf-8"))
+    session = read_session("llama_cpp", grammars()["llama_cpp"], write_log(recording, verbosity))
+    found = [(one.slot, one.n_tokens, one.cache_n, one.predicted_n) for one in session.requests]
+    return [] if found == numbers(recording) else [file.name, found, numbers(recording)]
+
+
+@pytest.mark.parametrize("verbosity", [3, 4])
+def test_every_request_comes_back(verbosity):
+    files = recordings(DATA)
+    assert len(files) > 15 and [wrong(file, verbosity) for file in files if wrong(file, verbosity)] == []
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="../shared/traces is not there")
+@pytest.mark.parametrize("verbosity", [3, 4])
+def test_every_request_of_all_recordings_comes_back(verbosity):
+    assert [found for file in recordings(SHARED) if (found := wrong(file, verbosity))] == []
+
+
+@pytest.mark.parametrize("verbosity, least", [(3, 80), (4, 85)])
+def test_the_simulator_reuses_what_the_log_says(tmp_path, verbosity, least):
+    """Neither model nor flags are told: of these recordings at least so many requests in a hundred agree, and where one
+    does not, the file and the report say so."""
+    agree = differ = 0
+    for file in recordings(DATA):
+        log = tmp_path / f"{file.stem}.log"
+        log.write_text("\n".join(write_log(json.loads(file.read_text("utf-8")), verbosity)) + "\n", "utf-8")
+        data, _ = import_log(log, [PROFILE])
+        agree, differ = agree + data["agree"], differ + data["differ"]
+        assert all(one["agrees"] is not None or one["left_out"] for one in data["requests"]), file.name
+    assert 100 * agree >= least * (agree + differ), (agree, differ)
