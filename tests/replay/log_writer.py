@@ -17,7 +17,8 @@ BASE = {"slot_by_id", "slot_by_lcp", "slot_by_lru", "launch", "release", "ctx_sh
 DEBUG = {"do_ckpt", "reuse_result", "spec_ckpt", "spec_restore", "spec_step", "kv_purge"}
 """Events that are printed at verbosity 5 only."""
 BY_SERVER = {"pc_begin", "pc_save", "pc_already", "pc_too_big", "pc_obsolete", "pc_evict", "pc_evict_tokens",
-             "pc_search", "pc_cand", "pc_load", "pc_load_failed", "pc_state", "pc_entry", "cancel", "kv_full"}  # fmt: skip
+             "pc_search", "pc_cand",
+             "pc_load", "pc_load_failed", "pc_state", "pc_entry", "cancel", "kv_full"}  # fmt: skip
 _PLACE = re.compile(r"\{(\w*)\}")
 
 
