@@ -36,6 +36,7 @@ COMMANDS = {
     "scenarios": ("scenarios", "list the scenarios that come with cachesim"),
     "replay": ("replay", "compare the simulator with recorded traces of real servers"),
     "import": ("import_log", "turn a server's log into a scenario, with what was lost and why"),
+    "verify": ("verify", "compare a case with what a real llama-server does, request by request"),
     "export": ("export", "write a case as a script, a test, an issue or a scenario file"),
     "record": ("record", "play scenarios on a real llama-server and record what it does"),
 }

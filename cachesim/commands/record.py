@@ -1,4 +1,5 @@
-"""``cachesim record FILE|LINE|FOLDER --server BIN --model GGUF``: what does a real llama-server do with a scenario?"""
+"""``cachesim record FILE|LINE|FOLDER --server BIN --model GGUF`` (or ``--url URL``): what does a real llama-server do
+with a scenario?"""
 
 from __future__ import annotations
 
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", metavar="FILE|LINE|FOLDER",
                         help="scenario file, folder of them, id, or requests in one line")  # fmt: skip
-    parser.add_argument("--server", metavar="BIN", type=Path, required=True, help="llama-server to run")
-    parser.add_argument("--model", metavar="GGUF", type=Path, required=True, help="model file for it (tiny vocabulary)")
+    parser.add_argument("--server", metavar="BIN", type=Path, help="llama-server to run")
+    parser.add_argument("--model", metavar="GGUF", type=Path, help="model file for it (tiny vocabulary)")
+    parser.add_argument("--url", metavar="URL", default="",
+                        help="or a llama-server that runs; its log is not read")  # fmt: skip
+    parser.add_argument("--layers", metavar="MODEL", default="", help="--url: layers of its model, if it does not say")
     parser.add_argument("--commit", metavar="NAME", default="", help="build to name in the recording "
                         "(default: what the server says, such as b11549)")  # fmt: skip
     parser.add_argument("--out", metavar="FILE", type=Path, help="file to write (default NAME.json), or a folder")
@@ -30,9 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    for what, file in (("server", args.server), ("model", args.model)):
-        if kind(file) != FILE:
-            raise BadInput(f"no such {what}", file=str(file))
+    check_place(args)
     scenarios, bad = _scenarios(args)
     for error in bad:
         complain(str(error))
@@ -42,7 +44,7 @@ def run(args: Namespace) -> int:
         return exits.BAD_INPUT if bad else exits.NOTHING
     if len(scenarios) > 1 and args.out and kind(args.out) != FOLDER:
         raise BadInput(f"{len(scenarios)} recordings need a folder", file=str(args.out))
-    args.commit = args.commit or _build(args.server)
+    args.commit = args.commit or ("" if args.url else build_of(args.server))
     made, codes = each(scenarios, lambda one: _record(one, args), _name, "recording")
     if args.json:
         say_json({"recordings": made, "failed": len(bad) + len(codes)})
@@ -54,11 +56,20 @@ def run(args: Namespace) -> int:
     return exits.worst([*codes, *(exits.BAD_INPUT for _ in bad)])
 
 
+def check_place(args: Namespace) -> None:
+    """Raise BadInput unless ``--url``, or ``--server`` and ``--model`` say where to play."""
+    if bool(args.url) == (args.server is not None) or (args.server is None) != (args.model is None):
+        raise BadInput("--url URL, or --server BIN with --model GGUF, says where")
+    for what, file in (("server", args.server), ("model", args.model)):
+        if file is not None and kind(file) != FILE:
+            raise BadInput(f"no such {what}", file=str(file))
+
+
 def _name(scenario: Scenario) -> str:
     return scenario.file or scenario.id
 
 
-def _build(server: Path) -> str:
+def build_of(server: Path) -> str:
     """The build that a binary says it is. Raises BadInput if it says none that we know."""
     import re
     import subprocess
@@ -88,7 +99,7 @@ def _scenarios(args: Namespace) -> tuple[list[Scenario], list[BadInput]]:
     from cachesim.scenarios.option_checks import DEFAULT_ENGINE, parse_settings
 
     if not is_file(args.what):
-        name = args.model.stem.removeprefix("tiny-")
+        name = args.model.stem.removeprefix("tiny-") if args.model else args.layers or "GGGA"
         return [scenario_of_line(args.what, name, [], args.settings)], []
     found, bad = load_files([args.what])
     given = parse_settings(args.settings, DEFAULT_ENGINE)
@@ -96,8 +107,32 @@ def _scenarios(args: Namespace) -> tuple[list[Scenario], list[BadInput]]:
 
 
 def _record(scenario: Scenario, args: Namespace) -> dict[str, Any]:
-    """Play one scenario on a server of its own, and write what it did. ``notes``: what could not be asked."""
-    from cachesim.live.llama_server.recorder import Recorder, Start, write_trace
+    """Play one scenario, and write what the server did. ``notes``: what could not be asked."""
+    from cachesim.live.llama_server.recorder import write_trace
+
+    trace, notes = _of_url(scenario, args) if args.url else _of_server(scenario, args)
+    file = _target(args.out, scenario.id)
+    write_trace(trace, file)
+    events = sum(len(step["events"]) for step in trace["steps"])
+    return {"id": scenario.id, "file": str(file), "steps": len(trace["steps"]), "events": events, "notes": notes}
+
+
+def _of_url(scenario: Scenario, args: Namespace) -> tuple[dict[str, Any], list[str]]:
+    """Play on a server that runs."""
+    from cachesim.live.llama_server.verify.case import DEFAULT_FLAGS, record_url
+    from cachesim.live.llama_server.verify.remote import Remote
+    from cachesim.scenarios.option_checks import parse_settings
+
+    with Remote(args.url, DEFAULT_FLAGS) as remote:
+        complain(f"{args.url}: the case is played, and then every prompt without cached tokens, which clears a slot")
+        trace, notes = record_url(scenario, remote, args.layers, parse_settings(args.settings, scenario.engine))
+    trace["commit"] = args.commit or trace["commit"]
+    return trace, notes
+
+
+def _of_server(scenario: Scenario, args: Namespace) -> tuple[dict[str, Any], list[str]]:
+    """Play on a server of its own."""
+    from cachesim.live.llama_server.recorder import Recorder, Start
     from cachesim.live.player import Player
 
     player = Player(scenario)
@@ -107,11 +142,7 @@ def _record(scenario: Scenario, args: Namespace) -> dict[str, Any]:
             pass
         trace = recorder.trace()
     trace["name"] = scenario.id
-    file = _target(args.out, scenario.id)
-    write_trace(trace, file)
-    events = sum(len(step["events"]) for step in trace["steps"])
-    return {"id": scenario.id, "file": str(file), "steps": len(trace["steps"]), "events": events,
-            "notes": [*_other(scenario, args.model), *player.notes]}  # fmt: skip
+    return trace, [*_other(scenario, args.model), *player.notes]
 
 
 def _other(scenario: Scenario, gguf: Path) -> list[str]:

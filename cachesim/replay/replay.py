@@ -161,6 +161,7 @@ class Replaying:
         if self.files and any(isinstance(event, Compared) for event in self.server.log.events):
             self._undecided(out, step, "it depends on a number that nobody wrote")
             return
+        ours = ours if self.trace.logged else []
         theirs = without_cancel(step.events)
         cancels = len(step.events) - len(theirs)
         ours = without_cut_off(ours, theirs, self.late, self.following)

@@ -60,7 +60,7 @@ class TraceStep:
 class Trace:
     """A recording. ``flags`` are server options by name; ``inexact`` numbers of the steps whose answer differed from
     a cold run; ``out`` = why this build cannot replay it, "" if it can; ``sleeps``: the server unloads its model when
-    it has been idle for some time."""
+    it has been idle for some time; ``logged``: the recording has what the server logged."""
 
     file: Path
     profile: str
@@ -72,6 +72,7 @@ class Trace:
     steps: list[TraceStep] = field(default_factory=list)
     out: str = ""
     sleeps: bool = False
+    logged: bool = True
 
 
 def read_trace(path: Path, profiles: Mapping[str, RuleSet]) -> Trace:
@@ -105,7 +106,7 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]) ->
     model = data["model"].removeprefix("tiny-").removesuffix(".gguf")
     numbers = frozenset(int(number.split(".")[0]) for number in inexact)
     return Trace(path, profile, model, data["name"], flags.options, dict(data["server"].items()), numbers, steps, why,
-                 flags.sleeps)
+                 flags.sleeps, bool(data.get("log", True)))
 
 
 def _profile(data: Mapping[str, Any]) -> tuple[Engine, str]:

@@ -238,7 +238,7 @@ def number_entry(value: Any) -> None:
 
 TRACE = record({
     **dict.fromkeys(("engine", "commit", "model", "name", "workload", "profile", "build"), text),
-    "seed": integer(), "note": optional(text), "flags": texts, "base_flags": texts,
+    "seed": integer(), "note": optional(text), "log": flag, "flags": texts, "base_flags": texts,
     "env": OBJECT, "server": record({"n_slots": count}, others=anything),
     "inexact": each(number_entry), "steps": each(step),
 }, needs=("engine", "commit", "model", "name", "flags", "server", "inexact", "steps"))  # fmt: skip

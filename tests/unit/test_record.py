@@ -77,7 +77,7 @@ def test_bad_input(binary, gguf, capsys, what, why):
 def test_the_build_is_what_the_server_says(binary, said, name, capsys):
     binary.write_text(f"#!/bin/sh\necho '{said}'\n", "utf-8")
     if name:
-        assert record._build(binary) == name
+        assert record.build_of(binary) == name
     else:
         with pytest.raises(Exception, match="--commit"):
-            record._build(binary)
+            record.build_of(binary)

@@ -1,0 +1,58 @@
+"""How do the simulator and a real server compare, request by request? From the data of ``cachesim verify``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+Data = dict[str, Any]
+EQUAL = {True: "right", False: "WRONG", None: "?"}
+SAME = {True: ("same", "green"), False: ("DIFFERS", "bold red"), None: ("undecided", "yellow")}
+
+
+def verify_report(data: Data) -> RenderableType:
+    """A table of requests, with what each side says, and what differs below it."""
+    head = Text.assemble((data["scenario"], "bold"), f"  {data['model']}  ", (data["profile"], "cyan"))
+    table = Table(box=None, padding=(0, 1), header_style="dim", expand=False)
+    table.add_column("#", justify="right")
+    table.add_column("request", max_width=20, no_wrap=True, overflow="ellipsis")
+    for name in ("reused", "evaluated", "answer"):
+        table.add_column(name)
+    table.add_column("")
+    for row in data["requests"]:
+        ours, theirs = row["ours"], row["theirs"]
+        counts = (_both(ours[name], theirs[name]) for name in ("cache_n", "prompt_n"))
+        table.add_row(str(row["number"]), Text(row["text"]), *counts, _both(_answer(ours), _answer(theirs)),
+                      Text(*SAME[row["same"]]))  # fmt: skip
+    lines = [line for row in data["requests"] for line in _below(row)]
+    lines += [Text(f"  note: {note}", "dim") for note in data["notes"]]
+    if data["undecided"]:
+        lines.append(Text(f"  not played: {data['undecided']}", "yellow"))
+    return Group(head, *([table] if data["requests"] else []), *lines, Text(f"  => {SAME[data['same']][0]}"))
+
+
+def _both(ours: Any, theirs: Any) -> str:
+    """One value if both sides say the same, else the simulator's and the server's."""
+    if ours == theirs:
+        return "-" if ours is None else str(ours)
+    return f"{'-' if ours is None else ours} | {'-' if theirs is None else theirs}"
+
+
+def _answer(side: Data) -> str:
+    if side["status"] == 0:
+        return "process ended"
+    if side["status"] not in (200, None):
+        return f"HTTP {side['status']}"
+    return EQUAL[side["equal"]]
+
+
+def _below(row: Data) -> list[Text]:
+    out = []
+    if row["first"]:
+        out.append(Text(f"  request {row['number']}: first difference: {row['first']}", "red"))
+    if row["why"]:
+        out.append(Text(f"  request {row['number']}: undecided: {row['why']}", "yellow"))
+    return out
