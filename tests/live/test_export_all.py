@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cachesim.scenarios.corpus import named
 from cachesim.scenarios.notation import from_line
 from tests.live.export_all import (
     FAILED,
@@ -79,7 +80,6 @@ def test_enough_must_be_shown_and_none_may_fail():
 
 
 def test_the_cases_are_those_that_are_wrong_under_the_rule_set(tmp_path):
-    root = Path(__file__).parents[2] / "scenarios" / "llama_cpp"
-    for name in ("defects/d1-one-token-checkpoint.toml", "defects/d11-slot-file-dense.toml"):
-        shutil.copy(root / name, tmp_path)
+    for name in ("d1-one-token-checkpoint", "d11-slot-file-dense"):
+        shutil.copy(named(name), tmp_path)
     assert [one.id for one in broken_scenarios(tmp_path, PROFILE)] == ["d1-one-token-checkpoint"]

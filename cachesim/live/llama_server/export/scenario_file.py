@@ -16,8 +16,9 @@ def scenario_file(scenario: Scenario, profile: str, name: str) -> str:
     """The text of the file ``name``.toml. Raises BadInput for a scenario that cannot run under the profile."""
     run = run_judged(scenario, profile, "provenance", bills=False)
     why = scenario.why or f"Requests {scenario!r} under {profile}."
+    symptom = {"symptom": scenario.symptom} if scenario.symptom else {}
     head = {
-        "id": name, "title": scenario.title, "source": list(scenario.source), "why": why,
+        "id": name, "title": scenario.title, **symptom, "source": list(scenario.source), "why": why,
         "engine": scenario.engine, "model": scenario.model, "profiles": [profile],
     }  # fmt: skip
     spelled = scenario.words.spelled if isinstance(scenario.words, Words) else {}
