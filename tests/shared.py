@@ -20,6 +20,9 @@ SHARED = ROOT.parent / "shared"
 TRACES = SHARED / "traces"
 MODELS = SHARED / "models"
 
+SMALL = {"ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "parallel": 1}
+"""Options of a llama-server with one slot, where few tokens make many micro-batches."""
+
 
 def alike(asked: Iterable[Asked | Action], **fields: Any) -> tuple[Asked | Action, ...]:
     """The steps, in every request these fields."""

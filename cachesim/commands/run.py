@@ -18,6 +18,7 @@ from cachesim.commands.common import (
     with_settings,
 )
 from cachesim.commands.jobs import Failed, Job, exit_code, run_jobs
+from cachesim.commands.old_schema import hint_schema
 from cachesim.errors import BadInput, cut
 from cachesim.reports.console import complain, say_json, show
 
@@ -65,6 +66,8 @@ def run(args: Namespace) -> int:
         codes += _complete(runs)
     found = [data for _, data in runs]
     report(found, args.json, len(bad) + len(jobs) - len(runs), verbose)
+    if not args.settings:
+        hint_schema((job.scenario, data) for job, data in runs)
     return exits.worst([*codes, exit_code(found, args.as_expected)])
 
 

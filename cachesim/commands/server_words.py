@@ -77,7 +77,7 @@ def _one(word: str, todo: list[str], manuals: Iterable[Manual], found: Taken) ->
         for flag in manual.flags:
             if name not in (*flag.spellings, *flag.off):
                 continue
-            if isinstance(flag.scenario, bool):
+            if isinstance(flag.default, bool):
                 text = text if equals else todo.pop() if todo and todo[-1] in ("on", "off") else "true"
             elif not equals:
                 text = _value(name, todo)

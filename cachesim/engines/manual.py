@@ -27,18 +27,17 @@ MANY = 48              # micro-batches of a drawn prompt, at most: more of the s
 
 class Flag(NamedTuple):
     """A server option: the flag's name with dashes as underscores, or one that stands for something else. ``default``
-    is the real server's (None = it follows from other options), ``scenario`` what a scenario gets that does not set it;
-    its type is the type that is demanded. ``least`` is the smallest number, ``open`` the number that leaves it to the
-    server (None = there is none), ``choices`` the words it may be (() = any), ``limit`` how large it may be besides;
-    ``model``: it names a model, "" = none.
+    is that of the engine's newest real server (a rule set has others in its ``defaults``); its type is the type that is
+    demanded. ``least`` is the smallest number, ``open`` the number that leaves it to the server (None = there is
+    none), ``choices`` the words it may be (() = any), ``limit`` how large it may be besides; ``model``: it names a
+    model, "" = none.
 
     ``help`` says in one sentence which behaviour of a cache it changes; ``spellings`` are the server's own (``-np``,
     ``--parallel``), ``off`` those that switch it off, ``also`` other names of the same thing, such as ``n_parallel``.
     """
 
     name: str
-    default: Option | None
-    scenario: Option
+    default: Option
     least: int = 0
     open: int | None = None
     choices: tuple[str, ...] = ()
@@ -55,7 +54,7 @@ class Flag(NamedTuple):
             yield plain_name(word), True
         for word in self.off:
             yield plain_name(word), False
-        if isinstance(self.scenario, bool):
+        if isinstance(self.default, bool):
             yield f"no_{self.name}", False
 
 
@@ -99,8 +98,9 @@ class Manual:
     at besides ``PLAIN``, all others are refused. ``plenty``: resources of which more should never hurt, and how
     much is plenty. ``drawn``: models that a search draws, ``draw`` a server for one of them, ``draw_fields`` what a
     request to it says besides, as it is written. ``silent``: spellings of the server's flags that change no
-    decision of a cache, and how many values follow each. ``known``: real
-    models, and the layers that stand for them."""
+    decision of a cache, and how many values follow each. ``known``: real models, and the layers that stand for them.
+    ``schema_1``: options that a file with ``schema = 1`` has where it does not set them, if they are not the server's
+    defaults."""
 
     flags: tuple[Flag, ...]
     models: tuple[str, ...]
@@ -118,11 +118,12 @@ class Manual:
     draw_fields: Callable[[Rng, Mapping[str, Any]], dict[str, Any]] = nothing_more
     silent: Mapping[str, int] = field(default_factory=dict)
     known: Mapping[str, KnownModel] = field(default_factory=lambda: MODELS)
+    schema_1: Mapping[str, Option] = field(default_factory=dict)
 
     @cached_property
-    def scenario(self) -> dict[str, Option]:
-        """What a scenario gets that sets nothing, by name."""
-        return {flag.name: flag.scenario for flag in self.flags}
+    def defaults(self) -> dict[str, Option]:
+        """The options of the newest real server that is started without any, by name."""
+        return {flag.name: flag.default for flag in self.flags}
 
     def flag(self, name: str) -> Flag | None:
         """The option of this name, None if there is none."""
@@ -165,13 +166,11 @@ def written(names: Iterable[str]) -> list[str]:
     return [WRITTEN.get(name, name) for name in names]
 
 
-def flags_of(
-    defaults: Mapping[str, Option | None], scenario: Mapping[str, Option], **more: Mapping[str, Any]
-) -> tuple[Flag, ...]:
+def flags_of(defaults: Mapping[str, Option], **more: Mapping[str, Any]) -> tuple[Flag, ...]:
     """The options of an engine from one table for each property; ``defaults`` are the real server's."""
     return tuple(
-        Flag(name, defaults[name], value, **{key: table[name] for key, table in more.items() if name in table})
-        for name, value in scenario.items()
+        Flag(name, value, **{key: table[name] for key, table in more.items() if name in table})
+        for name, value in defaults.items()
     )
 
 

@@ -15,7 +15,7 @@ from cachesim.notation import words
 from cachesim.notation.check import check_asked
 from cachesim.notation.tree import PLAIN, Action, Asked, Line, Piece, Pieces, retold
 from cachesim.notation.words import normal
-from cachesim.scenarios.option_checks import filled
+from cachesim.scenarios.option_checks import spoken
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.word_tokens import Words
@@ -25,7 +25,7 @@ SYSTEM, TURN = "system", "user"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is asked of a server of this model with these options; ``seed`` it was drawn from."""
+    """What is asked of a server of this model that is given these options; ``seed`` it was drawn from."""
 
     engine: str
     model: str
@@ -42,19 +42,18 @@ class Case:
     def scenario(self, profile: str) -> Scenario:
         """The case as a scenario for one version. Raises BadInput where it cannot be one."""
         lengths = {name: n for name, n in self.words.items() if n}
-        server = filled(dict(self.server), self.engine)
         for one in self.asked:
             if isinstance(one, Asked):
                 check_asked(one, lengths)
         return Scenario(
             id=f"fuzz-{self.seed}", title=f"conversation {self.seed} of cachesim fuzz", source=("cachesim",), why="",
-            engine=self.engine, model=self.model, profiles=(profile,), server=server, words=lengths,
-            steps=make_steps(self.asked, lengths, server),
+            engine=self.engine, model=self.model, profiles=(profile,), server=dict(self.server), words=lengths,
+            steps=make_steps(self.asked, lengths, self.server),
         )
 
     def given(self) -> dict[str, Any]:
-        """The options that are not the defaults of scenarios."""
-        return {name: value for name, value in self.server.items() if filled({}, self.engine)[name] != value}
+        """The options that are not the server's defaults in every version."""
+        return spoken(self.server, self.engine)
 
 
 def case_of(scenario: Scenario) -> Case:

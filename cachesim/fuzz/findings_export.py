@@ -101,5 +101,5 @@ def _toml(case: Case, profile: str, finding: Finding, name: str, folder: Path | 
         "engine": case.engine, "model": case.model, "profiles": [profile],
         **heading(profile, folder),
     }  # fmt: skip
-    text = to_toml(head, case.server, {name: n for name, n in case.words.items() if n}, case.asked)
+    text = to_toml(head, case.given(), {name: n for name, n in case.words.items() if n}, case.asked)
     return "".join(f"# {line}\n" for line in finding.causes) + text if finding.name == SIMULATOR else text

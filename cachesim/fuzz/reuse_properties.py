@@ -7,6 +7,7 @@ from typing import Callable, Iterator, Mapping
 
 from cachesim.engines.registry import ENGINES
 from cachesim.fuzz.finding import CONSUMED, LESS, UNBALANCED, WASTED, Finding
+from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario
 from cachesim.verdicts.judged_run import Run
@@ -66,17 +67,17 @@ class _Counts(Silent):
 def monotone(scenario: Scenario, profile: str) -> Iterator[Finding]:
     """One conversation, one slot: with more checkpoints or more cache, never less is reused. Undecided, and silent, for
     requests that meet each other, and where a request fails."""
-    manual = ENGINES[scenario.engine].manual
-    if any(step.together or step.action for step in scenario.steps) or manual.slot_count(scenario.server) != 1:
+    manual, options = ENGINES[scenario.engine].manual, in_force(scenario.server, profile)
+    if any(step.together or step.action for step in scenario.steps) or manual.slot_count(options) != 1:
         return
     before = _reused(scenario, profile, {})
     for name, plenty in manual.plenty.items():
-        if scenario.server[name] in (plenty, -1):
+        if options[name] in (plenty, -1):
             continue
         after = _reused(scenario, profile, {name: plenty})
         if before and after and sum(after) < sum(before):
             first = next(i for i, (a, b) in enumerate(zip(before, after, strict=True)) if b < a)
-            numbers = {"some": scenario.server[name], "option": name, "plenty": plenty,
+            numbers = {"some": options[name], "option": name, "plenty": plenty,
                        "before": before[first], "after": after[first]}  # fmt: skip
             yield Finding("monotone", first, LESS, numbers, name)
             return

@@ -9,7 +9,6 @@ from typing import Callable
 from cachesim.fuzz.case import Case
 from cachesim.notation import rows
 from cachesim.notation.shrink import TRIES, Shrinking
-from cachesim.scenarios.option_checks import filled
 
 Fails = Callable[[Case], bool]
 
@@ -28,5 +27,5 @@ def searching(case: Case, fails: Fails, tries: int = TRIES) -> Shrinking:
 
 def like(case: Case, small: rows.Case) -> Case:
     """The case that is left when only this stays of it."""
-    server = {**filled({}, case.engine), **{name: case.server[name] for name in small.options}}
+    server = {name: case.server[name] for name in small.options}
     return replace(case, server=server, words=small.line.words, asked=small.line.steps)

@@ -59,7 +59,7 @@ def _options(engine: Engine, grammar: LogGrammar, session: Session) -> dict[str,
     out = {}
     for name, value in grammar.options(facts).items():
         flag = engine.manual.flag(name)
-        if flag is not None and type(value) in (type(flag.default), type(flag.scenario)):
+        if flag is not None and type(value) is type(flag.default):
             out[name] = value
     return out
 

@@ -26,6 +26,9 @@ PARTS = {"A": "base", "H": "base", "W": "swa"}
 CONV_TAPS = {"G": 4, "S": 4, "H": 4, "C": 3}
 """Inputs that the short convolution of a layer reads, the newest included (k in the papers)."""
 
+TRAINED_ON = 131_072
+"""The context in tokens that a model says it was trained on: that of a server which is given no other."""
+
 _PIECE = re.compile(r"\s*(?:([A-Z])(\d*)|(\+M\s*$))")
 
 

@@ -32,13 +32,13 @@ def options_data(engine: Engine, rules: RuleSet | None, flags: Iterable[Flag]) -
     }
 
 
-def _flag(flag: Flag, default: Option | None) -> dict[str, Any]:
-    number = isinstance(flag.scenario, int | float) and not isinstance(flag.scenario, bool)
+def _flag(flag: Flag, default: Option) -> dict[str, Any]:
+    number = isinstance(flag.default, int | float) and not isinstance(flag.default, bool)
     return {
         "name": flag.name,
         "spellings": list(flag.spellings),
         "off": list(flag.off),
-        "type": KIND[type(flag.scenario)],
+        "type": KIND[type(flag.default)],
         "default": default,
         "least": flag.least if number else None,
         "open": flag.open,
@@ -72,8 +72,6 @@ def _paragraph(flag: dict[str, Any]) -> Sequence[RenderableType]:
 
 def _default(flag: dict[str, Any]) -> str:
     value = flag["default"]
-    if value is None:
-        return "follows from other flags"
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value) if value != "" else "none"

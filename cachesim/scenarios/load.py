@@ -11,9 +11,9 @@ from cachesim.engines.registry import renamed
 from cachesim.errors import BadInput, nearest, quoted
 from cachesim.notation.words import check_word
 from cachesim.reading import FOLDER, files_in, kind
-from cachesim.scenarios.option_checks import check_engine, check_profile, filled, manual_of, model_named
+from cachesim.scenarios.option_checks import check_engine, check_profile, manual_of, model_named
 from cachesim.scenarios.request_spec import make_steps
-from cachesim.scenarios.schema import Lives, Scenario, Step
+from cachesim.scenarios.schema import SCHEMA, Lives, Scenario, Step
 from cachesim.scenarios.symptoms import SYMPTOMS
 from cachesim.scenarios.toml_expect import read_expect
 from cachesim.scenarios.toml_fields import Table
@@ -22,8 +22,8 @@ from cachesim.scenarios.toml_source import read_toml
 from cachesim.scenarios.word_tokens import Words
 
 KNOWN_FAILURES = "KNOWN.toml"          # the list of accepted failures lies among the scenarios and is none
-_TOP = ("id", "title", "symptom", "source", "why", "engine", "model", "profiles", "server", "lives", "words", "request",
-        "expect", "rules")  # fmt: skip
+_TOP = ("schema", "id", "title", "symptom", "source", "why", "engine", "model", "profiles", "server", "lives", "words",
+        "request", "expect", "rules")  # fmt: skip
 
 
 def find(paths: Iterable[Path]) -> list[Path]:
@@ -92,7 +92,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
     top.placed("engine", check_engine, engine)
     named = top.placed("model", model_named, model, engine)
     words = _words(top.table("words"), engine, model)
-    server = _server(top.table("server"), engine)
+    server = _server(top, engine)
     steps = _steps(top, words, engine, server)
     old = renamed()
     rules = top.texts("rules") if "rules" in raw else ()
@@ -114,6 +114,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
         expect={old.get(name, name): one for name, one in expect.items()},
         file=str(path),
         lives=_lives(top, len(steps), engine, known) if "lives" in raw else (),
+        schema=int(raw.get("schema", 0)),
         old_names={name: old[name] for name in asked if name in old},
         rules=rules,
         symptom=_symptom(top),
@@ -157,8 +158,13 @@ def _lives(top: Table, n_steps: int, engine: str, known: AbstractSet[str] | None
     return tuple(found)
 
 
-def _server(table: Table, engine: str) -> dict[str, Option]:
-    return filled(read_options(table, engine), engine)
+def _server(top: Table, engine: str) -> dict[str, Option]:
+    """The options that the file sets, and those that its schema sets where the file does not."""
+    schema = top.integer("schema", SCHEMA, low=1)
+    if schema > SCHEMA:
+        raise top.fault(f"schema is {schema}, and this cachesim knows 1 to {SCHEMA}", "schema")
+    given = manual_of(engine).schema_1 if schema == 1 else {}
+    return {**given, **read_options(top.table("server"), engine)}
 
 
 def _words(table: Table, engine: str, model: str) -> Words:

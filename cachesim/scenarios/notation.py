@@ -12,7 +12,7 @@ from typing import Mapping
 
 from cachesim.engines.manual import Option
 from cachesim.notation.parse import parse
-from cachesim.scenarios.option_checks import check_engine, check_profile, filled, model_named, parse_setting
+from cachesim.scenarios.option_checks import check_engine, check_profile, model_named, parse_setting
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 
@@ -41,7 +41,7 @@ def from_line(
         model=named.model,
         model_note=named.note,
         profiles=profiles,
-        server=filled(server or {}, engine),
+        server=dict(server or {}),
         words=words,
-        steps=make_steps(steps, words, filled(server or {}, engine)),
+        steps=make_steps(steps, words, server),
     )

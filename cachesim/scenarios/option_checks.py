@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import AbstractSet, Mapping, NamedTuple
 
 from cachesim.engines.manual import Flag, Manual, Option, plain_name
-from cachesim.engines.registry import DEFAULT, LISTED, engine_named, latest
+from cachesim.engines.registry import DEFAULT, LISTED, engine_named, latest, rules_of
 from cachesim.engines.shared.known_models import find, known_names
 from cachesim.errors import ECHOED, BadInput, nearest, quoted
 from cachesim.model.spec import LETTERS, parse
@@ -21,8 +21,22 @@ def manual_of(engine: str) -> Manual:
 
 
 def filled(given: Mapping[str, Option], engine: str = DEFAULT_ENGINE) -> dict[str, Option]:
-    """All options of an engine: those given, the defaults for the rest. Raises BadInput for an unknown engine."""
-    return {**manual_of(engine).scenario, **given}
+    """All options of an engine: those given, the defaults of its newest real server for the rest. Raises BadInput for
+    an unknown engine."""
+    return {**manual_of(engine).defaults, **given}
+
+
+def in_force(given: Mapping[str, Option], profile: str) -> dict[str, Option]:
+    """All options of a server of this version: those given, the version's own defaults for the rest. Raises BadInput
+    for an unknown profile."""
+    return filled({**rules_of(profile).defaults, **given}, profile.partition("@")[0])
+
+
+def spoken(given: Mapping[str, Option], engine: str) -> dict[str, Option]:
+    """Those of the options that do not say what every version of the engine does without them."""
+    kit = engine_named(engine)
+    vary = {name for rules in kit.profiles.values() for name in rules.defaults}
+    return {name: value for name, value in given.items() if name in vary or kit.manual.defaults[name] != value}
 
 
 def option_named(word: str, engine: str = DEFAULT_ENGINE) -> tuple[Flag, bool]:
@@ -48,13 +62,13 @@ def read_option(word: str, value: object, engine: str = DEFAULT_ENGINE) -> tuple
 def check_option(name: str, value: object, engine: str = DEFAULT_ENGINE) -> Option:
     """The value if the engine's server option of this name accepts it. Raises BadInput otherwise."""
     flag, _ = option_named(name, engine)
-    if isinstance(flag.scenario, bool):
+    if isinstance(flag.default, bool):
         if not isinstance(value, bool):
             raise BadInput(f"{flag.name} must be true or false, not {quoted(value)}")
         return value
-    if isinstance(flag.scenario, float):
+    if isinstance(flag.default, float):
         return _share(flag.name, value)
-    if isinstance(flag.scenario, str):
+    if isinstance(flag.default, str):
         return _text(flag, value, engine)
     return _number(flag, value)
 
@@ -95,7 +109,7 @@ def parse_settings(pairs: list[str], engine: str = DEFAULT_ENGINE) -> dict[str, 
     given: dict[str, Option] = {}
     for pair in pairs:
         word, equals, text = pair.partition("=")
-        if not equals and not isinstance(option_named(word, engine)[0].scenario, bool):
+        if not equals and not isinstance(option_named(word, engine)[0].default, bool):
             raise BadInput(f"--set {quoted(pair)} is not of the form key=value")
         name, value = parse_setting(word, text if equals else "true", engine)
         given[name] = value
@@ -110,7 +124,7 @@ def parse_setting(word: str, text: str, engine: str) -> tuple[str, Option]:
     """Name and value of an option of this engine's server, as they are typed. Raises BadInput."""
     flag, _ = option_named(word, engine)
     text = text.strip()
-    value = SWITCH.get(text, literal(text)) if isinstance(flag.scenario, bool) else literal(text)
+    value = SWITCH.get(text, literal(text)) if isinstance(flag.default, bool) else literal(text)
     return read_option(word, value, engine)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Iterator, Mapping, Sequence
 from cachesim.notation.spell import Lengths
 from cachesim.notation.tree import PLAIN, Action, Asked
 from cachesim.notation.words import canonical
-from cachesim.scenarios.option_checks import manual_of
+from cachesim.scenarios.schema import SCHEMA
 
 _FLAGS = ("task", "n_keep", "n_discard", "n_cache_reuse", "n_cmpl", "id_slot", "cache_prompt", "cancel_after",
           "draft_else", "together", "after", "seed", "drafts", "n_predict")  # fmt: skip
@@ -17,11 +17,9 @@ _FLAGS = ("task", "n_keep", "n_discard", "n_cache_reuse", "n_cmpl", "id_slot", "
 def to_toml(
     head: Mapping[str, Any], server: Mapping[str, Any], words: Mapping[str, int], asked: Sequence[Asked | Action]
 ) -> str:
-    """The text of a file that ``load`` reads back. ``head`` has the keys of the top; of ``server`` only what is not a
-    default is written."""
-    plain = manual_of(head["engine"]).scenario
-    given = {name: value for name, value in server.items() if plain[name] != value}
-    parts = [_table("", head), _table("server", given), _table("words", words)]
+    """The text of a file that ``load`` reads back. ``head`` has the keys of the top, ``server`` the options that are
+    given."""
+    parts = [_table("", {"schema": SCHEMA, **head}), _table("server", server), _table("words", words)]
     steps = [canonical(one, words) for one in asked]
     parts += [_table("[request]", dict(_action(one) if isinstance(one, Action) else _request(one))) for one in steps]
     return "\n".join(part for part in parts if part)

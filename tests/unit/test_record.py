@@ -47,7 +47,7 @@ def test_a_line_becomes_a_recording_that_replays(binary, gguf, faked, tmp_path, 
     line = "S40.A60>r4/S.A.r.B20>2/{restart}/S.A>1"
     assert main(["record", line, *words, "--set", "ctx_checkpoints=2"]) == exits.HOLDS
     assert "4 steps" in capsys.readouterr().out
-    assert json.loads(out.read_text("utf-8"))["flags"].index("-ctxcp")
+    assert json.loads(out.read_text("utf-8"))["flags"] == ["-ctxcp", "2"]
     assert main(["replay", str(out), "--mode", "provenance"]) == exits.HOLDS
 
 

@@ -16,7 +16,9 @@ from cachesim.model.rng import Rng
 def draw(rng: Rng, model: str) -> World:
     """A server for this model: the corners among its options, small batches, little room."""
     batch, ubatch = draw_batches(rng)
-    server: dict[str, Any] = {"batch_size": batch, "ubatch_size": ubatch, "ctx_size": rng.one((128, 512, 1024, 2048))}
+    server: dict[str, Any] = {
+        "batch_size": batch, "ubatch_size": ubatch, "ctx_size": rng.one((128, 512, 1024, 2048)), "context_shift": False,
+    }  # fmt: skip
     if rng.chance(30):
         server["parallel"] = 2
     if rng.chance(40):
@@ -34,7 +36,7 @@ def draw(rng: Rng, model: str) -> World:
         server["spec_type"], server["spec_draft_n_max"] = "mtp", rng.one((1, 2, 4))
     edges: tuple[int, ...] = (1, 4, 5, 6, ubatch, batch, server.get("ctx_checkpoints_interval", 512))
     room = server["ctx_size"] // server.get("parallel", 1)
-    spare = 2 if "context_shift" in server else 8
+    spare = 2 if server["context_shift"] else 8
     room = room - spare if not rng.chance(10) else room + 40
     if rng.chance(20):                           # prompts that are longer than the context
         server.pop("parallel", None)
@@ -47,16 +49,8 @@ def draw(rng: Rng, model: str) -> World:
 MANUAL = Manual(
     flags=flags_of(
         asdict(Options()),
-        scenario={
-            "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "parallel": 1, "ctx_checkpoints": 32,
-            "ctx_checkpoints_interval": 512, "ctx_checkpoints_tolerance": 5, "ctx_checkpoints_eviction": "variance",
-            "cache_ram": 8192, "cache_ram_similarity": 0.5, "cache_ram_n_min": 0, "slot_prompt_similarity": 0.1,
-            "reasoning_tokens": "auto", "context_shift": False, "swa_compress": False, "spec_type": "none",
-            "spec_draft_n_max": 3, "spec_ckpt_mode": "auto",
-            "companion_recurrent": False,         # no flag: it injects a companion that refuses
-        },
         least={"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": 1},
-        open={"ctx_size": 0, "parallel": -1, "cache_ram": -1},
+        open={"ctx_size": 0, "cache_ram": -1},              # the model's own context; no byte limit
         choices={**WORDS, "spec_type": ("none", "ngram-simple", "mtp")},
         limit={"parallel": limits.SLOTS},
         help=HELP,
@@ -71,6 +65,10 @@ MANUAL = Manual(
     slot_count=slot_count,
     takes=frozenset({"cache_prompt", "id_slot", "n_keep", "n_discard", "cancel_at", "drafts", "draft_else"}),
     plenty={"ctx_checkpoints": 32, "cache_ram": 8192},
+    schema_1={
+        "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "context_shift": False, "ctx_checkpoints": 32,
+        "spec_draft_n_max": 3,
+    },
     drawn=("A", "W8 A", "GA", "GGGA", "GGA+M", "A+M"),
     draw=draw,
     draw_fields=draw_fields,

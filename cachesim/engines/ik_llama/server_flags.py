@@ -13,6 +13,7 @@ from cachesim.engines.ik_llama.memory.model_layout import ModelKind
 from cachesim.engines.shared.flags import check_flags
 from cachesim.engines.shared.vocab import THINK
 from cachesim.errors import BadInput, nearest, quoted
+from cachesim.model.spec import TRAINED_ON
 
 MIB = 1 << 20
 EVICTIONS = ("variance", "fifo", "auto")
@@ -22,12 +23,13 @@ ROLLBACKS = ("auto", "per-step", "gpu-fallback", "cpu")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Flags by their long names. ``cache_ram`` in MiB, -1 = no limit, 0 = no prompt cache; ``reasoning_tokens`` "auto"
-    leaves <think> .. </think> out of similarities, "none" does not; ``spec_draft_n_max`` drafts of a round, for which
-    the server is prepared. ``companion_recurrent`` is no flag of a real server: it makes the companion's memory one
-    that refuses to be cut, as #1889 supposes."""
+    """Flags by their long names, with the defaults of 8337e4cd3. ``ctx_size`` 0 = the model's own context,
+    ``TRAINED_ON`` tokens; ``cache_ram`` in MiB, -1 = no limit, 0 = no prompt cache; ``reasoning_tokens`` "auto" leaves
+    <think> .. </think> out of similarities, "none" does not; ``spec_draft_n_max`` drafts of a round, for which the
+    server is prepared. ``companion_recurrent`` is no flag of a real server: it makes the companion's memory one that
+    refuses to be cut, as #1889 supposes."""
 
-    ctx_size: int = 4096
+    ctx_size: int = 0
     batch_size: int = 2048
     ubatch_size: int = 512
     parallel: int = 1
@@ -61,9 +63,9 @@ def options(flags: Mapping[str, Any]) -> Options:
     for name, value in flags.items():
         if name in WORDS and value not in WORDS[name]:
             raise BadInput(f"server flag {quoted(name)} cannot be {quoted(value)}", hint=nearest(value, WORDS[name]))
-    for name in ("ctx_size", "batch_size", "ubatch_size", "parallel"):
-        if flags.get(name, 1) < 1:
-            raise BadInput(f"server flag {quoted(name)} must be at least 1, not {flags[name]}")
+    for name, least in (("ctx_size", 0), ("batch_size", 1), ("ubatch_size", 1), ("parallel", 1)):
+        if flags.get(name, least) < least:
+            raise BadInput(f"server flag {quoted(name)} must be at least {least}, not {flags[name]}")
     limits.SLOTS.check(flags.get("parallel", 1), "server flag 'parallel'")
     return Options(**flags)
 
@@ -104,10 +106,11 @@ def settings(opts: Options, kind: ModelKind) -> Settings:
         raise BadInput("a model of recurrent layers only cannot be speculated with: its memory cannot be cut")
     n_max = opts.spec_draft_n_max if opts.spec_type != "none" else 0
     can_shift = not kind.states and not kind.private
+    n_ctx = opts.ctx_size or TRAINED_ON
     return Settings(
         n_slots=opts.parallel,
-        n_ctx=opts.ctx_size,
-        n_ctx_slot=opts.ctx_size // opts.parallel,
+        n_ctx=n_ctx,
+        n_ctx_slot=n_ctx // opts.parallel,
         n_batch=opts.batch_size,
         n_ubatch=min(opts.ubatch_size, opts.batch_size),
         context_shift=opts.context_shift and can_shift,

@@ -18,7 +18,9 @@ def draw(rng: Rng, model: str) -> World:
     batch, ubatch = draw_batches(rng)
     if "W" in model and ubatch < 16 and rng.chance(50):
         batch, ubatch = max(batch, 64), 16       # else no prompt would leave the ring of 256 cells
-    server: dict[str, Any] = {"batch_size": batch, "ubatch_size": ubatch, "ctx_size": rng.one((512, 1024, 1024, 2048))}
+    server: dict[str, Any] = {
+        "batch_size": batch, "ubatch_size": ubatch, "ctx_size": rng.one((512, 1024, 1024, 2048)), "parallel": 1,
+    }  # fmt: skip
     if rng.chance(40):
         server["parallel"] = rng.one((2, 2, 3))
         server["kv_unified"] = rng.chance(50)
@@ -40,7 +42,7 @@ def draw(rng: Rng, model: str) -> World:
     edges: tuple[int, ...] = (1, 4, 5, 8, ubatch, batch, 64, 256, 512)
     if "W" in model:
         edges = (*edges, 130, 256, 264, 300, 400, 130, 264, 300)    # a ring has 256 cells: only then is something lost
-    shares = 1 if server.get("kv_unified") else server.get("parallel", 1)
+    shares = 1 if server.get("kv_unified") else server["parallel"]
     room = server["ctx_size"] // shares - 16
     return World("llama_cpp", model, server, edges, min(room, MANY * ubatch))
 
@@ -48,15 +50,8 @@ def draw(rng: Rng, model: str) -> World:
 MANUAL = Manual(
     flags=flags_of(
         asdict(Options()),
-        scenario={
-            "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "parallel": 1, "kv_unified": False,
-            "swa_full": False, "ctx_checkpoints": 32, "checkpoint_min_step": -1, "cache_ram": 8192,
-            "slot_prompt_similarity": 0.1, "cache_idle_slots": True, "cache_prompt": True, "cache_reuse": 0,
-            "context_shift": False, "spec_type": "none", "spec_draft_n_max": 3, "model_draft": "",
-            "kv_unified_per_slot": 0, "pooling": "mean",
-        },
         least={"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": 1},
-        # left open: a context that follows from other flags; four slots, unified; no byte limit; the version's default
+        # left open: the model's own context; four slots, unified; no byte limit; the version's default
         open={"ctx_size": 0, "parallel": -1, "cache_ram": -1, "checkpoint_min_step": -1, "kv_unified_per_slot": 0},
         choices={"spec_type": SPEC_TYPES, "pooling": POOLINGS},
         model={"model_draft": True},
@@ -79,6 +74,10 @@ MANUAL = Manual(
         "stop", "eog", "others", "shared",
     }),
     plenty={"ctx_checkpoints": 32, "cache_ram": 8192},
+    schema_1={
+        "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "parallel": 1,
+        "ctx_checkpoints": 32, "slot_prompt_similarity": 0.1, "context_shift": False, "spec_draft_n_max": 3,
+    },
     drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "SS", "CA", "HH", "G W8", "C W8"),
     draw=draw,
     draw_fields=partial(draw_fields, completions=True),

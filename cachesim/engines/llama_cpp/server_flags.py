@@ -13,6 +13,7 @@ from cachesim.engines.llama_cpp.memory.model_layout import ModelKind, draft_kind
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.shared.flags import check_flags
 from cachesim.errors import BadInput, NotInBuild, nearest, quoted
+from cachesim.model.spec import TRAINED_ON
 
 MIB = 1 << 20
 POOLINGS = ("mean", "last", "rank")
@@ -21,18 +22,18 @@ SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Flags by their long names. ``parallel`` -1 = as many slots as the version starts without the flag (four with a
-    unified cache since b6925, whatever ``kv_unified`` says); ``cache_ram`` in MiB, -1 = no
-    byte limit, 0 = no prompt cache; ``kv_unified`` None = as ``parallel`` says, ``checkpoint_min_step``
-    -1 = the default of the version. ``kv_unified_per_slot`` caps the context of a slot (0 = no cap; with ``ctx_size``
-    0 the context is as large as all slots together), in versions that have the flag; ``pooling`` is how an embedding is
-    made: "last" and "rank" read the last token."""
+    """Flags by their long names, with the defaults of b11549. ``ctx_size`` 0 = the model's own context, ``TRAINED_ON``
+    tokens; ``parallel`` -1 = as many slots as the version starts without the flag (four with a unified cache since
+    b6925, whatever ``kv_unified`` says); ``cache_ram`` in MiB, -1 = no byte limit, 0 = no prompt cache;
+    ``checkpoint_min_step`` -1 = the default of the version. ``kv_unified_per_slot`` caps the context of a slot (0 = no
+    cap; with ``ctx_size`` 0 the context is as large as all slots together), in versions that have the flag; ``pooling``
+    is how an embedding is made: "last" and "rank" read the last token."""
 
-    ctx_size: int = 4096
+    ctx_size: int = 0
     batch_size: int = 2048
     ubatch_size: int = 512
-    parallel: int = 1
-    kv_unified: bool | None = None
+    parallel: int = -1
+    kv_unified: bool = False
     swa_full: bool = False
     ctx_checkpoints: int = 32
     checkpoint_min_step: int = -1
@@ -51,7 +52,7 @@ class Options:
 
 def options(flags: Mapping[str, Any]) -> Options:
     """Options from names and values. Raises BadInput for an unknown name or a value of the wrong type."""
-    check_flags(flags, asdict(Options()), {"kv_unified": bool})
+    check_flags(flags, asdict(Options()))
     return Options(**flags)
 
 
@@ -110,9 +111,7 @@ def can_roll_back(kind: ModelKind) -> bool:
 def _contexts(opts: Options, rules: Rules, n_slots: int, unified: bool) -> tuple[int, int]:
     """Tokens of the whole context and of one sequence's."""
     pool = rules.ctx_pool(opts.ctx_size, n_slots, opts.kv_unified_per_slot).value
-    if pool < 1:
-        raise BadInput("server flag 'ctx_size' is 0, a model's own context: give a number of tokens")
-    n_ctx = pad(pool, rules.ctx_pad)
+    n_ctx = pad(pool or TRAINED_ON, rules.ctx_pad)
     n_ctx_seq = n_ctx if unified or n_slots == 1 else pad(n_ctx // n_slots, rules.ctx_pad)
     return n_ctx_seq if unified else n_ctx_seq * n_slots, n_ctx_seq
 
@@ -122,7 +121,7 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     _check(opts, rules)
     auto = opts.parallel == -1
     n_slots = rules.auto_slots if auto else opts.parallel
-    unified = bool(opts.kv_unified) or (auto and n_slots > 1)
+    unified = opts.kv_unified or (auto and n_slots > 1)
     n_ctx, n_ctx_seq = _contexts(opts, rules, n_slots, unified)
     n_batch = max(min(opts.batch_size, n_ctx), rules.least_batch)
     n_ubatch = min(n_batch, opts.ubatch_size)

@@ -60,12 +60,6 @@ WITHOUT_WINDOW = MODELS["gemma-2"]._replace(
 MANUAL = Manual(
     flags=flags_of(
         asdict(Options()),
-        scenario={
-            "prompt_cache_size": 10, "prompt_cache_bytes": 0, "decode_concurrency": 32, "prompt_concurrency": 8,
-            "prefill_step_size": 2048, "num_draft_tokens": 3, "draft_model": "",
-            "template": "plain", "thinking": False,                 # what stands for the model's template
-            "ticks_per_slice": 1, "snapshot_interval": 8192,        # constants of the server, no flags
-        },
         least={name: 1 for name in (
             "decode_concurrency", "prompt_concurrency", "prefill_step_size", "ticks_per_slice", "snapshot_interval",
             "num_draft_tokens",

@@ -10,6 +10,7 @@ from typing import Any
 from cachesim.engines.shared.vocab import PIECES, SPECIAL
 from cachesim.live.llama_server import gguf_tensors as t
 from cachesim.model import Spec
+from cachesim.model.spec import TRAINED_ON
 
 TEMPLATE = (
     "{%- for message in messages -%}"
@@ -26,7 +27,7 @@ def sizes(arch: str, spec: Spec) -> dict[str, Any]:
     """Keys that every architecture reads."""
     attends = arch != "mamba2"
     return {
-        "context_length": 8192,
+        "context_length": TRAINED_ON,
         "embedding_length": t.EMBD,
         "block_count": len(spec.layers) + spec.mtp,
         "feed_forward_length": t.FF * attends,

@@ -21,12 +21,12 @@ def counts(runs):
     return [[one["cache_n"] for one in run["requests"]] for run in runs]
 
 
-LINE = "S60.A60/S.A[:50].B5"
+LINE = "S600.A60/S.A[:50].B5"
 
 
 def test_the_servers_spelling_is_that_of_set(capsys):
-    typed = tried(capsys, LINE, "--ctx-checkpoints", "0", "-np", "2", "-kvu", "-c", "512", "--cache-ram=0")
-    settings = ["ctx_checkpoints=0", "parallel=2", "kv_unified=true", "ctx_size=512", "cache_ram=0"]
+    typed = tried(capsys, LINE, "--ctx-checkpoints", "0", "-np", "2", "-kvu", "-c", "2048", "--cache-ram=0")
+    settings = ["ctx_checkpoints=0", "parallel=2", "kv_unified=true", "ctx_size=2048", "cache_ram=0"]
     set_ = tried(capsys, LINE, *(word for one in settings for word in ("--set", one)))
     plain = tried(capsys, LINE)
     assert typed == set_

@@ -62,7 +62,7 @@ def test_a_file_brings_its_profiles_its_model_and_its_options(capsys):
     assert (code, other["property"], other["others"]) == (exits.BROKEN, "stored-equals-cold", [])
     assert other["requests"] < data["requests"]
     code, again = shrunk(capsys, FILE, "--model", "GA", "--set", "cache_ram=64")
-    assert (code, again["model"], again["server"]) == (exits.BROKEN, "GA", {})
+    assert (code, again["model"], again["server"]) == (exits.BROKEN, "GA", {"parallel": 1})
 
 
 def test_an_option_that_is_needed_is_part_of_the_command(capsys):

@@ -12,7 +12,7 @@ from cachesim.fuzz.server_space import KINDS, MODELS
 from cachesim.notation.parse import parse_text
 from cachesim.notation.tree import Asked
 from cachesim.scenarios.load import load
-from cachesim.scenarios.option_checks import filled
+from cachesim.scenarios.option_checks import spoken
 
 PROFILE = {"llama_cpp": "llama_cpp@head", "ik_llama": "ik_llama@main", "mlx_lm": "mlx_lm@0.32.2"}
 SEEDS = range(300)
@@ -21,7 +21,7 @@ SEEDS = range(300)
 def made(engine, words, *prompts, server=(), model="A"):
     """A case from prompts as they are written."""
     asked = tuple(Asked(parse_text(prompt)) for prompt in prompts)
-    return Case(engine, model, filled(dict(server), engine), words, asked, 0)
+    return Case(engine, model, dict(server), words, asked, 0)
 
 
 @pytest.mark.parametrize("engine", MODELS)
@@ -49,7 +49,7 @@ def test_what_is_drawn_can_be_played_and_written(engine, tmp_path):
         assert [(step.action, step.drafts, step.together, step.after) for step in again.steps] == [
             (step.action, step.drafts, step.together, step.after) for step in scenario.steps
         ]
-        assert (again.model, dict(again.server)) == (scenario.model, dict(scenario.server))
+        assert (again.model, dict(again.server)) == (scenario.model, spoken(scenario.server, engine))
         assert repr(again) == repr(scenario)
     assert refused < 12
 
@@ -67,5 +67,6 @@ def test_the_longest_request_counts_what_is_sent():
 
 
 def test_options_given_are_those_that_are_no_defaults():
-    assert made("llama_cpp", {"A": 1}, "A", server={"ubatch_size": 4}).given() == {"ubatch_size": 4}
+    server = {"ubatch_size": 4, "batch_size": 2048}
+    assert made("llama_cpp", {"A": 1}, "A", server=server).given() == {"ubatch_size": 4}
     assert made("llama_cpp", {"A": 1}, "A").given() == {}

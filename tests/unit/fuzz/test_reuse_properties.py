@@ -11,6 +11,7 @@ from cachesim.fuzz import reuse_properties
 from cachesim.fuzz.reuse_properties import BILLS, LEAST, monotone
 from cachesim.scenarios.notation import from_line
 from cachesim.verdicts.lost_tokens import Account, Charge
+from tests.shared import SMALL
 
 HEAD = "llama_cpp@head"
 
@@ -76,12 +77,12 @@ def test_less_is_reused_if_the_sum_is_less(monkeypatch, plain, plenty, first):
     """The first request that lost something is named; runs in which a request fails are not compared."""
     reusing(monkeypatch, plain=plain, ctx_checkpoints=plenty)
     got = [(one.step, one.numbers["before"], one.numbers["after"], one.deciding)
-           for one in monotone(from_line("A1/B1/C1", server={"ctx_checkpoints": 2}), HEAD)]  # fmt: skip
+           for one in monotone(from_line("A1/B1/C1", server={**SMALL, "ctx_checkpoints": 2}), HEAD)]  # fmt: skip
     assert got == ([] if first is None else [(first, plain[first], plenty[first], "ctx_checkpoints")])
 
 
 @pytest.mark.parametrize(("line", "server"), [
-    ("A1/B1{together}", {}), ("A1/{erase@0}", {}), ("A1/B1", {"parallel": 2}),
+    ("A1/B1{together}", SMALL), ("A1/{erase@0}", SMALL), ("A1/B1", {"parallel": 2}), ("A1/B1", {}),
 ])  # fmt: skip
 def test_requests_that_meet_each_other_are_not_compared(monkeypatch, line, server):
     reusing(monkeypatch, plain=[0, 9], ctx_checkpoints=[0, 0], cache_ram=[0, 0])
@@ -90,5 +91,6 @@ def test_requests_that_meet_each_other_are_not_compared(monkeypatch, line, serve
 
 def test_an_option_that_has_all_it_can_have_is_left_alone(monkeypatch):
     reusing(monkeypatch, plain=[0, 9], cache_ram=[0, 0])
-    assert [one.deciding for one in monotone(from_line("A1/B1", server={"cache_ram": 1}), HEAD)] == ["cache_ram"]
-    assert list(monotone(from_line("A1/B1", server={"cache_ram": -1}), HEAD)) == []
+    some = from_line("A1/B1", server={**SMALL, "cache_ram": 1})
+    assert [one.deciding for one in monotone(some, HEAD)] == ["cache_ram"]
+    assert list(monotone(from_line("A1/B1", server={**SMALL, "cache_ram": -1}), HEAD)) == []

@@ -20,6 +20,7 @@ from cachesim.live.llama_server.process import Process
 from cachesim.scenarios.load import load
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.runner import play
+from tests.shared import SMALL
 
 FAKE = Path(__file__).with_name("fake_llama.py")
 PROFILE = "llama_cpp@b11549"
@@ -30,7 +31,7 @@ needs_tools = pytest.mark.skipif(not (shutil.which("jq") and shutil.which("curl"
 
 
 def script(line=TWICE, model="A", **server):
-    return make_script(from_line(line, model=model, server=server or None), PROFILE)
+    return make_script(from_line(line, model=model, server={**SMALL, **server}), PROFILE)
 
 
 @pytest.fixture
@@ -221,12 +222,13 @@ def test_every_kind_of_step_is_python(form):
 
 
 def test_flags_that_are_the_servers_own_are_left_out():
-    assert script(batch_size=2048, ubatch_size=512).flags == ("-c", "1024", "-np", "1", "-no-kvu")
+    assert script(batch_size=2048, ubatch_size=512).flags == ("-c", "1024", "-np", "1")
     assert "-b" in script(batch_size=64).flags
+    assert make_script(from_line("S5>1"), PROFILE).flags == ()
 
 
 def test_a_scenario_file_is_read_back(tmp_path):
-    scenario = from_line("A5/B10/B[:3].C3>r2", model="GGGA")
+    scenario = from_line("A5/B10/B[:3].C3>r2", model="GGGA", server=SMALL)
     file = tmp_path / "case.toml"
     file.write_text(scenario_file(scenario, PROFILE, "case"))
     again = load(file)

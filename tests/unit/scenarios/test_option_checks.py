@@ -7,14 +7,34 @@ import pytest
 from cachesim.engines.registry import ENGINES
 from cachesim.errors import BadInput
 from cachesim.scenarios.notation import from_line
-from cachesim.scenarios.option_checks import check_model, check_option, filled
+from cachesim.scenarios.option_checks import check_model, check_option, filled, in_force, spoken
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_has_its_own_options(engine):
-    assert filled({}, engine) == ENGINES[engine].manual.scenario
+    assert filled({}, engine) == ENGINES[engine].manual.defaults
     for name, value in filled({}, engine).items():
         assert check_option(name, value, engine) == value
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_schema_1_sets_is_no_default_of_every_version(engine):
+    old = ENGINES[engine].manual.schema_1
+    assert spoken(old, engine) == old
+    assert all(check_option(name, value, engine) == value for name, value in old.items())
+
+
+def test_a_version_has_its_own_defaults():
+    new, old = (in_force({"batch_size": 64}, f"llama_cpp@{name}") for name in ("b11549", "swa-first"))
+    assert [new[name] for name in ("ctx_size", "ctx_checkpoints", "batch_size")] == [0, 32, 64]
+    assert [old[name] for name in ("ctx_size", "ctx_checkpoints", "batch_size")] == [4096, 3, 64]
+    assert in_force({"ctx_checkpoints": 32}, "llama_cpp@swa-first")["ctx_checkpoints"] == 32
+
+
+def test_what_every_version_does_by_itself_need_not_be_said():
+    """Not every version starts with 32 checkpoints."""
+    given = {"batch_size": 2048, "ubatch_size": 16, "ctx_checkpoints": 32}
+    assert spoken(given, "llama_cpp") == {"ubatch_size": 16, "ctx_checkpoints": 32}
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -15,7 +15,7 @@ from cachesim.scenarios import runner
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Action, Step
-from tests.shared import altered
+from tests.shared import SMALL, altered
 
 HEAD = "llama_cpp@head"
 
@@ -44,7 +44,7 @@ class Notes(Silent):
 
 def scenario(line, *changes, **server):
     """A line of requests; ``changes`` are (number, fields of the step)."""
-    made = from_line(line, model="AAAA", server={"ctx_size": 256, **server})
+    made = from_line(line, model="AAAA", server={**SMALL, "ctx_size": 256, **server})
     steps = list(made.steps)
     for number, fields in changes:
         steps[number] = altered(steps[number], **fields)

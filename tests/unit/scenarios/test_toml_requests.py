@@ -171,7 +171,7 @@ def test_an_architecture_may_precede_the_layers():
 
 
 def test_names_are_those_of_the_engine():
-    assert set(MANUAL.scenario) == {field.name for field in fields(Options)}
+    assert set(MANUAL.defaults) == {field.name for field in fields(Options)}
     assert (MANUAL.flag("spec_type").choices, set(MANUAL.models), MANUAL.architectures) == (
         ENGINE_SPEC_TYPES, set(RECORDED), MROPE)
 

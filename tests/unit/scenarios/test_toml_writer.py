@@ -32,7 +32,7 @@ def test_everything_that_can_be_asked_is_read_back(tmp_path):
     assert dict(scenario.server) == server and (scenario.title, scenario.model) == ('a "title"', "GGGA")
 
 
-def test_what_has_its_default_is_not_written(tmp_path):
-    read_back(tmp_path, "A4", filled({}))
+def test_what_is_not_given_is_not_written(tmp_path):
+    read_back(tmp_path, "A4", {})
     text = (tmp_path / "made.toml").read_text()
-    assert "[server]" not in text and text.endswith('[[request]]\nprompt = "A"\n')
+    assert text.startswith("schema = 2\n") and "[server]" not in text and text.endswith('[[request]]\nprompt = "A"\n')

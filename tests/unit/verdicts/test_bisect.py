@@ -14,12 +14,13 @@ from cachesim.engines.shared.rule_set import Change
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.verdicts.bisect import Cause, bisect, neighbours
+from tests.shared import SMALL
 
 ENGINE = ENGINES["llama_cpp"]
 
 
 def courses(line, model="GGGA", **server):
-    return bisect(from_line(line, model=model, profiles=(DEFAULT_PROFILE,), server=server), ENGINE)
+    return bisect(from_line(line, model=model, profiles=(DEFAULT_PROFILE,), server={**SMALL, **server}), ENGINE)
 
 
 def short(course):
@@ -77,7 +78,7 @@ def test_every_cause_really_does_it_and_none_of_its_parts_alone(number):
     """Checked against the rule sets themselves, not against the search."""
     from cachesim.verdicts.judged_run import run_judged
 
-    scenario = from_line("S100.A30/S.B40", model="GGGA", profiles=(DEFAULT_PROFILE,))
+    scenario = from_line("S100.A30/S.B40", model="GGGA", profiles=(DEFAULT_PROFILE,), server=SMALL)
 
     def outcome(old, new, names):
         table = ENGINE.rules(old).mixed(ENGINE.rules(new), names)

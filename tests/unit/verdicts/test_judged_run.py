@@ -14,13 +14,13 @@ from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.schema import Action, Expect
 from cachesim.verdicts.expect import Mismatch, compare_expected
 from cachesim.verdicts.judged_run import run_judged
-from tests.shared import altered
+from tests.shared import SMALL, altered
 
 HEAD = "llama_cpp@head"
 
 
 def judged(line, *changes, model="GGGA", **server):
-    made = from_line(line, model=model, server={"ctx_size": 256, **server})
+    made = from_line(line, model=model, server={**SMALL, "ctx_size": 256, **server})
     steps = list(made.steps)
     for number, fields in changes:
         steps[number] = altered(steps[number], **fields)

@@ -10,12 +10,13 @@ from cachesim.verdicts.lost_tokens import Account
 from cachesim.verdicts.recompute_reasons import reasons
 from cachesim.verdicts.request_judgement import Judgement
 from cachesim.verdicts.verdict import HOLDS
+from tests.shared import SMALL
 
-CHANGING = {"slot_prompt_similarity": 0.0, "cache_idle_slots": False}
+CHANGING = {**SMALL, "slot_prompt_similarity": 0.0, "cache_idle_slots": False}
 
 
 def why(line, number, profile="llama_cpp@head", model="GGGA", others=(), **server):
-    run = run_judged(from_line(line, model=model, server=server), profile, "provenance")
+    run = run_judged(from_line(line, model=model, server={**SMALL, **server}), profile, "provenance")
     found = reasons(run.requests[number], others)
     one = run.requests[number]
     assert [found[0].start, found[-1].stop] == [one.answer.cache_n, len(one.request.prompt)]

@@ -170,12 +170,12 @@ HYBRID_FIRST = replace(
     ctx_pad=32,                              # until #17046
     window_pad=32,                           # until between b6685 and b7789
     rs_split=seq_rm_and_state.split_any_ids,           # until #16442
-    defaults={**LATE_2025.defaults, "ctx_checkpoints": 3},         # until #16391
+    defaults={**LATE_2025.defaults, "ctx_checkpoints": 3, "ctx_size": 4096},       # until #16391, #16653
     silent=LATE_2025.silent | {"slot_clear", "trim_refused"},
     unlogged={
         **without(LATE_2025, launch="is_child"), "slot_by_lcp": frozenset({"f_keep"}), "slot_by_lru": frozenset(),
     },
-    ended={"auto_slots": "#16736", "ctx_pad": "#17046", "defaults": "#16391"},
+    ended={"auto_slots": "#16736", "ctx_pad": "#17046", "defaults": "#16391, #16653"},
 )
 
 SWA_FIRST = replace(
@@ -194,10 +194,10 @@ SWA_FIRST = replace(
     limit_told=old_make.told_newest,         # until #16382, as recorded
     rs_rm=seq_rm_and_state.rs_rm_0,                    # until #16382
     share_digits=6,
-    defaults={**HYBRID_FIRST.defaults, "slot_prompt_similarity": 0.5},      # until #15913
+    defaults={**HYBRID_FIRST.defaults, "slot_prompt_similarity": 0.5, "context_shift": True},   # until #15913, #15416
     unlogged={
         **without(HYBRID_FIRST, batch="n_tokens", slot_by_lcp="thold", ckpt_invalidate="n_swa"),
     },
-    ended={"n_swa": "#16382", "defaults": "#15913"},
+    ended={"n_swa": "#16382", "defaults": "#15913, #15416"},
     inferred=("rs_rm",),                     # no recurrent model was recorded
 )

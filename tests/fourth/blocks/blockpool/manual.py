@@ -27,7 +27,6 @@ def draw(rng: Rng, model: str) -> World:
 MANUAL = Manual(
     flags=flags_of(
         asdict(Options()),
-        scenario=asdict(Options()),
         least={"block_size": 1, "num_gpu_blocks": 4, "max_num_batched_tokens": 1, "max_num_seqs": 1,
                "prefix_cache_retention_interval": -1},
         open={"max_model_len": 0},

@@ -16,7 +16,7 @@ from cachesim.model import make_model
 from cachesim.verdicts.cold_comparison import Judge
 
 MODELS = {"A": "AA", "W": "W8 A", "R": "SS", "H": "GA", "HW": "C W8"}
-SMALL = {"ctx_size": 256, "batch_size": 64, "ubatch_size": 4}
+SMALL = {"ctx_size": 256, "batch_size": 64, "ubatch_size": 4, "parallel": 1}
 
 
 def word(name, n, first=0):

@@ -12,6 +12,7 @@ from cachesim.engines.llama_cpp.profiles import LINE, PROFILES
 from cachesim.engines.llama_cpp.rules import prompt_lifecycle, seq_rm_and_state, startup
 from cachesim.engines.llama_cpp.slot_file import SCKP_ENTRY, SCKP_HEADER
 from cachesim.errors import BadInput
+from cachesim.model.spec import TRAINED_ON
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A, B = word("A", 60), word("B", 30)
@@ -201,8 +202,8 @@ def test_a_cap_of_the_slots(flags, n_ctx, n_ctx_slot):
 
 def test_older_builds_have_no_cap():
     assert startup.slot_ctx_whole(512, 512, 2, 400).value == 512
-    with pytest.raises(BadInput, match="'ctx_size' is 0"):
-        Talk("A", "head", ctx_size=0, parallel=2, kv_unified_per_slot=300)
+    settings = Talk("A", "head", ctx_size=0, parallel=2, kv_unified_per_slot=300).server.settings
+    assert (settings.n_ctx, settings.n_ctx_slot) == (TRAINED_ON, TRAINED_ON // 2)
 
 
 @pytest.mark.parametrize("profile, again, first", [("b11063", 11, 0), ("b11312", 0, 0)])
