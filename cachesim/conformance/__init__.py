@@ -32,8 +32,8 @@ Arguments of ``conform``, all but the first by name:
     strict        a floor of reuse that is missed is a failure
     accepted      property -> reason, for one that is known to fail; if it is ok, that is an error
     reset         an instance is reset instead of made anew
-    timeout       seconds that a reply may take; after three that did not come nothing more is asked (a Python object is
-                  interrupted in the main thread only, and only if nobody else uses SIGALRM)
+    timeout       seconds that a reply may take; after three that did not come nothing more is sent (a Python object is
+                  interrupted in the main thread only, and only if SIGALRM is not in use)
     seconds       seconds after which no further history is played; what was played is judged
     check         False = only return the report
 

@@ -8,6 +8,7 @@ from cachesim.conformance.equality import equal
 from cachesim.conformance.fingerprint import Same
 from cachesim.conformance.history_player import Outcome, Played
 from cachesim.conformance.protocol import Ask, Reply
+from cachesim.conformance.timeouts import GaveUp
 
 
 def diagnosis(played: Played, request: int, cold: Callable[[Ask], Outcome], same: Same) -> str:
@@ -17,7 +18,10 @@ def diagnosis(played: Played, request: int, cold: Callable[[Ask], Outcome], same
         return ""
     ask = played.asks[request]
     for prompt, sentence in _others(ask, warm.cached):
-        other = cold(Ask(prompt, ask.n_predict, sampling=ask.sampling)) if prompt else None
+        try:
+            other = cold(Ask(prompt, ask.n_predict, sampling=ask.sampling)) if prompt else None
+        except GaveUp:
+            return ""
         if isinstance(other, Reply) and not other.refused and equal(warm, other, same):
             return sentence
     return ""

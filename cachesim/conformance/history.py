@@ -1,6 +1,6 @@
 """What does a client send? Turns of conversations, and the scenario in words that they make.
 
-A turn goes on from what an earlier turn asked and was answered: all of it and more, its prompt without the answer and
+A turn continues the prompt and the answer of an earlier turn: all of it and more, its prompt without the answer and
 more, a part of it and something else, a part and nothing, the same again. The answer of a turn is a word too
 (``A5>a2/A.a.B3``: the client sends it back).
 """
@@ -50,8 +50,8 @@ Parts = tuple[Part, ...]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Requests in words: those of the notation that any cache can be asked, which are prompts with an answer or a
-    number of tokens, with or without the cache, hung up on or not, alone or together."""
+    """Requests in words, as far as every cache can be sent them: prompts with an answer or a number of tokens, with or
+    without the cache, cancelled or not, alone or together."""
 
     scenario: Scenario
 
@@ -72,7 +72,7 @@ class History:
 
     @property
     def hang_ups(self) -> tuple[int | None, ...]:
-        """After how many generated tokens the client hangs up on each request, None = never."""
+        """After how many generated tokens the client disconnects from each request, None = never."""
         return tuple(one.cancel_after for one in self.asked)
 
     def without(self, *names: str) -> History:
@@ -84,9 +84,9 @@ class History:
 SPECIAL: Mapping[str, tuple[str, ...]] = {
     "cache": ("cache_prompt",), "cancel": ("cancel_after",), "burst": ("together", "after"),
 }  # fmt: skip
-"""What is asked by each special way of asking."""
+"""The fields of a request that make each special kind."""
 KNOWN = ("prompt", "answer", "n_predict", "cache_prompt", "id_slot", "cancel_after", "together")
-"""What a request of a history may say. Slots are the engines' own: a cache is not asked for one."""
+"""What a request of a history may say. Slots belong to servers: a cache has none."""
 
 
 def of_line(text: str) -> History:
@@ -95,12 +95,12 @@ def of_line(text: str) -> History:
 
 
 def of_tree(line: Line) -> History:
-    """The history that a line is. Raises BadInput if it asks what not every cache can be asked."""
+    """The history that a line is. Raises BadInput if not every cache could be sent it."""
     for number, step in enumerate(line.steps):
         more = [step.do] if isinstance(step, Action) else [name for name in step._fields if _says(step, name)]
         if other := [name for name in more if name not in KNOWN]:
-            known = "prompts with an answer, !, cancel_after=N, together"
-            raise BadInput(f"request {number}: {other[0]} cannot be asked of every cache", hint=known)
+            known = "supported: prompts with an answer, !, cancel_after=N, together"
+            raise BadInput(f"request {number}: {other[0]} is not supported by conform", hint=known)
         if isinstance(step, Asked):
             check_asked(step, line.words)
     engine = DEFAULT_PROFILE.partition("@")[0]

@@ -1,4 +1,4 @@
-"""How is another process asked? One JSON object in one line to its stdin, one in one line back from its stdout.
+"""An implementation in another process: one JSON object in a line to its stdin, one in a line back from its stdout.
 
     {"do": "complete", "prompt": [5, 6, 7], "n_predict": 2}     and, not always, "cache": false, "cancel_after": 0,
                                                                 "sampling": {"temperature": 0.8, "seed": 1}

@@ -1,4 +1,4 @@
-"""How is a Python object asked? By ``complete(prompt, n_predict)`` and whatever else it happens to have.
+"""An implementation as a Python object: ``complete(prompt, n_predict)``, and whatever else it has.
 
 An ability is there if the keyword or the method is: ``complete(..., cache=)``, ``complete(..., cancel_after=)``,
 ``complete(..., sampling=)``, ``burst(requests)``, ``limits()``, ``reset()``. A method that raises NotImplementedError

@@ -7,6 +7,7 @@ shown nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any, Iterator, Mapping, Sequence
 
 from cachesim.conformance.abilities import Abilities
@@ -72,7 +73,7 @@ def make_report(plan: Plan, abilities: Abilities, search: Search, cold: Cold) ->
     found = {**found, **floors}
     results = [found.get(name) or _passed(name, abilities, drawn, search.gap) for name in PROPERTIES]
     if "steady" in found:
-        results = [_unsteady(one) for one in results]
+        results = [_unsteady(one, _noise(search.tallies["steady"])) for one in results]
     results = [one if one.section in plan.sections else replace(one, state="skipped", finding=None) for one in results]
     return Report(tuple(results), search.counts, _skipped(plan), tuple(_notes(drawn, search)), plan.strict)
 
@@ -142,11 +143,18 @@ def _passed(name: str, abilities: Abilities, tallies: Mapping[str, Tally], gap: 
     return result
 
 
-def _unsteady(result: Result) -> Result:
+def _unsteady(result: Result, noise: str) -> Result:
     """Where cold runs differ among themselves, nothing can be compared with them."""
     if result.name not in EQUAL or result.state == "unsupported":
         return result
-    return replace(result, state="undecided", why="two cold runs of a request differ", finding=None)
+    return replace(result, state="undecided", why=f"two cold runs of a request differ{noise}", finding=None)
+
+
+def _noise(steady: Tally) -> str:
+    """The tolerance that would do, ten times what was measured; "" where fingerprints have no numbers to compare."""
+    if steady.apart is None or not isfinite(steady.apart.largest):
+        return ""
+    return f" by up to {steady.apart.largest:.2g}: same=near({10 * steady.apart.largest:.1g}) allows ten times as much"
 
 
 def accept(result: Result, reasons: Mapping[str, str]) -> Result:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from cachesim.conformance.abilities import probe
 from cachesim.conformance.fingerprint import Same, identical
@@ -118,8 +118,10 @@ def _check_arguments(plan: Plan, cold: Any, accepted: Mapping[str, str]) -> None
         raise BadInput(f'cold is "fresh", "request" or a factory, not {cold!r}')
     if plan.corpus not in ("", "any"):
         raise BadInput(f'corpus is "any" or nothing, not {plan.corpus!r}')
-    if isinstance(plan.only, str) or not plan.sections:
+    if isinstance(plan.only, str) or not isinstance(plan.only, Iterable) or not plan.sections:
         raise BadInput(f"only is a list of sections, not {plan.only!r:.40}")
+    if not all(isinstance(one, Mapping) for one in plan.sampling):
+        raise BadInput("sampling is a mapping from names to values, or a list of such mappings")
     if len(plan.tokens) < FEWEST or len(set(plan.tokens)) < len(plan.tokens):
         raise BadInput(f"tokens: at least {FEWEST}, all different, are needed")
     if plan.max_examples < 1 or plan.max_prompt < 2 or not 1 <= plan.max_requests <= MOST:

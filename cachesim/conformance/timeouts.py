@@ -1,7 +1,7 @@
-"""How long is an implementation waited for? A time-out for each reply, and a limit for the whole run.
+"""How long may an implementation take? A time-out for each reply, and a limit for the whole run.
 
 One that hangs costs three time-outs in all. A Python object is interrupted by SIGALRM: only in the main thread, and
-only where nobody else uses that signal; elsewhere it is waited for.
+only if that signal is not in use; elsewhere there is no time-out.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, Iterator
 
 from cachesim.conformance.protocol import TimedOut
 
-TIMEOUTS = 3                 # replies of one implementation that are waited for in vain; then it is asked no more
+TIMEOUTS = 3                 # replies that may not come; then no more requests are sent
 GRACE = 2.0                  # seconds to end by itself, for the first processes that do not
 
 
 class GaveUp(Exception):
-    """The implementation is asked no more: too many of its replies did not come."""
+    """No more requests are sent: too many replies did not come."""
 
 
 class _Late(BaseException):

@@ -8,9 +8,13 @@ from threading import Thread
 
 import pytest
 
-from cachesim.conformance import conform
+from cachesim.conformance import conform, identical
+from cachesim.conformance.diagnosis import diagnosis
+from cachesim.conformance.history import of_line
 from cachesim.conformance.history_draw import Space, histories
-from cachesim.conformance.timeouts import Patience
+from cachesim.conformance.history_player import Played
+from cachesim.conformance.protocol import Ask, Reply
+from cachesim.conformance.timeouts import GaveUp, Patience
 from cachesim.errors import BadInput
 from tests.conformance import caches
 from tests.conformance.naive import FixedCache
@@ -53,6 +57,15 @@ def test_a_cache_that_is_not_passed_on_is_named():
         "this is a cold run's answer to the last 2 tokens alone: "
         "the model read nothing of the cache (does the adapter pass it?)",
     )
+
+
+def test_one_that_goes_silent_while_it_is_diagnosed_is_left_alone():
+    played = Played(of_line("A2/A"), [Ask((1,)), Ask((1, 2))], warm=[Reply((1,)), Reply((2,), cached=1)])
+
+    def silent(ask):
+        raise GaveUp
+
+    assert diagnosis(played, 1, silent, identical) == ""
 
 
 class Hangs(FixedCache):

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import cachesim
-from cachesim.conformance import Nonconforming, conform
+from cachesim.conformance import Nonconforming, conform, near
 from cachesim.conformance.report_builder import NEVER, NOT_REPORTED, UNKNOWN
 from cachesim.errors import BadInput
 from tests.conformance import caches
@@ -91,6 +91,20 @@ def test_where_cold_runs_differ_nothing_is_compared():
     report = conform(caches.Wavers, max_examples=20, check=False)
     assert (report.state("steady"), report["steady"].finding.line) == ("failed", "A1")
     assert {report.state(name) for name in ("new", "append", "branch", "uncached")} == {"undecided"}
+    assert report["new"].why == "two cold runs of a request differ"
+
+
+def test_where_cold_runs_differ_by_numbers_a_tolerance_is_proposed():
+    class Noisy(FixedCache):
+        def complete(self, prompt, n_predict):
+            caches.Wavers.said += 1
+            reply = super().complete(prompt, n_predict)
+            return {**reply, "tokens": None, "fingerprint": [1.0, 1.0 + 0.0001 * (caches.Wavers.said % 2)]}
+
+    report = conform(Noisy, max_examples=20, check=False)
+    assert report["append"].why == (
+        "two cold runs of a request differ by up to 0.0001: same=near(0.001) allows ten times as much")
+    assert conform(Noisy, max_examples=20, same=near(0.001)).state("steady") == "ok"
 
 
 def test_instances_that_share_their_cache_are_not_cold():
@@ -189,6 +203,7 @@ def test_a_reply_of_another_form_is_a_finding(reply, text):
     ({"cold": "warm"}, 'cold is "fresh", "request" or a factory'),
     ({"corpus": "all"}, 'corpus is "any" or nothing'),
     ({"tokens": range(10)}, "at least 64"),
+    ({"only": 5}, "only is a list"), ({"sampling": "hot"}, "sampling is a mapping"),
     ({"max_requests": 0}, "max_requests from 1 to 12"), ({"max_requests": 13}, "max_requests from 1 to 12"),
     ({"max_prompt": 1}, "max_prompt from 2"), ({"max_examples": 0}, "max_examples from 1"),
     ({"histories": ["A1>0"]}, "at least one token generated"),

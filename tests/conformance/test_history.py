@@ -39,8 +39,8 @@ def test_a_prompt_is_cut_to_the_limit():
 
 
 @pytest.mark.parametrize(("line", "told"), [
-    ("A5{n_keep=3}", "request 0: n_keep cannot be asked of every cache"), ("A5/{restart}", "request 1: restart cannot"),
-    ("s:A5", "request 0: chat cannot"), ("A5/A{together+1}", "request 1: after cannot"),
+    ("A5{n_keep=3}", "request 0: n_keep is not supported by conform"), ("A5/{restart}", "request 1: restart is not"),
+    ("s:A5", "request 0: chat is not"), ("A5/A{together+1}", "request 1: after is not"),
     ("A5{cancel_after=1}", "column 4, request 0: cancel_after is 1, but the answer ends after 1"),
     ("A5/B", "column 4, request 1: word 'B' has no length"),
 ])  # fmt: skip
