@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, add_limits, add_settings, chosen_profiles, count, load_one, profile_name
-from cachesim.reports.console import complain, progress, say, say_json, show
+from cachesim.reports.console import complain, progress, say_json, show
 
 if TYPE_CHECKING:
     from cachesim.fuzz.smallest import Smallest
@@ -89,7 +89,6 @@ def _tell(data: dict[str, Any], as_json: bool) -> None:
         say_json({"shrunk": data})
         return
     show(shrink_report(data))
-    say(data["command"])                # as it is typed: never wrapped
 
 
 def _nothing(undecided: list[str], as_json: bool) -> int:

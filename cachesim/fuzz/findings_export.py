@@ -12,6 +12,7 @@ from cachesim.fuzz.case import Case, longest
 from cachesim.fuzz.finding import SIMULATOR, Finding, Group
 from cachesim.rule_files import heading, typed
 from cachesim.scenarios.toml_writer import to_toml
+from cachesim.verdicts.try_command import try_command
 
 
 def campaign_data(
@@ -50,9 +51,11 @@ def failure_data(
     """A failure with its case: the shrunk one, else the conversation as it was drawn, if there is one; as a file of
     this folder, None = the current one."""
     finding = one.finding
+    case = one.kept or case_data(one.small or drawn(one, profile, models), profile, finding, folder)
+    typed_so = {} if not case else {"command": try_command(case["line"], profile, case["model"], case["server"])}
     return {
         **finding_data(finding), "times": one.times, "conversation": one.first, "shrunk": one.shrunk,
-        **(one.kept or case_data(one.small or drawn(one, profile, models), profile, finding, folder)),
+        **case, **typed_so,
     }  # fmt: skip
 
 

@@ -3,7 +3,6 @@ through, for a conversation that somebody has."""
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from typing import Any, Callable, Sequence
 
@@ -15,9 +14,9 @@ from cachesim.fuzz.findings_export import finding_data
 from cachesim.fuzz.played_case import played
 from cachesim.fuzz.shrink import like, searching
 from cachesim.notation.words import normal
-from cachesim.rule_files import typed
 from cachesim.scenarios.schema import Scenario
 from cachesim.verdicts.cold_comparison import Judge
+from cachesim.verdicts.try_command import try_command
 
 
 class Smallest:
@@ -81,7 +80,4 @@ def _typed(case: Case) -> Case:
 
 def command(case: Case, profile: str) -> str:
     """The command that runs a case, as it is typed into a shell."""
-    words = ["cachesim", "try", repr(case.scenario(profile)), "-p", typed(profile), "--model", case.model]
-    for name, value in case.given().items():
-        words += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
-    return shlex.join(words)
+    return try_command(repr(case.scenario(profile)), profile, case.model, case.given())

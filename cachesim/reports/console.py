@@ -53,7 +53,7 @@ def show(*parts: RenderableType, width: int = WIDTH) -> None:
     console = Pipe(width=None if sys.stdout.isatty() else width, highlight=False)
     with _arriving():
         for part in parts:
-            console.print(part)
+            console.print(part, crop=False)
 
 
 def as_text(*parts: RenderableType) -> str:
@@ -63,7 +63,7 @@ def as_text(*parts: RenderableType) -> str:
     console = Console(width=WIDTH, highlight=False, file=io.StringIO(), force_terminal=False, no_color=True)
     with console.capture() as capture:
         for part in parts:
-            console.print(part)
+            console.print(part, crop=False)
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 

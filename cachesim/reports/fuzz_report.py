@@ -8,6 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cachesim.reports.failure_block import block_of_case
+from cachesim.reports.layout import indented
+
 Data = dict[str, Any]
 
 
@@ -20,7 +23,7 @@ def fuzz_report(data: Data) -> RenderableType:
     other = [_against(data)] if "against" in data else []
     if not found:
         return Group(head, *other, Text(f"nothing found for {', '.join(data['properties'])}", "bold green"))
-    return Group(head, _table(found), *(_case(i, one) for i, one in enumerate(found, 1)), *other,
+    return Group(head, _table(found), *(_case(i, one, data["profile"]) for i, one in enumerate(found, 1)), *other,
                  Text(f"{len(found)} distinct failure{'s' * (len(found) > 1)}", "bold red"))
 
 
@@ -52,17 +55,10 @@ def _table(found: list[Data]) -> Table:
     return table
 
 
-def _case(number: int, one: Data) -> Text:
-    out = Text(f"\n{number}  {one['property']}: {one['text']}\n", "bold red")
-    if "line" in one:
-        flags = "".join(f" --set {name}={_flag(value)}" for name, value in one["server"].items())
-        out.append(f"   {one['line']}\n", "bold")
-        out.append(f"   --model '{one['model']}'{flags}{'' if one['shrunk'] else '   (not shrunk)'}\n", "")
-    for cause in one["causes"]:
-        out.append(f"   {cause}\n", "dim")
-    return out
-
-
-def _flag(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
+def _case(number: int, one: Data, profile: str) -> RenderableType:
+    """A failure: what is wrong, how it comes about, the line that shows it."""
+    left = "" if one["shrunk"] or "line" not in one else "   (not shrunk)"
+    head = Text.assemble(f"\n{number}  ", (f"{one['property']}: {one['text']}", "bold red"), (left, "yellow"))
+    if "line" not in one:
+        return Group(head, *(indented(cause, "dim") for cause in one["causes"]))
+    return Group(head, block_of_case(one, profile, one["step"], one["text"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping
+from typing import Any, Iterator
 
 from rich.console import Group as Parts
 from rich.console import RenderableType
@@ -10,6 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cachesim.counted import counted
+from cachesim.reports.failure_block import block_of_case
+from cachesim.reports.layout import indented
 
 Data = dict[str, Any]
 OTHERS = 3             # other changes that are told of a group
@@ -27,8 +29,8 @@ def repair_report(data: Data) -> RenderableType:
     parts: list[RenderableType] = [head, _verdict(data)]
     if data["groups"]:
         parts += [_table(data["groups"]), _together(data)]
-    parts += [_group(i, one) for i, one in enumerate(data["groups"], 1)]
-    parts += _left(data["uncured"])
+    parts += [_group(i, one, data["profile"]) for i, one in enumerate(data["groups"], 1)]
+    parts += _left(data["uncured"], data["profile"])
     return Parts(*parts)
 
 
@@ -64,35 +66,30 @@ def _together(data: Data) -> Text:
     return Text(f"{text}{price}\n")
 
 
-def _group(number: int, one: Data) -> Text:
-    out = Text(f"{number}  {one['field']}: {one['new']}", "bold")
-    out.append(f"  of {one['profile']}\n", "")
-    for found in one["findings"][:OTHERS]:
-        out.append(f"   {found['times']:3} {found['property']}: {found['rule']}\n", "dim")
-    out.append_text(_case(one))
-    for other in one["others"][:OTHERS]:
-        breaks = f", breaks {other['broken']}" if other["broken"] else ""
-        what = f"{other['cures']} of them by {other['field']}: {other['new']}"
-        out.append(f"   {what} ({_percent(other['cost'])}{breaks})\n", "dim")
-    return out
+def _group(number: int, one: Data, profile: str) -> RenderableType:
+    out = Text.assemble(f"{number}  ", (f"{one['field']}: {one['new']}", "bold"), f"  of {one['profile']}")
+    found = [indented(f"{each['times']} {each['property']}: {each['rule']}", "dim", 3)
+             for each in one["findings"][:OTHERS]]  # fmt: skip
+    others = [indented(_other(other), "dim", 3) for other in one["others"][:OTHERS]]
+    return Parts(out, *found, *_case(one, profile, one["findings"][0]["property"]), *others, Text(""))
 
 
-def _case(one: Mapping[str, Any]) -> Text:
+def _other(one: Data) -> str:
+    breaks = f", breaks {one['broken']}" if one["broken"] else ""
+    return f"{one['cures']} of them by {one['field']}: {one['new']} ({_percent(one['cost'])}{breaks})"
+
+
+def _case(one: Data, profile: str, hence: str) -> list[RenderableType]:
+    """How a conversation fails, or its name."""
     if "line" not in one:
-        return Text(f"   conversation {one['conversation']}\n")
-    flags = "".join(f" --set {name}={_flag(value)}" for name, value in one["server"].items())
-    return Text(f"   {one['line']} --model '{one['model']}'{flags}\n")
+        return [indented(f"conversation {one['conversation']}", "", 3)]
+    return [block_of_case(one, profile, -1, hence)]
 
 
-def _flag(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _left(uncured: list[Data]) -> Iterator[Text]:
+def _left(uncured: list[Data], profile: str) -> Iterator[RenderableType]:
     """Failures that no single change cures, and the pairs that do."""
     for one in uncured:
-        out = Text(f"-  {one['property']}: {one['text']}\n", "bold red")
-        out.append_text(_case(one))
+        yield Text(f"-  {one['property']}: {one['text']}", "bold red")
+        yield from _case(one, profile, one["text"])
         for a, b in one["pairs"][:OTHERS]:
-            out.append(f"   by {a['field']}: {a['new']} together with {b['field']}: {b['new']}\n", "dim")
-        yield out
+            yield indented(f"by {a['field']}: {a['new']} together with {b['field']}: {b['new']}", "dim", 3)

@@ -6,6 +6,7 @@ from typing import Any
 
 from cachesim.reports.verdict_words import verdict_of, verdict_of_run
 from cachesim.scenarios.schema import Step
+from cachesim.verdicts.failure_chain import failure_data
 from cachesim.verdicts.foreign_reads import sentence_of
 from cachesim.verdicts.judged_run import Run
 from cachesim.verdicts.request_judgement import Judgement
@@ -18,7 +19,8 @@ def run_data(run: Run) -> dict[str, Any]:
     ``unsettled`` are the requests whose outcome depends on uninitialised values, ``refused`` those that got an error as
     a cold run does, ``told`` the refused ones whose file expects it. ``verdict`` is what reports say of a request and
     of the run, ``reason`` how it came to its reused tokens, ``read_instead`` what a wrong answer read in place of its
-    own rows and states. ``lcp``: of the prompt with the ``slot_held`` tokens that were in the slot, None = no slot."""
+    own rows and states; ``failure`` how the first wrong one came about. ``lcp``: of the prompt with the ``slot_held``
+    tokens that were in the slot, None = no slot."""
     requests = [request_data(run, i, one) for i, one in enumerate(run.requests)]
     return {
         "scenario": run.scenario.id,
@@ -37,6 +39,7 @@ def run_data(run: Run) -> dict[str, Any]:
         "as_expected": not run.wrong if run.profile in run.scenario.expect else None,
         "mismatches": [mismatch._asdict() for mismatch in run.wrong],
         "requests": requests,
+        "failure": failure_data(run, run.broken[0]) if run.broken and run.reader else None,
         "lost": [charge._asdict() for one in run.requests for charge in one.account.charges],
         "armed": [armed for i, one in enumerate(run.requests) for armed in _armed(run, i, one)],
     }

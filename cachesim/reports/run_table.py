@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cachesim.counted import counted
+from cachesim.reports.failure_block import failure_block
 from cachesim.reports.layout import ROOMY, Fitted, indented, lean_table, shortened
 from cachesim.reports.verdict_words import style_of, verdict_line
 from cachesim.verdicts.recompute_reasons import what_happened
@@ -27,8 +28,9 @@ def run_report(data: Data, verbose: int = 0) -> RenderableType:
     head = Text.assemble((data["scenario"], "bold"), f"  {data['model']}  ", (data["profile"], "cyan"))
     first = [*_wrong(data), *map(_mismatch, data["mismatches"])]
     table = Fitted(lambda width: _table(data["requests"], width))
-    rest = [*map(_lost, data["lost"]), *_corrupt(data["armed"], verbose), *map(_lives, data["lives"])]
-    return Group(head, *title, *why, verdict_line(data), *first, table, *rest, Text(""))
+    rest = [*map(_lost, data["lost"]), *_corrupt(data, verbose), *map(_lives, data["lives"])]
+    failure = [failure_block(data["failure"])] if data["failure"] else []
+    return Group(head, *title, *why, verdict_line(data), *first, table, *rest, *failure, Text(""))
 
 
 def _table(requests: Sequence[Data], width: int) -> Table:
@@ -85,7 +87,7 @@ def _wrong(data: Data) -> Iterator[RenderableType]:
 
 def _lives(one: Data) -> RenderableType:
     since = f"from {one['first']} " if one["first"] else ""
-    return indented(f"the bug at request {one['request']} exists {since}to {one['last']}", "dim")
+    return indented(f"the bug at request {one['request']} exists {since}up to {one['last']}", "dim")
 
 
 def _lost(charge: Data) -> RenderableType:
@@ -108,9 +110,12 @@ def _once(armed: Sequence[Data]) -> list[Data]:
     return out
 
 
-def _corrupt(armed: Sequence[Data], verbose: int) -> Iterator[RenderableType]:
-    """Stored objects that are not what the server takes them for; only the first ones, unless more is wanted."""
-    every = _once(armed)
+def _corrupt(data: Data, verbose: int) -> Iterator[RenderableType]:
+    """Stored objects that are not what the server takes them for. Where a failure is told, its causes name those that
+    matter; else the first ones are shown, and all if more is wanted."""
+    if data["failure"] and not verbose:
+        return
+    every = _once(data["armed"])
     shown = every if verbose else every[:SHOWN]
     for one in shown:
         what = f"{one['kind']} of {counted(one['tokens'], 'token')} (of {one['owner']})"

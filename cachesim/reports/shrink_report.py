@@ -5,21 +5,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.console import Group, RenderableType
 from rich.text import Text
 
+from cachesim.reports.failure_block import block_of_case
+from cachesim.reports.layout import indented
 
-def shrink_report(data: dict[str, Any]) -> Text:
-    """Everything but the command that runs it, which is printed as it is typed."""
+
+def shrink_report(data: dict[str, Any]) -> RenderableType:
+    """Everything; the last line is the command that runs it, as it is typed."""
     before, tries = data["before"], data["tries"]
     out = Text.assemble((data["profile"], "cyan"), "  ", (f"{data['property']}: {data['text']}\n", "bold red"),
                         f"  {data['rule']}\n  ", (f"{data['line']}\n", "bold"))
     out.append(f"  {_many(before['requests'], 'step')}, the longest of {_many(before['longest'], 'token')}, became "
-               f"{data['requests']} and {data['longest']} in {_many(tries, 'try')}\n", "dim")  # fmt: skip
-    for cause in data["causes"]:
-        out.append(f"  {cause}\n", "dim")
-    for other in data["others"]:
-        out.append(f"  also broken, and not looked at: {other['property']} ({other['rule']})\n", "dim")
-    return out
+               f"{data['requests']} and {data['longest']} in {_many(tries, 'try')}", "dim")  # fmt: skip
+    others = (indented(f"also broken, and not looked at: {other['property']} ({other['rule']})", "dim")
+              for other in data["others"])  # fmt: skip
+    return Group(out, *others, block_of_case(data, data["profile"], data["step"], data["text"]))
 
 
 def _many(n: int, what: str) -> str:

@@ -12,10 +12,12 @@ from cachesim.counted import counted
 from cachesim.engines.base import prompt_of
 from cachesim.engines.rule import Role, role_of
 from cachesim.events import Aborted, Decided
+from cachesim.reports.failure_block import failure_block
 from cachesim.reports.layout import indented
 from cachesim.reports.run_data import request_data
 from cachesim.reports.sentences import sentence
 from cachesim.reports.verdict_words import style_of
+from cachesim.verdicts.failure_chain import failure_data
 from cachesim.verdicts.judged_run import Run
 from cachesim.verdicts.recompute_reasons import reasons
 
@@ -46,6 +48,7 @@ def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> d
         "computed": [reason._asdict() for reason in reasons(one, others)],
         "told": number in run.told,
         "known_bug": expected is not None and number in expected.broken,
+        "failure": failure_data(run, number) if one.judged.equal_cold is False else None,
         "doubt": one.judged.answer.why if number in run.unsettled else "",
         "decisions": [said for event in run.events(number) if (said := _step(event)) is not None],
     }
@@ -80,7 +83,8 @@ def why_report(data: dict[str, Any], verbose: int = 0) -> RenderableType:
     reads = [indented(f"it {read}") for read in data["read_instead"]]
     doubt = [Text("this is one case of several", "yellow")] if data["doubt"] else []
     tokens = [] if data["refused"] or data["died"] else [_tokens(data), _ranges(data["computed"])]
-    return Group(head, *title, _verdict(data), *reads, *doubt, *why, *tokens, _decisions(data, verbose))
+    failure = [failure_block(data["failure"])] if data["failure"] else []
+    return Group(head, *title, _verdict(data), *reads, *doubt, *why, *tokens, _decisions(data, verbose), *failure)
 
 
 def _decisions(data: dict[str, Any], verbose: int) -> RenderableType:

@@ -62,6 +62,7 @@ def test_json_has_the_contracts_keys(capsys):
     assert one.keys() == {
         "property", "kind", "numbers", "deciding", "role", "stored", "rule", "text", "step", "causes", "times",
         "conversation", "shrunk", "line", "model", "server", "requests", "longest", "id", "toml",
+        "command",
     }  # fmt: skip
     assert one["requests"] <= 4
     assert sum(failure["times"] for failure in data["failures"]) >= 2

@@ -26,7 +26,7 @@ def test_it_is_read_and_shown(tmp_path, capsys):
     file = written(tmp_path, f'[{{ request = 1, to = "{HEAD}" }}]')
     assert load(file, frozenset(profiles())).lives == (Lives(1, "", HEAD),)
     code, out = call(capsys, "run", file)
-    assert code in (exits.HOLDS, exits.BROKEN) and f"the fault of request 1 lives to {HEAD}" in out
+    assert code in (exits.HOLDS, exits.BROKEN) and f"the bug at request 1 exists up to {HEAD}" in out
 
 
 @pytest.mark.parametrize("lives, words", [
