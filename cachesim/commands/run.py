@@ -19,6 +19,7 @@ from cachesim.commands.common import (
 )
 from cachesim.commands.jobs import Failed, Job, exit_code, run_jobs
 from cachesim.commands.old_schema import hint_schema
+from cachesim.commands.pictures import add_pictures, write_pictures
 from cachesim.errors import BadInput, cut
 from cachesim.reports.console import complain, say_json, show
 
@@ -34,6 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_jobs(parser)
     add_limits(parser)
     add_json(parser)
+    add_pictures(parser)
 
 
 def run(args: Namespace) -> int:
@@ -68,6 +70,7 @@ def run(args: Namespace) -> int:
     report(found, args.json, len(bad) + len(jobs) - len(runs), verbose)
     if not args.settings:
         hint_schema((job.scenario, data) for job, data in runs)
+    write_pictures(args, [(job.scenario, data) for job, data in runs])
     return exits.worst([*codes, exit_code(found, args.as_expected)])
 
 

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, add_limits, add_profiles, add_settings, scenario_of_line
 from cachesim.commands.jobs import Job, each, exit_code, run_job
+from cachesim.commands.pictures import add_pictures, write_pictures
 from cachesim.commands.run import report
 
 
@@ -17,6 +18,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_settings(parser)
     add_limits(parser)
     add_json(parser)
+    add_pictures(parser)
 
 
 def run(args: Namespace) -> int:
@@ -24,4 +26,5 @@ def run(args: Namespace) -> int:
     jobs = [Job(scenario, profile, "exact") for profile in scenario.profiles]
     runs, codes = each(jobs, run_job, str)
     report(runs, args.json, len(codes), getattr(args, "verbose", 0))
+    write_pictures(args, [(scenario, data) for data in runs])
     return exits.worst([*codes, exit_code(runs)])

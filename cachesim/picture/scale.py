@@ -1,0 +1,39 @@
+"""Which x belongs to a token position? A scale on which short stretches stay visible and long equal ones are broken."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Iterable, Sequence
+
+LEAST, MOST = 16.0, 150.0    # pixels of an interval between two boundaries
+UNIT = 4.0                   # pixels of a token, as long as that fits
+
+
+class Scale:
+    """Positions are cut at all boundaries; every interval has a width between LEAST and MOST. ``broken``: intervals
+    that are shorter than their tokens would be."""
+
+    def __init__(self, boundaries: Iterable[int]) -> None:
+        self.at: Sequence[int] = sorted({0, *boundaries})
+        x, self.x, self.broken = 0.0, [0.0], list[tuple[int, int]]()
+        for start, stop in zip(self.at, self.at[1:], strict=False):
+            wanted = (stop - start) * UNIT
+            width = min(MOST, max(LEAST, wanted))
+            if wanted > MOST:
+                self.broken.append((start, stop))
+            x += width
+            self.x.append(x)
+
+    @property
+    def width(self) -> float:
+        """Pixels of the whole."""
+        return self.x[-1]
+
+    def of(self, position: float) -> float:
+        """The x of a position, which need be no boundary."""
+        number = min(bisect_right(self.at, position) - 1, len(self.at) - 2)
+        if number < 0:
+            return 0.0
+        start, stop = self.at[number], self.at[number + 1]
+        share = min(1.0, (position - start) / (stop - start))
+        return round(self.x[number] + share * (self.x[number + 1] - self.x[number]), 1)

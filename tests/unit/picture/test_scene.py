@@ -1,0 +1,103 @@
+"""What is drawn adds up, and says what the tables say."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+
+import cachesim
+from cachesim.cli import main
+from cachesim.picture.page import Step, page
+from cachesim.picture.scale import LEAST, MOST, Scale
+from cachesim.picture.scene import scene
+from cachesim.picture.svg import LETTERS, WORDS, draw
+from cachesim.reports.run_data import run_data
+
+HYBRID = "seed-24143-hybrid"
+WRONG = "S40.A20/S.A>3/B9@0/S.A.C5"
+
+
+def seen(case, profile, model="GA"):
+    scenario = cachesim.load(case, profile=profile, model=model)
+    return scene(scenario, run_data(cachesim.judge(scenario, profile, mode="provenance")))
+
+
+@pytest.mark.parametrize("case, profile", [
+    (HYBRID, "llama_cpp@head"), (HYBRID, "llama_cpp@pr24143-on-head"), (WRONG, "ik_llama@1889-base"),
+    ("S40.A60>r4/B70/S.A", "mlx_lm@0.32.2"),
+])
+def test_stretches_cover_every_prompt_without_a_gap(case, profile):
+    for row in seen(case, profile).rows:
+        ends = [0, *(part.stop for part in row.stretches)]
+        assert [part.start for part in row.stretches] == ends[:-1]
+        assert all(part.start < part.stop and part.origin in LETTERS for part in row.stretches)
+        assert not row.words or row.words[-1].stop <= ends[-1]
+        back = sum(part.stop - part.start for part in row.stretches if part.origin in ("kept", "restored", "loaded"))
+        assert back == row.cache_n
+
+
+def test_what_was_lost_points_to_where_it_was_lost():
+    row = seen(HYBRID, "llama_cpp@head").rows[3]
+    again = [(one.start, one.stop, one.at) for one in row.stretches if one.origin == "again"]
+    assert again == [(0, 96, 2), (96, 100, 0)]
+    assert "LC-PC-LOAD.TAKE" in row.stretches[0].why
+
+
+def test_attention_has_rows_and_a_state_has_one_position():
+    both, rows, state = (seen("S40.A60>r4", "llama_cpp@head", model).rows[0].memory for model in ("GA", "A", "S"))
+    assert (both.rows, both.state) == ((0, 103), 103)
+    assert (rows.rows, rows.state) == ((0, 103), None) and (state.rows, state.state) == (None, 103)
+    assert seen("S40.A60>r4", "llama_cpp@head", "W8 A").rows[0].memory.window == (95, 103)
+
+
+def test_a_wrong_answer_is_marked_and_says_what_it_read():
+    rows = seen(WRONG, "ik_llama@1889-base").rows
+    assert rows[1].wrong and rows[1].read and "WRONG" in rows[1].verdict
+
+
+def test_the_drawing_is_xml_with_an_anchor_for_each_request():
+    text = draw([seen(HYBRID, "llama_cpp@head"), seen(HYBRID, "llama_cpp@pr24143-on-head")])
+    root = ET.fromstring(text)
+    ids = [one.get("id") for one in root.iter() if one.get("id") and re.fullmatch(r"(p\d+-)?r\d+", one.get("id", ""))]
+    assert len(ids) == len(set(ids)) == 8 and "r3" in ids
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert set(LETTERS) == set(WORDS) and len(set(LETTERS.values())) == len(LETTERS)
+
+
+def test_texts_are_escaped():
+    one = seen(HYBRID, "llama_cpp@head")._replace(title='<script>alert("x")</script>', why="</script><b>")
+    html = page([one], [[Step(0, "LC-X", "</script><img src=x>")]], "a <b> 'c'")
+    assert "<script>alert" not in html and "</script><img" not in html and "<b>" not in html
+    assert html.count("</script>") == 2                       # the steps, and our own
+
+
+def test_a_page_needs_no_network_and_is_small():
+    scenes = [seen(HYBRID, "llama_cpp@head")]
+    html = page(scenes, [[]], "cachesim run x")
+    assert not re.search(r"(src|href)=[\"'](?!#)", html) and "@import" not in html and "url(http" not in html
+    line = "/".join(["S40.A60>r4", *["B70", "S.A"] * 24])
+    rows = [seen(line, "llama_cpp@head")]
+    assert len(rows[0].rows) == 49 and len(page(rows, [[]], "x")) < 300_000
+
+
+def test_a_scale_shows_short_stretches_and_breaks_long_ones():
+    scale = Scale([1, 100_000, 100_010])
+    widths = [b - a for a, b in zip(scale.x, scale.x[1:], strict=False)]
+    assert widths == [LEAST, MOST, 40.0] and scale.broken == [(1, 100_000)]
+    assert scale.of(0) == 0 and scale.of(100_010) == scale.width and scale.of(999_999) == scale.width
+    assert [scale.of(one) for one in range(3)] == sorted(scale.of(one) for one in range(3))
+
+
+def test_the_files_are_written_whole(tmp_path, capsys):
+    html, svg = tmp_path / "a.html", tmp_path / "a.svg"
+    assert main(["run", HYBRID, "-p", "llama_cpp@head", "--html", str(html), "--svg", str(svg)]) == 0
+    assert html.read_text("utf-8").startswith("<!doctype html>") and ET.parse(svg).getroot().tag.endswith("svg")
+    assert "LC-PC-LOAD.TAKE" in html.read_text("utf-8")
+    capsys.readouterr()
+
+
+def test_a_picture_of_two_scenarios_is_refused(tmp_path, capsys):
+    code = main(["run", HYBRID, "seed-24143-dense", "-p", "llama_cpp@head", "--svg", str(tmp_path / "a.svg")])
+    assert code == 2 and "a picture shows one scenario" in capsys.readouterr().err and not list(tmp_path.iterdir())
