@@ -11,7 +11,7 @@ from cachesim.notation.spell import spell
 from cachesim.notation.words import normal
 from cachesim.rule_files import typed
 from cachesim.scenarios.notation import from_line
-from cachesim.scenarios.option_checks import filled
+from cachesim.scenarios.option_checks import spoken
 from cachesim.scenarios.schema import Scenario
 
 
@@ -30,8 +30,7 @@ def try_command(line: str, profile: str, model: str, given: Mapping[str, Option]
 
 def case_words(scenario: Scenario, profile: str) -> list[str]:
     """The same for a scenario; its file (or id) where no line can say what it asks."""
-    plain = filled({}, scenario.engine)
-    given = {name: value for name, value in scenario.server.items() if plain.get(name) != value}
+    given = spoken(scenario.server, scenario.engine)
     try:
         line = spell(normal(scenario.line))
         if not getattr(scenario.words, "spelled", None):

@@ -11,8 +11,6 @@ from cachesim.scenarios.notation import from_line
 from cachesim.verdicts.judged_run import run_judged
 from cachesim.verdicts.reuse_reason import reason, reused
 
-REAL = {"batch_size": 2048, "ubatch_size": 512}
-
 
 def told(line, model="A", profile="llama_cpp@b11549", **server):
     """The reason of the last request."""
@@ -25,12 +23,12 @@ def told(line, model="A", profile="llama_cpp@b11549", **server):
     ("A10/B10", "no common prefix"), ("A10/B10/A.C2", "loaded 10 from an entry"),
 ])  # fmt: skip
 def test_a_reason_of_attention(line, said):
-    assert told(line, cache_ram=-1) == said
+    assert told(line, cache_ram=-1, parallel=1) == said
 
 
 def test_reasons_of_a_recurrent_layer():
-    assert told("S100.A30/S.B40", "GGGA") == "forced full re-processing"
-    assert told("S20.A10>a5/S.A", "GGGA") == "LCP 30, restored 26"
+    assert told("S100.A30/S.B40", "GGGA", parallel=1) == "forced full re-processing"
+    assert told("S20.A10>a5/S.A", "GGGA", parallel=1) == "LCP 30, restored 26"
 
 
 def test_a_request_that_was_not_answered():
