@@ -84,6 +84,8 @@ HOLD = (
     Hold("ik_llama@main", ("A",), but("stored-equals-cold"), ("shift", "slots")),
     Hold("ik_llama@1889-base", ("A",), but("stored-equals-cold"), ("shift", "slots")),
     Hold("mlx_lm@0.32.2-repaired", tuple(KINDS), REPAIRED),
+    Hold("ik_llama@main-repaired", tuple(KINDS), ("warm-equals-cold", "survives")),
+    Hold("ik_llama@main-repaired", tuple(KINDS), REPAIRED, ("shift",)),      # rows that a shift moves are stored
     Hold("mlx_lm@0.32.2", ("A", "R", "H"), but("survives", "limits"), ("drafts", "think")),
     Hold("mlx_lm@m1072", ("A",), but("survives", "limits"), ("drafts",)),
     Hold("mlx_lm@base1006", ("A",), but("survives"), ("drafts", "thinking", "think", "together")),

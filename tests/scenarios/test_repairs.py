@@ -20,6 +20,11 @@ KEPT: Mapping[str, Mapping[str, str]] = {
         "ckpt_restore": "repair-resume", "ckpt_erase": "repair-erase", "draft_max": "repair-draft",
         "kv_copy": "repair-copy", "kv_undo": "repair-undo", "kv_full": "repair-full", "kv_shift": "repair-shift",
     },
+    "ik_llama@main-repaired": {
+        "pc_failed": "repair-load", "refused": "repair-refused", "prompt_cut": "repair-cut",
+        "shift_list": "repair-list", "state_zero": "repair-zero", "ckpt_cells": "repair-cells",
+        "spec_steps": "repair-steps", "spec_row": "repair-row", "slot_save": "repair-side",
+    },
     "mlx_lm@0.32.2-repaired": {
         "tail": "repair-tail", "key": "repair-key", "key_alone": "repair-alone", "start_drafting": "repair-start",
         "draft_round": "repair-round", "caches.ring_mask": "repair-mask",
@@ -28,7 +33,7 @@ KEPT: Mapping[str, Mapping[str, str]] = {
 """The conversation that fails without a change, by rule set and by the field of its table, or of a table in it."""
 
 CHANGES = [(name, field) for name, kept in KEPT.items() for field in kept]
-COMMITS = {"llama_cpp": "b11549", "mlx_lm": "0.32.2"}
+COMMITS = {"llama_cpp": "b11549", "ik_llama": "8337e4cd3", "mlx_lm": "0.32.2"}
 
 
 def folder(name: str) -> Path:

@@ -63,6 +63,7 @@ def shorten_prompt(srv: Core, slot: Slot, task: Task) -> None:
     if plan is not None:
         there = _in_cache(srv, slot, task, plan.n_keep, plan.block)
         gone = min(there.n_discard, max(0, len(slot.tokens) - there.n_keep))
+        gone = srv.decide(srv.rules.prompt_cut(gone), slot)
         if gone > 0:
             _cut(srv, slot, task, InCache(there.n_keep, gone), 0, decision.rule)
         slot.kept, slot.discarded = plan.n_keep, plan.n_discard
@@ -83,13 +84,13 @@ def _in_cache(srv: Core, slot: Slot, task: Task, n_keep: int, n_discard: int) ->
 
 
 def _cut(srv: Core, slot: Slot, task: Task, there: InCache, n_past: int, rule: str) -> None:
-    """Positions leave both contexts, and those behind them, up to n_past, move up. The slot's tokens leave only if the
-    request caches its prompt, and if some remain behind them."""
+    """Positions leave both contexts, and those behind them, up to n_past, move up. The slot's tokens leave if the rules
+    say so, and if some remain behind them."""
     n_keep, n_discard = there
     stop = n_keep + n_discard
     for kv in [srv.memory, *([srv.companion.kv] if srv.companion else [])]:
         kv.seq_rm(slot.id, n_keep, stop)
         kv.seq_add(slot.id, stop, n_past, -n_discard)
-    if task.request.cache_prompt:
+    if srv.decide(srv.rules.shift_list(task.request.cache_prompt), slot):
         slot.tokens[:] = discarded(slot.tokens, n_keep, n_discard)
     srv.changed(slot, "truncated", rule)

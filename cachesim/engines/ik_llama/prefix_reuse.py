@@ -30,15 +30,18 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
 
 
 def _begin(srv: Core, slot: Slot, task: Task) -> bool:
-    """A prompt that does not fit gets its error, and is evaluated all the same from the next iteration on, from the
-    beginning and past every checkpoint of the conversation before it."""
+    """A prompt that does not fit gets its error. Where the rules say so it is evaluated all the same from the next
+    iteration on, from the beginning and past every checkpoint of the conversation before it."""
     if len(task.prompt) >= srv.settings.n_ctx_slot:
         if not srv.settings.context_shift:
             full = srv.rules.full(len(task.prompt), srv.settings.n_ctx_slot, False)
             srv.decide(full, slot)
             srv.fail(slot, TOO_LONG, NO_ROOM, tokens=len(task.prompt), room=srv.settings.n_ctx_slot)
-            slot.tokens.clear()
-            srv.changed(slot, "truncated", full.rule)
+            if srv.decide(srv.rules.refused(len(task.prompt), srv.settings.n_ctx_slot), slot):
+                slot.tokens.clear()
+                srv.changed(slot, "truncated", full.rule)
+            else:
+                srv.leave(slot)
             return False
         shorten_prompt(srv, slot, task)
     slot.loaded, task.answer.restored = False, slot.loaded

@@ -126,6 +126,11 @@ class PromptCache:
         self.log.emit(ev.PcLoad(ev.share(decision.because["f_keep"]), ev.share(decision.because["f_sim"])))
         if not self.memory.set(slot.id, entry.blob):
             self.log.emit(ev.PcLoadFailed())
+            failed = self._decide(self.rules.pc_failed(len(slot.tokens)), slot)
+            if failed.value:
+                slot.tokens.clear()
+                slot.checkpoints.clear()
+                tell_change(self.log, slot, "cleared", failed.rule)
             return
         slot.tokens, slot.checkpoints, slot.loaded = list(entry.tokens), list(entry.checkpoints), True
         slot.kept, slot.discarded = entry.kept, entry.discarded

@@ -40,7 +40,10 @@ class Core(Driver):
         self.settings = settings(opts, kind)
         self.pieces: Callable[[int], str] = recorded_piece if kind.words else unique_piece
         self.memory = self._cache(model, opts.swa_compress, None)
-        self.context = Context(self.memory, model, self.settings.n_ubatch, self.settings.capacity)
+        self.context = Context(
+            self.memory, model, self.settings.n_ubatch, lambda runs: bool(rules.state_zero(runs).value),
+            lambda n: str(rules.spec_steps(n, self.settings.capacity).value),
+        )  # fmt: skip
         self.companion = self._companion(opts) if self.settings.companion else None
         limits = Limits(self.settings.limit_size, 0)
         self.cache = PromptCache(rules, self.memory, limits, log) if self.settings.has_cache else None
@@ -59,7 +62,7 @@ class Core(Driver):
             window = Window(self.kind.n_swa, capacity(self.kind.n_swa, one.n_ubatch))
         return KvCache(
             self.kind, one.n_ctx, one.n_slots, model, lambda *facts: bool(self.rules.seq_rm(*facts).value), self.emit,
-            window, recurrent,
+            window, recurrent, lambda partial: bool(self.rules.ckpt_cells(partial).value),
         )
 
     def _companion(self, opts: Options) -> Context:

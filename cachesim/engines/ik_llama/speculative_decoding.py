@@ -128,14 +128,16 @@ def _commit(srv: Core, slot: Slot, held: int, n: int) -> None:
 
 def _restore(srv: Core, slot: Slot, spec: SpecCkpt, ids: list[int]) -> None:
     """Back to the recurrent row before what was wrong: the one kept after that token (or whatever its place holds, if
-    the round did not fit into one micro-batch), written to row 0 and told to the cell whose index is the sequence's id;
-    or the one before the round, and what was right is evaluated again."""
+    the round did not fit into one micro-batch), written to the row that the rules say; or the one before the round, and
+    what was right is evaluated again."""
     kv, step = srv.memory, len(ids) - 1
     if spec.states is None and spec.blob is None:
+        row, relabel = srv.decide(srv.rules.spec_row(slot.id), slot)
         if srv.context.model is not None:
-            kv.states[0] = dict(srv.context.steps.get(step, {}))
-        kv.state_pos[0] = spec.n_past + step
-        kv.cells.relabel(slot.id, spec.n_past + step)
+            kv.states[row] = srv.context.kept_after(slot.id, spec.n_past, step)
+        kv.state_pos[row] = spec.n_past + step
+        if relabel:
+            kv.cells.relabel(slot.id, spec.n_past + step)
         kv.seq_rm(slot.id, spec.n_past + step + 1, POS_INF)
         return
     if spec.blob is not None:

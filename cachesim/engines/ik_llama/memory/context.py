@@ -1,11 +1,13 @@
 """llama_decode: a batch in micro-batches, each computed as soon as it has cells; what the model sees meanwhile.
 
-A recurrent row is zeroed in one case only: a micro-batch of one sequence that begins at position 0. What was computed
-before a micro-batch found no room stays.
+A recurrent row is zeroed where a text begins, if the rules say so. What was computed before a micro-batch found no room
+stays.
 Source: ik_llama.cpp src/llama.cpp llama_decode_internal, src/llama-delta-net.cpp (8337e4cd3).
 """
 
 from __future__ import annotations
+
+from typing import Callable
 
 import numpy as np
 
@@ -53,21 +55,36 @@ class UbatchStore(ByPosition):
         self.kv.states[self.seq][layer] = state
 
 
+def alone(runs: int) -> bool:
+    """A row is zeroed in a micro-batch of one sequence."""
+    return runs == 1
+
+
+def nothing(n: int) -> str:
+    """No rows are kept between the tokens of a micro-batch."""
+    return ""
+
+
 class Context:
     """A cache, a model that fills it, and llama_decode between them. ``model`` None = labels only.
 
-    While ``per_step`` is set, the recurrent rows after each token of a micro-batch are kept in ``steps``: of every
-    micro-batch of 2 to ``capacity`` tokens, from the first place on. Nothing is emptied; a place that was never written
-    holds a zeroed row, and is not in ``steps``.
+    While ``per_step`` is set, the recurrent rows after each token of a micro-batch are kept in ``steps`` as the rules
+    say: by the place in the micro-batch, from the first one on, or by sequence and position. Nothing is emptied; a
+    place that was never written holds a zeroed row, and is not in ``steps``. ``zeroes``: is a row zeroed where its text
+    begins, in a micro-batch of so many sequences? ``keeps``: how rows of a micro-batch of so many tokens are kept
+    ("place", "position" or "").
     Source: ik_llama.cpp src/llama-delta-net.cpp save_per_step_states, src/llama.cpp per_step_alloc (8337e4cd3).
     """
 
-    def __init__(self, kv: KvCache, model: Model | None, n_ubatch: int, capacity: int = 0) -> None:
+    def __init__(
+        self, kv: KvCache, model: Model | None, n_ubatch: int, zeroes: Callable[[int], bool] = alone,
+        keeps: Callable[[int], str] = nothing,
+    ) -> None:
         self.kv, self.model, self.n_ubatch = kv, model, n_ubatch
+        self.zeroes, self.keeps = zeroes, keeps
         self.spoken: dict[int, Spoken] = {}
         self.per_step = False
-        self.capacity = capacity
-        self.steps: dict[int, States] = {}
+        self.steps: dict[int | tuple[int, int], States] = {}
 
     def decode(self, batch: Batch) -> int:
         """Evaluate a batch; returns OK, NO_ROOM, or FAILED if a compacted window does not end where the batch begins.
@@ -86,25 +103,31 @@ class Context:
 
     def _compute(self, batch: Batch, ubatch: Ubatch, first: int) -> None:
         kv = self.kv
-        if len(ubatch.runs) == 1 and ubatch.runs[0].pos0 == 0:
-            kv.states[ubatch.runs[0].seq] = {}
+        for run in ubatch.runs:
+            if run.pos0 == 0 and self.zeroes(len(ubatch.runs)):
+                kv.states[run.seq] = {}
         for run in ubatch.runs:
             kv.state_pos[run.seq] = run.pos0 + len(run.tokens) - 1
         if self.model is None:
             return
-        hidden, kept = [], self.per_step and bool(kv.kind.states) and 1 < ubatch.n <= self.capacity
+        hidden, kept = [], self.keeps(ubatch.n) if self.per_step and kv.kind.states else ""
         for run, at in zip(ubatch.runs, ubatch.at, strict=True):
-            place = at - ubatch.at[0]
-            hidden.append(self._run(self.model, run, first + place, place if kept else None))
+            hidden.append(self._run(self.model, run, first + at - ubatch.at[0], at - ubatch.at[0], kept))
         self.spoken |= spoken(self.model, batch, ubatch, hidden)
 
-    def _run(self, model: Model, run: Run, first: int, place: int | None) -> Hidden:
-        """One run; token by token where the states between are kept, from a place on."""
-        if place is None:
+    def kept_after(self, seq: int, n_past: int, step: int) -> States:
+        """The recurrent rows kept after token ``step`` of a round behind ``n_past`` tokens; zeroed where there are
+        none."""
+        return dict(self.steps.get((seq, n_past + step), self.steps.get(step, {})))
+
+    def _run(self, model: Model, run: Run, first: int, place: int, kept: str) -> Hidden:
+        """One run from a place of its micro-batch on; token by token where the states between are kept."""
+        if not kept:
             return model.forward([run], UbatchStore(self.kv, run, first))[0]
         parts = []
         for k, token in enumerate(run.tokens):
             one = Run(run.seq, run.pos0 + k, [token])
             parts += model.forward([one], UbatchStore(self.kv, one, first + k))
-            self.steps[place + k] = dict(self.kv.states[run.seq])
+            key = place + k if kept == "place" else (run.seq, run.pos0 + k)
+            self.steps[key] = dict(self.kv.states[run.seq])
         return joined(parts)

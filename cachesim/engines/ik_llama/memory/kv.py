@@ -50,8 +50,9 @@ class KvCache:
 
     def __init__(
         self, kind: ModelKind, size: int, n_seq: int, model: Model | None, refuses: Refuses, emit: Emit,
-        window: Window | None = None, recurrent: bool | None = None,
+        window: Window | None = None, recurrent: bool | None = None, claims: Callable[[bool], bool] = bool,
     ) -> None:
+        self.claims = claims                  # does a saved state get cells, given whether it lacks its rows?
         self.kind, self.refuses, self.emit, self.model, self.window = kind, refuses, emit, model, window
         self.recurrent = kind.recurrent if recurrent is None else recurrent
         self.cells = Cells(size, n_seq)
@@ -150,7 +151,10 @@ class KvCache:
 
     def set(self, seq: int, blob: Blob) -> bool:
         """Put a copy back: the sequence's cells are freed, a stretch of free neighbours gets the saved labels in order.
-        Rows that the copy leaves out are whatever lies there. False = no stretch; the sequence is empty then."""
+        Rows that the copy leaves out are whatever lies there. False = no stretch; the sequence is empty then. Where the
+        rules say so, a copy without rows leaves the cells up to its last position where they are."""
+        if self.kind.hybrid and blob.rows is None and not self.claims(True):
+            return self._set_states(seq, blob)
         self.cells.remove(seq, 0, POS_INF)
         n = len(blob.pos)
         first = self.cells.find(n)
@@ -163,6 +167,14 @@ class KvCache:
             self.states[seq], self.state_pos[seq] = dict(blob.states), blob.state_pos
         if blob.window is not None:
             self.window = replace(blob.window)
+        return True
+
+    def _set_states(self, seq: int, blob: Blob) -> bool:
+        """Put the recurrent rows back. False = the sequence has fewer cells than they have absorbed tokens."""
+        if self.cells.pos_max(seq) < blob.state_pos:
+            return False
+        self.cells.remove(seq, blob.state_pos + 1, POS_INF)
+        self.states[seq], self.state_pos[seq] = dict(blob.states), blob.state_pos
         return True
 
     def check(self) -> None:

@@ -18,6 +18,7 @@ from cachesim.engines.ik_llama.profiles.before_1889_base import (
 )
 from cachesim.engines.ik_llama.profiles.landed import TIMELINE
 from cachesim.engines.ik_llama.profiles.main import MAIN
+from cachesim.engines.ik_llama.profiles.repaired import MAIN_REPAIRED
 from cachesim.engines.ik_llama.profiles.rule_table import Rule, Rules
 from cachesim.engines.ik_llama.profiles.since_1889_base import (
     AFTER_1949,
@@ -36,13 +37,14 @@ from cachesim.engines.ik_llama.profiles.since_1889_base import (
 PROFILES: dict[str, Rules] = {
     rules.name: rules
     for rules in (
-        AFTER_2491, MAIN, AFTER_2205, AFTER_2195, AFTER_2105, AFTER_2020, AFTER_1992, AFTER_1949, BASE_1889,
+        MAIN_REPAIRED, AFTER_2491, MAIN, AFTER_2205, AFTER_2195, AFTER_2105, AFTER_2020, AFTER_1992, AFTER_1949,
+        BASE_1889,
         PR1889, PR1888, PR1877,
         AFTER_1743, AFTER_1716, AFTER_1698, AFTER_1679, AFTER_1673, AFTER_1398, AFTER_1346, AFTER_1310, AFTER_1295,
     )
 }
 
-BESIDE = {rules.name: BASE_1889.name for rules in (PR1889, PR1888, PR1877)}
+BESIDE = {MAIN_REPAIRED.name: MAIN.name, **{rules.name: BASE_1889.name for rules in (PR1889, PR1888, PR1877)}}
 """What was proposed -> what it was proposed on."""
 
 LINE = tuple(name for name in reversed(PROFILES) if name not in BESIDE)

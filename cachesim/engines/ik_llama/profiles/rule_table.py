@@ -37,13 +37,17 @@ class Rules(RuleSet):
     pc_peek: Rule
     pc_load: Rule
     pc_after_hit: Rule
+    pc_failed: Rule
     pc_update: Rule
     prompt_empty: Rule
     keep: Rule
     full: Rule
+    refused: Rule
     shift: Rule
     prompt_shift: Rule
     shift_find: Rule
+    prompt_cut: Rule
+    shift_list: Rule
     reuse: Rule
     prefix: Rule
     one: Rule
@@ -59,6 +63,8 @@ class Rules(RuleSet):
     ckpt_on: Rule
     ckpt_break: Rule
     decode_retry: Rule
+    state_zero: Rule
+    ckpt_cells: Rule
     ckpt_interval: Rule
     ckpt_first: Rule
     ckpt_create: Rule
@@ -67,6 +73,8 @@ class Rules(RuleSet):
     spec_save: Rule
     spec_purge: Rule
     spec_commit: Rule
+    spec_steps: Rule
+    spec_row: Rule
     end: Rule
     slot_save: Rule
     slot_restore: Rule

@@ -91,3 +91,23 @@ def shift_in_cache(keep: Common, total: Common, n_keep: int, n_discard: int) -> 
     value = InCache(n_keep if kept < 0 else kept, n_discard if gone < 0 else gone)
     because = {"keep": tuple(keep), "total": tuple(total), "n_keep": n_keep, "n_discard": n_discard}
     return Decision(value, because)
+
+
+@rule("IK-REFUSED.READS", Role.FAIL, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"))
+def refused_reads(asked: int, n_ctx: int) -> Decision:
+    """The client of a prompt that is too long gets its error, and the slot reads the prompt all the same, from its
+    beginning and past every checkpoint. Value: is it read?"""
+    return Decision(True, {"asked": asked, "n_ctx": n_ctx})
+
+
+@rule("IK-PROMPT-CUT.BLOCK", Role.SHIFT, ik_llama(CONTEXT, "context_shift_prompt", "8337e4cd3"))
+def prompt_cut_block(found: int) -> Decision:
+    """Where the middle of a prompt is cut, the cache loses one block of it (``found`` tokens), and what lies behind
+    does not move up. Value: tokens of the cache that are discarded."""
+    return Decision(found, {"found": found})
+
+
+@rule("IK-SHIFT-LIST.CACHED", Role.SHIFT, ik_llama(CONTEXT, "discard_n_kv_and_cache_tokens", "8337e4cd3"))
+def shift_list_cached(cache_prompt: bool) -> Decision:
+    """The slot's list loses what its memory loses only if the request caches its prompt. Value: does it?"""
+    return Decision(cache_prompt, {"cache_prompt": cache_prompt})

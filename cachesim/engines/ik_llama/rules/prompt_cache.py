@@ -136,3 +136,10 @@ def evict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decis
     """While the bytes are over the limit the oldest go; one always stays."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size}
     return Decision(evict_oldest(sizes, lengths, limits, spare=1), because)
+
+
+@rule("IK-PC-FAILED.KEEPS", Role.FAIL, ik_llama(TASK, "server_prompt_cache::load", "8337e4cd3"))
+def failed_keeps(held: int) -> Decision:
+    """A load that finds no stretch of free cells has emptied the slot's memory, and leaves its tokens. Value: does it
+    forget them?"""
+    return Decision(False, {"held": held})

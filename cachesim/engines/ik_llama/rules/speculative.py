@@ -7,7 +7,7 @@ Source: ik_llama.cpp examples/server/server-context.cpp, common/speculative.cpp 
 
 from __future__ import annotations
 
-from cachesim.engines.ik_llama.source_files import CONTEXT, SPECULATIVE, ik_llama
+from cachesim.engines.ik_llama.source_files import CONTEXT, LLAMA, SPECULATIVE, ik_llama
 from cachesim.engines.rule import Decision, Role, rule
 
 
@@ -63,3 +63,17 @@ def purge_known(held: int, known: bool, n_decode: int) -> Decision:
     position goes too."""
     span = (held if known else held + 1, held + n_decode + 2) if n_decode else None
     return Decision(span, {"held": held, "known": known, "n_decode": n_decode})
+
+
+@rule("IK-SPEC-STEPS.PLACE", Role.DRAFT, ik_llama("src/llama-delta-net.cpp", "save_per_step_states", "8337e4cd3"))
+def steps_by_place(n: int, capacity: int) -> Decision:
+    """While drafts are verified the row after each token is kept by its place in the micro-batch, of micro-batches of 2
+    to ``capacity`` tokens. Value: how they are found again, "" = none are kept."""
+    return Decision("place" if 1 < n <= capacity else "", {"n": n, "capacity": capacity})
+
+
+@rule("IK-SPEC-ROW.FIRST", Role.DRAFT, ik_llama(LLAMA, "llama_spec_ckpt_restore", "8337e4cd3"))
+def row_first(seq: int) -> Decision:
+    """After a rejection the kept row goes to row 0, and the cell whose index is the sequence's id gets the position.
+    Value: the row, and whether that cell gets it."""
+    return Decision((0, True), {"seq": seq})

@@ -84,3 +84,16 @@ def window_compact(asked: bool, private: bool, n_slots: int) -> Decision:
 def window_whole(asked: bool, private: bool, n_slots: int) -> Decision:
     """A window is a mask only; every row stays."""
     return Decision(False, {"asked": asked, "private": private, "n_slots": n_slots})
+
+
+@rule("IK-STATE-ZERO.ALONE", Role.MEMORY, ik_llama("src/llama-delta-net.cpp", "", "8337e4cd3"))
+def zero_alone(runs: int) -> Decision:
+    """A recurrent row is zeroed where a text begins, if no other sequence is in the micro-batch. Value: is it?"""
+    return Decision(runs == 1, {"runs": runs})
+
+
+@rule("IK-CKPT-CELLS.CLAIMED", Role.MEMORY, ik_llama(LLAMA, "llama_data_read::read_kv_cache", "8337e4cd3"))
+def cells_claimed(partial: bool) -> Decision:
+    """Every saved state claims free neighbouring cells for its positions, also one without K/V rows, which trusts that
+    these lie there already. Value: are cells claimed for it?"""
+    return Decision(True, {"partial": partial})

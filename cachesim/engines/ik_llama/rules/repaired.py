@@ -1,0 +1,100 @@
+"""What would make 8337e4cd3 answer as on an empty server? Each rule is one edit of the source, as small as it can be;
+the rule that it takes the place of has the same id up to the last dot.
+
+Proposed here: no version has them. ``note`` of a source says the edit: file, function, what changes.
+"""
+
+from __future__ import annotations
+
+from cachesim.engines.ik_llama.source_files import CONTEXT, LLAMA, TASK, ik_llama
+from cachesim.engines.rule import Decision, Role, rule
+
+DELTA_NET = "src/llama-delta-net.cpp"
+MAIN = "8337e4cd3"
+
+
+# [New in ik_llama@main-repaired]
+@rule("IK-REFUSED.LEAVES", Role.FAIL,
+      ik_llama(CONTEXT, "batch_pending_prompt", MAIN,
+               note="proposed here: behind the error of a prompt that is too long, slot.release() before `continue`"))
+def refused_leaves(asked: int, n_ctx: int) -> Decision:
+    """A prompt that was refused is not read: the slot is released as it was. Value: is it read all the same?"""
+    return Decision(False, {"asked": asked, "n_ctx": n_ctx})
+
+
+# [New in ik_llama@main-repaired]
+@rule("IK-PROMPT-CUT.NONE", Role.SHIFT,
+      ik_llama(CONTEXT, "context_shift_prompt", MAIN,
+               note="proposed here: discard_n_kv_and_cache_tokens is not called for a prompt that is cut"))
+def prompt_cut_none(found: int) -> Decision:
+    """Where the middle of a prompt is cut, the cache keeps its tokens: what they have in common with the prompt that is
+    left serves. Value: tokens of the cache that are discarded."""
+    return Decision(0, {"found": found})
+
+
+# [New in ik_llama@main-repaired]
+@rule("IK-SHIFT-LIST.ALL", Role.SHIFT,
+      ik_llama(CONTEXT, "discard_n_kv_and_cache_tokens", MAIN,
+               note="proposed here: cache_tokens are discarded whether or not the request caches its prompt"))
+def shift_list_all(cache_prompt: bool) -> Decision:
+    """The slot's list loses what its memory loses. Value: does it?"""
+    return Decision(True, {"cache_prompt": cache_prompt})
+
+
+# [New in ik_llama@main-repaired]
+@rule("IK-STATE-ZERO.EACH", Role.MEMORY,
+      ik_llama(DELTA_NET, "", MAIN,
+               note="proposed here: the row of every sequence whose first token in the micro-batch has position 0 is "
+                    "zeroed, where it is one sequence's alone"))
+def zero_each(runs: int) -> Decision:
+    """A recurrent row is zeroed where a text begins, whoever else is in the micro-batch. Value: is it?"""
+    return Decision(True, {"runs": runs})
+
+
+# [New in ik_llama@main-repaired]
+@rule("IK-SPEC-STEPS.POSITION", Role.DRAFT,
+      ik_llama(DELTA_NET, "save_per_step_states", MAIN,
+               note="proposed here: rows are kept by sequence and position in the round, of every micro-batch of it"))
+def steps_by_position(n: int, capacity: int) -> Decision:
+    """While drafts are verified the row after each token is kept by its sequence and position. Value: how they are
+    found again."""
+    return Decision("position", {"n": n, "capacity": capacity})
+
+
+# [New in ik_llama@main-repaired]
+@rule("IK-SPEC-ROW.OWN", Role.DRAFT,
+      ik_llama(LLAMA, "llama_spec_ckpt_restore", MAIN,
+               note="proposed here: the kept row is copied into the row of its sequence, and no cell is relabelled"))
+def row_own(seq: int) -> Decision:
+    """After a rejection the kept row goes to the sequence that drafted. Value: the row, and whether the cell of that
+    index gets the position."""
+    return Decision((seq, False), {"seq": seq})
+
+
+# [New in ik_llama@main-repaired]
+@rule("IK-CKPT-CELLS.KEPT", Role.MEMORY,
+      ik_llama(LLAMA, "llama_data_read::read_kv_cache", MAIN,
+               note="proposed here: a state without K/V rows is read without looking for cells; those of the sequence "
+                    "behind its last position are removed"))
+def cells_kept(partial: bool) -> Decision:
+    """A saved state without K/V rows leaves the cells where they are, up to its last position. Value: are cells
+    claimed for it?"""
+    return Decision(not partial, {"partial": partial})
+
+
+# [New in ik_llama@main-repaired]
+@rule("IK-PC-FAILED.CLEARS", Role.FAIL,
+      ik_llama(TASK, "server_prompt_cache::load", MAIN,
+               note="proposed here: the slot's tokens and checkpoints are cleared where the state was not restored"))
+def failed_clears(held: int) -> Decision:
+    """A load that fails leaves a slot without tokens: its memory is empty. Value: does it forget them?"""
+    return Decision(True, {"held": held})
+
+
+# [New in ik_llama@main-repaired]
+@rule("IK-SLOT-SAVE.ALWAYS", Role.WRITE_FILE,
+      ik_llama(CONTEXT, "slot save", MAIN, note="proposed here: the side file is written where there are none, too"))
+def save_always(ckpts: int) -> Decision:
+    """The checkpoints are written to a side file, also if there are none: what an earlier conversation left under this
+    name goes. Value: is one written?"""
+    return Decision(True, {"ckpts": ckpts})
