@@ -18,7 +18,7 @@ Arguments of ``conform``, all but the first by name:
     factory       a callable without arguments, or the words of a command line
     cold          where cold replies come from: "fresh" = an instance of its own for each; "request" = requests with
                   cache = False; or another factory
-    corpus        "any" = the histories of known faults as well (section "known")
+    corpus        "any" = the histories of known faults as well (section "known"), also scaled to the sizes in ``near``
     histories     lines in the notation, played first: a finding as a regression test
     max_examples  histories that are drawn; max_requests of them at most in one (1 to 12)
     max_prompt    longest prompt in tokens

@@ -84,7 +84,7 @@ def _histories(plan: Plan, space: Space) -> Iterator[tuple[str, History]]:
     yield from (("same", line_history(line)) for line in plan.histories)
     yield from (("same", line_history(line)) for line in basic_lines(sections, space))
     if "known" in sections:
-        yield from (("known", history) for history in corpus_histories(plan.max_prompt))
+        yield from (("known", history) for history in corpus_histories(plan.max_prompt, plan.near))
     if "drawn" in sections:
         yield from (("drawn", history) for history in histories(space, plan.max_examples))
 

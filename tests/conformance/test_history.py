@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.conformance.attribution import attributed
-from cachesim.conformance.corpus import corpus_histories
+from cachesim.conformance.corpus import corpus_histories, scaled
 from cachesim.conformance.history import Turn, of_line, of_turns
 from cachesim.conformance.properties import Check, Seen, relation
 from cachesim.conformance.shrink import shrink
@@ -90,6 +90,20 @@ def test_blame_goes_to_the_first_wrong_request_and_the_plainest_reason():
     names = [[one.name for one in attributed(found, replay) if not one.ok] for replay in (
         None, lambda *names: [Check("append", False, 1)], lambda *names: [Check("append", True, 1)])]  # fmt: skip
     assert names == [["append"], ["append"], ["cancel"]]
+
+
+@pytest.mark.parametrize(("line", "longer"), [
+    ("A5/A.B2", "A20/A.B8"), ("A5>a3/A[:2].a.B1", "A20>a3/A[:8].a.B4"),
+    ("A5>a3/A[1:2].a[:2]>4!", "A20>a3/A[4:8].a[:2]>4!"),
+])  # fmt: skip
+def test_a_history_is_scaled_without_its_answers(line, longer):
+    assert scaled(of_line(line), 4).line == longer
+
+
+def test_the_corpus_is_scaled_to_the_sizes_with_which_it_fits():
+    plain, both = ({one.line for one in corpus_histories(256, near)} for near in ((), (1, 16, 400)))
+    assert plain < both and len(both - plain) > 15
+    assert all(len(step.request.prompt) <= 256 for line in both for step in of_line(line).scenario.steps)
 
 
 def test_the_corpus_has_many_plain_histories():
