@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from cachesim.conformance.abilities import probe
@@ -17,6 +18,7 @@ from cachesim.conformance.python_adapter import PythonSubject
 from cachesim.conformance.report import Nonconforming, Report
 from cachesim.conformance.report_builder import Plan, accept, make_report
 from cachesim.conformance.search import Search
+from cachesim.conformance.sections import chosen
 from cachesim.conformance.timeouts import Patience
 from cachesim.conformance.vocabulary_map import FEWEST
 from cachesim.errors import BadInput, nearest, quoted
@@ -24,6 +26,9 @@ from cachesim.errors import BadInput, nearest, quoted
 Factory = Callable[[], Any] | Sequence[str]
 TOKENS = range(1_000, 30_000)
 LONGEST = 86_400             # seconds of a time-out: a day
+LISTS: Mapping[str, tuple[type, str]] = {
+    "only": (str, "sections"), "histories": (str, "lines in the notation"), "near": (Integral, "sizes in tokens"),
+}  # fmt: skip
 
 
 def conform(
@@ -103,7 +108,7 @@ def maker(factory: Any, patience: Patience) -> Make:
 
 def _patience(timeout: float, seconds: float | None) -> Patience:
     for name, value in (("timeout", timeout), ("seconds", LONGEST if seconds is None else seconds)):
-        if not 0 < value <= LONGEST:
+        if not isinstance(value, int | float) or not 0 < value <= LONGEST:
             raise BadInput(f"{name} must be more than 0 seconds and at most {LONGEST}, not {value!r:.40}")
     return Patience(timeout, seconds)
 
@@ -118,8 +123,11 @@ def _check_arguments(plan: Plan, cold: Any, accepted: Mapping[str, str]) -> None
         raise BadInput(f'cold is "fresh", "request" or a factory, not {cold!r}')
     if plan.corpus not in ("", "any"):
         raise BadInput(f'corpus is "any" or nothing, not {plan.corpus!r}')
-    if isinstance(plan.only, str) or not isinstance(plan.only, Iterable) or not plan.sections:
-        raise BadInput(f"only is a list of sections, not {plan.only!r:.40}")
+    for name, (kind, what) in LISTS.items():
+        value = getattr(plan, name)
+        if isinstance(value, str) or not isinstance(value, Iterable) or not all(isinstance(one, kind) for one in value):
+            raise BadInput(f"{name} is a list of {what}, not {value!r:.40}")
+    chosen(plan.only, known=True)
     if not all(isinstance(one, Mapping) for one in plan.sampling):
         raise BadInput("sampling is a mapping from names to values, or a list of such mappings")
     if len(plan.tokens) < FEWEST or len(set(plan.tokens)) < len(plan.tokens):
