@@ -1,11 +1,12 @@
-"""``cachesim diff FILE -p A -p B``: where do two profiles decide differently, and what does it cost? Of a folder: the
-totals of all its scenarios."""
+"""``cachesim diff FILE|LINE -p A -p B``: where do two profiles decide differently, and what does it cost? Of a
+folder: the totals of all its scenarios."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from cachesim.commands.common import add_jobs, add_json, add_limits, add_profiles, chosen_profiles, load_one
+from cachesim.commands.case import add_arithmetic, add_case, case_of, modes
+from cachesim.commands.common import add_jobs, add_json, add_limits, add_profiles, chosen_profiles
 from cachesim.commands.jobs import answers_code
 from cachesim.errors import BadInput
 from cachesim.reading import FOLDER, kind
@@ -13,9 +14,9 @@ from cachesim.reports.console import say_json, show
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="scenario file, a folder of them, or a scenario's id")
+    add_case(parser)
     add_profiles(parser)
-    parser.add_argument("--provenance", action="store_true", help="follow tokens only, without arithmetic (faster)")
+    add_arithmetic(parser)
     add_jobs(parser)
     add_limits(parser)
     add_json(parser)
@@ -24,12 +25,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     if len(set(args.profiles)) != 2:
         raise BadInput("diff compares two different profiles", hint="-p A -p B")
-    mode = "provenance" if args.provenance else "exact"
-    if kind(args.file) == FOLDER:
+    if kind(args.case) == FOLDER:
         from cachesim.commands.diff_folder import run_folder
 
-        return run_folder(args.file, args.profiles, mode, args.jobs, args.json)
-    scenario = load_one(args.file)
+        return run_folder(args)
+    scenario = case_of(args)
+    (mode,) = modes(args, [scenario])
     a, b = chosen_profiles(scenario, args.profiles)
     from cachesim.reports.diff_report import diff_data, diff_report
     from cachesim.verdicts.judged_run import run_judged

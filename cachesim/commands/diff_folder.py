@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from cachesim.commands import exits
+from cachesim.commands.case import modes
 from cachesim.commands.common import load_files
 from cachesim.commands.jobs import Failed, answers_code, tried
 from cachesim.errors import BadInput
@@ -27,30 +29,33 @@ class Pair(NamedTuple):
         return self.scenario.file or self.scenario.id
 
 
-def run_folder(name: str, profiles: Sequence[str], mode: str, jobs: int, as_json: bool) -> int:
+def run_folder(args: Namespace) -> int:
     """Judge every scenario of the profiles' engine in a folder under both, and tell what differs; the exit code.
     Raises BadInput."""
     from cachesim.engines.registry import engine_of
     from cachesim.reports.diff_table import diff_table, totals
 
-    a, b = dict.fromkeys(profiles)
+    if args.model or args.settings:
+        raise BadInput("--model and --set go with one case, not with a folder", file=args.case)
+    a, b = dict.fromkeys(args.profiles)
     engine = engine_of(a)
     if engine_of(b) is not engine:
         raise BadInput(f"{a} and {b} are of different engines", hint="two rule sets of one engine")
-    scenarios, bad = load_files([name])
+    scenarios, bad = load_files([args.case])
     for error in bad:
         complain(str(error))
     mine = [one for one in scenarios if one.engine == engine.name]
     if not mine and not bad:
-        complain(f"no scenario of {engine.name} found in {name}")
+        complain(f"no scenario of {engine.name} found in {args.case}")
         return exits.NOTHING
-    files, codes, ended = _files([Pair(one, a, b, mode) for one in mine], jobs)
+    pairs = [Pair(one, a, b, mode) for one, mode in zip(mine, modes(args, mine), strict=True)]
+    files, codes, ended = _files(pairs, args.jobs)
     codes += [exits.BAD_INPUT for _ in bad]
     data = {
-        "a": a, "b": b, "folder": name, "other_engines": len(scenarios) - len(mine), "failed": len(codes),
+        "a": a, "b": b, "folder": args.case, "other_engines": len(scenarios) - len(mine), "failed": len(codes),
         "totals": totals(files), "files": files,
     }  # fmt: skip
-    if as_json:
+    if args.json:
         say_json(data)
     else:
         show(diff_table(data))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cachesim.commands import exits
+from cachesim.commands.case import add_model, read_case
 from cachesim.commands.common import add_json, add_limits, add_profiles, add_settings
 from cachesim.errors import BadInput
 from cachesim.live.llama_server.export import FORMS
@@ -22,7 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--with-server", action="store_true",
                         help="curl: the script also writes the tiny model and starts the server")  # fmt: skip
     parser.add_argument("--out", "-o", metavar="FILE", type=Path, help="file to write (default: standard output)")
-    parser.add_argument("--model", metavar="MODEL", help="for requests in one line: layers or a model (default GGGA)")
+    add_model(parser)
     parser.add_argument("--server", metavar="BIN", type=Path, help="issue: llama-server to run: what came, its log")
     parser.add_argument("--gguf", metavar="GGUF", type=Path, help="issue: the model file for --server")
     add_profiles(parser, "rule set whose numbers are expected (default: the newest)")
@@ -32,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    scenario = case(args.what, args.model, args.profiles, args.settings)
+    scenario = read_case(args.what, args.model, args.profiles, args.settings)
     if len(args.profiles) > 1:
         raise BadInput("a case is exported with the numbers of one profile")
     text, notes = _text(scenario, args)
@@ -47,18 +48,6 @@ def run(args: Namespace) -> int:
     elif args.out is None:
         say(text.rstrip("\n"))
     return exits.HOLDS
-
-
-def case(what: str, model: str | None, profiles: list[str], settings: list[str]) -> Scenario:
-    """The scenario of a file, or of a line. Raises BadInput."""
-    from cachesim.commands.common import load_one, scenario_of_line, with_settings
-    from cachesim.scenarios.corpus import is_file
-
-    if not is_file(what):
-        return scenario_of_line(what, model or "GGGA", profiles, settings)
-    if model:
-        raise BadInput("--model goes with requests in one line", hint="a file has its own")
-    return with_settings(load_one(what), settings)
 
 
 def profile_of(scenario: Scenario, asked: list[str]) -> str:

@@ -7,14 +7,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_json, add_limits, add_settings, chosen_profiles, count, load_one, profile_name
+from cachesim.commands.case import add_model, read_case
+from cachesim.commands.common import add_json, add_limits, add_settings, chosen_profiles, count, profile_name
 from cachesim.reports.console import complain, progress, say_json, show
 
 if TYPE_CHECKING:
     from cachesim.fuzz.smallest import Smallest
-    from cachesim.scenarios.schema import Scenario
-
-MODEL = "GGGA"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -22,8 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-p", "--profile", metavar="PROFILE", type=profile_name, default="",
                         help="rule set to run under (default: the first of the file's that is broken, "
                         "the newest recorded one for a line)")  # fmt: skip
-    parser.add_argument("--model", metavar="MODEL", default="",
-                        help=f"layers or a recorded model (default: the file's, {MODEL} for a line)")  # fmt: skip
+    add_model(parser)
     add_settings(parser)
     parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
                         help="what must be broken, may be repeated (default: as fuzz has it)")  # fmt: skip
@@ -41,32 +38,14 @@ def run(args: Namespace) -> int:
 
     properties = properties_asked(args.properties)
     tries = TRIES if args.tries is None else args.tries
-    scenario, undecided = _scenario(args), []
-    for profile in chosen_profiles(scenario, [args.profile] if args.profile else []):
+    asked = [args.profile] if args.profile else []
+    scenario, undecided = read_case(args.what, args.model, asked, args.settings), []
+    for profile in chosen_profiles(scenario, asked):
         one = Smallest(scenario, profile, properties, args.mode, tries)
         if one.found:
             return _shrunk(one, tries, args.json)
         undecided += [profile] if one.undecided else []
     return _nothing(undecided, args.json)
-
-
-def _scenario(args: Namespace) -> Scenario:
-    """What to make smaller, with the model and the options that were asked for. Raises BadInput."""
-    from dataclasses import replace
-
-    from cachesim.commands.common import scenario_of_line
-    from cachesim.scenarios.corpus import is_file
-    from cachesim.scenarios.option_checks import model_named, parse_settings
-
-    if not is_file(args.what):
-        profiles = [args.profile] if args.profile else []
-        return scenario_of_line(args.what, args.model or MODEL, profiles, args.settings)
-    scenario = load_one(args.what)
-    named = model_named(args.model, scenario.engine) if args.model else None
-    if named and named.note:
-        complain(named.note)
-    server = {**scenario.server, **parse_settings(args.settings, scenario.engine)}
-    return replace(scenario, model=named.model if named else scenario.model, server=server)
 
 
 def _shrunk(one: Smallest, tries: int, as_json: bool) -> int:

@@ -1,29 +1,30 @@
-"""``cachesim try NOTATION``: what happens to these requests, written in one line?"""
+"""``cachesim try LINE``: what happens to these requests, written in one line? A file or an id is a case, too."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_json, add_limits, add_profiles, add_settings, scenario_of_line
+from cachesim.commands.case import add_arithmetic, add_case, case_of, modes
+from cachesim.commands.common import add_json, add_limits, add_profiles, chosen_profiles
 from cachesim.commands.jobs import Job, each, exit_code, run_job
 from cachesim.commands.pictures import add_pictures, write_pictures
 from cachesim.commands.run import report
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("notation", metavar="NOTATION", help="requests in one line, such as S40.A60/B80/S.C50")
-    parser.add_argument("--model", default="GGGA", help="layers such as GGGA, or a recorded model (default GGGA)")
+    add_case(parser)
     add_profiles(parser)
-    add_settings(parser)
+    add_arithmetic(parser)
     add_limits(parser)
     add_json(parser)
     add_pictures(parser)
 
 
 def run(args: Namespace) -> int:
-    scenario = scenario_of_line(args.notation, args.model, args.profiles, args.settings)
-    jobs = [Job(scenario, profile, "exact") for profile in scenario.profiles]
+    scenario = case_of(args)
+    (mode,) = modes(args, [scenario])
+    jobs = [Job(scenario, profile, mode) for profile in chosen_profiles(scenario, args.profiles)]
     runs, codes = each(jobs, run_job, str)
     report(runs, args.json, len(codes), getattr(args, "verbose", 0))
     write_pictures(args, [(scenario, data) for data in runs])

@@ -92,11 +92,11 @@ def _of_build(build: str) -> str:
 
 def _scenario(args: Namespace, profile: str) -> Scenario:
     """The case, which has the engine of the profile. Raises BadInput."""
-    from cachesim.commands.export import case
+    from cachesim.commands.case import read_case
     from cachesim.scenarios.corpus import is_file
 
     model = None if is_file(args.what) else args.layers or _layers(args)
-    found = case(args.what, model, [] if is_file(args.what) else [profile], args.settings)
+    found = read_case(args.what, model, [] if is_file(args.what) else [profile], args.settings)
     if found.engine != profile.partition("@")[0]:
         raise BadInput(f"a scenario of {found.engine} is not compared with {profile}", file=found.file)
     return found

@@ -1,4 +1,4 @@
-"""``cachesim why FILE N``: which decisions made request N keep what it kept, and lose what it lost?"""
+"""``cachesim why FILE|LINE N``: which decisions made request N keep what it kept, and lose what it lost?"""
 
 from __future__ import annotations
 
@@ -6,32 +6,27 @@ from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 
 from cachesim.commands import exits
-from cachesim.commands.common import (
-    add_json,
-    add_limits,
-    add_profiles,
-    chosen_profiles,
-    count,
-    known_profiles,
-    load_one,
-)
+from cachesim.commands.case import add_arithmetic, add_case, case_of, modes
+from cachesim.commands.common import add_json, add_limits, add_profiles, chosen_profiles, count, known_profiles
 from cachesim.commands.jobs import answers_code, each
 from cachesim.errors import BadInput, NotInBuild
 from cachesim.reports.console import say_json, show
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="scenario file, or a scenario's id")
+    add_case(parser)
     parser.add_argument("number", metavar="N", type=count, help="number of the request, from 0")
     add_profiles(parser)
+    add_arithmetic(parser)
     add_limits(parser)
     add_json(parser)
 
 
 def run(args: Namespace) -> int:
-    scenario = load_one(args.file)
+    scenario = case_of(args)
     if args.number >= len(scenario.steps):
-        raise BadInput(f"there is no request {args.number}", file=args.file, hint=f"0 to {len(scenario.steps) - 1}")
+        raise BadInput(f"there is no request {args.number}", file=scenario.file, hint=f"0 to {len(scenario.steps) - 1}")
+    (mode,) = modes(args, [scenario])
     from cachesim.reports.why_report import why_data, why_report
     from cachesim.verdicts.judged_run import run_judged
 
@@ -44,8 +39,8 @@ def run(args: Namespace) -> int:
             kept += [(name, one.answer.cache_n)] * (one.judged.equal_cold is True)
     found, codes = each(
         chosen_profiles(scenario, args.profiles),
-        lambda profile: why_data(run_judged(scenario, profile), args.number, kept),
-        lambda profile: f"{scenario.file} under {profile}",
+        lambda profile: why_data(run_judged(scenario, profile, mode), args.number, kept),
+        lambda profile: f"{scenario.file or scenario.id} under {profile}",
     )
     if args.json:
         say_json({"why": found})

@@ -45,7 +45,6 @@ def test_json(capsys):
     (["S5/{restart}/S", "--to", "pytest"], "started again"),
     (["S5", "--to", "issue", "--server", "x"], "go together"),
     (["ml10-joins-a-running-prompt", "--to", "curl"], "mlx_lm cannot be played"),
-    (["d1-one-token-checkpoint", "--to", "curl", "--model", "A"], "--model goes with"),
 ])  # fmt: skip
 def test_what_cannot_be_exported(words, said, capsys):
     assert main(["export", *words]) == 2
