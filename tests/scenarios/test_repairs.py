@@ -11,7 +11,7 @@ import pytest
 from cachesim.engines.registry import engine_of, rules_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.scenarios.load import load
-from cachesim.verdicts.judged_run import run_judged
+from cachesim.verdicts.judged_run import Run, run_judged
 
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 KEPT: Mapping[str, Mapping[str, str]] = {
@@ -23,7 +23,7 @@ KEPT: Mapping[str, Mapping[str, str]] = {
     "ik_llama@main-repaired": {
         "pc_failed": "repair-load", "refused": "repair-refused", "prompt_cut": "repair-cut",
         "shift_list": "repair-list", "state_zero": "repair-zero", "ckpt_cells": "repair-cells",
-        "spec_steps": "repair-steps", "spec_row": "repair-row", "slot_save": "repair-side",
+        "spec_steps": "repair-steps", "spec_row": "repair-row", "slot_save": "repair-side", "give_up": "repair-room",
     },
     "mlx_lm@0.32.2-repaired": {
         "tail": "repair-tail", "key": "repair-key", "key_alone": "repair-alone", "start_drafting": "repair-start",
@@ -51,6 +51,13 @@ def put_back(table: Any, field: str, old: Any) -> Any:
     return replace(table, **{first: value})
 
 
+def failing(run: Run) -> set[tuple[int, str]]:
+    """Requests that are broken, and those that leave a corrupt object, of which kind."""
+    corrupt = {(i, stored.kind) for i, one in enumerate(run.requests) for stored, verdict in one.judged.armed
+               if verdict.holds is False}  # fmt: skip
+    return {(i, "") for i in run.broken} | corrupt
+
+
 @pytest.mark.parametrize("name", KEPT)
 def test_every_change_has_its_conversation(name):
     assert {one.field for one in older(name).changes(rules_of(name))} == set(KEPT[name])
@@ -60,8 +67,10 @@ def test_every_change_has_its_conversation(name):
 @pytest.mark.parametrize(("name", "field"), CHANGES)
 def test_a_change_that_is_put_back_makes_its_conversation_fail(name, field):
     scenario = load(folder(name) / f"{KEPT[name][field]}.toml")
-    assert run_judged(scenario, name, "provenance").broken == []
-    assert run_judged(scenario, name, "provenance", table=put_back(rules_of(name), field, older(name))).broken
+    allowed = {(number, "") for number in scenario.expect[name].broken}     # an error for want of room may stay one
+    assert failing(run_judged(scenario, name, "provenance")) == allowed
+    back = run_judged(scenario, name, "provenance", table=put_back(rules_of(name), field, older(name)))
+    assert failing(back) > allowed
 
 
 @pytest.mark.parametrize(("name", "field"), CHANGES)

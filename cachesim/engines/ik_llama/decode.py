@@ -51,11 +51,12 @@ def work(srv: Core, batch: Batch) -> None:
 
 
 def _give_up(srv: Core, off: int, ret: int) -> None:
-    """Every busy slot gets the error and leaves. Its tokens go on naming what was never evaluated."""
+    """Every busy slot gets the error and leaves. What its tokens go on naming is for the rules to say."""
     srv.emit(ev.Error(GIVEN_UP.format(i=off, ret=ret)))
     for slot in srv.slots:
         if slot.busy and slot.state is not State.LEAVING:
             srv.fail(slot, TOO_BIG, NO_ROOM)
+            del slot.tokens[srv.decide(srv.rules.give_up(len(slot.tokens)), slot) :]
             srv.leave(slot)
 
 

@@ -45,6 +45,7 @@ MAIN = Rules(
     ckpt_on=make.on_with_states,
     ckpt_break=make.break_tolerance,
     decode_retry=trim.next_attempt,
+    give_up=trim.give_up_keeps,
     state_zero=trim.zero_alone,
     ckpt_cells=trim.cells_claimed,
     ckpt_interval=make.interval_exact,

@@ -20,13 +20,14 @@ MAIN_REPAIRED = replace(
     refused=repaired.refused_leaves,
     prompt_cut=repaired.prompt_cut_none,
     shift_list=repaired.shift_list_all,
+    give_up=repaired.give_up_clears,
     state_zero=repaired.zero_each,
     ckpt_cells=repaired.cells_kept,
     spec_steps=repaired.steps_by_position,
     spec_row=repaired.row_own,
     slot_save=repaired.save_always,
     inferred=(
-        "window", "pc_failed", "refused", "prompt_cut", "shift_list", "state_zero", "ckpt_cells",
+        "window", "pc_failed", "refused", "prompt_cut", "shift_list", "give_up", "state_zero", "ckpt_cells",
         "spec_steps", "spec_row", "slot_save",
     ),
 )

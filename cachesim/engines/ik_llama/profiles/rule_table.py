@@ -63,6 +63,7 @@ class Rules(RuleSet):
     ckpt_on: Rule
     ckpt_break: Rule
     decode_retry: Rule
+    give_up: Rule
     state_zero: Rule
     ckpt_cells: Rule
     ckpt_interval: Rule

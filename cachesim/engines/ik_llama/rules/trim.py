@@ -86,6 +86,13 @@ def window_whole(asked: bool, private: bool, n_slots: int) -> Decision:
     return Decision(False, {"asked": asked, "private": private, "n_slots": n_slots})
 
 
+@rule("IK-GIVE-UP.KEEPS", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "8337e4cd3"))
+def give_up_keeps(held: int) -> Decision:
+    """After a batch that found no room the slot goes on listing tokens that were never evaluated. Value: the length of
+    its list."""
+    return Decision(held, {"held": held})
+
+
 @rule("IK-STATE-ZERO.ALONE", Role.MEMORY, ik_llama("src/llama-delta-net.cpp", "", "8337e4cd3"))
 def zero_alone(runs: int) -> Decision:
     """A recurrent row is zeroed where a text begins, if no other sequence is in the micro-batch. Value: is it?"""
