@@ -11,6 +11,7 @@ from cachesim.commands.jobs import answers_code
 from cachesim.errors import BadInput
 from cachesim.reading import FOLDER, kind
 from cachesim.reports.console import say_json, show
+from cachesim.reports.next_step import after_diff, say_next
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -40,6 +41,7 @@ def run(args: Namespace) -> int:
         say_json(data)
     else:
         show(diff_report(data, getattr(args, "verbose", 0)))
+    say_next(args, after_diff(data))
     return answers_code(
         (one["equal_cold"], one["i"] in run["told"]) for run in (data["a"], data["b"]) for one in run["requests"]
     )

@@ -11,6 +11,7 @@ from cachesim.commands.common import add_jobs, add_json, count, minutes, profile
 from cachesim.errors import BadInput, Unwritable, nearest, quoted
 from cachesim.reading import path_of
 from cachesim.reports.console import complain, say, say_json, show
+from cachesim.reports.next_step import after_fuzz, say_next
 
 if TYPE_CHECKING:
     from cachesim.commands.campaign_jobs import Clock
@@ -84,7 +85,9 @@ def _search(args: Namespace, plan: Plan, folder: Folder | None, clock: Clock) ->
     search.keep()
     if not args.no_shrink:
         _say_unshrunk(campaign)
-    _tell(campaign_data(campaign, plan.properties, plan.seed, plan.models, plan.against), args.json, folder)
+    data = campaign_data(campaign, plan.properties, plan.seed, plan.models, plan.against)
+    _tell(data, args.json, folder)
+    say_next(args, after_fuzz(data))
     return exits.interrupted(ended) if ended else exits.worst([*_codes(campaign, folder), *stopped])
 
 

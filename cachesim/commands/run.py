@@ -22,6 +22,7 @@ from cachesim.commands.old_schema import hint_schema
 from cachesim.commands.pictures import add_pictures, write_pictures
 from cachesim.errors import BadInput, cut
 from cachesim.reports.console import complain, say_json, show
+from cachesim.reports.next_step import after_run, say_next
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -68,6 +69,7 @@ def run(args: Namespace) -> int:
         codes += _complete(runs)
     found = [data for _, data in runs]
     report(found, args.json, len(bad) + len(jobs) - len(runs), verbose)
+    say_next(args, after_run([(job.scenario, data) for job, data in runs], args.files))
     if not args.settings:
         hint_schema((job.scenario, data) for job, data in runs)
     write_pictures(args, [(job.scenario, data) for job, data in runs])

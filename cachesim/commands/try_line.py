@@ -10,6 +10,7 @@ from cachesim.commands.common import add_json, add_limits, add_profiles, chosen_
 from cachesim.commands.jobs import Job, each, exit_code, run_job
 from cachesim.commands.pictures import add_pictures, write_pictures
 from cachesim.commands.run import report
+from cachesim.reports.next_step import after_run, say_next, typed
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -28,4 +29,5 @@ def run(args: Namespace) -> int:
     runs, codes = each(jobs, run_job, str)
     report(runs, args.json, len(codes), getattr(args, "verbose", 0))
     write_pictures(args, [(scenario, data) for data in runs])
+    say_next(args, after_run([(scenario, data) for data in runs], typed(args)))
     return exits.worst([*codes, exit_code(runs)])

@@ -11,6 +11,7 @@ from cachesim.commands.common import add_json, add_limits, add_profiles, chosen_
 from cachesim.commands.jobs import answers_code, each
 from cachesim.errors import BadInput, NotInBuild
 from cachesim.reports.console import say_json, show
+from cachesim.reports.next_step import after_why, say_next, typed
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -46,4 +47,5 @@ def run(args: Namespace) -> int:
         say_json({"why": found})
     else:
         show(*(why_report(data, getattr(args, "verbose", 0)) for data in found))
+    say_next(args, after_why(scenario, found, typed(args)))
     return exits.worst([*codes, answers_code((data["equal_cold"], data["told"]) for data in found)])

@@ -43,6 +43,11 @@ def typed(case="scenarios/llama_cpp/seed-24143-dense.toml", root="."):
     ]
 
 
+def complaints(err):
+    """Lines on stderr that are no hint."""
+    return [line for line in err.splitlines() if not line.startswith("next: ")]
+
+
 def test_the_symptom_table_has_commands():
     assert len(typed()) == 9
 
@@ -50,7 +55,7 @@ def test_the_symptom_table_has_commands():
 @pytest.mark.parametrize("command", typed())
 def test_a_command_of_the_symptom_table_runs(command):
     done = subprocess.run([sys.executable, "-m", *shlex.split(command)], cwd=ROOT, capture_output=True, check=False)
-    assert (done.returncode in (0, 1), done.stderr) == (True, b"")
+    assert (done.returncode in (0, 1), complaints(done.stderr.decode())) == (True, [])
     assert len(done.stdout.splitlines()) >= 3
 
 

@@ -69,7 +69,7 @@ def test_why(installed, twins):
 
 def test_diff(installed, twins):
     code, out, err = installed("diff", twins, "-p", OLD, "-p", NEW)
-    assert err == "" and OLD in out and NEW in out
+    assert err.startswith("next: cachesim explain BP-") and OLD in out and NEW in out
     code, out, err = installed("profiles", "diff", OLD, NEW)
     assert (code, err) == (0, "")
     assert "BP-GUARD.NONE" in out and "BP-RETAIN.BOUNDARY" in out
@@ -88,7 +88,7 @@ def test_fuzz_finds_it_and_writes_it_down(installed, tmp_path):
     file = sorted(tmp_path.glob("*.toml"))[0]
     assert "together = true" in file.read_text() and 'engine = "blockpool"' in file.read_text()
     code, out, err = installed("run", file)
-    assert err == "" and "WRONG" in out
+    assert err.startswith(f"next: cachesim why {file} ") and "WRONG" in out
 
 
 def test_explain(installed):

@@ -14,7 +14,7 @@ import pytest
 
 from cachesim import __version__
 from tests.docs.examples import README, examples
-from tests.docs.test_readme import TEXT, typed
+from tests.docs.test_readme import TEXT, complaints, typed
 from tests.shared import ROOT
 
 COMMANDS = [one for one in examples(TEXT) if one[0].startswith("cachesim ")]
@@ -82,13 +82,13 @@ def test_the_corpus_is_the_installed_one(installed):
 @pytest.mark.parametrize(("command", "output"), COMMANDS, ids=lambda text: text[:40])
 def test_an_example_of_the_readme_prints_what_it_says_where_the_wheel_is_installed(installed, command, output):
     _, out, err = installed(shlex.split(command))
-    assert err == "" and "\n".join(line.rstrip() for line in out.splitlines()) + "\n" == output
+    assert not complaints(err) and "\n".join(line.rstrip() for line in out.splitlines()) + "\n" == output
 
 
 @pytest.mark.parametrize("command", typed("seed-24143-dense", ROOT))
 def test_a_command_of_the_symptom_table_runs_where_the_wheel_is_installed(installed, command):
     code, out, err = installed(shlex.split(command))
-    assert code in (0, 1) and err == "" and len(out.splitlines()) >= 3
+    assert code in (0, 1) and not complaints(err) and len(out.splitlines()) >= 3
 
 
 def test_the_kit_and_the_plugin_are_installed(installed):

@@ -23,7 +23,7 @@ main(["fuzz", "-p", "ik_llama@1889-base", "--model", "GA", "--property", "warm-e
 
 def test_the_kit_and_the_fuzzer_do_without_hypothesis():
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, cwd=checks.ROOT, check=False)
-    assert done.stderr == ""
+    assert done.stderr == "next: cachesim why A2/A 1 -p ik_llama@1889-base --model GA\n"
     assert "repeat      FAILED" in done.stdout and "A2/A" in done.stdout and "1 distinct failure" in done.stdout
 
 
