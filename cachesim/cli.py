@@ -19,7 +19,7 @@ from typing import Any, Iterator, NoReturn, Sequence, TextIO
 
 from cachesim import __version__
 from cachesim.commands import exits
-from cachesim.errors import ENDING, BadInput, Terminated, cut, nearest, quoted, unwritable
+from cachesim.errors import ENDING, BadInput, Terminated, Unwritable, cut, nearest, quoted, unwritable
 
 COMMANDS = {
     "run": ("run", "run scenario files under one or more profiles"),
@@ -41,6 +41,21 @@ COMMANDS = {
     "record": ("record", "play scenarios on a real llama-server and record what it does"),
 }
 """Sub-command -> its module in cachesim.commands, and its line of help."""
+
+LISTS = ("profiles", "explain", "options", "scenarios", "completion")
+"""Commands that only print: nothing is lost where somebody reads their beginning only."""
+
+CARD = (
+    ("try", "cachesim try S40.A60/B80/S.C50/S.A --model qwen3-next -np 2"),
+    ("run", "cachesim run seed-24143-dense"),
+    ("why", "cachesim why seed-24143-dense 3"),
+    ("diff", "cachesim diff seed-24143-dense -p b9518 -p latest"),
+    ("bisect", "cachesim bisect S100.A40/S.B40"),
+    ("explain", "cachesim explain pos_min"),
+    ("options", "cachesim options"),
+    ("fuzz", "cachesim fuzz -p latest --minutes 1"),
+)
+"""Commands on the card, in the order in which one meets them, and an example of each."""
 
 
 _LONG = re.compile(r"'[^']{79,}'|\S{81,}")          # values that argparse repeats
@@ -82,30 +97,43 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _told(argv: list[str]) -> int:
-    """The exit code; what went wrong is on stderr."""
+    """The exit code; what went wrong is on stderr, and with ``--json`` as an object on stdout."""
     try:
         return _flushed(argv)
     except BrokenPipeError:
         _forget_stdout()
-        return exits.BROKEN_PIPE
+        return exits.HOLDS if argv and argv[0] in LISTS else exits.BROKEN_PIPE
     except KeyboardInterrupt as error:
         from cachesim.reports.console import complain
 
         complain("interrupted")
-        return exits.interrupted(error)
+        return _as_json(argv, "interrupted", exits.interrupted(error), error)
     except BadInput as bad:
         from cachesim.reports.errors import report_bad_input
 
         report_bad_input(bad)
-        return exits.BAD_INPUT
+        return _as_json(argv, "input", exits.BAD_INPUT, bad)
     except Exception as error:
         from cachesim.reports.errors import report_bad_input, report_crash, theirs
 
         if (wrong := theirs(error)) is not None:
             report_bad_input(wrong)
-            return exits.BAD_INPUT
+            return _as_json(argv, "input", exits.BAD_INPUT, wrong)
         report_crash(error)
-        return exits.CRASH
+        return _as_json(argv, "crash", exits.CRASH, error)
+
+
+def _as_json(argv: list[str], kind: str, code: int, error: BaseException) -> int:
+    """Print an error as JSON, if JSON is asked for and stdout takes it; returns the code."""
+    from cachesim.commands.manners import error_data, wants_json
+
+    if wants_json(argv) and sys.stdout is not None and not isinstance(error, Unwritable):
+        from cachesim.reports.console import say_json
+
+        with suppress(OSError, BadInput):
+            say_json(error_data(kind, code, error))
+            sys.stdout.flush()
+    return code
 
 
 def _flushed(argv: list[str]) -> int:
@@ -174,7 +202,10 @@ def _run(argv: list[str]) -> int:
     parser, command = _parsers(chosen)
     if command is None or chosen is None:
         _parse(parser, argv)
-        raise BadInput("no command given", hint="see cachesim --help")
+        import_module("cachesim.reports.console").say(_card())
+        return exits.HOLDS
+    manners = import_module("cachesim.commands.manners")
+    manners.mind(argv)
     prepared = getattr(_module(chosen), "prepared", None)
     args = _parse(command, prepared(argv[1:], command._option_string_actions) if prepared else argv[1:])
     import_module("cachesim.commands.common").lift_limits(args)
@@ -193,8 +224,24 @@ def _parsers(chosen: str | None) -> tuple[Parser, Parser | None]:
         one = table.add_parser(name, prog=f"cachesim {name}", help=line, description=line, allow_abbrev=False)
         if name == chosen:
             _module(name).add_arguments(one)
+            import_module("cachesim.commands.manners").add_manners(one)
             command = one
     return parser, command
+
+
+def _card() -> str:
+    """What a command line without a command shows: the commands, with an example of the first ones."""
+    rest = [name for name in COMMANDS if name not in dict(CARD)]
+    lines = [f"cachesim {__version__}: reference simulator of cache semantics in LLM servers", ""]
+    for name, example in CARD:
+        lines += [f"  {name:8} {COMMANDS[name][1]}", f"           {example}"]
+    words, room = ["  more:   "], 78
+    for name in rest:
+        if len(words[-1]) + len(name) + 1 > room:
+            words.append(" " * 10)
+        words[-1] += f" {name}"
+    last = "cachesim COMMAND --help says more; cachesim completion bash completes words."
+    return "\n".join([*lines, *words, "", last])
 
 
 def _parse(parser: Parser, argv: list[str]) -> Namespace:
@@ -210,7 +257,7 @@ def _parse(parser: Parser, argv: list[str]) -> Namespace:
     if taken:
         args.settings = [*args.settings, *taken.settings]
         if taken.silent:
-            import_module("cachesim.reports.console").complain(f"changes nothing here: {', '.join(taken.silent)}")
+            import_module("cachesim.reports.console").note(f"changes nothing here: {', '.join(taken.silent)}")
     return args
 
 

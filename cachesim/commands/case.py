@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Sequence
 
 from cachesim.commands.common import add_settings, load_one, scenario_of_line, with_settings
-from cachesim.reports.console import complain
+from cachesim.reports.console import note
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -54,7 +54,7 @@ def with_model(scenario: Scenario, model: str) -> Scenario:
 
     named = model_named(model, scenario.engine)
     if named.note:
-        complain(named.note)
+        note(named.note)
     return replace(scenario, model=named.model, model_note=named.note, expect={}, lives=())
 
 
@@ -75,5 +75,5 @@ def modes(args: Namespace, scenarios: Sequence[Scenario]) -> list[str]:
     long = [size for size in sizes if size > LONG]
     if long:
         what = f"{max(long):,} tokens of prompts" if len(sizes) == 1 else f"{len(long)} cases have long prompts"
-        complain(f"{what}, more than {LONG:,}: provenance only, without arithmetic (--exact computes numbers too)")
+        note(f"{what}, more than {LONG:,}: provenance only, without arithmetic (--exact computes numbers too)")
     return ["provenance" if size > LONG else "exact" for size in sizes]

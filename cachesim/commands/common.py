@@ -55,19 +55,19 @@ def profile_name(text: str) -> str:
     exists is asked later. A file of rules is run, and becomes the name of its profile; raises BadInput."""
     from cachesim.build_names import meant
     from cachesim.engines.registry import latest, renamed
-    from cachesim.reports.console import complain
+    from cachesim.reports.console import note
     from cachesim.rule_files import is_rule_file, profile_of
 
     if is_rule_file(text):
         return profile_of(text)
     if text in renamed():
-        complain(f"{text} is {renamed()[text]} now")
+        note(f"{text} is {renamed()[text]} now")
     if text in latest() or text in renamed():
         return renamed().get(text) or latest()[text]
     found = meant(text)
     if found is None:
         return text
-    complain(found.note)
+    note(found.note)
     return found.profile
 
 
@@ -139,25 +139,25 @@ def load_one(file: str) -> Scenario:
 def _old_paths(name: str) -> list[Path]:
     """The files that a path of the corpus meant before it was sorted by symptom, with a line on stderr; [] for any
     other."""
-    from cachesim.reports.console import complain
+    from cachesim.reports.console import note
     from cachesim.scenarios.corpus import moved
 
     files = moved(name)
     if len(files) == 1:
-        complain(f"{name} is {os.path.relpath(files[0])} now")
+        note(f"{name} is {os.path.relpath(files[0])} now")
     elif files:
-        complain(f"the {len(files)} scenarios of {name} are sorted by symptom now: see cachesim scenarios --symptom")
+        note(f"the {len(files)} scenarios of {name} are sorted by symptom now: see cachesim scenarios --symptom")
     return files
 
 
 def _hinted(scenario: Scenario) -> Scenario:
     """The same scenario; a line on stderr for each old name of a profile in its file, and for a real model's name."""
-    from cachesim.reports.console import complain
+    from cachesim.reports.console import note
 
     if scenario.model_note:
-        complain(scenario.model_note)
+        note(scenario.model_note)
     for old, new in scenario.old_names.items():
-        complain(f"{scenario.file}: {old} is {new} now")
+        note(f"{scenario.file}: {old} is {new} now")
     return scenario
 
 

@@ -12,7 +12,8 @@ from cachesim.reports.console import say_json, show
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("engine", metavar="ENGINE", help="engine, or a rule set of it, whose defaults are shown")
+    parser.add_argument("engine", metavar="ENGINE", nargs="?", default="",
+                        help="engine, or a rule set of it, whose defaults are shown (default: the first)")  # fmt: skip
     parser.add_argument("flag", metavar="FLAG", nargs="?", default="", help="show this flag only, in any spelling")
     add_profiles(parser, "rule set whose defaults are shown")
     add_json(parser)
@@ -24,11 +25,12 @@ def prepared(argv: list[str], known: Collection[str]) -> list[str]:
 
 
 def run(args: Namespace) -> int:
-    from cachesim.engines.registry import ENGINES, engine_named, rules_of
+    from cachesim.engines.registry import DEFAULT, ENGINES, engine_named, rules_of
     from cachesim.reports.options_report import options_data, options_report
     from cachesim.scenarios.option_checks import option_named
 
     profile = args.profiles[-1] if args.profiles else ""
+    args.engine = args.engine or (profile.partition("@")[0] if profile else DEFAULT.name)
     if args.engine not in ENGINES and not profile:
         profile = profile_name(args.engine) if "@" in args.engine else ""
     engine = engine_named(profile.partition("@")[0] if profile else args.engine)

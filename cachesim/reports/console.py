@@ -18,6 +18,15 @@ WIDTH = 80
 T = TypeVar("T")
 
 
+class Manners:
+    """How the command line wants to be talked to: ``colour`` "auto" (on a terminal), "always" or "never"; ``quiet``:
+    results and errors only; ``columns`` where stdout is no terminal."""
+
+    colour = "auto"
+    quiet = False
+    columns = WIDTH
+
+
 def say(text: str) -> None:
     """A result, on stdout. Raises BadInput if that cannot be written, as the functions below."""
     with _arriving():
@@ -40,8 +49,9 @@ def _arriving() -> Iterator[None]:
         raise unwritable(error) from None
 
 
-def show(*parts: RenderableType, width: int = WIDTH) -> None:
-    """Tables and text, on stdout: as wide as the terminal, ``width`` columns where there is none."""
+def show(*parts: RenderableType, width: int | None = None) -> None:
+    """Tables and text, on stdout: as wide as the terminal, ``width`` columns where there is none (else $COLUMNS, else
+    80)."""
     from rich.console import Console
 
     class Pipe(Console):
@@ -50,7 +60,10 @@ def show(*parts: RenderableType, width: int = WIDTH) -> None:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    console = Pipe(width=None if sys.stdout.isatty() else width, highlight=False)
+    console = Pipe(
+        width=None if sys.stdout.isatty() else width or Manners.columns, highlight=False,
+        force_terminal=True if Manners.colour == "always" else None, no_color=Manners.colour == "never" or None,
+    )
     with _arriving():
         for part in parts:
             console.print(part, crop=False)
@@ -69,13 +82,19 @@ def as_text(*parts: RenderableType) -> str:
 
 def progress(items: Iterable[T], total: int | None, what: str) -> Generator[T, None, None]:
     """The items, with a progress bar on stderr if that is a terminal. ``total``: None if nobody knows."""
-    if (total is not None and total < 2) or sys.stderr is None or not sys.stderr.isatty():
+    if Manners.quiet or (total is not None and total < 2) or sys.stderr is None or not sys.stderr.isatty():
         yield from items
         return
     from rich.console import Console
     from rich.progress import track
 
     yield from track(items, description=what, total=total, console=Console(stderr=True), transient=True)
+
+
+def note(text: str) -> None:
+    """One line on stderr that ``-q`` leaves out."""
+    if not Manners.quiet:
+        complain(text)
 
 
 def complain(text: str) -> None:

@@ -32,7 +32,6 @@ def refused(capsys, *argv):
     [
         (["rum"], "did you mean 'run'?"),
         (["xyzzy"], "see cachesim --help"),
-        ([], "no command"),
         (["--jsn"], "--jsn"),
         (["run", "--jsno", "x"], "did you mean '--json'?"),
         (["run"], "FILE"),

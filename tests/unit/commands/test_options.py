@@ -35,6 +35,14 @@ def test_one_flag_in_any_spelling(capsys):
     assert len(texts) == 1 and "-np, --parallel N" in texts.pop()
 
 
+def test_the_first_engine_is_meant_where_none_is_named(capsys):
+    outs = []
+    for argv in ([], ["llama_cpp"], ["-p", "llama_cpp@head"], ["llama_cpp@head"]):
+        assert main(["options", *argv]) == exits.HOLDS
+        outs.append(capsys.readouterr().out)
+    assert outs[0] == outs[1] and outs[2] == outs[3]
+
+
 def test_a_rule_set_has_its_own_defaults(capsys):
     told = []
     for name in ("llama_cpp@mtmd-broken", "llama_cpp"):
