@@ -80,7 +80,7 @@ def line_options(rng):
     if rng.random() < 0.5:
         found += ["--model", _model(engine, rng)]
     for _ in range(rng.choices((0, 1, 2, 3), (4, 4, 2, 1))[0]):
-        name, default = rng.choice([*manual_of(engine).scenario.items()])
+        name, default = rng.choice([*manual_of(engine).defaults.items()])
         name = rng.choice(WORDS) if rng.random() < 0.05 else name
         found += ["--set", f"{name}={_value(default, rng)}"]
     return [*found, "--json"] if rng.random() < 0.3 else found

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from tests.hostile.trees import jumbled
 from tests.hostile.written import flipped
 
 HEAD = """from dataclasses import replace
@@ -60,14 +61,7 @@ def _word(text, rng):
 def _line(text, rng):
     """A line less, twice, at another place, or a piece of code as a line."""
     lines = text.split("\n")
-    i, k = rng.randrange(len(lines)), rng.randrange(len(lines))
-    how = rng.randrange(4)
-    if how == 0:
-        del lines[i]
-    elif how == 1:
-        lines.insert(k, lines[i])
-    elif how == 2:
-        lines[i], lines[k] = lines[k], lines[i]
-    else:
+    i = jumbled(lines, rng)
+    if i is not None:
         lines.insert(i, re.match(" *", lines[i])[0] + rng.choice(PIECES))
     return "\n".join(lines)

@@ -63,7 +63,15 @@ def _nudge(holder, key, rng, _):
 
 
 def _shuffle(values, rng):
-    """An entry less, one more, or two in the other order."""
+    """An entry less, one more, two in the other order, or none from one on."""
+    i = jumbled(values, rng)
+    if i is not None:
+        del values[i:]
+
+
+def jumbled(values, rng):
+    """Drop an entry, say one twice, or exchange two. One time in four nothing is done: then the place of an entry is
+    returned, for something else."""
     i, k = rng.randrange(len(values)), rng.randrange(len(values))
     how = rng.randrange(4)
     if how == 0:
@@ -73,7 +81,8 @@ def _shuffle(values, rng):
     elif how == 2:
         values[i], values[k] = values[k], values[i]
     else:
-        del values[i:]
+        return i
+    return None
 
 
 def _drop(holder, key, rng, _):

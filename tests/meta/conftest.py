@@ -6,6 +6,7 @@ from statistics import median
 
 import pytest
 
+from tests.meta.planting import printed
 from tests.meta.survivors import SURVIVORS
 
 TABLE = pytest.StashKey[dict]()
@@ -18,9 +19,7 @@ def table(request):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    rows = config.stash.get(TABLE, {})
-    for line in (*lines(rows), *summary(rows)) if rows else ():
-        terminalreporter.write_line(line)
+    printed(terminalreporter, config.stash.get(TABLE, {}), lines, summary)
 
 
 def lines(rows):

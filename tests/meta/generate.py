@@ -8,11 +8,11 @@ an engine changes the choice by at most that line.
 from __future__ import annotations
 
 import ast
-from hashlib import sha256
 from pathlib import Path
-from typing import Iterator, NamedTuple
+from typing import Iterator
 
 from tests.meta.fault import Fault
+from tests.meta.mutations import Change, Mutation, between
 
 SEED = 1
 EACH = 4               # faults of each part of each engine
@@ -28,18 +28,6 @@ TELLING = {"emit", "tell", "_tell", "_told", "changed", "tell_change", "Crash", 
 """Calls that are words for the log. Of a Decision only the value is more than that."""
 
 
-class Mutation(NamedTuple):
-    """In this line of the file, columns start .. stop-1 become ``new``. ``where``: the function it lies in."""
-
-    path: Path
-    line: int
-    start: int
-    stop: int
-    new: str
-    how: str
-    where: str
-
-
 def generated(root: Path, each: int = EACH, seed: int = SEED) -> list[Fault]:
     """The faults, ``each`` of memory, rules and drivers of every engine; never two in one function."""
     found = []
@@ -50,7 +38,7 @@ def generated(root: Path, each: int = EACH, seed: int = SEED) -> list[Fault]:
         for part in ("memory", "rules", "drivers"):
             files = [path for path in sorted(folder.rglob("*.py"))
                      if path.name not in BESIDE and part_of(path, folder) == part]
-            ranked = sorted((one for path in files for one in mutations(path)), key=lambda one: _number(one, seed))
+            ranked = sorted((one for path in files for one in mutations(path)), key=lambda one: one.number(seed))
             seen: set[tuple[Path, str]] = set()
             for one in ranked:
                 if len(seen) == each:
@@ -67,24 +55,9 @@ def part_of(path: Path, folder: Path) -> str:
     return "memory" if top in MEMORY else "rules" if top in RULES else "" if top == "profiles" else "drivers"
 
 
-def _number(one: Mutation, seed: int) -> str:
-    line = one.path.read_text().splitlines()[one.line]
-    at = len(line) - len(line.lstrip())
-    text = f"{seed} {one.path.name} {one.where} {line.strip()} {one.start - at} {one.new}"
-    return sha256(text.encode()).hexdigest()
-
-
 def _fault(one: Mutation, engine: str, everything: str, root: Path) -> Fault:
-    """The mutation with as many lines around it as make its text stand once."""
-    lines = one.path.read_text().splitlines(keepends=True)
-    above, below = one.line, one.line + 1
-    while everything.count("".join(lines[above:below])) != 1:
-        above, below = max(0, above - 1), min(len(lines), below + 1)
-    line = lines[one.line]
-    spoilt = line[: one.start] + one.new + line[one.stop :]
-    old = "".join(lines[above:below])
-    new = "".join([*lines[above : one.line], spoilt, *lines[one.line + 1 : below]])
-    name = f"{one.path.stem}.{one.where}: {one.how} in {line.strip()[:70]}"
+    old, new = one.texts(everything)
+    name = f"{one.path.stem}.{one.where}: {one.how} in {one.text.strip()[:70]}"
     module = ".".join(one.path.relative_to(root).with_suffix("").parts)
     return Fault(name, old, new, engine=engine, how=one.how, rule=(module, one.where))
 
@@ -128,17 +101,17 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
     yield from ast.iter_child_nodes(node)
 
 
-def _of(node: ast.AST, lines: list[str]) -> Iterator[tuple[int, int, int, str, str]]:
+def _of(node: ast.AST, lines: list[str]) -> Iterator[Change]:
     """(line, start, stop, new text, what it is) of one node's mutations."""
     if isinstance(node, ast.Compare) and type(node.ops[0]) in ORDERS:
         old, new = ORDERS[type(node.ops[0])]
-        yield from _between(node.left, node.comparators[0], old, new, lines)
+        yield from between(node.left, node.comparators[0], old, new, lines)
     elif isinstance(node, ast.BoolOp) and not isinstance(node.values[1], ast.List | ast.Dict):
         old, new = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
-        yield from _between(node.values[0], node.values[1], old, new, lines)
+        yield from between(node.values[0], node.values[1], old, new, lines)
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
         old, new = ("+", "-") if isinstance(node.op, ast.Add) else ("-", "+")
-        yield from _between(node.left, node.right, old, new, lines)
+        yield from between(node.left, node.right, old, new, lines)
         if isinstance(node.right, ast.Constant) and node.left.end_lineno == node.right.end_lineno:
             row, right = node.right.lineno - 1, node.right
             start, stop = node.left.end_col_offset or 0, right.end_col_offset or 0
@@ -157,15 +130,3 @@ def _of(node: ast.AST, lines: list[str]) -> Iterator[tuple[int, int, int, str, s
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         start = node.col_offset
         yield node.lineno - 1, start, start + 4, "", "`not` removed"
-
-
-def _between(
-    left: ast.expr, right: ast.expr, old: str, new: str, lines: list[str]
-) -> Iterator[tuple[int, int, int, str, str]]:
-    """The operator between two operands that stand in one line."""
-    if left.end_lineno != right.lineno:
-        return
-    row, begin = right.lineno - 1, left.end_col_offset or 0
-    at = lines[row].find(old, begin, right.col_offset)
-    if at >= 0:
-        yield row, at, at + len(old), new, f"`{old}` -> `{new}`"

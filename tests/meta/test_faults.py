@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.meta.faults import FAULTS, GENERATED, WRITTEN
 from tests.meta.plant import GROUPS, ROOT, Field
+from tests.meta.planting import JOBS, selected
 from tests.meta.survivors import SURVIVORS
 
 pytestmark = pytest.mark.meta
-JOBS = int(os.environ.get("META_JOBS", "2"))        # processes at work; `make meta JOBS=2` sets it
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +22,7 @@ def field(tmp_path_factory):
 @pytest.fixture(scope="module")
 def asked(request, field):
     """Who notices which fault: everything that was selected begins at once, in so many processes."""
-    names = {item.callspec.params["fault"].name for item in request.session.items
-             if getattr(item, "callspec", None) and "fault" in item.callspec.params}
+    names = selected(request)
     todo = {fault.name: (fault, field.profiles(fault)) for fault in FAULTS if fault.name in names}
     with ThreadPoolExecutor(JOBS) as pool:
         list(pool.map(field.note, sorted({profile for _, profiles in todo.values() for profile in profiles})))

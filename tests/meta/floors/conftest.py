@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.meta.floors.fault import FLOORS
+from tests.meta.planting import printed
 from tests.meta.survivors import FLOOR_SURVIVORS
 
 TABLE = pytest.StashKey[dict]()
@@ -17,9 +18,7 @@ def table(request):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    rows = config.stash.get(TABLE, {})
-    for line in (*lines(rows), *summary(rows)) if rows else ():
-        terminalreporter.write_line(line)
+    printed(terminalreporter, config.stash.get(TABLE, {}), lines, summary)
 
 
 def lines(rows):

@@ -7,12 +7,12 @@ the smallest numbers are planted: of each floor so many, no two in one file befo
 from __future__ import annotations
 
 import ast
-from hashlib import sha256
 from pathlib import Path
-from typing import Iterator, NamedTuple
+from typing import Iterator
 
 from tests.meta.floors.fault import FLOORS, Fault
 from tests.meta.floors.no_faults import NO_FAULTS
+from tests.meta.mutations import Change, Mutation, between
 
 SEED = 1
 EACH = 5               # faults of each floor
@@ -26,18 +26,6 @@ TURNED = {
 }  # fmt: skip
 
 
-class Mutation(NamedTuple):
-    """In this line of the file, columns start .. stop-1 become ``new``. ``where``: the function it lies in."""
-
-    path: Path
-    line: int
-    start: int
-    stop: int
-    new: str
-    how: str
-    where: str
-
-
 def generated(root: Path, each: int = EACH, seed: int = SEED) -> list[Fault]:
     """The faults, ``each`` of every floor."""
     return [fault for floor in FLOORS for fault in _of_floor(root, floor, each, seed)]
@@ -45,7 +33,7 @@ def generated(root: Path, each: int = EACH, seed: int = SEED) -> list[Fault]:
 
 def _of_floor(root: Path, floor: str, each: int, seed: int) -> list[Fault]:
     files = sorted((root / "cachesim" / floor).glob("*.py"))
-    ranked = sorted((one for path in files for one in mutations(path)), key=lambda one: _number(one, seed))
+    ranked = sorted((one for path in files for one in mutations(path)), key=lambda one: one.number(seed))
     found: list[Fault] = []
     taken: dict[Path, int] = {}
     for round_ in range(each):
@@ -58,26 +46,11 @@ def _of_floor(root: Path, floor: str, each: int, seed: int) -> list[Fault]:
     return found
 
 
-def _number(one: Mutation, seed: int) -> str:
-    line = one.path.read_text().splitlines()[one.line]
-    at = len(line) - len(line.lstrip())
-    return sha256(f"{seed} {one.path.name} {one.where} {line.strip()} {one.start - at} {one.new}".encode()).hexdigest()
-
-
 def _fault(one: Mutation, root: Path) -> Fault:
-    """The mutation with as many lines around it as make its text stand once."""
-    text = one.path.read_text()
-    lines = text.splitlines(keepends=True)
-    above, below = one.line, one.line + 1
-    while text.count("".join(lines[above:below])) != 1:
-        above, below = max(0, above - 1), min(len(lines), below + 1)
-    line = lines[one.line]
-    spoilt = line[: one.start] + one.new + line[one.stop :]
-    new = "".join([*lines[above : one.line], spoilt, *lines[one.line + 1 : below]])
+    old, new = one.texts(one.path.read_text())
     file = str(one.path.relative_to(root / "cachesim"))
-    at = one.start - (len(line) - len(line.lstrip()))
-    name = f"{file}, {one.where}: {one.how} at {at} of {line.strip()[:60]}"
-    return Fault(name, file, "".join(lines[above:below]), new, one.how)
+    name = f"{file}, {one.where}: {one.how} at {one.column} of {one.text.strip()[:60]}"
+    return Fault(name, file, old, new, one.how)
 
 
 def mutations(path: Path) -> Iterator[Mutation]:
@@ -110,16 +83,16 @@ def _tells(node: ast.AST) -> bool:
     return name in TELLING
 
 
-def _changes(node: ast.AST, lines: list[str]) -> Iterator[tuple[int, int, int, str, str]]:
+def _changes(node: ast.AST, lines: list[str]) -> Iterator[Change]:
     """(line, start, stop, new text, what it is) of one node's mutations."""
     if isinstance(node, ast.Compare) and type(node.ops[0]) in TURNED:
-        yield from _between(node.left, node.comparators[0], *TURNED[type(node.ops[0])], lines)
+        yield from between(node.left, node.comparators[0], *TURNED[type(node.ops[0])], lines)
     elif isinstance(node, ast.BoolOp):
         words = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
-        yield from _between(node.values[0], node.values[1], *words, lines)
+        yield from between(node.values[0], node.values[1], *words, lines)
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
         signs = ("+", "-") if isinstance(node.op, ast.Add) else ("-", "+")
-        yield from _between(node.left, node.right, *signs, lines)
+        yield from between(node.left, node.right, *signs, lines)
     elif isinstance(node, ast.Constant) and type(node.value) in (int, bool):
         new = not node.value if type(node.value) is bool else int(node.value) + 1
         yield node.lineno - 1, node.col_offset, node.end_col_offset or 0, str(new), f"`{node.value}` -> `{new}`"
@@ -130,14 +103,3 @@ def _changes(node: ast.AST, lines: list[str]) -> Iterator[tuple[int, int, int, s
         new = "None" if isinstance(value, ast.Call) else f"not ({lines[value.lineno - 1][at:end]})"
         if value.lineno == value.end_lineno:
             yield value.lineno - 1, at, end, new, "another result"
-
-
-def _between(
-    left: ast.expr, right: ast.expr, old: str, new: str, lines: list[str]
-) -> Iterator[tuple[int, int, int, str, str]]:
-    """The operator between two operands that stand in one line."""
-    if left.end_lineno == right.lineno:
-        row, begin = right.lineno - 1, left.end_col_offset or 0
-        at = lines[row].find(old, begin, right.col_offset)
-        if at >= 0:
-            yield row, at, at + len(old), new, f"`{old}` -> `{new}`"

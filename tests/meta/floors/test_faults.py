@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,10 +9,10 @@ import pytest
 from tests.meta.floors.fault import FLOORS
 from tests.meta.floors.faults import FAULTS, GENERATED, WRITTEN
 from tests.meta.floors.plant import ROOT, Field, first_failing
+from tests.meta.planting import JOBS, selected
 from tests.meta.survivors import FLOOR_SURVIVORS
 
 pytestmark = pytest.mark.meta
-JOBS = int(os.environ.get("META_JOBS", "2"))        # processes at work; `make meta JOBS=2` sets it
 LEAST, LEAST_GENERATED, MOST_SURVIVORS = 60, 30, 5
 
 
@@ -25,9 +24,7 @@ def field(tmp_path_factory):
 @pytest.fixture(scope="module")
 def asked(request, field):
     """Which test finds which fault: everything that was selected begins at once, in so many processes."""
-    names = {item.callspec.params["fault"].name for item in request.session.items
-             if getattr(item, "callspec", None) and item.path.parent == request.path.parent
-             and "fault" in item.callspec.params}
+    names = selected(request)
     with ThreadPoolExecutor(JOBS) as pool:
         yield {fault.name: pool.submit(field.ask, fault) for fault in FAULTS if fault.name in names}
 
