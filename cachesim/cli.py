@@ -39,6 +39,7 @@ COMMANDS = {
     "verify": ("verify", "compare a case with what a real llama-server does, request by request"),
     "export": ("export", "write a case as a script, a test, an issue or a scenario file"),
     "record": ("record", "play scenarios on a real llama-server and record what it does"),
+    "completion": ("completion", "print a script that completes commands in a shell"),
 }
 """Sub-command -> its module in cachesim.commands, and its line of help."""
 
@@ -209,6 +210,8 @@ def _run(argv: list[str]) -> int:
     prepared = getattr(_module(chosen), "prepared", None)
     args = _parse(command, prepared(argv[1:], command._option_string_actions) if prepared else argv[1:])
     import_module("cachesim.commands.common").lift_limits(args)
+    if hasattr(_module(chosen), "PARSERS"):
+        args.parsers = {name: _parsers(name)[1] for name in COMMANDS}
     code: int = _module(chosen).run(args)
     return code
 
