@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from cachesim.engines.registry import ENGINES
+from cachesim.engines.shared.sentences import Dull
 
 
-def sentence(rule: str, value: Any, because: Mapping[str, Any]) -> str:
-    """One plain sentence about a decision, "" for one of no interest; unknown families show their numbers."""
+def sentence(rule: str, value: Any, because: Mapping[str, Any], every: bool = False) -> str:
+    """One plain sentence about a decision, "" for one that changed nothing (but with ``every``, which says those too);
+    unknown families show their numbers."""
     for engine in ENGINES.values():
         said = engine.say(rule, value, because)
         if said is not None:
-            return said
+            return "" if isinstance(said, Dull) and not every else str(said)
     return f"{value}  ({', '.join(f'{name} {one}' for name, one in because.items())})"

@@ -56,13 +56,14 @@ def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> d
 
 def _step(event: Any) -> dict[str, Any] | None:
     if isinstance(event, Decided):
-        text = sentence(event.rule, event.value, event.because)
+        text = sentence(event.rule, event.value, event.because, every=True)
+        dull = not sentence(event.rule, event.value, event.because)
         because = {k: _plain(v) for k, v in event.because.items()}
-        return {"rule": event.rule, "role": role_of(event.rule), "says": text, "value": _plain(event.value),
-                "because": because}
+        return {"rule": event.rule, "role": role_of(event.rule), "says": text, "dull": dull,
+                "value": _plain(event.value), "because": because}
     if isinstance(event, Aborted):
         says = f"the server process ends: {event.text}"
-        return {"rule": "", "role": None, "says": says, "value": None, "because": {}}
+        return {"rule": "", "role": None, "says": says, "dull": False, "value": None, "because": {}}
     return None
 
 
@@ -92,7 +93,7 @@ def _decisions(data: dict[str, Any], verbose: int) -> RenderableType:
     table.add_column("rule", no_wrap=True)
     table.add_column("decision")
     made = True                       # are checkpoints made at all? Where they are not, nothing is said of each
-    for step in (one for one in data["decisions"] if one["says"]):
+    for step in (one for one in data["decisions"] if verbose or not one["dull"]):
         if step["role"] == Role.ENABLE:
             made = bool(step["value"])
         if verbose or (step["role"] not in QUIET and (made or step["role"] != Role.CREATE)):

@@ -5,158 +5,165 @@ from __future__ import annotations
 from typing import Any
 
 from cachesim.counted import counted
-from cachesim.engines.shared.sentences import Because, Sentences
+from cachesim.engines.ik_llama import sentences_checkpoint as checkpoint
+from cachesim.engines.shared.sentences import Because, Dull, Say, Sentences
 
 
 def _slot(choice: Any, because: Because) -> str:
     if choice is None:
-        return "every slot is busy"
-    how = {"name": "named by the request", "lcp": f"shares {choice.f_sim:.3f} of the prompt", "lru": "used longest ago"}
-    return f"slot {choice.slot}: {how[choice.by]}"
+        named = because["id_slot"]
+        return "no slot is available: the request waits" if named < 0 else f"slot {named} is not available"
+    how = {
+        "name": "by id_slot", "lru": "by LRU",
+        "lcp": f"by LCP similarity: {choice.f_sim:.3f} > {because['sps']:.3f}",
+    }
+    return f"selected slot {choice.slot} {how[choice.by]}"
 
 
 def _common(found: Any, because: Because) -> str:
     held, asked = because["held"], because["asked"]
-    return f"{found.cache} of {held} tokens in the slot are {found.prompt} of {asked} of the prompt"
+    if found.cache == found.prompt:
+        return f"n_past = {found.cache} (common prefix; slot {held}, prompt {asked} tokens)"
+    return f"n_past = {found.cache} of {held} in the slot, {found.prompt} of {asked} in the prompt (same text)"
 
 
 def _one(back: int, because: Because) -> str:
-    when = "behind the search for a checkpoint" if because["searched"] else "before a checkpoint is looked for"
-    return f"{counted(back, 'token')} given back {when}" if back else ""
-
-
-def _need(need: Any, because: Because) -> str:
-    numbers = f"pos_min {because['pos_min']}, threshold {because['thold']}, n_past {because['n_past']}"
-    return f"{'checkpoint' if need.search else 'no checkpoint'} needed: {numbers}"
-
-
-def _pick(value: int | None, because: Because) -> str:
-    had = because["ckpts"]
-    found = "no usable checkpoint" if value is None else f"restores the checkpoint that ends at {had[value]}"
-    return f"{found} (candidates end at {had})"
-
-
-def _resume(resume: Any, because: Because) -> str:
-    return f"evaluation goes on at {resume.n_past}, token {resume.n_past_prompt} of the prompt"
-
-
-def _reset(resume: Any, because: Because) -> str:
-    if resume.n_past:
-        return f"no checkpoint fits: evaluation goes on at {resume.n_past}, upon whatever the memory holds"
-    forgets = ", and the slot's tokens are forgotten" if resume.forget_tokens else ""
-    return f"no checkpoint fits: all is evaluated again{forgets}"
-
-
-def _create(made: bool | None, because: Because) -> str:
-    if made is None:
-        return f"a checkpoint of {because['start']} tokens, or none: that depends on a number that nobody wrote"
-    return f"{'a' if made else 'no'} checkpoint of {because['start']} tokens"
-
-
-def _gone(value: Any, because: Because) -> str:
-    if not value:
-        return "no checkpoint goes"
-    return f"{counted(len(value), 'checkpoint goes', 'checkpoints go')}: number {', '.join(map(str, value))}"
-
-
-def _evict(value: int, because: Because) -> str:
-    return f"too many checkpoints: the one that ends at {because['pos_max'][value]} goes"
-
-
-def _chunk(value: Any, because: Because) -> str:
-    stop, due = value
-    return f"the chunk goes from {because['start']} to {stop}" + (", where a checkpoint is due" if due else "")
+    n_past = because["n_past_prompt"]
+    if not back:
+        return Dull(f"n_past = {n_past} of {because['asked']}")
+    when = "after" if because["searched"] else "before"
+    return f"n_past - 1 = {n_past - 1}: at least one token must be evaluated for logits ({when} the checkpoint search)"
 
 
 def _load(value: int | None, because: Because) -> str:
-    what = "no entry is better than the slot" if value is None else f"entry {value} is better than the slot"
-    return f"{what}: best f_keep {because['f_keep']:.3f}, sim {because['f_sim']:.3f} of {because['entries']} entries"
+    share = f"f_keep {because['f_keep']:.3f}, sim {because['f_sim']:.3f}"
+    if not because["entries"]:
+        return "the prompt cache is empty"
+    if value is None:
+        return f"no better prompt among {counted(because['entries'], 'entry', 'entries')} (slot: {share})"
+    return f"found a better prompt: entry {value} of {because['entries']} with {share}"
 
 
 def _save(value: bool, because: Because) -> str:
-    least = because["least_keep"]
-    than = f"f_keep {because['f_keep']:.3f}, stored below {least:.3f} from {because['n_min']} tokens on"
-    return f"the slot's {because['held']} tokens are {'stored' if value else 'not stored'}: {than}"
+    held = counted(because["held"], "token")
+    if value:
+        return f"slot of {held} saved to prompt cache: f_keep {because['f_keep']:.3f} < {because['least_keep']:.3f}"
+    if not because["held"]:
+        return "slot not saved to prompt cache: it is empty"
+    if because["held"] < because["n_min"]:
+        return f"slot of {held} not saved to prompt cache: fewer than {because['n_min']} tokens"
+    return f"slot of {held} not saved to prompt cache: f_keep {because['f_keep']:.3f} >= {because['least_keep']:.3f}"
 
 
 def _alloc(plan: Any, because: Because) -> str:
-    return f"{plan.verdict}: {because['entries']} entries before, {len(plan.obsolete)} obsolete"
+    before = f"{counted(because['entries'], 'entry', 'entries')} before"
+    gone = len(plan.obsolete)
+    removed = f"; removes {counted(gone, 'entry that is a prefix', 'entries that are prefixes')} of it" if gone else ""
+    if plan.verdict == "already":
+        return f"not saved: an entry of the prompt cache contains the prompt ({before}){removed}"
+    return f"saved to prompt cache ({before}){removed}"
 
 
 def _update(gone: Any, because: Because) -> str:
-    return f"{gone} of the oldest go; {because['size']} bytes against a limit of {because['limit_size']}"
+    n, size = gone.for_size + gone.for_tokens, f"{because['size']:,} of {because['limit_size']:,} bytes"
+    return f"evicts {counted(n, 'oldest entry', 'oldest entries')} ({size})" if n else f"nothing evicted ({size})"
 
 
 def _full(value: str, because: Because) -> str:
-    then = {"": "", "shift": "it is shifted", "error": "the request fails"}[value]
-    return f"the context is full: {then}" if then else ""
+    at = f"{because['held']} of {because['n_ctx']} tokens"
+    then = {"shift": "context shift", "error": "the request fails"}
+    return f"context full ({at}): {then[value]}" if value else Dull(f"context not full ({at})")
 
 
 def _shift(plan: Any, because: Because) -> str:
     if plan is None:
-        return "the context is full, and there is nothing to discard"
-    return f"the context is shifted: {plan.n_keep} tokens stay, the next {plan.n_discard} go"
+        return f"context full at {because['held']} tokens: n_discard = 0, no context shift"
+    return f"context shift at {because['held']} tokens: n_keep = {plan.n_keep}, n_discard = {plan.n_discard}"
 
 
 def _prompt_shift(plan: Any, because: Because) -> str:
+    too_long = f"prompt of {because['asked']} tokens does not fit n_ctx {because['n_ctx']}"
     if plan is None:
-        return f"the prompt of {because['asked']} tokens is too long, and there is nothing to discard"
-    return f"the prompt of {because['asked']} tokens loses {plan.n_discard} behind its first {plan.n_keep}"
+        return f"{too_long}: n_discard = 0, no context shift"
+    return f"{too_long}: n_keep = {plan.n_keep}, n_discard = {plan.n_discard}"
 
 
 def _refused(refused: bool, because: Because) -> str:
-    if not refused:
-        return ""
-    return f"the state ends at {because['tail']}: removing {because['p0']} and behind is refused"
+    seq_rm = f"seq_rm({because['p0']}, {because['p1']})"
+    if refused:
+        return f"{seq_rm} refused: the recurrent state is at position {because['tail']}"
+    return Dull(f"{seq_rm} accepted")
 
 
 def _failed(repair: Any, because: Because) -> str:
     if repair.reset:
-        return "removal refused: everything is cleared"
-    return "removal refused by the companion: the companion alone is cleared" if repair.wipe else ""
+        return "seq_rm failed: target and draft context cleared, checkpoints erased"
+    if repair.wipe:
+        return "seq_rm of the draft context failed: only the draft context is cleared"
+    return Dull("seq_rm worked")
 
 
-SENTENCES = Sentences({
+def _purge(value: Any, because: Because) -> str:
+    return Dull("draft context keeps its rows") if value is None else (
+        f"draft context: seq_rm({value[0]}, {value[1]}) removes drafted tokens")
+
+
+def _commit(value: Any, because: Because) -> str:
+    first = "after seq_rm" if value[1] else "without seq_rm"
+    return f"draft context takes the accepted tokens at position {value[0]}, {first}"
+
+
+def _spec_save(value: Any, because: Because) -> str:
+    n = f"{counted(because['n_batch'], 'token')}, {counted(because['capacity'], 'saved state')}"
+    if value[0]:
+        return Dull(f"states saved for the draft ({n})")
+    return f"states not saved ({n}): " + ("drafts all the same" if value[1] else "evaluates only the sampled token")
+
+
+FAMILIES: dict[str, Say] = {
     "IK-SLOT-SELECT": _slot,
-    "IK-SHIFTED": lambda v, b: "the slot is compared with the shifted prompt" if v else "",
-    "IK-PROMPT-EMPTY": lambda v, b: "an empty prompt: answered at once" if v else "",
-    "IK-REUSE": lambda v, b: "" if v else "nothing is reused: cache_prompt is false",
+    "IK-SHIFTED": lambda v, b: "slot compared with the prompt as the context shift would leave it" if v else Dull(
+        "slot compared with the whole prompt"),
+    "IK-PROMPT-EMPTY": lambda v, b: "empty prompt: answered at once" if v else Dull(f"prompt of {b['asked']} tokens"),
+    "IK-REUSE": lambda v, b: Dull("cache_prompt is true") if v else "n_past = 0: cache_prompt is false",
     "IK-PREFIX": _common,
     "IK-ONE": _one,
-    "IK-CKPT-NEED": _need,
-    "IK-CKPT-PICK": _pick,
-    "IK-CKPT-RESUME": _resume,
-    "IK-CKPT-RESET": _reset,
-    "IK-CKPT-ERASE": _gone,
-    "IK-CKPT-EVICT": _evict,
-    "IK-CKPT-ON": lambda v, b: "checkpoints are made" if v else "no checkpoints are made for this memory",
-    "IK-CKPT-BREAK": _chunk,
-    "IK-CKPT-FIRST": lambda v, b: "a checkpoint is due with the first sampled token" if v else "",
-    "IK-CKPT-INTERVAL": lambda v, b: f"a checkpoint is due: {b['interval']} positions behind {b['last']}" if v else "",
-    "IK-CKPT-CREATE": _create,
     "IK-PC-SAVE": _save,
     "IK-PC-ALLOC": _alloc,
-    "IK-PC-PEEK": lambda v, b: "comparing leaves the slot and every entry without tokens" if v else "",
+    "IK-PC-PEEK": lambda v, b: "comparing moves the tokens out of the slot and of every entry" if v else Dull(
+        "comparing leaves the token lists alone"),
     "IK-PC-LOAD": _load,
-    "IK-PC-HIT": lambda v, b: "the entry is moved out of the cache" if v else "the entry is copied and stays",
+    "IK-PC-HIT": lambda v, b: "the entry is removed from the prompt cache on load" if v else (
+        "the entry stays in the prompt cache; the slot gets a copy"),
     "IK-PC-UPDATE": _update,
-    "IK-DECODE-RETRY": lambda v, b: f"no room: next attempt with {v} tokens" if v else "no room: given up",
-    "IK-END": lambda v, b: f"token {b['n_decoded']} of {b['n_predict']}: " + (v or "goes on"),
+    "IK-DECODE-RETRY": lambda v, b: f"no free KV cells: retries with n_batch = {v}" if v else (
+        "no free KV cells: the request fails"),
+    "IK-END": lambda v, b: f"token {b['n_decoded']} of {b['n_predict']}: " + (f"stops ({v})" if v else "continues"),
     "IK-FULL": _full,
-    "IK-KEEP": lambda v, b: "" if b["asked"] is not None else f"n_keep {v}, as the slot's last request had it",
+    "IK-KEEP": lambda v, b: Dull(f"n_keep = {v}") if b["asked"] is not None else (
+        f"n_keep = {v}, from the slot's last request"),
     "IK-SHIFT": _shift,
     "IK-PROMPT-SHIFT": _prompt_shift,
-    "IK-SHIFT-FIND": lambda v, b: f"in the cache {v.n_keep} tokens stay, the next {v.n_discard} go",
+    "IK-SHIFT-FIND": lambda v, b: f"in the KV cache: n_keep = {v.n_keep}, n_discard = {v.n_discard}",
     "IK-SEQ-RM": _refused,
-    "IK-TRIM": lambda v, b: "" if v else "the companion is not cut, because the target was not",
+    "IK-TRIM": lambda v, b: Dull("draft context trimmed, too") if v else (
+        "draft context not trimmed: seq_rm of the target failed"),
     "IK-TRIM-FAILED": _failed,
-    "IK-SLOT-SAVE": lambda v, b: "the checkpoints go to a side file" if v else "no checkpoint is saved",
-    "IK-SLOT-RESTORE": lambda v, b: "the checkpoints come from the side file" if v else "no checkpoint is restored",
-    "IK-SLOT-ERASE": lambda v, b: "the checkpoints go with the tokens" if v else "the checkpoints stay for now",
-    "IK-SPEC-MAX": lambda v, b: f"at most {counted(v, 'token')} drafted",
-    "IK-SPEC-SAVE": lambda v, b: "" if v[0] else "the round does not fit the saved states: " + (
-        "drafted all the same" if v[1] else "only the sampled token is evaluated"),
-    "IK-SPEC-COMMIT": lambda v, b: f"the companion takes the accepted tokens at {v[0]}",
-    "IK-SPEC-PURGE": lambda v, b: "" if v is None else f"the companion gives up positions {v[0]} to {v[1] - 1}",
-    "IK-WINDOW": lambda v, b: "the window is kept compacted" if v else "the window is a mask only",
-})
+    "IK-SLOT-SAVE": lambda v, b: f"slot file: {counted(b['ckpts'], 'checkpoint')} written to a side file" if v else (
+        "slot file: no checkpoints"),
+    "IK-SLOT-RESTORE": lambda v, b: "slot file: checkpoints read from the side file" if v else (
+        "slot file: no side file with checkpoints"),
+    "IK-SLOT-ERASE": lambda v, b: f"slot erased; {counted(b['ckpts'], 'checkpoint')} {'erased' if v else 'not erased'}",
+    "IK-SPEC-MAX": lambda v, b: f"drafts at most {counted(v, 'token')}",
+    "IK-SPEC-SAVE": _spec_save,
+    "IK-SPEC-COMMIT": _commit,
+    "IK-SPEC-PURGE": _purge,
+    "IK-WINDOW": lambda v, b: Dull("window layers keep " + ("compacted rows" if v else "every row")),
+}
+
+VARIANTS: dict[str, Say] = {
+    "IK-SLOT-SAVE.STATE-ONLY": lambda v, b: "slot file: checkpoints are not saved",
+    "IK-SLOT-RESTORE.STATE-ONLY": lambda v, b: "slot file: no side file is read",
+}
+
+SENTENCES = Sentences({**FAMILIES, **checkpoint.FAMILIES}, {**VARIANTS, **checkpoint.VARIANTS})

@@ -1,4 +1,5 @@
-"""What did a rule of llama.cpp's server say, in words? The sentence is built here, from the decision's numbers."""
+"""What did a rule of llama.cpp's server say, in words? In those of its log where it has any; the sentence is built
+here, from the decision's numbers."""
 
 from __future__ import annotations
 
@@ -6,178 +7,111 @@ from typing import Any
 
 from cachesim.counted import counted
 from cachesim.engines.llama_cpp import sentences_checkpoint as checkpoint
-from cachesim.engines.shared.sentences import Because, Sentences
-
-
-def _slot(choice: Any, because: Because) -> str:
-    if choice is None:
-        return "every slot is busy"
-    how = {
-        "id": "named by the request",
-        "name": "named by the request, nothing else looked at",
-        "lcp": f"shares {choice.f_sim:.3f} of the prompt, {choice.f_keep:.3f} of it would stay",
-        "lru": "used longest ago",
-    }[choice.by]
-    return f"slot {choice.slot}: {how}; the prompt cache is {'asked' if choice.update else 'not asked'}"
-
-
-def _load(value: Any, because: Because) -> str:
-    if "entries" not in because:
-        return "the entry is moved out of the cache" if value else "the entry is copied and stays"
-    what = "no entry is better than the slot" if value is None else f"entry {value} is better than the slot"
-    return f"{what}: best f_keep {because['f_keep']:.3f}, f_sim {because['f_sim']:.3f} of {because['entries']} entries"
-
-
-def _create(value: Any, because: Because) -> str:
-    made = "a" if value else "no"
-    if "start" not in because:
-        return f"{made} checkpoint of the whole prompt"
-    near = ", near the prompt's end" if because.get("near") else ""
-    chunk = f" (chunk to {because['stop']}{near})" if "stop" in because else ""
-    return f"{made} checkpoint of {because['start']} tokens{chunk}"
-
-
-def _gone(value: Any, because: Because) -> str:
-    if not value:
-        return "no checkpoint goes"
-    return f"{counted(len(value), 'checkpoint goes', 'checkpoints go')}: number {', '.join(map(str, value))}"
-
-
-def _alloc(plan: Any, because: Because) -> str:
-    gone = f"{len(plan.obsolete)} obsolete, {plan.evict} evicted"
-    return f"{plan.verdict}: {because['n_tokens']} tokens, {because['entries']} entries before; {gone}"
-
-
-def _update(plan: Any, because: Because) -> str:
-    gone = plan.for_size + plan.for_tokens
-    return f"{gone} of the oldest go; {because['tokens']} tokens against a limit of {plan.est}"
-
-
-def _idle(plan: Any, because: Because) -> str:
-    done = "saved" if plan.save else "left"
-    return f"idle slot of {because['held']} tokens: {done}{', cleared' if plan.clear else ''}"
+from cachesim.engines.llama_cpp import sentences_memory as memory
+from cachesim.engines.llama_cpp import sentences_slot as slot
+from cachesim.engines.shared.sentences import Because, Dull, Say, Sentences
 
 
 def _lcp(value: Any, because: Because) -> str:
-    return f"{value} tokens are shared with the slot" + ("" if because["cache_prompt"] else " but not wanted")
+    if because["cache_prompt"]:
+        return f"n_past = {value} (common prefix of slot and prompt)"
+    return f"n_past = 0: cache_prompt is false (common prefix {because['lcp']})"
 
 
 def _one(value: Any, because: Because) -> str:
-    back = ", one is given back" if value != because["n_past"] else ""
-    return f"{because['n_past']} of {because['n_tokens']} are held{back}"
-
-
-def _behind(because: Because) -> str:
-    return counted(because["checkpoints"], "checkpoint stays behind", "checkpoints stay behind")
-
-
-def _rs_rm(refused: bool, because: Because) -> str:
-    if not refused:
-        return f"the state ends at {because['pos']}: removing {because['p0']} and behind changes nothing"
-    until = "behind" if because["p1"] > because["pos"] else f"up to {because['p1'] - 1}"
-    return f"the state ends at {because['pos']}: removing {because['p0']} and {until} is refused"
-
-
-def _rs_back(goes: bool, because: Because) -> str:
-    planes = f"(n_rs_seq {because['n_rs_seq']})"
-    if goes:
-        return f"the state is rolled back by {because['back']} {planes}"
-    why = "a rollback is pending" if because["pending"] else "the state is shared"
-    if because["back"] > because["n_rs_seq"]:
-        why = "too few planes"
-    return f"no rollback by {because['back']}: {why} {planes}"
-
-
-def _due(value: int | None, because: Because) -> str:
-    return "" if value is None else f"a checkpoint is due at {because['start']}: the last one holds {value} tokens"
-
-
-def _replace(value: Any, because: Because) -> str:
-    return f"{_gone(value, because)}, with as many tokens as the new one" if value else ""
-
-
-def _unread(words: str, because: Because) -> str:
-    return f"the checkpoint cannot be read: {f'the process ends, {words}' if words else 'all is evaluated again'}"
+    if value != because["n_past"]:
+        return f"n_past - 1 = {value}: at least one token must be evaluated for logits"
+    return f"n_past = {value} of {because['n_tokens']}"
 
 
 def _moved(blocks: Any, because: Because) -> str:
+    if blocks is None:
+        return "cache reuse is not supported by this memory (recurrent state)"
     if not blocks:
-        return ""
+        return Dull(f"no block of {because['least']} tokens or more to reuse")
     n_tokens = sum(one.n for one in blocks)
-    return f"{n_tokens} tokens in {counted(len(blocks), 'block')} are moved to where the prompt has them"
+    n_blocks = counted(len(blocks), "block")
+    return f"reuses {counted(n_tokens, 'token')} in {n_blocks} at shifted positions (--cache-reuse)"
+
+
+def _trim(value: bool, because: Because) -> str:
+    then = "slot cleared, the whole prompt is re-evaluated" if value else "the server aborts"
+    return f"seq_rm from {because['n_past']} on failed: {then}"
+
+
+def _completion(value: Any, because: Because) -> str:
+    if value:
+        return Dull(f"{because['kind']}: uses prompt cache and checkpoints")
+    return f"{because['kind']}: no prompt cache, no checkpoints"
+
+
+def _whole(value: str, because: Because) -> str:
+    kind, n_tokens, n_ubatch = because["kind"], because["n_tokens"], because["n_ubatch"]
+    if not value:
+        return Dull(f"{kind}: may be split into micro-batches")
+    if value == "whole":
+        return f"{kind}: evaluated in one micro-batch ({n_tokens} tokens, n_ubatch {n_ubatch})"
+    return f"{kind}: {n_tokens} tokens are too large to process (n_ubatch {n_ubatch})"
+
+
+def _decode(value: int, because: Because) -> str:
+    if not value:
+        return "no free KV cells: Context size has been exceeded"
+    purged = " after purging an idle slot" if because["purged"] else ""
+    return f"no free KV cells: retries with n_batch = {value}{purged}"
+
+
+def _end(value: Any, because: Because) -> str:
+    at = f"token {because['n_gen']} of {because['n_predict']}"
+    if not value[0]:
+        return f"{at}: continues"
+    return f"{at}: stops ({'context full' if value[1] else value[0]})"
+
+
+def _shared(value: int | None, because: Because) -> str:
+    if value is None:
+        return Dull("several prompts in one request are not supported")
+    return f"{counted(value, 'token')} shared by {because['prompts']} prompts, evaluated once" if value else Dull(
+        f"{counted(because['prompts'], 'prompt')} share no token")
+
+
+def _marks(value: bool, because: Because) -> str:
+    if value:
+        return Dull("user messages are known from the chat template or message_delimiters")
+    return "message_delimiters of a plain completion are ignored"
+
+
+def _task_reuse(value: bool, because: Because) -> str:
+    kind = because["kind"]
+    return Dull(f"{kind}: cached tokens are reused") if value else f"{kind}: no cached token is reused"
 
 
 def _shift(plan: Any, because: Because) -> str:
     if plan is None:
-        return ""
-    return f"context shift at {because['held']} tokens: {plan.n_keep} stay, the next {plan.n_discard} go"
+        return Dull(f"no context shift: {because['held']} of {because['n_ctx']} tokens")
+    return f"context shift at {because['held']} tokens: n_keep = {plan.n_keep}, n_discard = {plan.n_discard}"
 
 
-def _slot_id(value: int | None, because: Because) -> str:
-    if value == because["id_slot"]:
-        return ""
-    return f"there is no slot {because['id_slot']}" + ("" if value is None else f": slot {value} is meant")
-
-
-def _restore_failed(value: Any, because: Because) -> str:
-    return f"{value[0]}: the tokens are forgotten" + (", memory and checkpoints go too" if value[1] else "")
-
-
-def _spec_ckpt(saved: bool, because: Because) -> str:
-    return f"the state is saved before a draft of {counted(because['n_draft'], 'token')}" if saved else ""
-
-
-def _replay(replays: bool, because: Because) -> str:
-    return f"{counted(because['n_rollback'], 'rejected token')}: back to the saved state" if replays else ""
-
-
-SENTENCES = Sentences({
-    "LC-SLOT-SELECT": _slot,
-    "LC-PC-ALLOC": _alloc,
-    "LC-PC-LOAD": _load,
-    "LC-PC-UPDATE": _update,
-    "LC-IDLE-SAVE": _idle,
+PROMPT: dict[str, Say] = {
     "LC-NPAST-LCP": _lcp,
     "LC-NPAST-ONE": _one,
-    "LC-CKPT-RESTORE": lambda v, b: f"evaluation goes on at {v.n_past}, from a checkpoint of {b['n_tokens']} tokens",
-    "LC-CKPT-RESET": lambda v, b: f"nothing fits: all is evaluated again, although {b['n_past']} tokens are shared",
-    "LC-CKPT-ERASE": _gone,
-    "LC-CKPT-SPACING": _gone,
-    "LC-CKPT-LIMIT": _gone,
-    "LC-CKPT-NOTE": lambda v, b: f"noted on the checkpoint: {v}",
-    "LC-CKPT-ON": lambda v, b: "checkpoints are made" if v else "no checkpoints are made for this memory",
-    "LC-CKPT-BREAK": lambda v, b: f"the chunk goes from {b['start']} to {v}",
-    "LC-CKPT-CREATE": _create,
-    "LC-CLEAR": lambda v, b: "the checkpoints go with the tokens" if v else _behind(b),
-    "LC-RS-BACK": _rs_back,
-    "LC-RS-RM": _rs_rm,
-    "LC-TASK": lambda v, b: f"a task of the kind {b['kind']}" + (f": {v}" if isinstance(v, str) else ""),
-    "LC-DECODE": lambda v, b: f"no room: next attempt with {v} tokens" + (" after a purge" if b["purged"] else ""),
-    "LC-END": lambda v, b: f"token {b['n_gen']} of {b['n_predict']}: " + (v[0] or "goes on"),
-    "LC-CKPT-PERIODIC": _due,
-    "LC-CKPT-REPLACE": _replace,
-    "LC-CKPT-UNREAD": _unread,
-    "LC-CTX-POOL": lambda v, b: f"the context holds {counted(v, 'token')}",
-    "LC-SLOT-CTX": lambda v, b: f"a slot may hold {counted(v, 'token')}",
-    "LC-IDLE-PURGE": lambda v, b: "" if v else "no idle slot may be emptied to make room",
-    "LC-MARKS": lambda v, b: "" if v else "message_delimiters of a plain completion are ignored",
     "LC-NPAST-REUSE": _moved,
-    "LC-PC-ASK": lambda v, b: "" if v else "an empty slot neither saves nor loads",
-    "LC-RESTORE-FAIL": _restore_failed,
-    "LC-SHARED": lambda v, b: f"{counted(v, 'token')} shared by all prompts are evaluated once" if v else "",
-    "LC-SHIFT": lambda v, b: str(v) if "shared" in b else _shift(v, b),
-    "LC-SLOT-FILE": lambda v, b: f"{counted(len(v), 'checkpoint')} of {b['n']} in the slot file" if b["n"] else "",
-    "LC-SLOT-ID": _slot_id,
-    "LC-SPEC-CKPT": _spec_ckpt,
-    "LC-SPEC-MAX": lambda v, b: f"at most {counted(v, 'token')} drafted",
-    "LC-SPEC-ON": lambda v, b: "" if v else "no drafts: speculative decoding not supported by this context",
-    "LC-SPEC-REPLAY": _replay,
-    "LC-SPEC-ROOM": lambda v, b: f"{b['n_batch']} tokens in a batch of {b['capacity']}: {v}" if v else "",
-    "LC-SPEC-SPLIT": lambda v, b: "" if v is None else f"index {v} of a draft lies outside of the view: it is given up",
-    "LC-TASK-REUSE": lambda v, b: "" if v else f"a task of the kind {b['kind']} starts with nothing",
-    "LC-TRIM": lambda v, b: "the slot is cleared and the prompt begun anew" if v else "the process ends",
-    **dict.fromkeys((
-        "LC-CKPT-AFTER", "LC-CKPT-COUNT", "LC-CKPT-TOLD", "LC-KV-FAIL", "LC-KV-READ", "LC-KV-STATE", "LC-KV-UNDO",
-        "LC-KV-COPY", "LC-KV-FULL", "LC-KV-SHIFT", "LC-N-SWA", "LC-RS-PLANES", "LC-RS-SPLIT", "LC-SPEC-ACCEPT",
-    ), lambda v, b: ""),
-}, by_rule={"LC-CKPT-NEED": checkpoint.need, "LC-CKPT-PICK": checkpoint.pick})
+    "LC-TASK": lambda v, b: _completion(v, b) if "n_ubatch" not in b else _whole(v, b),
+    "LC-TASK-REUSE": _task_reuse,
+    "LC-SHARED": _shared,
+    "LC-MARKS": _marks,
+    "LC-TRIM": _trim,
+    "LC-DECODE": _decode,
+    "LC-END": _end,
+    "LC-SHIFT": _shift,
+}
+
+PROMPT_VARIANTS: dict[str, Say] = {
+    "LC-SHIFT.SHARED": lambda v, b: v or Dull("context shift allowed: the prompt is not shared"),
+    "LC-MARKS.CHAT": lambda v, b: _marks(v, b) if not v else Dull("user messages are known from the chat template"),
+}
+
+SENTENCES = Sentences(
+    {**PROMPT, **slot.FAMILIES, **checkpoint.FAMILIES, **memory.FAMILIES},
+    {**PROMPT_VARIANTS, **slot.VARIANTS, **checkpoint.VARIANTS, **memory.VARIANTS},
+)

@@ -1,45 +1,56 @@
 """What did a rule about llama.cpp's context checkpoints say, in words? Each with its own rule's condition.
 
-A rule that is not listed here (a rule of one's own) is given without a condition, never with another rule's.
+A rule that is not listed by its id (a rule of one's own) is said without a condition, never with another rule's.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping
+from typing import Any, Callable
 
-Because = Mapping[str, Any]
-
-
-def need(rule: str, value: Any, because: Because) -> str:
-    """CKPT-NEED: is a checkpoint searched for, and what was compared?"""
-    n_past, pos_min, thold = because["n_past"], because["pos_min"], value.thold
-    if value.search:
-        return f"checkpoint needed: pos_min {pos_min} {_than(rule)} pos_min_thold {thold} (common prefix {n_past})"
-    if n_past == 0:
-        return "no search for a checkpoint: n_past = 0"
-    if pos_min > thold or (pos_min == thold and _than(rule) == ">="):
-        return f"no search for a checkpoint: n_past {n_past} is all that the slot holds"
-    return f"no checkpoint needed: pos_min {pos_min} {'<' if _than(rule) == '>=' else '<='} pos_min_thold {thold}"
+from cachesim.engines.shared.sentences import Because, Dull, Say, erased, indices
 
 
-def _than(rule: str) -> str:
-    return ">" if rule in ("LC-CKPT-NEED.TH0", "LC-CKPT-NEED.TH1") else ">="
+def _enabled(value: Any, because: Because) -> str:
+    if value:
+        layers = because.get("exact", because.get("recurrent", False))
+        why = "recurrent state" if layers else f"window, n_swa {because['n_swa']}"
+        return f"context checkpoints enabled ({why})"
+    if not because["max"]:
+        return "context checkpoints disabled (--ctx-checkpoints 0)"
+    return "no context checkpoints: the memory can be cut at any position"
 
 
-def pick(rule: str, value: Any, because: Because) -> str:
-    """CKPT-PICK: which checkpoint is restored, of which, and what the rule asked of it."""
-    had = because["had"]
-    found = "no usable checkpoint" if value is None else f"restores checkpoint n_tokens = {had[value]}"
-    asked = CONDITIONS.get(rule)
-    return f"{found} (candidates: {had})" + (f"; asked: {asked(because)}" if asked else "")
+def _only_windows(value: Any, because: Because) -> str:
+    if value or not because["max"]:
+        return _enabled(value, because)
+    return "no context checkpoints: no window (n_swa 0)"
 
 
-def _pk0(b: Because) -> str:
-    return f"pos_min <= {b['thold']}"
+def need(than: str) -> Say:
+    """CKPT-NEED: is a checkpoint searched for? ``than``: how pos_min is compared with its threshold where it is."""
+    opposite = {">=": "<", ">": "<="}[than]
+
+    def say(value: Any, because: Because) -> str:
+        n_past, pos_min, thold = because["n_past"], because["pos_min"], value.thold
+        if value.search:
+            return f"checkpoint needed: pos_min {pos_min} {than} pos_min_thold {thold} (common prefix {n_past})"
+        if n_past == 0:
+            return "no checkpoint search: n_past = 0"
+        if pos_min > thold or (pos_min == thold and than == ">="):
+            return f"no checkpoint search: the common prefix is all {n_past} tokens of the slot"
+        return f"no checkpoint needed: pos_min {pos_min} {opposite} pos_min_thold {thold}"
+
+    return say
 
 
-def _pk1(b: Because) -> str:
-    return f"pos_min < {b['thold']}"
+def pick(condition: Callable[[Because], str] | None = None) -> Say:
+    """CKPT-PICK: which checkpoint is restored, of which, and what the rule requires of it."""
+    def say(value: Any, because: Because) -> str:
+        had = because["had"]
+        found = "no usable checkpoint" if value is None else f"restores checkpoint n_tokens = {had[value]}"
+        return f"{found} (candidates: {had})" + (f"; required: {condition(because)}" if condition else "")
+
+    return say
 
 
 def _pk2(b: Because) -> str:
@@ -50,10 +61,6 @@ def _pk3(b: Because) -> str:
     return f"pos_max <= {b['pos_next']} and ({_pk2(b)})"
 
 
-def _whole(b: Because) -> str:
-    return f"pos_max <= {b['last']} and ({_pk2(b)})"
-
-
 def _v1(b: Because) -> str:
     if not b["exact"]:
         return _pk2(b)
@@ -61,18 +68,185 @@ def _v1(b: Because) -> str:
 
 
 def _v3(b: Because) -> str:
-    if not b["exact"]:
-        return _pk3(b)
-    return f"the longest with n_tokens <= {min(b['n_past'], b['n_tokens'] - 1)}"
+    return _pk3(b) if not b["exact"] else f"the longest with n_tokens <= {min(b['n_past'], b['n_tokens'] - 1)}"
 
 
-CONDITIONS: Mapping[str, Callable[[Because], str]] = {
-    "LC-CKPT-PICK.PK0": _pk0,
-    "LC-CKPT-PICK.PK1": _pk1,
-    "LC-CKPT-PICK.PK2": _pk2,
-    "LC-CKPT-PICK.PK3": _pk3,
-    "LC-CKPT-PICK.WHOLE": _whole,
-    "LC-CKPT-PICK.V1": _v1,
-    "LC-CKPT-PICK.V3": _v3,
+def _restored(value: Any, because: Because) -> str:
+    ends = f", pos_max = {because['pos_max']}" if "pos_max" in because else ""
+    return f"restored context checkpoint (n_tokens = {because['n_tokens']}{ends}): n_past = {value.n_past}"
+
+
+def _unread(words: str, because: Because) -> str:
+    then = f"the server aborts ({words})" if words else "forcing full prompt re-processing (n_past = 0)"
+    return f"the checkpoint cannot be read back: {then}"
+
+
+def _reset(value: Any, because: Because) -> str:
+    forgets = "; all checkpoints erased" if value.forget else ""
+    return f"forcing full prompt re-processing (n_past = 0; common prefix {because['n_past']}){forgets}"
+
+
+def _batch(value: int, because: Because) -> str:
+    boundary = ", ends at a checkpoint boundary" if value in because["breaks"] else ""
+    return f"batch: tokens {because['start']}..{value - 1}{boundary}"
+
+
+def created(reason: Callable[[bool, Because], str] | None = None) -> Say:
+    """CKPT-CREATE: is the state before this batch kept, and for what reason?"""
+    def say(value: Any, because: Because) -> str:
+        head = "checkpoint created" if value else "no checkpoint"
+        why = ""
+        if reason:
+            off = "checkpoints are disabled" if not because.get("do", True) else "the memory is empty"
+            may = because.get("do", True) and because.get("pos_min", 0) >= 0
+            why = reason(bool(value), because) if may else off
+        return f"{head} at n_tokens = {because['start']}" + (f" ({why})" if why else "")
+
+    return say
+
+
+def _cr10(yes: bool, b: Because) -> str:
+    if yes:
+        return "near the prompt's end" if b["near"] else "at a user message"
+    return "neither near the prompt's end nor at a user message that is due"
+
+
+def _cr_v3(yes: bool, b: Because) -> str:
+    return "end of the common prefix" if yes and not b["near"] and b["start"] == b["reused"] else _cr10(yes, b)
+
+
+def _cr8(yes: bool, b: Because) -> str:
+    if yes:
+        return "near the prompt's end" if b["near"] else "at a user message"
+    if not (b["near"] or b["user"]):
+        return "neither near the prompt's end nor at a user message"
+    return "within min_step of the last checkpoint"
+
+
+def _cr7(yes: bool, b: Because) -> str:
+    if yes:
+        return "at the last user message" if b["start"] == b["user"] else "near the prompt's end"
+    return "neither near the prompt's end nor at the last user message" if b["far"] else (
+        "within min_step of the last checkpoint")
+
+
+def _cr6(yes: bool, b: Because) -> str:
+    if yes:
+        return "near the prompt's end, or periodic"
+    if not b["place"]:
+        return "not near the prompt's end, none due"
+    if not b["far"]:
+        return "within 64 tokens of the last checkpoint"
+    return "fewer than 64 tokens"
+
+
+def _by_position(place: str) -> Callable[[bool, Because], str]:
+    def reason(yes: bool, b: Because) -> str:
+        if yes:
+            return place
+        if not b["place"]:
+            return f"not {place}"
+        return f"pos_max {b['pos_max']} < 64" if b["pos_max"] < 64 else "within 64 positions of the last checkpoint"
+
+    return reason
+
+
+def _due(value: int | None, because: Because) -> str:
+    if value is None:
+        return Dull(f"no periodic checkpoint due at n_tokens = {because['start']}")
+    return f"checkpoint due at n_tokens = {because['start']}: last one at {value}, every {because['every']} tokens"
+
+
+def _after(value: Any, because: Because) -> str:
+    if value:
+        return "checkpoint created behind the whole prompt"
+    return Dull("no checkpoint behind the whole prompt")
+
+
+def _counted(value: int, because: Because) -> str:
+    return Dull(f"checkpoint n_tokens = {value}: tokens of the slot before the batch")
+
+
+def _counted_less(value: int, because: Because) -> str:
+    return Dull(f"checkpoint n_tokens = {value}: {because['stop']} tokens in the slot - n_batch {because['n_batch']}")
+
+
+def _dull_if_none(say: Say) -> Say:
+    return lambda value, because: say(value, because) if value else Dull(say(value, because))
+
+
+def _spaced(when: Callable[[Because], str]) -> Say:
+    def say(value: Any, because: Because) -> str:
+        where = f"at most {because['min_step']} tokens behind the one before ({when(because)})"
+        return erased(value, "", where) if value else Dull(f"no checkpoint erased for spacing: none {where}")
+
+    return say
+
+
+FAMILIES: dict[str, Say] = {
+    "LC-CKPT-ON": _enabled,
+    "LC-CKPT-NEED": need(">="),
+    "LC-CKPT-PICK": pick(),
+    "LC-CKPT-RESTORE": _restored,
+    "LC-CKPT-UNREAD": _unread,
+    "LC-CKPT-RESET": _reset,
+    "LC-CKPT-ERASE": lambda v, b: erased(v, "invalidated", ""),
+    "LC-CKPT-BREAK": _batch,
+    "LC-CKPT-PERIODIC": _due,
+    "LC-CKPT-CREATE": created(),
+    "LC-CKPT-AFTER": _after,
+    "LC-CKPT-COUNT": _counted,
+    "LC-CKPT-REPLACE": _dull_if_none(lambda v, b: erased(v, "", f"n_tokens = {b['n_tokens']}, as the new one")),
+    "LC-CKPT-SPACING": _dull_if_none(lambda v, b: erased(v, "", "")),
+    "LC-CKPT-LIMIT": _dull_if_none(lambda v, b: erased(v, "", f"limit {b['max']}" if v else "")),
+    "LC-CKPT-NOTE": lambda v, b: Dull("nothing noted on the checkpoint" if v is None else f"noted: {v}"),
+    "LC-CKPT-TOLD": lambda v, b: Dull(f"the log names checkpoints {indices(v) or 'none'}"),
 }
-"""What a checkpoint must satisfy, by the id of the rule."""
+
+
+VARIANTS: dict[str, Say] = {
+    "LC-CKPT-ON.WINDOW": _only_windows,
+    "LC-CKPT-NEED.TH0": need(">"),
+    "LC-CKPT-NEED.TH1": need(">"),
+    "LC-CKPT-PICK.PK0": pick(lambda b: f"pos_min <= {b['thold']}"),
+    "LC-CKPT-PICK.PK1": pick(lambda b: f"pos_min < {b['thold']}"),
+    "LC-CKPT-PICK.PK2": pick(_pk2),
+    "LC-CKPT-PICK.PK3": pick(_pk3),
+    "LC-CKPT-PICK.WHOLE": pick(lambda b: f"pos_max <= {b['last']} and ({_pk2(b)})"),
+    "LC-CKPT-PICK.V1": pick(_v1),
+    "LC-CKPT-PICK.V3": pick(_v3),
+    "LC-CKPT-ERASE.ER2": lambda v, b: erased(v, "invalidated", f"pos_max > pos_next {b['pos_next']}"),
+    "LC-CKPT-ERASE.REWRITTEN": lambda v, b: erased(v, "invalidated", f"pos_max >= pos_next {b['pos_next']}"),
+    "LC-CKPT-ERASE.ER1": lambda v, b: erased(v, "invalidated", f"pos_min > pos_min_thold {b['thold']}"),
+    "LC-CKPT-ERASE.ER1-NEWEST": lambda v, b: erased(
+        v, "invalidated", f"pos_min > pos_min_thold {b['thold']}" + (", newest first" if len(v) > 1 else "")),
+    "LC-CKPT-ERASE.ER0": lambda v, b: erased(v, "invalidated", f"pos_min > n_past - n_swa = {b['thold']}"),
+    "LC-CKPT-ERASE.V1": lambda v, b: erased(v, "invalidated", " or ".join(filter(None, (
+        f"n_tokens > common prefix {b['prefix_end']}" if "prefix_end" in b else "",
+        f"pos_max > pos_next {b['pos_next']}")))),
+    "LC-CKPT-ERASE.V3": lambda v, b: erased(
+        v, "invalidated", f"n_tokens > common prefix {b['prefix_end']}" if "prefix_end" in b
+        else f"pos_max > pos_next {b['pos_next']}"),
+    "LC-CKPT-PERIODIC.NONE": lambda v, b: Dull("no periodic checkpoints"),
+    "LC-CKPT-CREATE.CR10": created(_cr10),
+    "LC-CKPT-CREATE.V3": created(_cr_v3),
+    "LC-CKPT-CREATE.CR8": created(_cr8),
+    "LC-CKPT-CREATE.CR7": created(_cr7),
+    "LC-CKPT-CREATE.CR6": created(_cr6),
+    "LC-CKPT-CREATE.CR5": created(_by_position("near the prompt's end or periodic")),
+    "LC-CKPT-CREATE.CR4": created(_by_position("before the last batch or periodic")),
+    "LC-CKPT-CREATE.CR2": created(_by_position("before the last batch")),
+    "LC-CKPT-CREATE.NEVER": created(lambda yes, b: "checkpoints are taken behind the prompt"),
+    "LC-CKPT-CREATE.CR0": _after,
+    "LC-CKPT-COUNT.BATCH": _counted_less,
+    "LC-CKPT-REPLACE.NONE": lambda v, b: Dull("no checkpoint erased: one with the same n_tokens stays"),
+    "LC-CKPT-SPACING.CR10": _spaced(lambda b: "of older tasks"),
+    "LC-CKPT-SPACING.CR11": _spaced(lambda b: f"of older tasks, while {b['max']} are reached"),
+    "LC-CKPT-SPACING.NONE": lambda v, b: Dull("no checkpoint erased: spacing is not checked"),
+    "LC-CKPT-LIMIT.OLDEST": _dull_if_none(lambda v, b: erased(v, "oldest", f"limit {b['max']}" if v else "")),
+    "LC-CKPT-LIMIT.DENSEST": _dull_if_none(lambda v, b: erased(
+        v, "", f"closest neighbours, limit {b['max']}" if v else "")),
+    "LC-CKPT-TOLD.NEXT": lambda v, b: Dull(f"the log names the checkpoints that moved up: {indices(v) or 'none'}"),
+    "LC-CKPT-TOLD.NEWEST": lambda v, b: Dull(f"the log names the newest checkpoint instead: {indices(v) or 'none'}"),
+}
+

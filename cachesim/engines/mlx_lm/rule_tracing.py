@@ -1,14 +1,15 @@
 """How do rules of inner tables become known? They are asked deep inside, by caches that know no log.
 
-Each is told once for each request that it was asked in and each answer: its id and a plain value, of a mask whether it
-hides something, of another array that there is one. Wrapping changes nothing else.
+Each is told once for each request that it was asked in and each answer: its id, a plain value (of a mask whether it
+hides something, of another array that there is one) and the numbers among its arguments. Wrapping changes nothing else.
 """
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import fields, replace
 from functools import wraps
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from cachesim.engines.rule import rule_id
 from cachesim.events import Decided, Log
 
 T = TypeVar("T")
+NUMBERS = ("int", "bool", "str", "Sequence[int]", "Sequence[bool]")
+"""Annotations of the arguments that a sentence may need."""
 
 
 class Teller:
@@ -25,7 +28,7 @@ class Teller:
         self.log, self.mark = log, -1
         self.told: set[tuple[str, str | bool | None]] = set()
 
-    def tell(self, rule: str, value: Any) -> None:
+    def tell(self, rule: str, value: Any, looked_at: Callable[[], Mapping[str, Any]] = dict) -> None:
         """Emit a decision, unless this rule has said so in this request."""
         if self.mark != len(self.log.marks):
             self.mark, self.told = len(self.log.marks), set()
@@ -35,7 +38,7 @@ class Teller:
             said = repr(plain)
         if (rule, said) not in self.told:
             self.told.add((rule, said))
-            self.log.emit(Decided(None, rule, plain, {}))
+            self.log.emit(Decided(None, rule, plain, looked_at()))
 
     def traced(self, table: T) -> T:
         """The same table with rules that tell."""
@@ -45,15 +48,22 @@ class Teller:
         })
 
     def _telling(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        name = rule_id(fn)
+        name, arguments = rule_id(fn), inspect.signature(fn).parameters.values()
+        wanted = [(number, one.name) for number, one in enumerate(arguments) if str(one.annotation) in NUMBERS]
 
         @wraps(fn)
         def telling(*args: Any) -> Any:
             value = fn(*args)
-            self.tell(name, value)
+            self.tell(name, value, lambda: _numbers(wanted, args))
             return value
 
         return telling
+
+
+def _numbers(wanted: Sequence[tuple[int, str]], args: Sequence[Any]) -> dict[str, Any]:
+    """The arguments that a sentence may need, by name, as they are now."""
+    found = ((name, args[number]) for number, name in wanted if number < len(args))
+    return {name: list(value) if isinstance(value, list | tuple) else value for name, value in found}
 
 
 def _plain(value: Any) -> Any:

@@ -44,7 +44,7 @@ EXACT = [
 @pytest.mark.parametrize("rule, condition", EXACT, ids=[rule.rule for rule, _ in EXACT])
 def test_every_pick_has_its_own_condition(rule, condition):
     assert said(rule(HAD, ask(), 50)) == (
-        f"restores checkpoint n_tokens = 50 (candidates: [40, 50]); asked: {condition}"
+        f"restores checkpoint n_tokens = 50 (candidates: [40, 50]); required: {condition}"
     )
 
 
@@ -69,10 +69,10 @@ def test_no_checkpoint_and_a_rule_of_ones_own():
     (use.need_th4, ask(), "checkpoint needed: pos_min 60 >= pos_min_thold 50 (common prefix 50)"),
     (use.need_th4, ask(pos_min=50), "checkpoint needed: pos_min 50 >= pos_min_thold 50 (common prefix 50)"),
     (use.need_th4, ask(pos_min=0), "no checkpoint needed: pos_min 0 < pos_min_thold 50"),
-    (use.need_th4, ask(n_past=0, pos_min=0), "no search for a checkpoint: n_past = 0"),
-    (use.need_th4, ask(n_past=0, pos_min=-1), "no search for a checkpoint: n_past = 0"),
+    (use.need_th4, ask(n_past=0, pos_min=0), "no checkpoint search: n_past = 0"),
+    (use.need_th4, ask(n_past=0, pos_min=-1), "no checkpoint search: n_past = 0"),
     (old_use.need_th2, ask(n_past=100, pos_min=100, n_tokens=120),
-     "no search for a checkpoint: n_past 100 is all that the slot holds"),
+     "no checkpoint search: the common prefix is all 100 tokens of the slot"),
     (old_use.need_th2, ask(pos_min=50), "checkpoint needed: pos_min 50 >= pos_min_thold 50 (common prefix 50)"),
     (old_use.need_th1, ask(), "checkpoint needed: pos_min 60 > pos_min_thold 49 (common prefix 50)"),
     (old_use.need_th0, ask(pos_min=50), "no checkpoint needed: pos_min 50 <= pos_min_thold 50"),
@@ -83,15 +83,20 @@ def test_what_is_compared_is_true(rule, facts, text):
 
 
 @pytest.mark.parametrize("rule, facts, text", [
-    (seq_rm_and_state.rs_rm_3, (41, 38, 1 << 31, False), "the state ends at 41: removing 38 and behind is refused"),
-    (seq_rm_and_state.rs_rm_3, (41, 50, 1 << 31, False), 
-     "the state ends at 41: removing 50 and behind changes nothing"),
-    (seq_rm_and_state.rs_rm_2, (41, 41, 1 << 31, True), "the state ends at 41: removing 41 and behind is refused"),
-    (seq_rm_and_state.rs_rm_1, (41, 0, 30, False), "the state ends at 41: removing 0 and up to 29 is refused"),
-    (seq_rm_and_state.back_any, (2, 3, 1, 1), "the state is rolled back by 2 (n_rs_seq 3)"),
-    (seq_rm_and_state.back_any, (4, 3, 0, 1), "no rollback by 4: too few planes (n_rs_seq 3)"),
-    (seq_rm_and_state.back_once, (2, 3, 1, 1), "no rollback by 2: a rollback is pending (n_rs_seq 3)"),
-    (seq_rm_and_state.back_alone, (2, 3, 0, 2), "no rollback by 2: the state is shared (n_rs_seq 3)"),
+    (seq_rm_and_state.rs_rm_3, (41, 38, 1 << 31, False),
+     "seq_rm(38, -1) refused: the recurrent state is at position 41 and cannot go back"),
+    (seq_rm_and_state.rs_rm_3, (41, 50, 1 << 31, False),
+     "seq_rm(50, -1) accepted: the recurrent state is at position 41"),
+    (seq_rm_and_state.rs_rm_2, (41, 41, 1 << 31, True),
+     "seq_rm(41, -1) refused: the recurrent state is at position 41 and cannot go back"),
+    (seq_rm_and_state.rs_rm_1, (41, 0, 30, False),
+     "seq_rm(0, 30) refused: the recurrent state is at position 41 and cannot go back"),
+    (seq_rm_and_state.rs_rm_1, (41, 41, 1 << 31, False),
+     "seq_rm(41, -1) accepted: it drops the whole recurrent state at position 41"),
+    (seq_rm_and_state.back_any, (2, 3, 1, 1), "recurrent state rolled back by 2 tokens (n_rs_seq 3)"),
+    (seq_rm_and_state.back_any, (4, 3, 0, 1), "no rollback by 4 tokens: n_rs_seq 3"),
+    (seq_rm_and_state.back_once, (2, 3, 1, 1), "no rollback by 2 tokens: a rollback is pending"),
+    (seq_rm_and_state.back_alone, (2, 3, 0, 2), "no rollback by 2 tokens: the cell is shared"),
 ])  # fmt: skip
 def test_a_cut_of_a_recurrent_state(rule, facts, text):
     assert said(rule(*facts)) == text

@@ -90,7 +90,7 @@ def create_from_four(ckpts: Sequence[Ckpt], held: int, pos_min: int, pos_max: in
     """The same from 4 tokens on, with recurrent layers."""
     more = _more(ckpts, held)
     enough = held >= (4 if states else 64)
-    return Decision(pos_min >= 0 and enough and more, _facts(ckpts, held, pos_max))
+    return Decision(pos_min >= 0 and enough and more, {**_facts(ckpts, held, pos_max), "states": states})
 
 
 # [Gone in ik_llama@1743]

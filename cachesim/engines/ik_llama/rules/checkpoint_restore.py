@@ -74,7 +74,7 @@ def _newest(ckpts: Sequence[Ckpt], fits: Callable[[Ckpt], bool]) -> int | None:
 
 def _because(ask: Ask, ckpts: Sequence[Ckpt] = ()) -> dict[str, object]:
     return {
-        "n_past": ask.n_past, "held": ask.held, "pos_min": ask.pos_min, "thold": ask.thold,
+        "n_past": ask.n_past, "held": ask.held, "pos_min": ask.pos_min, "thold": ask.thold, "private": ask.private,
         "ckpts": [c.pos_max for c in ckpts],
     }
 

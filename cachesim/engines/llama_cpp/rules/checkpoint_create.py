@@ -83,7 +83,9 @@ def create_cr10(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, po
     """Near the end always; at a user message if it is the last one or far enough from the last checkpoint."""
     near = ends_near(chunk, stop)
     yes = chunk.do and pos_min >= 0 and (near or chunk.start in useful_starts(chunk, ckpts))
-    return Decision(yes, {"start": chunk.start, "stop": stop, "near": near, "pos_min": pos_min})
+    return Decision(yes, {
+        "do": chunk.do, "start": chunk.start, "stop": stop, "near": near, "pos_min": pos_min,
+    })
 
 
 # [Gone in llama_cpp@user-turns]
@@ -97,7 +99,9 @@ def create_cr7(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
     place = near if user <= 0 else chunk.start == user or (chunk.start > user and near)
     far = not ckpts or chunk.start > ckpts[-1].n_tokens + chunk.min_step
     yes = chunk.do and pos_min >= 0 and place and far
-    because = {"start": chunk.start, "stop": stop, "near": near, "far": far, "user": user}
+    because = {
+        "do": chunk.do, "start": chunk.start, "stop": stop, "near": near, "far": far, "user": user, "pos_min": pos_min,
+    }
     return Decision(yes, because)
 
 

@@ -110,7 +110,9 @@ def create_cr8(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
     near, user = ends_near(chunk, stop), chunk.start in chunk.starts
     far = chunk.start in chunk.starts[-1:] or not ckpts or chunk.start > ckpts[-1].n_tokens + chunk.min_step
     yes = chunk.do and pos_min >= 0 and (near or user) and far
-    because = {"start": chunk.start, "stop": stop, "near": near, "user": user, "far": far}
+    because = {
+        "do": chunk.do, "start": chunk.start, "stop": stop, "near": near, "user": user, "far": far, "pos_min": pos_min,
+    }
     return Decision(yes, because)
 
 
@@ -123,7 +125,9 @@ def create_cr6(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
     place = ends_near(chunk, stop) or periodic_cr5(chunk, stop, ckpts).value is not None
     far = not ckpts or chunk.start > ckpts[-1].n_tokens + LEAST
     yes = chunk.do and pos_min >= 0 and stop >= LEAST and place and far
-    because = {"start": chunk.start, "stop": stop, "place": place, "far": far}
+    because = {
+        "do": chunk.do, "start": chunk.start, "stop": stop, "place": place, "far": far, "pos_min": pos_min,
+    }
     return Decision(yes, because)
 
 
@@ -133,7 +137,10 @@ def _by_position(
     """The limits before #20726: the memory reaches position 64, and 64 further than the last checkpoint."""
     far = not ckpts or pos_max > ckpts[-1].pos_max + LEAST
     yes = chunk.do and place and pos_min >= 0 and pos_max >= LEAST and far
-    return Decision(yes, {"start": chunk.start, "place": place, "pos_max": pos_max, "far": far})
+    because = {
+        "do": chunk.do, "start": chunk.start, "place": place, "pos_min": pos_min, "pos_max": pos_max, "far": far,
+    }
+    return Decision(yes, because)
 
 
 # [Gone in llama_cpp@before-min0]

@@ -1,0 +1,168 @@
+"""What did a rule about ik_llama.cpp's checkpoints say, in words? Each with its own rule's condition."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from cachesim.engines.shared.sentences import Because, Dull, Say, erased, numbers
+
+
+def need(compare: Callable[[Because], tuple[str, str]] | None = None) -> Say:
+    """CKPT-NEED. ``compare`` gives the comparison that makes it needed, and the one that does not."""
+    def say(value: Any, because: Because) -> str:
+        n_past, held = because["n_past"], because["held"]
+        yes, no = compare(because) if compare else (f"pos_min {because['pos_min']}",) * 2
+        if value.search:
+            return f"checkpoint needed: {yes} (common prefix {n_past})"
+        if not n_past:
+            return "no checkpoint search: n_past = 0"
+        if n_past >= held:
+            return f"no checkpoint search: the common prefix is all {held} tokens of the slot"
+        return f"no checkpoint needed: {no}"
+
+    return say
+
+
+def _reached(b: Because) -> tuple[str, str]:
+    pos_min, thold = f"pos_min {b['pos_min']}", f"pos_min_thold {b['thold']}"
+    return f"{pos_min} >= {thold}", f"{pos_min} < {thold}"
+
+
+def _or_private(b: Because) -> tuple[str, str]:
+    yes, no = _reached(b)
+    return (yes, no) if b["pos_min"] >= b["thold"] else ("the model has a state of its own", no)
+
+
+def _beyond(b: Because) -> tuple[str, str]:
+    pos_min, thold = f"pos_min {b['pos_min']}", f"pos_min_thold {b['thold']}"
+    return f"{pos_min} > {thold}", f"{pos_min} <= {thold}"
+
+
+def _states(b: Because) -> tuple[str, str]:
+    yes, no = _beyond(b)
+    return (yes, no) if b["pos_min"] > b["thold"] else ("the model has a recurrent state", no)
+
+
+def _deep(b: Because) -> tuple[str, str]:
+    pos_min, thold = f"pos_min {b['pos_min']}", f"pos_min_thold {b['thold']} + 2"
+    return f"{pos_min} > {thold}", f"{pos_min} <= {thold}"
+
+
+def pick(condition: Callable[[Because], str] | None = None) -> Say:
+    """CKPT-PICK: which checkpoint is restored, of which, and what the rule requires of it."""
+    def say(value: int | None, because: Because) -> str:
+        had = because["ckpts"]
+        found = "no usable checkpoint" if value is None else f"restores checkpoint pos_max = {had[value]}"
+        required = f"; required: {condition(because)}" if condition else ""
+        return f"{found} (candidates: pos_max {numbers(had)}){required}"
+
+    return say
+
+
+def _resumed(resume: Any, because: Because) -> str:
+    prompt = f", token {resume.n_past_prompt} of the prompt" if resume.n_past_prompt != resume.n_past else ""
+    return f"restored checkpoint (pos_max = {because['ckpts'][0]}): n_past = {resume.n_past}{prompt}"
+
+
+def _reset(resume: Any, because: Because) -> str:
+    if resume.n_past:
+        return f"no checkpoint restored: n_past = {resume.n_past}, on a state that is past it"
+    forgets = "; the slot's tokens are dropped" if resume.forget_tokens else ""
+    return f"forcing full prompt re-processing (n_past = 0; common prefix {because['n_past']}){forgets}"
+
+
+def _by_tokens(yes: bool | None, b: Because, least: int) -> str:
+    if yes:
+        return ""
+    return f"fewer than {least} tokens" if b["start"] < least else f"the last one has {b['last']} tokens"
+
+
+def created(reason: Callable[[bool | None, Because], str]) -> Say:
+    """CKPT-CREATE: is the state kept, and if not, why not?"""
+    def say(made: bool | None, because: Because) -> str:
+        at = f"at n_tokens = {because['start']}"
+        if made is None:
+            return f"checkpoint {at}, or none: depends on an uninitialised n_tokens"
+        why = reason(made, because)
+        return f"{'checkpoint created' if made else 'no checkpoint'} {at}" + (f" ({why})" if why else "")
+
+    return say
+
+
+def _by_position(made: bool | None, b: Because) -> str:
+    if made:
+        return ""
+    return f"pos_max {b['pos_max']} < 16" if b["pos_max"] < 16 else f"pos_max {b['pos_max']}: not behind the last one"
+
+
+def evicted(why: str = "") -> Say:
+    """CKPT-EVICT: which checkpoint makes room?"""
+    return lambda value, because: (
+        f"erases checkpoint pos_max = {because['pos_max'][value]} to make room" + (f": {why}" if why else ""))
+
+
+def _interval(due: bool, because: Because) -> str:
+    if not because["interval"] > 0:
+        return Dull("no checkpoints at intervals")
+    said = f"pos_max {because['pos_max']}, last {because['last']}, interval {because['interval']}"
+    return f"checkpoint due: {said}" if due else Dull(f"no checkpoint due: {said}")
+
+
+def _interval_early(due: bool, because: Because) -> str:
+    said = _interval(due, because)
+    return said if not because["interval"] > 0 else type(said)(f"{said} - 1")
+
+
+def _batch(value: Any, because: Because) -> str:
+    stop, due = value
+    why = f", ends {because['tolerance']} tokens before the end of the prompt for a checkpoint" if due else ""
+    return f"batch: tokens {because['start']}..{stop - 1}{why}"
+
+
+def _enabled(value: bool, because: Because) -> str:
+    if value:
+        return "context checkpoints enabled"
+    return f"context checkpoints disabled ({'no recurrent state' if because['most'] else '--ctx-checkpoints 0'})"
+
+
+FAMILIES: dict[str, Say] = {
+    "IK-CKPT-ON": _enabled,
+    "IK-CKPT-NEED": need(),
+    "IK-CKPT-PICK": pick(),
+    "IK-CKPT-RESUME": _resumed,
+    "IK-CKPT-RESET": _reset,
+    "IK-CKPT-ERASE": lambda v, b: erased(v, "invalidated", ""),
+    "IK-CKPT-EVICT": evicted(),
+    "IK-CKPT-BREAK": _batch,
+    "IK-CKPT-FIRST": lambda v, b: "checkpoint due with the first sampled token" if v else Dull(
+        f"no checkpoint due with the first sampled token (tolerance {b['tolerance']})"),
+    "IK-CKPT-INTERVAL": _interval,
+    "IK-CKPT-CREATE": created(lambda yes, b: ""),
+}
+
+VARIANTS: dict[str, Say] = {
+    "IK-CKPT-ON.NEVER": lambda v, b: "no context checkpoints: this version creates none",
+    "IK-CKPT-NEED.OR-PRIVATE": need(_or_private),
+    "IK-CKPT-NEED.REACHED": need(_reached),
+    "IK-CKPT-NEED.BEYOND": need(_beyond),
+    "IK-CKPT-NEED.STATES": need(_states),
+    "IK-CKPT-NEED.DEEP": need(_deep),
+    "IK-CKPT-PICK.POS-MAX": pick(lambda b: f"pos_max < {b['n_past'] if b['private'] else b['thold']}"),
+    "IK-CKPT-PICK.POS-MIN": pick(lambda b: f"pos_min < {b['thold']} or pos_min = 0"),
+    "IK-CKPT-PICK.WITHIN": pick(lambda b: f"pos_max < n_past {b['n_past']}"),
+    "IK-CKPT-PICK.PR1888": pick(
+        lambda b: f"pos_min < {b['thold']} or pos_min = 0 or pos_max <= n_past {b['n_past']}"),
+    "IK-CKPT-ERASE.THOLD": lambda v, b: erased(v, "invalidated", f"pos_max > pos_min_thold {b['thold']}"),
+    "IK-CKPT-ERASE.POS-MIN": lambda v, b: erased(v, "invalidated", f"pos_min > pos_min_thold {b['thold']}"),
+    "IK-CKPT-ERASE.BEYOND": lambda v, b: erased(v, "invalidated", f"pos_max > n_past {b['n_past']}"),
+    "IK-CKPT-EVICT.PROMPT-END": evicted("smallest loss of spacing, prompt ends last"),
+    "IK-CKPT-EVICT.VARIANCE": evicted("smallest loss of spacing"),
+    "IK-CKPT-EVICT.OLDEST": evicted("the oldest"),
+    "IK-CKPT-EVICT.KEEP-FIRST": evicted("the oldest but the first"),
+    "IK-CKPT-FIRST.ALWAYS": lambda v, b: "checkpoint due at the end of the prompt",
+    "IK-CKPT-INTERVAL.ONE-EARLY": _interval_early,
+    "IK-CKPT-CREATE.TOKENS": created(lambda yes, b: _by_tokens(yes, b, 64)),
+    "IK-CKPT-CREATE.FOUR": created(lambda yes, b: _by_tokens(yes, b, 4 if b["states"] else 64)),
+    "IK-CKPT-CREATE.POSITION": created(_by_position),
+}
+

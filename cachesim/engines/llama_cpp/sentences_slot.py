@@ -1,0 +1,140 @@
+"""What did a rule about llama.cpp's slots, prompt cache and slot files say, in words?"""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import Any
+
+from cachesim.counted import counted
+from cachesim.engines.shared.sentences import Because, Dull, Say
+
+ANY = -1                 # id_slot of a request that names none
+
+
+def _slot(choice: Any, because: Because) -> str:
+    if choice is None:
+        named = because.get("id_slot", ANY)
+        return "no slot is available: the request waits" if named == ANY else f"no slot is available (id_slot {named})"
+    share = f"f_sim {choice.f_sim:.3f}, f_keep {choice.f_keep:.3f}"
+    if choice.by == "lru":
+        how = "by LRU"
+    elif choice.by == "lcp":
+        how = f"by LCP similarity: {share}"
+    elif choice.by == "id":
+        how = f"by id_slot: {'the slot is empty' if isnan(choice.f_keep) else share}"
+    else:
+        how = "by id_slot"
+    search = "searches the prompt cache" if choice.update else "no prompt cache search"
+    return f"selected slot {choice.slot} {how}; {search}"
+
+
+def _slot_0(choice: Any, because: Because) -> str:
+    if choice is not None and choice.by == "lcp":
+        share = f"{choice.f_keep:.3f} of the slot's tokens > {because['sps']:.3f}"
+        return f"selected slot {choice.slot} by LCP similarity: {share}"
+    said = _slot(choice, because)
+    return said.partition(";")[0]                # there is no prompt cache yet
+
+
+def _slot_idle(choice: Any, because: Because) -> str:
+    said = _slot(choice, because)
+    if choice is None or choice.update or choice.by == "lcp":
+        return said
+    return f"{said} (f_keep >= 0.5, or the slot is busy)"
+
+
+def _better(value: Any, because: Because) -> str:
+    if "entries" not in because:
+        return "the entry is removed from the prompt cache on load" if value else (
+            "the entry stays in the prompt cache; the slot gets a copy")
+    entries = counted(because["entries"], "entry", "entries")
+    if not because["entries"]:
+        return "the prompt cache is empty"
+    share = f"f_keep {because['f_keep']:.3f}, f_sim {because['f_sim']:.3f}"
+    if value is not None:
+        return f"found a better prompt: entry {value} of {because['entries']} with {share}"
+    empty = because["f_keep"] < 0
+    return f"no better prompt among {entries} ({'the slot is empty' if empty else f'slot: {share}'})"
+
+
+def _alloc(plan: Any, because: Because) -> str:
+    tokens, size = because["n_tokens"], because["size"]
+    if plan.verdict == "already":
+        return f"not saved: an entry of the prompt cache begins with these {counted(tokens, 'token')}"
+    if plan.verdict == "too_big":
+        return f"not saved: {size:,} bytes exceed the prompt cache's limit of {because['limit_size']:,}"
+    before = counted(because["entries"], "entry", "entries")
+    said = f"saved to prompt cache: {counted(tokens, 'token')} ({before} before)"
+    if plan.obsolete:
+        said += f"; removes {counted(len(plan.obsolete), 'entry that is a prefix', 'entries that are prefixes')} of it"
+    return said + (f"; evicts {counted(plan.evict, 'oldest entry', 'oldest entries')}" if plan.evict else "")
+
+
+def _update(plan: Any, because: Because) -> str:
+    gone = plan.for_size + plan.for_tokens
+    if not gone and not because["tokens"]:
+        return "nothing evicted: the prompt cache is empty"
+    if not gone:
+        return f"nothing evicted ({because['tokens']:,} of {plan.est:,} tokens)"
+    limits = [f"{because['size']:,} bytes, limit {because['limit_size']:,}"] if plan.for_size else []
+    limits += [f"{because['tokens']:,} tokens, limit {plan.est:,}"] if plan.for_tokens else []
+    return f"evicts {counted(gone, 'oldest entry', 'oldest entries')} ({'; '.join(limits)})"
+
+
+def _idle(plan: Any, because: Because) -> str:
+    held = counted(because["held"], "token")
+    if not plan.save:
+        return Dull(f"idle slot of {held} not saved to the prompt cache")
+    clear = ", then cleared (unified KV cache)" if plan.clear else ""
+    return f"idle slot of {held} saved to the prompt cache{clear}"
+
+
+def _slot_id(value: int | None, because: Because) -> str:
+    if value == because["id_slot"]:
+        return Dull(f"id_slot {value}")
+    if value is None:
+        return f"no slot {because['id_slot']}: the request is refused"
+    return f"id_slot {because['id_slot']} modulo {counted(because['n_slots'], 'slot')} is slot {value}"
+
+
+def _restore_failed(value: Any, because: Because) -> str:
+    rest = "memory cleared, checkpoints erased" if value[1] else "memory and checkpoints stay"
+    return f"{value[0]}: tokens dropped, {rest}"
+
+
+def _cleared(value: Any, because: Because) -> str:
+    n = because["checkpoints"]
+    if not n:
+        return Dull("slot cleared")
+    return f"slot cleared; {counted(n, 'checkpoint')} {'erased' if value else 'not erased'}"
+
+
+def _slot_file(value: Any, because: Because) -> str:
+    said = f"slot file: {len(value)} of {counted(because['n'], 'checkpoint')}"
+    return said if because["n"] else Dull(said)
+
+
+FAMILIES: dict[str, Say] = {
+    "LC-SLOT-SELECT": _slot,
+    "LC-SLOT-ID": _slot_id,
+    "LC-PC-ASK": lambda v, b: Dull("prompt cache used") if v else "the slot is empty: prompt cache not used",
+    "LC-PC-ALLOC": _alloc,
+    "LC-PC-LOAD": _better,
+    "LC-PC-UPDATE": _update,
+    "LC-IDLE-SAVE": _idle,
+    "LC-IDLE-PURGE": lambda v, b: Dull("idle slots may be purged to make room") if v else (
+        "no idle slot may be purged: the KV cache is not unified"),
+    "LC-CLEAR": _cleared,
+    "LC-RESTORE-FAIL": _restore_failed,
+    "LC-SLOT-FILE": _slot_file,
+}
+
+VARIANTS: dict[str, Say] = {
+    "LC-SLOT-SELECT.SL0": _slot_0,
+    "LC-SLOT-SELECT.IDLE": _slot_idle,
+    "LC-PC-ASK.PC4": lambda v, b: Dull("prompt cache used, by an empty slot too"),
+    "LC-IDLE-SAVE.NONE": lambda v, b: Dull("idle slots are not saved"),
+    "LC-IDLE-PURGE.NONE": lambda v, b: "no idle slot may be purged",
+    "LC-SLOT-FILE.BARE": lambda v, b: "slot file: checkpoints are not part of it" if b["n"] else Dull(
+        "slot file: no checkpoints"),
+}

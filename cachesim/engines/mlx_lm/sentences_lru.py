@@ -1,0 +1,120 @@
+"""What did a rule of mlx-lm's LRUPromptCache say, in words? A rule that settled a whole fetch says so as one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cachesim.counted import counted
+from cachesim.engines.shared.sentences import Because, Dull, Say, numbers
+
+
+def _fetched(value: int, because: Because) -> str:
+    """fetch_nearest_cache as a whole."""
+    shorter, longer = because["shorter"], because["longer"]
+    found = [f"shorter key of {shorter}"] if shorter else []
+    found += [f"longer key of {longer}"] if longer not in (None, shorter) else []
+    keys = ", ".join(found) or "no key shares a prefix with it"
+    reused = f"{value} of {because['query']} tokens reused"
+    return f"fetch_nearest_cache: {reused} (common prefix {because['common']}; {keys})"
+
+
+def _hand(hand: Any, because: Because) -> str:
+    return {
+        "copy": Dull("the entry is copied (deepcopy) and stays in the prompt cache"),
+        "give": "the entry is removed from the prompt cache on fetch",
+        "lend": "the entry is handed out itself and stays in the prompt cache",
+    }[hand.how]
+
+
+def _keep(value: int, because: Because) -> str:
+    back = ": one token must be left to process" if value < because["common"] else ""
+    return Dull(f"longer entry trimmed to {counted(value, 'token')}{back}")
+
+
+def _usable(value: bool, because: Because) -> str:
+    return Dull("every layer is trimmable") if value else "the longer entry is not trimmable"
+
+
+def _trimmed(value: bool, because: Because) -> str:
+    said = f"trimmed {because['trimmed']} of {because['wanted']} tokens"
+    return Dull(said) if value else f"{said}: the longer entry is not used"
+
+
+def _moved(value: bool, because: Because) -> str:
+    return "the entry that the request was fetched from is deleted" if value else Dull("no entry is moved")
+
+
+def _prefixes(value: Any, because: Because) -> str:
+    if not value:
+        return Dull(f"no prefix entry removed (keys that are prefixes: {numbers(because['prefixes'])})")
+    return f"removes the prefix entries of {numbers(value)} tokens: the new entry is trimmable"
+
+
+def _snapshots(value: Any, because: Because) -> str:
+    return f"stores copies for prefixes of {numbers(value)} tokens" if value else Dull("no copies for prefixes stored")
+
+
+def _count(value: int, because: Because) -> str:
+    said = f"{counted(because['entries'], 'entry', 'entries')}, limit {because['max_size']}"
+    return f"evicts {counted(value, 'entry', 'entries')} ({said})" if value else Dull(f"nothing evicted ({said})")
+
+
+def _bytes(value: bool, because: Because) -> str:
+    said = f"{because['size']:,} bytes, limit {because['max_bytes']:,}"
+    return f"evicts an entry ({said})" if value else Dull(f"nothing evicted ({said})")
+
+
+def _present(value: Any, because: Because) -> str:
+    owners = f", {counted(value.owners, 'owner')} more" if value.owners else ""
+    return Dull("a key that is present: the " + ("new cache replaces the stored one" if value.take_new else (
+        "stored cache stays")) + owners)
+
+
+def _victim(value: int, because: Because) -> str:
+    return f"evicts the oldest entry of queue {value} (queues: {numbers(because['queues'])} entries)"
+
+
+PLAIN: dict[str, Say] = {
+    "ML-LRU-EXACT": lambda v, b: Dull(f"the query of {b['query']} tokens is {'' if v else 'not '}a key"),
+    "ML-LRU-SHORTER": lambda v, b: Dull(f"longest key that is a prefix: {v} tokens" if v else "no key is a prefix"),
+    "ML-LRU-LONGER": lambda v, b: Dull(
+        f"a longer key is {'' if v else 'not '}tried (shorter key: {b['shorter']} tokens)"),
+    "ML-LRU-KEEP": _keep,
+    "ML-LRU-USABLE": _usable,
+    "ML-LRU-TRIMMED": _trimmed,
+    "ML-LRU-HAND": _hand,
+    "ML-LRU-PRESENT": _present,
+    "ML-LRU-MOVE": _moved,
+    "ML-LRU-PREFIX": _prefixes,
+    "ML-LRU-SNAP": _snapshots,
+    "ML-LRU-SNAPTRIM": lambda v, b: f"the copy is trimmed in {sum(v)} of {counted(len(v), 'layer')}",
+    "ML-LRU-COUNT": _count,
+    "ML-LRU-BYTES": _bytes,
+    "ML-LRU-VICTIM": _victim,
+}
+
+OWN: dict[str, Say] = {
+    "ML-LRU-HAND.move": lambda v, b: "the entry is handed out itself and moved to its new key later" if (
+        v.how == "lend" and v.old_key and not v.count_down) else _hand(v, b),
+    "ML-LRU-TRIMMED.any": lambda v, b: Dull(f"trimmed {b['trimmed']} of {b['wanted']} tokens; not checked"),
+    "ML-LRU-PREFIX.but_last": lambda v, b: (
+        f"{_prefixes(v, b)} (one that is one token shorter stays)" if v else _prefixes(v, b)),
+    "ML-LRU-PREFIX.reach": lambda v, b: (
+        f"removes the prefix entries of {numbers(v)} tokens: every layer of the new one can be trimmed so far" if v
+        else _prefixes(v, b)),
+    "ML-LRU-PREFIX.none": lambda v, b: Dull("prefix entries stay"),
+    "ML-LRU-MOVE.never": lambda v, b: Dull("the entry that the request was fetched from stays"),
+    "ML-LRU-SNAP.none": lambda v, b: Dull("this version stores no copies for prefixes"),
+    "ML-LRU-VICTIM.single": lambda v, b: f"evicts the oldest of {counted(b['queues'][0], 'entry', 'entries')}",
+    "ML-LRU-VICTIM.two": lambda v, b: (
+        f"evicts the oldest {'checkpoint' if v else 'normal'} entry (queues: {numbers(b['queues'])})"),
+}
+
+
+def _of(say: Say) -> Say:
+    return lambda value, because: _fetched(value, because) if "query" in because and "longer" in because else (
+        say(value, because))
+
+
+FAMILIES: dict[str, Say] = {name: _of(say) for name, say in PLAIN.items()}
+VARIANTS: dict[str, Say] = {name: _of(say) for name, say in OWN.items()}

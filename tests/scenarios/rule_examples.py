@@ -1,0 +1,66 @@
+"""Decisions of rules that no scenario reaches, or whose decisions leave no line in the log: for their sentences."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+import numpy as np
+
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Chunk, Ckpt, Use
+from cachesim.engines.rule import RULES, Decision
+from cachesim.engines.shared.prompt_cache_limits import Limits
+
+CHUNK = Chunk(8, 16, 8, 8, 4, (8,), 4, True, 8)
+CKPT = Ckpt(8, 0, 7, 1, 64)
+
+ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
+    "IK-CKPT-FIRST.ALWAYS": (0,),
+    "IK-CKPT-FIRST.NO-TOLERANCE": (0,),
+    "IK-SEQ-RM": (True, 9, 5, 12),
+    "IK-SPEC-COMMIT.AHEAD": (9,),
+    "IK-SPEC-COMMIT.LEVEL": (9,),
+    "IK-SPEC-PURGE.KEEP": (9, True, 2),
+    "IK-SPEC-PURGE.KNOWN": (9, True, 2),
+    "IK-WINDOW.COMPACT": (True, True, 1),
+    "IK-WINDOW.WHOLE": (True, True, 1),
+    "LC-CKPT-AFTER.NEVER": (True,),
+    "LC-CKPT-COUNT.BATCH": (8, 16, 8),
+    "LC-CKPT-COUNT.OWN": (8, 16, 8),
+    "LC-CKPT-NOTE.NONE": (CKPT, Use("made", 1)),
+    "LC-CKPT-PERIODIC.NONE": (CHUNK, 16, [CKPT]),
+    "LC-CKPT-RESTORE.RE3": (CKPT, Ask(9, 9, 12, 12, 11, 0, True)),
+    "LC-CKPT-TOLD.GONE": (3, [0]),
+    "LC-CKPT-TOLD.NEWEST": (3, [0]),
+    "LC-CKPT-TOLD.NEXT": (3, [0]),
+    "LC-CKPT-UNREAD.ABORT": (1,),
+    "LC-CKPT-UNREAD.FILE": (1,),
+    "LC-CKPT-UNREAD.RESET": (1,),
+    "LC-IDLE-PURGE.NONE": (False,),
+    "LC-KV-STATE.RING": (np.arange(3), 9, 4),
+    "LC-KV-STATE.WINDOW": (np.arange(3), 9, 4),
+    "LC-PC-ASK.PC4": (0,),
+    "LC-PC-UPDATE.PC0": ([64, 64], [9, 9], Limits(100, 0)),
+    "LC-RS-BACK.ONCE": (2, 3, 0, 1),
+    "LC-RS-RM.RM1": (9, 9, 12, False),
+    "LC-SHARED.PREFIX": ([[1, 2, 3], [1, 2, 4]],),
+    "LC-SHARED.UNKNOWN": ([[1, 2, 3], [1, 2, 4]],),
+    "LC-SPEC-SPLIT.NONE": (0, 3, 0, 2),
+    "LC-TASK-REUSE.ALL": ("embedding",),
+}
+"""Arguments of rules that return a decision, by id."""
+
+PLAIN: Mapping[str, Decision] = {
+    "ML-CHUNK-TRIM-FRONT.allocated": Decision(None, {"valid": 4, "allocated": 8, "chunk_size": 16}),
+    "ML-CHUNK-TRIM-FRONT.valid": Decision(None, {"valid": 4, "allocated": 8, "chunk_size": 16}),
+    **{name: Decision(None, {}) for name in (
+        "ML-STATE-ARRAYS.padded", "ML-STATE-ARRAYS.slots", "ML-STATE-META.none", "ML-STATE-META.text",
+        "ML-STATE-RESTORE.cut", "ML-STATE-RESTORE.whole", "ML-STATE-SAVE.cut", "ML-STATE-SAVE.whole",
+    )},
+    "ML-STATE-ROTATED.truth": Decision(True, {"text": "False"}),
+}
+"""Decisions of rules of mlx-lm's classes that its server never asks, as its tables would tell them."""
+
+
+def examples() -> dict[str, Decision]:
+    """One decision for each."""
+    return {**{name: RULES[name](*args) for name, args in ARGUMENTS.items()}, **PLAIN}
