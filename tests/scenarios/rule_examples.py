@@ -14,6 +14,22 @@ CHUNK = Chunk(8, 16, 8, 8, 4, (8,), 4, True, 8)
 CKPT = Ckpt(8, 0, 7, 1, 64)
 
 ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
+    "IK-CKPT-CELLS.CLAIMED": (True,),
+    "IK-CKPT-CELLS.KEPT": (True,),
+    "IK-PC-FAILED.CLEARS": (9,),
+    "IK-PC-FAILED.KEEPS": (9,),
+    "IK-PROMPT-CUT.BLOCK": (9,),
+    "IK-PROMPT-CUT.NONE": (9,),
+    "IK-REFUSED.LEAVES": (90, 64),
+    "IK-REFUSED.READS": (90, 64),
+    "IK-SHIFT-LIST.ALL": (False,),
+    "IK-SHIFT-LIST.CACHED": (False,),
+    "IK-SPEC-ROW.FIRST": (1,),
+    "IK-SPEC-ROW.OWN": (1,),
+    "IK-SPEC-STEPS.PLACE": (3, 4),
+    "IK-SPEC-STEPS.POSITION": (3, 4),
+    "IK-STATE-ZERO.ALONE": (2,),
+    "IK-STATE-ZERO.EACH": (2,),
     "IK-CKPT-FIRST.ALWAYS": (0,),
     "IK-CKPT-FIRST.NO-TOLERANCE": (0,),
     "IK-SEQ-RM": (True, 9, 5, 12),

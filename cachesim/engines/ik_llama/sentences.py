@@ -120,6 +120,22 @@ def _spec_save(value: Any, because: Because) -> str:
     return f"states not saved ({n}): " + ("drafts all the same" if value[1] else "evaluates only the sampled token")
 
 
+def _refused_prompt(value: bool, because: Because) -> str:
+    too_long = f"prompt of {because['asked']} tokens exceeds n_ctx {because['n_ctx']}: error"
+    return f"{too_long}, but the slot evaluates it all the same" if value else f"{too_long}, the slot is released"
+
+
+def _row(value: Any, because: Because) -> str:
+    cell = f", cell {because['seq']} takes its position" if value[1] else ""
+    return f"draft rejected: state restored into row {value[0]} for sequence {because['seq']}{cell}"
+
+
+def _zeroed(value: bool, because: Because) -> str:
+    if value:
+        return Dull("recurrent state zeroed at position 0")
+    return f"recurrent state not zeroed at position 0: {because['runs']} sequences in the micro-batch"
+
+
 FAMILIES: dict[str, Say] = {
     "IK-SLOT-SELECT": _slot,
     "IK-SHIFTED": lambda v, b: "slot compared with the prompt as the context shift would leave it" if v else Dull(
@@ -158,6 +174,16 @@ FAMILIES: dict[str, Say] = {
     "IK-SPEC-SAVE": _spec_save,
     "IK-SPEC-COMMIT": _commit,
     "IK-SPEC-PURGE": _purge,
+    "IK-PC-FAILED": lambda v, b: "no free cells for the entry: the memory is empty, the slot's " + (
+        f"{counted(b['held'], 'token')} {'are dropped' if v else 'stay'}"),
+    "IK-PROMPT-CUT": lambda v, b: f"prompt shift: the KV cache discards {counted(v, 'token')}",
+    "IK-REFUSED": _refused_prompt,
+    "IK-SHIFT-LIST": lambda v, b: Dull("context shift: the slot's tokens are discarded, too") if v else (
+        "context shift: the slot's tokens are not discarded (cache_prompt is false)"),
+    "IK-SPEC-ROW": _row,
+    "IK-SPEC-STEPS": lambda v, b: Dull(f"states of {counted(b['n'], 'token')} saved by {v}" if v else (
+        f"no states saved: {b['n']} tokens, capacity {b['capacity']}")),
+    "IK-STATE-ZERO": _zeroed,
     "IK-WINDOW": lambda v, b: Dull("window layers keep " + ("compacted rows" if v else "every row")),
 }
 

@@ -138,6 +138,8 @@ FAMILIES: dict[str, Say] = {
         f"no checkpoint due with the first sampled token (tolerance {b['tolerance']})"),
     "IK-CKPT-INTERVAL": _interval,
     "IK-CKPT-CREATE": created(lambda yes, b: ""),
+    "IK-CKPT-CELLS": lambda v, b: "the restored state " + (
+        "claims free contiguous cells" if v else "keeps the cells of its sequence"),
 }
 
 VARIANTS: dict[str, Say] = {

@@ -98,6 +98,7 @@ def _drafting(value: int, because: Because) -> str:
 
 FAMILIES: dict[str, Say] = {
     "ML-KEY": _key,
+    "ML-KEY-ALONE": lambda v, b: f"stored under {v} tokens ({b['evaluated']} of {b['held']} evaluated)",
     "ML-BATCHABLE": _alone,
     "ML-BATCH": lambda v, b: f"prefill of {'whole prompts' if v == 'whole' else 'segments, beside rows that generate'}",
     "ML-SEG-SYSTEM": _system,
@@ -111,9 +112,13 @@ FAMILIES: dict[str, Say] = {
     "ML-CKPT-CREATE": _created,
     "ML-CANCEL": lambda v, b: "client disconnected: prompt and answer so far are " + ("stored" if v else "not stored"),
     "ML-SPEC-START": _drafting,
+    "ML-SPEC-ROUND": lambda v, b: f"drafts {counted(v, 'token')} (num_draft {b['usual']})",
 }
 
 VARIANTS: dict[str, Say] = {
+    "ML-KEY.BUT-LAST": lambda v, b: f"prompt cache key: the prompt without its last token ({b['n_tokens'] - 1} tokens)",
+    "ML-SPEC-ROUND.TRIMMABLE": lambda v, b: (
+        f"drafts {counted(v, 'token')} (num_draft {b['usual']}, trimmable {b['room']})"),
     "ML-PC-TAILS.ZEROS": _tails_zeros,
     "ML-CKPT-CREATE.OWN": _created_own,
     "ML-CKPT-CREATE.SEGMENT": _segment_end,

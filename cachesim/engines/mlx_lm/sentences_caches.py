@@ -62,6 +62,7 @@ FAMILIES: dict[str, Say] = {
     "ML-RING-EXTRACT-START": _start,
     "ML-RING-EXTRACT-OFFSET": lambda v, b: Dull(f"offset of the extracted row = {v}"),
     "ML-RING-EXTRACT-EMPTY": _empty,
+    "ML-RING-MASK": lambda v, b: Dull(f"mask made from write position {v}"),
     "ML-CHUNK-TRIM-FRONT": _front,
     "ML-KV-EXTEND": _joined,
     "ML-STATE-SAVE": lambda v, b: Dull("`state` is read"),
