@@ -53,10 +53,14 @@ def shipped() -> list[str]:
     return sorted(name for name, fn in RULES.items() if fn.__module__.startswith("cachesim."))
 
 
+def _own_words(name: str, one: Decision) -> str | None:
+    return next((said for table in TABLES if (said := table.say(name, one.value, one.because)) is not None), None)
+
+
 def test_every_rule_has_a_sentence_that_can_be_made():
     silent = [
         name for name in shipped()
-        if not any(sentence(name, one.value, one.because, every=True) for one in decisions().get(name, ()))
+        if not any(_own_words(name, one) for one in decisions().get(name, ()))
     ]
     assert silent == []
 

@@ -176,6 +176,7 @@ FAMILIES: dict[str, Say] = {
     "IK-SPEC-PURGE": _purge,
     "IK-PC-FAILED": lambda v, b: "no free cells for the entry: the memory is empty, the slot's " + (
         f"{counted(b['held'], 'token')} {'are dropped' if v else 'stay'}"),
+    "IK-GIVE-UP": lambda v, b: f"no free KV cells, the request fails: {v} of {counted(b['held'], 'token')} stay listed",
     "IK-PROMPT-CUT": lambda v, b: f"prompt shift: the KV cache discards {counted(v, 'token')}",
     "IK-REFUSED": _refused_prompt,
     "IK-SHIFT-LIST": lambda v, b: Dull("context shift: the slot's tokens are discarded, too") if v else (
