@@ -61,6 +61,8 @@ BUILDS = {
               (*COMMON, "-DLLAMA_CURL=OFF")),
         Build("b11549-repaired", "2026.10.11549", "c17ee1163006f70726abb9f72137830818f3d8cb60bfc34cb232d08428eaa22b",
               edits="repairs.toml"),
+        Build("b11549-one-character", "2026.10.11549",
+              "c17ee1163006f70726abb9f72137830818f3d8cb60bfc34cb232d08428eaa22b", edits="one_character.toml"),
     )
 }  # fmt: skip
 PINNED = ("b11549", "b11063", "b10809")

@@ -1,15 +1,18 @@
-"""``python -m tests.live.export_all --server PATH``: every broken llama.cpp case of the corpus, exported and run.
+"""``python -m tests.live.export_all``: every broken llama.cpp case of the corpus, exported and run.
 
 Each scenario that is wrong under the build's rule set becomes a shell script (``cachesim export --to curl
 --with-server``), which is run against the real server: it shows the fault, or it does not because of what no real
 server can be told (a race, forced drafts, another kind of task, a model that llama.cpp has no architecture for), or it
-failed. Exit code 1 if one failed, or if less than 80 % are shown.
+failed. Exit code 1 if one failed, or if less than 80 % are shown. ``--checkout TREE`` runs each as a server test
+(``--to llama-server-test``) in that tree of llama.cpp instead; its requirements must be installed for this Python.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,17 +22,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cachesim.errors import BadInput
+from cachesim.live.llama_server.export.python_test import server_test
 from cachesim.live.llama_server.export.script import make_script
 from cachesim.live.llama_server.export.shell import shell_script
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load_each
 from cachesim.verdicts.judged_run import run_judged
+from tests.live import build
 
 SHOWN, NOT_SHOWABLE, FAILED = "shown", "not showable", "failed"
 ENOUGH = 0.8                # share of the cases that must be shown
 DELAYS = (0.05, 0.02, 0.005, 0.002, 0.0, 0.0)
 """A case that depends on time or on drafts is tried so often, with these seconds for an iteration of the server."""
 SECONDS = 300
+PORTS = itertools.count()
 
 
 class Case(NamedTuple):
@@ -51,22 +57,25 @@ def broken_scenarios(folder, profile):
             continue
 
 
-def look(scenario, profile, server, models):
+def look(scenario, profile, server, models, checkout=None):
     """Export one scenario and run it."""
     try:
         script = make_script(scenario, profile)
-        text = shell_script(script, with_server=True)
+        text = server_test(script) if checkout else shell_script(script, with_server=True)
     except BadInput as bad:
         return Case(scenario.id, NOT_SHOWABLE, bad.cause)
     racy = "a race" if script.racy else ""
     why = "forced drafts" if script.drafts else racy
     code, said = 0, ""
     for seed, delay in enumerate(DELAYS if why else DELAYS[:1]):
-        code, said = run(text, server, models, seed, delay)
+        if checkout:
+            code, said = run_test(text, server, models / script.model.file, checkout)
+        else:
+            code, said = run(text, server, models, seed, delay)
         if code != 0:
             break
     if code == 1:
-        return Case(scenario.id, SHOWN, other_requests(script, said), said)
+        return Case(scenario.id, SHOWN, "" if checkout else other_requests(script, said), said)
     return Case(scenario.id, NOT_SHOWABLE if code == 0 and why else FAILED, why or f"exit code {code}", said)
 
 
@@ -91,6 +100,21 @@ def run(text, server, models, seed=0, delay=DELAYS[0]):
     return done.returncode, done.stdout + done.stderr
 
 
+def run_test(text, server, model, checkout):
+    """Exit code and output of a server test: 1 also means here that a test failed. The fixtures of that project's own
+    ``conftest.py`` are left out: they load models from the net."""
+    folder = checkout / "tools" / "server" / "tests"
+    env = {**os.environ, "LLAMA_SERVER_BIN_PATH": str(server), "CACHESIM_MODEL": str(model), "PYTHONPATH": str(folder),
+           "PORT": str(20000 + os.getpid() % 10000 + next(PORTS)), "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place, "test_case.py")
+        file.write_text(text)
+        words = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", str(file)]
+        done = subprocess.run(words, capture_output=True, text=True, env=env, timeout=SECONDS, cwd=folder)
+    failed = done.returncode == 1 and "AssertionError" in done.stdout
+    return done.returncode if failed or done.returncode != 1 else 2, done.stdout + done.stderr
+
+
 def table(cases):
     """The lines of the report."""
     yield from (f"{one.name:42} {one.outcome:13} {one.why}".rstrip() for one in cases)
@@ -108,16 +132,26 @@ def code_of(cases):
 
 def main(argv):
     parser = argparse.ArgumentParser(prog="python -m tests.live.export_all", description=__doc__)
-    parser.add_argument("--server", type=Path, required=True, help="llama-server, unedited")
+    parser.add_argument("--server", type=Path, help="llama-server, unedited (default: the pinned build)")
+    parser.add_argument("--checkout", type=Path, help="tree of llama.cpp whose server tests are run")
     parser.add_argument("--profile", default="llama_cpp@b11549", help="its rule set")
     parser.add_argument("--models", type=Path, default=Path.home() / ".cache" / "cachesim-live" / "models")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--verbose", action="store_true", help="print what the scripts of other cases than shown said")
     args = parser.parse_args(argv)
+    missing = [tool for tool in ("curl", "jq") if shutil.which(tool) is None]
+    if missing and not args.checkout:
+        print(f"exported cases: not run, there is no {' and no '.join(missing)}")
+        return 0
+    try:
+        server = args.server or build.binary(args.profile.partition("@")[2])
+    except build.Missing as why:
+        print(why, file=sys.stderr)
+        return 2
     args.models.mkdir(parents=True, exist_ok=True)
     folder = corpus_root() / args.profile.partition("@")[0]
     with ThreadPoolExecutor(args.jobs) as pool:
-        waiting = [pool.submit(look, one, args.profile, args.server, args.models)
+        waiting = [pool.submit(look, one, args.profile, server, args.models, args.checkout)
                    for one in broken_scenarios(folder, args.profile)]  # fmt: skip
         cases = [one.result() for one in waiting]
     print("\n".join(table(cases)))

@@ -223,6 +223,7 @@ def test_every_kind_of_step_is_python(form):
 
 def test_flags_that_are_the_servers_own_are_left_out():
     assert script(batch_size=2048, ubatch_size=512).flags == ("-c", "1024", "-np", "1")
+    assert script(parallel=2, kv_unified=True).flags[-1] == "-kvu"
     assert "-b" in script(batch_size=64).flags
     assert make_script(from_line("S5>1"), PROFILE).flags == ()
 
@@ -245,7 +246,7 @@ def test_an_issue_has_what_the_form_asks_and_blanks_for_the_reporters_words():
                      "Problem description & steps to reproduce", "First Bad Commit", "Relevant log output"]  # fmt: skip
     assert "to be filled in by you: the summary, in your own words" in text
     assert "2. cache_n 1, evaluated 5: wrong: " in text and "2. `B[:3].C3`" in text
-    assert "Right with the rules of llama_cpp@latest-repaired" in text and "wrong at llama_cpp@" in text
+    assert "Right with the rules of llama_cpp@latest-repaired" in text and "wrong at b9473" in text
     heard = issue(case, "", Heard("version: 1", ["2. WRONG"], ["a line"]))
     assert "`version: 1`" in heard and "2. WRONG" in heard and "a line" in heard
 

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Sequence
 
+from cachesim.build_names import build_of, build_with
 from cachesim.engines.registry import ENGINES
+from cachesim.engines.rule import RULES, about
+from cachesim.engines.shared.rule_set import Change
 from cachesim.live.llama_server.export.script import Expected, Script
 from cachesim.live.llama_server.server import BASE
 from cachesim.verdicts.bisect import Cause, Course, Turn, bisect
@@ -104,26 +107,45 @@ def _first_bad(course: Course | None, line: Sequence[str]) -> Iterator[str]:
     turn = next((one for one in reversed(course.turns) if _wrong(one) and wrong and one.new in wrong), None)
     if turn is None:
         oldest = known[0][0] if known else "?"
-        yield f"Wrong in the oldest version known to the simulator that has these options: {oldest}."
+        yield f"Wrong in the oldest version known to the simulator that has these options: {_named(oldest)}."
     else:
-        yield f"By simulation of each version: right at {turn.old}, wrong at {turn.new}{_because(turn.causes)}."
-    yield f"Wrong up to {wrong[-1] if wrong else '?'}. " + BLANK.format("the commit, if you bisected")
+        yield f"By simulation of each version: right at {_named(turn.old)}, wrong at {_named(turn.new)}" \
+              f"{_because(turn.causes, turn.new)}."  # fmt: skip
+    yield f"Wrong up to {_named(wrong[-1]) if wrong else '?'}. " + BLANK.format("the commit, if you bisected")
     for cure in course.beside:
         if cure.now is not None and cure.now.equal_cold is True and not (cure.was and cure.was.equal_cold):
             yield f"Right with the rules of {cure.new}{_because(cure.causes)}."
+            yield from (f"- {edit}" for edit in _edits(cure.causes))
+
+
+def _named(profile: str) -> str:
+    """A rule set with the build that it is known from."""
+    build = build_of(profile)
+    return f"{build} ({profile})" if build else profile
 
 
 def _wrong(turn: Turn) -> bool:
     return turn.now is not None and turn.now.equal_cold is False
 
 
-def _because(causes: Sequence[Cause]) -> str:
-    said = " or ".join(
-        " together with ".join(f"{one.field}: {one.old} -> {one.new}" + (f" ({one.source})" if one.source else "")
-                               for one in cause.changes)
-        for cause in causes
-    )  # fmt: skip
+def _because(causes: Sequence[Cause], profile: str = "") -> str:
+    """The changes that did it; ``profile``: the rule set that has them, for the first build with each."""
+    said = " or ".join(" together with ".join(_change(one, profile) for one in cause.changes) for cause in causes)
     return f", because of {said}" if said else ""
+
+
+def _change(change: Change, profile: str) -> str:
+    since = build_with(profile, change)
+    where = ", ".join(filter(None, (change.source, f"in {since}" if since else "")))
+    return f"{change.field}: {change.old} -> {change.new}" + (f" ({where})" if where else "")
+
+
+def _edits(causes: Sequence[Cause]) -> Iterator[str]:
+    """What the rules that mend it are in the server's source, where that is known."""
+    for rule_id in dict.fromkeys(change.new for cause in causes for change in cause.changes):
+        source = about(RULES[rule_id]).source if rule_id in RULES else None
+        if source is not None and source.path and source.note:
+            yield f"{source.path}: {source.note.removeprefix('proposed here: ')}"
 
 
 def _log(heard: Heard | None) -> list[str]:

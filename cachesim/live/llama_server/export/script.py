@@ -141,12 +141,17 @@ def make_script(scenario: Scenario, profile: str) -> Script:
 def _explicit(scenario: Scenario) -> dict[str, Any]:
     """The options that a command line needs: those that differ from what the real server takes anyway, and the size of
     the context and the number of slots, which it would choose by the machine."""
-    flags = ENGINES[scenario.engine].manual
-    return {
-        name: value for name, value in scenario.server.items()
-        if name in ("ctx_size", "parallel") or (flag := flags.flag(name)) is None or flag.default != value
-        or name.startswith(("spec_", "model_"))
-    }  # fmt: skip
+    return {name: value for name, value in scenario.server.items() if not _default(scenario, name, value)}
+
+
+def _default(scenario: Scenario, name: str, value: object) -> bool:
+    """Returns True if the real server has this value without being told. One cache for all slots is its default only
+    where it chooses their number; drafts need all of their options."""
+    if name == "kv_unified":
+        return bool(value) == (scenario.server.get("parallel") == -1)
+    flag = ENGINES[scenario.engine].manual.flag(name)
+    asked = name in ("ctx_size", "parallel") or name.startswith(("spec_", "model_"))
+    return flag is not None and flag.default == value and not asked
 
 
 def _tokens(scenario: Scenario) -> tuple[dict[str, Tokens], TokenMap]:

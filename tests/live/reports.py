@@ -1,0 +1,85 @@
+"""``python -m tests.live.reports``: the worked reports in scenarios/reports, made anew with the real servers.
+
+Each folder holds what was written by ``cachesim export ID --to issue --server BIN --gguf GGUF`` (issue.md), the script
+of ``--to curl --with-server`` (case.sh), and what that script and ``cachesim verify`` say of b11549 and of b11549 with
+the repaired rules (proof.txt). models.txt says for which models the scripts show the fault on which server.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+
+from cachesim.cli import main as cachesim
+from cachesim.live.llama_server.gguf_models import find_model, write_model
+from cachesim.scenarios.corpus import corpus_files, corpus_root
+from cachesim.scenarios.load import load
+from tests.live import build
+from tests.live.export_all import run
+
+REPORTS = {
+    "stale-checkpoint": "one-token-qwen35",
+    "stale-neighbour-checkpoint": "neighbour-qwen35",
+    "window-at-its-edge": "first-window-gemma3",
+    "eroded-window-checkpoint": "bug-swa-ckpt-erosion",
+}
+"""Name of a report -> the scenario that it is of."""
+WORDS = {0: "right", 1: "WRONG", 2: "did not run"}
+LONGER = "one-token-checkpoint-past-the-minimum"          # another history than those of the models
+SERVERS = {"b11549": "llama_cpp@b11549", "b11549-repaired": "llama_cpp@latest-repaired"}
+
+
+def said(*words):
+    """What a command prints, and its exit code."""
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(io.StringIO()):
+        code = cachesim([str(word) for word in words])
+    return out.getvalue(), code
+
+
+def report(folder, scenario, models):
+    """Write one report."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model = find_model(load(corpus_files()[scenario]).model)
+    gguf = models / model.file
+    if not gguf.exists():
+        write_model(model.name, gguf)
+    binaries = {commit: build.binary(commit) for commit in SERVERS}
+    issue, _ = said("export", scenario, "--to", "issue", "--server", binaries["b11549"], "--gguf", gguf)
+    (folder / "issue.md").write_text(issue, "utf-8")
+    script, _ = said("export", scenario, "--to", "curl", "--with-server")
+    (folder / "case.sh").write_text(script, "utf-8")
+    lines = []
+    for commit, profile in SERVERS.items():
+        code, text = run(script, binaries[commit], models)
+        lines += [f"$ LLAMA_SERVER={commit}/llama-server sh case.sh", text.rstrip(), f"exit status {code}", ""]
+        text, code = said("verify", scenario, "--server", binaries[commit], "--model", gguf, "-p", profile)
+        lines += [f"$ cachesim verify {scenario} --server {commit}/llama-server --model {model.file} -p {profile}",
+                  text.rstrip(), f"exit status {code}", ""]  # fmt: skip
+    (folder / "proof.txt").write_text("\n".join(lines), "utf-8")
+
+
+def of_models(models):
+    """For every kind of model and each of three histories: does its script show the fault, and on which server?"""
+    binaries = {commit: build.binary(commit) for commit in (*SERVERS, "b11549-one-character")}
+    yield f"{'scenario':32}" + "".join(f"{commit:22}" for commit in binaries)
+    for name, file in sorted(corpus_files().items()):
+        if name.startswith(("one-token-", "neighbour-", "first-window-")) and name != LONGER:
+            text, _ = said("export", file, "--to", "curl", "--with-server")
+            codes = [run(text, binary, models)[0] for binary in binaries.values()]
+            yield f"{name:32}" + "".join(f"{WORDS[code]:22}" for code in codes)
+
+
+def main():
+    models = build.cache() / "models"
+    models.mkdir(parents=True, exist_ok=True)
+    for name, scenario in REPORTS.items():
+        report(corpus_root() / "reports" / name, scenario, models)
+        print(name)
+    (corpus_root() / "reports" / "models.txt").write_text("\n".join([*of_models(models), ""]), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

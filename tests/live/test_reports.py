@@ -1,0 +1,46 @@
+"""Are the worked reports still what the commands write, and does the simulator still say what they prove?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.live.llama_server.export.script import make_script
+from cachesim.live.llama_server.export.shell import shell_script
+from cachesim.scenarios.corpus import corpus_files, corpus_root
+from cachesim.scenarios.load import load
+from cachesim.verdicts.judged_run import run_judged
+from tests.live.reports import REPORTS, SERVERS
+
+FOLDER = corpus_root() / "reports"
+
+
+def code(text):
+    """The lines of a script that are run."""
+    return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_report_is_what_the_commands_write(name):
+    script = make_script(load(corpus_files()[REPORTS[name]]), SERVERS["b11549"])
+    assert code((FOLDER / name / "case.sh").read_text("utf-8")) == code(shell_script(script, with_server=True))
+    issue = (FOLDER / name / "issue.md").read_text("utf-8")
+    assert "\n".join(code(shell_script(script))[-4:]) in "\n".join(code(issue))
+    assert "to be filled in by you: the summary, in your own words" in issue and "WRONG: " in issue
+    assert "llama_cpp@latest-repaired" in issue and "\n```console\n... request" in issue
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_what_a_report_proves(name):
+    scenario = load(corpus_files()[REPORTS[name]])
+    broken = [run_judged(scenario, profile, "provenance", bills=False).broken for profile in SERVERS.values()]
+    assert broken[0] and not broken[1]
+    proof = (FOLDER / name / "proof.txt").read_text("utf-8")
+    shown, mended = proof.split("b11549-repaired/llama-server sh case.sh")
+    assert "THE FAULT SHOWS\nexit status 1" in shown and "the fault does not show\nexit status 0" in mended
+    assert proof.count("=> same\nexit status 0") == 2
+
+
+def test_every_report_is_there_and_no_other():
+    assert {one.name for one in FOLDER.iterdir() if one.is_dir()} == set(REPORTS)
+    readme = (FOLDER / "README.md").read_text("utf-8")
+    assert all(f"[{name}]({name}/issue.md) | `{scenario}`" in readme for name, scenario in REPORTS.items())
