@@ -16,6 +16,7 @@ from cachesim.live.token_map import TINY
 from cachesim.replay.replay import replay
 from cachesim.replay.trace import read_trace
 from cachesim.scenarios.notation import from_line
+from tests.shared import SMALL
 from tests.unit.live.sim_server import simulated
 
 pytest.importorskip("httpx", reason="the extra `live` is not installed")
@@ -159,7 +160,7 @@ def test_tokens_of_a_real_vocabulary_are_no_special_ones():
 
 
 def test_fitting_says_what_it_changed():
-    stale = from_line(STALE, model="GGGA")
+    stale = from_line(STALE, model="GGGA", server=SMALL)
     four = {**stale.server, "parallel": 4, "kv_unified": True}
     found, said = fitted(stale, "llama_cpp@b11549", "GGGA", four)
     assert said == "every request names slot 0" and found.steps[0].request.id_slot == 0

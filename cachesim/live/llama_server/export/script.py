@@ -148,7 +148,7 @@ def _default(scenario: Scenario, name: str, value: object) -> bool:
     """Returns True if the real server has this value without being told. One cache for all slots is its default only
     where it chooses their number; drafts need all of their options."""
     if name == "kv_unified":
-        return bool(value) == (scenario.server.get("parallel") == -1)
+        return bool(value) == (scenario.server.get("parallel", -1) == -1)
     flag = ENGINES[scenario.engine].manual.flag(name)
     asked = name in ("ctx_size", "parallel") or name.startswith(("spec_", "model_"))
     return flag is not None and flag.default == value and not asked
