@@ -58,6 +58,8 @@ class Ours:
         return value
 
     def numpy(self, value):
+        if isinstance(value, caches.Ranges):
+            return np.asarray(value)
         return value if isinstance(value, np.ndarray | np.generic) else None
 
     def trim(self, layers, n):

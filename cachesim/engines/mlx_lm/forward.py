@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
+from cachesim.engines.mlx_lm.caches.masks import Ranges
 from cachesim.engines.mlx_lm.element_codec import LABEL, Array, pack_rows, pack_states, unpack_rows, unpack_state
 from cachesim.engines.mlx_lm.model_layout import SLOTS, rows_of, states_of
 from cachesim.engines.mlx_lm.thread_ended import VALUE_ERROR, Died
@@ -85,13 +86,14 @@ class BatchStore:
         return [cache.offset] * self.b if isinstance(cache.offset, int) else cache.offset.tolist()
 
     def _mask(self, part: str) -> Any:
-        """The mask that all layers of a part share, made from the first one's cache: bool [B or 1, N, T], or None."""
+        """The mask that all layers of a part share, made from the first one's cache: bool [B or 1, N, T], or Ranges,
+        or None."""
         index = next(i for i, layer in enumerate(self.spec.layers) if layer.part == part)
         window = self.spec.layers[index].window
         cache = self.rows[index]
         assert cache is not None
         mask = cache.make_mask(self.n, return_array=False, window_size=window or None)
-        if mask is None or isinstance(mask, str):
+        if mask is None or isinstance(mask, str | Ranges):
             return mask
         return mask[:, 0] if mask.ndim == 4 else mask.reshape(1, self.n, -1)
 
@@ -118,11 +120,22 @@ class BatchStore:
             hi = np.arange(piece.start, piece.stop) + width - self.n + 1
             self.seen[part, run] = slice(None)
             return MaskView(np.zeros_like(hi), hi, width)
-        own = mask[piece.row if len(mask) > 1 else 0, piece.start : piece.stop]     # (t, T)
-        if own.shape[1] != width:
-            text = f"ValueError: a mask of {own.shape[1]} columns over {width} rows"
-            raise Died(text, VALUE_ERROR, columns=own.shape[1], rows=width)
-        return self._masked(part, run, own)
+        columns = mask.width if isinstance(mask, Ranges) else mask.shape[2]
+        if columns != width:
+            text = f"ValueError: a mask of {columns} columns over {width} rows"
+            raise Died(text, VALUE_ERROR, columns=columns, rows=width)
+        if isinstance(mask, Ranges):
+            lo, hi = (side[piece.row if len(side) > 1 else 0, piece.start : piece.stop] for side in (mask.lo, mask.hi))
+            return self._ranged(part, run, lo, hi)
+        return self._masked(part, run, mask[piece.row if len(mask) > 1 else 0, piece.start : piece.stop])
+
+    def _ranged(self, part: str, run: int, lo: Array, hi: Array) -> View:
+        """As ``_masked`` (t, T), of a mask whose ranges rise: the rows between the first and the last that is seen."""
+        some = lo < hi
+        start, stop = (int(lo[some].min()), int(hi[some].max())) if some.any() else (0, 0)
+        self.seen[part, run] = slice(start, stop)
+        high = np.maximum.accumulate(np.where(some, hi - start, 0))
+        return MaskView(np.where(some, lo - start, high), high, stop - start)
 
     def _masked(self, part: str, run: int, own: Array) -> View:
         """The rows that any token of the piece sees, and the range of them that each sees."""

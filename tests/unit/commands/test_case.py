@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from time import process_time
 
 import pytest
 
@@ -87,3 +88,15 @@ def test_a_file_has_its_engine(capsys):
 def test_a_request_that_is_not_there(capsys):
     assert main(["why", LINE, "2"]) == exits.BAD_INPUT
     assert "there is no request 2 (0 to 1)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("profile", "command"), [
+    ("llama_cpp@b11549", "why"), ("ik_llama@main", "why"), ("mlx_lm@0.32.2", "why"), ("mlx_lm@0.32.2", "bisect"),
+])  # fmt: skip
+def test_100000_tokens_take_less_than_10_seconds(capsys, profile, command):
+    """Of CPU time, under every version of an engine: masks that are written out took a minute."""
+    before = process_time()
+    line = "S49000.A900>a5/S.A[:200].B50"
+    assert main([command, line, *["1"] * (command == "why"), "-p", profile, "--json"]) == exits.HOLDS
+    assert process_time() - before < 10
+    capsys.readouterr()

@@ -15,7 +15,7 @@ from cachesim.engines.mlx_lm.caches.cache_list import (
 )
 from cachesim.engines.mlx_lm.caches.chunked_kv_cache import ChunkedKVCache
 from cachesim.engines.mlx_lm.caches.kv_cache import ConcatenateKVCache, KVCache
-from cachesim.engines.mlx_lm.caches.masks import create_attention_mask, create_causal_mask
+from cachesim.engines.mlx_lm.caches.masks import Ranges, create_attention_mask, create_causal_mask
 from cachesim.engines.mlx_lm.caches.quantize import dequantize, quantize
 from cachesim.engines.mlx_lm.caches.quantized_kv_cache import QuantizedKVCache
 from cachesim.engines.mlx_lm.caches.rotating_kv_cache import RotatingKVCache
@@ -47,6 +47,7 @@ __all__ = [
     "ConcatenateKVCache",
     "KVCache",
     "QuantizedKVCache",
+    "Ranges",
     "RotatingKVCache",
     "can_trim_prompt_cache",
     "create_attention_mask",

@@ -12,7 +12,7 @@ from cachesim.engines.mlx_lm.caches.array_ops import Array, chosen, columns, cou
 from cachesim.engines.mlx_lm.caches.base import KeysValues
 from cachesim.engines.mlx_lm.caches.batch_merge import Row, Side, join_sides, stacked
 from cachesim.engines.mlx_lm.caches.kv_cache import KVCache
-from cachesim.engines.mlx_lm.caches.masks import create_causal_mask
+from cachesim.engines.mlx_lm.caches.masks import Ranges, causal_ranges
 from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 
 
@@ -119,9 +119,9 @@ class BatchKVCache(Batch):
         self.offset = self.offset - n
         return n
 
-    def make_mask(self, N: int, return_array: bool = False, **window: Any) -> Array:
-        """[B, 1, N, _idx + N], always an array."""
-        return create_causal_mask(N, self._idx, left_padding=self.left_padding, **window)
+    def make_mask(self, N: int, return_array: bool = False, **window: Any) -> Ranges:
+        """[B, 1, N, _idx + N], always an array in the engine."""
+        return causal_ranges(N, self._idx, left_padding=self.left_padding, **window)
 
     def filter(self, batch_indices: Sequence[int] | Array) -> None:
         """Keep these rows, and drop columns that are padding for all of them, if only on the counters."""

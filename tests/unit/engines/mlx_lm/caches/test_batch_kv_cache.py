@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_HEAD, AT_M1072, BatchKVCache, KVCache
@@ -60,7 +61,7 @@ def test_padding_at_the_left_belongs_before_the_first_token():
 
 
 def test_the_mask_hides_padding_and_the_future():
-    mask = merged(1, 2).make_mask(2)
+    mask = np.asarray(merged(1, 2).make_mask(2))
     assert mask.shape == (2, 1, 2, 4)
     assert mask[0, 0].tolist() == [[False, True, True, False], [False, True, True, True]]
     assert mask[1, 0].tolist() == [[True, True, True, False], [True, True, True, True]]

@@ -1,0 +1,40 @@
+"""Is a mask that is kept as ranges the mask that it stands for?"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from cachesim.engines.mlx_lm.caches.masks import causal_ranges, create_causal_mask
+
+
+def by_hand(n, offset, window, right, left):
+    """Every key asked alone."""
+    rows = len(left or right or [0])
+    seen = np.array([
+        [[key <= query and (window is None or query - key < window) and (not left or key >= left[row])
+          and (not right or key < offset + n - right[row]) for key in range(offset + n)]
+         for query in range(offset, offset + n)] for row in range(rows)
+    ], bool).reshape(rows, n, offset + n)  # fmt: skip
+    return seen[:, None] if left or right else seen[0]
+
+
+@pytest.mark.parametrize(("n", "offset", "window"), product((1, 2, 5), (0, 3), (None, 1, 2, 4)))
+@pytest.mark.parametrize(("right", "left"), [
+    (None, None), (None, [0, 2]), ([1, 0], None), ([0, 3], [2, 0]), (None, [-1, 9]), (None, [1]),
+])  # fmt: skip
+def test_every_key_is_seen_or_not_as_it_says(n, offset, window, right, left):
+    padding = {name: None if one is None else np.array(one) for name, one in
+               (("right_padding", right), ("left_padding", left))}  # fmt: skip
+    mask = create_causal_mask(n, offset, window, **padding)
+    expected = by_hand(n, offset, window, right, left)
+    assert mask.shape == expected.shape and mask.dtype == bool
+    assert (mask == expected).all()
+
+
+def test_ranges_of_a_long_prompt_are_small():
+    ranges = causal_ranges(2048, 1_000_000, left_padding=np.array([0, 5]))
+    assert ranges.lo.shape == ranges.hi.shape == (2, 2048)
+    assert (ranges.lo[:, 0].tolist(), ranges.hi[:, -1].tolist(), ranges.width) == ([0, 5], [1_002_048] * 2, 1_002_048)
