@@ -31,7 +31,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--model", dest="models", metavar="MODEL", action="append", default=[],
                         help="model to draw, may be repeated: layers, or a class A, W, R, H, HW, M")  # fmt: skip
     parser.add_argument("--mode", choices=("provenance", "exact"), default="provenance",
-                        help="exact: with numbers, all rungs, some ten times slower (default provenance)")  # fmt: skip
+                        help="exact: full arithmetic, compares bits and argmax; about 10x slower "
+                        "(default provenance)")  # fmt: skip
     parser.add_argument("--examples", metavar="N", type=count, help=f"conversations to play (default {EXAMPLES})")
     parser.add_argument("--minutes", metavar="M", type=minutes,
                         help="go on for so long instead; the last quarter is for shrinking")  # fmt: skip

@@ -25,7 +25,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
                         help="what must be broken, may be repeated (default: as fuzz has it)")  # fmt: skip
     parser.add_argument("--mode", choices=("provenance", "exact"), default="provenance",
-                        help="exact: with numbers, all rungs, some ten times slower (default provenance)")  # fmt: skip
+                        help="exact: full arithmetic, compares bits and argmax; about 10x slower "
+                        "(default provenance)")  # fmt: skip
     parser.add_argument("--tries", metavar="N", type=count, help="lines to run at most (default 4000)")
     add_limits(parser)
     add_json(parser)

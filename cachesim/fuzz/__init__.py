@@ -1,1 +1,1 @@
-"""Conversations as real clients make them, properties that a cache owes, and the search for one that breaks another."""
+"""Conversations as real clients make them, properties that a cache must have, and the search for what breaks them."""

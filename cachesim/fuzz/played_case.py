@@ -57,7 +57,7 @@ class Played:
 
 
 class Notes(Observer):
-    """Watches a run under the profile, or a ``table`` of rules, and notes what memories owe besides. ``judges`` may be
+    """Watches a run under the profile, or a ``table`` of rules, and checks its memory besides. ``judges`` may be
     shared between conversations."""
 
     def __init__(self, played: Played, judges: dict[str, Judge], table: RuleSet | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What does a cache owe? Properties of one played conversation; each names what it found and the rule behind it."""
+"""What must a cache do? Properties of one played conversation; each names what it found and the rule behind it."""
 
 from __future__ import annotations
 
@@ -147,9 +147,9 @@ def _causes(played: Played, at: int) -> tuple[str, ...]:
         answer = fact.answer
         out.append(f"request {fact.number}: {answer.cache_n} of {len(fact.request.prompt)} tokens reused"
                    f" by {answer.deciding or 'no rule'}")
-        out += [f"  seq_rm({e.seq}, {e.p0}) refused" for e in played.log.of(fact.number)
+        out += [f"  seq_rm({e.seq}, {e.p0}) fails" for e in played.log.of(fact.number)
                 if isinstance(e, SeqRm) and not e.ok]
-        out += [f"  left a {stored.kind} of {len(stored.tokens)} tokens that is wrong: {verdict.why}"
+        out += [f"  leaves a corrupt {stored.kind} of {len(stored.tokens)} tokens: {verdict.why}"
                 for stored, verdict in fact.armed[:2] if verdict.holds is False]
     wrong = [one.why for one in (played.facts[at].said, played.facts[at].state) if one.holds is False]
     return (*out[-12:], *(f"  wrong: {why}" for why in wrong))

@@ -1,4 +1,5 @@
-"""Properties about what was lost: they read the bill of every request, or compare two runs. Slower than the others."""
+"""Properties about what was lost: they read the recompute account of every request, or compare two runs. They are
+slower than the others."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ Bill = Callable[[Run], Iterator[Finding]]
 
 
 def balances(run: Run) -> Iterator[Finding]:
-    """What was evaluated again is charged to somebody, to the last token."""
+    """Every re-evaluated token is attributed to a decision."""
     for i, one in enumerate(run.requests):
         if not one.account.balanced:
             yield Finding("balances", i, UNBALANCED, {"account": str(one.account)}, one.answer.deciding)
@@ -49,7 +50,7 @@ BILLS: Mapping[str, Bill] = {
     "no-lost-conversation": no_lost_conversation,
     "nothing-needless": nothing_needless,
 }
-"""Those that need the bill."""
+"""Those that need the recompute account."""
 
 
 class _Counts(Silent):

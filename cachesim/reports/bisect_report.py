@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from cachesim.build_names import build_of, build_with
 from cachesim.engines.shared.rule_set import Change
+from cachesim.reports.layout import indented
 from cachesim.scenarios.schema import Scenario
 from cachesim.verdicts.bisect import Cause, Course, Outcome, Turn
 
-EQUAL = {True: "right", False: "WRONG"}
+EQUAL = {True: "output correct", False: "WRONG OUTPUT"}
 
 COLOUR = {True: "green", False: "red", None: "yellow"}
 
@@ -58,26 +60,26 @@ def bisect_report(scenario: Scenario, courses: Sequence[Course]) -> RenderableTy
     return Group(head, *parts)
 
 
-def _paragraph(number: int, prompt: str, course: Course) -> Text:
-    names = list(course.outcomes)
-    out = Text(f"{number}  {prompt}\n", "bold")
+def _paragraph(number: int, prompt: str, course: Course) -> RenderableType:
+    first, oldest = next(iter(course.outcomes.items()))
+    head = Text(f"{number}  {prompt}", "bold")
     if not (course.turns or course.beside):
-        return out.append(f"   {_said(course.outcomes[names[0]])} under every rule set\n", "dim")
-    out.append(f"   {_said(course.outcomes[names[0]])} {_since(names[0])}\n", "")
+        return Group(head, indented(f"{_said(oldest)} under every rule set", "dim", 3), Text(""))
+    lines = [indented(f"{_said(oldest)} {_since(first)}", "", 3)]
     for turn in course.turns:
-        out.append_text(_line("", turn))
+        lines += _lines("", turn)
     for turn in course.beside:
-        out.append_text(_line("proposed: ", turn))
-    return out
+        lines += _lines("proposed: ", turn)
+    return Group(head, *lines, Text(""))
 
 
-def _line(mark: str, turn: Turn) -> Text:
-    out = Text(f"   {mark}{_said(turn.now)} {_since(turn.new)}\n", COLOUR[turn.now.equal_cold if turn.now else None])
+def _lines(mark: str, turn: Turn) -> Iterator[Padding]:
+    colour = COLOUR[turn.now.equal_cold if turn.now else None]
+    yield indented(f"{mark}{_said(turn.now)} {_since(turn.new)}", colour, 3)
     if turn.was != turn.now and mark:
-        out.append(f"      ({_said(turn.was)} at {turn.old})\n", "dim")
+        yield indented(f"({_said(turn.was)} at {turn.old})", "dim", 6)
     for cause in turn.causes:
-        out.append(f"      by {_cause(cause, turn)}\n", "")
-    return out
+        yield indented(f"by {_cause(cause, turn)}", "", 6)
 
 
 def _since(profile: str) -> str:
@@ -103,9 +105,9 @@ def _said(one: Outcome | None) -> str:
     if one is None:
         return "not in this build"
     if one.status == 0:
-        return "the process ends"
+        return "SERVER DIED"
     if one.status != 200:
-        return f"error {one.status}"
+        return f"{'REFUSED' if one.equal_cold is None else 'ERROR'} ({one.status})"
     if one.equal_cold is None:
-        return "undecided"
-    return f"keeps {one.cache_n}, {EQUAL[one.equal_cold]}"
+        return "UNDECIDED"
+    return f"reuses {one.cache_n}, {EQUAL[one.equal_cold]}"

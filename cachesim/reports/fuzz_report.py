@@ -30,11 +30,11 @@ def fuzz_report(data: Data) -> RenderableType:
 def _against(data: Data) -> Group:
     """What only the other rule set has, and what each has evaluated."""
     other, cost, mended = data["against"], data["cost"], data["mended"]
-    head = Text.assemble("\nmended: what only ", (other, "cyan"), " has", "" if mended else ": nothing")
+    head = Text.assemble("\nfixed: what only ", (other, "cyan"), " has", "" if mended else ": nothing")
     return Group(
         head, *([_table(mended)] if mended else []),
         Text(f"tokens evaluated in {cost['requests']} requests: {_change(cost['mine'], cost['theirs'])}"),
-        Text(f"in the {cost['right']} that both answer rightly: {_change(cost['right_mine'], cost['right_theirs'])}"),
+        Text(f"in the {cost['right']} that both answer correctly: {_change(cost['right_mine'], cost['right_theirs'])}"),
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ def repair_report(data: Data) -> RenderableType:
     if data["undecided"]:
         head.append(f", {data['undecided']} undecided")
     if not data["failing"]:
-        return Parts(head, Text(f"nothing to repair: {', '.join(data['properties'])} hold", "bold green"))
+        return Parts(head, Text(f"nothing to repair: no failure of {', '.join(data['properties'])}", "bold green"))
     parts: list[RenderableType] = [head, _verdict(data)]
     if data["groups"]:
         parts += [_table(data["groups"]), _together(data)]
@@ -60,7 +60,7 @@ def _percent(share: float) -> str:
 
 def _together(data: Data) -> Text:
     one = data["together"]
-    text = f"all of them: {one['held']} of {data['failing']} hold, {one['broken']} that were right fail; tokens "
+    text = f"all of them: {one['held']} of {data['failing']} fixed, {one['broken']} newly failing; tokens "
     kinds = ", ".join(f"{kind} {_percent(each['cost'])}" for kind, each in one["kinds"].items())
     price = f"{_percent(one['cost'])} ({kinds})" if kinds else "unknown"
     return Text(f"{text}{price}\n")

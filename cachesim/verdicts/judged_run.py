@@ -84,7 +84,7 @@ def run_judged(
 
     ``table`` replaces the profile's rules by others of the same engine; the run then bears the table's name, and the
     file's expectations apply only where it is the shipped profile of that name. ``judge`` may be shared between runs of
-    one model. ``bills`` False = no account says what a request paid for. Raises BadInput."""
+    one model. ``bills`` False = no recompute account. Raises BadInput."""
     known = engine_of(profile).profiles
     rules = table or known[profile]
     name = rules.name if known.get(rules.name) in (None, rules) else f"{rules.name} (changed)"

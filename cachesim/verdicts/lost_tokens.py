@@ -3,10 +3,10 @@
 For a request with prompt P that kept n_past tokens:
   best   longest prefix of P that was ever evaluated, at most len(P) - 1: no policy can do better
   held   longest prefix of P, at most best, for which a usable, clean restore point ever existed, still there or not
-best - held tokens were never captured; held - n_past are charged to the change that removed that restore point, or to
-the rule that did not use it. A live slot passes through states that nobody could have come back to a moment later, so
-the tokens are charged in two parts: as far as a lasting restore point reached, to its end; only the rest to the passing
-state. The charges of a request add up to best - n_past.
+best - held tokens were never captured; held - n_past are attributed to the change that removed that restore point, or
+to the rule that did not use it. A live slot passes through states that nobody could have come back to a moment later,
+so the tokens are attributed in two parts: as far as a lasting restore point reached, to its end; only the rest to the
+passing state. The attributions of a request add up to best - n_past.
 With several requests at work, each is judged by what there was when its slot was chosen. One that has to begin again is
 judged by its first start: what it found then is what its answer tells.
 """
@@ -29,7 +29,7 @@ WITHIN = ("erased", "truncated", "overwritten", "cleared", "evaluated")
 
 
 class Charge(NamedTuple):
-    """Tokens of one request charged to a cause. ``event``: what happened ("never captured", "not chosen", "evicted",
+    """Tokens of one request attributed to a cause. ``event``: what happened ("never captured", "not chosen", "evicted",
     "advanced" where a live state only went on, ...); ``rule`` the id of the rule behind it; ``at`` the request at
     which it happened, -1 = the present one; ``kind`` the restore point that was lost."""
 
@@ -42,8 +42,9 @@ class Charge(NamedTuple):
 
 
 class Account(NamedTuple):
-    """The bill of one request; ``charges`` from the end of the prompt. ``moved`` tokens beyond what was ever evaluated
-    in place; ``wrong`` reused tokens of an answer that is not a cold run's, which are charged to nobody."""
+    """The recompute account of one request; ``charges`` from the end of the prompt. ``moved`` tokens beyond what
+    was ever evaluated in place; ``wrong`` reused tokens of an answer that is not a cold run's, which are
+    attributed to nothing."""
 
     best: int
     held: int
@@ -54,7 +55,7 @@ class Account(NamedTuple):
 
     @property
     def balanced(self) -> bool:
-        """Do the charges add up to what was computed again without need?"""
+        """Do the attributions add up to what was evaluated although it had existed before?"""
         return sum(c.tokens for c in self.charges) == max(0, self.best - self.n_past)
 
 
@@ -176,7 +177,7 @@ class Ledger:
         self.present = now
 
     def settle(self, request: int, slot: int, prompt: Tokens, n_past: int, wrong: bool) -> Account:
-        """The bill of a request that was answered in this slot, before its own tokens count as evaluated."""
+        """The account of a request that was answered in this slot, before its own tokens count as evaluated."""
         start = self.starts.get(request, self.chosen)
         before = self.evaluated[: start.evaluated]
         best = min(max((common_prefix(prompt, tokens) for tokens in before), default=0), max(0, len(prompt) - 1))
@@ -185,7 +186,7 @@ class Ledger:
 
 
 class _Bill(NamedTuple):
-    """The bill of one request: what there was at its start, and the decisions about it."""
+    """The recompute account of one request: what there was at its start, and the decisions about it."""
 
     ledger: Ledger
     request: int
@@ -193,7 +194,7 @@ class _Bill(NamedTuple):
     asked: list[Decided]
 
     def account(self, prompt: Tokens, n_past: int, best: int, wrong: bool) -> Account:
-        """Its charges."""
+        """Its attributions."""
         point, held = self._held(prompt, best, lasting=False)
         moved = max(0, n_past - best)
         if wrong or n_past >= best:

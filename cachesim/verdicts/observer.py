@@ -1,6 +1,6 @@
 """Who looks over the runner's shoulder? Judges every answer while the server still holds what it left behind.
 
-One observer for every purpose: ``watch`` adds the bill of each request to it, the search adds what memories owe.
+One observer for every purpose: ``Watch`` adds the recompute account of each request, the search checks of the memory.
 """
 
 from __future__ import annotations

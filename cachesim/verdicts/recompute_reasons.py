@@ -61,7 +61,7 @@ def reasons(one: Judgement, others: Sequence[tuple[str, int]] = ()) -> list[Reas
 
 
 def what_happened(event: str, kind: str) -> str:
-    """The event of a charge in words; ``kind`` the restore point that was lost."""
+    """The event of an attribution in words; ``kind`` the restore point that was lost."""
     return WORDS.get(event, event).format(kind=kind or "restore point")
 
 

@@ -21,10 +21,10 @@ class Slot(NamedTuple):
 
 @dataclass(slots=True)
 class Judgement:
-    """One step of a run: its answer, the verdicts, the bill; afterwards: the lengths of the slot's checkpoints, and how
-    many conversations were stored. ``slot``: what it found (None = it never had one); ``began``: what the memory held
-    when the evaluation of a wrong answer began, as far as that is known. A step that is no completion has an empty
-    request and an answer without numbers."""
+    """One step of a run: its answer, the verdicts, the recompute account; afterwards: the lengths of the slot's
+    checkpoints, and how many conversations were stored. ``slot``: what it found (None = it never had one); ``began``:
+    what the memory held when the evaluation of a wrong answer began, as far as that is known. A step that is no
+    completion has an empty request and an answer without numbers."""
 
     request: Request
     answer: Answer

@@ -1,4 +1,4 @@
-"""A run is watched: the verdicts about every step, and the bill of its tokens."""
+"""A run is watched: the verdicts about every step, and its recompute account."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from cachesim.verdicts.request_judgement import Judgement, Slot
 from cachesim.verdicts.verdict import HOLDS, broken
 
 NOTHING = Account(0, 0, 0, ())
-"""The bill of a step that is no completion."""
+"""The recompute account of a step that is no completion."""
 
 
 class Watch(Observer):
-    """Judges the steps of a run; ``found`` holds them by number, ``entries`` what the prompt cache has. ``bills``: what
-    did each request pay for? Without them only its answer and what it left behind are judged, which is less than half
-    of the work."""
+    """Judges the steps of a run; ``found`` holds them by number, ``entries`` what the prompt cache has. ``bills``: with
+    the recompute account of each request. Without it only its answer and what it left behind are judged, which is less
+    than half of the work."""
 
     ledger: Ledger
 

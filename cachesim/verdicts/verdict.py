@@ -1,7 +1,7 @@
-"""The three answers of a judge, and the ladder that says how bad a difference is.
+"""The three verdicts of a judge, and the comparison levels that say how bad a difference is.
 
 holds / broken / undecided; worst wins when answers are put together, and a checker that raises is undecided.
-The rungs, weakest promise last: same provenance > same bits > same argmax.
+The levels, the weakest promise last: same provenance > same bits > same argmax.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ process ended."""
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``holds`` True, False, or None = undecided; ``rung`` the highest rung that is broken; ``kind`` what is wrong or
-    why nothing is known, with its ``numbers`` (and texts of the server); ``where`` the first position at which cached
-    and cold differ (-1 = not known)."""
+    """``holds`` True, False, or None = undecided; ``rung`` the worst level at which it differs; ``kind`` what is wrong
+    or why nothing is known, with its ``numbers`` (and texts of the server); ``where`` the first position at
+    which cached and cold differ (-1 = not known)."""
 
     holds: bool | None
     rung: str = ""
@@ -48,12 +48,12 @@ def undecided(kind: Kind, **numbers: Any) -> Verdict:
 
 
 def broken(rung: str, kind: Kind, where: int = -1, **numbers: Any) -> Verdict:
-    """This is wrong, on this rung."""
+    """This is wrong, at this level."""
     return Verdict(False, rung, kind, numbers, where)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The worst of several: broken before undecided before holds; of broken ones the highest rung."""
+    """The worst of several: broken before undecided before holds; of broken ones the worst level."""
     found = HOLDS
     for verdict in verdicts:
         if _badness(verdict) > _badness(found):

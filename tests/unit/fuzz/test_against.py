@@ -104,7 +104,7 @@ def test_the_command_tells_both_and_one_process_or_two_tell_the_same(capsys):
 
 def test_the_table_fits_and_says_what_is_mended(capsys):
     _, out, _ = call(capsys, "fuzz", "-p", GOOD, "--against", BAD, *FUZZ[5:], "--no-shrink")
-    assert f"mended: what only {BAD} has" in out and "that both answer rightly" in out
+    assert f"fixed: what only {BAD} has" in out and "that both answer correctly" in out
     assert max(map(len, out.splitlines())) <= 80
 
 

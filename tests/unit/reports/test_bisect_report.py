@@ -24,9 +24,9 @@ def lines(one):
 
 
 @pytest.mark.parametrize(("outcome", "said"), [
-    (RIGHT, "keeps 7, right"), (WRONG, "keeps 5, WRONG"), (None, "not in this build"),
-    (Outcome(5, None, 200), "undecided"), (Outcome(0, False, 0), "the process ends"),
-    (Outcome(0, None, 400), "error 400"),
+    (RIGHT, "reuses 7, output correct"), (WRONG, "reuses 5, WRONG OUTPUT"), (None, "not in this build"),
+    (Outcome(5, None, 200), "UNDECIDED"), (Outcome(0, False, 0), "SERVER DIED"),
+    (Outcome(0, None, 400), "REFUSED (400)"), (Outcome(0, False, 500), "ERROR (500)"),
 ])  # fmt: skip
 def test_what_became_of_a_request_before_and_after(outcome, said):
     assert f"{said} at x@2" in lines(course(RIGHT, outcome))
@@ -42,7 +42,7 @@ def test_changes_that_only_do_it_together_are_told_together():
 def test_a_proposal_is_told_with_what_it_is_compared_with():
     turn = Turn("x@1", "x@mine", WRONG, RIGHT, [])
     said = lines(Course({"x@1": WRONG, "x@mine": RIGHT}, [], [turn]))
-    assert "proposed: keeps 7, right at x@mine" in said and "(keeps 5, WRONG at x@1)" in said
+    assert "proposed: reuses 7, output correct at x@mine" in said and "(reuses 5, WRONG OUTPUT at x@1)" in said
 
 
 def test_the_data_of_a_version_that_lacks_an_option():

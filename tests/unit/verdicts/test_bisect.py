@@ -109,8 +109,8 @@ def test_the_command_speaks_json(capsys):
 def test_the_command_says_what_changed(capsys):
     assert main(["bisect", "A130/A"]) == 0
     out = capsys.readouterr().out
-    assert "keeps 0, right under every rule set" in out
-    assert "keeps 129, WRONG by b6685 (2025-10-03), llama_cpp@hybrid-first" in out
+    assert "reuses 0, output correct under every rule set" in out
+    assert "reuses 129, WRONG OUTPUT by b6685 (2025-10-03), llama_cpp@hybrid-first" in out
     assert "rs_rm LC-RS-RM.RM0 -> LC-RS-RM.RM1 (#16382, b6685" in out
 
 
