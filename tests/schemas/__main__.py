@@ -1,0 +1,99 @@
+"""``python -m tests.schemas``: write cachesim/schemas anew from what commands print, with words from words.toml.
+
+What a schema said before and no sample shows stays, so that a rare key is not lost; take it out by hand.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import sys
+import tomllib
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
+from typing import Any, Mapping
+
+from cachesim.cli import main
+from tests.house.checks import PACKAGE, ROOT
+from tests.schemas.form import ORDER, form, merged
+from tests.schemas.samples import MORE, SAMPLES
+
+SCHEMAS = PACKAGE / "schemas"
+WORDS = tomllib.loads((ROOT / "tests" / "schemas" / "words.toml").read_text())
+
+
+@cache
+def _printed(line: str) -> Any:
+    return printed(line)
+
+
+def printed(line: str) -> Any:
+    """What a command line prints as JSON."""
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(io.StringIO()):
+        main([*shlex.split(line), "--json"])
+    return json.loads(out.getvalue())
+
+
+def written(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with its words."""
+    said = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"cachesim {name}",
+            "description": WORDS["commands"][name]}  # fmt: skip
+    return _ordered({**said, **schema}, name)
+
+
+def _ordered(schema: dict[str, Any], name: str) -> dict[str, Any]:
+    inner = {**schema}
+    if "properties" in inner:
+        inner["properties"] = {
+            key: _ordered({**one, **_means(name, key)}, name) for key, one in inner["properties"].items()
+        }
+    for key in ("items", "additionalProperties"):
+        if isinstance(inner.get(key), dict):
+            inner[key] = _ordered(inner[key], name)
+    return {key: inner[key] for key in ORDER if key in inner}
+
+
+def _means(name: str, key: str) -> dict[str, str]:
+    meant = WORDS["keys"].get(f"{name}.{key}", WORDS["keys"].get(key))
+    return {"description": meant} if meant else {}
+
+
+SHOWN: Mapping[str, Any] = {
+    "record": {"schema": 1, "recordings": [{"id": "try", "file": "try.json", "steps": 2, "events": 40, "notes": [""]}],
+               "failed": 0},
+    "verify": {"schema": 1, "scenario": "try", "same": None, "model": "GGGA", "profile": "llama_cpp@b11549",
+               "undecided": "", "notes": [""], "requests": []},
+    "error": {"schema": 1,
+              "error": {"kind": "input", "code": 2, "message": "", "file": "x.toml", "line": 3, "hint": ""}},
+}  # fmt: skip
+"""What commands print that need a real server."""
+
+
+ALIKE = {"try": "run"}
+"""Commands that print what another one prints."""
+OPEN = ("profiles-show",)
+"""Commands whose keys are an engine's."""
+ANY = {"type": "object", "properties": {"schema": {"type": "integer"}}, "required": ["schema"]}
+
+
+def make() -> list[str]:
+    """Write all schemas; the names of those that changed."""
+    changed = []
+    for name, lines in SAMPLES.items():
+        file = SCHEMAS / f"{name}.json"
+        known = [json.loads(file.read_text())] if file.exists() else []
+        known += [form(SHOWN[name])] if name in SHOWN else []
+        like = ALIKE.get(name, name)
+        every = dict.fromkeys((*lines, *SAMPLES[like], *MORE.get(like, ())))
+        schema = ANY if name in OPEN else merged([*known, *(form(_printed(line)) for line in every)])
+        text = json.dumps(written(name, schema), indent=1) + "\n"
+        if not file.exists() or text != file.read_text():
+            file.write_text(text)
+            changed.append(name)
+    return changed
+
+
+if __name__ == "__main__":
+    print("changed:", ", ".join(make()) or "none", file=sys.stderr)

@@ -1,0 +1,45 @@
+"""Command lines whose JSON shows every key of a command at least once."""
+
+from __future__ import annotations
+
+from typing import Mapping, Sequence
+
+LOGS = "tests/unit/logs"
+SAMPLES: Mapping[str, Sequence[str]] = {
+    "run": ("run seed-24143-dense lesson-hybrid", "run d8-nobody-wrote-how-many", "run bug-stale-ckpt-pos0-hybrid"),
+    "try": ("try S40.A30/S.B30", "try S200.A30/S.B30/X9000 -p mtmd-broken -p head -c 512",
+            "try S30.A8/S.B8 -p mlx_lm@head -p mlx_lm@m1072"),
+    "why": ("why S40.A30/S.B30 1", "why seed-24143-dense 3", "why bug-stale-ckpt-pos0-hybrid 2",
+            "why S40.A30/S.B30 1 -p mlx_lm@head"),
+    "diff": ("diff S100.A40/S.B40 -p b9518 -p head", "diff seed-24143-dense -p b9518 -p llama_cpp@pr24143-on-base"),
+    "diff-folder": ("diff scenarios/llama_cpp/lessons -p b9518 -p head --provenance",),
+    "explain": ("explain LC-CKPT-PICK",),
+    "profiles-list": ("profiles list",),
+    "profiles-diff": ("profiles diff llama_cpp@b10809 llama_cpp@b11063",),
+    "profiles-show": ("profiles show llama_cpp@head", "profiles show mlx_lm@head"),
+    "options": ("options", "options mlx_lm@head", "options ik_llama parallel"),
+    "bisect": ("bisect S100.A40/S.B40", "bisect seed-24035-case1"),
+    "fuzz": ("fuzz -p llama_cpp@head --examples 30 --model H",
+             "fuzz -p head --against b9518 --examples 40 --model H --no-shrink"),
+    "shrink": ("shrink seed-1006-key-of-another-state", "shrink A20/A"),
+    "repair": (),
+    "scenarios": ("scenarios lesson",),
+    "replay": ("replay tests/data/ik_llama --mode provenance",),
+    "import": (f"import {LOGS}/default_verbosity.log", f"import {LOGS}/verbosity_4.log"),
+    "verify": (),
+    "export": ("export S40.A30/S.B30 --to curl",),
+    "record": (),
+    "completion": ("completion bash",),
+    "error": ("try S4 --set ctx_sise=3", "why nowhere.toml 0", "xyzzy"),
+}  # fmt: skip
+"""Schema -> command lines, without ``--json``. Those that need a real server are not played."""
+
+MORE: Mapping[str, Sequence[str]] = {
+    "run": ("run scenarios/llama_cpp -p llama_cpp@head --provenance",
+            "run scenarios/mlx_lm scenarios/ik_llama --provenance"),
+    "repair": ("repair llama_cpp@head seed-24143-dense bug-stale-ckpt-pos0-hybrid",),
+    "fuzz": ("fuzz -p ik_llama@pr1888 --examples 60 --no-shrink", "fuzz -p b9518 --examples 100 --model W"),
+    "replay": ("replay tests/data/llama_cpp_odd --mode provenance",),
+    "why": ("why seed-1006-key-of-another-state 3", "why d8-nobody-wrote-how-many 5"),
+}  # fmt: skip
+"""What takes longer, and shows more: played when the schemas are made, not when they are tested."""

@@ -1,0 +1,67 @@
+"""Is what every command prints with --json as cachesim/schemas says, and is every key of it described?
+
+A key that is new: give it a sentence in words.toml, then `python -m tests.schemas` (a minute) writes the schemas anew.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cachesim.cli import COMMANDS
+from tests.house.checks import ROOT
+from tests.schemas.__main__ import OPEN, SCHEMAS, SHOWN, printed, written
+from tests.schemas.form import described, form, merged, wrong
+from tests.schemas.samples import SAMPLES
+
+FILES = {file.stem: json.loads(file.read_text()) for file in sorted(SCHEMAS.glob("*.json"))}
+
+
+@pytest.mark.parametrize(("name", "line"), [(name, line) for name, lines in SAMPLES.items() for line in lines])
+def test_a_command_prints_what_its_schema_says(monkeypatch, name, line):
+    monkeypatch.chdir(ROOT)
+    data = printed(line)
+    assert data["schema"] == 1
+    assert list(wrong(data, FILES[name])) == []
+    if name != "error":
+        assert "error" not in data or name in OPEN
+        assert list(wrong(data, FILES["error"])) != []
+
+
+def test_every_command_has_a_schema_and_every_schema_a_command():
+    families = {name.partition("-")[0] for name in FILES}
+    assert families == {*COMMANDS, "error"} and set(FILES) == set(SAMPLES)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_schema_says_what_every_key_means(name):
+    schema = FILES[name]
+    assert schema["$schema"].endswith("2020-12/schema") and schema["description"].endswith(".")
+    assert [path for path, words in described(schema) if not words] == []
+    assert written(name, schema) == schema, "python -m tests.schemas"
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_needs_a_real_server_is_as_it_is_shown(name):
+    assert list(wrong(SHOWN[name], FILES[name])) == []
+
+
+@pytest.mark.parametrize(("value", "other", "told"), [
+    ({"a": 1}, {}, [" has no a"]), ({"a": 1}, {"a": "x"}, [".a is string, not integer"]),
+    ({"a": [1, None]}, {"a": [2, 2.5]}, [".a[1] is number, not integer or null"]), ({"a": 1}, {"a": 2, "b": 3}, []),
+    ([{"a": 1}, {"b": 2}], [{}], []),
+    ({"numbers": {"x": 1}}, {"numbers": {"y": "z"}}, [".numbers.y is string, not integer"]),
+    ({"a": 1.5}, {"a": 2}, []), (True, 1, ["the value is integer, not boolean"]),
+])  # fmt: skip
+def test_the_form_of_a_value(value, other, told):
+    schema = form(value)
+    assert list(wrong(value, schema)) == []
+    assert list(wrong(other, schema)) == told
+    assert list(wrong(other, merged([schema, form(other)]))) == []
+
+
+def test_the_schemas_are_in_the_package():
+    assert (Path(SCHEMAS).parent / "__init__.py").exists()
+    assert 'schemas/*.json"' in (ROOT / "pyproject.toml").read_text()
