@@ -37,6 +37,7 @@ COMMANDS = {
     "replay": ("replay", "compare the simulator with recorded traces of real servers"),
     "import": ("import_log", "turn a server's log into a scenario, with what was lost and why"),
     "verify": ("verify", "compare a case with what a real llama-server does, request by request"),
+    "check": ("check", "ask a running server whether its cache is sound"),
     "export": ("export", "write a case as a script, a test, an issue or a scenario file"),
     "record": ("record", "play scenarios on a real llama-server and record what it does"),
     "completion": ("completion", "print a script that completes commands in a shell"),

@@ -1,0 +1,108 @@
+"""HTTP to one address, bounded: time-outs, size, number of requests. Nothing else is ever contacted.
+
+Needs the package httpx (extra `live`). Whatever goes wrong is one line.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from typing import Any, Mapping
+from urllib.parse import urlsplit
+
+from cachesim.conformance.protocol import Failed, TimedOut
+from cachesim.errors import BadInput, cut, quoted
+
+LARGEST = 1 << 24            # bytes of a reply
+
+
+class Silent(TimedOut):
+    """No reply in time."""
+
+
+class Http:
+    """Talks to one server. ``timeout``: seconds for a reply; ``most``: requests in all; ``key``: for servers that want
+    one. ``sent`` counts."""
+
+    def __init__(self, url: str, timeout: float, most: int, key: str = "") -> None:
+        self.url, self.timeout, self.most, self.sent = _checked(url), timeout, most, 0
+        try:
+            self._httpx = import_module("httpx")
+        except ImportError:
+            hint = "pip install 'llm-cachesim[live]'"
+            raise BadInput("a running server needs the package httpx", hint=hint) from None
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._client = self._httpx.Client(base_url=self.url, timeout=timeout, trust_env=False, headers=headers)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+
+    def get(self, path: str) -> Any:
+        """The JSON at a path, None where there is none (404 and the like). Raises Failed."""
+        status, body = self._ask("GET", path, None)
+        return body if status == 200 else None
+
+    def post(self, path: str, body: Mapping[str, Any]) -> tuple[int, Any]:
+        """Status and JSON of the reply. Raises Failed."""
+        return self._ask("POST", path, body)
+
+    def hang_up(self, path: str, body: Mapping[str, Any], after: int) -> None:
+        """Ask for a stream and close the connection behind so many events. Raises Failed."""
+        self._count()
+        seen = 0
+        try:
+            with self._client.stream("POST", path, json=dict(body)) as response:
+                for line in response.iter_lines():
+                    seen += line.startswith("data: ")
+                    if seen >= max(1, after):
+                        return
+        except self._httpx.TimeoutException:
+            raise Silent(f"no reply within {self.timeout:g} seconds") from None
+        except self._httpx.HTTPError as error:
+            raise Failed(f"the connection broke: {_why(error)}") from None
+
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, Any]:
+        self._count()
+        try:
+            with self._client.stream(method, path, json=None if body is None else dict(body)) as response:
+                data = bytearray()
+                for piece in response.iter_bytes():
+                    data += piece
+                    if len(data) > LARGEST:
+                        raise Failed(f"a reply of more than {LARGEST:,} bytes")
+        except self._httpx.TimeoutException:
+            raise Silent(f"no reply within {self.timeout:g} seconds") from None
+        except self._httpx.HTTPError as error:
+            raise Failed(f"the connection broke: {_why(error)}") from None
+        return response.status_code, _json(bytes(data), response.status_code)
+
+    def _count(self) -> None:
+        if self.sent >= self.most:
+            raise BadInput(f"more than {self.most:,} requests", hint="--requests N allows more")
+        self.sent += 1
+
+
+def _checked(url: str) -> str:
+    """The address. Raises BadInput for one that is none."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise BadInput(f"{quoted(url)} is no address of a server", hint="for example http://127.0.0.1:8080")
+    return url.rstrip("/")
+
+
+def _json(data: bytes, status: int) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        if status == 200:
+            raise Failed(f"a reply that is not JSON: {cut(repr(data[:60]), 80)}") from None
+        return None
+
+
+def _why(error: Exception) -> str:
+    return cut(str(error) or type(error).__name__, 80)

@@ -1,0 +1,125 @@
+"""A history on a running server: all of it warm, then every prompt cold. Nothing is judged here.
+
+A cold request empties a slot, so none may stand between warm ones; and every play renames all tokens, or what an
+earlier one left in the prompt cache would answer. A play begins with a short prompt of its own, after which a slot is
+in a known state whatever was there before. Cold is the same request with the cache switched off.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Sequence
+
+from cachesim.check.dialect import Server, complete
+from cachesim.check.http import Http
+from cachesim.conformance.fingerprint import Same
+from cachesim.conformance.history import History
+from cachesim.conformance.history_player import Outcome, Played, Sent
+from cachesim.conformance.protocol import Ask, Failed, Reply
+from cachesim.conformance.vocabulary_map import SLOTS, Dictionary
+from cachesim.model.rng import Rng
+from cachesim.tokens import Tokens, common_prefix
+
+WASH = 5                     # tokens of a prompt before each play; it is part of a finding: `Wash5/...`
+TWICE = 4                    # plays whose cold runs are made twice
+WORDS = 4                    # words of most histories
+REMEMBERED = 4_000           # prompts of earlier plays
+
+
+class Stage:
+    """Plays histories on one server."""
+
+    def __init__(self, http: Http, server: Server, same: Same, seed: int = 0) -> None:
+        self.http, self.server, self.same, self.seed, self.plays = http, server, same, seed, 0
+        self.before: list[Tokens] = []               # what earlier plays sent
+
+    def play(self, history: History) -> Played:
+        """Play a history with tokens of its own."""
+        self.plays += 1
+        played, sent = Played(history), Sent(self._vocabulary())
+        dictionary = Dictionary(sent.vocabulary)
+        played.groups = _groups(history)
+        self._wash(sent.vocabulary, self._slot(played.groups))
+        for group in played.groups:
+            asks = [self._ask(history, number, dictionary) for number in group]
+            played.asks += asks
+            said = self._send(asks, self._slot(played.groups))
+            played.warm += said
+            for number, one in zip(group, said, strict=True):
+                if isinstance(one, Reply):
+                    dictionary.bind(history.scenario.steps[number].request.forced, one.tokens)
+            if any(isinstance(one, Failed) for one in said):
+                break
+        self._cold(played)
+        played.warm = [self._counted(played, number, one) for number, one in enumerate(played.warm)]
+        self.before = [*self.before, *(ask.prompt for ask in played.asks)][-REMEMBERED:]
+        return played
+
+    def _counted(self, played: Played, number: int, said: Outcome) -> Outcome:
+        """A reply without its counts where a prompt of an earlier play may have been reused: of a small vocabulary the
+        first tokens come again."""
+        if not isinstance(said, Reply) or not said.cached:
+            return said
+        prompt = played.asks[number].prompt
+        here = max((common_prefix(prompt, ask.prompt) for ask in played.asks[:number]), default=0)
+        there = max((common_prefix(prompt, one) for one in self.before), default=0)
+        return replace(said, cached=None, evaluated=None) if here < said.cached <= there else said
+
+    def _wash(self, vocabulary: Sequence[int], slot: int) -> None:
+        """A short prompt of other tokens: what the slot held goes, and what is left is the same for every play."""
+        prompt = tuple(vocabulary[(number * SLOTS + SLOTS - 1) % len(vocabulary)] for number in range(WASH))
+        self._one(Ask(prompt), slot)
+
+    def answer(self, ask: Ask) -> Outcome:
+        """The cold reply to a request."""
+        return self._one(replace(ask, cache=False, cancel_after=None), self._slot([]))
+
+    def _cold(self, played: Played) -> None:
+        for number, ask in enumerate(played.asks):
+            played.cold.append(self.answer(ask))
+            twice = self.plays <= TWICE and number < TWICE
+            played.again.append(self.answer(ask) if twice else None)
+
+    def _ask(self, history: History, number: int, dictionary: Dictionary) -> Ask:
+        request = history.scenario.steps[number].request
+        prompt = dictionary.real(request.prompt)
+        return Ask(prompt, request.n_predict, request.cache_prompt, history.hang_ups[number])
+
+    def _send(self, asks: Sequence[Ask], slot: int) -> list[Outcome]:
+        if len(asks) == 1:
+            return [self._one(asks[0], slot)]
+        with ThreadPoolExecutor(len(asks)) as pool:
+            return list(pool.map(lambda ask: self._one(ask, -1), asks))
+
+    def _one(self, ask: Ask, slot: int) -> Outcome:
+        try:
+            return complete(self.http, self.server, ask, slot)
+        except Failed as failed:
+            return failed
+
+    def _slot(self, groups: Sequence[Sequence[int]]) -> int:
+        """Several slots hide what one keeps: histories without concurrent requests stay in one."""
+        several = any(len(group) > 1 for group in groups)
+        return 0 if self.server.dialect == "native" and self.server.slots > 1 and not several else -1
+
+    def _vocabulary(self) -> list[int]:
+        """The server's tokens in an order that no other play has; words begin with tokens that the last plays did not
+        begin with, as long as there are any."""
+        rng, tokens = Rng(self.seed * 1_000_003 + self.plays, "check"), list(self.server.tokens)
+        begin = self.plays * WORDS % len(tokens)
+        first, rest = tokens[begin : begin + WORDS], tokens[:begin] + tokens[begin + WORDS :]
+        for last in range(len(rest) - 1, 0, -1):
+            other = rng.below(last + 1)
+            rest[last], rest[other] = rest[other], rest[last]
+        return [*first, *rest]
+
+
+def _groups(history: History) -> list[list[int]]:
+    groups: list[list[int]] = []
+    for number, step in enumerate(history.scenario.steps):
+        if step.together and groups:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return groups

@@ -1,0 +1,108 @@
+"""``cachesim check URL``: does a running server answer from its cache as it does without it?"""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cachesim.commands import exits
+from cachesim.commands.common import add_json, count
+from cachesim.errors import BadInput, quoted
+
+if TYPE_CHECKING:
+    from cachesim.check.suite import Checked
+
+REQUESTS, EXAMPLES, TIMEOUT = 20_000, 100, 60.0
+
+
+def number(text: str) -> float:
+    """An argument that is a number from 0 on."""
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?(e-?[0-9]{1,2})?", text):
+        raise ArgumentTypeError(f"{quoted(text)} is not a number")
+    return float(text)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL", help="address of a server, such as http://127.0.0.1:8080")
+    parser.add_argument("--only", metavar="SECTION", action="append", default=[],
+                        help="section to play, may be repeated")  # fmt: skip
+    parser.add_argument("--history", metavar="LINE", action="append", default=[],
+                        help="history to play first, as a finding prints it")  # fmt: skip
+    parser.add_argument("--examples", metavar="N", type=count, default=EXAMPLES,
+                        help=f"histories that are drawn (default {EXAMPLES})")  # fmt: skip
+    parser.add_argument("--seconds", metavar="S", type=number, default=None, help="stop after so long")
+    parser.add_argument("--requests", metavar="N", type=count, default=REQUESTS,
+                        help=f"requests at most (default {REQUESTS})")  # fmt: skip
+    parser.add_argument("--timeout", metavar="S", type=number, default=TIMEOUT,
+                        help=f"seconds for one reply (default {TIMEOUT:g})")  # fmt: skip
+    parser.add_argument("--tolerance", metavar="X", type=number, default=None,
+                        help="largest difference of log-probabilities (default: ten times the noise)")  # fmt: skip
+    parser.add_argument("--seed", metavar="N", type=count, default=0, help="other tokens for the same histories")
+    parser.add_argument("--key", metavar="KEY", default="", help="API key, sent as a bearer token")
+    parser.add_argument("--yes", action="store_true", help="overwrite slots that are in use")
+    parser.add_argument("--dryrun", action="store_true", help="say what would be played, and send nothing")
+    parser.add_argument("--junit", metavar="FILE", default="", help="write the report as JUnit XML as well")
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    from cachesim.check.dialect import find_out
+    from cachesim.check.http import Http
+    from cachesim.check.suite import Wanted, check
+    from cachesim.conformance.report_junit import junit
+    from cachesim.conformance.sections import SECTIONS, chosen
+    from cachesim.files import write_whole
+    from cachesim.reports.console import complain, say, say_json
+
+    sections = chosen(args.only, True)
+    if not args.timeout:
+        raise BadInput("--timeout must be more than 0")
+    if args.dryrun:
+        named = [(number, name) for number, name in enumerate(SECTIONS, 1) if name in sections]
+        say("\n".join(f"{number} {name:<12}{SECTIONS[name]}" for number, name in named))
+        say(f"at most {args.requests:,} requests to {args.url}; its slots would be overwritten")
+        return exits.HOLDS
+    http = Http(args.url, args.timeout, args.requests, args.key)
+    try:
+        server = find_out(http)
+        complain(f"{server.name}: {server.dialect}, {server.slots} slots; its slots are overwritten by this check")
+        if server.busy and not args.yes:
+            raise BadInput(f"{server.busy}", file=args.url, hint="--yes overwrites them")
+        wanted = Wanted(tuple(args.only), tuple(args.history), args.examples or 1, args.seconds, args.timeout,
+                        args.tolerance, seed=args.seed)  # fmt: skip
+        found = check(http, server, wanted)
+    finally:
+        http.close()
+    if args.junit:
+        write_whole(Path(args.junit), junit(found.report, args.url).encode())
+    if args.json:
+        say_json(_data(found))
+    else:
+        say(_text(found, args.url))
+    states = {one.state for one in found.report.results}
+    return exits.BROKEN if "failed" in states else exits.UNDECIDED if "undecided" in states else exits.HOLDS
+
+
+def _data(found: Checked) -> dict[str, object]:
+    return {
+        "server": {"dialect": found.server.dialect, "name": found.server.name, "slots": found.server.slots},
+        "measured": found.measured, "tolerance": found.tolerance, "requests": found.requests, "rules": found.rules,
+        **found.report.data(),
+    }  # fmt: skip
+
+
+def _text(found: Checked, url: str) -> str:
+    """The verdict first, then the report of the suite."""
+    from cachesim.check.suite import washed
+
+    failed = [one for one in found.report.results if one.state == "failed"]
+    verdict = f"WRONG: {len(failed)} properties fail" if failed else "OK" if found.report.conforms else "UNDECIDED"
+    about = f"{found.requests:,} requests; tolerance {found.tolerance:.2g}, measured {found.measured:.2g}"
+    lines = [f"{verdict}  ({about})", str(found.report)]
+    for one in failed:
+        if one.finding is not None:
+            lines.append(f"{one.name}: cachesim check {url} --only same --history '{washed(one.finding.line)}'")
+            lines += [f"  {rule}" for rule in found.rules.get(one.name, [])]
+    return "\n".join(lines)

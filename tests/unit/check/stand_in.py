@@ -1,0 +1,95 @@
+"""A llama-server whose cache is our simulator's, behind HTTP; and servers that misbehave."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from cachesim.engines.base import Request
+from cachesim.engines.registry import engine_of
+from cachesim.events import Log
+from cachesim.model.hash_mixing import mix_int
+
+VOCABULARY = 4096
+
+
+class Simulated:
+    """One server of a rule set. ``spoil``: every so many-th answer is another one."""
+
+    def __init__(self, profile, model="GA", spoil=0, **flags):
+        engine = engine_of(profile)
+        self.server = engine.start(profile, model, {"ctx_size": 4096, "parallel": 1, **flags}, "provenance", Log())
+        self.lock, self.spoil, self.answered, self.slots = threading.Lock(), spoil, 0, flags.get("parallel", 1)
+
+    def complete(self, body):
+        with self.lock:
+            request = Request(tuple(body["prompt"]), body["n_predict"], cache_prompt=body.get("cache_prompt", True),
+                              id_slot=body.get("id_slot", -1))  # fmt: skip
+            answer = self.server.submit(request)
+            while self.server.working:
+                self.server.take_tasks()
+                self.server.update()
+            self.answered += 1
+        if answer.error:
+            return 400, {"error": {"message": answer.error}}
+        said = answer.outputs[0].digest if answer.outputs else 0
+        if self.spoil and self.answered % self.spoil == 0:
+            said += 1
+        numbers = [-(mix_int(said ^ place) % 10_000) / 1000 for place in range(4)]
+        return 200, {
+            "tokens": [token % VOCABULARY for token in answer.tokens], "tokens_evaluated": len(request.prompt),
+            "timings": {"cache_n": answer.cache_n, "prompt_n": answer.prompt_n},
+            "completion_probabilities": [{"top_logprobs": [{"logprob": one} for one in numbers]}],
+        }  # fmt: skip
+
+
+@contextmanager
+def serving(complete, props=None, used=0, get=None):
+    """The URL of a server whose completions are these."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = 1 << 16                     # head and body in one piece: else every reply takes 40 ms
+
+        def log_message(self, *words):
+            pass
+
+        def reply(self, status, body):
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def do_GET(self):
+            if get is not None:
+                return self.reply(*get(self.path))
+            known = {
+                "/props": props or {"total_slots": 1, "default_generation_settings": {"n_ctx": 4096}},
+                "/v1/models": {"data": [{"id": "toy", "meta": {"n_vocab": VOCABULARY}}]},
+                "/slots": [{"id": 0, "n_prompt_tokens": used}],
+            }  # fmt: skip
+            return self.reply(200, known[self.path]) if self.path in known else self.reply(404, {})
+
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
+            self.reply(*complete(body))
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def hang(_):
+    time.sleep(3)
+    return 200, {}

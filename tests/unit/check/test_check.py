@@ -1,0 +1,105 @@
+"""`cachesim check` finds what a server does wrong, and alarms nobody else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cachesim.check import http
+from cachesim.cli import main
+from tests.unit.check.stand_in import Simulated, hang, serving
+
+LATEST, REPAIRED = "llama_cpp@b11549", "llama_cpp@latest-repaired"
+httpx = pytest.importorskip("httpx")
+
+
+def checked(capsys, url, *argv):
+    code = main(["check", url, "--json", *argv])
+    out, err = capsys.readouterr()
+    return code, json.loads(out) if out.startswith("{") and '"sections"' in out else {}, out + err
+
+
+def failing(data):
+    return {one["name"]: one["finding"]["line"] for one in data["properties"] if one["state"] == "failed"}
+
+
+@pytest.mark.parametrize("slots", [1, 4])
+def test_the_stale_checkpoint_is_found_in_one_slot_and_in_four(capsys, slots):
+    simulated = Simulated(LATEST, parallel=slots, kv_unified=True)
+    props = {"total_slots": slots, "default_generation_settings": {"n_ctx": 4096}}
+    with serving(simulated.complete, props) as url:
+        code, data, _ = checked(capsys, url, "--only", "same", "--history", "A5/B10/B[:1].C5",
+                                "--seconds", "3")  # fmt: skip
+    assert code == 1 and "branch" in failing(data)
+    assert any("llama_cpp@" in rule for rule in data["rules"]["branch"])
+
+
+def test_a_repaired_server_raises_no_alarm(capsys):
+    with serving(Simulated(REPAIRED).complete) as url:
+        sections = [word for name in ("same", "reuse", "books", "known") for word in ("--only", name)]
+        code, data, text = checked(capsys, url, *sections, "--seconds", "4")
+    assert code in (0, 3) and failing(data) == {}, text
+
+
+def test_answers_that_are_spoilt_now_and_then_are_noticed(capsys):
+    with serving(Simulated(REPAIRED, "A", spoil=20).complete) as url:
+        code, data, _ = checked(capsys, url, "--only", "drawn", "--examples", "40", "--seconds", "6")
+    states = {one["state"] for one in data["properties"]}
+    assert code in (1, 3) and states & {"failed", "undecided"}
+
+
+@pytest.mark.parametrize("complete, what", [
+    (hang, "no reply within 0.2 seconds"), (lambda body: (200, b"<html>"), "not JSON"),
+    (lambda body: (500, {"error": {"message": "boom"}}), "status 500: boom"),
+    (lambda body: (401, {}), "wants a key"),
+    (lambda body: (200, b"x" * 5000), "a reply of more than"),
+])
+def test_a_server_that_misbehaves_is_one_line(capsys, monkeypatch, complete, what):
+    monkeypatch.setattr(http, "LARGEST", 4096)
+    with serving(complete) as url:
+        code = main(["check", url, "--timeout", "0.2"])
+    err = capsys.readouterr().err.splitlines()[-1]
+    assert (code == 2 and what in err and url in err) or "--key" in err
+
+
+@pytest.mark.parametrize("get, what", [
+    (lambda path: (404, {}), "neither llama-server nor"), (lambda path: (200, b"hello"), "not JSON"),
+])
+def test_a_server_of_another_kind_is_refused(capsys, get, what):
+    with serving(None, get=get) as url:
+        assert main(["check", url]) == 2
+    assert what in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("url", ["nowhere", "http://", "ftp://x", "http://127.0.0.1:1", "http://[::1"])
+def test_an_address_that_is_none(capsys, url):
+    assert main(["check", url, "--timeout", "1"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_slots_in_use_are_not_overwritten_without_yes(capsys):
+    with serving(Simulated(REPAIRED).complete, used=7) as url:
+        assert main(["check", url]) == 2
+        assert "--yes overwrites them" in capsys.readouterr().err
+        assert main(["check", url, "--yes", "--only", "reuse"]) in (0, 3)
+    capsys.readouterr()
+
+
+def test_a_dry_run_sends_nothing(capsys):
+    assert main(["check", "http://127.0.0.1:1", "--dryrun"]) == 0
+    assert "1 noise" in capsys.readouterr().out
+
+
+def test_the_number_of_requests_is_bounded(capsys):
+    with serving(Simulated(REPAIRED).complete) as url:
+        assert main(["check", url, "--requests", "9"]) == 2
+    assert "more than 9 requests" in capsys.readouterr().err
+
+
+def test_junit_is_written_too(capsys, tmp_path):
+    file = tmp_path / "check.xml"
+    with serving(Simulated(REPAIRED).complete) as url:
+        main(["check", url, "--only", "reuse", "--junit", str(file)])
+    assert "<testsuites" in file.read_text("utf-8")
+    assert capsys.readouterr().out.splitlines()[0].startswith(("OK", "UNDECIDED"))
