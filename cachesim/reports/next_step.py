@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
 Data = dict[str, Any]
 Words = Sequence[str]
+MOST = 200               # characters of a command that is worth a hint
 
 
 def say_next(args: Namespace, commands: Sequence[Words]) -> None:
     """``next:`` and the commands, as they are typed; nothing with --json or -q, and nothing where there is none."""
+    commands = [words for words in commands if sum(map(len, words)) <= MOST]
     if commands and not (args.json or getattr(args, "quiet", False)) and sys.stderr is not None:
         lines = "   or: ".join(shlex.join(["cachesim", *words]) for words in commands)
         with suppress(OSError):

@@ -64,7 +64,7 @@ def _told(lines):
 def _noise(lines, ended):
     if ended.code == exits.BAD_INPUT and not lines:
         yield "error: no line says why"
-    foreign = [line for line in lines if not line.startswith("cachesim: ")]
+    foreign = [line for line in lines if not line.startswith(("cachesim: ", "next: cachesim "))]
     if foreign:
         yield f"noise: {re.sub('[0-9]+', '0', foreign[0])[:80]}"
     elif len(lines) > (ended.lines if ended.code == exits.BAD_INPUT else NOTES):
