@@ -68,7 +68,7 @@ def replayed(path):
 @pytest.mark.parametrize("profile", ["llama_cpp@latest", IK])
 def test_a_context_of_2_31_tokens_costs_what_is_used_of_it(profile):
     options = [f"--set={name}={HUGE}" for name in ("ctx_size", "batch_size", "ubatch_size", "ctx_checkpoints")]
-    code, _, said = cachesim("try", "S40.A60/B80/S.C50>3", "--model", "W8 A", "-p", profile, *options)
+    code, _, said = cachesim("try", "S40.A60/B80/S.C50>3", "--model", "W8 A", "-p", profile, "-q", *options)
     assert (code, said) == (0, "")
 
 

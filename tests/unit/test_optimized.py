@@ -18,6 +18,10 @@ SMOKE = {
     "explain": ["ML-LRU-HAND.copy"],
     "profiles": ["show", "mlx_lm@0.32.2"],
     "scenarios": ["24143"],
+    "options": ["llama_cpp", "ctx-checkpoints"],
+    "completion": ["bash"],
+    "import": ["tests/unit/logs/default_verbosity.log"],
+    "export": [SEED, "--to", "toml"],
     "bisect": ["P100/P", "-p", "ik_llama@main"],
     "shrink": ["A9.B3/A", "-p", "ik_llama@1889-base", "--model", "GA"],
     "fuzz": ["-p", "ik_llama@1889-base", "--model", "GA", "--property", "warm-equals-cold", "--examples", "5"],
@@ -26,8 +30,8 @@ SMOKE = {
 }
 """A small call of every command; ``bisect`` and ``explain`` read docstrings."""
 
-ELSEWHERE = {"record"}
-"""Needs the program of a real server."""
+ELSEWHERE = {"record", "verify", "check"}
+"""They need a real server."""
 
 ALL = f"""
 from cachesim.cli import main

@@ -34,7 +34,7 @@ def test_what_recordings_call_a_flag_is_one_of_its_spellings(engine):
     read, taken = engine.recorded.read, 0
     for flag, word in ((one, word) for one in engine.manual.flags for word in one.spellings):
         assert engine.manual.named(word) == (flag, True)
-        if type(flag.scenario) in (int, float):
+        if type(flag.default) in (int, float):
             with suppress(BadInput):                # a spelling that no recording has
                 assert read([word, "1"]).options[flag.name] == 1
                 taken += 1
