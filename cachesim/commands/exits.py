@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from cachesim.errors import Terminated
-
 HOLDS = 0            # everything asked for holds
 BROKEN = 1           # something is broken; also a simulated server that ended itself
 BAD_INPUT = 2        # a file or an argument that cannot be used, or a file that cannot be written
@@ -33,4 +31,5 @@ def of_finding(name: str) -> int:
 
 def interrupted(error: KeyboardInterrupt) -> int:
     """The code of a command that was asked to end."""
-    return 128 + error.number if isinstance(error, Terminated) else INTERRUPTED
+    number = getattr(error, "number", None)
+    return INTERRUPTED if number is None else 128 + int(number)

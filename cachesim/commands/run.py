@@ -58,12 +58,10 @@ def run(args: Namespace) -> int:
         complain(str(error))
     if not jobs:
         return _nothing(args.files, bad)
-    runs, codes, ended = _runs(jobs, args.jobs)
+    runs, codes, ended = collected(jobs, args.jobs)
     verbose = getattr(args, "verbose", 0)
     if ended is not None:
-        report([data for _, data in runs], args.json, len(bad) + len(codes), verbose)
-        complain(f"interrupted: {len(runs) + len(codes)} of {len(jobs)} runs are over")
-        return exits.interrupted(ended)
+        return interrupted(ended, [data for _, data in runs], len(jobs), args.json, len(bad) + len(codes), verbose)
     codes += [exits.BAD_INPUT for _ in bad]
     if args.complete:
         codes += _complete(runs)
@@ -93,7 +91,7 @@ def _nothing(files: list[str], bad: list[BadInput]) -> int:
 Runs = list[tuple[Job, dict[str, Any]]]
 
 
-def _runs(jobs: list[Job], processes: int) -> tuple[Runs, list[int], KeyboardInterrupt | None]:
+def collected(jobs: list[Job], processes: int) -> tuple[Runs, list[int], KeyboardInterrupt | None]:
     """The runs in the order of the jobs, exit codes of those that could not be run and are told, and what ended it
     early."""
     found: dict[int, dict[str, Any] | Failed] = {}
@@ -107,6 +105,23 @@ def _runs(jobs: list[Job], processes: int) -> tuple[Runs, list[int], KeyboardInt
         ended = error
     codes = [one.code for one in found.values() if isinstance(one, Failed)]
     return [(jobs[i], one) for i, one in sorted(found.items()) if not isinstance(one, Failed)], codes, ended
+
+
+def interrupted(
+    ended: KeyboardInterrupt, runs: list[dict[str, Any]], asked: int, as_json: bool, failed: int, verbose: int
+) -> int:
+    """Show what was done before an interrupt: the runs that are over, and the requests of the one that was not. The
+    exit code."""
+    from cachesim.reports.run_data import run_data
+    from cachesim.verdicts.judged_run import Stopped
+
+    told = f"{len(runs) + failed} of {asked} runs are over"
+    if isinstance(ended, Stopped):
+        runs = [*runs, run_data(ended.run)]
+        told += f", and {len(ended.run.requests)} of {ended.asked} requests of the next"
+    report(runs, as_json, failed, verbose)
+    complain(f"interrupted: {told}")
+    return exits.interrupted(ended)
 
 
 def report(runs: list[dict[str, Any]], as_json: bool, failed: int = 0, verbose: int = 0) -> None:

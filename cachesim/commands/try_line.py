@@ -7,9 +7,9 @@ from argparse import ArgumentParser, Namespace
 from cachesim.commands import exits
 from cachesim.commands.case import add_arithmetic, add_case, case_of, modes
 from cachesim.commands.common import add_json, add_limits, add_profiles, chosen_profiles
-from cachesim.commands.jobs import Job, each, exit_code, run_job
+from cachesim.commands.jobs import Job, exit_code
 from cachesim.commands.pictures import add_pictures, write_pictures
-from cachesim.commands.run import report
+from cachesim.commands.run import collected, interrupted, report
 from cachesim.reports.next_step import after_run, say_next, typed
 
 
@@ -26,8 +26,11 @@ def run(args: Namespace) -> int:
     scenario = case_of(args)
     (mode,) = modes(args, [scenario])
     jobs = [Job(scenario, profile, mode) for profile in chosen_profiles(scenario, args.profiles)]
-    runs, codes = each(jobs, run_job, str)
-    report(runs, args.json, len(codes), getattr(args, "verbose", 0))
+    done, codes, ended = collected(jobs, 1)
+    runs, verbose = [data for _, data in done], getattr(args, "verbose", 0)
+    if ended is not None:
+        return interrupted(ended, runs, len(jobs), args.json, len(codes), verbose)
+    report(runs, args.json, len(codes), verbose)
     write_pictures(args, [(scenario, data) for data in runs])
     say_next(args, after_run([(scenario, data) for data in runs], typed(args)))
     return exits.worst([*codes, exit_code(runs)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cachesim.engines.judge_view import Stored
 from cachesim.engines.registry import engine_of
@@ -75,6 +75,26 @@ class Run:
         return [event for event in every if getattr(event, "slot", getattr(event, "seq", None)) in mine]
 
 
+class Stopped(KeyboardInterrupt):
+    """A run was interrupted. ``run`` is what was judged by then, of a scenario with only these requests; ``asked``: how
+    many there are; ``number`` of the signal, None for Ctrl-C."""
+
+    def __init__(self, run: Run, asked: int, number: int | None) -> None:
+        self.run, self.asked, self.number = run, asked, number
+        super().__init__()
+
+
+def _stopped(run: Run, watch: Watch, error: KeyboardInterrupt) -> KeyboardInterrupt:
+    """The interrupt with the requests that are over; itself where none is."""
+    over = next(number for number in range(len(run.scenario.steps) + 1) if number not in watch.found)
+    if not over:
+        return error
+    part = replace(run.scenario, steps=run.scenario.steps[:over], expect={}, lives=())
+    requests = [watch.found[number] for number in range(over)]
+    done = Run(part, run.profile, run.mode, watch.server.log, requests)
+    return Stopped(done, len(run.scenario.steps), getattr(error, "number", None))
+
+
 def run_judged(
     scenario: Scenario, profile: str, mode: str = "exact", judge: Judge | None = None,
     table: RuleSet | None = None, bills: bool = True,
@@ -92,7 +112,10 @@ def run_judged(
     def case(values: Values) -> Run:
         mine = rules.changed({"unset": values}) if values else rules
         run, watch = Run(scenario, name, mode), Watch(scenario, profile, mine, judge, bills)
-        run.log = play(scenario, profile, mode, watch, mine)
+        try:
+            run.log = play(scenario, profile, mode, watch, mine)
+        except KeyboardInterrupt as error:
+            raise _stopped(run, watch, error) from None
         run.requests = [watch.found[number] for number in range(len(scenario.steps))]
         if bills and watch.judge.model is not None:
             reader = run.reader = Reader(run.requests, watch.judge.colds)

@@ -133,7 +133,7 @@ def _other(scenario: Scenario, facts: Facts) -> bool:
 def _options(scenario: Scenario, remote: Remote, given: Mapping[str, Option]) -> tuple[dict[str, Option], list[str]]:
     """The options of a running server: those given, those that it says, the real defaults; and what was assumed."""
     manual = ENGINES[scenario.engine].manual
-    server = {flag.name: flag.scenario if flag.default is None else flag.default for flag in manual.flags}
+    server = {flag.name: flag.default for flag in manual.flags}
     unified = bool(given.get("kv_unified", remote.slots == 4 and "parallel" not in given))
     server |= {"parallel": remote.slots, "kv_unified": unified,
                "ctx_size": remote.context * (1 if unified else remote.slots), **given}  # fmt: skip
