@@ -65,6 +65,19 @@ SHOWN: Mapping[str, Any] = {
                "failed": 0},
     "verify": {"schema": 1, "scenario": "try", "same": None, "model": "GGGA", "profile": "llama_cpp@b11549",
                "undecided": "", "notes": [""], "requests": []},
+    "check": {
+        "schema": 1, "server": {"dialect": "native", "name": "x", "slots": 1}, "measured": 1e-5, "tolerance": 1e-4,
+        "requests": 60, "rules": {"branch": [""]}, "conforms": False, "histories": 9, "notes": [""],
+        "sections": [{"number": 1, "name": "noise", "state": "ok", "why": "", "histories": 1, "failed": 0,
+                      "names": [""]}],
+        "properties": [
+            {"name": "branch", "section": "same", "sentence": "", "state": "ok", "checked": 1, "reused": 1, "why": "",
+             "finding": None},
+            {"name": "branch", "section": "same", "sentence": "", "state": "failed", "checked": 1, "reused": 1,
+             "why": "", "finding": {"line": "A1/A", "request": 1, "expected": "", "got": "", "notes": [""],
+                                    "prompts": [[1]]}},
+        ],
+    },
     "error": {"schema": 1,
               "error": {"kind": "input", "code": 2, "message": "", "file": "x.toml", "line": 3, "hint": ""}},
 }  # fmt: skip

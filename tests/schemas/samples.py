@@ -27,6 +27,7 @@ SAMPLES: Mapping[str, Sequence[str]] = {
     "replay": ("replay tests/data/ik_llama --mode provenance",),
     "import": (f"import {LOGS}/default_verbosity.log", f"import {LOGS}/verbosity_4.log"),
     "verify": (),
+    "check": (),
     "export": ("export S40.A30/S.B30 --to curl",),
     "record": (),
     "completion": ("completion bash",),
