@@ -110,6 +110,7 @@ live: $(LIVE)/.made
 	@$(LIVE)/bin/python -m tests.live.every -n $(N) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS) --commit '$(COMMIT)'
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.repaired
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.export_all --jobs $(JOBS)
+	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.verify_all --jobs $(JOBS)
 
 $(LIVE)/.made: pyproject.toml
 	@echo 'creating $(LIVE)' >&2

@@ -12,10 +12,15 @@ from cachesim.errors import BadInput
 from cachesim.live.llama_server.gguf_models import write_model
 from cachesim.live.llama_server.verify.fit import fitted
 from cachesim.live.llama_server.verify.model_of import from_file, from_server, real_vocabulary
+from cachesim.live.llama_server.verify.rows import rows
+from cachesim.live.player import Player
 from cachesim.live.token_map import TINY
 from cachesim.replay.replay import replay
 from cachesim.replay.trace import read_trace
+from cachesim.scenarios.corpus import corpus_files
+from cachesim.scenarios.load import load
 from cachesim.scenarios.notation import from_line
+from tests.live.fake import Fake
 from tests.shared import SMALL
 from tests.unit.live.sim_server import simulated
 
@@ -152,6 +157,22 @@ def test_which_layers_a_file_has(tmp_path):
     with pytest.raises(BadInput, match="--layers"):
         from_server({"model_path": "/elsewhere/x.gguf"}, {})
     assert from_server({}, {"data": [{"meta": {"n_vocab": 50_000}}]}, "GA").layers == "GA"
+
+
+def test_the_last_lines_of_a_server_that_ends_may_be_missing():
+    scenario = load(corpus_files()["repair-shift"])
+    player = Player(scenario)
+    with Fake("llama_cpp@b11549", scenario.model, player.write(scenario.server)) as fake:
+        list(player.run(fake.play))
+        data = json.loads(json.dumps(fake.trace()))
+    texts = [step.text for step in scenario.steps]
+    last = data["steps"][-1]
+    del last["response"]                                # nobody is answered by a server that ends
+    assert "died" in last and rows(data, "llama_cpp@b11549", texts, True)[1].same
+    last["events"].pop()
+    assert rows(data, "llama_cpp@b11549", texts, True)[1].same
+    last["events"].insert(0, last["events"].pop())
+    assert rows(data, "llama_cpp@b11549", texts, True)[1].same is False
 
 
 def test_tokens_of_a_real_vocabulary_are_no_special_ones():
