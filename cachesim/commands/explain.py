@@ -1,43 +1,53 @@
-"""``cachesim explain RULE``: what does this rule decide, and where is it in the real engine's source?"""
+"""``cachesim explain X``: a rule, a family of rules, a term, a line of a log, or whatever mentions it."""
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, add_profiles
-from cachesim.errors import BadInput, nearest, quoted
+from cachesim.errors import BadInput, quoted
 from cachesim.reports.console import complain, say_json, show
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("rule", metavar="RULE",
-                        help="id of a rule, or the beginning of several ids")  # fmt: skip
+    parser.add_argument("what", metavar="X",
+                        help="id of a rule or the beginning of several, a term such as pos_min, a line of a server's "
+                             "log, a log, or any words")  # fmt: skip
     add_profiles(parser, "Python file of rules that is to be known too, may be repeated")
     add_json(parser)
 
 
 def run(args: Namespace) -> int:
-    from cachesim.engines.registry import old_rule_ids, profiles
-    from cachesim.engines.rule import RULES
-    from cachesim.reports.rules_report import rule_data, rule_report
+    from cachesim.reports.explain_report import explain_report
 
-    used = {profile: list(rules.fields().values()) for profile, rules in profiles().items()}
-    family, dot, variant = args.rule.partition(".")
-    rule = f"{old_rule_ids().get(family, family)}{dot}{variant}"
-    if rule != args.rule:
-        complain(f"{args.rule} is called {rule} now")
-    names = [name for name in RULES if name == rule or name.startswith((f"{rule}.", f"{rule}-"))]
-    if not names:
-        families = {name.split(".")[0] for name in RULES}
-        near = nearest(rule, [*sorted(families), *RULES]) or "see cachesim profiles show"
-        raise BadInput(f"unknown rule {quoted(rule)}", hint=near)
-    found = [
-        rule_data(name, RULES[name], [profile for profile, values in used.items() if RULES[name] in values])
-        for name in names
-    ]
+    data = _explained(args.what)
     if args.json:
-        say_json({"rules": found})
+        say_json(data)
     else:
-        show(*(rule_report(data) for data in found))
+        show(*explain_report(data))
     return exits.HOLDS
+
+
+def _explained(what: str) -> dict[str, Any]:
+    """What X is, by the first way that finds something: ``found`` says which. Raises BadInput where nothing does."""
+    from cachesim.logs.explain import explain_line, explain_log
+    from cachesim.reports import explain_search as search
+
+    if os.path.isfile(what):
+        return {"found": "log", "log": explain_log(Path(what))}
+    rules = search.rules(what)
+    if rules.names:
+        if rules.old:
+            complain(f"{what} is called {rules.wanted} now")
+        return {"found": "rule" if len(rules.names) == 1 else "rules", "rules": search.about_rules(rules.names)}
+    if (term := search.term(what)) is not None:
+        return {"found": "term", "term": term}
+    if (line := explain_line(what)) is not None:
+        return {"found": "line", "line": line}
+    if (found := search.text(what)) is not None:
+        return {"found": "text", **found}
+    raise BadInput(f"nothing is known of {quoted(what)}", hint=search.near(what) or "see cachesim profiles show")

@@ -76,9 +76,10 @@ def _list(known: Mapping[str, RuleSet], args: Namespace) -> None:
 
 def _show(known: Mapping[str, RuleSet], args: Namespace) -> None:
     from cachesim.engines.registry import notes
+    from cachesim.reports.rule_life import tables
     from cachesim.reports.rules_report import rule_data, rule_report
 
-    rules = known[args.names[0]]
+    rules, every = known[args.names[0]], tables()
     if args.json:
         say_json(_rules(rules.name))
         return
@@ -88,7 +89,7 @@ def _show(known: Mapping[str, RuleSet], args: Namespace) -> None:
     for name, value in rules.fields().items():
         if callable(value) and hasattr(value, "rule"):
             mark = "   (inferred: nobody saw it run)" if name in rules.inferred else ""
-            show(f"\n-- {name}{mark}", rule_report(rule_data(value.rule, value, [])))
+            show(f"\n-- {name}{mark}", rule_report(rule_data(value.rule, value, every)))
 
 
 def _diff(known: Mapping[str, RuleSet], args: Namespace) -> None:

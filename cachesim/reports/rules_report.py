@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.syntax import Syntax
@@ -11,12 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from cachesim.engines.rule import about, rule_text
+from cachesim.reports.rule_life import Tables, life
 from cachesim.rule_files import file_with
+from cachesim.scenarios.corpus import shown_in
 
 
-def rule_data(rule_id: str, rule: Callable[..., Any], users: list[str]) -> dict[str, Any]:
-    """A rule: its words, its source in the real engine, its code, the profiles that use it."""
-    known = about(rule)
+def rule_data(rule_id: str, rule: Callable[..., Any], every: Tables) -> dict[str, Any]:
+    """A rule: its words, its source in the real engine, its code, the profiles that use it, what other rule sets have
+    in its place, the flags that govern it, scenarios in which it is asked. ``every``: the tables of all rule sets."""
+    known, lived = about(rule), life(rule, every)
     return {
         "rule": rule_id,
         "role": str(known.role),
@@ -26,7 +29,11 @@ def rule_data(rule_id: str, rule: Callable[..., Any], users: list[str]) -> dict[
         "since": known.since,
         "until": known.until,
         "code": _body(rule),
-        "profiles": users,
+        "profiles": list(lived.profiles),
+        "in_force": {"since": lived.since, "until": lived.until, "inferred": list(lived.inferred)},
+        "instead": {"before": lived.before, "after": lived.after, "proposed": dict(lived.proposed)},
+        "flags": dict(lived.flags),
+        "shown_in": shown_in().get(rule_id, []),
         "file": f"{_file(rule)}:{inspect.getsourcelines(rule)[1]}",
     }
 
@@ -45,13 +52,53 @@ def _body(rule: Callable[..., Any]) -> str:
 
 def rule_report(data: Mapping[str, Any]) -> RenderableType:
     """One rule on the screen."""
-    used = [Text(f"used by:  {', '.join(data['profiles'])}", "cyan")] if data["profiles"] else []
+    table = Table(box=None, padding=(0, 1), show_header=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in _rows(data):
+        table.add_row(name, Text(text))
     return Group(
-        Text.assemble((data["rule"], "bold"), f"  ({data['role']})"), Text(data["decides"]),
-        Text(f"source:   {data['source']}"), *([Text(data["link"], "dim", overflow="fold")] if data["link"] else []),
-        *used, Text(f"code:     {data['file']}", "dim"),
+        Text.assemble((data["rule"], "bold"), f"  ({data['role']})"), Text(data["decides"]), table,
         Syntax(data["code"], "python", background_color="default", word_wrap=True),
     )
+
+
+def _rows(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is known of a rule besides what it decides, by name."""
+    force, instead = data["in_force"], data["instead"]
+    inferred = f" (inferred in {', '.join(force['inferred'])})" if force["inferred"] else ""
+    if data["profiles"]:
+        yield "used by", ", ".join(data["profiles"]) + inferred
+    if instead["before"]:
+        yield "before", instead["before"] + (f", until {force['since']}" if force["since"] else "")
+    if instead["after"]:
+        yield "after", f"{instead['after']}, since {force['until']}"
+    if instead["proposed"]:
+        yield "proposed", ", ".join(f"{rule} ({name})" for name, rule in instead["proposed"].items())
+    for flag, text in data["flags"].items():
+        yield "flag", f"{flag}: {text}" if text else flag
+    if data["shown_in"]:
+        yield "shown in", ", ".join(data["shown_in"])
+    yield "source", data["source"]
+    if data["link"]:
+        yield "link", data["link"]
+    yield "code", data["file"]
+
+
+def family_report(found: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Several rules in a list: what each decides, in its first sentence, and the newest rule set that has it."""
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table.add_column("rule", no_wrap=True)
+    table.add_column("decides")
+    for data in found:
+        table.add_row(Text(data["rule"], "bold"), Text(first_sentence(data["decides"])))
+    return table
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a docstring."""
+    head, dot, _ = text.partition(". ")
+    return head + dot.strip()
 
 
 def list_report(

@@ -11,6 +11,7 @@ from cachesim.errors import BadInput, Crash, nearest
 from cachesim.reading import path_of
 from cachesim.scenarios.load import find, neighbour
 
+SHOWN_IN = "SHOWN_IN.txt"    # by which scenarios a rule is shown: "RULE: id id" in each line
 MOVED = "MOVED.txt"          # where scenarios were, a path below the corpus in each line
 _ID = re.compile("[a-z0-9]+(-[a-z0-9]+)+")
 
@@ -30,6 +31,12 @@ def corpus_root() -> Path:
 def corpus_files() -> dict[str, Path]:
     """The files of the corpus by the id of their scenario, which is the name of the file."""
     return {file.stem: file for file in find([corpus_root()])}
+
+
+def shown_in() -> dict[str, list[str]]:
+    """Scenarios that show a rule, by the rule's id; the best ones first."""
+    lines = (corpus_root() / SHOWN_IN).read_text("utf-8").splitlines()
+    return {rule: ids.split() for rule, _, ids in (line.partition(": ") for line in lines)}
 
 
 def named(text: str) -> Path:

@@ -10,6 +10,7 @@ from cachesim.engines.ik_llama.events import LOGGED
 from cachesim.engines.ik_llama.manual import MANUAL
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, TIMELINE, Rules
+from cachesim.engines.ik_llama.rule_flags import RULE_FLAGS
 from cachesim.engines.ik_llama.server import Server
 from cachesim.engines.ik_llama.server_flags import options
 from cachesim.engines.manual import Option
@@ -46,7 +47,7 @@ def log() -> LogGrammar:
 ENGINE = Engine(
     "ik_llama", PROFILES, MANUAL, serve, say,
     Recorded("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags), LINE, BESIDE, when=TIMELINE,
-    log=log,
+    log=log, rule_flags=RULE_FLAGS,
 )
 
 start = ENGINE.start

@@ -11,6 +11,7 @@ from cachesim.engines.llama_cpp.manual import MANUAL
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.saved_state import StateForm
 from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, NOTES, PROFILES, RENAMED, TIMELINE, Rules
+from cachesim.engines.llama_cpp.rule_flags import RULE_FLAGS
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.llama_cpp.server_flags import options
 from cachesim.engines.manual import Option
@@ -46,7 +47,7 @@ def log() -> LogGrammar:
 
 ENGINE = Engine(
     "llama_cpp", PROFILES, MANUAL, serve, say, Recorded("llama.cpp", COMMITS, (), read_flags, write_flags),
-    LINE, BESIDE, NEWEST, RENAMED, NOTES, TIMELINE, log=log,
+    LINE, BESIDE, NEWEST, RENAMED, NOTES, TIMELINE, log=log, rule_flags=RULE_FLAGS,
 )
 
 start = ENGINE.start

@@ -10,6 +10,7 @@ from cachesim.engines.mlx_lm.manual import MANUAL
 from cachesim.engines.mlx_lm.model_layout import model_kind
 from cachesim.engines.mlx_lm.old_rule_ids import OLD_RULE_IDS
 from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
+from cachesim.engines.mlx_lm.rule_flags import RULE_FLAGS
 from cachesim.engines.mlx_lm.server import Server
 from cachesim.engines.mlx_lm.server_flags import options
 from cachesim.engines.shared.log_grammar import LogGrammar
@@ -44,7 +45,7 @@ def log() -> LogGrammar:
 
 ENGINE = Engine(
     "mlx_lm", PROFILES, MANUAL, serve, say, Recorded("mlx-lm"), LINE, BESIDE, when=TIMELINE, old_rule_ids=OLD_RULE_IDS,
-    log=log,
+    log=log, rule_flags=RULE_FLAGS,
 )
 
 start = ENGINE.start

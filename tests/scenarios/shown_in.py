@@ -1,0 +1,65 @@
+"""Which scenarios show a rule? ``python -m tests.scenarios.shown_in`` plays the corpus and writes the file.
+
+A scenario shows a rule best where the rule settles what is reused, or tokens are lost to it; then where it is asked and
+does what it is there for. Of equals lessons come first, then short ones.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Iterable
+
+from cachesim.engines.registry import profiles
+from cachesim.engines.rule import role_of, took
+from cachesim.events import Decided
+from cachesim.pool import spread, whole
+from cachesim.scenarios.corpus import SHOWN_IN
+from cachesim.scenarios.load import find, load_all
+from cachesim.scenarios.schema import Scenario
+from cachesim.verdicts.judged_run import Run, run_judged
+
+CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
+MOST = 3
+
+
+def ranks(run: Run) -> dict[str, int]:
+    """The rules that a run asks, and how well it shows them: 0 best."""
+    found: dict[str, int] = {}
+    for event in run.log.events:
+        if isinstance(event, Decided):
+            role = role_of(event.rule)
+            rank = 1 if role is not None and took(role, event.value) else 2
+            found[event.rule] = min(rank, found.get(event.rule, rank))
+    for one in run.requests:
+        for rule in (one.answer.deciding, *(charge.rule for charge in one.account.charges)):
+            if rule in found:
+                found[rule] = 0
+    return found
+
+
+def _play(job: tuple[Scenario, str]) -> tuple[str, int, dict[str, int]]:
+    scenario, profile = job
+    return scenario.id, len(scenario.steps), ranks(run_judged(scenario, profile, "provenance"))
+
+
+def lines(played: Iterable[tuple[str, int, dict[str, int]]]) -> list[str]:
+    """A line for each rule."""
+    best: dict[str, dict[str, tuple[int, bool, int]]] = defaultdict(dict)
+    for name, steps, found in played:
+        for rule, rank in found.items():
+            key = (rank, not name.startswith("lesson-"), steps)
+            best[rule][name] = min(key, best[rule].get(name, key))
+    return [f"{rule}: {' '.join(sorted(best[rule], key=lambda name: (best[rule][name], name))[:MOST])}"
+            for rule in sorted(best)]  # fmt: skip
+
+
+def main() -> None:
+    """Write the file."""
+    scenarios = load_all(find([CORPUS]), set(profiles()))
+    jobs = [(one, profile) for one in scenarios for profile in one.profiles]
+    (CORPUS / SHOWN_IN).write_text("\n".join(lines(whole(spread(_play, jobs, 2)))) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
