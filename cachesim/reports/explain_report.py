@@ -13,7 +13,9 @@ from cachesim.reports.log_report import line_report, log_report
 from cachesim.reports.rules_report import family_report, rule_report
 
 MOST = 20                # rows of each kind that a search lists
-KINDS = (("lines", "line", "says"), ("terms", "name", "text"), ("flags", "flag", "help"), ("rules", "rule", "decides"))
+KINDS = (
+    ("lines", "template", "says"), ("terms", "name", "text"), ("flags", "flag", "help"), ("rules", "rule", "decides"),
+)
 TITLES = {"lines": "log lines"}
 
 

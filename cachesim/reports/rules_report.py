@@ -31,8 +31,9 @@ def rule_data(rule_id: str, rule: Callable[..., Any], every: Tables) -> dict[str
         "code": _body(rule),
         "profiles": list(lived.profiles),
         "in_force": {"since": lived.since, "until": lived.until, "inferred": list(lived.inferred)},
-        "instead": {"before": lived.before, "after": lived.after, "proposed": dict(lived.proposed)},
-        "flags": dict(lived.flags),
+        "instead": {"before": lived.before, "after": lived.after,
+                    "proposed": [{"profile": name, "rule": one} for name, one in lived.proposed]},
+        "flags": [{"flag": name, "help": text} for name, text in lived.flags],
         "shown_in": shown_in().get(rule_id, []),
         "file": f"{_file(rule)}:{inspect.getsourcelines(rule)[1]}",
     }
@@ -74,9 +75,9 @@ def _rows(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if instead["after"]:
         yield "after", f"{instead['after']}, since {force['until']}"
     if instead["proposed"]:
-        yield "proposed", ", ".join(f"{rule} ({name})" for name, rule in instead["proposed"].items())
-    for flag, text in data["flags"].items():
-        yield "flag", f"{flag}: {text}" if text else flag
+        yield "proposed", ", ".join(f"{one['rule']} ({one['profile']})" for one in instead["proposed"])
+    for one in data["flags"]:
+        yield "flag", f"{one['flag']}: {one['help']}" if one["help"] else one["flag"]
     if data["shown_in"]:
         yield "shown in", ", ".join(data["shown_in"])
     yield "source", data["source"]

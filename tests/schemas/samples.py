@@ -13,7 +13,10 @@ SAMPLES: Mapping[str, Sequence[str]] = {
             "why S40.A30/S.B30 1 -p mlx_lm@head"),
     "diff": ("diff S100.A40/S.B40 -p b9518 -p head", "diff seed-24143-dense -p b9518 -p llama_cpp@pr24143-on-base"),
     "diff-folder": ("diff scenarios/llama_cpp/lessons -p b9518 -p head --provenance",),
-    "explain": ("explain LC-CKPT-PICK",),
+    "explain": (
+        "explain LC-CKPT-PICK", "explain LC-CKPT-SPACING.CR10", "explain pos_min", "explain 'swa full'",
+        "explain 'erased invalidated'", "explain 'selected slot by LRU, t_last = -1'",
+    ),
     "profiles-list": ("profiles list",),
     "profiles-diff": ("profiles diff llama_cpp@b10809 llama_cpp@b11063",),
     "profiles-show": ("profiles show llama_cpp@head", "profiles show mlx_lm@head"),

@@ -48,10 +48,10 @@ def test_a_rule_names_its_life_its_flags_and_its_scenarios(capsys):
     [er2] = data(capsys, "LC-CKPT-ERASE.ER2")["rules"]
     assert er2["in_force"]["since"] == "llama_cpp@before-min0" and er2["in_force"]["until"] == ""
     assert er2["instead"]["before"] == "LC-CKPT-ERASE.ER1" and er2["instead"]["after"] == ""
-    assert er2["instead"]["proposed"]["llama_cpp@24035-v1"] == "LC-CKPT-ERASE.V1"
+    assert {"profile": "llama_cpp@24035-v1", "rule": "LC-CKPT-ERASE.V1"} in er2["instead"]["proposed"]
     assert er2["shown_in"] and er2["link"].startswith("https://github.com/ggml-org/llama.cpp/blob/3f545be/")
     [spacing] = data(capsys, "LC-CKPT-SPACING.CR10")["rules"]
-    assert list(spacing["flags"]) == ["--checkpoint-min-step"]
+    assert [one["flag"] for one in spacing["flags"]] == ["--checkpoint-min-step"]
     out = explain(capsys, "LC-CKPT-SPACING.CR10")[1]
     assert "--checkpoint-min-step" in out and "shown in" in out
     assert "LC-CKPT-SPACING.CR11, since llama_cpp@b11063" in out
@@ -71,7 +71,8 @@ def test_a_log_is_explained_line_by_line(capsys, tmp_path):
 
 def test_a_part_of_a_log_line_finds_the_line(capsys):
     found = data(capsys, "erased invalidated")
-    assert found["found"] == "text" and found["lines"][0]["line"].startswith("erased invalidated context checkpoint")
+    assert found["found"] == "text"
+    assert found["lines"][0]["template"].startswith("erased invalidated context checkpoint")
 
 
 @pytest.mark.parametrize(("what", "hint"), [
