@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_jobs, add_json, count, minutes, profile_name
+from cachesim.commands.common import add_jobs, add_json, add_settings, count, minutes, profile_name
 from cachesim.errors import BadInput, Unwritable, nearest, quoted
 from cachesim.reading import path_of
 from cachesim.reports.console import complain, say, say_json, show
@@ -30,6 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="property to check, may be repeated (default: all that one run can tell)")  # fmt: skip
     parser.add_argument("--model", dest="models", metavar="MODEL", action="append", default=[],
                         help="model to draw, may be repeated: layers, or a class A, W, R, H, HW, M")  # fmt: skip
+    add_settings(parser, "of every server that is drawn: ")
     parser.add_argument("--mode", choices=("provenance", "exact"), default="provenance",
                         help="exact: full arithmetic, compares bits and argmax; about 10x slower "
                         "(default provenance)")  # fmt: skip
@@ -130,8 +131,8 @@ def _plan(args: Namespace) -> Plan:
     if args.against and (engine_of(args.against) is not engine_of(profile) or args.against == profile):
         what = "the same rule set" if args.against == profile else "of another engine"
         raise BadInput(f"--against {quoted(args.against)} is {what}", hint=f"another one than {profile} of its engine")
-    models = drawn_models(args.models, profile)
-    return Plan(profile, properties_asked(args.properties), models, args.mode, args.seed, args.against)
+    narrowed = (*drawn_models(args.models, profile), *set_options(args.settings, profile))
+    return Plan(profile, properties_asked(args.properties), narrowed, args.mode, args.seed, args.against)
 
 
 def properties_asked(asked: list[str]) -> tuple[str, ...]:
@@ -143,6 +144,14 @@ def properties_asked(asked: list[str]) -> tuple[str, ...]:
         if name not in (*ALL, "all"):
             raise BadInput(f"unknown property {quoted(name)}", hint=nearest(name, ALL) or ", ".join(ALL))
     return ALL if "all" in asked else tuple(dict.fromkeys(asked)) or tuple(PROPERTIES)
+
+
+def set_options(settings: list[str], profile: str) -> tuple[str, ...]:
+    """Options of every drawn server, as a search is narrowed by them. Raises BadInput."""
+    from cachesim.scenarios.option_checks import parse_settings
+
+    given = parse_settings(settings, profile.partition("@")[0])
+    return tuple(f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in given.items())
 
 
 def drawn_models(asked: list[str], profile: str) -> tuple[str, ...]:

@@ -6,7 +6,16 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Callable, Sequence, TypeVar
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_jobs, add_json, add_profiles, count, load_files, profile_name
+from cachesim.commands.common import (
+    add_jobs,
+    add_json,
+    add_profiles,
+    add_settings,
+    count,
+    load_files,
+    profile_name,
+    with_settings,
+)
 from cachesim.errors import BadInput, nearest, quoted
 from cachesim.reports.console import progress, say_json, show
 
@@ -32,6 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help=f"property that must hold, may be repeated (default {', '.join(OWED)})")  # fmt: skip
     parser.add_argument("--model", dest="models", metavar="MODEL", action="append", default=[],
                         help="model to draw, may be repeated: layers, or a class A, W, R, H, HW, M")  # fmt: skip
+    add_settings(parser, "of every server that is drawn, and instead of what files say: ")
     parser.add_argument("--examples", metavar="N", type=count,
                         help=f"conversations to draw (default {EXAMPLES}; beside files {PRICED}, for the price)")
     parser.add_argument("--seed", metavar="S", type=count, default=0, help="the same seed finds the same (default 0)")
@@ -57,14 +67,15 @@ def run(args: Namespace) -> int:
 
 def _asked(args: Namespace) -> tuple[Search, list[Scenario], range]:
     """What is looked for, in which files, and which conversations are drawn. Raises BadInput."""
-    from cachesim.commands.fuzz import drawn_models
+    from cachesim.commands.fuzz import drawn_models, set_options
     from cachesim.engines.registry import rules_of
     from cachesim.fuzz.cures import Search
     from cachesim.fuzz.repair import numbers
 
     for name in (args.profile, *args.profiles):      # those of files are known to the engine now
         rules_of(name)
-    search = Search(args.profile, _properties(args.properties), drawn_models(args.models, args.profile))
+    narrowed = (*drawn_models(args.models, args.profile), *set_options(args.settings, args.profile))
+    search = Search(args.profile, _properties(args.properties), narrowed)
     examples = args.examples if args.examples is not None else PRICED if args.files else EXAMPLES
     if not (examples or args.files):
         raise BadInput("--examples must be at least 1")
@@ -72,7 +83,7 @@ def _asked(args: Namespace) -> tuple[Search, list[Scenario], range]:
     scenarios, bad = load_files(args.files) if args.files else ([], [])
     if bad:
         raise bad[0]
-    files = [one for one in scenarios if one.engine == engine]
+    files = [with_settings(one, args.settings) for one in scenarios if one.engine == engine]
     if args.files and not files:
         raise BadInput(f"no scenario of {engine} is in these files", hint="a file has one engine")
     return search, files, numbers(args.seed, examples)

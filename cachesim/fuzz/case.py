@@ -70,8 +70,9 @@ def case_of(scenario: Scenario) -> Case:
 
 
 def draw_case(seed: int, engine: str, models: tuple[str, ...] = ()) -> Case:
-    """The conversation that an integer stands for; ``models`` narrows the choice of models."""
-    rng = Rng(seed, engine, *models)
+    """The conversation that an integer stands for; ``models`` narrows the choice of models, and sets options of the
+    server (``key=value``), with which the conversations are those without."""
+    rng = Rng(seed, engine, *(one for one in models if "=" not in one))
     return _drawn(rng, draw_world(rng, engine, models), seed)
 
 

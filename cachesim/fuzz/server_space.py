@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Mapping
+from typing import Iterable, Mapping
 
 from cachesim.engines.manual import World
 from cachesim.engines.registry import ENGINES
 from cachesim.model.rng import Rng
+from cachesim.scenarios.option_checks import parse_settings
 
 MODELS: Mapping[str, tuple[str, ...]] = {name: engine.manual.drawn for name, engine in ENGINES.items()}
 """Small models of every kind of memory, by engine."""
@@ -19,8 +20,15 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 
 
 def draw_world(rng: Rng, engine: str, models: tuple[str, ...] = ()) -> World:
-    """A server of this engine; ``models`` narrows the choice."""
+    """A server of this engine; ``models`` narrows the choice, and sets options (``key=value``)."""
     manual = ENGINES[engine].manual
     known = [one for one in manual.drawn if one in models] or list(manual.drawn)
     rings = [one for one in known if "W" in one]            # they have the most to lose, and the longest way to it
-    return manual.draw(rng, rng.one(rings if rings and rng.chance(20) else known))
+    world = manual.draw(rng, rng.one(rings if rings and rng.chance(20) else known))
+    given = parse_settings(settings_in(models), engine)
+    return world._replace(server={**world.server, **given}) if given else world
+
+
+def settings_in(models: Iterable[str]) -> list[str]:
+    """Those of what narrows a search that set an option."""
+    return [one for one in models if "=" in one]

@@ -76,7 +76,7 @@ def test_errors_lead_to_the_list(capsys, argv, words):
 
 
 def test_help_leads_to_the_list(capsys):
-    for command in ("try", "run", "shrink", "bisect", "record"):
+    for command in ("try", "run", "why", "diff", "shrink", "bisect", "record", "fuzz", "repair"):
         with pytest.raises(SystemExit):
             main([command, "--help"])
         assert "cachesim options ENGINE" in " ".join(capsys.readouterr().out.split())

@@ -80,3 +80,18 @@ def test_run_takes_flags_instead_of_those_of_the_file(capsys):
 def test_no_cache_prompt_is_the_default_of_requests(capsys):
     assert counts(tried(capsys, "A20/A.B5", "--model", "A", "--no-cache-prompt")[0]) == [[0, 0]]
     assert counts(tried(capsys, "A20/A.B5", "--model", "A")[0]) == [[0, 20]]
+
+
+def test_a_search_sets_them_for_every_drawn_server(capsys):
+    def found(*argv):
+        main(["fuzz", "-p", "b9518", "--examples", "60", "--model", "W", "--no-shrink", *argv, "--json"])
+        return json.loads(capsys.readouterr().out)["failures"]
+
+    assert found() and not found("--ctx-checkpoints", "0")
+    assert {one["server"]["parallel"] for one in found("-np", "2", "-kvu")} == {2}
+
+
+def test_a_repair_sets_them_in_files_too(capsys):
+    argv = ["repair", "llama_cpp@head", "bug-stale-ckpt-pos0-hybrid", "--examples", "1", "--no-shrink", "--json"]
+    assert main([*argv, "--ctx-checkpoints", "0"]) == exits.HOLDS
+    assert json.loads(capsys.readouterr().out)["failing"] == 0
