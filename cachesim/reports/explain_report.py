@@ -14,7 +14,7 @@ from cachesim.reports.rules_report import family_report, rule_report
 
 MOST = 20                # rows of each kind that a search lists
 KINDS = (
-    ("lines", "template", "says"), ("terms", "name", "text"), ("flags", "flag", "help"), ("rules", "rule", "decides"),
+    ("lines", "form", "says"), ("terms", "name", "text"), ("flags", "flag", "help"), ("rules", "rule", "decides"),
 )
 TITLES = {"lines": "log lines"}
 

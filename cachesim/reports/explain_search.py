@@ -87,7 +87,7 @@ def _lines(words: list[str]) -> list[dict[str, str]]:
         grammar = engine.log()
         for line in grammar.lines:
             if _mentions(words, line.template) and line.ev in grammar.meanings:
-                row = {"engine": engine.name, "template": line.template, "says": grammar.meanings[line.ev].says}
+                row = {"engine": engine.name, "form": line.template, "says": grammar.meanings[line.ev].says}
                 found.setdefault((engine.name, line.ev), row)
     return list(found.values())
 

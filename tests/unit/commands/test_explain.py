@@ -72,7 +72,7 @@ def test_a_log_is_explained_line_by_line(capsys, tmp_path):
 def test_a_part_of_a_log_line_finds_the_line(capsys):
     found = data(capsys, "erased invalidated")
     assert found["found"] == "text"
-    assert found["lines"][0]["template"].startswith("erased invalidated context checkpoint")
+    assert found["lines"][0]["form"].startswith("erased invalidated context checkpoint")
 
 
 @pytest.mark.parametrize(("what", "hint"), [
