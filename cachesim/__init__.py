@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cachesim.conformance import conform as conform
 
 __all__ = ["conform", "judge", "load", "profiles", "rules", "run"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:

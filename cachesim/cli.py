@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import threading
-from argparse import ArgumentParser, Namespace
+from argparse import Action, ArgumentParser, Namespace
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from types import ModuleType
@@ -217,11 +217,22 @@ def _run(argv: list[str]) -> int:
     return code
 
 
+class _Version(Action):
+    """``--version``: ours, and the newest rule set of each engine."""
+
+    def __call__(self, parser: ArgumentParser, *_: Any, **__: Any) -> None:
+        from cachesim.engines.registry import ENGINES
+
+        newest = [engine.newest or engine.line[-1] for engine in ENGINES.values() if engine.line]
+        parser._print_message(f"cachesim {__version__}\n{', '.join(newest)}\n")
+        parser.exit()
+
+
 def _parsers(chosen: str | None) -> tuple[Parser, Parser | None]:
     """The parser of the whole line, and that of the chosen command: only this one gets its arguments."""
     parser = Parser(prog="cachesim", allow_abbrev=False,
                     description="Reference simulator of cache semantics in LLM servers.")  # fmt: skip
-    parser.add_argument("--version", action="version", version=f"cachesim {__version__}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and the newest rule sets")
     table = parser.add_subparsers(title="commands", metavar="COMMAND")
     command = None
     for name, (_, line) in COMMANDS.items():

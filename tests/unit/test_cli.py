@@ -98,7 +98,9 @@ def test_every_command_has_help_and_json(capsys, command):
 def test_version(capsys):
     with pytest.raises(SystemExit):
         main(["--version"])
-    assert capsys.readouterr().out == f"cachesim {__version__}\n"
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == f"cachesim {__version__}"
+    assert [name.partition("@")[0] for name in second.split(", ")] == ["llama_cpp", "ik_llama", "mlx_lm"]
 
 
 @pytest.mark.parametrize(
