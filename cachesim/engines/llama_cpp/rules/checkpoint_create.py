@@ -19,7 +19,8 @@ TAIL = 4         # tokens before the prompt's end at which the last chunk begins
 @rule("LC-CKPT-ON.PROBE", Role.ENABLE,
       llama_cpp(CONTEXT, 'pre_decode "n_ctx_checkpoints" "n_swa > 0"', "3f545be"), since="#22114 (b8854)")
 def ckpt_on(limit: int, exact: bool, n_swa: int) -> Decision:
-    """Checkpoints are made if any are allowed and the memory cannot be cut anywhere: recurrent, or a window."""
+    """Enables checkpoints if `--ctx-checkpoints` is above 0 and the memory cannot be cut at every position: recurrent,
+    hybrid, or with a window."""
     on = limit > 0 and (exact or n_swa > 0)
     return Decision(on, {"max": limit, "exact": exact, "n_swa": n_swa})
 
@@ -49,8 +50,8 @@ def useful_starts(chunk: Chunk, ckpts: Sequence[Ckpt]) -> list[int]:
 @rule("LC-CKPT-BREAK.CR10", Role.PLAN,
       llama_cpp(CONTEXT, 'pre_decode "is_user_start {" "checkpoint_offsets {"', "3f545be"), since="#25420 (b9936)")
 def break_cr10(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """The chunk ends at the two marks before the prompt's end and at every user message where a checkpoint could
-    follow. Value: the end."""
+    """Ends a batch at the two marks before the prompt's end and at every user message at which a checkpoint could be
+    created. Returns the end."""
     breaks = [*marks_before_end(chunk), *useful_starts(chunk, ckpts)] if chunk.do else []
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -59,7 +60,8 @@ def break_cr10(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 @rule("LC-CKPT-BREAK.CR7", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "7c158fbb4"), since="#22929 (b9310)", until="#24176")
 def break_cr7(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """The two marks before the end, and the last user message even where no checkpoint is ever made."""
+    """Ends a batch at the two marks before the prompt's end (if checkpoints are enabled) and at the last user message,
+    even where checkpoints are disabled. Returns the end."""
     breaks = [*(marks_before_end(chunk) if chunk.do else ()), *chunk.starts[-1:]]
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -67,7 +69,7 @@ def break_cr7(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 # [New in llama_cpp@24035-v3]
 @rule("LC-CKPT-BREAK.V3", Role.PLAN, llama_cpp(pull=24035, note="third version"))
 def break_v3(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """As CR10, and at the end of the reusable prefix. Inferred: derived from the thread."""
+    """Ends a batch as CR10 does, and at the end of the common prefix. Inferred: derived from the thread."""
     breaks = [*marks_before_end(chunk), *useful_starts(chunk, ckpts), chunk.reused] if chunk.do else []
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -80,7 +82,8 @@ def ends_near(chunk: Chunk, stop: int) -> bool:
 @rule("LC-CKPT-CREATE.CR10", Role.CREATE,
       llama_cpp(CONTEXT, 'pre_decode "near_prompt_end" "is_last_user_message"', "3f545be"), since="#25472 (b9978)")
 def create_cr10(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
-    """Near the end always; at a user message if it is the last one or far enough from the last checkpoint."""
+    """Creates a checkpoint near the prompt's end, and at a user message if it is the last one or more than min_step
+    tokens behind the last checkpoint."""
     near = ends_near(chunk, stop)
     yes = chunk.do and pos_min >= 0 and (near or chunk.start in useful_starts(chunk, ckpts))
     return Decision(yes, {
@@ -92,8 +95,8 @@ def create_cr10(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, po
 @rule("LC-CKPT-CREATE.CR7", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "7c158fbb4"), since="#22929 (b9310)", until="#24176")
 def create_cr7(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
-    """Near the end; where the last user message is known only at it or, near the end, behind it; never within
-    min_step of the last checkpoint."""
+    """Creates a checkpoint at the last user message, and behind it near the prompt's end; without user messages near
+    the prompt's end. Never within min_step tokens of the last checkpoint."""
     near = ends_near(chunk, stop)
     user = chunk.starts[-1] if chunk.starts else 0
     place = near if user <= 0 else chunk.start == user or (chunk.start > user and near)
@@ -108,7 +111,7 @@ def create_cr7(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
 # [New in llama_cpp@24035-v3]
 @rule("LC-CKPT-CREATE.V3", Role.CREATE, llama_cpp(pull=24035, note="third version"))
 def create_v3(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
-    """As CR10, and at the end of the reusable prefix. Inferred: derived from the thread."""
+    """Creates a checkpoint where CR10 does, and at the end of the common prefix. Inferred: derived from the thread."""
     usual = create_cr10(chunk, stop, ckpts, pos_min)
     yes = usual.value or (chunk.do and pos_min >= 0 and chunk.start == chunk.reused)
     return Decision(yes, {**usual.because, "reused": chunk.reused})
@@ -117,28 +120,29 @@ def create_v3(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_
 @rule("LC-CKPT-PERIODIC.NONE", Role.PLAN,
       llama_cpp(CONTEXT, 'pre_decode "near_prompt_end"', "3f545be"), since="#22929 (b9310)")
 def periodic_none(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
-    """In the middle of a long prompt no checkpoint is due. Value: n_tokens of the last one where one is."""
+    """Creates no periodic checkpoints: returns None for every batch. (A variant that does returns n_tokens of the last
+    checkpoint where one is due.)"""
     return Decision(None, {"start": chunk.start})
 
 
 @rule("LC-CKPT-AFTER.NEVER", Role.PLAN,
       llama_cpp(CONTEXT, 'pre_decode "create_checkpoint"', "3f545be"), since="#16440 (b6711)")
 def nothing_after_prompt(on: bool) -> Decision:
-    """When the prompt is evaluated nothing is kept. Value: is the whole prompt's state kept?"""
+    """Returns False: no checkpoint is created when the whole prompt is evaluated."""
     return Decision(False, {"on": on})
 
 
 @rule("LC-CKPT-COUNT.OWN", Role.PLAN,
       llama_cpp(CONTEXT, 'create_checkpoint "update_pos"', "3f545be"), since="#20287 (b8260)")
 def count_own(start: int, stop: int, n_batch: int) -> Decision:
-    """A checkpoint's n_tokens: the slot's tokens before the chunk."""
+    """Returns the checkpoint's n_tokens: the slot's tokens before the batch."""
     return Decision(start, {"start": start, "stop": stop, "n_batch": n_batch})
 
 
 @rule("LC-CKPT-REPLACE.NONE", Role.DROP,
       llama_cpp(CONTEXT, 'create_checkpoint "n_tokens_cur"', "3f545be"), until="#28302 (b11063)")
 def replace_none(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
-    """A new checkpoint replaces none, not even one of the same tokens. Value: which go."""
+    """Erases no checkpoint for a new one, not even one with the same n_tokens."""
     return Decision((), {"n_tokens": n_tokens})
 
 
@@ -146,8 +150,8 @@ def replace_none(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
 @rule("LC-CKPT-REPLACE.CR11", Role.DROP,
       llama_cpp(CONTEXT, 'create_checkpoint "n_tokens_new {"', "b11063", pull=28302), since="b11063")
 def replace_same(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
-    """A new checkpoint supersedes those of the same number of tokens. Asked after the limit, so that an old one may
-    have gone although the superseded one would have made room. Value: which go."""
+    """Erases checkpoints with the same n_tokens as the new one; returns their indices. This comes after the limit, so
+    that an old checkpoint may be erased although replacing would have made room."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.n_tokens == n_tokens)
     return Decision(gone, {"n_tokens": n_tokens})
 
@@ -155,7 +159,8 @@ def replace_same(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
 @rule("LC-CKPT-SPACING.CR10", Role.DROP,
       llama_cpp(CONTEXT, 'create_checkpoint "checkpoints.begin {"', "3f545be"), since="#25472 (b9978)")
 def space_older(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
-    """Checkpoints of older tasks go if they lie within min_step of the one before them. Value: which."""
+    """Erases checkpoints of older tasks that are at most min_step tokens behind the one before them; returns their
+    indices."""
     last, gone = -1, []
     for i, c in enumerate(ckpts):
         if c.id_task != id_task and last >= 0 and c.n_tokens <= last + min_step:
@@ -169,8 +174,8 @@ def space_older(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int =
 @rule("LC-CKPT-SPACING.CR11", Role.DROP,
       llama_cpp(CONTEXT, 'create_checkpoint "checkpoints.begin {"', "b11063", pull=28302), since="b11063")
 def space_when_full(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
-    """As CR10, but a checkpoint is looked at only while the list with one more would reach the limit; this is tested
-    before each, so that no more go than are needed."""
+    """Erases checkpoints as CR10 does, but only while the list with one more would reach the limit. The limit is tested
+    before each, so that no more are erased than needed."""
     last, gone = -1, list[int]()
     for i, c in enumerate(ckpts):
         if len(ckpts) - len(gone) + 1 < limit:
@@ -185,36 +190,36 @@ def space_when_full(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: i
 # [Gone in llama_cpp@head]
 @rule("LC-CKPT-SPACING.NONE", Role.DROP, llama_cpp(CONTEXT, "create_checkpoint", "7c158fbb4"), until="#25472")
 def space_none(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
-    """No checkpoint goes because another is near."""
+    """Erases no checkpoint because another one is near."""
     return Decision((), {})
 
 
 @rule("LC-CKPT-LIMIT.OLDEST", Role.DROP, llama_cpp(CONTEXT, 'create_checkpoint "while {"', "3f545be"))
 def limit_oldest(ckpts: Sequence[Ckpt], limit: int) -> Decision:
-    """The oldest go until one more fits. Value: which."""
+    """Erases the oldest checkpoints until there is room for one more; returns their indices."""
     return Decision(tuple(range(max(0, len(ckpts) - limit + 1))), {"max": limit})
 
 
 @rule("LC-CKPT-NOTE.NONE", Role.MEMORY,
       llama_cpp(CONTEXT, "create_checkpoint", "3f545be", note="a checkpoint has no field of this kind"))
 def note_nothing(ckpt: Ckpt, use: Use) -> Decision:
-    """What is noted on a checkpoint when it is made and when it is used. Value: nothing; a rule of one's own returns
-    whatever its other rules need to know, as a value that never changes."""
+    """Returns None: nothing is noted on a checkpoint when it is created or used. A rule of one's own returns what its
+    other rules need to know, as a value that never changes."""
     return Decision(None, {})
 
 
 @rule("LC-CKPT-TOLD.GONE", Role.TOLD,
       llama_cpp(CONTEXT, 'pre_decode "erased invalidated", create_checkpoint "erasing"', "3f545be"))
 def told_gone(n: int, gone: Sequence[int]) -> Decision:
-    """When some of n checkpoints go, the log names them. Value: which are named."""
+    """Returns which of n checkpoints the log names when some are erased: those."""
     return Decision(tuple(gone), {"n": n})
 
 
 # [New in llama_cpp@24035-v3]
 @rule("LC-CKPT-LIMIT.DENSEST", Role.DROP, llama_cpp(pull=24035, note="third version"))
 def limit_densest(ckpts: Sequence[Ckpt], limit: int) -> Decision:
-    """The interior one with the closest neighbours goes; the first and the last stay. Inferred: derived from the
-    thread, ties to the older one."""
+    """Erases the inner checkpoint with the closest neighbours until there is room for one more; the first and the last
+    stay. Inferred: derived from the thread, ties to the older one."""
     left = list(range(len(ckpts)))
     gone = []
     while len(left) >= limit:

@@ -23,8 +23,9 @@ class Shift(NamedTuple):
 
 @rule("LC-SHIFT", Role.SHIFT, llama_cpp(CONTEXT, 'pre_decode "SLOT_STATE_GENERATING" "n_keep" "n_discard"', "3f545be"))
 def context_shift(held: int, n_prompt: int, n_keep: int, n_discard: int, n_ctx: int) -> Decision:
-    """With no room for one more token half of what lies behind the kept beginning goes; a negative n_keep keeps the
-    whole prompt. Value None = there is room. (A vocabulary that adds a start token would keep one more.)"""
+    """Shifts a full context: keeps n_keep tokens, discards n_discard (half of the rest unless given), moves the others
+    down. A negative n_keep keeps the whole prompt. Returns None if there is room. (A vocabulary that adds a start token
+    would keep one more.)"""
     because = {"held": held, "n_ctx": n_ctx}
     if held + 1 < n_ctx:
         return Decision(None, because)
@@ -37,8 +38,8 @@ def context_shift(held: int, n_prompt: int, n_keep: int, n_discard: int, n_ctx: 
 @rule("LC-SHIFT.SHARED", Role.SHIFT,
       llama_cpp(CONTEXT, 'pre_decode "context shift cannot be used for shared prompt"', "3f545be"))
 def shift_of_shared(shared: bool) -> Decision:
-    """One of several completions of a prompt is never shifted: it ends with an error instead. Value: the error's text,
-    "" = it is shifted."""
+    """Refuses to shift one of several completions of a prompt: it ends with an error. Returns the error's text, "" = it
+    may be shifted."""
     text = "context shift cannot be used for shared prompt" if shared else ""
     return Decision(text, {"shared": shared})
 
@@ -55,8 +56,9 @@ class Moved(NamedTuple):
 def reuse_chunks(
     held: Sequence[int], asked: Sequence[int], n_past: int, least: int, exact: bool = False
 ) -> Decision:
-    """Behind the common prefix, blocks of at least ``least`` equal tokens are taken along, as far as they follow each
-    other in the prompt without a gap; whether the memory is ``exact``, so that its state stays behind, is not asked."""
+    """Reuses blocks of at least ``least`` equal tokens behind the common prefix, as far as they follow each other in
+    the prompt without a gap, by shifting their positions. Whether the memory has a recurrent state (``exact``), which
+    cannot be moved, is not checked."""
     moved = []
     c = p = n_past
     while c < len(held) and p < len(asked):

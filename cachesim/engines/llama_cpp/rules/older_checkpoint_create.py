@@ -22,7 +22,7 @@ TAIL = 512       # tokens before the end at which CR3 and CR4 cut
 @rule("LC-CKPT-ON.ARCH", Role.ENABLE,
       llama_cpp(CONTEXT, "update_slots"), since="#16382 (b6685)", until="#22114 (b8854)")
 def ckpt_on_by_architecture(limit: int, exact: bool, n_swa: int) -> Decision:
-    """Checkpoints are made if any are allowed and the architecture has a recurrent part, or a window."""
+    """Enables checkpoints if `--ctx-checkpoints` is above 0 and the architecture has recurrent layers or a window."""
     on = limit > 0 and (exact or n_swa > 0)
     return Decision(on, {"max": limit, "recurrent": exact, "n_swa": n_swa})
 
@@ -30,7 +30,7 @@ def ckpt_on_by_architecture(limit: int, exact: bool, n_swa: int) -> Decision:
 # [Gone in llama_cpp@hybrid-first]
 @rule("LC-CKPT-ON.WINDOW", Role.ENABLE, llama_cpp(SERVER, "", "d32e03f44"), since="#15293 (b6160)", until="#16382")
 def ckpt_on_with_window(limit: int, exact: bool, n_swa: int) -> Decision:
-    """Checkpoints are made for models with a window only."""
+    """Enables checkpoints if `--ctx-checkpoints` is above 0 and the model has a window. Recurrent models get none."""
     return Decision(limit > 0 and n_swa > 0, {"max": limit, "n_swa": n_swa})
 
 
@@ -38,7 +38,8 @@ def ckpt_on_with_window(limit: int, exact: bool, n_swa: int) -> Decision:
 @rule("LC-CKPT-BREAK.CR8", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "73618f27a"), since="#24176 (b9765)", until="#25420 (b9936)")
 def break_cr8(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """The two marks before the end, and every user message, even where no checkpoint is ever made."""
+    """Ends a batch at the two marks before the prompt's end (if checkpoints are enabled) and at every user message,
+    even where checkpoints are disabled. Returns the end."""
     breaks = [*(marks_before_end(chunk) if chunk.do else ()), *chunk.starts]
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -47,7 +48,7 @@ def break_cr8(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 @rule("LC-CKPT-BREAK.CR5", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "a7b3dee7a"), since="#20288 (b8271)", until="#22929 (b9310)")
 def break_cr5(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """The two marks before the end; messages are not known."""
+    """Ends a batch at the two marks before the prompt's end; user messages are not known. Returns the end."""
     breaks = [*marks_before_end(chunk)] if chunk.do else []
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -56,7 +57,7 @@ def break_cr5(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 @rule("LC-CKPT-BREAK.CR3", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "96cfc4992"), since="#19408 (b7970)", until="#20288 (b8271)")
 def break_cr3(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """One mark, 512 tokens (or one batch) before the end."""
+    """Ends a batch 512 tokens (or n_batch, if that is smaller) before the prompt's end. Returns the end."""
     breaks = [chunk.n_tokens - min(chunk.n_batch, TAIL)] if chunk.do else []
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -65,7 +66,7 @@ def break_cr3(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 @rule("LC-CKPT-BREAK.CR2", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "ad8d85bd9"), since="#16440 (b6711)", until="#19408 (b7970)")
 def break_cr2(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """One mark, 64 tokens before the end."""
+    """Ends a batch 64 tokens before the prompt's end. Returns the end."""
     breaks = [chunk.n_tokens - LEAST] if chunk.do else []
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -73,7 +74,7 @@ def break_cr2(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 # [Gone in llama_cpp@late-2025]
 @rule("LC-CKPT-BREAK.CR0", Role.PLAN, llama_cpp(SERVER, "update_slots", "f6dcda390"), until="#16440 (b6711)")
 def break_cr0(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """The prompt is cut at the batch size only."""
+    """Cuts the prompt at the batch size only. Returns the end."""
     return Decision(first_break(chunk, ()), {"start": chunk.start, "breaks": ()})
 
 
@@ -81,8 +82,8 @@ def break_cr0(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 @rule("LC-CKPT-PERIODIC.CR4", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "f5ddcd169"), since="#20087 (b8218)", until="#20288 (b8271)")
 def periodic_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
-    """Far from the end a checkpoint is due if the last one (or the beginning) is ``min_step`` tokens back: the number
-    that --checkpoint-every-n-tokens sets. Value: n_tokens of that last one, None = not due."""
+    """Returns n_tokens of the last checkpoint (0 = none) if it is at least ``min_step`` tokens back, None if no
+    periodic checkpoint is due. Never due in the last batch. ``min_step`` is --checkpoint-every-n-tokens."""
     return _periodic(chunk, stop, ckpts, stop == chunk.n_tokens)
 
 
@@ -90,7 +91,8 @@ def periodic_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
 @rule("LC-CKPT-PERIODIC.CR5", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "a7b3dee7a"), since="#20288 (b8271)", until="#22929 (b9310)")
 def periodic_cr5(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
-    """The same; within n_ubatch tokens of the end one is due anyway."""
+    """Returns n_tokens of the last checkpoint (0 = none) if it is at least ``min_step`` tokens back, None if no
+    periodic checkpoint is due. Never due within n_ubatch tokens of the prompt's end, where one is created anyway."""
     return _periodic(chunk, stop, ckpts, ends_near(chunk, stop))
 
 
@@ -105,8 +107,8 @@ def _periodic(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], at_end: bool) -> D
 @rule("LC-CKPT-CREATE.CR8", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "73618f27a"), since="#24176 (b9765)", until="#25472 (b9978)")
 def create_cr8(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
-    """At every user message and near the end, never within min_step of the last checkpoint; the last user message is
-    exempt from that."""
+    """Creates a checkpoint near the prompt's end and at every user message, but not within min_step tokens of the last
+    checkpoint, unless it is the last user message."""
     near, user = ends_near(chunk, stop), chunk.start in chunk.starts
     far = chunk.start in chunk.starts[-1:] or not ckpts or chunk.start > ckpts[-1].n_tokens + chunk.min_step
     yes = chunk.do and pos_min >= 0 and (near or user) and far
@@ -120,8 +122,8 @@ def create_cr8(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
 @rule("LC-CKPT-CREATE.CR6", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "ab9d4c367"), since="#20726 (b8450)", until="#22929 (b9310)")
 def create_cr6(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
-    """Near the end or where one is due; not before 64 tokens are filled in, counted behind the chunk, nor within 64
-    tokens of the last checkpoint."""
+    """Creates a checkpoint near the prompt's end or where a periodic one is due, if the slot has 64 tokens (those of
+    this batch included) and the last checkpoint is more than 64 tokens back."""
     place = ends_near(chunk, stop) or periodic_cr5(chunk, stop, ckpts).value is not None
     far = not ckpts or chunk.start > ckpts[-1].n_tokens + LEAST
     yes = chunk.do and pos_min >= 0 and stop >= LEAST and place and far
@@ -147,7 +149,8 @@ def _by_position(
 @rule("LC-CKPT-CREATE.CR5", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "a7b3dee7a"), since="#20288 (b8271)", until="#20726 (b8450)")
 def create_cr5(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int) -> Decision:
-    """Near the end or where one is due; 64 tokens at least, and 64 apart, counted in positions of the memory."""
+    """Creates a checkpoint near the prompt's end or where a periodic one is due, if pos_max is at least 64 and more
+    than 64 positions behind that of the last checkpoint."""
     place = ends_near(chunk, stop) or periodic_cr5(chunk, stop, ckpts).value is not None
     return _by_position(chunk, place, ckpts, pos_min, pos_max)
 
@@ -156,7 +159,8 @@ def create_cr5(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
 @rule("LC-CKPT-CREATE.CR4", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "96cfc4992"), since="#20087 (b8218)", until="#20288 (b8271)")
 def create_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int) -> Decision:
-    """Before the last chunk, or where one is due."""
+    """Creates a checkpoint before the last batch or where a periodic one is due, if pos_max is at least 64 and more
+    than 64 positions behind that of the last checkpoint."""
     place = stop == chunk.n_tokens or periodic_cr4(chunk, stop, ckpts).value is not None
     return _by_position(chunk, place, ckpts, pos_min, pos_max)
 
@@ -165,14 +169,15 @@ def create_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
 @rule("LC-CKPT-CREATE.CR2", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "ad8d85bd9"), since="#16440 (b6711)", until="#20087 (b8218)")
 def create_cr2(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int) -> Decision:
-    """Before the last chunk only (CR2 and CR3)."""
+    """Creates a checkpoint before the last batch of the prompt only (CR2 and CR3), if pos_max is at least 64 and more
+    than 64 positions behind that of the last checkpoint."""
     return _by_position(chunk, stop == chunk.n_tokens, ckpts, pos_min, pos_max)
 
 
 # [Gone in llama_cpp@late-2025]
 @rule("LC-CKPT-CREATE.NEVER", Role.CREATE, llama_cpp(SERVER, "update_slots", "f6dcda390"), until="#16440 (b6711)")
 def create_never(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
-    """Nothing is kept before a chunk."""
+    """Creates no checkpoint before a batch."""
     return Decision(False, {"start": chunk.start})
 
 
@@ -180,7 +185,7 @@ def create_never(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, p
 @rule("LC-CKPT-CREATE.CR0", Role.CREATE,
       llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16440 (b6711)")
 def create_after_prompt(on: bool) -> Decision:
-    """When the prompt is evaluated its whole state is kept (CR0 and CR1), however short it is."""
+    """Creates a checkpoint of the whole prompt when it is evaluated (CR0 and CR1), however short it is."""
     return Decision(on, {"on": on})
 
 
@@ -188,7 +193,8 @@ def create_after_prompt(on: bool) -> Decision:
 @rule("LC-CKPT-COUNT.BATCH", Role.PLAN,
       llama_cpp(CONTEXT, "", "d7d826b3c"), since="#19849 (b8152)", until="#20287 (b8260)")
 def count_less_batch(start: int, stop: int, n_batch: int) -> Decision:
-    """The checkpoint's n_tokens is what the slot holds less everything in the batch, other slots' tokens included."""
+    """Returns the checkpoint's n_tokens: the slot's tokens less all tokens of the batch, those of other slots
+    included."""
     return Decision(stop - n_batch, {"start": start, "stop": stop, "n_batch": n_batch})
 
 
@@ -196,7 +202,8 @@ def count_less_batch(start: int, stop: int, n_batch: int) -> Decision:
 @rule("LC-CKPT-TOLD.NEXT", Role.TOLD,
       llama_cpp(SERVER, "", "d32e03f44", note="seen in recordings: the line is printed after the erase"))
 def told_next(n: int, gone: Sequence[int]) -> Decision:
-    """The line is printed after the erasure: it names the checkpoint that moved into the free place, if one did."""
+    """Returns which of n checkpoints the log names when some are erased: the line is printed after the erasure, and
+    names the checkpoint that moved into the free place, if one did."""
     left, named = list(range(n)), []
     for i in gone:
         place = left.index(i)
@@ -209,5 +216,5 @@ def told_next(n: int, gone: Sequence[int]) -> Decision:
 @rule("LC-CKPT-TOLD.NEWEST", Role.TOLD,
       llama_cpp(SERVER, "", "d32e03f44", note="as recorded in swa-first/gemma3l6-regenerate-5600"))
 def told_newest(n: int, gone: Sequence[int]) -> Decision:
-    """The line about an old checkpoint that makes room names the newest one instead."""
+    """Returns which of n checkpoints the log names when an old one makes room: the newest one instead."""
     return Decision((n - 1,) * len(gone), {"n": n})

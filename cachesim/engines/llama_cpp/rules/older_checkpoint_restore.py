@@ -27,8 +27,8 @@ def _behind(ask: Ask, n_swa: int) -> int:
 @rule("LC-CKPT-NEED.TH2", Role.NEED,
       llama_cpp(CONTEXT, "update_slots", "ab9d4c367"), since="#20726 (b8450)", until="#23280")
 def need_th2(ask: Ask) -> Decision:
-    """The live memory must begin before pos_next minus the window; only where the prompt leaves the slot's text.
-    A window model with a prefix within the window has threshold 0, and searches although nothing is missing (D7)."""
+    """Searches a checkpoint if pos_min >= pos_min_thold = pos_next - n_swa and the slot has more tokens than the common
+    prefix. A common prefix within the window has threshold 0 and searches although nothing is missing (D7)."""
     thold = _behind(ask, ask.n_swa)
     search = _inside(ask) and ask.pos_min >= thold
     return Decision(Need(thold, search), {"thold": thold, **ask._asdict()})
@@ -38,7 +38,8 @@ def need_th2(ask: Ask) -> Decision:
 @rule("LC-CKPT-NEED.TH1", Role.NEED,
       llama_cpp(SERVER, "update_slots", "f6dcda390"), since="#16382 (b6685)", until="#20726")
 def need_th1(ask: Ask) -> Decision:
-    """The window counts as at least 1, and the live memory may begin at the threshold."""
+    """Searches a checkpoint if pos_min > pos_min_thold = pos_next - max(1, n_swa) and the slot has more tokens than the
+    common prefix."""
     thold = _behind(ask, max(1, ask.n_swa))
     search = _inside(ask) and ask.pos_min > thold
     return Decision(Need(thold, search), {"thold": thold, **ask._asdict()})
@@ -48,7 +49,8 @@ def need_th1(ask: Ask) -> Decision:
 @rule("LC-CKPT-NEED.TH0", Role.NEED,
       llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16382")
 def need_th0(ask: Ask) -> Decision:
-    """The live memory may begin at pos_next minus the window."""
+    """Searches a checkpoint if pos_min > pos_min_thold = pos_next - n_swa and the slot has more tokens than the common
+    prefix."""
     thold = _behind(ask, ask.n_swa)
     search = _inside(ask) and ask.pos_min > thold
     return Decision(Need(thold, search), {"thold": thold, **ask._asdict()})
@@ -58,7 +60,8 @@ def need_th0(ask: Ask) -> Decision:
 @rule("LC-CKPT-PICK.PK1", Role.PICK,
       llama_cpp(SERVER, "update_slots", "f6dcda390"), since="#16382 (b6685)", until="#21510")
 def pick_pk1(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
-    """The newest that begins before the threshold. With a threshold of 0 none does."""
+    """Picks the newest checkpoint with pos_min < pos_min_thold; returns its index. With a threshold of 0 there is
+    none."""
     return pick_newest(ckpts, [c.pos_min < thold for c in ckpts], ask, thold)
 
 
@@ -66,7 +69,7 @@ def pick_pk1(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
 @rule("LC-CKPT-PICK.PK0", Role.PICK,
       llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16382")
 def pick_pk0(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
-    """The newest that begins at the threshold or before it."""
+    """Picks the newest checkpoint with pos_min <= pos_min_thold; returns its index."""
     return pick_newest(ckpts, [c.pos_min <= thold for c in ckpts], ask, thold)
 
 
@@ -87,7 +90,8 @@ def _one_too_far(pos_next: int, held: int) -> int:
 @rule("LC-CKPT-RESTORE.RE3", Role.RESUME,
       llama_cpp(CONTEXT, "update_slots"), since="#19924 (b8166)", until="#20279 (b8257)")
 def resume_re3(ckpt: Ckpt, ask: Ask) -> Decision:
-    """The number of tokens up to a position counts one too many, but never more than the checkpoint holds."""
+    """Continues behind the checkpoint, with an n_past that counts one token too many, but never more than the
+    checkpoint has. Returns pos_next and n_past."""
     pos_next = _behind_ckpt(ckpt, ask)
     n_past = min(_one_too_far(pos_next, ask.held), ckpt.n_tokens)
     return Decision(Resume(pos_next, n_past), _because(ckpt))
@@ -98,7 +102,8 @@ def resume_re3(ckpt: Ckpt, ask: Ask) -> Decision:
 @rule("LC-CKPT-RESTORE.RE2", Role.RESUME,
       llama_cpp(CONTEXT, "update_slots", "d7d826b3c"), since="#19849 (b8152)", until="#19924 (b8166)")
 def resume_re2(ckpt: Ckpt, ask: Ask) -> Decision:
-    """One token too late: the token behind a recurrent checkpoint is never evaluated."""
+    """Continues one token too late: the token behind a recurrent checkpoint is never evaluated. Returns pos_next and
+    n_past."""
     pos_next = _behind_ckpt(ckpt, ask)
     return Decision(Resume(pos_next, _one_too_far(pos_next, ask.held)), _because(ckpt))
 
@@ -107,7 +112,8 @@ def resume_re2(ckpt: Ckpt, ask: Ask) -> Decision:
 @rule("LC-CKPT-RESTORE.RE1", Role.RESUME,
       llama_cpp(SERVER, "update_slots", "f6dcda390"), since="#16382 (b6685)", until="#19849")
 def resume_re1(ckpt: Ckpt, ask: Ask) -> Decision:
-    """Go on behind a recurrent checkpoint, or at the last token of a window; positions are counts."""
+    """Continues behind a recurrent checkpoint, or at the last token of a window; positions are taken for counts.
+    Returns pos_next and n_past."""
     n_past = min(ask.n_past, max(ckpt.pos_min + 1, ckpt.pos_max))
     return Decision(Resume(n_past, n_past), _because(ckpt))
 
@@ -116,7 +122,7 @@ def resume_re1(ckpt: Ckpt, ask: Ask) -> Decision:
 @rule("LC-CKPT-RESTORE.RE0", Role.RESUME,
       llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16382")
 def resume_re0(ckpt: Ckpt, ask: Ask) -> Decision:
-    """Go on at the last token of the window."""
+    """Continues at the last token of the restored window. Returns pos_next and n_past."""
     n_past = min(ask.n_past, ckpt.pos_max)
     return Decision(Resume(n_past, n_past), _because(ckpt))
 
@@ -125,7 +131,8 @@ def resume_re0(ckpt: Ckpt, ask: Ask) -> Decision:
 @rule("LC-CKPT-RESET.ALL", Role.RESET,
       llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16382")
 def resume_nothing_forget(ask: Ask) -> Decision:
-    """No checkpoint fits: everything is evaluated again, and all checkpoints are forgotten without a word."""
+    """Forces full prompt re-processing where no checkpoint is usable: n_past = 0, and all checkpoints are erased
+    without a log line."""
     because = {"n_past": ask.n_past, "held": ask.held, "pos_min": ask.pos_min}
     return Decision(Resume(0, 0, forget=True), because)
 
@@ -133,8 +140,9 @@ def resume_nothing_forget(ask: Ask) -> Decision:
 # [Gone in llama_cpp@before-min0]
 @rule("LC-CKPT-ERASE.ER1", Role.DROP, llama_cpp(SERVER, "update_slots", "f6dcda390"), until="#20671 (b8393)")
 def erase_er1(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
-    """Those go that begin behind the threshold as it was before anything was restored. A window that begins at 0 never
-    goes, nor one that begins before the threshold and ends behind it, whatever its tokens were (#20671)."""
+    """Erases checkpoints with pos_min > pos_min_thold (computed before a restore); returns their indices. A window with
+    pos_min 0 is never erased, nor one that begins before the threshold and ends behind it, whatever its tokens were
+    (#20671)."""
     thold = _behind(ask, max(1, ask.n_swa))
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_min > thold)
     return Decision(gone, {"thold": thold})
@@ -145,7 +153,7 @@ def erase_er1(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
       llama_cpp(SERVER, "update_slots", "f6dcda390", note="order as recorded in hybrid-first"),
       since="#16382 (b6685)")
 def erase_er1_newest_first(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
-    """The same ones, the newest first."""
+    """Erases the same checkpoints as ER1, the newest first."""
     same = erase_er1(ckpts, ask, resume)
     return Decision(same.value[::-1], same.because)
 
@@ -154,8 +162,8 @@ def erase_er1_newest_first(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> D
 @rule("LC-CKPT-ERASE.ER0", Role.DROP,
       llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16382")
 def erase_er0(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
-    """Those go that begin behind the window of the position where evaluation goes on; only where there is a window. The
-    newest goes first."""
+    """Erases checkpoints with pos_min > n_past - n_swa (computed after a restore), the newest first; only where there
+    is a window."""
     thold = max(0, resume.n_past - ask.n_swa)
     gone = tuple(i for i, c in enumerate(ckpts) if ask.n_swa > 0 and c.pos_min > thold)
     return Decision(gone[::-1], {"thold": thold})

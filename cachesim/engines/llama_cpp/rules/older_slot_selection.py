@@ -26,7 +26,8 @@ from cachesim.engines.rule import Decision, Role, rule
 @rule("LC-SLOT-SELECT.SL1", Role.ASSIGN,
       llama_cpp(CONTEXT, "", "ad8d85bd9"), since="#16391 (b6723)", until="#19207 (b7890)")
 def slot_select_1(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """A request that names its slot gets it, past similarity and prompt cache; a number that is no slot's gets none."""
+    """Selects the named slot without similarity or prompt cache (no slot for a number that does not exist), else as
+    SL2."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot == ANY_SLOT:
         return Decision(by_content(slots, asked, sps), because)
@@ -52,7 +53,8 @@ def _share_of_slot(slots: Sequence[SlotFacts], sps: float) -> tuple[SlotFacts | 
 # [Gone in llama_cpp@late-2025]
 @rule("LC-SLOT-SELECT.SL0", Role.ASSIGN, llama_cpp(SERVER, "", "f6dcda390"), until="#16391 (b6723)")
 def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """Similarity is the share of the slot's own content; there is no prompt cache to ask."""
+    """Selects the named slot, else the one with the longest common prefix if that is more than the threshold's share of
+    the slot's own tokens, else the least recently used. There is no prompt cache."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot != ANY_SLOT:
         return Decision(_named(slots, id_slot), because)
@@ -67,5 +69,5 @@ def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
 # [Gone in llama_cpp@spring-2026]
 @rule("LC-IDLE-SAVE.NONE", Role.CONSULT, llama_cpp(CONTEXT, "", "ab9d4c367"), until="#20993 (b8658)")
 def idle_save_none(unified: bool, held: int) -> Decision:
-    """Idle slots are left alone."""
+    """Leaves idle slots alone."""
     return Decision(IdlePlan(False, False, ""), {"unified": unified, "held": held})

@@ -46,8 +46,8 @@ def _obsolete(entries: Sequence[EntryFacts]) -> tuple[int, ...]:
 
 @rule("LC-PC-ALLOC.PC6", Role.STORE, llama_cpp(TASK, "server_prompt_cache::alloc", "3f545be"), since="#25070 (b9908)")
 def admit_strict(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits: Limits) -> Decision:
-    """Not stored if an entry begins with it or if it is larger than the limit; entries that are prefixes of it
-    go, then the oldest until it fits."""
+    """Saves a conversation to the prompt cache unless an entry begins with it or it is larger than the limit. Removes
+    entries that are prefixes of it, then evicts the oldest until it fits."""
     because = {"n_tokens": n_tokens, "size": size, "limit_size": limits.size, "entries": len(entries)}
     if _held_already(entries, n_tokens):
         return Decision(Admission("already"), because)
@@ -64,7 +64,8 @@ def admit_strict(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits
 # [Gone in llama_cpp@head]
 @rule("LC-PC-ALLOC.PC5", Role.STORE, llama_cpp(TASK, "", "7c158fbb4"), until="#25070")
 def admit_any(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits: Limits) -> Decision:
-    """Not stored if an entry begins with it; entries that are prefixes of it go. Size is looked at later."""
+    """Saves a conversation to the prompt cache unless an entry begins with it. Removes entries that are prefixes of it;
+    the size is checked later."""
     because = {"n_tokens": n_tokens, "size": size, "entries": len(entries)}
     if _held_already(entries, n_tokens):
         return Decision(Admission("already"), because)
@@ -73,7 +74,7 @@ def admit_any(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits: L
 
 @rule("LC-PC-ASK.PC4", Role.CONSULT, llama_cpp(CONTEXT, "get_available_slot", "3f545be"), since="#20993 (b8658)")
 def ask_always(held: int) -> Decision:
-    """The prompt cache is asked for an empty slot too. Value: is it?"""
+    """Returns True: the prompt cache is used for an empty slot too."""
     return Decision(True, {"held": held})
 
 
@@ -81,14 +82,14 @@ def ask_always(held: int) -> Decision:
 @rule("LC-PC-ASK.PC0", Role.CONSULT,
       llama_cpp(CONTEXT, "get_available_slot", "ab9d4c367"), since="#16391", until="#20993")
 def ask_if_held(held: int) -> Decision:
-    """An empty slot neither saves nor loads."""
+    """Returns False for an empty slot, which neither saves to the prompt cache nor loads from it."""
     return Decision(held > 0, {"held": held})
 
 
 @rule("LC-PC-LOAD.BOTH", Role.LOAD, llama_cpp(TASK, "server_prompt_cache::load", "3f545be"))
 def pick_entry(entries: Sequence[EntryFacts], held: int, lcp: int, asked: int) -> Decision:
-    """The entry that is better than the slot both in f_keep and in f_sim; each find raises both bars, so a
-    longer but relatively worse entry that comes later does not win."""
+    """Picks the entry that is better than the slot in both f_keep and f_sim, with f_keep of at least 0.25; returns its
+    index. Each find raises both bars, so that a longer but relatively worse entry that comes later is not picked."""
     keep = part(lcp, held) if held else F32(-1)
     sim = part(lcp, asked)
     found = None
@@ -102,20 +103,20 @@ def pick_entry(entries: Sequence[EntryFacts], held: int, lcp: int, asked: int) -
 @rule("LC-PC-LOAD.TAKE", Role.LOAD,
       llama_cpp(TASK, "server_prompt_cache::load", "3f545be", note="#24143 is about this"))
 def take_entry(entry: int) -> Decision:
-    """The entry moves into the slot: nothing of it stays in the cache. Value: does it go?"""
+    """Returns True: an entry is removed from the prompt cache on load."""
     return Decision(True, {"entry": entry})
 
 
 # [New in llama_cpp@pr24143-on-base]
 @rule("LC-PC-LOAD.CLONE", Role.LOAD, llama_cpp(pull=24143, note="open"))
 def clone_entry(entry: int) -> Decision:
-    """The slot gets a copy, the entry stays at its place in the list."""
+    """Returns False: the slot gets a copy, the entry stays at its place in the list."""
     return Decision(False, {"entry": entry})
 
 
 @rule("LC-PC-UPDATE.PC6", Role.DROP, llama_cpp(TASK, "server_prompt_cache::update", "3f545be"), since="#25070 (b9908)")
 def evict_strict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
-    """The oldest go while the bytes, then the tokens, are over the limit; the last one may go too."""
+    """Evicts the oldest entries while the bytes, then the tokens, exceed the limit; the last one may be evicted too."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
     return Decision(evict_oldest(sizes, lengths, limits, spare=0), because)
 
@@ -123,7 +124,7 @@ def evict_strict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -
 # [Gone in llama_cpp@head]
 @rule("LC-PC-UPDATE.PC5", Role.DROP, llama_cpp(TASK, "", "7c158fbb4"), until="#25070")
 def evict_spare_one(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
-    """The same, but one entry always stays."""
+    """Evicts the oldest entries while the bytes, then the tokens, exceed the limit; one entry always stays."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
     return Decision(evict_oldest(sizes, lengths, limits, spare=1), because)
 
@@ -132,7 +133,8 @@ def evict_spare_one(sizes: Sequence[int], lengths: Sequence[int], limits: Limits
 @rule("LC-PC-UPDATE.PC0", Role.DROP,
       llama_cpp(SERVER, "server_prompt_cache::update"), since="#16391 (b6723)", until="#16560 (b6756)")
 def evict_fixed_tokens(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
-    """The same with a limit in tokens that the byte limit does not raise. (Between two profiles: none has it.)"""
+    """Evicts the oldest entries while the bytes, then the tokens, exceed the limit; the limit in tokens does not follow
+    from the bytes, and one entry always stays. (Between two profiles: none has it.)"""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
     by_size = evict_oldest(sizes, lengths, Limits(limits.size, 0), spare=1).for_size
     by_tokens = evict_oldest(sizes[by_size:], lengths[by_size:], Limits(0, limits.tokens), spare=1).for_tokens

@@ -24,8 +24,8 @@ ISWA = "src/llama-kv-cache-iswa.cpp"
       llama_cpp(CONTEXT, 'pre_decode "checkpoints.begin {"', "b11549",
                 note="proposed here: where checkpoints are erased, `cur.pos_max > pos_next` becomes `>=`"))
 def erase_rewritten(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
-    """Those go that hold a token at the position where evaluation goes on, or behind it: the token is about to be
-    replaced."""
+    """Erases checkpoints with pos_max >= pos_next, as the token at pos_next is about to be replaced; returns their
+    indices."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max >= resume.pos_next)
     return Decision(gone, {"pos_next": resume.pos_next})
 
@@ -35,7 +35,7 @@ def erase_rewritten(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision
       llama_cpp(CONTEXT, 'pre_decode "load_tgt" "restored context checkpoint" "it->pos_max"', "b11549",
                 note="proposed here: behind load_tgt, pos_next becomes the smaller of itself and it->pos_max + 1"))
 def resume_behind(ckpt: Ckpt, ask: Ask) -> Decision:
-    """Go on behind the checkpoint's last token, in a window too: a saved window has all that the next token reads.
+    """Continues behind the checkpoint's last token, in a window too: a saved window has all that the next token reads.
     To evaluate its last token again takes one row from its beginning, and the next checkpoint has one row less."""
     pos_next = min(ask.pos_next, ckpt.pos_max + 1)
     n_past = min(pos_next, ask.held, ckpt.n_tokens)
@@ -48,8 +48,8 @@ def resume_behind(ckpt: Ckpt, ask: Ask) -> Decision:
                 note="proposed here: in the search, `cur.pos_max <= pos_next` becomes `cur.pos_max < pos_next` "
                      "where the prompt has no new tokens"))
 def pick_whole(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
-    """As PK3; but where nothing new follows, so that one token is given back and evaluated again, a window that ends
-    behind that token does not begin early enough: what is saved of it is the last window, whatever it claims."""
+    """Picks as PK3, but with pos_max < pos_next where the prompt has no new tokens: one token is evaluated again then,
+    and a window that ends behind it does not begin early enough, whatever its pos_min claims."""
     last = ask.pos_next if ask.n_past < ask.n_tokens else ask.pos_next - 1
     fits = [c.pos_max <= last and (c.pos_min < thold or c.pos_min == 0) for c in ckpts]
     found = pick_newest(ckpts, fits, ask, thold)
@@ -61,7 +61,7 @@ def pick_whole(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
       llama_cpp(CONTEXT, "get_available_slot", "b11549",
                 note="proposed here: update_cache is false for a slot that is processing"))
 def slot_select_idle(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """As SL3, but nothing is saved from a busy slot or loaded over it: its request would go on in another
+    """Selects as SL3, but does not touch the prompt cache for a busy slot: its request would continue in another
     conversation (defect D2)."""
     found = slot_select_3(slots, asked, id_slot, sps)
     choice = found.value
@@ -76,8 +76,7 @@ def slot_select_idle(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: 
                 note="proposed here: prepare() keeps a copy of the cell tables before the first ubatch is applied, "
                      "and puts it back, where it put back the cells of each ubatch"))
 def undo_all() -> Decision:
-    """When a batch that was tried out is taken back, everything is as it was. Value: do cells purged besides stay
-    purged?"""
+    """Returns False: undoing a prepared batch restores every cell."""
     return Decision(False, {})
 
 
@@ -87,8 +86,8 @@ def undo_all() -> Decision:
                 note="proposed here: both carry out what waits in the memory (memory_update) before they begin, as a "
                      "decode does"))
 def copy_at_once() -> Decision:
-    """A copy between sequences with buffers of their own is carried out before a state is saved from it or loaded over
-    it; nothing else can tell when that was. Value: do the rows wait?"""
+    """Returns False: seq_cp between streams is carried out before a state is saved from it or loaded over it, so that
+    no later write gets in between."""
     return Decision(False, {})
 
 
@@ -98,8 +97,8 @@ def copy_at_once() -> Decision:
                 note="proposed here: with --swa-full the window cache is told so; find_slot takes no cell that is not "
                      "empty then, and state_write leaves none out"))
 def full_keeps() -> Decision:
-    """With ``--swa-full`` nothing is forgotten and everything is saved: the server takes for granted that nothing is
-    missing then (defect D5). Value: are cells outside of the window taken, and left out of a saved state?"""
+    """Returns False: with ``--swa-full`` no cell outside of the window is reused or left out of a saved state, as the
+    server takes for granted (defect D5)."""
     return Decision(False, {})
 
 
@@ -109,7 +108,7 @@ def full_keeps() -> Decision:
                 note="proposed here: the graph of a K-shift is neither built nor run for a cache without layers; its "
                      "cells forget that they have moved"))
 def shift_skips() -> Decision:
-    """A cache without layers has no rows to turn (defect D21). Value: does the process end?"""
+    """Returns False: a cache without layers has no rows to shift, and the server does not abort (defect D21)."""
     return Decision(False, {})
 
 
@@ -121,9 +120,9 @@ def shift_skips() -> Decision:
 def reuse_if_cuttable(
     held: Sequence[int], asked: Sequence[int], n_past: int, least: int, exact: bool = False
 ) -> Decision:
-    """No block is taken along where a recurrent state cannot follow: it would remember what lay between the blocks
-    (defect D4). The log says then that this is not supported (value None). What attention computes from moved rows is
-    another answer by design, here as before."""
+    """Reuses no block where a recurrent state cannot follow: it would remember what was between the blocks (defect D4).
+    Returns None then, and the log says that this is not supported. What attention computes from moved rows differs by
+    design, here as before."""
     if exact:
         return Decision(None, {"n_past": n_past, "least": least, "found": 0, "exact": exact})
     return reuse_chunks(held, asked, n_past, least)
@@ -134,7 +133,7 @@ def reuse_if_cuttable(
       llama_cpp(CONTEXT, "get_n_draft_max", "b11549",
                 note="proposed here: the result is at most n_batch / n_parallel - 1"))
 def draft_max_in_batch(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0) -> Decision:
-    """As before, and at most what a slot's equal share of a batch has room for, besides the token that was sampled:
-    the drafts of all slots fit into one."""
+    """Returns the longest draft: as LC-SPEC-MAX, and at most what a slot's equal share of a batch has room for besides
+    the sampled token, so that the drafts of all slots fit into one batch."""
     usual = draft_max(held, n_ctx, n_predict, n_gen)
     return Decision(min(usual.value, share - 1), {**usual.because, "share": share})

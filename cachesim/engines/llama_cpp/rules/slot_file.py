@@ -14,7 +14,7 @@ from cachesim.engines.rule import Decision, Role, rule
                 '"case SERVER_TASK_TYPE_SLOT_RESTORE {"',
                 "3f545be"), until="b11549")
 def no_checkpoints(n: int, limit: int) -> Decision:
-    """A slot file carries no checkpoints. Value: which of n, by index, are written or come back."""
+    """Returns the indices of the checkpoints that a slot file contains: none."""
     return Decision((), {"n": n, "max": limit})
 
 
@@ -22,5 +22,5 @@ def no_checkpoints(n: int, limit: int) -> Decision:
 @rule("LC-SLOT-FILE.SCKP", Role.WRITE_FILE,
       llama_cpp(CONTEXT, "save_slot_checkpoints, load_slot_checkpoints", "b11549", pull=26004), since="b11549")
 def newest_checkpoints(n: int, limit: int) -> Decision:
-    """A slot file carries every checkpoint; where fewer are allowed, the oldest are dropped."""
+    """Returns the indices of the checkpoints that a slot file contains: all; on restore the newest, up to the limit."""
     return Decision(tuple(range(max(0, n - limit), n)), {"n": n, "max": limit})

@@ -85,7 +85,7 @@ def slot_of_id(id_slot: int, n_slots: int) -> int:
 
 @rule("LC-SLOT-ID.MODULO", Role.PROMPT, llama_cpp(CONTEXT, "get_slot_by_id", "3f545be"), since="#19207 (b7890)")
 def slot_id_modulo(id_slot: int, n_slots: int) -> Decision:
-    """Which slot a save, restore or erase means: the id modulo the number of slots."""
+    """Returns the slot that a save, restore or erase means: the id modulo the number of slots."""
     because = {"id_slot": id_slot, "n_slots": n_slots}
     return Decision(slot_of_id(id_slot, n_slots), because)
 
@@ -93,16 +93,18 @@ def slot_id_modulo(id_slot: int, n_slots: int) -> Decision:
 # [Gone in llama_cpp@mtmd-broken]
 @rule("LC-SLOT-ID.EXACT", Role.PROMPT, llama_cpp(CONTEXT, "get_slot_by_id", "ad8d85bd9"), until="#19207 (b7890)")
 def slot_id_exact(id_slot: int, n_slots: int) -> Decision:
-    """Which slot a save, restore or erase means: the one of this number; None = there is none, the client gets 400."""
+    """Returns the slot that a save, restore or erase means: the one with this number, None = there is none and the
+    client gets 400."""
     value = id_slot if 0 <= id_slot < n_slots else None
     return Decision(value, {"id_slot": id_slot, "n_slots": n_slots})
 
 
 @rule("LC-SLOT-SELECT.SL3", Role.ASSIGN, llama_cpp(CONTEXT, "get_available_slot", "3f545be"), since="#24755 (b9718)")
 def slot_select_3(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """A request that names its slot gets it, and asks the prompt cache unless enough of the slot survives.
-    An empty named slot divides zero by zero and never asks; a busy one is looked past, so it always asks. So does an
-    id that is no slot's own number: it is taken modulo the number of slots, but compared as it is."""
+    """Selects the named slot, else the one with the largest f_sim above the threshold, else the least recently used.
+    The prompt cache is searched if f_keep < 0.5. For a named slot that is empty f_keep is 0/0, so it is not searched; a
+    busy one has f_keep 0, so it is; so has an id that is no slot's own number, which is taken modulo the number of
+    slots but compared as it is."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot == ANY_SLOT:
         return Decision(by_content(slots, asked, sps), because)
@@ -117,7 +119,8 @@ def slot_select_3(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
 # [Gone in llama_cpp@user-turns]
 @rule("LC-SLOT-SELECT.SL2", Role.ASSIGN, llama_cpp(CONTEXT, "", "7c158fbb4"), until="#24755")
 def slot_select_2(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """A request that names its slot gets it without a look at similarity or at the prompt cache."""
+    """Selects the named slot without similarity or prompt cache, else the one with the largest f_sim above the
+    threshold, else the least recently used; these search the prompt cache if f_keep < 0.5."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot == ANY_SLOT:
         return Decision(by_content(slots, asked, sps), because)
@@ -136,7 +139,8 @@ class IdlePlan(NamedTuple):
 @rule("LC-IDLE-SAVE.ALL", Role.CONSULT,
       llama_cpp(CONTEXT, 'process_single_task "cache_idle_slots {"', "3f545be"), since="#24190 (b9574)")
 def idle_save_all(unified: bool, held: int) -> Decision:
-    """Every idle slot is saved; with a unified cache it is then cleared, saved or not."""
+    """Saves every idle slot to the prompt cache when a task is launched; with a unified KV cache clears it afterwards,
+    saved or not."""
     plan = IdlePlan(True, True, "after" if unified else "")
     return Decision(plan, {"unified": unified, "held": held})
 
@@ -144,7 +148,7 @@ def idle_save_all(unified: bool, held: int) -> Decision:
 # [Gone in llama_cpp@user-turns]
 @rule("LC-IDLE-SAVE.UNIFIED", Role.CONSULT, llama_cpp(CONTEXT, "", "7c158fbb4"), since="#20993 (b8658)", until="#24190")
 def idle_save_unified(unified: bool, held: int) -> Decision:
-    """Only with a unified cache, only slots that hold something: saved, then cleared."""
+    """Saves idle slots that have tokens to the prompt cache, then clears them; only with a unified KV cache."""
     act = unified and held > 0
     plan = IdlePlan(act, act, "before" if act else "")
     return Decision(plan, {"unified": unified, "held": held})
@@ -152,12 +156,12 @@ def idle_save_unified(unified: bool, held: int) -> Decision:
 
 @rule("LC-IDLE-PURGE.UNIFIED", Role.DROP, llama_cpp(CONTEXT, "try_clear_idle_slots", "3f545be"), since="#16736 (b6925)")
 def purge_if_unified(unified: bool) -> Decision:
-    """With a unified cache an idle slot may be emptied, unsaved, when there is no room. Value: may it?"""
+    """Returns True if an idle slot may be purged, unsaved, when there is no free cell: with a unified KV cache."""
     return Decision(unified, {"unified": unified})
 
 
 # [Gone in llama_cpp@late-2025]
 @rule("LC-IDLE-PURGE.NONE", Role.DROP, llama_cpp(SERVER, "", "f6dcda390"), until="#16736 (b6925)")
 def purge_none(unified: bool) -> Decision:
-    """Nobody is emptied to make room."""
+    """Returns False: no idle slot is purged to make room."""
     return Decision(False, {"unified": unified})
