@@ -100,7 +100,8 @@ class Manual:
     request to it says besides, as it is written. ``silent``: spellings of the server's flags that change no
     decision of a cache, and how many values follow each. ``known``: real models, and the layers that stand for them.
     ``schema_1``: options that a file with ``schema = 1`` has where it does not set them, if they are not the server's
-    defaults."""
+    defaults. ``headline``: options that every report names; ``open_words``: what an option that is left to the server
+    is there."""
 
     flags: tuple[Flag, ...]
     models: tuple[str, ...]
@@ -119,6 +120,8 @@ class Manual:
     silent: Mapping[str, int] = field(default_factory=dict)
     known: Mapping[str, KnownModel] = field(default_factory=lambda: MODELS)
     schema_1: Mapping[str, Option] = field(default_factory=dict)
+    headline: tuple[str, ...] = ()
+    open_words: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def defaults(self) -> dict[str, Option]:

@@ -9,7 +9,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from cachesim.build_names import build_of, build_with
+from cachesim.engines.registry import engine_named
 from cachesim.engines.shared.rule_set import Change
+from cachesim.reports.flags_line import flags_data, flags_line
 from cachesim.reports.layout import indented
 from cachesim.scenarios.schema import Scenario
 from cachesim.verdicts.bisect import Cause, Course, Outcome, Turn
@@ -24,6 +26,7 @@ def bisect_data(scenario: Scenario, courses: Sequence[Course]) -> dict[str, Any]
     return {
         "scenario": scenario.id,
         "model": scenario.model,
+        "flags": _flags(scenario),
         "requests": [
             {
                 "i": i,
@@ -52,12 +55,18 @@ def _outcome(one: Outcome | None) -> dict[str, Any]:
     return dict.fromkeys(Outcome._fields) if one is None else one._asdict()
 
 
+def _flags(scenario: Scenario) -> dict[str, Any]:
+    """As in the newest version."""
+    engine = engine_named(scenario.engine)
+    return flags_data(engine.newest or engine.line[-1], scenario.server)
+
+
 def bisect_report(scenario: Scenario, courses: Sequence[Course]) -> RenderableType:
     """A paragraph per request; requests that every version answers alike in one line."""
     head = Text.assemble((scenario.id, "bold"), "  ", (scenario.model, "cyan"))
     parts = [_paragraph(i, step.prompt, course)
              for i, (step, course) in enumerate(zip(scenario.steps, courses, strict=True))]  # fmt: skip
-    return Group(head, *parts)
+    return Group(head, *flags_line(_flags(scenario)), *parts)
 
 
 def _paragraph(number: int, prompt: str, course: Course) -> RenderableType:

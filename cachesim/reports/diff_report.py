@@ -12,6 +12,7 @@ from cachesim.counted import counted
 from cachesim.engines.registry import rules_of
 from cachesim.engines.shared.rule_set import ABOUT, SAID
 from cachesim.events import Decided
+from cachesim.reports.flags_line import flags_line
 from cachesim.reports.layout import Fitted, indented, lean_table, shortened
 from cachesim.reports.run_data import run_data
 from cachesim.reports.run_table import short_verdict
@@ -65,9 +66,20 @@ def _said(event: Decided) -> dict[str, str]:
 def diff_report(data: Data, verbose: int = 0) -> RenderableType:
     """The verdict under both, the rules that differ, the requests that differ (all of them with ``verbose``), totals,
     the first decision that differs, the prompt cache at the end."""
-    title = [] if data["scenario"] == "try" else [Text(data["title"])]
+    title: list[RenderableType] = [] if data["scenario"] == "try" else [Text(data["title"])]
+    title += _flags(data)
     parts = [*_verdicts(data), *_changes(data["rules"], verbose), *_requests(data, verbose), *_totals(data)]
     return Group(Text(data["scenario"], "bold"), *title, *parts, *_stores(data["stored"]), *_decision(data["first"]))
+
+
+def _flags(data: Data) -> Iterator[RenderableType]:
+    """The server's flags, once where both versions have the same."""
+    one, two = data["a"]["flags"], data["b"]["flags"]
+    if one == two:
+        yield from flags_line(one)
+        return
+    for name, flags in (("A", one), ("B", two)):
+        yield from (Text.assemble(f"{name} ", line) for line in flags_line(flags))
 
 
 def _verdicts(data: Data) -> Iterator[RenderableType]:

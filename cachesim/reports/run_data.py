@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cachesim.reports.flags_line import flags_data
 from cachesim.reports.verdict_words import verdict_of, verdict_of_run
 from cachesim.scenarios.schema import Step
 from cachesim.verdicts.failure_chain import failure_data
@@ -20,7 +21,7 @@ def run_data(run: Run) -> dict[str, Any]:
     a cold run does, ``told`` the refused ones whose file expects it. ``verdict`` is what reports say of a request and
     of the run, ``reason`` how it came to its reused tokens, ``read_instead`` what a wrong answer read in place of its
     own rows and states; ``failure`` how the first wrong one came about. ``lcp``: of the prompt with the ``slot_held``
-    tokens that were in the slot, None = no slot."""
+    tokens that were in the slot, None = no slot. ``flags`` are those of the server."""
     requests = [request_data(run, i, one) for i, one in enumerate(run.requests)]
     return {
         "scenario": run.scenario.id,
@@ -31,6 +32,7 @@ def run_data(run: Run) -> dict[str, Any]:
         "model": run.scenario.model,
         "profile": run.profile,
         "mode": run.mode,
+        "flags": flags_data(run.profile, run.scenario.server),
         "holds": run.verdict.holds,
         "broken": run.broken,
         "unsettled": run.unsettled,

@@ -13,6 +13,7 @@ from cachesim.engines.base import prompt_of
 from cachesim.engines.rule import Role, role_of
 from cachesim.events import Aborted, Decided
 from cachesim.reports.failure_block import failure_block
+from cachesim.reports.flags_line import flags_data, flags_line
 from cachesim.reports.layout import indented
 from cachesim.reports.run_data import request_data
 from cachesim.reports.sentences import sentence
@@ -40,6 +41,7 @@ def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> d
         "why": run.scenario.why,
         "request_why": step.why,
         "profile": run.profile,
+        "flags": flags_data(run.profile, run.scenario.server),
         "request": number,
         "text": step.text,
         "prompt": len(prompt_of(one.request, one.answer)),
@@ -78,7 +80,8 @@ def why_report(data: dict[str, Any], verbose: int = 0) -> RenderableType:
     """The verdict, what was read instead, where the tokens are from, the decisions. ``verbose``: those that settle
     nothing, too."""
     what = f" request {data['request']} "
-    head = Text.assemble((data["scenario"], "bold"), what, (data["text"], "bold"), "  ", (data["profile"], "cyan"))
+    top = Text.assemble((data["scenario"], "bold"), what, (data["text"], "bold"), "  ", (data["profile"], "cyan"))
+    head = Group(top, *flags_line(data["flags"]))
     title = [] if data["scenario"] == "try" else [Text(data["title"])]
     why = [indented(" ".join(text.split()), "dim") for text in (data["why"], data["request_why"]) if text]
     reads = [indented(f"it {read}") for read in data["read_instead"]]

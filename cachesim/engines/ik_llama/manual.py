@@ -11,6 +11,7 @@ from cachesim.engines.ik_llama.server_flags import WORDS, Options
 from cachesim.engines.manual import MANY, Manual, World, draw_batches, flags_of
 from cachesim.engines.shared.drawn_requests import draw_fields, slot_count
 from cachesim.model.rng import Rng
+from cachesim.model.spec import TRAINED_ON
 
 
 def draw(rng: Rng, model: str) -> World:
@@ -65,6 +66,8 @@ MANUAL = Manual(
     slot_count=slot_count,
     takes=frozenset({"cache_prompt", "id_slot", "n_keep", "n_discard", "cancel_at", "drafts", "draft_else"}),
     plenty={"ctx_checkpoints": 32, "cache_ram": 8192},
+    headline=("ctx_size", "batch_size", "ubatch_size", "ctx_checkpoints_interval"),
+    open_words={"ctx_size": str(TRAINED_ON)},
     schema_1={
         "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "context_shift": False, "ctx_checkpoints": 32,
         "spec_draft_n_max": 3,

@@ -11,6 +11,7 @@ from cachesim.engines.llama_cpp.server_flags import POOLINGS, SPEC_TYPES, Option
 from cachesim.engines.manual import MANY, Manual, World, draw_batches, flags_of
 from cachesim.engines.shared.drawn_requests import draw_fields, slot_count
 from cachesim.model.rng import Rng
+from cachesim.model.spec import TRAINED_ON
 
 
 def draw(rng: Rng, model: str) -> World:
@@ -74,6 +75,8 @@ MANUAL = Manual(
         "stop", "eog", "others", "shared",
     }),
     plenty={"ctx_checkpoints": 32, "cache_ram": 8192},
+    headline=("ctx_size", "batch_size", "ubatch_size", "parallel", "ctx_checkpoints"),
+    open_words={"ctx_size": str(TRAINED_ON), "parallel": "auto"},
     schema_1={
         "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "parallel": 1,
         "ctx_checkpoints": 32, "slot_prompt_similarity": 0.1, "context_shift": False, "spec_draft_n_max": 3,

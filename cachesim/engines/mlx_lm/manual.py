@@ -76,6 +76,7 @@ MANUAL = Manual(
     slots=False,
     chats=Chats(draw_system, lambda server: server["template"] != "plain"),
     takes=frozenset({"messages", "seed", "cancel_at", "drafts", "draft_else"}),
+    headline=("prompt_cache_size", "prefill_step_size"),
     plenty={"prompt_cache_size": 10},
     drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "CA", "H", "W8 G"),
     draw=draw,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from cachesim.engines.base import Answer, Request
 from cachesim.reports.console import as_text
 from cachesim.scenarios.notation import from_line
@@ -34,6 +36,10 @@ def run(*requests, line="A10/B10/C10/D10", profile=HEAD, told=(), **more):
     return made
 
 
+FLAGS = re.compile("([AB] )?(flags|set): ")
+
+
 def shown(report):
-    """The lines of a report, without the white space around them."""
-    return [line.strip() for line in as_text(report).splitlines()]
+    """The lines of a report, without the white space around them and without the server's flags, which stand below the
+    first one everywhere."""
+    return [line.strip() for line in as_text(report).splitlines() if not FLAGS.match(line)]
