@@ -16,7 +16,8 @@ from cachesim.engines.rule import Decision, Role, rule
 
 @rule("IK-CKPT-ON", Role.ENABLE, ik_llama(CONTEXT, "launch_slot_with_task", "8337e4cd3"))
 def on_with_states(most: int, states: bool, private: bool) -> Decision:
-    """Checkpoints are made where the memory cannot be cut back: recurrent layers, or states of its own."""
+    """Enables checkpoints if `--ctx-checkpoints` is above 0 and the memory cannot be cut: recurrent layers, or a state
+    of the model's own."""
     return Decision(most > 0 and (states or private), {"most": most, "states": states})
 
 
@@ -24,14 +25,14 @@ def on_with_states(most: int, states: bool, private: bool) -> Decision:
 @rule("IK-CKPT-ON.NEVER", Role.ENABLE,
       ik_llama(note="the creating half was commented out"), since="#1295 (66323b92f)", until="#1310")
 def on_never(most: int, states: bool, private: bool) -> Decision:
-    """No checkpoint is ever made."""
+    """Creates no checkpoint for any model."""
     return Decision(False, {"most": most, "states": states})
 
 
 @rule("IK-CKPT-BREAK.TOLERANCE", Role.PLAN, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"), since="#1346")
 def break_tolerance(start: int, asked: int, room: int, tolerance: int) -> Decision:
-    """A batch takes what there is room for, but ends where exactly ``tolerance`` tokens of the prompt remain. Value:
-    its end, and whether it ends for that reason."""
+    """Ends a batch where exactly ``tolerance`` tokens of the prompt remain, else where it is full. Returns the end, and
+    whether it ends for that reason."""
     stop, mark = min(asked, start + room), asked - tolerance
     due = tolerance >= 0 and start < mark <= stop
     because = {"start": start, "asked": asked, "tolerance": tolerance}
@@ -41,28 +42,27 @@ def break_tolerance(start: int, asked: int, room: int, tolerance: int) -> Decisi
 # [Gone in ik_llama@1346]
 @rule("IK-CKPT-BREAK.NONE", Role.PLAN, ik_llama(CONTEXT), until="#1346 (8f9e19d57)")
 def break_none(start: int, asked: int, room: int, tolerance: int) -> Decision:
-    """A batch takes what there is room for."""
+    """Ends a batch only where it is full. Returns the end."""
     return Decision((min(asked, start + room), False), {"start": start, "asked": asked})
 
 
 @rule("IK-CKPT-FIRST.NO-TOLERANCE", Role.PLAN, ik_llama(CONTEXT, "process_batch_tokens", "8337e4cd3"), since="#1346")
 def first_without_tolerance(tolerance: int) -> Decision:
-    """With the first sampled token a checkpoint is taken if none was taken before the prompt's end. Value: is
-    one due?"""
+    """Returns True if a checkpoint is due with the first sampled token: if none was created before the prompt's end."""
     return Decision(tolerance <= 0, {"tolerance": tolerance})
 
 
 # [Gone in ik_llama@1346]
 @rule("IK-CKPT-FIRST.ALWAYS", Role.PLAN, ik_llama(), since="#1310 (3fac78c48)", until="#1346")
 def first_always(tolerance: int) -> Decision:
-    """A checkpoint is taken at the prompt's end, with the first sampled token."""
+    """Returns True: a checkpoint is due at the prompt's end, with the first sampled token."""
     return Decision(True, {"tolerance": tolerance})
 
 
 @rule("IK-CKPT-INTERVAL.EXACT", Role.PLAN,
       ik_llama(CONTEXT, "create_checkpoint_at_interval", "8337e4cd3"), since="#2195")
 def interval_exact(last: int, pos_max: int, interval: int) -> Decision:
-    """Due once ``interval`` positions lie between. Value: is it?"""
+    """Returns True if a checkpoint is due: pos_max is at least ``interval`` positions behind the last one."""
     due = interval > 0 and last + interval <= pos_max
     return Decision(due, {"last": last, "pos_max": pos_max, "interval": interval})
 
@@ -71,15 +71,16 @@ def interval_exact(last: int, pos_max: int, interval: int) -> Decision:
 @rule("IK-CKPT-INTERVAL.ONE-EARLY", Role.PLAN,
       ik_llama(CONTEXT, "create_checkpoint_at_interval", "d2da6da05"), until="#2195")
 def interval_one_early(last: int, pos_max: int, interval: int) -> Decision:
-    """Due one position earlier, counted from 0 at the start of every request."""
+    """Returns True if a checkpoint is due: pos_max is at least ``interval`` - 1 positions behind the last one, counted
+    from 0 at the start of every request."""
     due = interval > 0 and last + interval <= 1 + pos_max
     return Decision(due, {"last": last, "pos_max": pos_max, "interval": interval})
 
 
 @rule("IK-CKPT-CREATE.TOKENS", Role.CREATE, ik_llama(CONTEXT, "create_checkpoint", "8337e4cd3"), since="#1743")
 def create_by_tokens(ckpts: Sequence[Ckpt], held: int, pos_min: int, pos_max: int, states: bool) -> Decision:
-    """Taken if 64 tokens are held, and more than the last one has. Value: is it? None = that is for a number to say
-    which nobody wrote."""
+    """Creates a checkpoint if the slot has at least 64 tokens, and more than the last checkpoint. Returns None if that
+    depends on an uninitialised n_tokens."""
     more = _more(ckpts, held)
     return Decision(pos_min >= 0 and held >= 64 and more, _facts(ckpts, held, pos_max))
 
@@ -87,7 +88,7 @@ def create_by_tokens(ckpts: Sequence[Ckpt], held: int, pos_min: int, pos_max: in
 # [New in ik_llama@pr1888]
 @rule("IK-CKPT-CREATE.FOUR", Role.CREATE, ik_llama(pull=1888, note="open"))
 def create_from_four(ckpts: Sequence[Ckpt], held: int, pos_min: int, pos_max: int, states: bool) -> Decision:
-    """The same from 4 tokens on, with recurrent layers."""
+    """Creates a checkpoint as TOKENS does, but from 4 tokens on for recurrent layers."""
     more = _more(ckpts, held)
     enough = held >= (4 if states else 64)
     return Decision(pos_min >= 0 and enough and more, {**_facts(ckpts, held, pos_max), "states": states})
@@ -97,7 +98,7 @@ def create_from_four(ckpts: Sequence[Ckpt], held: int, pos_min: int, pos_max: in
 @rule("IK-CKPT-CREATE.POSITION", Role.CREATE,
       ik_llama(CONTEXT, "create_checkpoint"), since="#1310 (3fac78c48)", until="#1743")
 def create_by_position(ckpts: Sequence[Ckpt], held: int, pos_min: int, pos_max: int, states: bool) -> Decision:
-    """Taken if the last position is 16 or more, and behind that of the last one."""
+    """Creates a checkpoint if pos_max is at least 16, and behind that of the last checkpoint."""
     more = not ckpts or pos_max > ckpts[-1].pos_max
     return Decision(pos_min >= 0 and pos_max >= 16 and more, _facts(ckpts, held, pos_max))
 
@@ -115,10 +116,10 @@ def _facts(ckpts: Sequence[Ckpt], held: int, pos_max: int) -> dict[str, object]:
 
 @rule("IK-CKPT-EVICT.PROMPT-END", Role.DROP, ik_llama(pull=2491, note="merged 2026-09; its description"), since="#2491")
 def evict_but_prompt_end(ckpts: Sequence[Ckpt], how: str) -> Decision:
-    """As by variance, but a checkpoint that was taken at the end of a prompt goes only if nothing else can: it is left
-    out of those between the ends that are compared by their gaps, though it counts for the gaps of its neighbours. If
-    all of those are such checkpoints, the oldest that is none goes. Value: its index. Inferred: the thread says that it
-    stays as long as another one can go, not which one that is."""
+    """Erases one checkpoint to make room, as VARIANCE does, but one created at the end of a prompt only if there is no
+    other; returns its index. Such checkpoints are not compared by their gaps, though they count for the gaps of their
+    neighbours; if all between the ends are such, the oldest other one is erased. Inferred: the thread says that it
+    stays as long as another one can be erased, not which one that is."""
     because = {"how": how, "pos_max": [c.pos_max for c in ckpts], "prompt_end": [c.prompt_end for c in ckpts]}
     if how == "fifo":
         return Decision(0, because)
@@ -131,9 +132,9 @@ def evict_but_prompt_end(ckpts: Sequence[Ckpt], how: str) -> Decision:
 @rule("IK-CKPT-EVICT.VARIANCE", Role.DROP,
       ik_llama(CONTEXT, "create_checkpoint", "8337e4cd3"), since="#2020 (befbc0945)")
 def evict_by_option(ckpts: Sequence[Ckpt], how: str) -> Decision:
-    """One goes. ``fifo``: the oldest. Else of fewer than three the oldest, of three the middle one, of more that one
-    between the ends whose loss leaves the smallest product of its two gaps (the second as a part of the whole).
-    Value: its index."""
+    """Erases one checkpoint to make room; returns its index. ``fifo``: the oldest. Else of fewer than three the oldest,
+    of three the middle one, of more the one between the ends with the smallest product of its two gaps (the second as a
+    part of the whole)."""
     found = 0 if how == "fifo" else _least_gaps(ckpts, _interior(ckpts))
     return Decision(found, {"how": how, "pos_max": [c.pos_max for c in ckpts]})
 
@@ -154,12 +155,13 @@ def _least_gaps(ckpts: Sequence[Ckpt], pool: Sequence[int]) -> int:
 # [Gone in ik_llama@2020]
 @rule("IK-CKPT-EVICT.OLDEST", Role.DROP, ik_llama(CONTEXT, "create_checkpoint", "d2da6da05"), until="#2020")
 def evict_oldest(ckpts: Sequence[Ckpt], how: str) -> Decision:
-    """The oldest goes."""
+    """Erases the oldest checkpoint to make room; returns its index."""
     return Decision(0, {"pos_max": [c.pos_max for c in ckpts]})
 
 
 # [New in ik_llama@pr1877]
 @rule("IK-CKPT-EVICT.KEEP-FIRST", Role.DROP, ik_llama(pull=1877, note="open"))
 def evict_second(ckpts: Sequence[Ckpt], how: str) -> Decision:
-    """The oldest but the first goes: the beginning of a conversation is what others share."""
+    """Erases the oldest checkpoint but the first to make room: others share the beginning of a conversation. Returns
+    its index."""
     return Decision(min(1, len(ckpts) - 1), {"pos_max": [c.pos_max for c in ckpts]})

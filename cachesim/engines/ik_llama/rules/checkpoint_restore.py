@@ -81,8 +81,8 @@ def _because(ask: Ask, ckpts: Sequence[Ckpt] = ()) -> dict[str, object]:
 
 @rule("IK-CKPT-NEED.OR-PRIVATE", Role.NEED, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#2195")
 def need_or_private(ask: Ask) -> Decision:
-    """Needed if the prompt leaves the cache before its end and the memory begins too late, as recurrent layers always
-    do, or if the model has states of its own."""
+    """Searches a checkpoint if 0 < n_past < tokens of the slot, and pos_min >= pos_min_thold (always so with recurrent
+    layers) or the model has a state of its own."""
     inside = 0 < ask.n_past < ask.held
     return Decision(Need(inside and (ask.pos_min >= ask.thold or ask.private)), _because(ask))
 
@@ -90,7 +90,7 @@ def need_or_private(ask: Ask) -> Decision:
 # [Gone in ik_llama@2195]
 @rule("IK-CKPT-NEED.REACHED", Role.NEED, ik_llama(CONTEXT, "apply_checkpoint", "d2da6da05"), since="#1743")
 def need_reached(ask: Ask) -> Decision:
-    """Needed if the prompt leaves the cache before its end and the memory begins at the threshold or later."""
+    """Searches a checkpoint if 0 < n_past < tokens of the slot, and pos_min >= pos_min_thold."""
     inside = 0 < ask.n_past < ask.held
     return Decision(Need(inside and ask.pos_min >= ask.thold), _because(ask))
 
@@ -98,8 +98,8 @@ def need_reached(ask: Ask) -> Decision:
 # [Gone in ik_llama@1743]
 @rule("IK-CKPT-NEED.BEYOND", Role.NEED, ik_llama(CONTEXT, "apply_checkpoint"), since="#1310 (3fac78c48)", until="#1743")
 def need_beyond(ask: Ask) -> Decision:
-    """Needed only if the memory begins behind the threshold: a prompt that leaves the cache at its last token is not
-    taken for one that needs it."""
+    """Searches a checkpoint if 0 < n_past < tokens of the slot, and pos_min > pos_min_thold: a prompt that leaves the
+    slot at its last token does not search."""
     inside = 0 < ask.n_past < ask.held
     return Decision(Need(inside and ask.pos_min > ask.thold), _because(ask))
 
@@ -107,7 +107,8 @@ def need_beyond(ask: Ask) -> Decision:
 # [Gone in ik_llama@1716]
 @rule("IK-CKPT-NEED.STATES", Role.NEED, ik_llama(), since="#1673 (48819dada)", until="#1716 (9f1deefa7)")
 def need_states(ask: Ask) -> Decision:
-    """With recurrent layers always needed when the prompt leaves the cache before its end."""
+    """Searches a checkpoint if 0 < n_past < tokens of the slot, and pos_min > pos_min_thold or there are recurrent
+    layers."""
     inside = 0 < ask.n_past < ask.held
     return Decision(Need(inside and (ask.states or ask.pos_min > ask.thold)), _because(ask))
 
@@ -115,15 +116,15 @@ def need_states(ask: Ask) -> Decision:
 # [Gone in ik_llama@1310]
 @rule("IK-CKPT-NEED.DEEP", Role.NEED, ik_llama(), since="#1295 (66323b92f)", until="#1310")
 def need_deep(ask: Ask) -> Decision:
-    """Needed only if the memory begins more than two positions behind the threshold."""
+    """Searches a checkpoint if 0 < n_past < tokens of the slot, and pos_min > pos_min_thold + 2."""
     inside = 0 < ask.n_past < ask.held
     return Decision(Need(inside and ask.pos_min > ask.thold + 2), _because(ask))
 
 
 @rule("IK-CKPT-PICK.POS-MAX", Role.PICK, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#2195")
 def pick_pos_max(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
-    """The newest that ends before the threshold; for a model with states of its own, before the next position. Value:
-    its index."""
+    """Picks the newest checkpoint with pos_max < pos_min_thold; for a model with a state of its own with pos_max <
+    n_past. Returns its index."""
     bound = ask.n_past if ask.private else ask.thold
     return Decision(_newest(ckpts, lambda c: c.pos_max < bound), _because(ask, ckpts))
 
@@ -131,7 +132,7 @@ def pick_pos_max(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
 # [Gone in ik_llama@2195]
 @rule("IK-CKPT-PICK.POS-MIN", Role.PICK, ik_llama(CONTEXT, "apply_checkpoint", "d2da6da05"), since="#1716")
 def pick_pos_min(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
-    """The newest that begins before the threshold, or at the beginning of the text."""
+    """Picks the newest checkpoint with pos_min < pos_min_thold or pos_min = 0; returns its index."""
     found = _newest(ckpts, lambda c: c.pos_min < ask.thold or c.pos_min == 0)
     return Decision(found, _because(ask, ckpts))
 
@@ -139,21 +140,23 @@ def pick_pos_min(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
 # [Gone in ik_llama@1716]
 @rule("IK-CKPT-PICK.WITHIN", Role.PICK, ik_llama(), since="#1673 (48819dada)", until="#1716")
 def pick_within(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
-    """The newest that ends before the next position: the exact bound."""
+    """Picks the newest checkpoint with pos_max < n_past, the exact bound; returns its index."""
     return Decision(_newest(ckpts, lambda c: c.pos_max < ask.n_past), _because(ask, ckpts))
 
 
 # [New in ik_llama@pr1888]
 @rule("IK-CKPT-PICK.PR1888", Role.PICK, ik_llama(pull=1888, note="open"))
 def pick_pr1888(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
-    """As on its base, and besides one that ends at the next position, which is one token too far."""
+    """Picks the newest checkpoint with pos_min < pos_min_thold, pos_min = 0 or pos_max <= n_past, which is one token
+    too far; returns its index."""
     found = _newest(ckpts, lambda c: c.pos_min < ask.thold or c.pos_min == 0 or c.pos_max <= ask.n_past)
     return Decision(found, _because(ask, ckpts))
 
 
 @rule("IK-CKPT-RESUME.PROMPT-END", Role.RESUME, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#2195")
 def resume_prompt_end(ckpt: Ckpt, ask: Ask) -> Decision:
-    """Behind the checkpoint's last token, never behind the common part; the interval is counted from there."""
+    """Continues behind the checkpoint's last token, never behind the common prefix; intervals are counted from
+    there."""
     upto = ckpt.pos_max + 1 if ask.private else max(ckpt.pos_min + 1, ckpt.pos_max)
     prompt = min(ask.n_past_prompt, ckpt.pos_max_prompt + 1)
     resume = Resume(min(ask.n_past, upto), prompt, last_checkpoint=ckpt.pos_max)
@@ -163,7 +166,8 @@ def resume_prompt_end(ckpt: Ckpt, ask: Ask) -> Decision:
 # [Gone in ik_llama@2195]
 @rule("IK-CKPT-RESUME.PROMPT-MAX", Role.RESUME, ik_llama(CONTEXT, "apply_checkpoint", "d2da6da05"))
 def resume_prompt_max(ckpt: Ckpt, ask: Ask) -> Decision:
-    """The same, the prompt's side counted as the cache's."""
+    """Continues behind the checkpoint's last token, never behind the common prefix; tokens of the prompt are counted
+    like those of the cache."""
     resume = Resume(
         min(ask.n_past, max(ckpt.pos_min + 1, ckpt.pos_max)),
         min(ask.n_past_prompt, max(ckpt.pos_min_prompt + 1, ckpt.pos_max_prompt)),
@@ -173,27 +177,28 @@ def resume_prompt_max(ckpt: Ckpt, ask: Ask) -> Decision:
 
 @rule("IK-CKPT-RESET.TOKENS", Role.RESET, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#1789 (f4f4b3ff2)")
 def reset_tokens(ask: Ask) -> Decision:
-    """No checkpoint serves: from the beginning, and the slot's tokens are forgotten."""
+    """Forces full prompt re-processing where no checkpoint is usable (n_past = 0), and drops the slot's tokens."""
     return Decision(Resume(0, 0, forget_tokens=True), _because(ask))
 
 
 # [Gone in ik_llama@1889-base]
 @rule("IK-CKPT-RESET.COUNTS", Role.RESET, ik_llama(CONTEXT, "apply_checkpoint"), until="#1789")
 def reset_counts(ask: Ask) -> Decision:
-    """No checkpoint serves: from the beginning; the trim that follows cuts the slot's tokens."""
+    """Forces full prompt re-processing where no checkpoint is usable (n_past = 0); the slot's tokens are cut by the
+    trim that follows."""
     return Decision(Resume(0, 0), _because(ask))
 
 
 # [Gone in ik_llama@1698]
 @rule("IK-CKPT-RESET.NONE", Role.RESET, ik_llama(), since="#1673 (48819dada)", until="#1698 (67e634622)")
 def reset_none(ask: Ask) -> Decision:
-    """No checkpoint serves: evaluation goes on behind the common part, upon whatever the recurrent row holds."""
+    """Continues behind the common prefix where no checkpoint is usable, on whatever the recurrent row contains."""
     return Decision(Resume(ask.n_past, ask.n_past_prompt), _because(ask))
 
 
 @rule("IK-CKPT-ERASE.THOLD", Role.DROP, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#1743")
 def erase_thold(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
-    """Those that end behind the threshold go, whatever was found. Value: their indices."""
+    """Erases checkpoints with pos_max > pos_min_thold, whatever was restored; returns their indices."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max > ask.thold)
     return Decision(gone, _because(ask, ckpts))
 
@@ -202,7 +207,7 @@ def erase_thold(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
 @rule("IK-CKPT-ERASE.POS-MIN", Role.DROP,
       ik_llama(CONTEXT, "apply_checkpoint"), since="#1295", until="#1743 (39b3a188e)")
 def erase_pos_min(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
-    """Those that begin behind the threshold go."""
+    """Erases checkpoints with pos_min > pos_min_thold; returns their indices."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_min > ask.thold)
     return Decision(gone, _because(ask, ckpts))
 
@@ -210,6 +215,7 @@ def erase_pos_min(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
 # [Gone in ik_llama@1716]
 @rule("IK-CKPT-ERASE.BEYOND", Role.DROP, ik_llama(), since="#1673 (48819dada)", until="#1716")
 def erase_beyond(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
-    """Those that end behind the next position go; one that ends at it stays, though it holds a token too many."""
+    """Erases checkpoints with pos_max > n_past; returns their indices. One with pos_max = n_past stays, though it
+    covers a token too many."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max > ask.n_past)
     return Decision(gone, _because(ask, ckpts))

@@ -121,19 +121,21 @@ def _spans(text: str, opening: str, closing: str) -> list[tuple[int, int]]:
 
 @rule("IK-PROMPT-EMPTY", Role.PROMPT, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"))
 def prompt_empty(asked: int) -> Decision:
-    """A prompt without tokens is answered at once, with nothing; the slot is released as it is. Value: is it one?"""
+    """Returns True for a prompt without tokens: it is answered at once, with nothing, and the slot is released as it
+    is."""
     return Decision(not asked, {"asked": asked})
 
 
 @rule("IK-REUSE", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"))
 def reuse_asked(cache_prompt: bool) -> Decision:
-    """Nothing that the slot holds is reused for a request with ``cache_prompt`` false. Value: may it be?"""
+    """Returns True if the slot's tokens may be reused: unless ``cache_prompt`` is false."""
     return Decision(cache_prompt, {"cache_prompt": cache_prompt})
 
 
 @rule("IK-PREFIX.LOOSE", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"), since="#2105")
 def prefix_loose(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -> Decision:
-    """The common text, blanks that only one side has passed over."""
+    """Returns the common prefix of slot and prompt as text, in tokens of both; blanks that only one side has are
+    skipped."""
     found = common(cache, prompt, pieces, strict=False)
     return Decision(found, {"held": len(cache), "asked": len(prompt)})
 
@@ -141,7 +143,8 @@ def prefix_loose(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) ->
 # [Gone in ik_llama@2105]
 @rule("IK-PREFIX.STRICT", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "d2da6da05"), until="#2105")
 def prefix_strict(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -> Decision:
-    """The common text byte for byte, unless passing over blanks gains more than 20 tokens."""
+    """Returns the common prefix of slot and prompt as text, byte for byte, in tokens of both, unless skipping blanks
+    gains more than 20 tokens."""
     strict, loose = (common(cache, prompt, pieces, strict) for strict in (True, False))
     found = loose if loose.cache > strict.cache + MORE else strict
     return Decision(found, {"held": len(cache), "asked": len(prompt)})
@@ -153,8 +156,8 @@ def _back(n_past_prompt: int, asked: int, here: bool) -> int:
 
 @rule("IK-ONE.BEFORE", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"), since="#2105")
 def one_before(n_past_prompt: int, asked: int, searched: bool) -> Decision:
-    """A prompt that is held whole gives its last token back, so that there are logits: before a checkpoint is looked
-    for. Asked twice, before and behind the search; value: tokens given back there."""
+    """Returns 1 if the whole prompt is cached, before the checkpoint search: one token must be evaluated for logits.
+    Called before and after the search; returns the tokens to give up there."""
     because = {"n_past_prompt": n_past_prompt, "asked": asked, "searched": searched}
     return Decision(_back(n_past_prompt, asked, not searched), because)
 
@@ -162,6 +165,7 @@ def one_before(n_past_prompt: int, asked: int, searched: bool) -> Decision:
 # [Gone in ik_llama@2105]
 @rule("IK-ONE.BEHIND", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "d2da6da05"), until="#2105")
 def one_behind(n_past_prompt: int, asked: int, searched: bool) -> Decision:
-    """The same, but behind the search: what was restored, or needed no restoring, then ends one token too far."""
+    """Returns 1 if the whole prompt is cached, after the checkpoint search: what was restored, or needed no restore,
+    then ends one token too far."""
     because = {"n_past_prompt": n_past_prompt, "asked": asked, "searched": searched}
     return Decision(_back(n_past_prompt, asked, searched), because)

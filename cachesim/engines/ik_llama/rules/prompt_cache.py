@@ -39,8 +39,8 @@ class Admission(NamedTuple):
 
 @rule("IK-PC-ALLOC", Role.STORE, ik_llama(TASK, "server_prompt_cache::alloc", "8337e4cd3"))
 def admit(entries: Sequence[EntryFacts]) -> Decision:
-    """Entries in order: one that covers all of it ends the attempt, one that is a beginning of it goes (what went
-    before the attempt ended stays gone). An emptied entry is a beginning of everything."""
+    """Saves a conversation to the prompt cache unless an entry contains it; removes entries that are prefixes of it
+    (what was removed before such an entry was found stays removed). An emptied entry is a prefix of everything."""
     obsolete: list[int] = []
     for i, entry in enumerate(entries):
         if entry.n_prompt == entry.asked:
@@ -77,23 +77,23 @@ def _pick(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float) ->
 
 @rule("IK-PC-LOAD.KEEP", Role.LOAD, ik_llama(TASK, "server_prompt_cache::load", "8337e4cd3"), since="#2105")
 def pick_kept(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float) -> Decision:
-    """The entry most similar to the prompt, if more similar than the slot, among those of which enough would
-    be kept."""
+    """Picks the entry most similar to the prompt, if it is more similar than the slot and at least a share of it would
+    be kept; returns its index."""
     return _pick(entries, slot, least_keep)
 
 
 # [Gone in ik_llama@2105]
 @rule("IK-PC-LOAD.ANY", Role.LOAD, ik_llama(TASK, "server_prompt_cache::load", "d2da6da05"), until="#2105")
 def pick_any(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float) -> Decision:
-    """The entry most similar to the prompt, if more similar than the slot."""
+    """Picks the entry most similar to the prompt, if it is more similar than the slot; returns its index."""
     return _pick(entries, slot, 0.0)
 
 
 # [New in ik_llama@pr1877]
 @rule("IK-PC-LOAD.VIABLE", Role.LOAD, ik_llama(pull=1877, note="open; Derived from its text"))
 def pick_viable(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float) -> Decision:
-    """As the rule before it, but only entries that can be rewound to the common part, enough of which is kept; of
-    equally similar ones the one with the longer prefix."""
+    """Picks as its base does, but only entries that can go back to the common prefix and keep enough; of equally
+    similar ones the one with the longer prefix."""
     keep, sim = _base(slot)
     best = (sim, slot.n_cache)
     found = None
@@ -106,40 +106,40 @@ def pick_viable(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: flo
 
 @rule("IK-PC-PEEK.MOVE", Role.DROP, ik_llama(TASK, "server_prompt_cache::load", "8337e4cd3"))
 def peek_moves(excluding: bool) -> Decision:
-    """Where reasoning is not left out, comparing takes the token lists away: the slot and every entry are left without
-    tokens. Value: are they?"""
+    """Returns True if comparing empties the token lists of the slot and of every entry: where reasoning is not
+    excluded, they are moved instead of copied."""
     return Decision(not excluding, {"excluding": excluding})
 
 
 # [New in ik_llama@pr1877]
 @rule("IK-PC-PEEK.COPY", Role.DROP, ik_llama(pull=1877, note="open"))
 def peek_copies(excluding: bool) -> Decision:
-    """Comparing works on copies."""
+    """Returns False: comparing works on copies."""
     return Decision(False, {"excluding": excluding})
 
 
 @rule("IK-PC-HIT.TAKE", Role.HAND, ik_llama(TASK, "server_prompt_cache::load", "8337e4cd3"))
 def take_entry(entry: int) -> Decision:
-    """The entry moves into the slot. Value: does it leave the cache?"""
+    """Returns True: an entry is removed from the prompt cache on load."""
     return Decision(True, {"entry": entry})
 
 
 # [New in ik_llama@pr1877]
 @rule("IK-PC-HIT.CLONE", Role.HAND, ik_llama(pull=1877, note="open"))
 def clone_entry(entry: int) -> Decision:
-    """The slot gets a copy, the entry stays."""
+    """Returns False: the slot gets a copy, the entry stays in the prompt cache."""
     return Decision(False, {"entry": entry})
 
 
 @rule("IK-PC-UPDATE", Role.DROP, ik_llama(TASK, "server_prompt_cache::update", "8337e4cd3"))
 def evict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
-    """While the bytes are over the limit the oldest go; one always stays."""
+    """Evicts the oldest entries while the bytes exceed the limit; one always stays."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size}
     return Decision(evict_oldest(sizes, lengths, limits, spare=1), because)
 
 
 @rule("IK-PC-FAILED.KEEPS", Role.FAIL, ik_llama(TASK, "server_prompt_cache::load", "8337e4cd3"))
 def failed_keeps(held: int) -> Decision:
-    """A load that finds no stretch of free cells has emptied the slot's memory, and leaves its tokens. Value: does it
-    forget them?"""
+    """Returns False: if no contiguous free cells are found for an entry, the slot's memory is empty, but its tokens
+    stay."""
     return Decision(False, {"held": held})

@@ -18,7 +18,7 @@ MAIN = "8337e4cd3"
       ik_llama(CONTEXT, "batch_pending_prompt", MAIN,
                note="proposed here: behind the error of a prompt that is too long, slot.release() before `continue`"))
 def refused_leaves(asked: int, n_ctx: int) -> Decision:
-    """A prompt that was refused is not read: the slot is released as it was. Value: is it read all the same?"""
+    """Returns False: a prompt that is too long is not evaluated, and the slot is released as it was."""
     return Decision(False, {"asked": asked, "n_ctx": n_ctx})
 
 
@@ -27,8 +27,8 @@ def refused_leaves(asked: int, n_ctx: int) -> Decision:
       ik_llama(CONTEXT, "context_shift_prompt", MAIN,
                note="proposed here: discard_n_kv_and_cache_tokens is not called for a prompt that is cut"))
 def prompt_cut_none(found: int) -> Decision:
-    """Where the middle of a prompt is cut, the cache keeps its tokens: what they have in common with the prompt that is
-    left serves. Value: tokens of the cache that are discarded."""
+    """Returns 0: the cache keeps its tokens when a prompt is shortened, and the common prefix with what is left is
+    reused."""
     return Decision(0, {"found": found})
 
 
@@ -37,7 +37,7 @@ def prompt_cut_none(found: int) -> Decision:
       ik_llama(CONTEXT, "discard_n_kv_and_cache_tokens", MAIN,
                note="proposed here: cache_tokens are discarded whether or not the request caches its prompt"))
 def shift_list_all(cache_prompt: bool) -> Decision:
-    """The slot's list loses what its memory loses. Value: does it?"""
+    """Returns True: a context shift always removes the discarded tokens from the slot's list."""
     return Decision(True, {"cache_prompt": cache_prompt})
 
 
@@ -47,7 +47,7 @@ def shift_list_all(cache_prompt: bool) -> Decision:
                note="proposed here: the row of every sequence whose first token in the micro-batch has position 0 is "
                     "zeroed, where it is one sequence's alone"))
 def zero_each(runs: int) -> Decision:
-    """A recurrent row is zeroed where a text begins, whoever else is in the micro-batch. Value: is it?"""
+    """Returns True: the recurrent row is zeroed at position 0, whatever else is in the micro-batch."""
     return Decision(True, {"runs": runs})
 
 
@@ -56,8 +56,7 @@ def zero_each(runs: int) -> Decision:
       ik_llama(DELTA_NET, "save_per_step_states", MAIN,
                note="proposed here: rows are kept by sequence and position in the round, of every micro-batch of it"))
 def steps_by_position(n: int, capacity: int) -> Decision:
-    """While drafts are verified the row after each token is kept by its sequence and position. Value: how they are
-    found again."""
+    """Saves the row after each token of a draft by its sequence and position. Returns how rows are found again."""
     return Decision("position", {"n": n, "capacity": capacity})
 
 
@@ -66,7 +65,7 @@ def steps_by_position(n: int, capacity: int) -> Decision:
       ik_llama(LLAMA, "llama_spec_ckpt_restore", MAIN,
                note="proposed here: the kept row is copied into the row of its sequence, and no cell is relabelled"))
 def row_own(seq: int) -> Decision:
-    """After a rejection the kept row goes to the sequence that drafted. Value: the row, and whether the cell of that
+    """Restores the saved row into the row of the sequence that drafted. Returns the row, and whether the cell of that
     index gets the position."""
     return Decision((seq, False), {"seq": seq})
 
@@ -77,8 +76,7 @@ def row_own(seq: int) -> Decision:
                note="proposed here: a state without K/V rows is read without looking for cells; those of the sequence "
                     "behind its last position are removed"))
 def cells_kept(partial: bool) -> Decision:
-    """A saved state without K/V rows leaves the cells where they are, up to its last position. Value: are cells
-    claimed for it?"""
+    """Returns False for a saved state without K/V rows: it keeps the cells of its sequence, up to its last position."""
     return Decision(not partial, {"partial": partial})
 
 
@@ -87,7 +85,7 @@ def cells_kept(partial: bool) -> Decision:
       ik_llama(TASK, "server_prompt_cache::load", MAIN,
                note="proposed here: the slot's tokens and checkpoints are cleared where the state was not restored"))
 def failed_clears(held: int) -> Decision:
-    """A load that fails leaves a slot without tokens: its memory is empty. Value: does it forget them?"""
+    """Returns True: if an entry cannot be loaded, the slot's tokens are dropped, as its memory is empty."""
     return Decision(True, {"held": held})
 
 
@@ -96,8 +94,8 @@ def failed_clears(held: int) -> Decision:
       ik_llama(CONTEXT, "process_batch_tokens", MAIN,
                note="proposed here: where a batch is given up, cache_tokens of every busy slot are cleared"))
 def give_up_clears(held: int) -> Decision:
-    """After a batch that found no room the slot forgets its tokens: some were never evaluated, others twice. Value: the
-    length of its list."""
+    """Returns the length of the slot's token list after a batch that found no free cells: 0, as some tokens were never
+    evaluated, others twice."""
     return Decision(0, {"held": held})
 
 
@@ -105,6 +103,6 @@ def give_up_clears(held: int) -> Decision:
 @rule("IK-SLOT-SAVE.ALWAYS", Role.WRITE_FILE,
       ik_llama(CONTEXT, "slot save", MAIN, note="proposed here: the side file is written where there are none, too"))
 def save_always(ckpts: int) -> Decision:
-    """The checkpoints are written to a side file, also if there are none: what an earlier conversation left under this
-    name goes. Value: is one written?"""
+    """Returns True: a side file is written even without checkpoints, so that none of an earlier conversation stays
+    under this name."""
     return Decision(True, {"ckpts": ckpts})

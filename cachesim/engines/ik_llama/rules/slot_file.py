@@ -12,40 +12,40 @@ from cachesim.engines.rule import Decision, Role, rule
 
 @rule("IK-SLOT-SAVE.SIDE-FILE", Role.WRITE_FILE, ik_llama(CONTEXT, "slot save", "8337e4cd3"), since="#1584")
 def save_side_file(ckpts: int) -> Decision:
-    """The checkpoints are written to a side file, if there are any: where there are none, a side file that an earlier
-    conversation left under this name stays. Value: is one written?"""
+    """Returns True if checkpoints are written to a side file: if there are any. Else a side file that an earlier
+    conversation left under this name stays."""
     return Decision(ckpts > 0, {"ckpts": ckpts})
 
 
 # [Gone in ik_llama@1673]
 @rule("IK-SLOT-SAVE.STATE-ONLY", Role.WRITE_FILE, ik_llama(CONTEXT, "slot save"), until="#1584 (5e8bb724c)")
 def save_state_only(ckpts: int) -> Decision:
-    """Checkpoints are not saved."""
+    """Returns False: checkpoints are not saved."""
     return Decision(False, {"ckpts": ckpts})
 
 
 @rule("IK-SLOT-RESTORE.SIDE-FILE", Role.READ_FILE, ik_llama(CONTEXT, "slot restore", "8337e4cd3"), since="#1584")
 def restore_side_file(there: bool) -> Decision:
-    """Checkpoints come from the side file of this name, whoever wrote it; how many tokens each of them had does not
-    come with it. Value: is it read?"""
+    """Returns True if checkpoints are read from the side file of this name: if it exists, whoever wrote it. It does not
+    contain their n_tokens."""
     return Decision(there, {"there": there})
 
 
 # [Gone in ik_llama@1673]
 @rule("IK-SLOT-RESTORE.STATE-ONLY", Role.READ_FILE, ik_llama(CONTEXT, "slot restore"), until="#1584 (5e8bb724c)")
 def restore_state_only(there: bool) -> Decision:
-    """No side file is looked for."""
+    """Returns False: no side file is read."""
     return Decision(False, {"there": there})
 
 
 @rule("IK-SLOT-ERASE.ALL", Role.DROP, ik_llama(CONTEXT, "slot erase", "8337e4cd3"), since="#1584")
 def erase_all(ckpts: int) -> Decision:
-    """A slot that is erased loses its checkpoints too. Value: does it?"""
+    """Returns True: erasing a slot erases its checkpoints too."""
     return Decision(True, {"ckpts": ckpts})
 
 
 # [Gone in ik_llama@1673]
 @rule("IK-SLOT-ERASE.TOKENS", Role.DROP, ik_llama(CONTEXT, "slot erase"), until="#1584 (5e8bb724c)")
 def erase_tokens(ckpts: int) -> Decision:
-    """A slot that is erased keeps its checkpoints until its next prompt looks at them."""
+    """Returns False: erasing a slot leaves its checkpoints, until its next prompt is compared with them."""
     return Decision(False, {"ckpts": ckpts})

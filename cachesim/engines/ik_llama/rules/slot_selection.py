@@ -55,17 +55,16 @@ class Choice(NamedTuple):
 
 @rule("IK-SHIFTED", Role.SHIFT, ik_llama(CONTEXT, "calculate_slot_similarity, calculate_slot_f_keep", "8337e4cd3"))
 def compare_shifted(discarded: int, asked: int, n_ctx: int) -> Decision:
-    """A slot whose context was shifted is compared with what the prompt would be after the same shift, if the prompt is
-    too long for the context (it will lose its middle then). Value: is it?"""
+    """Returns True if a slot whose context was shifted is compared with the prompt as the same shift would leave it: if
+    the prompt does not fit the context."""
     because = {"discarded": discarded, "asked": asked, "n_ctx": n_ctx}
     return Decision(discarded > 0 and asked >= n_ctx, because)
 
 
 @rule("IK-SLOT-SELECT", Role.ASSIGN, ik_llama(CONTEXT, "get_available_slot", "8337e4cd3"))
 def slot_select(slots: Sequence[SlotFacts], id_slot: int, sps: float) -> Decision:
-    """The slot that was named; else the most similar one above the threshold, the first of equals; else the one that
-    was used least recently. Where the prompt is compared shifted too, the larger similarity counts. Value None = none
-    is free."""
+    """Selects the named slot, else the most similar one above the threshold (the first of equals), else the least
+    recently used. If the prompt is compared shifted too, the larger similarity counts. Returns None if none is free."""
     because = {"id_slot": id_slot, "sps": sps, "slots": len(slots)}
     free = [slot for slot in slots if not slot.busy]
     if id_slot >= 0:
@@ -91,6 +90,6 @@ def _similar(slot: SlotFacts) -> np.float32:
 
 @rule("IK-PC-SAVE", Role.CONSULT, ik_llama(CONTEXT, "get_available_slot", "8337e4cd3"))
 def save_if_little_kept(f_keep: float, held: int, least_keep: float, n_min: int) -> Decision:
-    """What the slot holds is stored if the new prompt keeps less than a share of it, and it is not too short."""
+    """Saves the slot to the prompt cache if f_keep is below a limit and the slot is not too short."""
     save = held > 0 and F32(f_keep) < F32(least_keep) and held >= n_min
     return Decision(save, {"f_keep": f_keep, "held": held, "least_keep": least_keep, "n_min": n_min})

@@ -13,15 +13,15 @@ from cachesim.engines.rule import Decision, Role, rule
 
 @rule("IK-SPEC-MAX", Role.DRAFT, ik_llama(CONTEXT, "add_sampled_tokens", "8337e4cd3"))
 def draft_max(held: int, n_ctx: int, n_max: int, left: int) -> Decision:
-    """At most ``n_max`` tokens, two fewer than the context has room for, one fewer than the budget has left (``left``
-    < 0 = no budget)."""
+    """Returns the longest draft: at most ``n_max`` tokens, two fewer than the context has room for, one fewer than
+    n_predict has left (``left`` < 0 = no limit)."""
     most = min(n_max, n_ctx - held - 2, n_max if left < 0 else left - 1)
     return Decision(max(0, most), {"held": held, "n_ctx": n_ctx, "n_max": n_max, "left": left})
 
 
 @rule("IK-SPEC-SAVE.ROOT-ONLY", Role.DRAFT, ik_llama(CONTEXT, "", "8337e4cd3"), since="#2205 (dd837ff21)")
 def save_or_root_only(n_batch: int, capacity: int) -> Decision:
-    """A round that does not fit the saved states is cut down to the sampled token. Value: (saved, drafts kept)."""
+    """Evaluates only the sampled token if the draft does not fit the saved states. Returns (saved, drafts kept)."""
     fits = n_batch <= capacity
     return Decision((fits, fits), {"n_batch": n_batch, "capacity": capacity})
 
@@ -29,29 +29,28 @@ def save_or_root_only(n_batch: int, capacity: int) -> Decision:
 # [Gone in ik_llama@2205]
 @rule("IK-SPEC-SAVE.ANYWAY", Role.DRAFT, ik_llama(CONTEXT, "", "d2da6da05"), until="#2205")
 def save_or_anyway(n_batch: int, capacity: int) -> Decision:
-    """A round that does not fit is not saved, and drafted all the same."""
+    """Evaluates the draft even if it does not fit the saved states, and saves none. Returns (saved, drafts kept)."""
     return Decision((n_batch <= capacity, True), {"n_batch": n_batch, "capacity": capacity})
 
 
 @rule("IK-SPEC-COMMIT.AHEAD", Role.DRAFT, ik_llama(SPECULATIVE, "", "8337e4cd3"), since="#1987, #1992")
 def commit_ahead(held: int) -> Decision:
-    """The companion takes the accepted tokens at the positions behind the sampled one, so that it holds one row more
-    than the target. Value: (first position, is what lies there removed first)."""
+    """Puts the accepted tokens into the draft context at the positions behind the sampled one, so that it has one row
+    more than the target. Returns (first position, whether seq_rm comes first)."""
     return Decision((held + 1, False), {"held": held})
 
 
 # [Gone in ik_llama@1992]
 @rule("IK-SPEC-COMMIT.LEVEL", Role.DRAFT, ik_llama(SPECULATIVE, "", "d2da6da05"), until="#1992 (0d59973e4)")
 def commit_level(held: int) -> Decision:
-    """The companion takes the accepted tokens at the positions of the tokens before them, what it holds from there on
-    is removed first: it ends where the target ends."""
+    """Puts the accepted tokens into the draft context at the positions of the tokens before them, after seq_rm from
+    there on: it ends where the target ends. Returns (first position, whether seq_rm comes first)."""
     return Decision((held, True), {"held": held})
 
 
 @rule("IK-SPEC-PURGE.KEEP", Role.DRAFT, ik_llama(SPECULATIVE, "", "8337e4cd3"))
 def purge_keep(held: int, known: bool, n_decode: int) -> Decision:
-    """After drafting the companion keeps the sampled token and gives up what it drafted. Value: the range, None =
-    nothing."""
+    """Removes drafted tokens from the draft context, which keeps the sampled one. Returns the range, None = nothing."""
     span = (held + 1, held + n_decode + 2) if n_decode else None
     return Decision(span, {"held": held, "known": known, "n_decode": n_decode})
 
@@ -59,21 +58,21 @@ def purge_keep(held: int, known: bool, n_decode: int) -> Decision:
 # [Gone in ik_llama@1992]
 @rule("IK-SPEC-PURGE.KNOWN", Role.DRAFT, ik_llama(SPECULATIVE, "", "d2da6da05"), until="#1992")
 def purge_known(held: int, known: bool, n_decode: int) -> Decision:
-    """The same; where the first draft was ``known`` from the round before, the sampled token was never decoded and its
-    position goes too."""
+    """Removes drafted tokens from the draft context, and the sampled one if the first draft was ``known`` from the
+    round before (it was never decoded then). Returns the range, None = nothing."""
     span = (held if known else held + 1, held + n_decode + 2) if n_decode else None
     return Decision(span, {"held": held, "known": known, "n_decode": n_decode})
 
 
 @rule("IK-SPEC-STEPS.PLACE", Role.DRAFT, ik_llama("src/llama-delta-net.cpp", "save_per_step_states", "8337e4cd3"))
 def steps_by_place(n: int, capacity: int) -> Decision:
-    """While drafts are verified the row after each token is kept by its place in the micro-batch, of micro-batches of 2
-    to ``capacity`` tokens. Value: how they are found again, "" = none are kept."""
+    """Saves the row after each token of a draft by its place in the micro-batch, for micro-batches of 2 to ``capacity``
+    tokens. Returns how rows are found again, "" = none are saved."""
     return Decision("place" if 1 < n <= capacity else "", {"n": n, "capacity": capacity})
 
 
 @rule("IK-SPEC-ROW.FIRST", Role.DRAFT, ik_llama(LLAMA, "llama_spec_ckpt_restore", "8337e4cd3"))
 def row_first(seq: int) -> Decision:
-    """After a rejection the kept row goes to row 0, and the cell whose index is the sequence's id gets the position.
-    Value: the row, and whether that cell gets it."""
+    """Restores the saved row into row 0 after a rejection, and gives the position to the cell whose index is the
+    sequence's id. Returns the row, and whether that cell gets it."""
     return Decision((0, True), {"seq": seq})

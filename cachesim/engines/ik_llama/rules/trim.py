@@ -23,8 +23,8 @@ class Repair(NamedTuple):
 
 @rule("IK-SEQ-RM", Role.REMOVE, ik_llama(LLAMA, "llama_kv_cache_seq_rm", "8337e4cd3"))
 def rm_refused(recurrent: bool, tail: int, p0: int, p1: int) -> Decision:
-    """Only a memory of nothing but recurrent layers refuses, and only a range that begins or ends inside what it has
-    absorbed. A hybrid one never does. Value: refused?"""
+    """Refuses (returns True) a seq_rm that begins or ends at or before the position of a memory with recurrent layers
+    only. A hybrid memory never refuses."""
     refused = recurrent and (0 < p0 <= tail or 0 < p1 <= tail)
     return Decision(refused, {"recurrent": recurrent, "tail": tail, "p0": p0, "p1": p1})
 
@@ -32,20 +32,20 @@ def rm_refused(recurrent: bool, tail: int, p0: int, p1: int) -> Decision:
 @rule("IK-TRIM.IN-TURN", Role.REMOVE,
       ik_llama(SPECULATIVE, "common_speculative_trim_sequence", "8337e4cd3"), since="#1949")
 def trim_in_turn(target: bool) -> Decision:
-    """The companion is cut only if the target was. Value: is it cut?"""
+    """Returns True if the draft context is trimmed: only if the target was."""
     return Decision(target, {"target": target})
 
 
 # [Gone in ik_llama@1949]
 @rule("IK-TRIM.BOTH", Role.REMOVE, ik_llama(CONTEXT, "batch_pending_prompt", "d2da6da05"), until="#1949")
 def trim_both(target: bool) -> Decision:
-    """Both are cut, whatever the first one said."""
+    """Returns True: the draft context is trimmed even if the target refused."""
     return Decision(True, {"target": target})
 
 
 @rule("IK-TRIM-FAILED.RESET", Role.FAIL, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"))
 def failed_reset(target: bool, companion: bool) -> Decision:
-    """If either refused, everything goes."""
+    """Clears target and draft context, tokens and checkpoints if either refused."""
     repair = Repair(reset=not (target and companion))
     return Decision(repair, {"target": target, "companion": companion})
 
@@ -53,28 +53,28 @@ def failed_reset(target: bool, companion: bool) -> Decision:
 # [New in ik_llama@pr1889]
 @rule("IK-TRIM-FAILED.COMPANION", Role.FAIL, ik_llama("", "", "3d1c5bdec", pull=1889, note="closed"))
 def failed_companion(target: bool, companion: bool) -> Decision:
-    """If only the companion refused, only the companion is emptied; what the target holds goes on serving."""
+    """Clears only the draft context if only that refused; the target's memory is reused."""
     repair = Repair(wipe=target and not companion, reset=not target)
     return Decision(repair, {"target": target, "companion": companion})
 
 
 @rule("IK-DECODE-RETRY", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "8337e4cd3"))
 def next_attempt(n_batch: int) -> Decision:
-    """After a batch that found no room: half of it. Value 0 = give up."""
+    """Returns n_batch of the next attempt after no free cells were found: half; 0 = the request fails."""
     return Decision(n_batch // 2, {"n_batch": n_batch})
 
 
 @rule("IK-END", Role.END, ik_llama(CONTEXT, "process_token, speculative_decoding_accept", "8337e4cd3"))
 def end_of_generation(n_decoded: int, n_predict: int) -> Decision:
-    """A spent budget ends the answer; a budget of 0 still yields one token. Tokens accepted together are counted before
-    the first of them is looked at. Value: "limit", or "" = it goes on."""
+    """Returns "limit" when n_predict is reached (0 still yields one token), "" = it continues. Tokens accepted together
+    are counted before the first of them is checked."""
     spent = n_predict >= 0 and n_decoded >= n_predict
     return Decision("limit" if spent else "", {"n_decoded": n_decoded, "n_predict": n_predict})
 
 
 @rule("IK-WINDOW.COMPACT", Role.MEMORY, ik_llama(LLAMA, "", "8337e4cd3"), since="#2253 (cf1aa57e1), #2266, #2310")
 def window_compact(asked: bool, private: bool, n_slots: int) -> Decision:
-    """Windows are kept compacted if that is asked for, by models that can, with one slot. Value: are they?"""
+    """Returns True if window layers are kept compacted: if the flag is set, for models that can, with one slot."""
     yes = asked and private and n_slots == 1
     return Decision(yes, {"asked": asked, "private": private, "n_slots": n_slots})
 
@@ -82,25 +82,25 @@ def window_compact(asked: bool, private: bool, n_slots: int) -> Decision:
 # [Gone in ik_llama@main]
 @rule("IK-WINDOW.WHOLE", Role.MEMORY, ik_llama(LLAMA, "", "d2da6da05"), until="#2253")
 def window_whole(asked: bool, private: bool, n_slots: int) -> Decision:
-    """A window is a mask only; every row stays."""
+    """Returns False: a window is only a mask, and every row stays."""
     return Decision(False, {"asked": asked, "private": private, "n_slots": n_slots})
 
 
 @rule("IK-GIVE-UP.KEEPS", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "8337e4cd3"))
 def give_up_keeps(held: int) -> Decision:
-    """After a batch that found no room the slot goes on listing tokens that were never evaluated. Value: the length of
-    its list."""
+    """Returns the length of the slot's token list after a batch that found no free cells: all, though some tokens were
+    never evaluated."""
     return Decision(held, {"held": held})
 
 
 @rule("IK-STATE-ZERO.ALONE", Role.MEMORY, ik_llama("src/llama-delta-net.cpp", "", "8337e4cd3"))
 def zero_alone(runs: int) -> Decision:
-    """A recurrent row is zeroed where a text begins, if no other sequence is in the micro-batch. Value: is it?"""
+    """Returns True if the recurrent row is zeroed at position 0: only if no other sequence is in the micro-batch."""
     return Decision(runs == 1, {"runs": runs})
 
 
 @rule("IK-CKPT-CELLS.CLAIMED", Role.MEMORY, ik_llama(LLAMA, "llama_data_read::read_kv_cache", "8337e4cd3"))
 def cells_claimed(partial: bool) -> Decision:
-    """Every saved state claims free neighbouring cells for its positions, also one without K/V rows, which trusts that
-    these lie there already. Value: are cells claimed for it?"""
+    """Returns True: every saved state claims free contiguous cells for its positions, also one without K/V rows, which
+    expects that these are there already."""
     return Decision(True, {"partial": partial})

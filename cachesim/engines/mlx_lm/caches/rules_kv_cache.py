@@ -37,76 +37,81 @@ class Front(NamedTuple):
 
 @rule("ML-RING-TRIMMABLE.before_wrap", Role.MEMORY, mlx_lm(CACHE, "RotatingKVCache.is_trimmable", "d78bf58e"))
 def trimmable_before_wrap(held: int, max_size: int) -> bool:
-    """A ring can go back only while it has dropped nothing; one that is just full cannot."""
+    """Returns True if a RotatingKVCache is trimmable: only while it has dropped nothing; one that is just full is
+    not."""
     return held < max_size
 
 
 @rule("ML-RING-TRIMMABLE.always", Role.MEMORY, mlx_lm("", "RotatingKVCache.is_trimmable", "38e83982", pull=999))
 def trimmable_always(held: int, max_size: int) -> bool:
-    """A ring can always go back."""
+    """Returns True: a RotatingKVCache is always trimmable."""
     return True
 
 
 @rule("ML-RING-TRIM.counters", Role.MEMORY, mlx_lm(CACHE, "RotatingKVCache.trim", "d78bf58e"))
 def trim_counters(held: int, max_size: int, n: int) -> RingTrim:
-    """Counters move, the buffer stays."""
+    """Trims a RotatingKVCache by moving its counters; the buffer stays."""
     return RingTrim(min(held, n), None)
 
 
 @rule("ML-RING-TRIM.cut", Role.MEMORY, mlx_lm("", "RotatingKVCache.trim", "38e83982", pull=999))
 def trim_cut(held: int, max_size: int, n: int) -> RingTrim:
-    """The buffer is cut to its first entries. What the ring has dropped before does not come back."""
+    """Trims a RotatingKVCache by cutting its buffer to the first entries. What the ring has dropped before does not
+    come back."""
     here = min(held, max_size)
     return RingTrim(min(here, n), here - min(here, n))
 
 
 @rule("ML-RING-MERGE.last", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.merge", "ed1fca4c"), since="#1093")
 def merge_last(size: int, idx: int) -> MergedRow:
-    """The row holds the last ``size`` entries."""
+    """Puts the last ``size`` entries of a ring into a batch."""
     return MergedRow(size, size)
 
 
 @rule("ML-RING-MERGE.size", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.merge", "3f9d179f"))
 def merge_all_in_size(size: int, idx: int) -> MergedRow:
-    """All entries go into ``size`` columns: a buffer longer than the ring does not fit."""
+    """Puts all entries of a ring into ``size`` columns of a batch: a buffer longer than the ring does not fit."""
     return MergedRow(size, None)
 
 
 @rule("ML-RING-MERGE.idx", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.merge", "4d3af3ce"), until="#1072")
 def merge_all_in_idx(size: int, idx: int) -> MergedRow:
-    """All entries go into as many columns as the write position says."""
+    """Puts all entries of a ring into as many columns of a batch as its write position says."""
     return MergedRow(idx, None)
 
 
 @rule("ML-RING-EXTRACT-START.clamped", Role.MEMORY,
       mlx_lm(CACHE, "BatchRotatingKVCache.extract", "f26fddfd"), since="#1114")
 def row_start_clamped(left_padding: int) -> int:
-    """A padding that the ring has already overwritten counts as none."""
+    """Returns the first column of a row extracted from a batch: its left padding, 0 if the ring has overwritten
+    that."""
     return max(0, left_padding)
 
 
 @rule("ML-RING-EXTRACT-START.plain", Role.MEMORY,
       mlx_lm(CACHE, "BatchRotatingKVCache.extract", "3f9d179f"), until="#1114")
 def row_start_plain(left_padding: int) -> int:
-    """A padding below zero counts columns from the end, so that a rotated row loses most of its entries."""
+    """Returns the first column of a row extracted from a batch: its left padding. Below zero it counts from the end, so
+    that a rotated row loses most of its entries."""
     return left_padding
 
 
 @rule("ML-RING-EXTRACT-OFFSET.offset", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.extract", "d78bf58e"))
 def extracted_counts_offset(offset: int, length: int) -> int:
-    """A ring out of a batch counts every token it ever saw as its own."""
+    """Returns the offset of a ring extracted from a batch: every token that it ever saw."""
     return offset
 
 
 @rule("ML-RING-EXTRACT-OFFSET.length", Role.MEMORY, mlx_lm("", "BatchRotatingKVCache.extract", "38e83982", pull=999))
 def extracted_counts_length(offset: int, length: int) -> int:
-    """A ring out of a batch counts the columns it holds."""
+    """Returns the offset of a ring extracted from a batch: the columns that it has."""
     return length
 
 
 @rule("ML-RING-EXTRACT-EMPTY.refused", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.extract", "d78bf58e"))
 def extract_needs_buffer(has_buffer: bool) -> bool:
-    """A row of a batch without a buffer cannot be taken out. Answers whether there is something to copy."""
+    """Raises TypeError for a row extracted from a batch without a buffer; else returns True, there is something to
+    copy."""
     if not has_buffer:
         raise TypeError("the batch holds no buffer")
     return True
@@ -114,45 +119,47 @@ def extract_needs_buffer(has_buffer: bool) -> bool:
 
 @rule("ML-RING-EXTRACT-EMPTY.fresh", Role.MEMORY, mlx_lm("", "BatchRotatingKVCache.extract", "38e83982", pull=999))
 def extract_fresh(has_buffer: bool) -> bool:
-    """A row of a batch without a buffer is a fresh ring. Answers whether there is something to copy."""
+    """Returns False for a batch without a buffer: the extracted row is a new ring."""
     return has_buffer
 
 
 @rule("ML-RING-MASK.written", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.make_mask", "d78bf58e"))
 def mask_written(idx: int, columns: int, rotated: bool, new: int) -> int:
-    """The mask of a batch is made from the write position as it is, though a ring that has wrapped is put in order
-    before several tokens are stored: the oldest live token of a padded row is hidden then."""
+    """Returns the write position that a batch's mask is made from: the present one, though a ring that has wrapped is
+    put in order before several tokens are stored. The oldest live token of a padded row is hidden then."""
     return idx
 
 
 @rule("ML-CHUNK-TRIM-FRONT.valid", Role.MEMORY,
       mlx_lm(CACHE, "ChunkedKVCache.maybe_trim_front", "e03e45ed"), since="#1673")
 def front_by_valid(valid: int, allocated: int, chunk_size: int) -> Front | None:
-    """Valid tokens beyond one chunk go."""
+    """Trims the front of a ChunkedKVCache to one chunk of valid tokens."""
     return Front(valid - chunk_size, valid) if valid > chunk_size else None
 
 
 @rule("ML-CHUNK-TRIM-FRONT.allocated", Role.MEMORY, mlx_lm(CACHE, "ChunkedKVCache.maybe_trim_front"), until="#1673")
 def front_by_allocation(valid: int, allocated: int, chunk_size: int) -> Front | None:
-    """Columns beyond one chunk go, slack counted, and live tokens with them."""
+    """Trims the front of a ChunkedKVCache to one chunk of allocated columns, unused ones included, and live tokens with
+    them."""
     return Front(allocated - chunk_size, allocated) if allocated >= chunk_size else None
 
 
 @rule("ML-KV-EXTEND.own_dtype", Role.MEMORY, mlx_lm(CACHE, "BatchKVCache.extend", "0.32.2"))
 def empty_side_alike(own_rows: int, other_rows: int, dtype: Any) -> tuple[int, Any]:
-    """A side without a buffer joins as its own rows of the other side's dtype."""
+    """Returns rows and dtype of a batch without a buffer that joins another: its own rows, the other's dtype."""
     return own_rows, dtype
 
 
 @rule("ML-KV-EXTEND.float32", Role.MEMORY, mlx_lm(CACHE, "BatchKVCache.extend", "d78bf58e"), since="#1141")
 def empty_side_float32(own_rows: int, other_rows: int, dtype: Any) -> tuple[int, Any]:
-    """A side without a buffer joins as its own rows of float32, and half precision is lost to it."""
+    """Returns rows and dtype of a batch without a buffer that joins another: its own rows, float32, so that half
+    precision is lost."""
     return own_rows, _single(dtype)
 
 
 @rule("ML-KV-EXTEND.other_rows", Role.MEMORY, mlx_lm(CACHE, "BatchKVCache.extend", "3f9d179f"), until="#1141")
 def empty_side_other_rows(own_rows: int, other_rows: int, dtype: Any) -> tuple[int, Any]:
-    """A side without a buffer joins as float32 with as many rows as the other side has."""
+    """Returns rows and dtype of a batch without a buffer that joins another: the other's rows, float32."""
     return other_rows, _single(dtype)
 
 

@@ -26,73 +26,77 @@ class HandOut(NamedTuple):
 
 @rule("ML-LRU-EXACT.stored", Role.LOAD, mlx_lm(CACHE, "PromptTrie.search", "d78bf58e"))
 def exact_stored(found: SearchResult, query: int) -> bool:
-    """The query itself is a key."""
+    """Returns True if the query itself is a key."""
     return found.exact
 
 
 @rule("ML-LRU-EXACT.walked", Role.LOAD, mlx_lm(SERVER, "LRUPromptCache._search", "321e764e"), until="#1078 (4d3af3ce)")
 def exact_walked(found: SearchResult, query: int) -> bool:
-    """The longest key on the way is as long as the query; an empty query always seems to be one, and finds nothing."""
+    """Returns True if the longest key on the way is as long as the query; so it seems for an empty query, too, which
+    finds nothing."""
     return found.known and found.at == query
 
 
 @rule("ML-LRU-SHORTER", Role.LOAD, mlx_lm(CACHE, "PromptTrie.search", "d78bf58e"))
 def shorter_beyond_one(found: SearchResult) -> int:
-    """Length of the longest key that is a prefix of the query, 0 = none. A key of one token never counts."""
+    """Returns the length of the longest key that is a prefix of the query, 0 = none. A key of one token never
+    counts."""
     return found.at if found.at > 1 else 0
 
 
 @rule("ML-LRU-LONGER.more", Role.LOAD, mlx_lm("", "LRUPromptCache.fetch_nearest_cache", "2105aaf9"), since="#911")
 def longer_if_more(found: SearchResult, shorter: int) -> bool:
-    """A key that shares more than the shorter one gives is tried first."""
+    """Returns True if a longer key is tried: one that shares more with the query than the shorter key has."""
     return found.longer is not None and found.common > shorter
 
 
 @rule("ML-LRU-LONGER.last", Role.LOAD, mlx_lm(SERVER, "LRUPromptCache._search", "321e764e"))
 def longer_without_shorter(found: SearchResult, shorter: int) -> bool:
-    """A key that shares only its beginning is tried if no key is a prefix of the query."""
+    """Returns True if a longer key is tried: only if no key is a prefix of the query."""
     return found.longer is not None and shorter == 0
 
 
 @rule("ML-LRU-KEEP", Role.LOAD, mlx_lm(CACHE, "LRUPromptCache.fetch_nearest_cache", "d78bf58e"))
 def keep_all_but_one(common: int, query: int) -> int:
-    """Tokens of a longer entry that stay: the common ones, but one token of the query is left to process."""
+    """Returns the tokens to which a longer entry is trimmed: the common prefix, but one token of the query is left to
+    process."""
     return min(query - 1, common)
 
 
 @rule("ML-LRU-USABLE", Role.LOAD, mlx_lm(CACHE, "can_trim_prompt_cache", "d78bf58e"))
 def usable_if_trimmable(layers: Sequence[Any]) -> bool:
-    """A longer entry can be used if every layer can go back now."""
+    """Returns True if a longer entry can be used: if every layer is trimmable now."""
     return all(layer.is_trimmable() for layer in layers)
 
 
 @rule("ML-LRU-TRIMMED.any", Role.LOAD, mlx_lm(CACHE, "LRUPromptCache.fetch_nearest_cache", "d78bf58e"))
 def trimmed_unchecked(trimmed: int, wanted: int) -> bool:
-    """However much the first layer says it trimmed."""
+    """Returns True: how much the first layer trimmed is not checked."""
     return True
 
 
 @rule("ML-LRU-TRIMMED.enough", Role.LOAD, mlx_lm("", "LRUPromptCache.fetch_nearest_cache", "38e83982", pull=999))
 def trimmed_enough(trimmed: int, wanted: int) -> bool:
-    """Only if the first layer trimmed as much as was wanted."""
+    """Returns True if the first layer trimmed as much as wanted; else the longer entry is not used."""
     return trimmed >= wanted
 
 
 @rule("ML-LRU-HAND.copy", Role.HAND, mlx_lm("", "LRUPromptCache.fetch_nearest_cache", "2105aaf9"), since="#911")
 def hand_copy(how: str, count: int, snapshot: bool) -> HandOut:
-    """A hit copies; the entry stays for others."""
+    """Hands out a deep copy; the entry stays in the prompt cache."""
     return HandOut("copy")
 
 
 @rule("ML-LRU-HAND.consume", Role.HAND, mlx_lm(SERVER, "LRUPromptCache._extract", "321e764e"))
 def hand_consume(how: str, count: int, snapshot: bool) -> HandOut:
-    """The last owner takes the entry out of the cache; others get a copy."""
+    """Removes the entry from the prompt cache for its last owner; other owners get a copy."""
     return HandOut("give") if count == 1 else HandOut("copy", count_down=True)
 
 
 @rule("ML-LRU-HAND.move", Role.HAND, mlx_lm("", "LRUPromptCache._extract", "c30598cf", pull=923))
 def hand_move(how: str, count: int, snapshot: bool) -> HandOut:
-    """The object itself is handed on: a plain prefix stays until it is moved, all else leaves with its last owner."""
+    """Hands out the entry itself: a plain prefix stays until it is moved, everything else is removed with its last
+    owner."""
     told = how == "exact" or not snapshot
     if count > 1:
         return HandOut("lend", count_down=True, old_key=told)

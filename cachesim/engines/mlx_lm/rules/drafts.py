@@ -11,19 +11,21 @@ from cachesim.engines.rule import Decision, Role, rule
 
 @rule("ML-SPEC-START.ANY", Role.DRAFT, mlx_lm(GENERATE, "speculative_generate_step", "3f9d179f"), until="#1109")
 def start_any(trimmable: bool, n_tokens: int, step: int) -> Decision:
-    """Whatever the target's caches can do. Value: tokens that are left for the first round: what is no full step."""
+    """Returns the tokens left for the first round: what is no full prefill step. Whether the target's caches are
+    trimmable is not checked."""
     left = (n_tokens - 1) % step + 1
     return Decision(left, {"trimmable": trimmable, "n_tokens": n_tokens})
 
 
 @rule("ML-SPEC-START.TRIMMABLE", Role.DRAFT, mlx_lm(GENERATE, "speculative_generate_step", "ed1fca4c"), since="#1109")
 def start_trimmable(trimmable: bool, n_tokens: int, step: int) -> Decision:
-    """Only with caches that can be trimmed, else value 0: the client gets an error. One token is left."""
+    """Returns the tokens left for the first round: one, or 0 if the caches are not trimmable (the client gets an
+    error)."""
     return Decision(int(trimmable), {"trimmable": trimmable, "n_tokens": n_tokens})
 
 
 @rule("ML-SPEC-ROUND.ANY", Role.DRAFT, mlx_lm(GENERATE, "speculative_generate_step", "321e764e to 0.32.2"))
 def round_any(usual: int, room: int) -> Decision:
-    """A round drafts as many tokens as are asked for and the budget has left, whether or not the target's caches could
-    give them up again (``room``). Value: their number."""
+    """Returns how many tokens a round drafts: as many as num_draft and the budget allow, whether or not the target's
+    caches can drop them again (``room``)."""
     return Decision(usual, {"usual": usual, "room": room})

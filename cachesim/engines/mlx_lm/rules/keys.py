@@ -24,22 +24,22 @@ class Key(NamedTuple):
 
 @rule("ML-KEY.PROMPT", Role.PLAN, mlx_lm(SERVER, "_generate", "321e764e"))
 def key_prompt(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
-    """The whole prompt is asked for; prompt and answer are stored."""
+    """Looks up the whole prompt; prompt and answer are stored."""
     return Decision(Key(prompt), {"n_tokens": len(prompt)})
 
 
 @rule("ML-KEY.BARE.PR923", Role.PLAN, mlx_lm("", "", "c30598cf", pull=923))
 def key_bare(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
-    """The prompt without its generation suffix is asked for and stored, whatever is evaluated behind it. Boundaries are
-    the ends of all messages but the last. ``bare``: the rendering without suffix; ``ends``: of the first 1, 2, .. all
+    """Looks up and stores the prompt without its generation suffix, whatever is evaluated behind it. Boundaries are the
+    ends of all messages but the last. ``bare``: the rendering without suffix; ``ends``: of the first 1, 2, .. all
     messages."""
     return _bare(prompt, bare, ends[:-1])
 
 
 @rule("ML-KEY.BARE.PR929", Role.PLAN, mlx_lm("", "", "c1c0d8ef", pull=929))
 def key_bare_all(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
-    """As before, and the end of the last message is a boundary too: it is the end of the key, at which no snapshot is
-    ever taken."""
+    """Looks up and stores as PR923; the end of the last message is a boundary too, the end of the key, at which no copy
+    is ever stored."""
     return _bare(prompt, bare, ends)
 
 
@@ -50,25 +50,26 @@ def _bare(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
 
 @rule("ML-KEY-ALONE.HELD", Role.PLAN, mlx_lm(SERVER, "_serve_single", "321e764e to 0.32.2"))
 def key_of_held(held: int, evaluated: int) -> Decision:
-    """A conversation that was served alone is stored under all its tokens, also where the last one was never evaluated:
-    with a draft model, unless it was an accepted draft. Value: how many tokens make the key."""
+    """Returns how many tokens make the key of a conversation that was served alone: all, also where the last one was
+    never evaluated (with a draft model, unless it was an accepted draft)."""
     return Decision(held, {"held": held, "evaluated": evaluated})
 
 
 @rule("ML-BATCH.WHOLE", Role.SETUP, mlx_lm(GENERATE, "BatchGenerator", "321e764e"), until="#1072")
 def batch_whole() -> Decision:
-    """Prompts are prefilled as a whole, between two decode steps, with one checkpoint for all rows of a group."""
+    """Prefills prompts as a whole, between two decode steps, with one checkpoint for all rows of a group."""
     return Decision("whole", {})
 
 
 @rule("ML-BATCH.SEGMENTS", Role.SETUP, mlx_lm(GENERATE, "BatchGenerator", "3f9d179f"), since="#1072")
 def batch_segments() -> Decision:
-    """Prompts are fed segment by segment, beside the rows that generate."""
+    """Prefills prompts segment by segment, beside the rows that generate."""
     return Decision("segments", {})
 
 
 @rule("ML-BATCHABLE", Role.SETUP, mlx_lm(SERVER, "_is_batchable", "321e764e to 0.32.2"))
 def is_batchable(drafts: bool, seed: bool) -> Decision:
-    """May a request join a batch? Not beside a draft model, and not with a seed of its own: then it is served alone.
-    All layers of all models here can be merged; ``kv_bits`` and images, for which 0.32.2 asks too, are not modelled."""
+    """Returns True if a request may join a batch: not with a draft model, and not with a seed of its own; then it is
+    served alone. All layers of all models here can be merged; ``kv_bits`` and images, which 0.32.2 checks too, are not
+    modelled."""
     return Decision(not drafts and not seed, {"drafts": drafts, "seed": seed})

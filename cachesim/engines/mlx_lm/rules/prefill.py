@@ -18,14 +18,15 @@ from cachesim.tokens import Tokens, common_prefix
 
 @rule("ML-PC-POSITION.NONE", Role.PLAN, mlx_lm(SERVER, "", "321e764e"))
 def position_none(prompt: Tokens, role: str, thinks: bool, trimmable: bool, probe: Tokens | None) -> Decision:
-    """There are no checkpoints. Value: None = the request takes none, else a position."""
+    """Returns None: there are no prompt checkpoints."""
     return Decision(None, {"role": role})
 
 
 @rule("ML-PC-POSITION.THINK", Role.PLAN, mlx_lm(SERVER, "_compute_prompt_checkpoint", "2105aaf9"), since="#911")
 def position_think(prompt: Tokens, role: str, thinks: bool, trimmable: bool, probe: Tokens | None) -> Decision:
-    """For a chat that ends with the user's message: one token before the last think token, if the tokenizer has one
-    (``thinks``) and it is among the last few; else one token before the end."""
+    """Returns the position of the prompt checkpoint, for a chat that ends with the user's message: one token before the
+    last think token, if the tokenizer has one (``thinks``) and it is among the last few; else one token before the
+    end."""
     value = _think(prompt, thinks) if role == "user" else None
     return Decision(value, {"role": role, "n_tokens": len(prompt)})
 
@@ -37,8 +38,9 @@ def _think(prompt: Tokens, thinks: bool) -> int:
 
 @rule("ML-PC-POSITION.SENTINEL", Role.PLAN, mlx_lm("", "_compute_prompt_checkpoint", "f0402185", pull=1006))
 def position_sentinel(prompt: Tokens, role: str, thinks: bool, trimmable: bool, probe: Tokens | None) -> Decision:
-    """Caches that can be trimmed: as before. Others: where the prompt first differs from the same messages with
-    another last one, if there is a message before it. ``probe``: that other rendering, None = there is none."""
+    """Returns the position of the prompt checkpoint: for trimmable caches as THINK; for others where the prompt first
+    differs from the same messages with another last one, if there is a message before it. ``probe``: that other
+    rendering, None = there is none."""
     because = {"role": role, "n_tokens": len(prompt), "trimmable": trimmable}
     if role != "user":
         return Decision(None, because)
@@ -51,20 +53,20 @@ def position_sentinel(prompt: Tokens, role: str, thinks: bool, trimmable: bool, 
 
 @rule("ML-PC-BATCH.ONE", Role.PLAN, mlx_lm(GENERATE, "_process_prompts", "321e764e"))
 def pc_one(lengths: Sequence[int], positions: Sequence[int | None]) -> Decision:
-    """Everything but the last token is prefilled."""
+    """Returns 1: everything but the last token is prefilled."""
     return Decision(1, {"lengths": list(lengths)})
 
 
 @rule("ML-PC-BATCH.LARGEST", Role.PLAN, mlx_lm(GENERATE, "_process_prompts", "2105aaf9"), since="#911")
 def pc_largest(lengths: Sequence[int], positions: Sequence[int | None]) -> Decision:
-    """One distance for the whole batch: the largest that a row asks for."""
+    """Returns one distance for the whole batch: the largest that a row requests."""
     own = [n - pc if pc > 0 else -pc for n, pc in zip(lengths, (p or -1 for p in positions), strict=True)]
     return Decision(max(1, *own), {"lengths": list(lengths), "own": own})
 
 
 @rule("ML-PC-TAILS.PLAIN", Role.PLAN, mlx_lm(GENERATE, "_process_prompts", "2105aaf9"))
 def tails_plain(rests: Sequence[Tokens], pc: int) -> Decision:
-    """The last pc tokens of each row. Rows that have fewer make an array that cannot be built: value None."""
+    """Returns the last pc tokens of each row; None if rows have fewer, as a ragged array cannot be built."""
     tails = [rest[-pc:] for rest in rests]
     ragged = len({len(tail) for tail in tails}) > 1
     return Decision(None if ragged else tails, {"pc": pc, "lengths": [len(t) for t in tails]})
@@ -72,40 +74,41 @@ def tails_plain(rests: Sequence[Tokens], pc: int) -> Decision:
 
 @rule("ML-PC-TAILS.ZEROS", Role.PLAN, mlx_lm("", "_process_prompts", "82574b4d", pull=1006))
 def tails_zeros(rests: Sequence[Tokens], pc: int) -> Decision:
-    """Rows that have fewer than pc tokens get zeros in front, which enter the caches like tokens."""
+    """Returns the last pc tokens of each row; rows that have fewer are left padded with zeros, which enter the caches
+    like tokens."""
     tails = [(0,) * (pc - len(rest)) + rest[-pc:] for rest in rests]
     return Decision(tails, {"pc": pc, "lengths": [min(pc, len(rest)) for rest in rests]})
 
 
 @rule("ML-PC-ROW.LAST", Role.PLAN, mlx_lm(GENERATE, "_process_prompts", "2105aaf9"), until="#976")
 def row_last(row: int, rows: int) -> Decision:
-    """Whose state is stored as the checkpoint of a row? That of the last row: the expression is evaluated when its
-    variable has run to the end."""
+    """Returns whose state is stored as the checkpoint of a row: that of the last row, as the expression is evaluated
+    after its loop variable has run to the end."""
     return Decision(rows - 1, {"row": row, "rows": rows})
 
 
 @rule("ML-PC-ROW.OWN", Role.PLAN, mlx_lm(GENERATE, "_lazy_extract_cache", "73c85504", pull=976))
 def row_own(row: int, rows: int) -> Decision:
-    """Whose state is stored as the checkpoint of a row? Its own."""
+    """Returns whose state is stored as the checkpoint of a row: its own."""
     return Decision(row, {"row": row, "rows": rows})
 
 
 @rule("ML-CKPT-CREATE.CALLBACK", Role.CREATE, mlx_lm(SERVER, "checkpoint_callback", "2105aaf9"))
 def create_if_asked(start: int, position: int | None, pc: int) -> Decision:
-    """Every row that wants a checkpoint stores what the batch holds at pc, under its prompt without the last pc tokens:
-    ``start`` tokens."""
+    """Stores a checkpoint for every row that requests one: the batch's state at pc, under its prompt without the last
+    pc tokens (``start`` tokens)."""
     because = {"start": max(0, start), "stop": max(0, start), "position": position, "pc": pc}
     return Decision(position is not None, because)
 
 
 @rule("ML-CKPT-CREATE.OWN", Role.CREATE, mlx_lm("", "", "c2e01bcb", pull=1006, note="checkpoint_callback"))
 def create_if_own(start: int, position: int | None, pc: int) -> Decision:
-    """Only a row whose own distance is that of the batch stores its checkpoint."""
+    """Stores a checkpoint only for a row whose own distance is that of the batch."""
     because = {"start": max(0, start), "stop": max(0, start), "position": position, "pc": pc}
     return Decision(position is not None and -position == pc, because)
 
 
 @rule("ML-CANCEL.STORE", Role.CONSULT, mlx_lm(SERVER, "_generate", "73c85504"), until="#1072")
 def cancel_stores() -> Decision:
-    """What a client that is gone has left is stored under prompt and answer so far."""
+    """Returns True: what a client that disconnected has left is stored under prompt and answer so far."""
     return Decision(True, {})

@@ -25,8 +25,9 @@ class Segment(NamedTuple):
 
 @rule("ML-SEG-SYSTEM", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f"), since="#1072")
 def system_end(prompt: Tokens, probe: Tokens | None) -> Decision:
-    """The first place at which the prompt differs from the same system messages before an empty user message; 0 where
-    there are none, or where they differ nowhere (an empty user message). Includes the header of the user message."""
+    """Returns the end of the system segment: the first place at which the prompt differs from the same system messages
+    before an empty user message; 0 if there are none, or if they differ nowhere (an empty user message). Includes the
+    header of the user message."""
     shared = 0 if probe is None else common_prefix(prompt, probe)
     sys_end = 0 if probe is None or shared == min(len(prompt), len(probe)) else shared
     return Decision(sys_end, {"shared": shared, "n_tokens": len(prompt)})
@@ -34,15 +35,15 @@ def system_end(prompt: Tokens, probe: Tokens | None) -> Decision:
 
 @rule("ML-SEG-TAIL.GUARDED", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f"), until="#1114")
 def tail_guarded(prompt: Tokens, sys_end: int) -> Decision:
-    """The think token is looked for in the last 10 tokens, and never in the system segment."""
+    """Returns the start of the tail: the last think token within the last 10 tokens, never in the system segment."""
     first = len(prompt) - min(10, len(prompt) - sys_end - 1)
     return find_tail(prompt, sys_end, first)
 
 
 @rule("ML-SEG-TAIL.SEQUENCE", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "ed1fca4c"), since="#1114")
 def tail_anywhere(prompt: Tokens, sys_end: int) -> Decision:
-    """The think tokens are looked for in the last 11 tokens, whatever they belong to: found in the system segment, the
-    tail begins before that ends, and the tokens between are fed twice."""
+    """Returns the start of the tail: the last think token within the last 11 tokens, whatever they belong to. In the
+    system segment, the tail begins before that ends, and the tokens between are evaluated twice."""
     return find_tail(prompt, sys_end, len(prompt) - 11)
 
 
@@ -55,7 +56,8 @@ def find_tail(prompt: Tokens, sys_end: int, first: int) -> Decision:
 
 @rule("ML-SEG-CUT.CHAT", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f"), since="#1072")
 def cut_chat(prompt: Tokens, sys_end: int, tail: int) -> Decision:
-    """Up to three segments: system, everything up to the tail (all history is one "user" segment), the tail."""
+    """Cuts a prompt into up to three segments: system, everything up to the tail (all history is one "user" segment),
+    the tail."""
     found = []
     if 0 < sys_end < len(prompt):
         found.append(Segment(prompt[:sys_end], "system"))
@@ -69,7 +71,7 @@ def cut_chat(prompt: Tokens, sys_end: int, tail: int) -> Decision:
 
 @rule("ML-SEG-CUT.WHOLE", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f"), since="#1072")
 def cut_none(prompt: Tokens, role: str) -> Decision:
-    """A text, or a chat whose last message is not the user's, is one segment."""
+    """Cuts no segments: a text, or a chat whose last message is not the user's, is one segment."""
     return Decision((Segment(prompt, "assistant"),), {"role": role, "n_tokens": len(prompt)})
 
 
@@ -100,7 +102,7 @@ def _split(left: list[Tokens]) -> tuple[Tokens, ...]:
 
 @rule("ML-SEG-REST.INDEX", Role.PROMPT, mlx_lm(GENERATE, "insert_segments", "3f9d179f to d78bf58e"))
 def rest_or_index_error(segments: Sequence[Segment], n_cached: int) -> Decision:
-    """What is not cached, its last token apart. Where all is cached nothing is left, which nothing expects."""
+    """Returns what is left to prefill, its last token apart. If everything is cached nothing is left: IndexError."""
     left, types = _dropped(segments, n_cached)
     nothing = Rest((), (), "IndexError: list index out of range", INDEX_ERROR)
     rest = Rest(_split(left), tuple(types)) if left else nothing
@@ -109,7 +111,8 @@ def rest_or_index_error(segments: Sequence[Segment], n_cached: int) -> Decision:
 
 @rule("ML-SEG-REST.VALUE", Role.PROMPT, mlx_lm(GENERATE, "insert_segments", "0.32.2"))
 def rest_or_value_error(segments: Sequence[Segment], n_cached: int) -> Decision:
-    """As before; empty segments are left out, and where nothing is left that is said, though nobody catches it."""
+    """Returns what is left to prefill, its last token apart; empty segments are left out. If everything is cached:
+    ValueError, which nobody catches."""
     left, types = _dropped(segments, n_cached)
     left = [one for one in left if one]
     rest = Rest(_split(left), tuple(types)) if left else Rest((), (), "ValueError: an empty prompt", VALUE_ERROR)
@@ -118,18 +121,18 @@ def rest_or_value_error(segments: Sequence[Segment], n_cached: int) -> Decision:
 
 @rule("ML-CKPT-CREATE.SEGMENT", Role.CREATE, mlx_lm(SERVER, "_generate", "3f9d179f"), since="#1072")
 def create_at_segment_end(start: int, end_of_segment: bool, types: int) -> Decision:
-    """An entry is stored at the end of a segment while the request has types left. ``start`` tokens are held."""
+    """Stores an entry at the end of a segment while the request has types left; ``start`` tokens are evaluated."""
     because = {"start": start, "stop": start, "end_of_segment": end_of_segment, "types": types}
     return Decision(end_of_segment and types > 0, because)
 
 
 @rule("ML-CKPT-CREATE.SINGLE", Role.CREATE, mlx_lm(SERVER, "_serve_single", "d78bf58e"))
 def create_never(start: int) -> Decision:
-    """A request that is served alone leaves one entry at its end and none before."""
+    """Stores no entry before the end of a request that is served alone."""
     return Decision(False, {"start": start, "stop": start})
 
 
 @rule("ML-CANCEL.DROP", Role.CONSULT, mlx_lm(SERVER, "_generate", "3f9d179f"), since="#1072")
 def cancel_drops() -> Decision:
-    """A client that is gone leaves nothing but the entries stored before."""
+    """Returns False: a client that disconnected leaves nothing but the entries stored before."""
     return Decision(False, {})
