@@ -211,7 +211,8 @@ def unread(ground: Ground) -> Any:
     )]  # fmt: skip
     os.close(write)
     ground.expect("stderr", [end.err for end in ends[1:]], [""] * 3)
-    return ends, [exits.BROKEN_PIPE] * 4, f"{len(ground.files())} findings on disk"
+    gone = exits.BROKEN_PIPE            # a list of which only the beginning is read was read as far as was wanted
+    return ends, [gone, gone, exits.HOLDS, gone], f"{len(ground.files())} findings on disk"
 
 
 @fault("stdout full or closed")
@@ -243,7 +244,8 @@ def together(ground: Ground) -> Any:
     ground.expect("files", [file.stem for file in ground.files()], found)
     codes = [exits.BROKEN if undisturbed(*line)["failures"] else exits.HOLDS for line in lines]
     again = Victim(*lines[0], "--out", ground.folder).end()
-    ground.expect("the same again", ("--resume goes on" in again.err, again.out), (True, ""))
+    told = json.loads(again.out)["error"]["hint"] if again.out else ""
+    ground.expect("the same again", ("--resume goes on" in again.err, "--resume goes on" in told), (True, True))
     return [*ends, again], [*codes, exits.BAD_INPUT], f"{len(found)} findings of three; the same one again is refused"
 
 
