@@ -94,14 +94,14 @@ class Manual:
     a text that the engine looks at. ``empty_prompt``: the server answers a prompt without tokens. ``slots``:
     requests name slots, which can be saved; without, what comes together is one batch. ``slot_count``: how many of
     them these options ask for (-1 = the server chooses). ``chats``: how messages are drawn, None = it takes none.
-    ``completions``: one request may ask for several. ``takes``: the fields of a ``Request`` that the server looks
-    at besides ``PLAIN``, all others are refused. ``plenty``: resources of which more should never hurt, and how
-    much is plenty. ``drawn``: models that a search draws, ``draw`` a server for one of them, ``draw_fields`` what a
-    request to it says besides, as it is written. ``silent``: spellings of the server's flags that change no
-    decision of a cache, and how many values follow each. ``known``: real models, and the layers that stand for them.
-    ``schema_1``: options that a file with ``schema = 1`` has where it does not set them, if they are not the server's
-    defaults. ``headline``: options that every report names; ``open_words``: what an option that is left to the server
-    is there."""
+    ``completions``: one request may ask for several. ``endless``: it may leave its end to the server.
+    ``takes``: the fields of a ``Request`` that the server looks at besides ``PLAIN``, all others are refused.
+    ``plenty``: resources of which more should never hurt, and how much is plenty. ``drawn``: models that a
+    search draws, ``draw`` a server for one of them, ``draw_fields`` what a request to it says besides, as it is
+    written. ``silent``: spellings of the server's flags that change no decision of a cache, and how many values
+    follow each. ``known``: real models, and the layers that stand for them. ``schema_1``: options that a file
+    with ``schema = 1`` has where it does not set them, if they are not the server's defaults. ``headline``:
+    options that every report names; ``open_words``: what an option that is left to the server is there."""
 
     flags: tuple[Flag, ...]
     models: tuple[str, ...]
@@ -114,6 +114,7 @@ class Manual:
     slot_count: Callable[[Mapping[str, Any]], int] = one_slot
     chats: Chats | None = None
     completions: bool = False
+    endless: bool = False
     takes: frozenset[str] = frozenset()
     plenty: Mapping[str, int] = field(default_factory=dict)
     draw_fields: Callable[[Rng, Mapping[str, Any]], dict[str, Any]] = nothing_more
@@ -149,7 +150,8 @@ class Manual:
     def ignored(self, request: Request) -> list[str]:
         """What the request asks for and this server would not look at, as it is written."""
         asked = (name for name, default in DEFAULTS.items() if getattr(request, name) != default)
-        return written(name for name in asked if name not in PLAIN | self.takes)
+        endless = ["n_predict = -1"] if request.n_predict < 0 and not self.endless else []
+        return [*written(name for name in asked if name not in PLAIN | self.takes), *endless]
 
     @cached_property
     def _flags(self) -> dict[str, Flag]:

@@ -34,5 +34,5 @@ def check_lengths(step: Asked, words: Mapping[str, int]) -> None:
         raise BadInput(f"answers are those of the further completions: {step.n_cmpl - 1} with n_cmpl {step.n_cmpl}")
     if any(size(text, words) != length for text in step.answers):
         raise BadInput(f"every completion has {length} tokens, so must each of answers")
-    if step.cancel_after is not None and step.cancel_after >= length:
+    if step.cancel_after is not None and step.cancel_after >= length >= 0:
         raise BadInput(f"cancel_after is {step.cancel_after}, but the answer ends after {length} tokens")

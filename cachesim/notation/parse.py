@@ -22,7 +22,7 @@ _OUTSIDE = re.compile(r"([^{}]+)(}?)")               # a text, and whether it en
 _ACTION = re.compile(r"\{([^{}]*)\}")
 _REQUEST = re.compile(r"([^>!@{}]*)(>[^>!@{}]*)?(!)?(?:@([0-9]{1,9}))?(\{[^{}]*\})?")
 _PIECE = re.compile(r"(\|?)([A-Za-z_]+)([0-9]{0,9})(?:\[([0-9]{0,9}):([0-9]{0,9})\])?")
-_COUNT = re.compile(r"[0-9]{1,9}")
+_COUNT = re.compile(r"[0-9]{1,9}|-1")
 
 
 class Said(NamedTuple):

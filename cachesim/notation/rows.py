@@ -76,7 +76,7 @@ def _rare(line: Line) -> Iterator[tuple[Asked, str]]:
 
 
 def _number(step: Asked, flag: str) -> int:
-    return step.n_predict or 1 if flag == "n_predict" else 1
+    return max(1, step.n_predict or 1) if flag == "n_predict" else 1
 
 
 def reduced(case: Case, row: Row) -> Case:
@@ -122,7 +122,7 @@ def _smaller(step: Asked, stay: Mapping[str, int], words: Mapping[str, int]) -> 
 def fitting(step: Asked, words: Mapping[str, int]) -> Asked:
     """The request without an answer that has lost its words, and without a hang-up behind its end."""
     length = predicted(step, words)
-    late = step.cancel_after is not None and step.cancel_after >= length
+    late = step.cancel_after is not None and step.cancel_after >= length >= 0
     return step._replace(answer=step.answer or None, cancel_after=None if late else step.cancel_after)
 
 

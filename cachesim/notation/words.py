@@ -47,7 +47,7 @@ def prompt_size(step: Asked, words: Mapping[str, int]) -> int:
 
 
 def predicted(step: Asked, words: Mapping[str, int]) -> int:
-    """How many tokens are generated. Raises BadInput."""
+    """How many tokens are generated, -1 = until the server ends the answer itself. Raises BadInput."""
     if step.answer is not None:
         return size(step.answer, words)
     return 1 if step.n_predict is None else step.n_predict

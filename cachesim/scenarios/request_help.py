@@ -16,7 +16,7 @@ class Said(NamedTuple):
 
 EVERY: Mapping[str, Said] = {
     "answer": Said("A5>r4", "the model's answer: these words"),
-    "n_predict": Said("A5>3", "tokens to generate, chosen by the sampler (default 1)"),
+    "n_predict": Said("A5>3", "tokens to generate, chosen by the sampler (default 1; -1 = until the context is full)"),
     "together": Said("B5{together+1}", "sent while the request before is at work, so many rounds later"),
 }
 """What every engine takes."""

@@ -27,7 +27,7 @@ def make_steps(
     chat. How many tokens of the prompts are new is seen when the scenario runs."""
     requests = [one for one in asked if isinstance(one, Asked)]
     limits.PROMPT_TOKENS.check(sum(prompt_size(one, words) for one in requests), "all prompts together")
-    limits.NEW_TOKENS.check(sum(one.n_cmpl * predicted(one, words) for one in requests), "all answers together")
+    limits.NEW_TOKENS.check(sum(one.n_cmpl * max(0, predicted(one, words)) for one in requests), "all answers together")
     template = template_of(server or {})
     made: dict[str, Tokens] = {}
     return tuple(_step(one, words, template, made, reason) for one, reason in zip(asked, why, strict=False))

@@ -67,7 +67,7 @@ def _completion(table: Table, words: Mapping[str, int], engine: str) -> Asked:
     asked = Asked(
         prompt=() if "chat" in table.raw else _prompt(table, words, engine),
         answer=_pieces(table, "answer", table.text("answer"), words) if "answer" in table.raw else None,
-        n_predict=table.integer("n_predict", None, low=0) if "n_predict" in table.raw else None,
+        n_predict=table.integer("n_predict", None, low=-1) if "n_predict" in table.raw else None,
         cache_prompt=table.flag("cache_prompt", True),
         id_slot=table.integer("id_slot", -1, low=-1),
         answers=_answers(table, words),

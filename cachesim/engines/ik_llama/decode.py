@@ -15,6 +15,7 @@ from cachesim.engines.ik_llama.speculative_decoding import accept, warm_up
 from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.batch import Batch
 from cachesim.engines.shared.evaluation_cost import cost_of
+from cachesim.model.spec import TRAINED_ON
 
 SMALLER = (
     "failed to find free space in the KV cache, retrying with smaller batch size - try increasing it via the context "
@@ -116,11 +117,19 @@ def _take(srv: Core, slot: Slot, task: Task, ids: list[int]) -> None:
     slot.sampled = ids[-1]
     for token in ids:
         task.answer.tokens.append(token)
-        stop = srv.decide(srv.rules.end(slot.n_decoded, task.request.n_predict), slot)
+        stop = srv.decide(srv.rules.end(slot.n_decoded, _most(task)), slot)
         if stop:
             task.answer.stop_type = stop
             finish(srv, slot, task)
             return
+
+
+def _most(task: Task) -> int:
+    """Tokens of the answer, at most: without a number, prompt and answer are as long as what the model was trained on.
+
+    Source: ik_llama.cpp examples/server/server-context.cpp process_token "n_ctx_train" (8337e4cd3)."""
+    asked = task.request.n_predict
+    return asked if asked >= 0 else max(1, TRAINED_ON - len(task.request.prompt))
 
 
 def finish(srv: Core, slot: Slot, task: Task) -> None:

@@ -66,6 +66,7 @@ MANUAL = Manual(
     slot_count=slot_count,
     takes=frozenset({"cache_prompt", "id_slot", "n_keep", "n_discard", "cancel_at", "drafts", "draft_else"}),
     plenty={"ctx_checkpoints": 32, "cache_ram": 8192},
+    endless=True,
     headline=("ctx_size", "batch_size", "ubatch_size", "ctx_checkpoints_interval"),
     open_words={"ctx_size": str(TRAINED_ON)},
     schema_1={

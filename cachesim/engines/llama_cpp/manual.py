@@ -75,6 +75,7 @@ MANUAL = Manual(
         "stop", "eog", "others", "shared",
     }),
     plenty={"ctx_checkpoints": 32, "cache_ram": 8192},
+    endless=True,
     headline=("ctx_size", "batch_size", "ubatch_size", "parallel", "ctx_checkpoints"),
     open_words={"ctx_size": str(TRAINED_ON), "parallel": "auto"},
     schema_1={
