@@ -86,7 +86,7 @@ SPOILT = [
     ('answer = "r"', 'answer = "|r"', ":16: a user message cannot start in an answer"),
     ('answer = "r"', 'answer = "r"\nn_predict = 3', ":16: n_predict is 3, but the answer has 4 tokens"),
     ("n_predict = 3", "n_predict = 3.0", ":20: n_predict must be an integer"),
-    ("n_predict = 3", "n_predict = -1", ":20: n_predict is -1"),
+    ("n_predict = 3", "n_predict = -2", ":20: n_predict is -2"),
     ("n_predict = 3", "n_predict = 1000000", ":14: all answers together: 1,000,004 tokens, at most 1,000,000"),
     ('prompt = "S.|A"', 'promt = "S.|A"', ":15: unknown key 'promt' (did you mean 'prompt'?)"),
     ("n_predict = 3", "n_predictt = 3", ":20: unknown key 'n_predictt' (did you mean 'n_predict'?)"),
