@@ -127,7 +127,7 @@ def _text(data: dict[str, Any], good: bool | None) -> str:
     from cachesim.reports.console import as_text
     from cachesim.reports.run_table import run_report
 
-    why = "undecided, which is not a pass" if good is None else "broken, or not as its file says"
+    why = "undecided, which is not a pass" if good is None else "broken, or not as expected"
     return f"{data['scenario']} under {data['profile']}: {why}\n\n{as_text(run_report(data))}"
 
 

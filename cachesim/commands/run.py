@@ -31,7 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--complete", action="store_true", help="write missing expectations into the files")
     parser.add_argument("--provenance", action="store_true", help="follow tokens only, without arithmetic (faster)")
     parser.add_argument("--as-expected", action="store_true",
-                        help="exit 0 if every run is as its file says, even where that is broken")  # fmt: skip
+                        help="exit 0 if every run is as its file expects, even where that is wrong")  # fmt: skip
     add_settings(parser, "instead of what the files say: ")
     add_jobs(parser)
     add_limits(parser)

@@ -20,7 +20,7 @@ TORN, INCONSISTENT, GAP, ERASED = "removal-torn", "memory-inconsistent", "gap-in
 LESS, MISCOUNTED, EXCEEDED, DIED = "less-with-more", "tokens-miscounted", "limit-exceeded", "process-died"
 
 TEXTS: Mapping[str, str] = {
-    CONSUMED: "{tokens} tokens were consumed at request {at}",
+    CONSUMED: "{tokens} tokens were removed from the prompt cache on load, at request {at}",
     WASTED: "{tokens} tokens of a {point} that would have served were {event}",
     UNBALANCED: "{account}",
     LESS: "{some} {option}: {before} reused; {plenty}: {after}",

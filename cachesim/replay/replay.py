@@ -159,7 +159,7 @@ class Replaying:
     ) -> None:
         """Compare the events of a step; ``wrong`` is what was found to differ besides. ``untried``: see ``Sent``."""
         if self.files and any(isinstance(event, Compared) for event in self.server.log.events):
-            self._undecided(out, step, "it depends on a number that nobody wrote")
+            self._undecided(out, step, "it depends on an uninitialised number")
             return
         ours = ours if self.trace.logged else []
         theirs = without_cancel(step.events)

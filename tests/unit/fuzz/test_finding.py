@@ -27,7 +27,7 @@ SAID = [
     (Finding("accounting", 1, MISCOUNTED, {"found": 3, "evaluated": 4, "prompt": 9}, "R"), "R",
      "3 found and 4 evaluated of 9"),
     (Finding("no-lost-conversation", 1, CONSUMED, {"tokens": 9, "at": 0}, "R"), "R",
-     "9 tokens were consumed at request 0"),
+     "9 tokens were removed from the prompt cache on load, at request 0"),
     (Finding("monotone", 1, LESS, {"some": 1, "option": "cache_ram", "before": 9, "plenty": 32, "after": 4},
              "cache_ram"), "cache_ram", "1 cache_ram: 9 reused; 32: 4"),
     (Finding("answered", 1, "bad-batch", {"error": "Invalid input batch.", "status": 500}, "R"),

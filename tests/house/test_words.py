@@ -1,0 +1,91 @@
+"""Does what people read use one term per thing? ``words.toml`` lists what is not said, and what is said instead."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import tomllib
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+from cachesim.engines.registry import profiles
+from cachesim.engines.rule import RULES, rule_text
+from cachesim.glossary import ALSO, FILE
+from tests.house import checks
+
+WORDS = tomllib.loads((Path(__file__).parent / "words.toml").read_text("utf-8"))
+INSTEAD = {re.compile(pattern, re.I): better for pattern, better in WORDS["instead"].items()}
+ROOMS = (
+    "cli", "commands", "conformance", "errors", "fuzz", "live", "logs", "picture", "pytest_plugin", "replay", "reports",
+    "scenarios", "verdicts",
+)
+"""Rooms whose texts are printed."""
+
+
+def said(text: str) -> list[str]:
+    """What a text says that it should not, with the better word."""
+    for name in WORDS["also"]:
+        text = text.replace(name, "")
+    return [f"{found[0]!r}: say {better}" for one, better in INSTEAD.items() if (found := one.search(text))]
+
+
+def texts(module: checks.Module) -> Iterator[tuple[int, str]]:
+    """Strings of a module that are no docstrings and no single words, such as keys, with their lines."""
+    docs = {id(node.value) for node in ast.walk(module.tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(module.tree):
+        text = node.value if isinstance(node, ast.Constant) and id(node) not in docs else None
+        if isinstance(text, str) and " " in text.strip():
+            yield node.lineno, text
+
+
+def _is_sentences(module: checks.Module) -> bool:
+    return module.parts[0] == "engines" and module.parts[-1].startswith("sentences")
+
+
+@pytest.mark.parametrize("module", [one for one in checks.modules() if _is_sentences(one)], ids=lambda one: one.name)
+def test_sentences_of_rules(module):
+    assert [f"{module.name}:{line} {bad}" for line, text in texts(module) for bad in said(text)] == []
+
+
+def test_docstrings_of_rules():
+    for rules in profiles().values():
+        rules.fields()
+    shipped = {name: fn for name, fn in RULES.items() if fn.__module__.startswith("cachesim.")}
+    words = {name: " ".join(inspect.cleandoc(rule_text(fn)).split()) for name, fn in shipped.items()}
+    assert [f"{name} {bad}" for name, text in words.items() for bad in said(text)] == []
+
+
+def test_the_glossary():
+    """Old words may lead to an entry, and stand nowhere else in it."""
+    lines = [line for line in FILE.read_text("utf-8").splitlines() if not line.startswith(ALSO)]
+    assert said("\n".join(lines)) == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "cachesim/ARCHITECTURE.md", "scenarios/README.md"])
+def test_the_documents(name):
+    assert said((checks.ROOT / name).read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_texts_that_are_printed(room):
+    modules = [one for one in checks.modules() if one.parts[0] == room]
+    assert modules
+    assert [f"{one.name}:{line} {bad}" for one in modules for line, text in texts(one) for bad in said(text)] == []
+
+
+@pytest.mark.parametrize("text", [
+    "1 checkpoint goes: number 3", "Value: is it?", "slot 0: used longest ago; the prompt cache is asked",
+    "entry consumed (entry checkpoint)", "The companion alone is cleared", "the chunk goes from 40 to 104",
+])  # fmt: skip
+def test_the_old_words_are_found(text):
+    assert said(text) != []
+
+
+@pytest.mark.parametrize("text", [
+    "no checkpoint needed: pos_min 0 < pos_min_thold 9", "--set companion_recurrent=true", "removed on load",
+])
+def test_the_words_of_the_field_are_not(text):
+    assert said(text) == []
