@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cachesim.reports.flags_line import flags_data
+from cachesim.reports.state_lines import stored_mib
 from cachesim.reports.verdict_words import verdict_of, verdict_of_run
 from cachesim.scenarios.schema import Step
 from cachesim.verdicts.failure_chain import failure_data
@@ -77,6 +78,8 @@ def request_data(run: Run, i: int, one: Judgement) -> dict[str, Any]:
         "slot_held": one.slot.held if one.slot else None,
         "checkpoints": one.checkpoints,
         "entries": one.entries,
+        "stored_mib": stored_mib(list(run.events(i))),
+        "shifts": [list(one) for one in answer.shifts],
         **_judged(run, i, one),
         "best": one.account.best,
         "held": one.account.held,

@@ -13,6 +13,7 @@ from cachesim.counted import counted
 from cachesim.reports.failure_block import failure_block
 from cachesim.reports.flags_line import flags_line
 from cachesim.reports.layout import ROOMY, Fitted, indented, lean_table, shortened
+from cachesim.reports.state_lines import state_lines
 from cachesim.reports.verdict_words import style_of, verdict_line
 from cachesim.verdicts.recompute_reasons import what_happened
 
@@ -23,13 +24,15 @@ SHOWN = 3                # corrupt objects of a run
 
 def run_report(data: Data, verbose: int = 0) -> RenderableType:
     """Everything about one run: title, verdict, what was read instead, requests, lost tokens, corrupt objects.
-    ``verbose``: why the scenario is there, too, and every object."""
+    ``verbose``: why the scenario is there, too, what every request left behind, and every
+    object."""
     title = [] if data["scenario"] == "try" else [Text(data["title"])]
     why = [indented(" ".join(data["why"].split()), "dim")] if verbose and data["why"] else []
     top = Text.assemble((data["scenario"], "bold"), f"  {data['model']}  ", (data["profile"], "cyan"))
     first = [*_wrong(data), *map(_mismatch, data["mismatches"])]
     table = Fitted(lambda width: _table(data["requests"], width))
-    rest = [*map(_lost, data["lost"]), *_corrupt(data, verbose), *map(_lives, data["lives"])]
+    left = state_lines(data["requests"]) if verbose else ()
+    rest = [*left, *map(_lost, data["lost"]), *_corrupt(data, verbose), *map(_lives, data["lives"])]
     failure = [failure_block(data["failure"])] if data["failure"] else []
     head = Group(top, *flags_line(data["flags"]))
     return Group(head, *title, *why, verdict_line(data), *first, table, *rest, *failure, Text(""))
