@@ -69,6 +69,7 @@ class Stage:
     def _wash(self, vocabulary: Sequence[int], slot: int) -> None:
         """A short prompt of other tokens: what the slot held goes, and what is left is the same for every play."""
         prompt = tuple(vocabulary[(number * SLOTS + SLOTS - 1) % len(vocabulary)] for number in range(WASH))
+        self.before.append(prompt)
         self._one(Ask(prompt), slot)
 
     def answer(self, ask: Ask) -> Outcome:

@@ -38,7 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--timeout", metavar="S", type=number, default=TIMEOUT,
                         help=f"seconds for one reply (default {TIMEOUT:g})")  # fmt: skip
     parser.add_argument("--tolerance", metavar="X", type=number, default=None,
-                        help="largest difference of log-probabilities (default: ten times the noise)")  # fmt: skip
+                        help="largest difference of log-probabilities (10 times the noise, from 0.005)")  # fmt: skip
     parser.add_argument("--seed", metavar="N", type=count, default=0, help="other tokens for the same histories")
     parser.add_argument("--key", metavar="KEY", default="", help="API key, sent as a bearer token")
     parser.add_argument("--yes", action="store_true", help="overwrite slots that are in use")

@@ -42,6 +42,21 @@ def test_a_repaired_server_raises_no_alarm(capsys):
     assert code in (0, 3) and failing(data) == {}, text
 
 
+def test_a_batch_split_otherwise_is_noise_even_if_only_long_prompts_show_it(capsys):
+    simulated = Simulated(REPAIRED, "A")
+
+    def complete(body):
+        status, said = simulated.complete(body)
+        if said.get("timings", {}).get("cache_n", 0) > 60:      # a kernel for one token, another for many
+            for one in said["completion_probabilities"][0]["top_logprobs"]:
+                one["logprob"] -= 0.01
+        return status, said
+
+    with serving(complete) as url:
+        code, data, text = checked(capsys, url, "--only", "same", "--history", "A69/A[:64]", "--seconds", "3")
+    assert code == 0 and failing(data) == {} and 0.009 < data["measured"] < 0.011, text
+
+
 def test_answers_that_are_spoilt_now_and_then_are_noticed(capsys):
     with serving(Simulated(REPAIRED, "A", spoil=20).complete) as url:
         code, data, _ = checked(capsys, url, "--only", "drawn", "--examples", "40", "--seconds", "6")
