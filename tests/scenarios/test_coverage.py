@@ -41,7 +41,8 @@ def scenarios():
 
 @pytest.fixture(scope="module")
 def new(scenarios):
-    return counting(play(scenarios))
+    """Scenarios of repaired rule sets come last: they meet again what others met first."""
+    return counting(play(sorted(scenarios, key=lambda one: one.id.startswith("repair-"))))
 
 
 def test_forty_scenarios_of_the_catalogue_count(new):
