@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from cachesim.commands import exits
-from cachesim.commands.case import add_case, case_of
+from cachesim.commands.case import add_arithmetic, add_case, case_of
 from cachesim.commands.common import add_json, add_limits, add_profiles
 from cachesim.errors import BadInput
 from cachesim.reports.console import progress, say_json, show
@@ -15,6 +15,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_case(parser)
     add_profiles(parser, "for requests in one line: any version of the engine that is asked; "
                  "or a Python file of rules, which are compared too")  # fmt: skip
+    add_arithmetic(parser, "provenance only (the default)", "compare numbers too (slower)")
     add_limits(parser)
     add_json(parser)
 
@@ -30,7 +31,8 @@ def run(args: Namespace) -> int:
     if engine is None or not engine.line:
         raise BadInput(f"the versions of {scenario.engine} are not in this build", file=scenario.file)
     pairs = neighbours(engine)
-    courses = bisect(scenario, engine, progress(pairs, len(pairs), "bisecting"))
+    mode = "exact" if args.exact else "provenance"
+    courses = bisect(scenario, engine, progress(pairs, len(pairs), "bisecting"), mode)
     if args.json:
         say_json(bisect_data(scenario, courses))
     else:

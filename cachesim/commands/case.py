@@ -58,12 +58,14 @@ def with_model(scenario: Scenario, model: str) -> Scenario:
     return replace(scenario, model=named.model, model_note=named.note, expect={}, lives=())
 
 
-def add_arithmetic(parser: ArgumentParser) -> None:
-    """``--provenance`` and ``--exact``."""
+def add_arithmetic(
+    parser: ArgumentParser, provenance: str = "follow tokens only, without arithmetic (faster)",
+    exact: str = f"compute numbers too, however long (default up to {LONG:,} tokens)",
+) -> None:
+    """``--provenance`` and ``--exact``, with what help says of them."""
     both = parser.add_mutually_exclusive_group()
-    both.add_argument("--provenance", action="store_true", help="follow tokens only, without arithmetic (faster)")
-    both.add_argument("--exact", action="store_true",
-                      help=f"compute numbers too, however long (default up to {LONG:,} tokens)")  # fmt: skip
+    both.add_argument("--provenance", action="store_true", help=provenance)
+    both.add_argument("--exact", action="store_true", help=exact)
 
 
 def modes(args: Namespace, scenarios: Sequence[Scenario]) -> list[str]:

@@ -10,7 +10,7 @@ from cachesim.commands.case import add_arithmetic, add_case, case_of, modes
 from cachesim.commands.common import add_json, add_limits, add_profiles, chosen_profiles, count, known_profiles
 from cachesim.commands.jobs import answers_code, each
 from cachesim.errors import BadInput, NotInBuild
-from cachesim.reports.console import say_json, show
+from cachesim.reports.console import progress, say_json, show
 from cachesim.reports.next_step import after_why, say_next, typed
 
 
@@ -34,7 +34,7 @@ def run(args: Namespace) -> int:
     # Every rule set of the engine, by provenance: under which of them would the tokens have stayed?
     names = sorted(name for name in known_profiles() if name.startswith(f"{scenario.engine}@"))
     kept = []
-    for name in names:
+    for name in progress(names, len(names), "comparing versions"):
         with suppress(NotInBuild):         # a version without an option of this scenario keeps nothing
             one = run_judged(scenario, name, "provenance", bills=False).requests[args.number]
             kept += [(name, one.answer.cache_n)] * (one.judged.equal_cold is True)

@@ -59,9 +59,12 @@ def neighbours(engine: Engine) -> list[tuple[str, str]]:
     return [*zip(engine.line, engine.line[1:], strict=False), *((base, name) for name, base in engine.beside.items())]
 
 
-def bisect(scenario: Scenario, engine: Engine, pairs: Iterable[tuple[str, str]] | None = None) -> list[Course]:
-    """The course of every request. ``pairs``: neighbours, as an iterable that may show progress."""
-    lab = _Lab(scenario, engine)
+def bisect(
+    scenario: Scenario, engine: Engine, pairs: Iterable[tuple[str, str]] | None = None, mode: str = "provenance"
+) -> list[Course]:
+    """The course of every request. ``pairs``: neighbours, as an iterable that may show progress. ``mode``: how the runs
+    are compared with cold ones, "provenance" or "exact"."""
+    lab = _Lab(scenario, engine, mode)
     found = [Course({}) for _ in scenario.steps]
     for old, new in neighbours(engine) if pairs is None else pairs:
         before, after = lab.outcomes(old), lab.outcomes(new)
@@ -76,8 +79,8 @@ def bisect(scenario: Scenario, engine: Engine, pairs: Iterable[tuple[str, str]] 
 class _Lab:
     """Runs a scenario under versions and mixtures of them, each once."""
 
-    def __init__(self, scenario: Scenario, engine: Engine) -> None:
-        self.scenario, self.engine = scenario, engine
+    def __init__(self, scenario: Scenario, engine: Engine, mode: str) -> None:
+        self.scenario, self.engine, self.mode = scenario, engine, mode
         self.known: dict[tuple[str, str, frozenset[str]], Sequence[Outcome | None]] = {}
 
     def outcomes(self, old: str, new: str = "", names: frozenset[str] = frozenset()) -> Sequence[Outcome | None]:
@@ -91,7 +94,7 @@ class _Lab:
 
     def _run(self, old: str, table: RuleSet) -> Sequence[Outcome | None]:
         try:
-            run = run_judged(self.scenario, old, "provenance", table=table, bills=False)
+            run = run_judged(self.scenario, old, self.mode, table=table, bills=False)
         except NotInBuild:
             return [None] * len(self.scenario.steps)
         return [

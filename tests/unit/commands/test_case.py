@@ -71,6 +71,18 @@ def test_long_prompts_go_without_arithmetic_and_that_is_told(capsys, command, le
     assert not chosen or f"{length + 9:,} tokens of prompts, more than {LONG:,}" in err
 
 
+def test_bisect_compares_numbers_where_it_is_asked_to(capsys, monkeypatch):
+    from cachesim.verdicts import bisect
+
+    seen, plain = [], bisect.run_judged
+    monkeypatch.setattr(bisect, "run_judged", lambda *args, **more: (seen.append(args[2]), plain(*args, **more))[1])
+    for words in ([], ["--provenance"], ["--exact"]):
+        assert main(["bisect", "S9/S", "-p", "ik_llama@main", "--model", "A", *words]) == exits.HOLDS
+        assert set(seen) == {"exact" if "--exact" in words else "provenance"}
+        seen.clear()
+    capsys.readouterr()
+
+
 def test_exact_and_provenance_exclude_each_other(capsys):
     assert main(["try", LINE, "--exact", "--provenance"]) == exits.BAD_INPUT
 
