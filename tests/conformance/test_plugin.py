@@ -70,7 +70,7 @@ def test_a_run_that_is_not_as_its_file_says_fails_with_the_report(pytester, run)
     result = run("--cachesim")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([
-        f"lesson-hybrid under {HEAD}: broken, or not as its file says", "*NOT as expected",
+        f"lesson-hybrid under {HEAD}: broken, or not as expected", "*NOT as expected",
         "*cache_n is 8, the file expects 9",
     ])
 
