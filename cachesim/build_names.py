@@ -50,13 +50,13 @@ def _looked_up(text: str) -> Meant | None:
     engine, at_sign, name = text.rpartition("@")
     if at_sign:
         return _of(ENGINES[engine], name) if engine in ENGINES else None
-    if _BUILD.fullmatch(text) or _DATE.fullmatch(text):
-        return _of(DEFAULT, text)
     for one in ENGINES.values():
         full = f"{one.name}@{text}"
         if full in one.profiles or full in one.renamed or (text == "latest" and one.newest):
             profile = one.newest if text == "latest" else one.renamed.get(full, full)
             return Meant(profile, f"{text} -> {profile}{_in_force(one, profile)}")
+    if _BUILD.fullmatch(text) or _DATE.fullmatch(text):
+        return _of(DEFAULT, text)
     found = (_of(one, text) for one in ENGINES.values() if _point(one, text) is not None)
     return next(found, None)
 

@@ -22,6 +22,7 @@ DATED = ["llama_cpp", "ik_llama", "mlx_lm"]
     ("llama_cpp@b9500", "llama_cpp@base-24035"), ("b10388", "llama_cpp@head"), ("b10587", "llama_cpp@head"),
     ("2026-06-03", "llama_cpp@base-24035"), ("2026-06-04", "llama_cpp@base-24143"), ("head", "llama_cpp@head"),
     ("llama_cpp@2026-08-22", "llama_cpp@head"), ("two-ends", "llama_cpp@two-ends"), ("latest", "llama_cpp@b11549"),
+    ("b11549", "llama_cpp@b11549"), ("b11063", "llama_cpp@b11063"),
     ("3f545be", "llama_cpp@head"), ("after-28302", "llama_cpp@b11063"),
     ("ik_llama@2026-07-01", "ik_llama@2020"), ("ik_llama@606d9db30", "ik_llama@2105"), ("606d9db", "ik_llama@2105"),
     ("ik_llama@2026-07-30", "ik_llama@2205"), ("ik_llama@52836917a", "ik_llama@2205"),
