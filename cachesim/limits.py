@@ -1,8 +1,8 @@
 """How much of anything is allowed? One table for everything that cachesim refuses because there is too much of it.
 
 A limit protects the machine (its memory: nothing read from elsewhere may take more than some hundred MiB) or only the
-user's patience; one of the second kind is always lifted by a flag. Every refusal names the limit and its flag, and the
-README shows this table (``make docs`` renews it).
+user's patience; one of the second kind is always lifted by a flag. Every refusal names the limit and its flag, and
+pages/limits.md shows this table (``make docs`` renews it).
 """
 
 from __future__ import annotations

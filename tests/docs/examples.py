@@ -1,4 +1,4 @@
-"""The examples in the README: what their commands print today, and the picture of a run. ``make docs`` renews them."""
+"""What the documents show: outputs of commands, numbers, tables, the picture of a run. ``make docs`` renews them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,14 @@ from cachesim.commands.jobs import Job, run_job
 from cachesim.limits import TABLE
 from cachesim.reports.run_table import closing_line, run_report
 from cachesim.scenarios.load import load
+from tests.docs import trust
+from tests.docs.fields import with_fields
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
+PAGES = ROOT / "cachesim" / "pages"
+DOCUMENTS = [README, *sorted(PAGES.glob("*.md"))]
+"""The README, and the pages that it leads to."""
 PICTURE = ROOT / "tests" / "docs" / "run.svg"
 BLOCK = re.compile(r"```console\n\$ (?P<command>[^\n]+)\n(?P<output>.*?)```", re.S)
 LIMITS_HEAD = "| limit | at most | of | protects | lifted by |"
@@ -62,8 +67,10 @@ def limits_table() -> str:
 
 
 def renewed(text: str) -> str:
-    """The text with the output that its commands give today, and today's limits."""
+    """The text with the output that its commands give today, and with today's limits, recordings and numbers."""
     text = LIMITS.sub(lambda _: limits_table(), text)
+    text = trust.TABLE.sub(lambda _: trust.table(), text)
+    text = with_fields(text, trust.NAMES)
     return BLOCK.sub(lambda m: f"```console\n$ {m['command']}\n{run(m['command'])}```", text)
 
 
@@ -80,5 +87,6 @@ def picture() -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(renewed(README.read_text()))
+    for document in DOCUMENTS:
+        document.write_text(renewed(document.read_text()))
     PICTURE.write_text(picture())

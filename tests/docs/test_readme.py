@@ -1,4 +1,4 @@
-"""Is the README true? Its examples are run, its picture is drawn again, its links and commands exist."""
+"""Are the README and its pages true? Examples are run, numbers and pictures made again, links and commands exist."""
 
 from __future__ import annotations
 
@@ -10,20 +10,36 @@ import sys
 import pytest
 
 from cachesim.cli import COMMANDS
-from tests.docs.examples import LIMITS, PICTURE, README, ROOT, examples, limits_table, picture, run
-from tests.replay.test_full import RECORDED as FULL
-from tests.replay.test_history import RECORDED as OLDER
+from tests.docs import trust
+from tests.docs.examples import DOCUMENTS, LIMITS, PAGES, PICTURE, README, ROOT, examples, limits_table, picture, run
+from tests.docs.fields import FIELD, with_fields
+from tests.shared import TRACES, needs
 
 TEXT = README.read_text()
+ALL = "\n".join(document.read_text() for document in DOCUMENTS)
+each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
 
 
-@pytest.mark.parametrize(("command", "output"), examples(TEXT), ids=lambda text: text[:40])
+@pytest.mark.parametrize(("command", "output"), examples(ALL), ids=lambda text: text[:40])
 def test_example_prints_what_it_says(command, output):
     assert run(command) == output
 
 
 def test_there_are_examples():
-    assert examples(TEXT)
+    assert len(examples(ALL)) >= 5
+
+
+def test_the_readme_is_short():
+    """The picture aside it fits a screen or two; longer matter is in the pages, and each of them is linked."""
+    assert len(TEXT.splitlines()) <= 100
+    assert [page.name for page in PAGES.glob("*.md") if f"cachesim/pages/{page.name}" not in TEXT] == []
+
+
+@each_document
+def test_numbers_in_prose_are_those_of_today(document):
+    text = document.read_text()
+    assert with_fields(text, trust.NAMES) == text
+    assert document != README or len(FIELD.findall(text)) >= 5
 
 
 def test_picture_is_todays_run():
@@ -31,7 +47,7 @@ def test_picture_is_todays_run():
 
 
 def test_the_limits_are_those_of_the_table():
-    assert LIMITS.findall(TEXT) == [limits_table()]
+    assert LIMITS.findall((PAGES / "limits.md").read_text()) == [limits_table()]
 
 
 def typed(case="scenarios/llama_cpp/seed-24143-dense.toml", root="."):
@@ -51,7 +67,7 @@ def complaints(err):
 
 
 def test_the_symptom_table_has_commands():
-    assert len(typed()) == 11
+    assert len(typed()) >= 12
 
 
 @pytest.mark.parametrize("command", typed())
@@ -61,27 +77,41 @@ def test_a_command_of_the_symptom_table_runs(command):
     assert len(done.stdout.splitlines()) >= 3
 
 
-def test_links_lead_somewhere():
-    targets = re.findall(r"\]\(([^)#:]+)\)", TEXT)
-    assert targets
-    assert [target for target in targets if not (ROOT / target).exists()] == []
+@each_document
+def test_links_lead_somewhere(document):
+    targets = re.findall(r"\]\(([^)#:]+)(#[^)]*)?\)", document.read_text())
+    assert targets or document != README
+    assert [target for target, _ in targets if not (document.parent / target).exists()] == []
+    for target, anchor in targets:
+        lines = (document.parent / target).read_text().splitlines() if anchor else []
+        heads = [re.sub(r"[^\w -]", "", line.lstrip("# ")).lower() for line in lines if line.startswith("#")]
+        assert not anchor or anchor[1:] in [head.replace(" ", "-") for head in heads], f"{target}{anchor}"
 
 
 def test_commands_exist():
-    named = set(re.findall(r"`cachesim ([a-z]+)", TEXT))
+    named = set(re.findall(r"(?:`|^)cachesim ([a-z]+)", ALL, re.M))
     assert named <= set(COMMANDS)
 
 
-def test_the_figures_are_those_that_the_replay_tests_demand():
-    older = {**{name: rest[1:] for name, rest in OLDER.items()},
-             **{name: rest[:2] for name, rest in FULL.items() if "history" in name}}  # fmt: skip
-    steps, events = (sum(figure[k] for figure in older.values()) for k in (0, 1))
-    assert f"| 741 | {steps:,} | {events:,} | {steps:,} |" in TEXT
-    for files, name in ((409, "llama_cpp"), (84, "ik_llama")):
-        steps, events = FULL[name][:2]
-        assert f"| {files} | {steps:,} | {events:,} | {steps:,} |" in TEXT
+def test_the_recordings_are_those_that_the_replay_tests_demand():
+    assert trust.TABLE.findall((PAGES / "trust.md").read_text()) == [trust.table()]
+
+
+@needs(TRACES / "llama_cpp")
+def test_so_many_recordings_are_there():
+    assert {folder: len(list((TRACES / folder).glob("*.json"))) for folder in trust.BUILDS} == trust.FILES
+
+
+@needs(TRACES / "llama_cpp")
+@pytest.mark.parametrize("folder", trust.BUILDS)
+def test_they_are_of_the_build_that_the_table_names(folder):
+    with min((TRACES / folder).glob("*.json")).open() as file:
+        head = file.read(200)
+    build = trust.BUILDS[folder][1].split(" + ")[0]
+    commit = {"b10587": "3f545be"}.get(build, build)
+    assert f'"commit":"{commit}' in head or f'"build":"{build}"' in head
 
 
 def test_make_targets_exist():
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
-    assert set(re.findall(r"`?make ([a-z]+)\b", TEXT)) <= targets
+    assert set(re.findall(r"`make ([a-z]+)\b", ALL)) <= targets

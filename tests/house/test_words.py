@@ -64,7 +64,11 @@ def test_the_glossary():
     assert said("\n".join(lines)) == []
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "cachesim/ARCHITECTURE.md", "scenarios/README.md"])
+PAGES = [str(page.relative_to(checks.ROOT)) for page in sorted((checks.PACKAGE / "pages").glob("*.md"))]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "cachesim/ARCHITECTURE.md", "scenarios/README.md", *PAGES]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
 def test_the_documents(name):
     assert said((checks.ROOT / name).read_text("utf-8")) == []
 

@@ -14,10 +14,10 @@ import pytest
 
 from cachesim import __version__
 from tests.docs.examples import README, examples
-from tests.docs.test_readme import TEXT, complaints, typed
+from tests.docs.test_readme import ALL, complaints, typed
 from tests.shared import ROOT
 
-COMMANDS = [one for one in examples(TEXT) if one[0].startswith("cachesim ")]
+COMMANDS = [one for one in examples(ALL) if one[0].startswith("cachesim ")]
 
 
 def files(folder):
@@ -80,7 +80,7 @@ def test_the_corpus_is_the_installed_one(installed):
 
 
 @pytest.mark.parametrize(("command", "output"), COMMANDS, ids=lambda text: text[:40])
-def test_an_example_of_the_readme_prints_what_it_says_where_the_wheel_is_installed(installed, command, output):
+def test_an_example_of_the_documents_prints_what_it_says_where_the_wheel_is_installed(installed, command, output):
     _, out, err = installed(shlex.split(command))
     assert not complaints(err) and "\n".join(line.rstrip() for line in out.splitlines()) + "\n" == output
 

@@ -1,0 +1,81 @@
+"""With how many recordings of which builds is the simulator compared? The table of the page, and the sums in prose.
+
+Steps and events are those that the replay tests demand; that so many files are there is tested where they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tests.replay.test_full import RECORDED as FULL
+from tests.replay.test_history import RECORDED as OLDER
+
+FILES = {
+    "llama_cpp": 409, "llama_cpp_odd": 93, "llama_cpp_b11549": 289, "ik_llama": 84, "ik_llama_odd": 11,
+    "llama_cpp_history/head": 24, "llama_cpp_history/pr24143-on-head": 39,
+    "llama_cpp_history/base-24143": 61, "llama_cpp_history/base-24035": 61,
+    **{f"llama_cpp_history/{name}": files for name, (files, _, _) in OLDER.items()},
+}  # fmt: skip
+"""Folder of recordings -> how many it has."""
+
+BUILDS = {
+    "llama_cpp_b11549": ("llama.cpp", "b11549", ""),
+    "llama_cpp": ("llama.cpp", "b10587", ""),
+    "llama_cpp_odd": ("llama.cpp", "b10587", "odd workloads: disconnects, shortage, missing files (one: b9518)"),
+    "llama_cpp_history/head": ("llama.cpp", "b10587", "the workloads of the older builds"),
+    "llama_cpp_history/pr24143-on-head": ("llama.cpp", "b10587 + #24143", "the pull request, applied locally"),
+    "llama_cpp_history/user-turns": ("llama.cpp", "b9765", ""),
+    "llama_cpp_history/base-24143": ("llama.cpp", "b9518", ""),
+    "llama_cpp_history/base-24035": ("llama.cpp", "b9473", ""),
+    "llama_cpp_history/minus-one": ("llama.cpp", "b9231", ""),
+    "llama_cpp_history/spring-2026": ("llama.cpp", "b8916", ""),
+    "llama_cpp_history/before-min0": ("llama.cpp", "b8450", ""),
+    "llama_cpp_history/before-20671": ("llama.cpp", "b8392", ""),
+    "llama_cpp_history/two-ends": ("llama.cpp", "b8271", ""),
+    "llama_cpp_history/every-8192": ("llama.cpp", "b8260", ""),
+    "llama_cpp_history/mtmd-broken": ("llama.cpp", "b8152", ""),
+    "llama_cpp_history/late-2025": ("llama.cpp", "b7789", ""),
+    "llama_cpp_history/hybrid-first": ("llama.cpp", "b6685", ""),
+    "llama_cpp_history/swa-first": ("llama.cpp", "b6160", ""),
+    "ik_llama": ("ik_llama.cpp", "8337e4c", ""),
+    "ik_llama_odd": ("ik_llama.cpp", "8337e4c", "odd workloads"),
+}
+"""Folder of recordings -> what was recorded: server, build, and what is special."""
+
+HEAD = "| recorded with | build | recordings | steps | events | verdicts |"
+TABLE = re.compile(re.escape(HEAD) + r"\n(?:\|.*\n)*")
+
+
+def figures(folder: str) -> tuple[int, int, int]:
+    """Recordings, steps and events of a folder."""
+    steps, events = FULL[folder][:2] if folder in FULL else OLDER[folder.partition("/")[2]][1:]
+    return FILES[folder], steps, events
+
+
+def table() -> str:
+    """The table, the newest build first, with the sums in its last row."""
+    rows = [HEAD, "|---|---|---|---|---|---|"]
+    for folder, (server, build, note) in BUILDS.items():
+        files, steps, events = figures(folder)
+        name = f"{server}: {note}" if note else server
+        rows.append(f"| {name} | {build} | {files:,} | {steps:,} | {events:,} | {steps:,} |")
+    files, steps, events = (sum(figures(folder)[k] for folder in BUILDS) for k in range(3))
+    rows.append(f"| all | | {files:,} | {steps:,} | {events:,} | {steps:,} |")
+    return "\n".join(rows) + "\n"
+
+
+def builds(server: str) -> list[str]:
+    """The builds of a server that were recorded as released, newest first."""
+    found = [build for name, build, _ in BUILDS.values() if name == server and "+" not in build]
+    return list(dict.fromkeys(found))
+
+
+NAMES = {
+    "recordings": sum(figures(folder)[0] for folder in BUILDS),
+    "steps": sum(figures(folder)[1] for folder in BUILDS),
+    "events": sum(figures(folder)[2] for folder in BUILDS),
+    "llama_cpp_builds": len(builds("llama.cpp")),
+    "oldest": builds("llama.cpp")[-1],
+    "newest": builds("llama.cpp")[0],
+}
+"""What the fields of README and pages may name."""
