@@ -66,7 +66,7 @@ DEFECTS = (
            "longer than the context, which is rounded up to 256", refused),
     Defect("7.1", ML + "0.32.2", "survives", ONE_LEFT, "ValueError"),
     Defect("7.2", ML + "head", STORED, rules_of(ML + "0.32.2", "caches.arrays_mask"), "", "SGH"),
-    Defect("7.4", ML + "0.32.2", STORED, option("draft_model", ""), r": 1 rows from position \d+ on are missing", "A"),
+    Defect("7.4", ML + "0.32.2", STORED, option("draft_model", ""), r": 1 K/V rows from position \d+ on", "A"),
     Defect("7.9", ML + "0.32.2", WARM, STRAIGHT_FIRST, "", "W"),
     Defect("7.10", ML + "0.32.2", WARM, rules_of(ML + "m1072", "tail")),
     Defect("#976", ML + "v911", STORED, rules_of(ML + "base1006", "row")),

@@ -1,6 +1,7 @@
 """A mutant runs in a process of its own: forked from one that has everything imported, with bounds, and watched.
 
-CPU: the kernel ends it one second behind the bound. Memory: the most that it held at a time is asked for at its end;
+CPU: the kernel ends it one second behind the bound. Memory: the most that it held at a time is asked for at its end,
+and what it has from the process that it was forked from is not counted (a test suite may hold more than the bound);
 the bound on addresses only keeps the machine safe, far above. Wall clock: an alarm, for what waits instead of working.
 """
 
@@ -29,8 +30,8 @@ from tempfile import mkdtemp
 from tests.hostile.mutant import CLI
 from tests.shared import ROOT
 
-CPU, MIB = 10, 512           # bounds of a mutant: seconds, MiB
-SPACE = 2 * MIB << 20        # bytes of addresses, above what the interpreter has with everything imported
+CPU, MIB = 10, 384           # bounds of a mutant: seconds, MiB besides the interpreter with everything imported
+SPACE = 1 << 30              # bytes of addresses, above what the interpreter has with everything imported
 WALL = 300                   # seconds; the machine may be busy, so that CPU seconds take long
 NOBODY, PROCESSES = 65534, 200
 OUTPUT = 64 << 20            # bytes of any file that it writes
@@ -38,6 +39,7 @@ KEPT = 20_000                # bytes of stderr that are looked at
 LATE = (
     "rich.console", "rich.table", "rich.progress", "numpy", "tomllib", "concurrent.futures.process",
     "encodings.cp437", "encodings.idna", "encodings.latin_1", "encodings.unicode_escape",
+    "encodings.utf_16", "encodings.utf_8_sig",
     "multiprocessing.popen_fork", "multiprocessing.queues", "multiprocessing.synchronize", "tests.hostile.readers",
 )  # fmt: skip
 """Modules that are imported late, where nobody may find them."""
@@ -95,6 +97,7 @@ def run(mutant, parser=None, plant=None, cpu=CPU):
             path.chmod(0o777)
         flag = mmap.mmap(-1, 1)
         with open(folder / "out", "w+b") as out, open(folder / "err", "w+b") as err:
+            before = _resident()
             pid = forked()
             if pid == 0:
                 _child(mutant, (inside, temp), (out, err), (parser, plant, cpu), flag)
@@ -105,7 +108,7 @@ def run(mutant, parser=None, plant=None, cpu=CPU):
             return Ended(
                 code=os.waitstatus_to_exitcode(status),
                 cpu=used.ru_utime + used.ru_stime,
-                mib=used.ru_maxrss / 1024,
+                mib=max(0, used.ru_maxrss / 1024 - before),
                 stdout=os.fstat(out.fileno()).st_size,
                 stderr=said.decode("utf-8", "backslashreplace"),
                 parsed=bool(flag[0]),
@@ -115,6 +118,12 @@ def run(mutant, parser=None, plant=None, cpu=CPU):
             )
     finally:
         rmtree(folder, ignore_errors=True)
+
+
+def _resident():
+    """MiB that this process holds, 0 where the system does not say."""
+    file = Path("/proc/self/statm")
+    return int(file.read_text().split()[1]) * resource.getpagesize() / (1 << 20) if file.exists() else 0
 
 
 def _ends(stream):

@@ -59,7 +59,7 @@ BAD_ENDS = {
     "signal: 11": {"code": -11},
     "hang: nothing in 300 seconds": {"code": -14},
     "time: more than 10 CPU seconds": {"cpu": 10.5},
-    "memory: more than 512 MiB": {"mib": 513},
+    "memory: more than 384 MiB": {"mib": 385},
     "error: 2 lines": {"code": 2, "stderr": "cachesim: a\ncachesim: b\n"},
     "error: no line says why": {"code": 2},
     "noise: x.py:0: Warning": {"stderr": "x.py:12: Warning\n"},

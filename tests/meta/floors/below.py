@@ -14,7 +14,7 @@ NOTATION = [
           'if do == "restore" and file not in self.saved:', "if False:"),
     Fault("columns count from 0", "notation/place.py", "{self.part.at + 1}, request", "{self.part.at}, request"),
     Fault("a hang-up behind the last token", "notation/check.py",
-          "and step.cancel_after >= length:", "and step.cancel_after > length:"),
+          "and step.cancel_after >= length >= 0:", "and step.cancel_after > length >= 0:"),
     Fault("restoring goes while saving stays", "notation/rows.py",
           "            saved.add(step.file)\n", "            pass\n"),
     Fault("chance goes on with the larger case", "notation/shrink.py",
