@@ -7,8 +7,9 @@ from contextlib import closing
 from typing import Callable, Generator, Iterable, NamedTuple, TypeVar
 
 from cachesim.fuzz.campaign import SPREAD, Campaign, Failure, block_count, blocks, gaps, lost, shrunk, work
+from cachesim.fuzz.campaign_file import Plan
 from cachesim.fuzz.finding import DIED
-from cachesim.fuzz.folder import Folder, Plan
+from cachesim.fuzz.folder import Folder
 from cachesim.pool import Done, Lost, Pool, finished
 from cachesim.reports.console import complain, progress
 

@@ -16,7 +16,8 @@ from cachesim.reports.next_step import after_fuzz, say_next
 if TYPE_CHECKING:
     from cachesim.commands.campaign_jobs import Clock
     from cachesim.fuzz.campaign import Campaign
-    from cachesim.fuzz.folder import Folder, Plan
+    from cachesim.fuzz.campaign_file import Plan
+    from cachesim.fuzz.folder import Folder
 
 EXAMPLES = 2000
 
@@ -123,7 +124,7 @@ def _tell(data: dict[str, Any], as_json: bool, folder: Folder | None) -> None:
 def _plan(args: Namespace) -> Plan:
     """What is searched. Raises BadInput."""
     from cachesim.engines.registry import engine_of
-    from cachesim.fuzz.folder import Plan
+    from cachesim.fuzz.campaign_file import Plan
     from cachesim.scenarios.schema import DEFAULT_PROFILE
 
     profile = args.profile or DEFAULT_PROFILE

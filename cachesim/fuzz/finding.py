@@ -127,3 +127,17 @@ LABELS: Mapping[str, Callable[[Finding], str]] = {
     USERS_RULE: _raised,
 }
 """How the groups of a property are called; the others by the rule that decided."""
+
+
+def finding_of(data: Mapping[str, Any]) -> Finding:
+    """A finding that was written down. What its sentence needs must be there: raises KeyError, TypeError or
+    ValueError."""
+    kind, deciding, stored = (str(data[name]) for name in ("kind", "deciding", "stored"))
+    numbers = data["numbers"]
+    if not isinstance(numbers, dict):
+        raise TypeError(f"{type(numbers).__name__} instead of dict")
+    causes = tuple(map(str, data["causes"]))
+    finding = Finding(str(data["name"]), int(data["step"]), kind, numbers, deciding, stored, causes)
+    if not (finding.text and finding.label):
+        raise ValueError("a finding without words")
+    return finding

@@ -155,6 +155,29 @@ def test_two_processes_do_not_work_on_one_campaign(capsys, tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
+def test_a_file_that_a_killed_campaign_left_is_removed_when_it_goes_on(capsys, monkeypatch, tmp_path):
+    """The campaign's file names it before it is there: that of a conversation which is not the first of its group."""
+    written = []
+
+    def killed(file, data, plain=folder.write_new):
+        if file.suffix == ".toml":
+            written.append((file, json.loads(state().read_bytes())["owned"]))
+        return plain(file, data)
+
+    def state():
+        return next(tmp_path.glob("campaign-*.json"))
+
+    monkeypatch.setattr(folder, "write_new", killed)
+    call(capsys, *BAD, "--no-shrink", "--out", tmp_path)
+    assert written and all(file.stem in owned for file, owned in written)
+    data = json.loads(state().read_bytes())
+    state().write_text(json.dumps({**data, "owned": [*data["owned"], "fuzz-99-00000000"]}))
+    (tmp_path / "fuzz-99-00000000.toml").write_text("left")
+    (tmp_path / "fuzz-98-00000000.toml").write_text("another campaign's")
+    call(capsys, *BAD, "--no-shrink", "--out", tmp_path, "--resume")
+    assert sorted(file.name for file in tmp_path.glob("fuzz-9*.toml")) == ["fuzz-98-00000000.toml"]
+
+
 def test_a_folder_that_is_missing_is_made(capsys, tmp_path):
     assert call(capsys, *BAD, "--no-shrink", "--out", tmp_path / "a" / "b")[0] == exits.BROKEN
     assert len(list((tmp_path / "a" / "b").glob("fuzz-*.toml"))) == 2
