@@ -9,18 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
+from cachesim.check import replies
+from cachesim.check.answers import TOP
 from cachesim.check.http import Http
+from cachesim.check.replies import first, mapping
 from cachesim.conformance.protocol import Ask, Failed, Reply
 from cachesim.errors import BadInput, cut
 
-TOP = 4                      # log-probabilities that are compared
 FALLBACK = range(1_000, 30_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
     """What is known of a server: its dialect, model, slots, and the tokens that may be sent. ``busy``: why somebody may
-    mind that its slots are overwritten, "" = nobody."""
+    mind that its slots are overwritten, "" = nobody. ``used``: grows with every request that it served, so that other
+    tokens are sent the next time."""
 
     dialect: str
     name: str
@@ -28,6 +31,7 @@ class Server:
     n_ctx: int
     tokens: Sequence[int]
     busy: str = ""
+    used: int = 0
 
 
 def find_out(http: Http) -> Server:
@@ -46,24 +50,28 @@ def find_out(http: Http) -> Server:
 
 
 def _native(http: Http, props: Mapping[str, Any], models: Any) -> Server:
-    settings = props.get("default_generation_settings")
-    n_ctx = settings.get("n_ctx", 4096) if isinstance(settings, Mapping) else 4096
-    meta = _first(models).get("meta")
-    vocab = meta.get("n_vocab", 0) if isinstance(meta, Mapping) else 0
+    n_ctx = mapping(props.get("default_generation_settings")).get("n_ctx", 4096)
+    vocab = mapping(first(mapping(models).get("data")).get("meta")).get("n_vocab", 0)
     tokens: Sequence[int] = FALLBACK
     if isinstance(vocab, int) and vocab > 0:
         tokens = range(min(1_000, vocab // 16), min(vocab, 30_000))
     slots = props["total_slots"]
     name = str(props.get("model_alias") or props.get("model_path") or "llama-server")
-    return Server("native", cut(name, 60), slots if isinstance(slots, int) else 1, n_ctx, tokens, _busy(http))
+    found = _slots(http)
+    tasks = [one.get("id_task") for one in found]
+    used = sum(one for one in tasks if isinstance(one, int) and one > 0)
+    return Server("native", cut(name, 60), slots if isinstance(slots, int) else 1, n_ctx, tokens, _busy(found), used)
 
 
-def _busy(http: Http) -> str:
+def _slots(http: Http) -> list[Mapping[str, Any]]:
     try:
         slots = http.get("/slots")
     except Failed:
-        return ""
-    found = [one for one in slots if isinstance(one, Mapping)] if isinstance(slots, list) else []
+        return []
+    return [one for one in slots if isinstance(one, Mapping)] if isinstance(slots, list) else []
+
+
+def _busy(found: Sequence[Mapping[str, Any]]) -> str:
     if any(one.get("is_processing") for one in found):
         return "a slot is processing a request"
     used = [one for one in found if one.get("n_prompt_tokens")]
@@ -71,12 +79,7 @@ def _busy(http: Http) -> str:
 
 
 def _model(models: Any) -> str:
-    return cut(str(_first(models).get("id", "model")), 200)
-
-
-def _first(models: Any) -> Mapping[str, Any]:
-    data = models.get("data") if isinstance(models, Mapping) else None
-    return data[0] if isinstance(data, list) and data and isinstance(data[0], Mapping) else {}
+    return cut(str(first(mapping(models).get("data")).get("id", "model")), 200)
 
 
 def complete(http: Http, server: Server, ask: Ask, slot: int) -> Reply:
@@ -95,18 +98,9 @@ def _complete_native(http: Http, ask: Ask, slot: int) -> Reply:
         http.hang_up("/completion", {**body, "stream": True}, ask.cancel_after)
         return Reply()
     status, said = http.post("/completion", body)
-    if status != 200 or not isinstance(said, Mapping):
-        return _refused(status, said)
-    timings = _mapping(said.get("timings"))
-    evaluated = timings.get("prompt_n")
-    total = said.get("tokens_evaluated")
-    cached = timings.get("cache_n")
-    if cached is None and isinstance(total, int) and isinstance(evaluated, int):
-        cached = total - evaluated
-    probabilities = said.get("completion_probabilities")
-    first = _mapping(probabilities[0] if isinstance(probabilities, list) and probabilities else None)
-    return Reply(_tokens(said.get("tokens")), _top(first.get("top_logprobs") or first.get("probs")),
-                 _count(cached), _count(evaluated))  # fmt: skip
+    if status != 200 or not isinstance(said, Mapping) or "error" in said:
+        return replies.refused(status, said)
+    return replies.native(said)
 
 
 def _complete_openai(http: Http, server: Server, ask: Ask) -> Reply:
@@ -116,51 +110,5 @@ def _complete_openai(http: Http, server: Server, ask: Ask) -> Reply:
         http.hang_up("/v1/completions", {**body, "stream": True}, ask.cancel_after)
         return Reply()
     status, said = http.post("/v1/completions", body)
-    choices = said.get("choices") if isinstance(said, Mapping) else None
-    if status != 200 or not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
-        return _refused(status, said)
-    usage = _mapping(said.get("usage"))
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
-    total = usage.get("prompt_tokens")
-    evaluated = total - cached if isinstance(total, int) and isinstance(cached, int) else None
-    found = choices[0].get("logprobs")
-    top = found.get("top_logprobs") if isinstance(found, Mapping) else None
-    text = tuple(str(choices[0].get("text", "")).encode())
-    return Reply(text, _top(top[0]) if isinstance(top, list) and top else None, _count(cached), _count(evaluated))
-
-
-def _refused(status: int, said: Any) -> Reply:
-    """A client error is an answer; anything else is none. Raises Failed."""
-    error = said.get("error") if isinstance(said, Mapping) else None
-    text = error.get("message") if isinstance(error, Mapping) else error
-    if status in (401, 403):
-        raise BadInput("the server wants a key", hint="--key KEY")
-    if 400 <= status < 500:
-        return Reply(refused=f"{status}: {cut(str(text or 'refused'), 80)}")
-    raise Failed(f"status {status}: {cut(str(text or said), 80)}")
-
-
-def _top(found: Any) -> list[float] | None:
-    """The largest log-probabilities, in order: which tokens they belong to may differ where two are almost equal."""
-    if isinstance(found, Mapping):
-        numbers: list[Any] = list(found.values())
-    elif isinstance(found, list):
-        numbers = [one.get("logprob", one.get("prob")) for one in found if isinstance(one, Mapping)]
-    else:
-        return None
-    plain = sorted((float(one) for one in numbers if isinstance(one, int | float)), reverse=True)
-    return plain[:TOP] or None
-
-
-def _mapping(found: Any) -> Mapping[str, Any]:
-    return found if isinstance(found, Mapping) else {}
-
-
-def _tokens(found: Any) -> tuple[int, ...] | None:
-    good = isinstance(found, list) and all(isinstance(one, int) and one >= 0 for one in found)
-    return tuple(found) if good else None
-
-
-def _count(found: Any) -> int | None:
-    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+    reply = replies.openai(said) if status == 200 and isinstance(said, Mapping) else None
+    return replies.refused(status, said) if reply is None else reply

@@ -20,6 +20,10 @@ class Silent(TimedOut):
     """No reply in time."""
 
 
+class Exhausted(Exception):
+    """As many requests were sent as are allowed."""
+
+
 class Http:
     """Talks to one server. ``timeout``: seconds for a reply; ``most``: requests in all; ``key``: for servers that want
     one. ``sent`` counts."""
@@ -77,9 +81,14 @@ class Http:
             raise Failed(f"the connection broke: {_why(error)}") from None
         return response.status_code, _json(bytes(data), response.status_code)
 
+    @property
+    def spent(self) -> bool:
+        """Returns True if no more requests may be sent."""
+        return self.sent >= self.most
+
     def _count(self) -> None:
-        if self.sent >= self.most:
-            raise BadInput(f"more than {self.most:,} requests", hint="--requests N allows more")
+        if self.spent:
+            raise Exhausted(f"stopped after {self.most:,} requests")
         self.sent += 1
 
 

@@ -1,37 +1,34 @@
-"""The whole of it: what server is it, how large is its noise, which sections hold, and which rule would do that?"""
+"""The whole of it: what server is it, how large is its noise, which sections hold, and which rule would do that?
+
+Known faults first, each with few requests; then the noise is measured, and the suite of ``conform`` is played.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Sequence
 
+from cachesim.check.answers import Alike
 from cachesim.check.dialect import Server
-from cachesim.check.http import Http
-from cachesim.check.warm_first import WASH, Stage
+from cachesim.check.early import Early, look
+from cachesim.check.http import Exhausted, Http
+from cachesim.check.known import known_lines
+from cachesim.check.noise import measure, repeats, tolerance_of
+from cachesim.check.search import Budget, Confirming
+from cachesim.check.warm_first import TWICE, WASH, Stage
+from cachesim.check.who import who_does_that
 from cachesim.conformance.abilities import Abilities
-from cachesim.conformance.fingerprint import difference, near
-from cachesim.conformance.history import of_line
+from cachesim.conformance.fingerprint import near
 from cachesim.conformance.history_player import Bench, Cold, Outcome
-from cachesim.conformance.protocol import Ask, Failed, Reply, Subject
-from cachesim.conformance.report import Report
+from cachesim.conformance.properties import PROPERTIES
+from cachesim.conformance.protocol import Ask, Failed, Subject
+from cachesim.conformance.report import Finding, Report, Result
 from cachesim.conformance.report_builder import Plan, make_report
-from cachesim.conformance.search import Search
 from cachesim.conformance.sections import chosen
-from cachesim.conformance.timeouts import Patience
-from cachesim.errors import BadInput
 
-NOISE = ("A40", "A5>a3/A.a.B1", "A30/A.B2", "A64/A.B1", "A69/A[:64]", "A260/A.B1", "A261/A[:256]", "A517/A[:512]")
-"""The same cold twice; split differently, in long prompts too: a prompt of 64 tokens has another kernel than one token
-behind 63, and under default flags that is a thousand times the difference of short ones."""
-ROUNDS = 3                           # with other tokens each time
-TIMES = 10                           # what was measured, so often, is allowed
-WINDOWS = (32, 64, 128, 256, 512, 1024)
-BEHIND = (5, 9)                      # tokens of the first prompt behind the window: one play may differ by little
-LEAST, LEGAL, MOST = 0.005, 0.03, 0.1
-"""Noise has a long tail: of a server with noise of 5e-6 some legal splits differ by 1e-3, so ``LEAST`` is always
-allowed. Larger differences than ``LEGAL`` are no noise; more than ``MOST`` is never allowed."""
 NOT_HERE = {"limits": "a server states no limits that can be compared", "reset": "prompts get new tokens instead",
             "sampling": "all requests are greedy"}  # fmt: skip
+LONGEST = 1_100              # tokens of a prompt: a window of 1024, and some behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,37 +47,59 @@ class Wanted:
 
 @dataclass(slots=True)
 class Checked:
-    """What came of it. ``measured``: the noise; ``tolerance``: what was allowed; ``rules``: for a property that failed,
-    rule sets that do the same, with the rule behind it."""
+    """What came of it. ``measured``: the noise; ``tolerance``: what was allowed; ``early``: known faults that were
+    found before anything else, each history with the number of requests up to then; ``rules``: for a property that
+    failed, rule sets that do the same, with the rule behind it."""
 
     server: Server
     report: Report
     measured: float
     tolerance: float
     requests: int
+    early: list[tuple[str, int]] = field(default_factory=list)
     rules: dict[str, list[str]] = field(default_factory=dict)
 
 
 def check(http: Http, server: Server, wanted: Wanted) -> Checked:
     """Check a server. Raises BadInput for one that cannot be checked."""
     stage = Stage(http, server, near(0.0), wanted.seed)
-    most = _longest(server)
-    measured = _noise(stage, most)
-    tolerance = max(LEAST, min(MOST, TIMES * measured)) if wanted.tolerance is None else wanted.tolerance
-    same = near(max(tolerance, 1e-9))
-    patience = Patience(wanted.timeout, wanted.seconds)
-    known = known_lines(most) if "known" in chosen(wanted.only, True) and not wanted.histories else ()
-    only = tuple(wanted.only) + (("same",) if {"known", "drawn"} & set(wanted.only) else ())    # what fails in them
-    plan = Plan("any", (*wanted.histories, *known), wanted.examples, 6, most, wanted.near, server.tokens, only)
-    search = Search(stage.play, same, patience)
-    abilities = Abilities(NOT_HERE)
-    report = make_report(plan, abilities, search, _ServerCold(stage))
-    found = Checked(server, report, measured, tolerance, http.sent)
+    patience = Budget(http, wanted.timeout, wanted.seconds)
+    most = longest(server)
+    known = "known" in chosen(wanted.only, True) and not wanted.histories
+    early = list(look(stage, most)) if repeats(stage) and known else []
+    measured = measure(stage, most) if wanted.tolerance is None else 0.0
+    tolerance = tolerance_of(measured) if wanted.tolerance is None else wanted.tolerance
+    stage.twice = TWICE
+    search = Confirming(stage.play, Alike(max(tolerance, 1e-9)), patience)
+    report = _played(wanted, stage, search, tuple(known_lines(most)) if known else ())
+    report = replace(report, results=tuple(_with(one, early) for one in report.results))
+    found = Checked(server, report, measured, tolerance, http.sent, [(one.line, one.sent) for one in early])
     for one in report.results:
-        if one.finding is not None and one.state == "failed":
-            found.rules[one.name] = list(_who_does_that(washed(one.finding.line), one.finding.request + 1))[:4]
-    found.requests = http.sent
+        if one.finding is not None and one.state == "failed" and one.name in PROPERTIES:
+            found.rules[one.name] = list(who_does_that(one.finding.line, one.finding.request))[:4]
     return found
+
+
+def _played(wanted: Wanted, stage: Stage, search: Confirming, known: Sequence[str]) -> Report:
+    """The report of the suite, and what was not repeatable."""
+    only = tuple(wanted.only) + (("same",) if {"known", "drawn"} & set(wanted.only) else ())    # what fails in them
+    plan = Plan("any", (*wanted.histories, *known), wanted.examples, 6, longest(stage.server), wanted.near,
+                stage.server.tokens, only)  # fmt: skip
+    report = make_report(plan, Abilities(NOT_HERE), search, _ServerCold(stage))
+    results = [replace(one, finding=_washed(one.finding)) if one.finding else one for one in report.results]
+    once = search.repeatable()
+    return replace(report, results=(replace(once, finding=_washed(once.finding) if once.finding else None), *results))
+
+
+def _with(result: Result, early: Sequence[Early]) -> Result:
+    """The result, or a known fault that was found early where the search came to no other one."""
+    mine = [one for one in early if one.check.name == result.name and result.state == "undecided"]
+    if not mine:
+        return result
+    check, played = mine[0].check, mine[0].played
+    finding = Finding(mine[0].line, check.request, check.expected, check.got, tuple(ask.prompt for ask in played.asks),
+                      (check.apart.text,) if check.apart is not None else ())  # fmt: skip
+    return replace(result, state="failed", why="", finding=_washed(finding))
 
 
 class _ServerCold(Cold):
@@ -91,69 +110,21 @@ class _ServerCold(Cold):
         self.stage = stage
 
     def answer(self, ask: Ask) -> Outcome:
-        return self.stage.answer(ask)
+        try:
+            return self.stage.answer(ask)
+        except Exhausted as end:
+            return Failed(str(end))
 
 
 def _never() -> Subject:
     raise Failed("a server is not made anew")
 
 
-def _noise(stage: Stage, most: int) -> float:
-    """The largest difference between two answers that should be the same. Raises BadInput if nothing answers."""
-    largest = 0.0
-    lines = [of_line(line) for line in NOISE * ROUNDS]
-    for history in (line for line in lines if line.tokens <= 2 * most):
-        played = stage.play(history)
-        bad = next((one for one in (*played.warm, *played.cold) if isinstance(one, Failed)), None)
-        if bad is not None:
-            raise BadInput(str(bad), file=stage.http.url)
-        for one, two in (*zip(played.warm, played.cold, strict=False), *zip(played.cold, played.again, strict=False)):
-            if isinstance(one, Reply) and isinstance(two, Reply):
-                found = difference(one.fingerprint, two.fingerprint)
-                size = found.largest if found is not None else 0.0
-                largest = max(largest, size if size <= LEGAL else 0.0)
-    return largest
+def _washed(finding: Finding) -> Finding:
+    """The finding with the prompt that every play begins with."""
+    return replace(finding, line=f"Wash{WASH}/{finding.line}", request=finding.request + 1)
 
 
-def washed(line: str) -> str:
-    """The history with the prompt that every play begins with."""
-    return f"Wash{WASH}/{line}"
-
-
-def known_lines(most: int) -> Iterator[str]:
-    """The shortest histories of faults that llama.cpp has had, with windows of usual sizes: a checkpoint that survives
-    another prompt, one token behind a common prefix, a prefix of just the window."""
-    yield from ("A5/B10/B[:1].C5", "A5/B10/B[:3].C3")
-    if most > 610:
-        yield "S8.A4>3/S.B5>3/S.C600>3/S.C[:2].D2>3"
-    for behind in BEHIND:
-        yield from (f"A{window + behind}/A[:{window}]" for window in WINDOWS if window + behind <= most)
-
-
-def _longest(server: Server) -> int:
-    return max(64, min(1024, server.n_ctx // max(1, server.slots) - 64))
-
-
-def _in_one_slot(line: str) -> str:
-    """The line with every request in slot 0, as it is played."""
-    return "/".join(step if "{" in step else f"{step}@0" for step in line.split("/"))
-
-
-def _who_does_that(line: str, request: int) -> Iterator[str]:
-    """Rule sets under which the simulator answers the same request wrong, with the rule behind it."""
-    from cachesim.engines.registry import ENGINES
-    from cachesim.scenarios.notation import from_line
-    from cachesim.verdicts.judged_run import run_judged
-
-    for engine in ENGINES.values():
-        profile = engine.newest or (engine.line[-1] if engine.line else "")
-        if not profile or not engine.manual.slots:
-            continue
-        for model in ("GA", "S", "W32 A", "A"):
-            try:
-                scenario = from_line(_in_one_slot(line), model=model, profiles=(profile,))
-                run = run_judged(scenario, profile, "provenance")
-            except BadInput:
-                continue
-            if request in run.broken:
-                yield f"{profile} answers it wrong on {model}: {run.requests[request].answer.deciding}"
+def longest(server: Server) -> int:
+    """Tokens of a prompt at most."""
+    return max(64, min(LONGEST, server.n_ctx - 64))

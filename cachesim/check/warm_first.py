@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Sequence
 
 from cachesim.check.dialect import Server, complete
-from cachesim.check.http import Http
+from cachesim.check.http import Exhausted, Http
 from cachesim.conformance.fingerprint import Same
 from cachesim.conformance.history import History
 from cachesim.conformance.history_player import Outcome, Played, Sent
@@ -22,9 +22,10 @@ from cachesim.model.rng import Rng
 from cachesim.tokens import Tokens, common_prefix
 
 WASH = 5                     # tokens of a prompt before each play; it is part of a finding: `Wash5/...`
-TWICE = 4                    # plays whose cold runs are made twice
+TWICE = 4                    # plays whose cold runs are made twice, and requests of each
 WORDS = 4                    # words of most histories
 REMEMBERED = 4_000           # prompts of earlier plays
+PLAYS = 3                    # plays with other tokens where something of an earlier play was reused
 
 
 class Stage:
@@ -33,28 +34,45 @@ class Stage:
     def __init__(self, http: Http, server: Server, same: Same, seed: int = 0) -> None:
         self.http, self.server, self.same, self.seed, self.plays = http, server, same, seed, 0
         self.before: list[Tokens] = []               # what earlier plays sent
+        self.twice = TWICE                           # plays yet whose cold runs are made twice
+        self.foreign = False                         # something of an earlier play was reused in the last one
 
-    def play(self, history: History) -> Played:
-        """Play a history with tokens of its own."""
+    def play(self, history: History, spare: bool = False) -> Played:
+        """Play a history with tokens of its own; with others where something of an earlier play was reused. Ends early
+        where no more requests are allowed. ``spare``: what reused nothing is its own cold run."""
+        for _ in range(PLAYS):
+            played = self._play(history, spare)
+            if played.gap or not self.foreign:
+                break
+        return played
+
+    def _play(self, history: History, spare: bool) -> Played:
         self.plays += 1
+        self.foreign = False
         played, sent = Played(history), Sent(self._vocabulary())
         dictionary = Dictionary(sent.vocabulary)
         played.groups = _groups(history)
-        self._wash(sent.vocabulary, self._slot(played.groups))
-        for group in played.groups:
-            asks = [self._ask(history, number, dictionary) for number in group]
-            played.asks += asks
-            said = self._send(asks, self._slot(played.groups))
-            played.warm += said
-            for number, one in zip(group, said, strict=True):
-                if isinstance(one, Reply):
-                    dictionary.bind(history.scenario.steps[number].request.forced, one.tokens)
-            if any(isinstance(one, Failed) for one in said):
-                break
-        self._cold(played)
+        try:
+            self._wash(sent.vocabulary, self._slot(played.groups))
+            self._warm(played, dictionary)
+            self._cold(played, spare)
+        except Exhausted as end:
+            played.gap = str(end)
         played.warm = [self._counted(played, number, one) for number, one in enumerate(played.warm)]
         self.before = [*self.before, *(ask.prompt for ask in played.asks)][-REMEMBERED:]
         return played
+
+    def _warm(self, played: Played, dictionary: Dictionary) -> None:
+        for group in played.groups:
+            asks = [self._ask(played.history, number, dictionary) for number in group]
+            said = self._send(asks, self._slot(played.groups))
+            played.asks += asks
+            played.warm += said
+            for number, one in zip(group, said, strict=True):
+                if isinstance(one, Reply):
+                    dictionary.bind(played.history.scenario.steps[number].request.forced, one.tokens)
+            if any(isinstance(one, Failed) for one in said):
+                break
 
     def _counted(self, played: Played, number: int, said: Outcome) -> Outcome:
         """A reply without its counts where a prompt of an earlier play may have been reused: of a small vocabulary the
@@ -64,7 +82,10 @@ class Stage:
         prompt = played.asks[number].prompt
         here = max((common_prefix(prompt, ask.prompt) for ask in played.asks[:number]), default=0)
         there = max((common_prefix(prompt, one) for one in self.before), default=0)
-        return replace(said, cached=None, evaluated=None) if here < said.cached <= there else said
+        if not here < said.cached <= there:
+            return said
+        self.foreign = True
+        return replace(said, cached=None, evaluated=None)
 
     def _wash(self, vocabulary: Sequence[int], slot: int) -> None:
         """A short prompt of other tokens: what the slot held goes, and what is left is the same for every play."""
@@ -76,11 +97,16 @@ class Stage:
         """The cold reply to a request."""
         return self._one(replace(ask, cache=False, cancel_after=None), self._slot([]))
 
-    def _cold(self, played: Played) -> None:
+    def _cold(self, played: Played, spare: bool) -> None:
         for number, ask in enumerate(played.asks):
-            played.cold.append(self.answer(ask))
-            twice = self.plays <= TWICE and number < TWICE
-            played.again.append(self.answer(ask) if twice else None)
+            warm = played.warm[number] if number < len(played.warm) else None
+            own = spare and isinstance(warm, Reply) and warm.cached == 0
+            twice = not spare and self.twice > 0 and number < TWICE
+            cold = warm if own and warm is not None else self.answer(ask)
+            again = self.answer(ask) if twice else None
+            played.cold.append(cold)
+            played.again.append(again)
+        self.twice -= not spare
 
     def _ask(self, history: History, number: int, dictionary: Dictionary) -> Ask:
         request = history.scenario.steps[number].request
@@ -107,7 +133,7 @@ class Stage:
     def _vocabulary(self) -> list[int]:
         """The server's tokens in an order that no other play has; words begin with tokens that the last plays did not
         begin with, as long as there are any."""
-        rng, tokens = Rng(self.seed * 1_000_003 + self.plays, "check"), list(self.server.tokens)
+        rng, tokens = Rng((self.seed + self.server.used) * 1_000_003 + self.plays, "check"), list(self.server.tokens)
         begin = self.plays * WORDS % len(tokens)
         first, rest = tokens[begin : begin + WORDS], tokens[:begin] + tokens[begin + WORDS :]
         for last in range(len(rest) - 1, 0, -1):

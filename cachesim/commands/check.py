@@ -89,20 +89,20 @@ def _data(found: Checked) -> dict[str, object]:
     return {
         "server": {"dialect": found.server.dialect, "name": found.server.name, "slots": found.server.slots},
         "measured": found.measured, "tolerance": found.tolerance, "requests": found.requests, "rules": found.rules,
+        "early": [{"line": line, "requests": sent} for line, sent in found.early],
         **found.report.data(),
     }  # fmt: skip
 
 
 def _text(found: Checked, url: str) -> str:
     """The verdict first, then the report of the suite."""
-    from cachesim.check.suite import washed
-
     failed = [one for one in found.report.results if one.state == "failed"]
     verdict = f"WRONG: {len(failed)} properties fail" if failed else "OK" if found.report.conforms else "UNDECIDED"
     about = f"{found.requests:,} requests; tolerance {found.tolerance:.2g}, measured {found.measured:.2g}"
-    lines = [f"{verdict}  ({about})", str(found.report)]
+    lines = [f"{verdict}  ({about})", *(f"found after {sent} requests: {line}" for line, sent in found.early)]
+    lines.append(str(found.report))
     for one in failed:
         if one.finding is not None:
-            lines.append(f"{one.name}: cachesim check {url} --only same --history '{washed(one.finding.line)}'")
+            lines.append(f"{one.name}: cachesim check {url} --only same --history '{one.finding.line}'")
             lines += [f"  {rule}" for rule in found.rules.get(one.name, [])]
     return "\n".join(lines)

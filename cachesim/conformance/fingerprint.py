@@ -63,7 +63,10 @@ def agree(same: Same, a: Any, b: Any) -> bool:
 
 
 def difference(a: Any, b: Any) -> Difference | None:
-    """How far two fingerprints are apart, None if nothing can be said."""
+    """How far two fingerprints are apart, None if nothing can be said. One may know that itself (``differs_from``)."""
+    if hasattr(a, "differs_from") and type(a) is type(b):
+        found: Difference = a.differs_from(b)
+        return found
     if isinstance(a, str) and isinstance(b, str):
         return _of_texts(a, b)
     one, two = _numbers(a), _numbers(b)

@@ -99,7 +99,7 @@ def _notes(tallies: Mapping[str, Tally], search: Search) -> Iterator[str]:
     if "unseen" not in tallies and "work" not in tallies and tallies:
         yield UNKNOWN
     if search.patience.spent:
-        yield f"note: stopped after {search.patience.seconds:g} seconds; what had been played by then was judged"
+        yield f"note: {search.patience.stopped}; what had been played by then was judged"
 
 
 def _shrunk(search: Search, cold: Cold) -> dict[str, Result]:

@@ -65,7 +65,12 @@ class Patience:
         """What ``low``, ``gone`` and ``spent`` mean for a property that was not looked at."""
         if self.low:
             return f"not played: {self.missed} replies did not come in time"
-        return f"not played: stopped after {self.seconds:g} seconds"
+        return f"not played: {self.stopped}"
+
+    @property
+    def stopped(self) -> str:
+        """When the run was ended, if it is ``spent``."""
+        return f"stopped after {self.seconds:g} seconds"
 
     def check(self) -> None:
         """Raises GaveUp if nothing is left."""

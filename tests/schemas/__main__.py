@@ -67,7 +67,8 @@ SHOWN: Mapping[str, Any] = {
                "undecided": "", "notes": [""], "requests": []},
     "check": {
         "schema": 1, "server": {"dialect": "native", "name": "x", "slots": 1}, "measured": 1e-5, "tolerance": 1e-4,
-        "requests": 60, "rules": {"branch": [""]}, "conforms": False, "histories": 9, "notes": [""],
+        "requests": 60, "rules": {"branch": [""]}, "early": [{"line": "A1/A", "requests": 30}],
+        "conforms": False, "histories": 9, "notes": [""],
         "sections": [{"number": 1, "name": "noise", "state": "ok", "why": "", "histories": 1, "failed": 0,
                       "names": [""]}],
         "properties": [

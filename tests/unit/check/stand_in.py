@@ -17,12 +17,13 @@ VOCABULARY = 4096
 
 
 class Simulated:
-    """One server of a rule set. ``spoil``: every so many-th answer is another one."""
+    """One server of a rule set. ``spoil``: every so many-th answer is another one, in this field."""
 
-    def __init__(self, profile, model="GA", spoil=0, **flags):
+    def __init__(self, profile, model="GA", spoil=0, field="completion_probabilities", **flags):
         engine = engine_of(profile)
         self.server = engine.start(profile, model, {"ctx_size": 4096, "parallel": 1, **flags}, "provenance", Log())
-        self.lock, self.spoil, self.answered, self.slots = threading.Lock(), spoil, 0, flags.get("parallel", 1)
+        self.lock, self.answered = threading.Lock(), 0
+        self.spoil, self.field = spoil, field
 
     def complete(self, body):
         with self.lock:
@@ -35,14 +36,16 @@ class Simulated:
             self.answered += 1
         if answer.error:
             return 400, {"error": {"message": answer.error}}
+        spoilt = bool(self.spoil) and self.answered % self.spoil == 0
         said = answer.outputs[0].digest if answer.outputs else 0
-        if self.spoil and self.answered % self.spoil == 0:
-            said += 1
+        said += spoilt and self.field == "completion_probabilities"
         numbers = [-(mix_int(said ^ place) % 10_000) / 1000 for place in range(4)]
         return 200, {
-            "tokens": [token % VOCABULARY for token in answer.tokens], "tokens_evaluated": len(request.prompt),
+            "tokens": [(token + (spoilt and self.field == "tokens")) % VOCABULARY for token in answer.tokens],
+            "tokens_evaluated": len(request.prompt),
             "timings": {"cache_n": answer.cache_n, "prompt_n": answer.prompt_n},
-            "completion_probabilities": [{"top_logprobs": [{"logprob": one} for one in numbers]}],
+            "completion_probabilities": [{"top_logprobs": [{"id": place, "logprob": one}
+                                                           for place, one in enumerate(numbers)]}],
         }  # fmt: skip
 
 

@@ -1,0 +1,64 @@
+"""The known faults, before anything else: a difference so large that no noise explains it, seen twice.
+
+What differs by less is left to the search, behind a measurement of the noise.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple
+
+from cachesim.check.answers import Alike
+from cachesim.check.known import early_lines
+from cachesim.check.noise import LEGAL, MOST
+from cachesim.check.warm_first import Stage
+from cachesim.conformance.history import of_line
+from cachesim.conformance.history_player import Played
+from cachesim.conformance.properties import EQUAL, Check, checks
+
+PLAYS = 3                    # further ones at most: with some tokens a fault moves the answer by little
+
+
+class Early(NamedTuple):
+    """A history whose last request was answered wrong in two plays; ``played`` is one of them, ``check`` what was wrong
+    with it, ``sent`` the number of requests up to then."""
+
+    line: str
+    played: Played
+    check: Check
+    sent: int
+
+
+def look(stage: Stage, most: int) -> Iterator[Early]:
+    """Play the shortest history of every known fault."""
+    for lines in early_lines(most):
+        together = stage.play(of_line("/".join(lines)), spare=True)
+        wrong = {check.request: check for check in _wrong(together)}
+        number = -1
+        for line in lines:
+            number += line.count("/") + 1
+            if number in wrong and (found := _confirmed(stage, line, wrong[number])):
+                yield found
+                break
+
+
+def _confirmed(stage: Stage, line: str, first: Check) -> Early | None:
+    """The history by itself, once more: its last request differs by more than noise there too, and in one of the plays
+    by more than is ever allowed."""
+    largest = _size(first)
+    for _ in range(PLAYS):
+        played = stage.play(of_line(line), spare=True)
+        last = len(played.asks) - 1
+        check = next((one for one in _wrong(played) if one.request == last), None)
+        largest = max(largest, _size(check) if check else 0.0)
+        if check is not None and largest >= MOST:
+            return Early(line, played, check, stage.http.sent)
+    return None
+
+
+def _size(check: Check) -> float:
+    return check.apart.largest if check.apart is not None else MOST
+
+
+def _wrong(played: Played) -> list[Check]:
+    """Answers that differ by more than noise does."""
+    return [check for check in checks(played, Alike(LEGAL)) if check.name in EQUAL and not check.ok]
