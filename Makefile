@@ -108,6 +108,7 @@ adapters: $(VENV)/.dev
 # its build). Stops after MINUTES or at Ctrl-C, and goes on where it stopped.
 live: $(LIVE)/.made
 	@$(LIVE)/bin/python -m tests.live.every -n $(N) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS) --commit '$(COMMIT)'
+	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.logs --jobs $(JOBS) --seed $(SEED)
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.repaired
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.export_all --jobs $(JOBS)
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.verify_all --jobs $(JOBS)

@@ -158,6 +158,7 @@ class Reader:
         one = Logged(slot, task, (number, number), held=self.ends.get(slot), whole=begins)
         for name, found in self.choice.pop(slot, {}).items():
             setattr(one, name, found)
+        self.choice = {other: found for other, found in self.choice.items() if "chosen" in found}
         self.open[slot] = one
         self.session.requests.append(one)
         return one

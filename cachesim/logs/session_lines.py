@@ -43,9 +43,9 @@ def _chosen(reader: Reader, read: Read, number: int) -> None:
 
 @_hears("slot_sim")
 def _similar(reader: Reader, read: Read, number: int) -> None:
-    """`checking sim = x (lcp/n)` says the common prefix, for whichever slot is selected then."""
+    """`checking sim = x (lcp/n)` says the common prefix, for whichever slot is selected then, or was named before."""
     if read.slot is not None:
-        reader.choice[read.slot] = {"lcp": _number(read, "lcp")}
+        reader.choice.setdefault(read.slot, {})["lcp"] = _number(read, "lcp")
 
 
 @_hears("pc_search", "pc_cand")

@@ -1,0 +1,125 @@
+"""A real server whose log is kept as people have it: at its default verbosity, at ``-lv 4``, as JSON lines."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from cachesim.live.llama_server.answers import read_completion, read_slot
+from cachesim.live.llama_server.client import Lost, Reply, at_once
+from cachesim.live.llama_server.process import Ended, Stopped
+from cachesim.live.llama_server.server import BASE, CONTROL, run_server
+
+LOGS = {"default": (), "lv4": ("-lv", "4"), "jsonl": ("--log-jsonl",)}
+"""How a log is written -> the flags for it."""
+LAUNCH, RELEASE, MARK = b"processing task, is_child", b"stop processing: n_tokens", b"completion id=cachesim-"
+WITHIN, POLL = 60.0, 0.002          # seconds until the log says that all work is done, and between two looks
+
+
+def base_flags(log):
+    """The flags that every server has, with another verbosity."""
+    return (*BASE[: BASE.index("-lv")], *LOGS[log])
+
+
+class Quiet(Stopped):
+    """Plays steps as a Recorder does, but keeps only answers, and the log with the place in it behind each step.
+
+    ``logs``: for each start of the server its log, and the number of lines behind the start and behind each step."""
+
+    def __init__(self, start, log):
+        self.start = replace(start, base_flags=base_flags(log))
+        self._folder = TemporaryDirectory(prefix="cachesim-logs-")
+        self.slots = Path(self._folder.name, "slots")
+        self.slots.mkdir()
+        self.logs, self.marks, self.server = [], 0, None
+        try:
+            self._begin(self.start.flags)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self):
+        if self.server is not None:
+            self.server.stop()
+            self.server = None
+        self._folder.cleanup()
+
+    def _begin(self, flags):
+        if self.server is not None:
+            self.server.stop()
+        file = Path(self._folder.name, f"{len(self.logs)}.log")
+        self.server = run_server(replace(self.start, flags=tuple(flags)), self.slots, file, listen=False)
+        self.logs.append((file, []))
+        self.flags = tuple(flags)
+        self._settle()
+        self._place()
+
+    def _place(self):
+        file, places = self.logs[-1]
+        places.append(file.read_bytes().count(b"\n"))
+
+    def play(self, step):
+        """Do one step; returns it with its answers, and ``log`` and ``step``: where in which log it ends."""
+        out = dict(step)
+        if step["op"] == "restart":
+            self._begin(out.get("flags", self.flags))
+        else:
+            members = [dict(one) for one in out["steps"]] if out["op"] == "parallel" else [out]
+            if out["op"] == "parallel":
+                out["steps"] = members
+            replies = [None] * len(members)
+
+            def send(n):
+                replies[n] = self._send(members[n])
+
+            try:
+                at_once([partial(send, n) for n in range(len(members))], lambda: None)
+                self._settle()
+            except (Lost, Ended) as error:
+                return {**out, "died": {"error": str(error)}}
+            for member, reply in zip(members, replies, strict=True):
+                if isinstance(reply, Reply):
+                    read = read_slot if member["op"] == "slot" else read_completion
+                    member["response"] = read(reply)
+        if step["op"] != "restart":
+            self._place()
+        return {**out, "log": len(self.logs) - 1, "place": len(self.logs[-1][1]) - 1}
+
+    def _send(self, member):
+        server, body = self.server, member["request"]
+        if member["op"] == "slot":
+            return server.client.slot(body["action"], body["id_slot"], body.get("filename", ""))
+        sent = {name: value for name, value in body.items() if name != "cancel_after"}
+        if "cancel_after" not in body:
+            return server.client.complete(sent)
+        before = self._count(LAUNCH)
+        server.client.hang_up(sent, body["cancel_after"], lambda: self._until(lambda: self._count(LAUNCH) > before))
+        return None
+
+    def _settle(self):
+        """Wait until everything that was asked is done and logged. Raises Lost."""
+        self.marks += 1
+        name = f"cachesim-{self.marks}"
+        self.server.client.post(CONTROL, {"id": name, "action": "reasoning_end"})
+        mark = MARK.removesuffix(b"cachesim-") + name.encode() + b","
+
+        def quiet():
+            text = self.logs[-1][0].read_bytes()
+            return mark in text and text.count(LAUNCH) <= text.count(RELEASE)
+
+        self._until(quiet)
+
+    def _count(self, what):
+        return self.logs[-1][0].read_bytes().count(what)
+
+    def _until(self, done):
+        stop = time.monotonic() + WITHIN
+        while not done():
+            if self.server.process.returncode is not None:
+                raise Lost("the server has ended")
+            if time.monotonic() > stop:
+                raise Lost("the log does not say that the work is done")
+            time.sleep(POLL)

@@ -1,0 +1,33 @@
+"""What a log says of requests: lines in the order in which real servers print them."""
+
+from __future__ import annotations
+
+from cachesim.logs.read import read_session
+from cachesim.logs.recognise import grammars
+
+SLOT = "0.00.001.000 I slot get_availabl: id {:>2} | task -1 | {}"
+LAUNCH = "0.00.002.000 I slot launch_slot_: id {:>2} | task {} | processing task, is_child = 0"
+
+
+def requests(*lines):
+    return read_session("llama_cpp", grammars()["llama_cpp"], lines).requests
+
+
+def test_a_slot_that_is_named_stays_chosen_when_similarities_are_printed_behind():
+    """b11549 prints `selected slot by id`, and then looks at the similarity of that slot all the same."""
+    [one] = requests(
+        SLOT.format(1, "selected slot by id (1)"), SLOT.format(1, " - checking sim = 0.976 (82/84) > 0.500"),
+        LAUNCH.format(1, 7),
+    )  # fmt: skip
+    assert (one.slot, one.chosen, one.lcp) == (1, "id", 82)
+
+
+def test_the_similarity_of_a_slot_that_was_not_selected_is_forgotten():
+    _, two = requests(
+        SLOT.format(0, " - checking sim = 0.976 (82/84) > 0.500"),
+        SLOT.format(1, " - checking sim = 0.5 (42/84) > 0.5"),
+        SLOT.format(0, "selected slot by LCP similarity, f_sim_best = 0.976 (> 0.500 thold), f_keep = 1.000"),
+        LAUNCH.format(0, 7), SLOT.format(1, "selected slot by id (1)"), SLOT.format(1, " - skipping, slot is empty"),
+        LAUNCH.format(1, 9),
+    )  # fmt: skip
+    assert (two.slot, two.chosen, two.lcp) == (1, "id", None)
