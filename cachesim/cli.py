@@ -25,6 +25,7 @@ COMMANDS = {
     "run": ("run", "run scenario files under one or more profiles"),
     "try": ("try_line", "run requests written in one line"),
     "why": ("why", "show the decisions behind one request of a scenario"),
+    "advise": ("advise", "find the flags, builds and requests that would have helped"),
     "diff": ("diff", "compare two profiles on a scenario"),
     "explain": ("explain", "explain a rule and name its source"),
     "profiles": ("profiles", "list, show or compare rule sets"),

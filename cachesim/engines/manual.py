@@ -87,6 +87,20 @@ def nothing_more(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
+class Load(NamedTuple):
+    """What a case demands of a server: ``longest`` request in tokens (prompt and answer), ``total`` tokens of all
+    conversations at their longest, how many ``conversations`` there are."""
+
+    longest: int
+    total: int
+    conversations: int
+
+
+def no_tries(now: Mapping[str, Any], load: Load) -> Iterator[dict[str, Option]]:
+    """No option is worth trying."""
+    return iter(())
+
+
 @dataclass(frozen=True)
 class Manual:
     """``flags`` in the order in which they are written; ``models``: names of models that the engine was recorded or
@@ -101,7 +115,9 @@ class Manual:
     written. ``silent``: spellings of the server's flags that change no decision of a cache, and how many values
     follow each. ``known``: real models, and the layers that stand for them. ``schema_1``: options that a file
     with ``schema = 1`` has where it does not set them, if they are not the server's defaults. ``headline``:
-    options that every report names; ``open_words``: what an option that is left to the server is there."""
+    options that every report names; ``open_words``: what an option that is left to the server is there. ``tries``:
+    options (all of a server's are given) that are worth trying where too much is evaluated, from cheap to dear, each
+    with what has to change with it."""
 
     flags: tuple[Flag, ...]
     models: tuple[str, ...]
@@ -123,6 +139,7 @@ class Manual:
     schema_1: Mapping[str, Option] = field(default_factory=dict)
     headline: tuple[str, ...] = ()
     open_words: Mapping[str, str] = field(default_factory=dict)
+    tries: Callable[[Mapping[str, Any], Load], Iterator[dict[str, Option]]] = no_tries
 
     @cached_property
     def defaults(self) -> dict[str, Option]:

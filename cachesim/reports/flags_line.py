@@ -21,9 +21,9 @@ def flags_data(profile: str, given: Mapping[str, Option]) -> Data:
     manual = engine_of(profile).manual
     own, now = in_force({}, profile), in_force(given, profile)
     return {
-        "default": [_said(flag, now[flag.name], manual.open_words) for flag in manual.flags
+        "default": [flag_text(flag, now[flag.name], manual.open_words) for flag in manual.flags
                     if flag.name in manual.headline and now[flag.name] == own[flag.name]],
-        "set": [_said(flag, now[flag.name], manual.open_words) for flag in manual.flags
+        "set": [flag_text(flag, now[flag.name], manual.open_words) for flag in manual.flags
                 if now[flag.name] != own[flag.name]],
     }  # fmt: skip
 
@@ -34,7 +34,8 @@ def flags_line(data: Data) -> list[Text]:
     return [Text("; ".join(parts), "dim")] if parts else []
 
 
-def _said(flag: Flag, value: Option, open_words: Mapping[str, str]) -> str:
+def flag_text(flag: Flag, value: Option, open_words: Mapping[str, str]) -> str:
+    """A flag as it is typed for the server, in its shortest spelling: ``-np 2``."""
     words = [one for one in flag.spellings if len(one) <= SHORT or one.startswith("--")]
     word = words[0] if words else ""
     if not word:

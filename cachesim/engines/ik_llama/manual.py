@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cachesim import limits
+from cachesim.engines.ik_llama.advice import tries
 from cachesim.engines.ik_llama.flag_help import ALSO, HELP, IGNORED, OFF, SPELLINGS
 from cachesim.engines.ik_llama.server_flags import WORDS, Options
 from cachesim.engines.manual import MANY, Manual, World, draw_batches, flags_of
@@ -76,4 +77,5 @@ MANUAL = Manual(
     drawn=("A", "W8 A", "GA", "GGGA", "GGA+M", "A+M"),
     draw=draw,
     draw_fields=draw_fields,
+    tries=tries,
 )

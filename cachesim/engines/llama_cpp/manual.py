@@ -6,6 +6,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from cachesim.engines.llama_cpp.advice import tries
 from cachesim.engines.llama_cpp.flag_help import ALSO, HELP, IGNORED, OFF, SPELLINGS
 from cachesim.engines.llama_cpp.server_flags import POOLINGS, SPEC_TYPES, Options
 from cachesim.engines.manual import MANY, Manual, World, draw_batches, flags_of
@@ -85,4 +86,5 @@ MANUAL = Manual(
     drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "SS", "CA", "HH", "G W8", "C W8"),
     draw=draw,
     draw_fields=partial(draw_fields, completions=True),
+    tries=tries,
 )

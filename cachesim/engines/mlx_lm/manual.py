@@ -7,6 +7,7 @@ from typing import Any, Mapping
 
 from cachesim.engines.chat import TEMPLATES
 from cachesim.engines.manual import MANY, Chats, Manual, World, flags_of
+from cachesim.engines.mlx_lm.advice import tries
 from cachesim.engines.mlx_lm.flag_help import HELP, IGNORED, SPELLINGS
 from cachesim.engines.mlx_lm.server_flags import Options
 from cachesim.engines.shared.known_models import MODELS
@@ -81,4 +82,5 @@ MANUAL = Manual(
     drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "CA", "H", "W8 G"),
     draw=draw,
     draw_fields=draw_fields,
+    tries=tries,
 )

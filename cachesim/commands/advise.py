@@ -1,0 +1,115 @@
+"""``cachesim advise FILE|LINE``: which flags, builds and requests would have helped?"""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import TYPE_CHECKING, Any
+
+from cachesim.commands import exits
+from cachesim.commands.case import add_case, case_of
+from cachesim.commands.common import add_json, add_limits, add_profiles, chosen_profiles, count
+from cachesim.reports.console import complain, note, progress, say_json, show
+
+if TYPE_CHECKING:
+    from cachesim.advise.memory import Sizes
+    from cachesim.advise.search import Search
+    from cachesim.scenarios.schema import Scenario
+
+SECONDS = 60           # after which a search ends unless told
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_case(parser)
+    add_profiles(parser, "rule set to advise for (default: the newest of the file's under which something is lost); "
+                 "may be repeated")  # fmt: skip
+    parser.add_argument("--sizes", metavar="FILE|NAME", default="",
+                        help="GGUF file, config.json or a model's name: memory in its MiB")  # fmt: skip
+    parser.add_argument("--seconds", metavar="N", type=seconds, default=SECONDS,
+                        help=f"stop trying after so many seconds (default {SECONDS})")  # fmt: skip
+    add_limits(parser)
+    add_json(parser)
+
+
+def seconds(text: str) -> int:
+    """An argument that is a number of seconds."""
+    found = count(text)
+    if not found:
+        raise ArgumentTypeError("must be at least 1")
+    return found
+
+
+def run(args: Namespace) -> int:
+    from cachesim.reports.advise_report import advise_report
+
+    scenario = case_of(args)
+    sizes = sizes_for(args.sizes, args.model or "")
+    asked = [args.case, *(["--model", args.model] if args.model else ()),
+             *(word for one in args.settings for word in ("--set", one))]  # fmt: skip
+    found, ended = [], None
+    for profile in profiles_of(scenario, args.profiles):
+        data, ended = advice_for(scenario, profile, sizes, args.seconds, asked)
+        found.append(data)
+        if ended is not None:
+            break
+    if args.json:
+        say_json({"advise": found})
+    else:
+        show(*map(advise_report, found))
+    if ended is not None:
+        return exits.interrupted(ended)
+    return exits.BROKEN if any(data["base"]["wrong"] for data in found) else exits.HOLDS
+
+
+def advice_for(
+    scenario: Scenario, profile: str, sizes: Sizes, most: int = SECONDS, asked: list[str] | None = None
+) -> tuple[dict[str, Any], KeyboardInterrupt | None]:
+    """The advice for a scenario under a rule set, after at most about so many seconds; and what interrupted the search.
+    ``asked``: the words that name the case, None = its line. Raises BadInput."""
+    from cachesim.advise.advice_data import advice_data
+    from cachesim.advise.changes import Case
+    from cachesim.advise.ranking import choose
+    from cachesim.advise.search import Search
+
+    begin, stopped, ended = time.monotonic(), None, None
+    search = Search(Case(scenario, profile))
+    try:
+        stopped = _searched(search, begin + most)
+    except KeyboardInterrupt as error:
+        stopped, ended = "interrupted", error
+    if stopped:
+        why = "interrupted" if ended else f"stopped after {most} seconds (--seconds)"
+        complain(f"{why}: {len(search.found)} of about {len(search)} changes were tried")
+    data = advice_data(search, choose(search.base, search.found, sizes), sizes, asked or ())
+    return {**data, "stopped": stopped}, ended
+
+
+def _searched(search: Search, until: float) -> str | None:
+    for _ in progress(search, len(search), "trying changes"):
+        if time.monotonic() > until:
+            return "seconds"
+    return None
+
+
+def profiles_of(scenario: Scenario, asked: list[str]) -> tuple[str, ...]:
+    """The profiles that are asked for; else the newest of the scenario's own, on the main branch if there is one, under
+    which tokens are evaluated again or answers are wrong, which is told in a line. Raises BadInput."""
+    from cachesim.advise.outcome import loses
+    from cachesim.engines.registry import engine_of
+
+    own = chosen_profiles(scenario, asked)
+    if asked or len(own) == 1:
+        return own
+    line = list(engine_of(own[0]).line)
+    newest = sorted((name for name in own if name in line), key=line.index, reverse=True) or list(own)
+    chosen = next((name for name in newest if loses(scenario, name)), newest[0])
+    note(f"under {chosen}, the newest of {len(own)} rule sets under which something is lost; -p chooses")
+    return (chosen,)
+
+
+def sizes_for(word: str, model: str = "") -> Sizes:
+    """The sizes of a real model: of what ``--sizes`` names, or of the model if that is a real one's name; units of the
+    tiny models where there is neither. Raises BadInput."""
+    from cachesim.advise.memory import UNITS
+
+    return UNITS
