@@ -71,7 +71,7 @@ def _change(change: Change, case: Case) -> Data:
         "kind": change.kind.name.lower(),
         "name": change.client.name if change.client else change.profile or next(iter(change.options)),
         "text": change.client.text if change.client else "",
-        "options": dict(change.options),
+        "options": [{"name": name, "value": value} for name, value in change.options.items()],
         "profile": change.profile or None,
         "build": (engine.when.told(point) if point else rules.build) if rules else None,
         "date": point.date if point else None,

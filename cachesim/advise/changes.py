@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Iterator, Mapping
 
-from cachesim.advise.client import ClientChange, client_changes
+from cachesim.advise.client import ClientChange, client_changes, own_slots
 from cachesim.advise.conversations import load_of
 from cachesim.engines.contract import Engine
 from cachesim.engines.manual import Manual, Option
@@ -34,8 +34,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Change:
-    """One change of a case: ``options`` of the server (the first is what it is about), another ``profile``, or what the
-    client does (``client``). ``base``: what a proposal was made on."""
+    """One change of a case: ``options`` of the server (the first is what it is about), what the client does
+    (``client``), perhaps with options that it takes, or another ``profile``. ``base``: what a proposal was made on."""
 
     kind: Kind
     options: Mapping[str, Option] = field(default_factory=dict)
@@ -45,25 +45,24 @@ class Change:
 
     @property
     def family(self) -> tuple[str, ...]:
-        """Changes of one family take each other's place."""
-        if self.client is not None:
-            return (self.client.name,)
-        return tuple(self.options)[:1] or (self.kind.name,)
+        """Changes of one family take each other's place: those that are about the same option, ..."""
+        own = (self.client.name if self.client else self.kind.name,)
+        return tuple(self.options)[:1] or own
 
     def of(self, case: Case) -> Case | None:
         """The case with this change, None where it changes nothing there. Raises BadInput for a case that no server
         takes, such as more tokens than are allowed."""
         if self.profile:
             return Case(case.scenario, self.profile)
-        scenario = case.scenario
+        server = {**case.scenario.server, **self.options}
+        scenario = replace(case.scenario, server=server, expect={}, lives=())
         if self.client is None:
-            server = {**scenario.server, **self.options}
-            return Case(replace(scenario, server=server, expect={}, lives=()), case.profile)
+            return Case(scenario, case.profile)
         line = self.client.change(scenario.line)
         if line is None or getattr(scenario.words, "spelled", None):       # no command line could say what is sent
             return None
-        steps = make_steps(line.steps, line.words, scenario.server)
-        return Case(replace(scenario, words=line.words, steps=steps, expect={}, lives=()), case.profile)
+        steps = make_steps(line.steps, line.words, server)
+        return Case(replace(scenario, words=line.words, steps=steps), case.profile)
 
 
 def clashes(a: Change, b: Change) -> bool:
@@ -74,8 +73,7 @@ def clashes(a: Change, b: Change) -> bool:
 def single_changes(case: Case, engine: Engine) -> Iterator[Change]:
     """Every change that is worth trying, from cheap to dear."""
     yield from flag_changes(case, engine.manual)
-    for one in client_changes(engine.manual, in_force(case.scenario.server, case.profile)):
-        yield Change(Kind.CLIENT, client=one)
+    yield from of_the_client(case, engine.manual)
     yield from builds(case.profile, engine)
 
 
@@ -85,6 +83,17 @@ def flag_changes(case: Case, manual: Manual) -> Iterator[Change]:
     for one in manual.tries(now, load_of(case.scenario.line)):
         if differing := {name: value for name, value in one.items() if now[name] != value}:
             yield Change(Kind.FLAG, options=differing)
+
+
+def of_the_client(case: Case, manual: Manual) -> Iterator[Change]:
+    """What a client can do, a slot for each conversation last: of those that there are, or of more slots."""
+    now = in_force(case.scenario.server, case.profile)
+    yield from (Change(Kind.CLIENT, client=one) for one in client_changes(manual))
+    if manual.slots and (slots := manual.slot_count(now)) > 1:
+        yield Change(Kind.CLIENT, client=own_slots(slots))
+    for one in flag_changes(case, manual):
+        if (slots := manual.slot_count({**now, **one.options})) > max(1, manual.slot_count(now)):
+            yield Change(Kind.CLIENT, options=one.options, client=own_slots(slots))
 
 
 def builds(profile: str, engine: Engine) -> Iterator[Change]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Mapping, NamedTuple
+from typing import Callable, Iterator, NamedTuple
 
 from cachesim.advise.conversations import NOBODY, bare, common, conversations, parents, requests
 from cachesim.advise.history import changing_last, keep_answers, marked, uncut, with_requests
-from cachesim.engines.manual import Manual, Option
+from cachesim.engines.manual import Manual
 from cachesim.notation.tree import PLAIN, Asked, Line
 
 
@@ -56,9 +56,13 @@ def warmed(line: Line) -> Line | None:
     return line._replace(steps=(PLAIN._replace(prompt=heads[0][:n]), *line.steps))
 
 
-def client_changes(manual: Manual, server: Mapping[str, Option]) -> Iterator[ClientChange]:
-    """What a client of this server could do, from cheap to dear."""
-    slots = manual.slot_count(server)
+def own_slots(slots: int) -> ClientChange:
+    """Each conversation names a slot of its own, of so many."""
+    return ClientChange("id_slot", "give each conversation a slot of its own (id_slot)", pinned(slots), "id_slot")
+
+
+def client_changes(manual: Manual) -> Iterator[ClientChange]:
+    """What a client of this server could do whatever its options, from cheap to dear."""
     changes = [
         ClientChange("cache_prompt", "send cache_prompt true", _every(lambda one: one._replace(cache_prompt=True))),
         ClientChange("no seed", "send no seed, so that requests are batched",
@@ -72,7 +76,4 @@ def client_changes(manual: Manual, server: Mapping[str, Option]) -> Iterator[Cli
                      "user_starts"),
         ClientChange("warm up", "send the text that all conversations begin with once, before them", warmed),
     ]  # fmt: skip
-    if slots > 1:
-        changes.append(ClientChange("id_slot", "give each conversation a slot of its own (id_slot)", pinned(slots),
-                                    "id_slot"))  # fmt: skip
     return (one for one in changes if not one.needs or one.needs in manual.takes)

@@ -23,8 +23,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_case(parser)
     add_profiles(parser, "rule set to advise for (default: the newest of the file's under which something is lost); "
                  "may be repeated")  # fmt: skip
-    parser.add_argument("--sizes", metavar="FILE|NAME", default="",
-                        help="GGUF file, config.json or a model's name: memory in its MiB")  # fmt: skip
     parser.add_argument("--seconds", metavar="N", type=seconds, default=SECONDS,
                         help=f"stop trying after so many seconds (default {SECONDS})")  # fmt: skip
     add_limits(parser)
@@ -40,10 +38,11 @@ def seconds(text: str) -> int:
 
 
 def run(args: Namespace) -> int:
+    from cachesim.advise.memory import UNITS
     from cachesim.reports.advise_report import advise_report
 
     scenario = case_of(args)
-    sizes = sizes_for(args.sizes, args.model or "")
+    sizes = UNITS
     asked = [args.case, *(["--model", args.model] if args.model else ()),
              *(word for one in args.settings for word in ("--set", one))]  # fmt: skip
     found, ended = [], None
@@ -106,10 +105,3 @@ def profiles_of(scenario: Scenario, asked: list[str]) -> tuple[str, ...]:
     note(f"under {chosen}, the newest of {len(own)} rule sets under which something is lost; -p chooses")
     return (chosen,)
 
-
-def sizes_for(word: str, model: str = "") -> Sizes:
-    """The sizes of a real model: of what ``--sizes`` names, or of the model if that is a real one's name; units of the
-    tiny models where there is neither. Raises BadInput."""
-    from cachesim.advise.memory import UNITS
-
-    return UNITS

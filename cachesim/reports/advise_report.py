@@ -44,7 +44,7 @@ def _head(data: Data) -> Iterator[RenderableType]:
     if marks := _marks(base, data["requests"]):
         yield indented(marks, "bold red")
     yield indented(f"held at most: {base['mib']:,} MiB ({data['sizes']})" if data["sizes"]
-                   else "MiB: n/a (--sizes names a model)", "dim")  # fmt: skip
+                   else "MiB: n/a", "dim")  # fmt: skip
 
 
 def _nothing(data: Data) -> str:
@@ -71,12 +71,11 @@ def _changes(one: Data, data: Data) -> str:
 
 
 def _change(change: Data, one: Data, data: Data) -> str:
-    if change["kind"] == "flag":
+    if change["kind"] in ("flag", "client"):
         manual = engine_of(data["profile"]).manual
-        flags = [(manual.flag(name), value) for name, value in change["options"].items()]
-        return " ".join(flag_text(flag, value, manual.open_words) for flag, value in flags if flag is not None)
-    if change["kind"] == "client":
-        return f"client: {change['text']}"
+        flags = [(manual.flag(each["name"]), each["value"]) for each in change["options"]]
+        typed = " ".join(flag_text(flag, value, manual.open_words) for flag, value in flags if flag is not None)
+        return "; client: ".join(filter(None, (typed, change["text"]))) if typed else f"client: {change['text']}"
     if not change["released"]:
         return f"not released: {change['profile']}, made on {change['base']}"
     when = change["build"] if change["date"] in (None, change["build"]) else f"{change['build']} ({change['date']})"
@@ -87,7 +86,7 @@ def _notes(one: Data, data: Data) -> Iterator[str]:
     """What a flag does; the bound of other requests; who else does the same."""
     for change in one["changes"]:
         if change["kind"] == "flag":
-            flags = (engine_of(data["profile"]).manual.flag(name) for name in change["options"])
+            flags = (engine_of(data["profile"]).manual.flag(each["name"]) for each in change["options"])
             yield " ".join(flag.help.partition(". ")[0].rstrip(".") + "." for flag in flags if flag is not None)
     if one["bound"] != data["bound"]["total"]:
         yield f"These are other requests: at least {one['bound']:,} tokens."
@@ -96,10 +95,12 @@ def _notes(one: Data, data: Data) -> Iterator[str]:
 
 
 def _marks(one: Data, requests: int, base: Data | None = None) -> str:
-    """What is wrong, in words; of advice that is worse than the case as it is, or as bad."""
+    """What is wrong, in words. With ``base``: of advice, with what it mends or spoils."""
     said = [f"{word}: {len(one[key])} of {counted(requests, 'answer')}"
             for key, word in (("wrong", "WRONG"), ("failed", "NO ANSWER"), ("undecided", "UNDECIDED"))
             if set(one[key]) - set(one["failed"] if key == "undecided" else ())]  # fmt: skip
+    if base is not None and len(one["wrong"]) < len(base["wrong"]):
+        said.append(f"right now: {counted(len(base['wrong']) - len(one['wrong']), 'answer')}")
     if base is not None and len(one["corrupt"]) > len(base["corrupt"]):
         said.append("what it stores is corrupt, and was not used yet")
     return "; ".join(said)

@@ -14,6 +14,7 @@ SMOKE = {
     "run": [SEED, "-p", "llama_cpp@head"],
     "try": ["S40.A60/S.B5", "-p", "ik_llama@main"],
     "why": [SEED, "3", "-p", "llama_cpp@head"],
+    "advise": [SEED, "-p", "llama_cpp@head"],
     "diff": [SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"],
     "explain": ["ML-LRU-HAND.copy"],
     "profiles": ["show", "mlx_lm@0.32.2"],

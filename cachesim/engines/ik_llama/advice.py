@@ -10,6 +10,7 @@ from typing import Any, Iterator, Mapping
 from cachesim.engines.manual import Load, Option
 from cachesim.engines.shared.advice import apart, larger_cache, more, numbers_of_slots, others, room, smaller_batches
 
+UNLIKE = 0.9                 # a slot is taken for what goes on, and not for what only begins alike
 Try = dict[str, Option]
 
 
@@ -42,6 +43,8 @@ def _checkpoints(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
 
 def _slots(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
     """A slot for each conversation, or one for all."""
-    yield from (apart(now, load, n) for n in numbers_of_slots(now, load))
+    for n in numbers_of_slots(now, load):
+        yield apart(now, load, n)
+        yield {**apart(now, load, n), "slot_prompt_similarity": UNLIKE}
     if now["parallel"] != 1:
         yield {"parallel": 1}

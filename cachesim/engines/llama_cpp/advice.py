@@ -11,6 +11,7 @@ from typing import Any, Iterator, Mapping
 from cachesim.engines.manual import Load, Option
 from cachesim.engines.shared.advice import apart, larger_cache, more, numbers_of_slots, others, room, smaller_batches
 
+UNLIKE = 0.9                 # a slot is taken for what goes on, and not for what only begins alike
 Try = dict[str, Option]
 
 
@@ -41,6 +42,7 @@ def _slots(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
     for n in numbers_of_slots(now, load):
         yield {"parallel": n, "kv_unified": True, **room(now, load.total)}
         yield {**apart(now, load, n), "kv_unified": False}
+        yield {**apart(now, load, n), "slot_prompt_similarity": UNLIKE}
     if now["parallel"] != 1:
         yield {"parallel": 1}
         yield from others("kv_unified", now, not now["kv_unified"])
