@@ -74,6 +74,7 @@ def best_of_families(found: Iterable[Tried]) -> list[Tried]:
 def choose(base: Tried, found: list[Tried], sizes: Sizes) -> Advice:
     """The few that matter of all that was tried."""
     good = [one for one in found if helps(one, base) and sayable(one)]
+    good = [one for one in good if not _in_a_release(one, good)]
     singles = [one for one in good if len(one.changes) == 1]
     pieces = [piece for each in families(singles).values() for piece in _pieces(each, found)]
     pairs = [one for one in good if len(one.changes) == 2 and _worth(one, singles, base)]
@@ -87,6 +88,14 @@ def choose(base: Tried, found: list[Tried], sizes: Sizes) -> Advice:
         Piece(base, peak_bytes(base.case, sizes)),
         tuple(sized[:SHOWN]),
         tuple(Piece(one, peak_bytes(one.case, sizes)) for one in traps),
+    )
+
+
+def _in_a_release(one: Tried, good: list[Tried]) -> bool:
+    """Is it a proposal, and some build that has been released as good?"""
+    kind = one.changes[0].kind
+    return kind is Kind.PROPOSAL and any(
+        other.changes[0].kind is Kind.BUILD and key(other) <= key(one) for other in good
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cachesim.commands import exits
 from cachesim.commands.case import add_case, case_of
 from cachesim.commands.common import add_json, add_limits, add_profiles, chosen_profiles, count
-from cachesim.reports.console import complain, note, progress, say_json, show
+from cachesim.reports.console import complain, progress, say_json, show
 
 if TYPE_CHECKING:
     from cachesim.advise.memory import Sizes
@@ -46,9 +46,10 @@ def run(args: Namespace) -> int:
     asked = [args.case, *(["--model", args.model] if args.model else ()),
              *(word for one in args.settings for word in ("--set", one))]  # fmt: skip
     found, ended = [], None
-    for profile in profiles_of(scenario, args.profiles):
+    own = chosen_profiles(scenario, args.profiles)
+    for profile in own if args.profiles else newest_that_loses(scenario, own):
         data, ended = advice_for(scenario, profile, sizes, args.seconds, asked)
-        found.append(data)
+        found.append({**data, "rule_sets": 1 if args.profiles else len(own)})
         if ended is not None:
             break
     if args.json:
@@ -90,18 +91,16 @@ def _searched(search: Search, until: float) -> str | None:
     return None
 
 
-def profiles_of(scenario: Scenario, asked: list[str]) -> tuple[str, ...]:
-    """The profiles that are asked for; else the newest of the scenario's own, on the main branch if there is one, under
-    which tokens are evaluated again or answers are wrong, which is told in a line. Raises BadInput."""
+def newest_that_loses(scenario: Scenario, own: tuple[str, ...]) -> tuple[str, ...]:
+    """The newest of a scenario's profiles, of the main branch if one is, under which tokens are evaluated again or
+    answers are wrong; the newest of all where there is none. Raises BadInput."""
     from cachesim.advise.outcome import loses
     from cachesim.engines.registry import engine_of
 
-    own = chosen_profiles(scenario, asked)
-    if asked or len(own) == 1:
+    if len(own) == 1:
         return own
     line = list(engine_of(own[0]).line)
     newest = sorted((name for name in own if name in line), key=line.index, reverse=True) or list(own)
     chosen = next((name for name in newest if loses(scenario, name)), newest[0])
-    note(f"under {chosen}, the newest of {len(own)} rule sets under which something is lost; -p chooses")
     return (chosen,)
 

@@ -41,6 +41,9 @@ def _head(data: Data) -> Iterator[RenderableType]:
     yield Text.assemble((data["scenario"], "bold"), "  ", (data["profile"], "cyan"), "  ", data["model"])
     yield indented(f"{counted(data['requests'], 'request')}, {data['prompt_tokens']:,} prompt tokens: "
                    f"{base['evaluated']:,} evaluated; at least {bound:,}, whatever the server does")  # fmt: skip
+    if data["rule_sets"] > 1:
+        yield indented(f"the newest of its {data['rule_sets']} rule sets under which something is lost (-p chooses)",
+                       "dim")  # fmt: skip
     if marks := _marks(base, data["requests"]):
         yield indented(marks, "bold red")
     yield indented(f"held at most: {base['mib']:,} MiB ({data['sizes']})" if data["sizes"]
