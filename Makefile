@@ -112,6 +112,7 @@ live: $(LIVE)/.made
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.repaired
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.export_all --jobs $(JOBS)
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.verify_all --jobs $(JOBS)
+	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.check_campaign --seed $(SEED)
 
 $(LIVE)/.made: pyproject.toml
 	@echo 'creating $(LIVE)' >&2

@@ -52,7 +52,10 @@ def _played(stage: Stage, line: str) -> Played:
 
 
 def _sizes(played: Played) -> Iterator[float]:
-    """Differences of warm and cold answers, and of two cold ones."""
-    for one, two in (*zip(played.warm, played.cold, strict=False), *zip(played.cold, played.again, strict=False)):
-        if isinstance(one, Reply) and isinstance(two, Reply):
-            yield gap(one.fingerprint, two.fingerprint)
+    """Differences of warm and cold answers, and of two cold ones. What reused little of its prompt was not split as
+    these histories want it: a stale state of one token moves the answer to a long prompt by as little as noise."""
+    for ask, one, two, three in zip(played.asks, played.warm, played.cold, played.again, strict=False):
+        split = isinstance(one, Reply) and (not one.cached or 2 * one.cached >= len(ask.prompt))
+        for a, b in [(one, two)] * split + [(two, three)]:
+            if isinstance(a, Reply) and isinstance(b, Reply):
+                yield gap(a.fingerprint, b.fingerprint)

@@ -25,10 +25,10 @@ class Space(NamedTuple):
     abilities: AbstractSet[str]
 
 
-def histories(space: Space, examples: int) -> Iterator[History]:
-    """So many different histories, fewer where there are no more."""
+def histories(space: Space, examples: int, first: int = 0) -> Iterator[History]:
+    """So many different histories, fewer where there are no more. ``first``: the number that they are drawn from on."""
     seen: set[str] = set()
-    for number in range(TRIES * examples):
+    for number in range(first, first + TRIES * examples):
         history = of_turns(_turns(Rng(number, "conform"), space), space.most_prompt)
         if history.line not in seen:
             seen.add(history.line)

@@ -1,0 +1,80 @@
+"""What `cachesim check` sends, written down with all log-probabilities, and the same requests on our simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cachesim.check.answers import TOP, Answered, gap
+from cachesim.check.http import Http
+from cachesim.check.replies import place
+from cachesim.check.warm_first import Stage
+from cachesim.engines.base import Request
+from cachesim.engines.registry import engine_of
+from cachesim.events import Log
+from cachesim.scenarios.option_checks import in_force
+from cachesim.verdicts.cold_comparison import Judge
+
+ALL = 1_024                  # log-probabilities of a token: more than a tiny model has
+
+
+@dataclass
+class Sent:
+    """A request with what came back: all log-probabilities, and the reported count."""
+
+    request: Request
+    answer: Answered
+    cache_n: int
+
+
+class Tap(Http):
+    """Asks for all log-probabilities, keeps them, and hands on as many as the check looks at."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.all = []
+
+    def post(self, path, body):
+        status, said = super().post(path, {**body, "n_probs": ALL})
+        if status != 200 or path != "/completion":
+            raise ValueError(f"{path}: status {status}: {said}")
+        tokens, found = tuple(said["tokens"]), said["completion_probabilities"]
+        request = Request(tuple(body["prompt"]), body["n_predict"], forced=tokens, cache_prompt=body["cache_prompt"],
+                          id_slot=body.get("id_slot", -1))  # fmt: skip
+        self.all.append(Sent(request, Answered(tokens, "", tuple(map(place, found))), said["timings"]["cache_n"]))
+        for one in found:
+            one["top_logprobs"] = one["top_logprobs"][:TOP]
+        return status, said
+
+
+class Watched(Stage):
+    """Knows which of the requests were those of the last play: a short prompt, all of it warm, then all of it cold."""
+
+    first = 0
+
+    def _play(self, history, spare):
+        self.first = len(self.http.all)
+        return super()._play(history, spare)
+
+    def pair(self, played, number):
+        """Places of a request and of its cold run among those that were sent."""
+        warm = self.first + 1 + number
+        return warm, warm + len(played.asks)
+
+    def far(self, warm, cold):
+        """How far all log-probabilities of two answers are apart."""
+        return gap(self.http.all[warm].answer, self.http.all[cold].answer)
+
+
+def simulated(profile, model, options, sent, wanted):
+    """Place -> (is the answer wrong, cached tokens) of the wanted ones, when all requests are sent to our server."""
+    server = engine_of(profile).start(profile, model, in_force(options, profile), "provenance", Log())
+    judge, found = Judge(server.model), {}
+    for number, one in enumerate(sent):
+        answer = server.submit(one.request)
+        while server.working:
+            server.take_tasks()
+            server.update()
+        if number in wanted:
+            verdict = judge.answer(one.request, answer)
+            found[number] = (verdict.holds is False, answer.cache_n)
+    return found
