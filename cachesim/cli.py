@@ -35,6 +35,7 @@ COMMANDS = {
     "shrink": ("shrink", "make a conversation that is broken as small as it can be"),
     "repair": ("repair", "find the rule whose change cures each failure, and what that costs"),
     "scenarios": ("scenarios", "list the scenarios that come with cachesim"),
+    "workload": ("workload", "play recorded sessions under rule sets: tokens, MiB, bounds"),
     "replay": ("replay", "compare the simulator with recorded traces of real servers"),
     "import": ("import_log", "turn a server's log into a scenario, with what was lost and why"),
     "verify": ("verify", "compare a case with what a real llama-server does, request by request"),

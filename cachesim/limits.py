@@ -54,6 +54,7 @@ SPINNING = Limit("spinning", 10_000, "rounds", "in which a server gets nowhere w
 ORDERS = Limit("orders", 600, "orders", "tried for requests recorded together", PATIENCE, "--max-orders")
 ORDER_WORK = Limit("order work", 500_000, "tokens", "and rounds of these orders", PATIENCE, "--max-order-work")
 PROMPT_TOKENS = Limit("prompt tokens", 32_000_000, "tokens", "all prompts of a scenario, reused or not", MACHINE)
+WORKLOAD_TOKENS = Limit("workload", 64_000_000, "tokens", "of all requests of a server", MACHINE, "--max-workload")
 WORD_LENGTH = Limit("word length", 1_000_000, "tokens", "one word of a scenario", MACHINE)
 LAYERS = Limit("layers", 64, "layers", "a model", MACHINE)
 WINDOW = Limit("window", 2**20, "tokens", "the window of a W layer", MACHINE)
@@ -68,7 +69,7 @@ NESTING = Limit("nesting", 32, "levels", "tables, lists and objects within each 
 
 TABLE = (
     NEW_TOKENS, SAMPLED_TOKENS, PASSES, EXACT_WORK, JUDGED_TOKENS, SLOTS, SPINNING, ORDERS, ORDER_WORK,
-    PROMPT_TOKENS, WORD_LENGTH, LAYERS, WINDOW, EXACT_ROWS, SCENARIO_BYTES, TRACE_BYTES, JSON_VALUES,
+    PROMPT_TOKENS, WORKLOAD_TOKENS, WORD_LENGTH, LAYERS, WINDOW, EXACT_ROWS, SCENARIO_BYTES, TRACE_BYTES, JSON_VALUES,
     SLOT_FILE_BYTES, LOG_REQUESTS, REBUILT, NESTING,
 )  # fmt: skip
 """All limits, in the order in which the documents show them."""

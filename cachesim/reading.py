@@ -75,6 +75,22 @@ def read_bytes(path: Path, limit: Limit, what: str = "file") -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
+def read_start(path: Path, most: int) -> bytes:
+    """The first bytes of a regular file, whatever its size. Raises BadInput."""
+    file = str(path)
+    try:
+        if kind(path) in (OTHER, FOLDER):
+            raise BadInput("not a regular file", file=file)
+        with os.fdopen(os.open(path, _HOW), "rb") as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise BadInput("not a regular file", file=file)
+            return stream.read(most)
+    except OSError as error:
+        raise BadInput((error.strerror or "cannot be read").lower(), file=file) from None
+    except ValueError:
+        raise BadInput("no such file: a name holds no NUL", file=file) from None
+
+
 def open_lines(path: Path, longest: int = 1 << 16) -> Iterator[str]:
     """The lines of a text file of any size, one by one, without their ends; of a line only the first ``longest``
     characters. UTF-16 is known by its mark, what is no text becomes U+FFFD. Raises BadInput when the first line is

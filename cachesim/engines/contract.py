@@ -40,6 +40,14 @@ class Removal(NamedTuple):
     after: np.ndarray
 
 
+class StoredBytes(NamedTuple):
+    """Declared bytes of what is kept besides the live memory: checkpoints of slots, and stored conversations with
+    theirs."""
+
+    checkpoints: int
+    cache: int
+
+
 class Server(ABC):
     """A simulated server. A *slot* is a place in which one request is worked on, numbered from 0; an engine without
     slots numbers its requests. Looking inside changes nothing.
@@ -169,6 +177,10 @@ class Server(ABC):
         """Lengths in tokens of the checkpoints from which a slot could go on."""
         return []
 
+    def stored_bytes(self) -> StoredBytes:
+        """What checkpoints and stored conversations weigh right now, in the sizes that the model declares."""
+        return StoredBytes(0, 0)
+
     def agrees(self, slot: int) -> bool:
         """Does the memory end where the tokens of a slot end?"""
         return True
@@ -261,4 +273,4 @@ class Engine:
         return self.serve(table, model, flags, mode, Log() if log is None else log)
 
 
-__all__ = ["CommandLine", "Engine", "Event", "Recorded", "Removal", "RuleSet", "Server", "copied"]
+__all__ = ["CommandLine", "Engine", "Event", "Recorded", "Removal", "RuleSet", "Server", "StoredBytes", "copied"]

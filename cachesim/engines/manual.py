@@ -32,8 +32,9 @@ class Flag(NamedTuple):
     none), ``choices`` the words it may be (() = any), ``limit`` how large it may be besides; ``model``: it names a
     model, "" = none.
 
-    ``help`` says in one sentence which behaviour of a cache it changes; ``spellings`` are the server's own (``-np``,
-    ``--parallel``), ``off`` those that switch it off, ``also`` other names of the same thing, such as ``n_parallel``.
+    ``tokens``: its number counts tokens. ``help`` says in one sentence which behaviour of a cache it changes;
+    ``spellings`` are the server's own (``-np``, ``--parallel``), ``off`` those that switch it off, ``also`` other names
+    of the same thing, such as ``n_parallel``.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Flag(NamedTuple):
     limit: Limit | None = None
     model: bool = False
     help: str = ""
+    tokens: bool = False
     spellings: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
@@ -75,6 +77,13 @@ class Chats(NamedTuple):
 
     system: Callable[[Rng, Mapping[str, Any]], int]
     thinks: Callable[[Mapping[str, Any]], bool]
+
+
+class Context(NamedTuple):
+    """The option ``name`` for the tokens of the whole context, and in how many equal parts slots share it."""
+
+    name: str
+    parts: Callable[[Mapping[str, Any]], int]
 
 
 def one_slot(server: Mapping[str, Any]) -> int:
@@ -115,9 +124,11 @@ class Manual:
     written. ``silent``: spellings of the server's flags that change no decision of a cache, and how many values
     follow each. ``known``: real models, and the layers that stand for them. ``schema_1``: options that a file
     with ``schema = 1`` has where it does not set them, if they are not the server's defaults. ``headline``:
-    options that every report names; ``open_words``: what an option that is left to the server is there. ``tries``:
-    options (all of a server's are given) that are worth trying where too much is evaluated, from cheap to dear, each
-    with what has to change with it."""
+    options that every report names; ``open_words``: what an option that is left to the server is there.
+    ``token_numbers``: the numbers of a rule set that count tokens; ``unlimited``: options that take the limits off
+    what is kept; ``context``: how much room a server has for prompts, None = no option says it. ``tries``: options (all
+    of a server's are given) that are worth trying where too much is evaluated, from cheap to dear, each with what has
+    to change with it."""
 
     flags: tuple[Flag, ...]
     models: tuple[str, ...]
@@ -138,6 +149,9 @@ class Manual:
     known: Mapping[str, KnownModel] = field(default_factory=lambda: MODELS)
     schema_1: Mapping[str, Option] = field(default_factory=dict)
     headline: tuple[str, ...] = ()
+    token_numbers: tuple[str, ...] = ()
+    unlimited: Mapping[str, Option] = field(default_factory=dict)
+    context: Context | None = None
     open_words: Mapping[str, str] = field(default_factory=dict)
     tries: Callable[[Mapping[str, Any], Load], Iterator[dict[str, Option]]] = no_tries
 

@@ -29,6 +29,8 @@ SAMPLES: Mapping[str, Sequence[str]] = {
     "repair": (),
     "scenarios": ("scenarios lesson",),
     "replay": ("replay tests/data/ik_llama --mode provenance",),
+    "workload": ("workload tests/data/workloads --scale 16 -np 2 -p llama_cpp@latest -p ik_llama@main",
+                 "workload tests/data/workloads/agents.json --sessions 2 --detail counts"),
     "import": (f"import {LOGS}/default_verbosity.log", f"import {LOGS}/verbosity_4.log"),
     "verify": (),
     "check": (),

@@ -9,8 +9,8 @@ from cachesim import limits
 from cachesim.engines.ik_llama.advice import tries
 from cachesim.engines.ik_llama.flag_help import ALSO, HELP, IGNORED, OFF, SPELLINGS
 from cachesim.engines.ik_llama.server_flags import WORDS, Options
-from cachesim.engines.manual import MANY, Manual, World, draw_batches, flags_of
-from cachesim.engines.shared.drawn_requests import draw_fields, slot_count
+from cachesim.engines.manual import MANY, Context, Manual, World, draw_batches, flags_of
+from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
 from cachesim.model.rng import Rng
 from cachesim.model.spec import TRAINED_ON
 
@@ -48,6 +48,11 @@ def draw(rng: Rng, model: str) -> World:
     return World("ik_llama", model, server, edges, min(room, MANY * ubatch))
 
 
+TOKENS = (
+    "ctx_size", "batch_size", "ubatch_size", "ctx_checkpoints_interval", "ctx_checkpoints_tolerance", "cache_ram_n_min",
+)
+"""Options that count tokens."""
+
 MANUAL = Manual(
     flags=flags_of(
         asdict(Options()),
@@ -56,6 +61,7 @@ MANUAL = Manual(
         choices={**WORDS, "spec_type": ("none", "ngram-simple", "mtp")},
         limit={"parallel": limits.SLOTS},
         help=HELP,
+        tokens=dict.fromkeys(TOKENS, True),
         spellings=SPELLINGS,
         off=OFF,
         also=ALSO,
@@ -70,6 +76,8 @@ MANUAL = Manual(
     endless=True,
     headline=("ctx_size", "batch_size", "ubatch_size", "ctx_checkpoints_interval"),
     open_words={"ctx_size": str(TRAINED_ON)},
+    unlimited={"ctx_checkpoints": 1_000_000, "cache_ram": -1},
+    context=Context("ctx_size", context_parts),
     schema_1={
         "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "context_shift": False, "ctx_checkpoints": 32,
         "spec_draft_n_max": 3,

@@ -10,7 +10,7 @@ from typing import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from cachesim.engines.contract import Removal
+from cachesim.engines.contract import Removal, StoredBytes
 from cachesim.engines.ik_llama.memory.kv import Blob, KvCache, States
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint
@@ -120,6 +120,11 @@ class Inspected(Core):
     def checkpoints(self, slot: int) -> list[int]:
         """Lengths in tokens of the slot's checkpoints, oldest first."""
         return [c.facts.n_tokens for c in self.slots[slot].checkpoints]
+
+    def stored_bytes(self) -> StoredBytes:
+        """What checkpoints and stored conversations weigh right now."""
+        checkpoints = sum(c.facts.size for slot in self.slots for c in slot.checkpoints)
+        return StoredBytes(checkpoints, sum(entry.size for entry in self.cache.entries) if self.cache else 0)
 
     def held(self, seq: int) -> np.ndarray:
         """(n,) labels of a sequence's cells, ascending."""

@@ -9,8 +9,8 @@ from typing import Any
 from cachesim.engines.llama_cpp.advice import tries
 from cachesim.engines.llama_cpp.flag_help import ALSO, HELP, IGNORED, OFF, SPELLINGS
 from cachesim.engines.llama_cpp.server_flags import POOLINGS, SPEC_TYPES, Options
-from cachesim.engines.manual import MANY, Manual, World, draw_batches, flags_of
-from cachesim.engines.shared.drawn_requests import draw_fields, slot_count
+from cachesim.engines.manual import MANY, Context, Manual, World, draw_batches, flags_of
+from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
 from cachesim.model.rng import Rng
 from cachesim.model.spec import TRAINED_ON
 
@@ -49,6 +49,9 @@ def draw(rng: Rng, model: str) -> World:
     return World("llama_cpp", model, server, edges, min(room, MANY * ubatch))
 
 
+TOKENS = ("ctx_size", "batch_size", "ubatch_size", "checkpoint_min_step", "cache_reuse", "kv_unified_per_slot")
+"""Options that count tokens."""
+
 MANUAL = Manual(
     flags=flags_of(
         asdict(Options()),
@@ -58,6 +61,7 @@ MANUAL = Manual(
         choices={"spec_type": SPEC_TYPES, "pooling": POOLINGS},
         model={"model_draft": True},
         help=HELP,
+        tokens=dict.fromkeys(TOKENS, True),
         spellings=SPELLINGS,
         off=OFF,
         also=ALSO,
@@ -79,6 +83,9 @@ MANUAL = Manual(
     endless=True,
     headline=("ctx_size", "batch_size", "ubatch_size", "parallel", "ctx_checkpoints"),
     open_words={"ctx_size": str(TRAINED_ON), "parallel": "auto"},
+    token_numbers=("min_step", "ctx_pad", "window_pad"),
+    unlimited={"ctx_checkpoints": 1_000_000, "cache_ram": -1},
+    context=Context("ctx_size", context_parts),
     schema_1={
         "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "parallel": 1,
         "ctx_checkpoints": 32, "slot_prompt_similarity": 0.1, "context_shift": False, "spec_draft_n_max": 3,

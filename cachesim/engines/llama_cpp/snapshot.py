@@ -6,7 +6,7 @@ from typing import Callable
 
 import numpy as np
 
-from cachesim.engines.contract import Removal
+from cachesim.engines.contract import Removal, StoredBytes
 from cachesim.engines.judge_view import Excess, Point, RowsPart, StatePart, Stored
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
 from cachesim.engines.llama_cpp.restore_points import keep_all, parts_of, points, state_part
@@ -73,6 +73,11 @@ class Inspected(Core):
     def checkpoints(self, slot: int) -> list[int]:
         """Lengths in tokens of the slot's checkpoints, oldest first."""
         return [c.facts.n_tokens for c in self.slots[slot].checkpoints]
+
+    def stored_bytes(self) -> StoredBytes:
+        """What checkpoints and stored conversations weigh right now."""
+        checkpoints = sum(c.facts.size for slot in self.slots for c in slot.checkpoints)
+        return StoredBytes(checkpoints, sum(entry.size for entry in self.cache.entries) if self.cache else 0)
 
     def held(self, seq: int) -> np.ndarray:
         """(n,) positions of a sequence's rows in every attention cache, ascending in each."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Sequence
 
 from cachesim.engines.mlx_lm.caches import ArraysCache, CacheList, CacheRules, KVCache, RotatingKVCache
+from cachesim.engines.shared.declared_sizes import Declared, split
 from cachesim.errors import BadInput
 from cachesim.model import Layer, Spec, parse
 
@@ -47,14 +48,19 @@ class ModelKind:
 
 
 def model_kind(name: str) -> ModelKind:
-    """The model of a short name or a notation of layers. Raises BadInput."""
-    spec = parse(NAMES.get(name, name))
+    """The model of a short name or a notation of layers, perhaps with declared sizes. Raises BadInput."""
+    layers, sizes = split(name)
+    spec = parse(NAMES.get(layers, layers))
     if spec.mtp:
         raise BadInput(f"model {name}: this server has no MTP heads", hint="leave out +M")
-    return ModelKind(name, spec, tuple(_weight(layer) for layer in spec.layers))
+    return ModelKind(name, spec, tuple(_weight(layer, sizes) for layer in spec.layers))
 
 
-def _weight(layer: Layer) -> Weight:
+def _weight(layer: Layer, sizes: Declared | None = None) -> Weight:
+    """What a layer weighs; a declared state lies in the last of its slots."""
+    if sizes is not None:
+        slots = (0,) * (SLOTS[layer.kind] - 1) + (sizes.state,) if layer.taps else ()
+        return Weight(sizes.row if layer.part else 0, slots)
     return Weight(ROW if layer.part else 0, (INPUTS[layer.kind], MATRIX)[: SLOTS[layer.kind]] if layer.taps else ())
 
 

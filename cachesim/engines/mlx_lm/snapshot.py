@@ -10,6 +10,7 @@ from typing import Any, Iterator, Sequence
 
 import numpy as np
 
+from cachesim.engines.contract import StoredBytes
 from cachesim.engines.judge_view import Excess, Point, RowsPart, StatePart, Stored
 from cachesim.engines.mlx_lm.element_codec import unpack_rows, unpack_state
 from cachesim.engines.mlx_lm.model_layout import rows_of, states_of
@@ -68,6 +69,10 @@ class Inspected(Core):
     def checkpoints(self, slot: int) -> list[int]:
         """Lengths of all stored keys, ascending: there are no checkpoints of one slot alone."""
         return sorted(len(key) for _, key in self.cache.lru.entries())
+
+    def stored_bytes(self) -> StoredBytes:
+        """What the entries weigh right now; there are no checkpoints besides them."""
+        return StoredBytes(0, self.cache.lru.nbytes)
 
     def points(self) -> list[Point]:
         """Every restore point: the entries."""

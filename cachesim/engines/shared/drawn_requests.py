@@ -12,6 +12,12 @@ def slot_count(server: Mapping[str, Any]) -> int:
     return int(server.get("parallel", 1))
 
 
+def context_parts(server: Mapping[str, Any]) -> int:
+    """In how many equal parts slots share the context: in one where they have a unified cache, or where the number of
+    slots is left open."""
+    return 1 if server.get("kv_unified") else max(1, slot_count(server))
+
+
 def draw_fields(rng: Rng, server: Mapping[str, Any], completions: bool = False) -> dict[str, Any]:
     """Fields of a request besides prompt and answer; ``completions``: may it ask for several?"""
     fields: dict[str, Any] = {}

@@ -11,8 +11,9 @@ and `est`: K/V rows are F16, a cell has 8 bytes of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from cachesim.engines.shared.declared_sizes import split
 from cachesim.errors import BadInput, nearest
 from cachesim.model import Spec, parse
 
@@ -24,12 +25,15 @@ STATE_ROW = {"G": 35840, "S": 18688, "C": 512, "H": 18688}        # bytes of the
 @dataclass(frozen=True, slots=True)
 class ModelKind:
     """A model as the memory sees it. ``private``: DeepSeek-V4's rules hold; ``words``: its tokens are those of the
-    recorded vocabulary."""
+    recorded vocabulary; ``row_bytes``: a K row and a V row of one layer; ``row_of_state``: the recurrent row of one
+    layer, 0 = that of the recorded models."""
 
     name: str
     spec: Spec
     private: bool = False
     words: bool = False
+    row_bytes: int = KV_ROW
+    row_of_state: int = 0
 
     @property
     def attention(self) -> tuple[int, ...]:
@@ -65,10 +69,10 @@ class ModelKind:
         """Bytes of a saved sequence of n cells: the K/V rows only if it is the whole state. The head of a model's MTP
         layer has rows in the target too; every layer has a heading, whether it has rows or not."""
         rows = len(self.attention) + self.spec.mtp
-        states = sum(STATE_ROW[self.spec.layers[i].kind] for i in self.states)
+        states = sum(self.row_of_state or STATE_ROW[self.spec.layers[i].kind] for i in self.states)
         every = len(self.spec.layers) + self.spec.mtp
         heads = 20 + 24 * every + (16 * every if self.states else 0)
-        return heads + states + n * CELL + (0 if partial else n * rows * KV_ROW)
+        return heads + states + n * CELL + (0 if partial else n * rows * self.row_bytes)
 
 
 RECORDED = {
@@ -84,7 +88,10 @@ PRIVATE = {"deepseek4": "W128 A W128 A+M"}
 
 
 def model_kind(name: str) -> ModelKind:
-    """The model of a known name, or of a notation. Raises BadInput."""
+    """The model of a known name, or of a notation, perhaps with declared sizes. Raises BadInput."""
+    layers, sizes = split(name)
+    if sizes is not None:
+        return replace(model_kind(layers), name=name, row_bytes=sizes.row, row_of_state=sizes.state)
     if name in RECORDED:
         return ModelKind(name, parse(RECORDED[name]), words=True)
     if name in PRIVATE:

@@ -7,7 +7,7 @@ H   hybrid                        base + recr
 HW  hybrid with windows           base + swa + recr
 
 Source: llama.cpp src/llama-model.cpp create_memory (3f545be); byte counts of the tiny models are those that
-recordings log. A model given by its notation has the row sizes of those models.
+recordings log. A model given by its notation has the row sizes of those models, unless it declares others.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cachesim.engines.llama_cpp.memory.saved_state import STATE_FORM, AttentionShape, RecurrentShape, StateForm
+from cachesim.engines.shared.declared_sizes import split
 from cachesim.errors import BadInput, nearest
 from cachesim.model import Spec, parse
 
@@ -25,13 +26,15 @@ STATE_ROW = {"G": 5632, "S": 18688, "C": 512, "H": 18688}        # bytes of conv
 @dataclass(frozen=True, slots=True)
 class ModelKind:
     """A model as the memory sees it. ``mrope``: positions are 2-D, so they cannot be shifted; ``row_bytes``: a K row
-    and a V row of one layer; ``form``: how the build writes a saved state."""
+    and a V row of one layer; ``form``: how the build writes a saved state; ``state_bytes`` of one recurrent layer, 0 =
+    those of the recorded models."""
 
     name: str
     spec: Spec
     mrope: bool = False
     row_bytes: int = KV_ROW
     form: StateForm = STATE_FORM
+    state_bytes: int = 0
 
     @property
     def n_swa(self) -> int:
@@ -75,7 +78,8 @@ class ModelKind:
 
     def recr_shape(self) -> RecurrentShape:
         """Declared shape of the recurrent memory."""
-        return RecurrentShape(len(self.recr), sum(STATE_ROW[self.spec.layers[i].kind] for i in self.recr))
+        states = (self.state_bytes or STATE_ROW[self.spec.layers[i].kind] for i in self.recr)
+        return RecurrentShape(len(self.recr), sum(states))
 
 
 RECORDED = {
@@ -108,7 +112,11 @@ def draft_kind(kind: ModelKind, spec_type: str, draft_model: str) -> ModelKind |
 
 
 def model_kind(name: str) -> ModelKind:
-    """The model of a recorded name, or of a notation, perhaps behind an architecture. Raises BadInput."""
+    """The model of a recorded name, or of a notation, perhaps behind an architecture or with declared sizes. Raises
+    BadInput."""
+    layers, sizes = split(name)
+    if sizes is not None:
+        return replace(model_kind(layers), name=name, row_bytes=sizes.row, state_bytes=sizes.state)
     if name in RECORDED:
         notation, mrope = RECORDED[name]
         return ModelKind(name, parse(notation), mrope)

@@ -1,0 +1,167 @@
+"""What do a model's config.json and the header of its GGUF say about the sizes of its caches?
+
+Only the header of a GGUF is read, up to a bound, and nothing of the weights.
+Source: GGUF specification (ggml-org/ggml docs/gguf.md), version 3; the configurations of huggingface/transformers;
+llama.cpp src/llama-hparams.cpp (b11549).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Mapping
+
+from cachesim.engines.shared.gguf_header import read_header
+from cachesim.engines.shared.size_formulas import F32, ModelSizes, attention_row, delta_state, mamba_state
+from cachesim.errors import BadInput
+from cachesim.limits import LAYERS
+from cachesim.model.spec import parse
+from cachesim.reading import read_json
+
+LARGEST = 1 << 24         # of any number in a configuration: what is larger is no size of a model
+MOST_LAYERS = 1024
+
+
+def sizes_in(path: Path) -> ModelSizes:
+    """The sizes that a file names. Raises BadInput for one that is neither, or that lacks a size."""
+    if path.suffix == ".gguf":
+        return _of_gguf(read_header(path), str(path))
+    config = read_json(path, "configuration")
+    if isinstance(config, dict) and isinstance(config.get("text_config"), dict):
+        config = config["text_config"]
+    if not isinstance(config, dict):
+        raise BadInput("no configuration of a model: an object is wanted", file=str(path))
+    return _of_config(_Numbers(config, str(path)))
+
+
+class _Numbers:
+    """Sizes by key, each an integer within bounds."""
+
+    def __init__(self, keys: Mapping[str, Any], file: str, prefix: str = "") -> None:
+        self.keys, self.file, self.prefix = keys, file, prefix
+
+    def get(self, name: str, default: int | None = None) -> int:
+        """The number of this name. Raises BadInput for none without a default, and for what is no size."""
+        value = self.keys.get(self.prefix + name)
+        if value is None:
+            value = default
+        if type(value) is not int or not 0 <= value <= LARGEST:
+            what = "is not there" if value is None else "is no size"
+            raise BadInput(f"key {self.prefix}{name} {what}", file=self.file)
+        return value
+
+    def words(self, name: str) -> list[Any]:
+        """The list of this name, [] where there is none."""
+        value = self.keys.get(self.prefix + name)
+        return value[:MOST_LAYERS] if isinstance(value, list) else []
+
+
+KINDS = {"full_attention": "A", "attention": "A", "sliding_attention": "W", "linear_attention": "G", "conv": "C",
+         "mamba": "S", "hybrid": "H"}  # fmt: skip
+"""``layer_types`` of a configuration -> our letters."""
+
+
+def _of_config(keys: _Numbers) -> ModelSizes:
+    letters = _config_layers(keys)
+    heads = keys.get("num_attention_heads", 0)
+    head = keys.get("head_dim", keys.get("hidden_size", 0) // heads if heads else 0)
+    row = attention_row(keys.get("num_key_value_heads", heads), head, head)
+    state = 0
+    if "G" in letters:
+        state = delta_state(
+            keys.get("linear_conv_kernel_dim"), keys.get("linear_num_key_heads"), keys.get("linear_num_value_heads"),
+            keys.get("linear_key_head_dim"), keys.get("linear_value_head_dim"),
+        )  # fmt: skip
+    elif "C" in letters:
+        state = (keys.get("conv_L_cache") - 1) * keys.get("hidden_size") * F32
+    elif "S" in letters or "H" in letters:
+        inner = keys.get("mamba_n_heads", 0) * keys.get("mamba_d_head", 0) or keys.get("mamba_d_ssm", 0)
+        state = mamba_state(
+            keys.get("mamba_d_conv", 4), inner or keys.get("mamba_expand", 2) * keys.get("hidden_size"),
+            keys.get("mamba_d_state"), keys.get("mamba_n_groups", 1),
+        )  # fmt: skip
+    return _sizes(letters, keys.get("sliding_window", 0), row, state, keys.file)
+
+
+def _config_layers(keys: _Numbers) -> str:
+    """One letter for each layer."""
+    if types := keys.words("layer_types"):
+        found = [KINDS.get(str(one)) for one in types]
+        if None in found:
+            raise BadInput("layer_types holds a kind that is not known", file=keys.file, hint=", ".join(KINDS))
+        return "".join(one for one in found if one)
+    n, every = _count(keys.get("num_hidden_layers"), keys.file), keys.get("full_attention_interval", 0)
+    if every:
+        return "".join("A" if (i + 1) % every == 0 else "G" for i in range(n))
+    return "A" * n
+
+
+def _of_gguf(header: Mapping[str, Any], file: str) -> ModelSizes:
+    keys = _Numbers(header, file, f"{header.get('general.architecture', '')}.")
+    letters = _gguf_layers(keys, _count(keys.get("block_count"), file))
+    state = 0
+    if "G" in letters:
+        heads = keys.get("ssm.time_step_rank")
+        value = keys.get("ssm.inner_size") // max(1, heads)
+        state = delta_state(
+            keys.get("ssm.conv_kernel"), keys.get("ssm.group_count"), heads, keys.get("ssm.state_size"), value
+        )
+    elif "S" in letters or "H" in letters:
+        state = mamba_state(
+            keys.get("ssm.conv_kernel"), keys.get("ssm.inner_size"), keys.get("ssm.state_size"),
+            keys.get("ssm.group_count", 1),
+        )  # fmt: skip
+    elif "C" in letters:
+        state = (keys.get("shortconv.l_cache") - 1) * keys.get("embedding_length") * F32
+    rows = any(one in letters for one in "AWH")
+    return _sizes(letters, keys.get("attention.sliding_window", 0), _gguf_row(keys) if rows else 0, state, file)
+
+
+def _gguf_layers(keys: _Numbers, n: int) -> str:
+    """One letter for each layer."""
+    every, recurrent = keys.get("full_attention_interval", 0), keys.words("attention.recurrent_layers")
+    heads = keys.words("attention.head_count_kv")
+    if recurrent:
+        return "".join("G" if recurrent[i % len(recurrent)] else "A" for i in range(n))
+    if every:
+        return "".join("A" if (i + 1) % every == 0 else "G" for i in range(n))
+    if heads and not all(heads):
+        rest = "C" if keys.get("shortconv.l_cache", 0) else "S"
+        return "".join("A" if heads[i % len(heads)] else rest for i in range(n))
+    if keys.get("ssm.state_size", 0):
+        return ("H" if heads or keys.get("attention.head_count_kv", 0) else "S") * n
+    return _windows("A" * n, keys) if keys.get("attention.sliding_window", 0) else "A" * n
+
+
+def _gguf_row(keys: _Numbers) -> int:
+    """Bytes of a row; of heads that differ from layer to layer the most."""
+    all_heads = keys.get("attention.head_count")
+    heads = [one for one in keys.words("attention.head_count_kv") if type(one) is int and 0 < one <= LARGEST]
+    kv_heads = max(heads) if heads else keys.get("attention.head_count_kv", all_heads)
+    head = keys.get("embedding_length") // max(1, all_heads)
+    return attention_row(kv_heads, keys.get("attention.key_length", head), keys.get("attention.value_length", head))
+
+
+def _windows(letters: str, keys: _Numbers) -> str:
+    """Which attention layers have a window: as the file lists them, else every other one."""
+    told = keys.words("attention.sliding_window_pattern")
+    if told:
+        return "".join("W" if told[i % len(told)] else "A" for i in range(len(letters)))
+    return "".join("W" if i % 2 == 0 else "A" for i in range(len(letters)))
+
+
+def _count(n: int, file: str) -> int:
+    if not 1 <= n <= MOST_LAYERS:
+        raise BadInput(f"{n} layers", file=file, hint=f"1 to {MOST_LAYERS}")
+    return n
+
+
+def _sizes(letters: str, window: int, row: int, state: int, file: str) -> ModelSizes:
+    """The layers shortened to the run that repeats, at most as many as a model may have here."""
+    run = re.fullmatch(r"(.+?)\1*", letters)
+    short = (run[1] if run else letters)[: LAYERS.now]
+    notation = " ".join(f"W{window}" if one == "W" else one for one in short) if "W" in short else short
+    parse(notation)
+    attention = sum(one in "AWH" for one in letters)
+    recurrent = sum(one in "GSCH" for one in letters)
+    return ModelSizes(notation, attention, recurrent, row if attention else 0, state if recurrent else 0, file)

@@ -1,0 +1,37 @@
+"""``cachesim workload``: its table, its JSON, and what it refuses."""
+
+import json
+
+import pytest
+
+from cachesim.cli import main
+
+DATA = "tests/data/workloads"
+
+
+def test_the_table_has_a_row_for_each_rule_set(capsys):
+    assert main(["workload", DATA, "-p", "llama_cpp@latest", "-p", "ik_llama@main", "--scale", "16", "-np", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "2 sessions, 12 requests, 2 sub-agents" in out and "under any rules" in out
+    assert all(f"\n{name} " in out for name in ("llama_cpp@b11549", "ik_llama@main"))
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_sessions_share_a_server(capsys):
+    assert main(["workload", DATA, "--sessions", "2", "--scale", "16", "--detail", "counts", "--json"]) == 0
+    (line,) = json.loads(capsys.readouterr().out)["lines"]
+    assert (line["session"], line["requests"], line["wrong"]) == ("agents+chat", 12, None)
+
+
+@pytest.mark.parametrize(("argv", "told"), [
+    ([DATA, "--scale", "7"], "a scale of 7 does not divide blocks of 64 tokens"),
+    ([DATA, "--scale", "0"], "must be at least 1"),
+    ([DATA, "--model", "nobodys-model"], "the sizes of model 'nobodys-model' are not known"),
+    (["tests/data/workloads/none.json"], "none.json"),
+    ([DATA, "--max-workload", "100"], "at most 100 tokens are allowed"),
+    ([DATA, "--set", "nonsense=1"], "unknown server option 'nonsense'"),
+])  # fmt: skip
+def test_what_cannot_be_played_is_one_line(capsys, argv, told):
+    assert main(["workload", *argv]) == 2
+    err = capsys.readouterr().err
+    assert told in err and "Traceback" not in err

@@ -1,0 +1,119 @@
+"""Sizes of real models: by name, from a config.json, from the header of a GGUF."""
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from cachesim.engines.registry import ENGINES
+from cachesim.engines.shared.declared_sizes import Declared, split, with_sizes
+from cachesim.engines.shared.model_sizes import known_sizes, sizes_of
+from cachesim.errors import BadInput
+
+QWEN = {
+    "num_hidden_layers": 48, "full_attention_interval": 4, "num_attention_heads": 16, "num_key_value_heads": 2,
+    "head_dim": 256, "linear_conv_kernel_dim": 4, "linear_num_key_heads": 16, "linear_num_value_heads": 32,
+    "linear_key_head_dim": 128, "linear_value_head_dim": 128,
+}  # fmt: skip
+QWEN_KEYS = {
+    "block_count": 48, "full_attention_interval": 4, "attention.head_count": 16, "attention.head_count_kv": 2,
+    "attention.key_length": 256, "attention.value_length": 256, "embedding_length": 2048, "ssm.conv_kernel": 4,
+    "ssm.group_count": 16, "ssm.time_step_rank": 32, "ssm.state_size": 128, "ssm.inner_size": 4096,
+}  # fmt: skip
+
+
+def gguf(tmp_path, arch, keys, tail=b""):
+    """A GGUF of these keys, numbers as unsigned integers of 32 bits, and a vocabulary that is never read."""
+    def text(word):
+        return struct.pack("<Q", len(word)) + word.encode()
+
+    body = text("general.architecture") + struct.pack("<I", 8) + text(arch)
+    for name, value in keys.items():
+        body += text(f"{arch}.{name}")
+        if isinstance(value, list):
+            body += struct.pack("<IIQ", 9, 4, len(value)) + struct.pack(f"<{len(value)}I", *value)
+        else:
+            body += struct.pack("<II", 4, value)
+    body += text("tokenizer.ggml.model") + struct.pack("<I", 99)
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, len(keys) + 2) + body + tail)
+    return str(file)
+
+
+def test_a_checkpoint_of_qwen3_next_weighs_what_its_server_logs():
+    found = sizes_of("Qwen/Qwen3-Next-80B-A3B-Instruct")
+    assert (found.token_bytes, found.state_bytes / 2**20) == (24576, 75.375)
+
+
+def test_config_and_gguf_say_the_same_as_the_name(tmp_path):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({"text_config": QWEN}))
+    named = sizes_of("qwen3-next")
+    for word in (str(file), gguf(tmp_path, "qwen3next", QWEN_KEYS)):
+        assert sizes_of(word)[:5] == named[:5]
+
+
+@pytest.mark.parametrize(("arch", "keys", "layers", "token", "state"), [
+    ("llama", {"block_count": 2, "attention.head_count": 8, "attention.head_count_kv": 2, "embedding_length": 512},
+     "A", 2 * 2 * 128 * 2, 0),
+    ("mamba2", {"block_count": 2, "ssm.conv_kernel": 4, "ssm.inner_size": 64, "ssm.state_size": 16,
+                "attention.head_count": 0}, "S", 0, 2 * 4 * (3 * 96 + 1024)),
+    ("lfm2", {"block_count": 3, "attention.head_count": 4, "attention.head_count_kv": [0, 2, 0], "shortconv.l_cache": 3,
+              "embedding_length": 64}, "CAC", 2 * 32 * 2, 2 * 2 * 64 * 4),
+    ("gpt-oss", {"block_count": 4, "attention.head_count": 4, "attention.head_count_kv": 1, "embedding_length": 64,
+                 "attention.sliding_window": 128}, "W128 A", 4 * 32 * 2, 0),
+])  # fmt: skip
+def test_the_header_of_a_gguf_says_which_layers_there_are(tmp_path, arch, keys, layers, token, state):
+    found = sizes_of(gguf(tmp_path, arch, keys))
+    assert (found.layers, found.token_bytes, found.state_bytes) == (layers, token, state)
+
+
+def test_layer_types_name_the_layers(tmp_path):
+    types = ["sliding_attention", "full_attention"] * 3
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({"layer_types": types, "num_attention_heads": 4, "num_key_value_heads": 2,
+                                "hidden_size": 64, "sliding_window": 32}))  # fmt: skip
+    found = sizes_of(str(file))
+    assert (found.layers, found.attention, found.row) == ("W32 A", 6, 2 * 32 * 2)
+
+
+@pytest.mark.parametrize(("name", "content", "told"), [
+    ("config.json", b"[]", "no configuration of a model"),
+    ("config.json", b'{"num_hidden_layers": 1e9}', "key num_attention_heads|key num_hidden_layers is no size"),
+    ("config.json", b'{"num_hidden_layers": 99999}', "99999 layers"),
+    ("config.json", b'{"layer_types": ["dance"]}', "layer_types holds a kind that is not known"),
+    ("model.gguf", b"GGML", "no GGUF of version 2 or 3|truncated"),
+    ("model.gguf", b"GGUF\x03\0\0\0" + b"\xff" * 40, "truncated"),
+    ("none.gguf", None, "no such file"),
+])  # fmt: skip
+def test_what_names_no_sizes_is_refused_in_a_line(tmp_path, name, content, told):
+    file = tmp_path / name
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(BadInput, match=told):
+        sizes_of(str(file))
+
+
+def test_a_header_is_cut_anywhere_without_a_traceback(tmp_path):
+    whole = Path(gguf(tmp_path, "qwen3next", QWEN_KEYS)).read_bytes()
+    for n in range(0, len(whole) - 30, 7):
+        (tmp_path / "cut.gguf").write_bytes(whole[:n])
+        with pytest.raises(BadInput):
+            sizes_of(str(tmp_path / "cut.gguf"))
+
+
+def test_sizes_of_few_layers_add_up_to_the_real_ones():
+    for name in known_sizes():
+        found = sizes_of(name)
+        layers, sizes = split(found.declared(found.layers, 64))
+        assert sizes is not None and layers == found.layers
+
+
+@pytest.mark.parametrize("profile", ["llama_cpp@b11549", "ik_llama@main", "mlx_lm@0.32.2"])
+def test_every_engine_takes_declared_sizes(profile):
+    engine = ENGINES[profile.partition("@")[0]]
+    server = engine.start(profile, with_sizes("GGGA", Declared(24576, 26345472)), {}, "none")
+    assert server.stored_bytes() == (0, 0)
+    with pytest.raises(BadInput, match="sizes are two numbers of bytes"):
+        engine.start(profile, "GGGA@12", {}, "none")

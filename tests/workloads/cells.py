@@ -1,0 +1,121 @@
+"""Results are lines of JSON that merge: a cell that is there is not played again.
+
+    python -m tests.workloads.cells SESSIONS --out LINES [--how judged] [--scale 64] [--jobs 2] [--until HH:MM]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any, Iterator, NamedTuple
+
+from cachesim import limits
+from cachesim.pool import Lost, begin_with, finished
+from cachesim.workloads.play import BILLED, COUNTED, JUDGED
+from cachesim.workloads.read import find_files, read_session
+from cachesim.workloads.run import Job, line, played_within
+from tests.workloads.grid import MODELS, Column, columns
+
+DEPTH = {COUNTED: 0, JUDGED: 1, BILLED: 2}
+PATIENT = dict.fromkeys(("new tokens", "micro-batches", "judged tokens"), 10**9)
+Key = tuple[str, str, str, str, int]
+
+
+class Share(NamedTuple):
+    """One session under some cells: what one process does at a time."""
+
+    file: str
+    cells: tuple[Column, ...]
+    scale: int
+    how: str
+    bounds: bool
+
+
+def play_share(share: Share) -> list[dict[str, Any]]:
+    """The lines of one share."""
+    session = read_session(Path(share.file))
+    requests, out = played_within(session, share.scale), []
+    for one in share.cells:
+        began = time.process_time()
+        job = Job((share.file,), one.profile, MODELS[one.kind], one.given, share.scale, share.how, share.bounds)
+        try:
+            found = line(session, requests, job)
+        except Exception as error:
+            found = {"error": f"{type(error).__name__}: {error}"[:300]}
+        seconds = round(time.process_time() - began, 2)
+        out.append({"session": session.name, "rules": one.rules, "kind": one.kind, "setting": one.setting,
+                    "scale": share.scale, "how": share.how, "seconds": seconds, **found})  # fmt: skip
+    return out
+
+
+def key(one: dict[str, Any]) -> Key:
+    """What a line is the answer to; how closely it was looked at aside."""
+    return one["session"], one["rules"], one["kind"], one["setting"], one["scale"]
+
+
+def read_lines(path: Path) -> dict[Key, dict[str, Any]]:
+    """All lines; of several for one cell the one that was looked at most closely. A line cut short is none."""
+    out: dict[Key, dict[str, Any]] = {}
+    for text in path.read_text("utf-8").splitlines() if path.exists() else ():
+        try:
+            one = json.loads(text)
+        except ValueError:
+            continue
+        old = out.get(key(one))
+        if "error" not in one and (old is None or DEPTH[one["how"]] >= DEPTH[old["how"]]):
+            if old is not None and one["unlimited"] is None:
+                one["unlimited"] = old["unlimited"]
+            out[key(one)] = one
+    return out
+
+
+def shares(files: list[Path], args: argparse.Namespace) -> Iterator[Share]:
+    """What is left to do: short sessions first, settings in their order."""
+    done = read_lines(args.out)
+    wanted = [one for one in columns() if not args.settings or one.setting in args.settings]
+    if args.rules:
+        wanted = [one for one in wanted if one.rules in args.rules]
+    for setting in dict.fromkeys(one.setting for one in wanted):
+        for file in files:
+            name = file.name.partition(".")[0]
+            left = tuple(one for one in wanted if one.setting == setting and not _done(done, name, one, args))
+            for kind in dict.fromkeys(one.kind for one in left):
+                mine = tuple(one for one in left if one.kind == kind)
+                yield Share(str(file), mine, args.scale, args.how, setting == "default" and args.scale > 1)
+
+
+def _done(done: dict[Key, dict[str, Any]], name: str, one: Column, args: argparse.Namespace) -> bool:
+    found = done.get((name, one.rules, one.kind, one.setting, args.scale))
+    return found is not None and DEPTH[found["how"]] >= DEPTH[args.how]
+
+
+def main() -> None:
+    """Play what is left."""
+    parser = argparse.ArgumentParser(prog="tests.workloads.cells")
+    parser.add_argument("sessions")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--how", choices=DEPTH, default=JUDGED)
+    parser.add_argument("--scale", type=int, default=64)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--until", default="", help="HH:MM, nothing is begun later")
+    parser.add_argument("--first", type=int, default=10**6, help="so many of the sessions, the shortest first")
+    parser.add_argument("--settings", action="append")
+    parser.add_argument("--rules", action="append")
+    args = parser.parse_args()
+    begin_with(limits.lift, PATIENT)
+    limits.lift(PATIENT)
+    files = sorted(find_files([args.sessions]), key=lambda file: file.stat().st_size)[: args.first]
+    todo = (one for one in shares(files, args) if not args.until or time.strftime("%H:%M") < args.until)
+    with args.out.open("a", encoding="utf-8") as stream:
+        for done in finished(play_share, todo, args.jobs):
+            if isinstance(done.result, Lost):
+                print(f"lost: {done.share.file}: {done.result.how}", flush=True)
+                continue
+            stream.write("".join(json.dumps(one) + "\n" for one in done.result))
+            stream.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Which cells has the table? Rule sets by kinds of model by settings; what an engine lacks is n/a."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping, NamedTuple
+
+from cachesim.engines.registry import engine_of
+
+MODELS = {"attention": "llama-3", "window": "gpt-oss", "recurrent": "mamba-2", "hybrid": "qwen3-next"}
+"""Kind of model -> the real one whose layers and sizes stand for it."""
+
+RULE_SETS = {
+    "latest": "llama_cpp@b11549", "repaired": "llama_cpp@latest-repaired", "head": "llama_cpp@head",
+    "pr24143": "llama_cpp@pr24143-on-head", "24035-v3": "llama_cpp@24035-v3", "user-turns": "llama_cpp@user-turns",
+    "swa-first": "llama_cpp@swa-first", "ik main": "ik_llama@main", "mlx 0.32.2": "mlx_lm@0.32.2",
+}
+"""Row of the table -> rule set."""
+
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "default": {}, "ctx-checkpoints 8": {"ctx_checkpoints": 8}, "ctx-checkpoints 128": {"ctx_checkpoints": 128},
+    "checkpoint-min-step 0": {"checkpoint_min_step": 0}, "cache-ram 0": {"cache_ram": 0},
+    "cache-ram -1": {"cache_ram": -1}, "-np 4 -kvu": {"parallel": 4, "kv_unified": True},
+}  # fmt: skip
+WITHOUT = "ctx-checkpoints 0"
+"""The setting of the newest rule set only: no checkpoints at all."""
+
+
+class Column(NamedTuple):
+    """One cell of every session."""
+
+    rules: str
+    kind: str
+    setting: str
+    given: Mapping[str, Any]
+
+    @property
+    def profile(self) -> str:
+        """The rule set."""
+        return RULE_SETS[self.rules]
+
+
+def has(profile: str, given: Mapping[str, Any]) -> bool:
+    """Has the engine all of these options?"""
+    manual = engine_of(profile).manual
+    return all(manual.flag(name) is not None for name in given)
+
+
+def columns() -> Iterator[Column]:
+    """Every cell: settings outermost, so that the first ones are whole first."""
+    for setting, given in SETTINGS.items():
+        for rules, profile in RULE_SETS.items():
+            if has(profile, given):
+                for kind in MODELS:
+                    yield Column(rules, kind, setting, given)
+        if setting == "default":
+            for kind in MODELS:
+                yield Column("latest", kind, WITHOUT, {"ctx_checkpoints": 0})
