@@ -32,6 +32,7 @@ COMMANDS = {
     "options": ("options", "list a server's flags: defaults, and what each changes"),
     "bisect": ("bisect", "find the version, and the rule in it, that changed the outcome"),
     "fuzz": ("fuzz", "search for conversations that break a property"),
+    "merge": ("merge", "put campaigns of several machines together"),
     "shrink": ("shrink", "make a conversation that is broken as small as it can be"),
     "repair": ("repair", "find the rule whose change cures each failure, and what that costs"),
     "scenarios": ("scenarios", "list the scenarios that come with cachesim"),

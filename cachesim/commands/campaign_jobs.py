@@ -6,12 +6,26 @@ import time
 from contextlib import closing
 from typing import Callable, Generator, Iterable, NamedTuple, TypeVar
 
-from cachesim.fuzz.campaign import SPREAD, Campaign, Failure, block_count, blocks, gaps, lost, shrunk, work
+from cachesim.fuzz.campaign import (
+    SPREAD,
+    Block,
+    Campaign,
+    Failure,
+    Job,
+    block_count,
+    blocks,
+    gaps,
+    lost,
+    shrunk,
+    work,
+)
 from cachesim.fuzz.campaign_file import Plan
-from cachesim.fuzz.finding import DIED
+from cachesim.fuzz.finding import DIED, Group
 from cachesim.fuzz.folder import Folder
+from cachesim.fuzz.shard import WHOLE, Shard
+from cachesim.fuzz.stored_cases import Checked, StoredCase, check, groups_of
 from cachesim.pool import Done, Lost, Pool, finished
-from cachesim.reports.console import complain, progress
+from cachesim.reports.console import complain, note, progress
 
 PLAYING = 3 / 4         # share of the time until which conversations are played; the rest is for shrinking
 REPORT = 1.0            # seconds that are left for what is printed at the end
@@ -58,29 +72,64 @@ def shrink_one(job: Shrinking) -> Failure:
 
 
 class Search:
-    """One campaign. What is found is kept at once."""
+    """One campaign. What is found is kept at once. ``on``: the address of a cluster that plays; "" = this machine."""
 
-    def __init__(self, plan: Plan, campaign: Campaign, folder: Folder | None, clock: Clock, jobs: int) -> None:
-        self.plan, self.campaign, self.folder, self.clock, self.jobs = plan, campaign, folder, clock, jobs
+    def __init__(
+        self, plan: Plan, campaign: Campaign, folder: Folder | None, clock: Clock, jobs: int, on: str = ""
+    ) -> None:
+        self.plan, self.campaign, self.folder, self.clock, self.jobs, self.on = plan, campaign, folder, clock, jobs, on
+        self.corpus: list[Checked] = []
         self._complained = ""
 
-    def play(self, examples: int | None) -> None:
-        """Play what was not played yet of so many conversations, or of as many as there is time for."""
+    def check(self, stored: list[StoredCase]) -> None:
+        """Play the stored cases, all of them, in the order of their files."""
+        ended: dict[int, Checked] = {}
+        with closing(self._spread(check, stored, lambda: None)) as results:
+            for one in progress(results, len(stored), "stored cases"):
+                if isinstance(one.result, Lost):
+                    ended[one.number] = Checked(one.share.file, [], f"{one.result.how}, twice")
+                else:
+                    ended[one.number] = one.result
+        self.corpus = [ended[number] for number in sorted(ended)]
+
+    @property
+    def known(self) -> dict[Group, str]:
+        """Groups that a stored case shows, and its file."""
+        return groups_of(self.corpus)
+
+    def play(self, examples: int | None, part: Shard = WHOLE) -> None:
+        """Play what was not played yet of this part of so many conversations, or of as many as there is time for."""
         plan, done = self.plan, list(self.campaign.done)
-        stop = SPREAD if examples is None else examples
+        start, stop = part.span(SPREAD if examples is None else examples)
         todo = blocks(
-            plan.profile, plan.properties, plan.models, plan.seed, stop, mode=plan.mode, done=done, against=plan.against
+            plan.profile, plan.properties, plan.models, plan.seed, stop, start, plan.mode, done, plan.against
         )
-        total = None if examples is None else block_count(gaps(done, 0, stop))
-        with closing(self._spread(work, todo, self.clock.to_play)) as results:
+        total = None if examples is None else block_count(gaps(done, start, stop))
+        with closing(self._played(todo)) as results:
             for one in progress(results, total, "conversations"):
                 self.campaign.take(lost(one.share, one.result.how) if isinstance(one.result, Lost) else one.result)
                 self.keep()
 
+    def _played(self, todo: Iterable[Job]) -> Results[Job, Block]:
+        """The blocks of these jobs, here or on the cluster. Raises BadInput where a cluster cannot be had."""
+        if not self.on:
+            yield from self._spread(work, todo, self.clock.to_play)
+            return
+        from cachesim.cluster import Cluster
+        from cachesim.fuzz.remote import PLAY, block_of, packed, unpacked
+
+        with Cluster(self.on) as cluster:
+            if not cluster.threads():
+                note(f"{self.on} has no workers yet: waiting for one")
+            for one in cluster.each(PLAY, map(packed, todo), self.clock.to_play):
+                result = one.result if isinstance(one.result, Lost) else block_of(one.result)
+                yield Done(one.number, unpacked(one.share), result)
+
     def shrink(self) -> None:
         """Make every failure small, as far as there is time."""
         failures = sorted(self.campaign.failures.values(), key=lambda one: (one.first, one.finding.group))
-        todo = [Shrinking(one, self.plan) for one in failures if not one.shrunk and one.finding.kind != DIED]
+        todo = [Shrinking(one, self.plan) for one in failures
+                if not one.shrunk and one.finding.kind != DIED and one.finding.group not in self.known]  # fmt: skip
         with closing(self._spread(shrink_one, todo, self.clock.to_shrink)) as results:
             for one in progress(results, len(todo), "shrinking"):
                 finding = one.share.failure.finding

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import TYPE_CHECKING, Any, Collection, Sequence
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_jobs, add_json, add_settings, count, minutes, profile_name
+from cachesim.commands.common import add_jobs, add_json, add_settings, count, known_profiles, minutes, profile_name
 from cachesim.errors import BadInput, Unwritable, nearest, quoted
 from cachesim.reading import path_of
 from cachesim.reports.console import complain, say, say_json, show
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from cachesim.commands.campaign_jobs import Clock
     from cachesim.fuzz.campaign import Campaign
     from cachesim.fuzz.campaign_file import Plan
+    from cachesim.fuzz.finding import Group
     from cachesim.fuzz.folder import Folder
+    from cachesim.fuzz.shard import Shard
+    from cachesim.fuzz.stored_cases import Checked
 
 EXAMPLES = 2000
 
@@ -40,10 +43,16 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="go on for so long instead; the last quarter is for shrinking")  # fmt: skip
     parser.add_argument("--seed", metavar="S", type=count, default=0, help="the same seed finds the same (default 0)")
     add_jobs(parser)
+    parser.add_argument("--on", metavar="dask://HOST:PORT", help="play on the workers of this dask scheduler, which "
+                        "must be trusted (extra `cluster`)")  # fmt: skip
+    parser.add_argument("--shard", metavar="I/N", type=shard, help="play only part I of N of the conversations; "
+                        "cachesim merge puts the parts together")  # fmt: skip
     parser.add_argument("--no-shrink", action="store_true", help="leave failing conversations as long as they are")
     parser.add_argument("--out", metavar="FOLDER", help="write each failure as a scenario file into this folder, "
                         "when it is found and again when it is shrunk")  # fmt: skip
     parser.add_argument("--resume", action="store_true", help="go on with the campaign that is in the folder")
+    parser.add_argument("--corpus", metavar="FOLDER", help="play the scenario files of this folder first; what one of "
+                        "them shows is not shrunk again")  # fmt: skip
     add_json(parser)
 
 
@@ -51,6 +60,7 @@ def run(args: Namespace) -> int:
     begin = time.monotonic()            # the imports take time too
     from cachesim.commands.campaign_jobs import Clock
     from cachesim.fuzz.folder import Folder
+    from cachesim.fuzz.shard import WHOLE
 
     clock = Clock(begin, args.minutes, shrinks=not args.no_shrink)
     if args.minutes is not None and args.examples is not None:
@@ -60,9 +70,12 @@ def run(args: Namespace) -> int:
     if args.resume and args.out is None:
         raise BadInput("--resume goes on with what is in a folder", hint="name it with --out")
     plan = _plan(args)
+    if args.on and plan.rules.strip():
+        raise BadInput(f"--on {quoted(args.on)}: other machines do not have the file of rules",
+                       hint="install it as a package with an entry point cachesim.profiles")  # fmt: skip
     if args.out is None:
         return _search(args, plan, None, clock)
-    folder = Folder(path_of(args.out), plan)
+    folder = Folder(path_of(args.out), plan, args.shard or WHOLE)
     with folder.held():
         return _search(args, plan, folder, clock)
 
@@ -72,11 +85,15 @@ def _search(args: Namespace, plan: Plan, folder: Folder | None, clock: Clock) ->
     from cachesim.commands.campaign_jobs import Search
     from cachesim.fuzz.campaign import Campaign
     from cachesim.fuzz.findings_export import campaign_data
+    from cachesim.fuzz.shard import WHOLE
+    from cachesim.fuzz.stored_cases import stored_cases, with_corpus
 
     campaign = Campaign(plan.profile) if folder is None else folder.begin(args.resume)
-    search, ended, stopped = Search(plan, campaign, folder, clock, args.jobs), None, []
+    search, ended, stopped = Search(plan, campaign, folder, clock, args.jobs, args.on or ""), None, []
     try:
-        search.play(None if args.minutes else args.examples or EXAMPLES)
+        if args.corpus is not None:
+            search.check(stored_cases(path_of(args.corpus), plan, known_profiles()))
+        search.play(None if args.minutes else args.examples or EXAMPLES, args.shard or WHOLE)
         if not args.no_shrink:
             search.shrink()
     except KeyboardInterrupt as error:
@@ -87,11 +104,20 @@ def _search(args: Namespace, plan: Plan, folder: Folder | None, clock: Clock) ->
         stopped = [exits.BAD_INPUT]
     search.keep()
     if not args.no_shrink:
-        _say_unshrunk(campaign)
+        _say_unshrunk(campaign, search.known)
     data = campaign_data(campaign, plan.properties, plan.seed, plan.models, plan.against)
+    if search.corpus:
+        data = with_corpus(data, search.corpus)
     _tell(data, args.json, folder)
     say_next(args, after_fuzz(data))
-    return exits.interrupted(ended) if ended else exits.worst([*_codes(campaign, folder), *stopped])
+    codes = [*_codes(campaign, folder), *_of(search.corpus), *stopped]
+    return exits.interrupted(ended) if ended else exits.worst(codes)
+
+
+def _of(corpus: Sequence[Checked]) -> list[int]:
+    """The exit codes of what stored cases show; of those that could not be played too."""
+    codes = [exits.of_finding(finding.name) for one in corpus for finding in one.found]
+    return [*codes, exits.BAD_INPUT] if any(one.why for one in corpus) else codes
 
 
 def _codes(campaign: Campaign, folder: Folder | None) -> list[int]:
@@ -100,8 +126,8 @@ def _codes(campaign: Campaign, folder: Folder | None) -> list[int]:
     return [*codes, exits.BAD_INPUT] if folder is not None and folder.refused else codes
 
 
-def _say_unshrunk(campaign: Campaign) -> None:
-    left = sum(not one.shrunk for one in campaign.failures.values())
+def _say_unshrunk(campaign: Campaign, known: Collection[Group]) -> None:
+    left = sum(not one.shrunk and group not in known for group, one in campaign.failures.items())
     if left:
         complain(f"not shrunk: {left} of {len(campaign.failures)} failures")
 
@@ -134,6 +160,18 @@ def _plan(args: Namespace) -> Plan:
         raise BadInput(f"--against {quoted(args.against)} is {what}", hint=f"another one than {profile} of its engine")
     narrowed = (*drawn_models(args.models, profile), *set_options(args.settings, profile))
     return Plan(profile, properties_asked(args.properties), narrowed, args.mode, args.seed, args.against)
+
+
+def shard(text: str) -> Shard:
+    """An argument that is a part of the work: the number of the part, from 1, and of how many."""
+    from cachesim.fuzz.shard import MOST, Shard
+
+    number, slash, of = text.partition("/")
+    if not slash or not all(one.isascii() and one.isdigit() and len(one) < 8 for one in (number, of)):
+        raise ArgumentTypeError(f"{quoted(text)} is not I/N, part I of N")
+    if not 1 <= int(number) <= int(of) <= MOST:
+        raise ArgumentTypeError(f"{quoted(text)}: there are parts 1 to N, and {MOST:,} at most")
+    return Shard(int(number), int(of))
 
 
 def properties_asked(asked: list[str]) -> tuple[str, ...]:

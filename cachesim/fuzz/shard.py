@@ -23,3 +23,4 @@ class Shard(NamedTuple):
 
 
 WHOLE = Shard(1, 1)
+MOST = 100_000

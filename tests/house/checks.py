@@ -18,7 +18,7 @@ LEVEL = {
     "errors": -2, "limits": -1,            # below the design's level 0: what reads anything needs them
     "__init__": 0, "counted": 0, "glossary": 0, "tokens": 0, "events": 0, "reading": 0, "shapes": 0,
     "model": 1, "files": 1, "pool": 1,
-    "oracle": 2, "notation": 2,
+    "cluster": 2, "oracle": 2, "notation": 2,
     "oracle_shift": 2,
     "engines": 3,
     "scenarios": 4, "rule_files": 4, "build_names": 4,

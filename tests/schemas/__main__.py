@@ -79,10 +79,17 @@ SHOWN: Mapping[str, Any] = {
                                     "prompts": [[1]]}},
         ],
     },
+    "merge": {"schema": 1, "campaigns": [
+        {"profile": "llama_cpp@head", "properties": ["survives"], "seed": 0, "examples": 100, "refused": 0,
+         "failures": [], "files": ["x.json"], "left_out": ["x.json"], "done": [[0, 100]]},
+        {"profile": "llama_cpp@head", "properties": ["survives"], "seed": 0, "examples": 100, "refused": 0,
+         "failures": [], "files": ["x.json"], "left_out": ["x.json"], "done": [[0, 100]], "against": "llama_cpp@b9518",
+         "cost": {}, "mended": []},
+    ]},
     "error": {"schema": 1,
               "error": {"kind": "input", "code": 2, "message": "", "file": "x.toml", "line": 3, "hint": ""}},
 }  # fmt: skip
-"""What commands print that need a real server."""
+"""What commands print that need a real server, or folders that other commands have made."""
 
 
 ALIKE = {"try": "run"}

@@ -89,4 +89,4 @@ def test_a_campaign_of_an_older_form_is_refused_in_one_line(capsys, tmp_path):
         file.write_text(json.dumps(broken))
         capsys.readouterr()
         assert main(argv) == exits.BAD_INPUT
-        assert f"{file}: not a campaign to resume: " in (err := capsys.readouterr().err) and err.count("\n") == 1
+        assert f"{file}: not a campaign: " in (err := capsys.readouterr().err) and err.count("\n") == 1
