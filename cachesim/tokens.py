@@ -22,8 +22,8 @@ class Span(NamedTuple):
     stop: int
 
 
-def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
-    """Length in tokens of the longest common prefix of two lists of the same type.
+def common_prefix(a: Sequence[object], b: Sequence[object]) -> int:
+    """Length of the longest common prefix of two lists of tokens, or two texts, of the same type.
 
     Compares slices (one C loop each) and halves the range, so that long equal prefixes stay cheap.
     """

@@ -1,4 +1,4 @@
-"""``cachesim import LOG...``: which requests made a server write this log, what was lost, and why?"""
+"""``cachesim import FILE...``: which requests made a server write this log, or what do these request bodies change?"""
 
 from __future__ import annotations
 
@@ -7,28 +7,34 @@ from pathlib import Path
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, add_limits, add_profiles, add_settings
+from cachesim.commands.import_bodies import add_body_arguments, run_bodies
 from cachesim.errors import BadInput
 from cachesim.limits import LOG_REQUESTS, REBUILT
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("files", metavar="LOG", nargs="+", help="log of a server, of any build")
+    parser.add_argument("files", metavar="FILE", nargs="+",
+                        help="log of a server, of any build; or request bodies: JSON, JSON lines, HAR, a folder")
     parser.add_argument("-o", "--out", metavar="FILE", default="", help="scenario file to write (one log only)")
     parser.add_argument("--force", action="store_true", help="overwrite FILE")
     parser.add_argument("--model", metavar="MODEL", default="", help="layers or a model's name (default: solved for)")
     add_profiles(parser, "rule set, build or date of the server (default: solved for)")
     add_settings(parser)
     add_limits(parser, LOG_REQUESTS, REBUILT)
+    add_body_arguments(parser)
     add_json(parser)
 
 
 def run(args: Namespace) -> int:
+    from cachesim.bodies.read import are_bodies
     from cachesim.files import write_whole
     from cachesim.logs.imported import import_log
     from cachesim.reports.console import say_json, show
     from cachesim.reports.import_report import import_report
     from cachesim.scenarios.option_checks import parse_settings
 
+    if are_bodies(args.files):
+        return run_bodies(args)
     if args.out and len(args.files) > 1:
         raise BadInput("-o writes one file, and there are several logs")
     if args.out and not args.force and Path(args.out).exists():

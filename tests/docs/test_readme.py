@@ -54,8 +54,10 @@ def typed(case="scenarios/llama_cpp/seed-24143-dense.toml", root="."):
     """The commands of the symptom table, with a file in place of FILE; those aside that need a server or write."""
     log = f"{root}/tests/unit/logs/default_verbosity.log"
     trace = f"{root}/tests/data/llama_cpp/qwen35mtp-seed1889-mtp-n1.json"
+    bodies = f"{root}/tests/unit/bodies/agent.jsonl"
     return [
         command.replace("FILE...", trace).replace("FILE", case).replace("server.log", log)
+        .replace("bodies.jsonl", bodies)
         for command in re.findall(r"^\|.*\| [^`|]*`(cachesim [^`]+)`", TEXT, re.M)
         if "http:" not in command and "--html" not in command
     ]

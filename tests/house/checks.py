@@ -23,7 +23,7 @@ LEVEL = {
     "engines": 3,
     "scenarios": 4, "rule_files": 4, "build_names": 4,
     "verdicts": 5, "replay": 5,
-    "conformance": 5, "reports": 6, "fuzz": 6, "logs": 6, "picture": 6, "check": 6, "kit": 6, "live": 6,
+    "conformance": 5, "reports": 6, "fuzz": 6, "logs": 6, "bodies": 6, "picture": 6, "check": 6, "kit": 6, "live": 6,
     "api": 6, "advise": 6, "workloads": 6, "cli": 7, "commands": 7, "pytest_plugin": 7, "__main__": 7,
 }  # fmt: skip
 
@@ -156,6 +156,8 @@ REQUESTS_SAY = frozenset({"cache_prompt"})
 """An option that is called like a field of requests, whose default it is."""
 STEPS_ARE = frozenset({"parallel"})
 """An option that is called like an operation of recordings: requests that are sent together."""
+BODIES_SAY = frozenset({"thinking", "template"})
+"""Options of our mlx-lm that are called like fields of request bodies and of a tokenizer's configuration."""
 
 
 def names_options(module: Module, options: AbstractSet[str]) -> list[str]:
@@ -163,6 +165,7 @@ def names_options(module: Module, options: AbstractSet[str]) -> list[str]:
     if module.level <= LEVEL["engines"] or module.parts[:2] in MAY_KNOW_AN_ENGINE:
         return []
     told = REQUESTS_SAY | (STEPS_ARE if module.parts[0] in ("replay", "live") else frozenset())
+    told |= BODIES_SAY if module.parts[0] == "bodies" else frozenset()
     docs = _docstrings(module)
     return [f"{module.name}:{node.lineno} names the option {node.value}" for node in ast.walk(module.tree)
             if isinstance(node, ast.Constant) and id(node) not in docs and isinstance(node.value, str)

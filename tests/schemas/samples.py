@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
-LOGS = "tests/unit/logs"
+LOGS, BODIES = "tests/unit/logs", "tests/unit/bodies"
 SAMPLES: Mapping[str, Sequence[str]] = {
     "run": ("run seed-24143-dense lesson-hybrid", "run d8-nobody-wrote-how-many", "run bug-stale-ckpt-pos0-hybrid"),
     "try": ("try S40.A30/S.B30", "try S200.A30/S.B30/X9000 -p mtmd-broken -p head -c 512",
@@ -33,7 +33,8 @@ SAMPLES: Mapping[str, Sequence[str]] = {
     "replay": ("replay tests/data/ik_llama --mode provenance",),
     "workload": ("workload tests/data/workloads --scale 16 -np 2 -p llama_cpp@latest -p ik_llama@main",
                  "workload tests/data/workloads/agents.json --sessions 2 --detail counts"),
-    "import": (f"import {LOGS}/default_verbosity.log", f"import {LOGS}/verbosity_4.log"),
+    "import": (f"import {LOGS}/default_verbosity.log", f"import {LOGS}/verbosity_4.log",
+               f"import {BODIES}/agent.jsonl"),
     "verify": (),
     "check": (),
     "export": ("export S40.A30/S.B30 --to curl",),

@@ -1,0 +1,67 @@
+"""What is it that stands at the first difference of two texts: a date, an id, a listing, a counter?
+
+Both sides must hold something of the kind there, and not the same."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator
+
+AROUND, CONTEXT = 120, 600   # characters around the difference, and before it where a heading may be
+DATE, ID, BILLING, LISTING, COUNTER, SPACE = "date", "id", "billing header", "listing", "counter", "whitespace"
+
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_DATES = (
+    r"\d{4}-\d{2}-\d{2}(?:[T _]\d{2}[:.]?\d{2}(?:[:.]?\d{2}(?:[.,]\d+)?)?)?(?:Z|[+-]\d{2}:?\d{2})?",
+    r"\d{1,4}[/.]\d{1,2}[/.]\d{1,4}",
+    r"\d{1,2}:\d{2}(?::\d{2})?(?:[.,]\d+)?\s?(?:[AaPp]\.?[Mm])?",
+    rf"{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?",
+    rf"\d{{1,2}}(?:st|nd|rd|th|\.)? {_MONTH}(?:,? \d{{4}})?",
+    r"\d{4}年\d{1,2}月\d{1,2}日",
+    r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day",
+    r"(?<!\d)1[5-9]\d{8}(?:\d{3})?(?:\.\d+)?(?!\d)",
+)
+_IDS = (
+    r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}",
+    r"(?:req|request|msg|message|call|chatcmpl|toolu|run|sess|session|trace|resp|gen|conv|thread|user|id)[-_:][\w-]{4,}",
+    r"(?i:nonce|cache_?bust\w*|cb|salt|random|seed|[\w-]*_?id|token|hash|cch)\W{1,4}[\w.-]+",
+    r"(?<!\w)(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[0-9a-fA-F]{5,}(?!\w)",
+    r"(?<!\w)(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z])[\w-]{12,}(?!\w)",
+    r"(?<!\d)\d{8,}(?!\d)",
+)
+_LISTING = re.compile(
+    r"git ?status|current branch|recent commits|main branch|working (directory|tree)|directory (structure|listing)|"
+    r"file (tree|list)|project (layout|structure)|files? in |visible files|open tabs|environment_details|<env>", re.I)
+_COUNTED = re.compile(
+    r"token|usage|cost|\$|remaining|\bused\b|%|context|\bturns?\b|\bsteps?\b|iteration|messages", re.I)
+_NUMBER = (r"\d[\d,. ]*k?",)
+
+
+def kind_of_change(a: str, b: str, at: int) -> str:
+    """The kind of what stands at character ``at``, up to which two texts are equal; "" if none is known."""
+    low = max(0, at - AROUND)
+    x, y, place = a[low : at + AROUND], b[low : at + AROUND], at - low
+    line = x.rfind("\n", 0, place) + 1
+    if "x-anthropic-" in x[line : place + 1] or re.search(r"\bcch=\w*\Z", x[line:place]):
+        return BILLING
+    for kind, patterns in ((DATE, _DATES), (ID, _IDS)):
+        if any(_both(pattern, x, y, place) for pattern in patterns):
+            return kind
+    if _both(_NUMBER[0], x, y, place) and _COUNTED.search(x[max(line, place - 60) : place + 30]):
+        return COUNTER
+    return LISTING if _LISTING.search(a[max(0, at - CONTEXT) : at + 40]) else ""
+
+
+def only_space(a: str, b: str) -> bool:
+    """Returns True if two texts differ in white space only."""
+    return a != b and "".join(a.split()) == "".join(b.split())
+
+
+def _both(pattern: str, a: str, b: str, at: int) -> bool:
+    """Does something of this form stand at the place on both sides, and not the same?"""
+    mine = list(_at(pattern, a, at))
+    return bool(mine) and any(other not in mine for other in _at(pattern, b, at))
+
+
+def _at(pattern: str, text: str, at: int) -> Iterator[str]:
+    return (found[0] for found in re.finditer(pattern, text) if found.start() <= at <= found.end())
