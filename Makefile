@@ -81,6 +81,7 @@ replay: $(VENV)/.run
 docs: $(VENV)/.dev
 	$(BIN)/python -m tests.docs.examples
 	$(BIN)/python -m tests.docs.pictures
+	$(BIN)/python -m tests.docs.lessons
 	$(BIN)/python -m tests.scenarios.tables
 
 coverage: $(VENV)/.dev

@@ -28,6 +28,7 @@ COMMANDS = {
     "advise": ("advise", "find the flags, builds and requests that would have helped"),
     "diff": ("diff", "compare two profiles on a scenario"),
     "explain": ("explain", "explain a rule and name its source"),
+    "lesson": ("lesson", "how these caches work, in seven short lessons with exercises"),
     "profiles": ("profiles", "list, show or compare rule sets"),
     "options": ("options", "list a server's flags: defaults, and what each changes"),
     "bisect": ("bisect", "find the version, and the rule in it, that changed the outcome"),
@@ -47,7 +48,7 @@ COMMANDS = {
 }
 """Sub-command -> its module in cachesim.commands, and its line of help."""
 
-LISTS = ("profiles", "explain", "options", "scenarios", "completion")
+LISTS = ("profiles", "explain", "options", "scenarios", "lesson", "completion")
 """Commands that only print: nothing is lost where somebody reads their beginning only."""
 
 CARD = (
@@ -57,6 +58,7 @@ CARD = (
     ("diff", "cachesim diff seed-24143-dense -p b9518 -p latest"),
     ("bisect", "cachesim bisect S100.A40/S.B40"),
     ("explain", "cachesim explain pos_min"),
+    ("lesson", "cachesim lesson 1"),
     ("options", "cachesim options"),
     ("fuzz", "cachesim fuzz -p latest --minutes 1"),
 )

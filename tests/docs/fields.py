@@ -27,7 +27,7 @@ def shown(value: Any) -> str:
 
 def computed(how: str, names: Mapping[str, Any]) -> str:
     """What a field has to say. ``how`` is an expression in our own documents."""
-    return shown(eval(how, {"__builtins__": {}}, dict(names)))
+    return shown(eval(how, {"__builtins__": {}, **names}))
 
 
 def with_fields(text: str, names: Mapping[str, Any]) -> str:

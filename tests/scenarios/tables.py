@@ -16,7 +16,8 @@ BEGIN, END = "<!-- scenarios: written by `make docs` -->\n", "<!-- /scenarios --
 
 def readmes() -> list[Path]:
     """The READMEs with a table: that of the corpus, and that of each engine."""
-    return [CORPUS / "README.md", *sorted(CORPUS.glob("*/README.md"))]
+    found = [CORPUS / "README.md", *sorted(CORPUS.glob("*/README.md"))]
+    return [readme for readme in found if BEGIN in readme.read_text("utf-8")]
 
 
 def with_table(readme: Path, scenarios: list[Scenario]) -> str:

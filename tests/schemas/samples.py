@@ -39,6 +39,7 @@ SAMPLES: Mapping[str, Sequence[str]] = {
     "check": (),
     "export": ("export S40.A30/S.B30 --to curl",),
     "record": (),
+    "lesson": ("lesson 1", "lesson --quiz"),
     "completion": ("completion bash",),
     "error": ("try S4 --set ctx_sise=3", "why nowhere.toml 0", "xyzzy"),
 }  # fmt: skip

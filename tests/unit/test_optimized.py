@@ -20,6 +20,7 @@ SMOKE = {
     "profiles": ["show", "mlx_lm@0.32.2"],
     "scenarios": ["24143"],
     "options": ["llama_cpp", "ctx-checkpoints"],
+    "lesson": ["1"],
     "completion": ["bash"],
     "import": ["tests/unit/logs/default_verbosity.log"],
     "export": [SEED, "--to", "toml"],

@@ -1,0 +1,69 @@
+"""``cachesim lesson [N]``: how these caches work, in seven short lessons. Enter shows the next part, b the one before,
+q leaves; without a terminal everything is printed at once."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Sequence
+
+from cachesim.commands import exits
+from cachesim.commands.common import add_json
+from cachesim.reports.console import complain, say, say_json
+
+if TYPE_CHECKING:
+    from cachesim.lessons.shelf import Lesson
+
+KEYS = "-- Enter: next   b: back   q: leave --"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("number", metavar="N", nargs="?", help="number of a lesson, 0 for the introduction (default: "
+                        "the introduction; with --html, all of them)")  # fmt: skip
+    parser.add_argument("--quiz", action="store_true", help="seven questions, each with its answer")
+    parser.add_argument("--html", metavar="FILE", default="", help="write a page with the pictures: one file")
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    from cachesim.lessons import shelf
+
+    chosen = shelf.quiz() if args.quiz else shelf.lesson(args.number or "0")
+    if args.html:
+        _write(args.html, [chosen] if args.quiz or args.number else [*shelf.lessons(), shelf.quiz()])
+    elif args.json:
+        say_json({"lesson": max(chosen.number, 0), "quiz": args.quiz, "title": chosen.title, "parts": _texts(chosen)})
+    elif sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
+        _walk(_texts(chosen))
+    else:
+        say("\n\n".join(_texts(chosen)))
+    return exits.HOLDS
+
+
+def _texts(chosen: Lesson) -> list[str]:
+    from cachesim.lessons import plain
+
+    return ["\n".join(plain.lines(part, chosen.file.parent)) for part in chosen.parts]
+
+
+def _write(file: str, some: Sequence[Lesson]) -> None:
+    from cachesim.files import write_whole
+    from cachesim.lessons.page import page
+
+    title = some[0].title if len(some) == 1 else "cachesim: lessons"
+    text = page(title, [(one.anchor, one.title, one.blocks) for one in some], some[0].file.parent)
+    write_whole(Path(file), text.encode())
+    complain(f"wrote {file}")
+
+
+def _walk(parts: Sequence[str]) -> None:
+    """Show one part after the other, as the reader wishes; the end of the input leaves, too."""
+    at = 0
+    while at < len(parts):
+        say(f"{parts[at]}\n\n{KEYS}  ({at + 1}/{len(parts)})")
+        answer = sys.stdin.readline()
+        key = answer.strip().lower()
+        if not answer or key.startswith("q"):
+            return
+        at = max(0, at - 1) if key.startswith("b") else at + 1

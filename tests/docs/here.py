@@ -1,0 +1,68 @@
+"""A cachesim command in this process: what it prints, and its JSON. Quicker than a process for each."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shlex
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
+from typing import Any
+
+from cachesim.cli import main
+
+
+@cache
+def run_here(command: str) -> str:
+    """What a cachesim command prints in a pipe of 80 columns; spaces at the ends of lines are left out."""
+    words = shlex.split(command)
+    assert words[0] == "cachesim", command
+    out, before = io.StringIO(), os.environ.pop("COLUMNS", None)
+    with redirect_stdout(out), redirect_stderr(io.StringIO()):
+        main(words[1:])
+    if before is not None:
+        os.environ["COLUMNS"] = before
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+class Got:
+    """JSON whose keys are attributes. A command's first run or reply is meant where none is named: ``got[1]`` is its
+    request 1."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def __getattr__(self, key: str) -> Any:
+        return _wrapped(self.data[key])
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(self.data, dict) and isinstance(at, int):
+            return _wrapped(self.data["requests"][at])
+        return _wrapped(self.data[at])
+
+    def __call__(self, key: str) -> Any:
+        """A number that a decision was made from: the first one of that name."""
+        found = [one["because"][key] for one in self.data["decisions"] if key in one["because"]]
+        return found[0]
+
+    def says(self, rule: str) -> str:
+        """The sentence of the first decision by a rule of this family, or by this rule."""
+        return next(one["says"] for one in self.data["decisions"] if one["rule"].startswith(rule))
+
+    def lost(self, request: int) -> int:
+        """Tokens that a request evaluated again."""
+        return sum(one["tokens"] for one in self.data["lost"] if one["request"] == request)
+
+
+def _wrapped(value: Any) -> Any:
+    return Got(value) if isinstance(value, dict) else value
+
+
+def got(command: str, number: int = 0) -> Got:
+    """The JSON of a command: of its run, or its reply, of this number."""
+    data = json.loads(run_here(f"{command} --json"))
+    for key in ("runs", "why"):
+        if key in data:
+            return Got(data[key][number])
+    return Got(data)

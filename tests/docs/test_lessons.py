@@ -1,0 +1,106 @@
+"""Are the lessons true, and can a student follow them? Outputs, numbers and pictures are made again and compared."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cachesim.lessons import plain, shelf
+from tests.docs.examples import BLOCK, examples
+from tests.docs.fields import FIELD, without_fields
+from tests.docs.here import run_here
+from tests.docs.lessons import LESSONS, NAMED, PICTURE, names, pictures, renewed
+from tests.docs.toy import state
+from tests.shared import ROOT
+
+TEXTS = {one.stem: one.read_text("utf-8") for one in LESSONS}
+NUMBERED = [one.number for one in shelf.lessons() if one.number]
+PICTURES = [(str(stem.relative_to(ROOT)), stem, svg, letters) for stem, svg, letters in pictures()]
+each = pytest.mark.parametrize("name", TEXTS)
+
+CODE = re.compile(r"```.*?```|^    .*?$|`[^`]*`|<!--.*?-->|\]\([^)]*\)", re.S | re.M)
+NAMES = re.compile(r"#\d+|\bb\d{3,}|[a-z_]+@\S+|\b[0-9a-f]{9}\b|mlx-lm \d[\d.]+|ik_llama\.cpp \w{9}\b|8337e4c", re.I)
+PLACES = re.compile(r"\b(lessons?|questions?|requests?|row) \d|^#+ .*$|^ *(- )?\d+[.:] |^- \d:", re.I | re.M)
+
+
+@each
+def test_outputs_and_numbers_are_those_of_today(name):
+    assert renewed(TEXTS[name]) == TEXTS[name], "make docs renews them"
+
+
+@pytest.mark.parametrize(("stem", "svg", "letters"), [one[1:] for one in PICTURES], ids=[one[0] for one in PICTURES])
+def test_pictures_are_those_of_today(stem, svg, letters):
+    assert stem.with_suffix(".svg").read_text("utf-8") == svg, "make docs renews it"
+    assert stem.with_suffix(".txt").read_text("utf-8") == letters
+
+
+def test_every_picture_is_made_by_the_product():
+    shown = {found for text in TEXTS.values() for found in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)}
+    made = {f"{stem.name}.svg" for _, stem, _, _ in PICTURES}
+    there = {file.name for file in shelf.folder().glob("*.svg")}
+    assert shown == made == there
+    assert {file.stem for file in shelf.folder().glob("*.txt")} == {stem.name for _, stem, _, _ in PICTURES}
+
+
+@each
+def test_every_number_in_prose_is_computed_or_was_typed(name):
+    """A number that is no field stands in a command of the lesson: it is what somebody typed, not what came out."""
+    text = TEXTS[name]
+    commands = [*(command for command, _ in examples(text)), *(found[2] for found in NAMED.finditer(text)),
+                *(found[1] for found in PICTURE.finditer(text)), *re.findall(r"^    .*$", text, re.M)]  # fmt: skip
+    typed = set(re.findall(r"\d+", " ".join(commands)))
+    typed |= set(re.findall(r"\d+", " ".join(re.findall(r"(?:state|rows|span)\(.*?\)", text))))
+    prose = PLACES.sub("", NAMES.sub("", CODE.sub("", BLOCK.sub("", without_fields(text)))))
+    loose = [number for number in re.findall(r"\d+(?:[.,]\d+)*", prose) if number.replace(",", "") not in typed]
+    assert loose == []
+
+
+@each
+def test_every_run_that_is_named_is_used(name):
+    hows = " ".join(found["how"] for found in FIELD.finditer(TEXTS[name]))
+    runs = [found[1] for found in NAMED.finditer(TEXTS[name])]
+    assert [run for run in runs if not re.search(rf"\b{run}\b", hows)] == []
+
+
+@each
+def test_links_lead_somewhere(name):
+    targets = re.findall(r"\]\(([^)#:]+)\)", TEXTS[name])
+    assert [one for one in targets if not (shelf.folder() / one).exists()] == []
+
+
+@pytest.mark.parametrize("number", NUMBERED)
+def test_a_lesson_has_its_parts(number):
+    """An idea, a picture, three exercises with their answers, and where to read the real code."""
+    lesson = shelf.lesson(str(number))
+    kinds = [block.kind for block in lesson.blocks]
+    heads = [block.text for block in lesson.blocks if block.level == 2]
+    assert lesson.title.startswith(f"{number}. ") and "picture" in kinds
+    assert kinds.count("answer") == 3 and heads[-2:] == ["Exercises", "Where to read the real code"]
+    typed = [block.text for block in lesson.blocks if block.kind == "code" and block.text.startswith("cachesim try ")]
+    answered = [inner.text.split("\n")[0] for block in lesson.blocks for inner in block.inside if inner.kind == "code"]
+    assert [f"$ {command}" for command in typed] == answered
+    assert len(typed) == 3 - (number == 1)          # one of the first lesson's is for pencil and paper
+
+
+def test_there_are_seven_lessons_and_seven_questions():
+    assert NUMBERED == [1, 2, 3, 4, 5, 6, 7]
+    questions = [block for block in shelf.quiz().blocks if block.level == 2]
+    assert len(questions) == 7 == sum(block.kind == "answer" for block in shelf.quiz().blocks)
+
+
+@pytest.mark.parametrize("one", [*shelf.lessons(), shelf.quiz()], ids=lambda one: one.file.stem)
+def test_a_terminal_of_eighty_columns_shows_it(one):
+    """Outputs of commands aside, whose first line may be long."""
+    rest = [block for part in one.parts for block in part if block.kind not in ("code", "answer")]
+    assert [line for line in plain.lines(rest, one.file.parent) if len(line) > 80 or not line.isascii()] == []
+
+
+def test_two_prompts_of_the_toy_lead_to_the_same_state():
+    assert state([4, 2]) == state([5, 2]) and state([4]) != state([5])
+    assert state([4, 2]) not in (state([3, 2]), state([6, 2]))
+
+
+def test_the_fields_know_the_commands_that_they_name():
+    assert names("<!-- r = cachesim try A9/A --model S -->")["r"][1].prompt == 9
+    assert run_here("cachesim lesson 1").startswith("1. Rows and states\n")

@@ -1,0 +1,30 @@
+"""The model of the first lesson, small enough for pencil and paper: numbers are tokens, and everything is an integer.
+
+Layer 1, attention, keeps the row 10 x for a token x. Layer 2, recurrent, keeps one number: h = h / 2 rounded down, + x.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+
+def rows(tokens: Sequence[int]) -> list[int]:
+    """What the attention layer keeps."""
+    return [10 * x for x in tokens]
+
+
+def states(tokens: Sequence[int]) -> list[int]:
+    """The state after each token."""
+    found, h = [], 0
+    for x in tokens:
+        h = h // 2 + x
+        found.append(h)
+    return found
+
+
+def state(tokens: Sequence[int]) -> int:
+    """The state after the last token."""
+    return states(tokens)[-1]
+
+
+TOY = {"rows": rows, "states": states, "state": state}

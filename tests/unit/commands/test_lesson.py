@@ -1,0 +1,96 @@
+"""``cachesim lesson``: in a pipe it is printed, on a terminal it is walked through."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+
+from cachesim.cli import main
+from cachesim.commands import exits
+from cachesim.lessons import shelf
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def walked(monkeypatch):
+    """What a terminal shows after these keys."""
+
+    def walk(keys, *argv):
+        shown = Terminal()
+        monkeypatch.setattr(sys, "stdin", Terminal("".join(f"{key}\n" for key in keys)))
+        monkeypatch.setattr(sys, "stdout", shown)
+        assert main(["lesson", *argv]) == exits.HOLDS
+        return shown.getvalue()
+
+    return walk
+
+
+def heads(text):
+    return [line for line, under in zip(text.splitlines(), text.splitlines()[1:], strict=False)
+            if under and set(under) in ({"="}, {"-"}) and len(under) == len(line)]  # fmt: skip
+
+
+def parts(number):
+    return len(shelf.lesson(number).parts)
+
+
+@pytest.mark.parametrize(("argv", "first"), [
+    ([], "Lessons: what a server keeps of a conversation"), (["0"], "Lessons: what a server keeps of a conversation"),
+    (["3"], "3. Windows"), (["--quiz"], "Seven questions"),
+])
+def test_without_a_terminal_everything_is_printed(capsys, argv, first):
+    assert main(["lesson", *argv]) == exits.HOLDS
+    out, err = capsys.readouterr()
+    assert out.startswith(f"{first}\n") and err == "" and "-- Enter" not in out
+    assert "<!--" not in out and "**" not in out
+
+
+def test_enter_shows_the_next_part(walked):
+    found = walked(["", ""], "1")
+    assert heads(found) == ["1. Rows and states", "Attention keeps a row for each token",
+                            "A recurrent layer keeps one state"]  # fmt: skip
+    assert f"(1/{parts('1')})" in found
+
+
+def test_b_goes_back_and_not_before_the_beginning(walked):
+    assert heads(walked(["b", "", "b", "q"], "1")) == [
+        "1. Rows and states", "1. Rows and states", "Attention keeps a row for each token", "1. Rows and states"]
+
+
+def test_q_and_the_end_of_the_input_leave(walked):
+    assert heads(walked(["q", ""], "2")) == heads(walked([], "2")) == ["2. One token must be left"]
+
+
+def test_all_parts_end_the_lesson(walked):
+    shown = walked([""] * 100, "2")
+    assert shown.count("-- Enter") == parts("2")
+
+
+def test_json(capsys):
+    main(["lesson", "4", "--json"])
+    data = json.loads(capsys.readouterr().out)
+    assert (data["lesson"], data["quiz"], data["title"]) == (4, False, "4. Checkpoints")
+    assert len(data["parts"]) == parts("4")
+
+
+@pytest.mark.parametrize(("argv", "titles"), [
+    ([], ["lesson-0", "lesson-7", "quiz"]), (["5"], ["lesson-5"]), (["--quiz"], ["quiz"]),
+])
+def test_a_page(capsys, tmp_path, argv, titles):
+    assert main(["lesson", *argv, "--html", str(tmp_path / "l.html")]) == exits.HOLDS
+    page = (tmp_path / "l.html").read_text("utf-8")
+    assert all(f'<article id="{name}">' in page for name in titles)
+    assert page.count("<article") == (9 if not argv else 1)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_lesson_that_is_not_there(capsys):
+    assert main(["lesson", "8"]) == exits.BAD_INPUT
+    assert capsys.readouterr().err == "cachesim: there is no lesson '8' (0 is the introduction, 1 to 7 are lessons)\n"
