@@ -57,6 +57,7 @@ def _piece(piece: Piece, search: Search, sizes: Sizes, asked: Sequence[str]) -> 
         "mib": _mib(piece, sizes),
         "bound": bound_of(one.run).total if client else search.bound.total,
         "later": piece.later,
+        "since": [since._asdict() for since in piece.since],
         "alike": [other.changes[0].profile for other in piece.alike if other.changes[0].profile],
         "profile": one.case.profile,
         "command": shlex.join(["cachesim", "try", *command_words(one, search.case, asked)]),

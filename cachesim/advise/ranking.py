@@ -8,20 +8,24 @@ from cachesim.advise.changes import Kind
 from cachesim.advise.command import sayable
 from cachesim.advise.memory import Sizes, peak_bytes
 from cachesim.advise.outcome import Tried
+from cachesim.advise.since import Since, since
+from cachesim.engines.registry import engine_of
 
 SHOWN = 5              # pieces of advice
 TRAPS = 2              # changes that evaluate less and answer wrongly
-WORTH = 100            # a pair saves one in so many of the tokens more than each of its changes alone
+WORTH = 100            # one in so many of the tokens is worth a line; a pair saves as many more than each of the two
 
 
 class Piece(NamedTuple):
     """One piece of advice. ``bytes``: what slots, checkpoints and prompt cache held at most; ``later``: every later
-    build is as good; ``alike``: other rule sets, or other values, that do the same."""
+    build is as good, ``since`` these changes of the rules; ``alike``: other rule sets, or other values, that do the
+    same."""
 
     tried: Tried
     bytes: int
     later: bool = False
     alike: tuple[Tried, ...] = ()
+    since: tuple[Since, ...] = ()
 
 
 class Advice(NamedTuple):
@@ -71,9 +75,17 @@ def best_of_families(found: Iterable[Tried]) -> list[Tried]:
     return [min(each, key=rank) for each in families(found).values()]
 
 
-def choose(base: Tried, found: list[Tried], sizes: Sizes) -> Advice:
-    """The few that matter of all that was tried."""
-    good = [one for one in found if helps(one, base) and sayable(one)]
+def matters(one: Tried, base: Tried, least: int) -> bool:
+    """Are more answers right, or is a share of the tokens saved that is worth a line: of all, or of those above the
+    bound, ``least``?"""
+    tokens = base.outcome.evaluated
+    saved = tokens - one.outcome.evaluated
+    return bad(one) < bad(base) or saved * WORTH >= tokens or 2 * saved >= tokens - least
+
+
+def choose(base: Tried, least: int, found: list[Tried], sizes: Sizes) -> Advice:
+    """The few that matter of all that was tried. ``least`` tokens must be evaluated in the case as it is."""
+    good = [one for one in found if helps(one, base) and matters(one, base, least) and sayable(one)]
     good = [one for one in good if not _in_a_release(one, good)]
     singles = [one for one in good if len(one.changes) == 1]
     pieces = [piece for each in families(singles).values() for piece in _pieces(each, found)]
@@ -86,9 +98,17 @@ def choose(base: Tried, found: list[Tried], sizes: Sizes) -> Advice:
                    key=lambda one: one.outcome.evaluated)[:TRAPS]  # fmt: skip
     return Advice(
         Piece(base, peak_bytes(base.case, sizes)),
-        tuple(sized[:SHOWN]),
+        tuple(_dated(one) for one in sized[:SHOWN]),
         tuple(Piece(one, peak_bytes(one.case, sizes)) for one in traps),
     )
+
+
+def _dated(piece: Piece) -> Piece:
+    """A build with the changes that did it."""
+    one = piece.tried
+    if len(one.changes) > 1 or one.changes[0].kind is not Kind.BUILD:
+        return piece
+    return piece._replace(since=tuple(since(one.case, one.case.profile, one.outcome, engine_of(one.case.profile))))
 
 
 def _in_a_release(one: Tried, good: list[Tried]) -> bool:

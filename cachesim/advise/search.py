@@ -35,10 +35,10 @@ class Search:
     def __iter__(self) -> Iterator[Tried | None]:
         """Try one change after the other; None for one that cannot be made, or changes nothing. What was found stays,
         wherever the search is left."""
-        if self.base.outcome.evaluated <= self.bound.total and not self.base.outcome.wrong:
-            return
+        whole = self.base.outcome.evaluated > self.bound.total or self.base.outcome.wrong or self.base.outcome.failed
         for one in self._singles:
-            yield self._try((one,))
+            if whole or one.kind is Kind.CLIENT:       # nothing but other requests goes below the bound
+                yield self._try((one,))
         for pair in self._pairs():
             yield self._try(pair)
 

@@ -80,7 +80,7 @@ def advice_for(
     if stopped:
         why = "interrupted" if ended else f"stopped after {most} seconds (--seconds)"
         complain(f"{why}: {len(search.found)} of about {len(search)} changes were tried")
-    data = advice_data(search, choose(search.base, search.found, sizes), sizes, asked or ())
+    data = advice_data(search, choose(search.base, search.bound.total, search.found, sizes), sizes, asked or ())
     return {**data, "stopped": stopped}, ended
 
 

@@ -91,10 +91,18 @@ def _notes(one: Data, data: Data) -> Iterator[str]:
         if change["kind"] == "flag":
             flags = (engine_of(data["profile"]).manual.flag(each["name"]) for each in change["options"])
             yield " ".join(flag.help.partition(". ")[0].rstrip(".") + "." for flag in flags if flag is not None)
+    if one["since"]:
+        word = " or " if one["since"][0]["alone"] else " together with "
+        yield f"Changed by {word.join(map(_since, one['since']))}."
     if one["bound"] != data["bound"]["total"]:
         yield f"These are other requests: at least {one['bound']:,} tokens."
     if one["alike"]:
         yield f"The same: {', '.join(one['alike'])}."
+
+
+def _since(one: Data) -> str:
+    came = f" ({one['build']})" if one["build"] else ""
+    return f"{one['source'] or one['field']}{came}, {one['old']} -> {one['new']}"
 
 
 def _marks(one: Data, requests: int, base: Data | None = None) -> str:

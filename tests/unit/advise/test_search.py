@@ -21,7 +21,7 @@ def searched(line, profile=B11549, model="GGGA", **server):
     """A search that was made, and what was chosen."""
     search = Search(Case(from_line(line, model=model, profiles=(profile,), server=server), profile))
     list(search)
-    return search, choose(search.base, search.found, UNITS)
+    return search, choose(search.base, search.bound.total, search.found, UNITS)
 
 
 def test_the_best_comes_first_and_everything_helps():
@@ -47,7 +47,7 @@ def test_a_setting_that_answers_wrongly_is_a_trap():
 def test_what_mends_a_wrong_answer_comes_before_what_saves_tokens():
     search = Search(Case(load(named("bug-stale-ckpt-pos0-hybrid")), B11549))
     list(search)
-    advice = choose(search.base, search.found, UNITS)
+    advice = choose(search.base, search.bound.total, search.found, UNITS)
     assert search.base.outcome.wrong == (2, 3)
     assert advice.good and not advice.good[0].tried.outcome.wrong
 
@@ -87,8 +87,8 @@ def test_every_option_that_is_tried_is_one_of_the_server(name):
 def test_memory_is_that_of_the_model():
     search, advice = searched("S40.A60/B80", parallel=1)
     sizes = Sizes(1 << 20, 0, 0, "rows")
-    rows = advice_data(search, choose(search.base, search.found, sizes), sizes)["base"]["mib"]
-    states = choose(search.base, search.found, Sizes(0, 0, 1 << 20, "states")).base.bytes / (1 << 20)
+    rows = advice_data(search, choose(search.base, search.bound.total, search.found, sizes), sizes)["base"]["mib"]
+    states = choose(search.base, search.bound.total, search.found, Sizes(0, 0, 1 << 20, "states")).base.bytes / (1 << 20)
     assert rows == 100 + 80 and states >= 2          # the stored conversation and the slot
     assert advice_data(search, advice, UNITS)["base"]["mib"] is None
 
@@ -99,4 +99,4 @@ def test_an_interrupted_search_keeps_what_it_found():
         if number == 14:
             break
     assert 0 < len(search.found) <= 15
-    assert choose(search.base, search.found, UNITS).good
+    assert choose(search.base, search.bound.total, search.found, UNITS).good
