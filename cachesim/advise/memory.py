@@ -5,13 +5,18 @@ The context itself is allocated when a server starts, and is not in it: a slot c
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from cachesim.advise.changes import Case
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.judge_view import Stored
+from cachesim.engines.shared.model_sizes import ModelSizes
+from cachesim.errors import BadInput
+from cachesim.model.spec import parse
 from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.schema import Scenario
 
 
 class Sizes(NamedTuple):
@@ -26,6 +31,30 @@ class Sizes(NamedTuple):
 
 UNITS = Sizes(1, 1, 22)
 """A state of the tiny models is as large as 22 K/V rows."""
+
+
+def real_sizes(model: ModelSizes) -> Sizes:
+    """The sizes of a real model, whose attention layers are shared out as its notation says."""
+    layers = parse(model.layers).layers
+    windows, rows = sum(1 for one in layers if one.window), sum(1 for one in layers if one.part)
+    window = model.attention * windows // rows if rows else 0
+    return Sizes((model.attention - window) * model.row, window * model.row, model.state_bytes, model.source)
+
+
+def with_real_sizes(scenario: Scenario, model: ModelSizes) -> Scenario:
+    """The scenario with a model that weighs as much as the real one, so that limits in bytes bind as they would. Raises
+    BadInput where one of them has rows or states and the other has none."""
+    name = scenario.model.partition("@")[0]
+    try:
+        layers = parse(name.rpartition("-")[2]).layers
+    except BadInput:
+        raise BadInput(f"the model {name} has sizes of its own", hint="--model names other layers") from None
+    for of, mine, real in (("K/V rows", any(one.part for one in layers), model.attention),
+                           ("recurrent states", any(one.taps for one in layers), model.recurrent)):  # fmt: skip
+        if mine != bool(real):
+            told = f"{name} has {of}" if mine else f"{name} has no {of}"
+            raise BadInput(f"{told}, and the model of these sizes is of another kind", hint=f"--model {model.layers}")
+    return replace(scenario, model=model.declared(name), expect={}, lives=())
 
 
 class Meter(Silent):

@@ -78,9 +78,13 @@ def best_of_families(found: Iterable[Tried]) -> list[Tried]:
 def matters(one: Tried, base: Tried, least: int) -> bool:
     """Are more answers right, or is a share of the tokens saved that is worth a line: of all, or of those above the
     bound, ``least``?"""
+    return bad(one) < bad(base) or _saves(one, base, least)
+
+
+def _saves(one: Tried, base: Tried, least: int) -> bool:
     tokens = base.outcome.evaluated
     saved = tokens - one.outcome.evaluated
-    return bad(one) < bad(base) or saved * WORTH >= tokens or 2 * saved >= tokens - least
+    return saved * WORTH >= tokens or 2 * saved >= tokens - least
 
 
 def choose(base: Tried, least: int, found: list[Tried], sizes: Sizes) -> Advice:
@@ -94,8 +98,8 @@ def choose(base: Tried, least: int, found: list[Tried], sizes: Sizes) -> Advice:
     first += [Piece(one, 0) for one in sorted(pairs, key=rank)[:1]]
     sized = [one._replace(bytes=peak_bytes(one.tried.case, sizes)) for one in first]
     sized.sort(key=lambda one: (*key(one.tried), len(one.tried.outcome.corrupt), one.bytes, one.tried.dearness))
-    traps = sorted((one for one in best_of_families(one for one in found if tempts(one, base))),
-                   key=lambda one: one.outcome.evaluated)[:TRAPS]  # fmt: skip
+    wrong = [one for one in found if tempts(one, base) and _saves(one, base, least)]
+    traps = sorted(best_of_families(wrong), key=lambda one: one.outcome.evaluated)[:TRAPS]
     return Advice(
         Piece(base, peak_bytes(base.case, sizes)),
         tuple(_dated(one) for one in sized[:SHOWN]),

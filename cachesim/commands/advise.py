@@ -23,6 +23,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_case(parser)
     add_profiles(parser, "rule set to advise for (default: the newest of the file's under which something is lost); "
                  "may be repeated")  # fmt: skip
+    parser.add_argument("--sizes", metavar="FILE|NAME", default="",
+                        help="GGUF, config.json or name of the real model: memory in its MiB, and limits in MiB hold "
+                        "as with it")  # fmt: skip
     parser.add_argument("--seconds", metavar="N", type=seconds, default=SECONDS,
                         help=f"stop trying after so many seconds (default {SECONDS})")  # fmt: skip
     add_limits(parser)
@@ -38,12 +41,11 @@ def seconds(text: str) -> int:
 
 
 def run(args: Namespace) -> int:
-    from cachesim.advise.memory import UNITS
     from cachesim.reports.advise_report import advise_report
 
-    scenario = case_of(args)
-    sizes = UNITS
-    asked = [args.case, *(["--model", args.model] if args.model else ()),
+    scenario, sizes = sized(args)
+    other = args.model or args.sizes
+    asked = [args.case, *(["--model", scenario.model] if other else ()),
              *(word for one in args.settings for word in ("--set", one))]  # fmt: skip
     found, ended = [], None
     own = chosen_profiles(scenario, args.profiles)
@@ -59,6 +61,23 @@ def run(args: Namespace) -> int:
     if ended is not None:
         return exits.interrupted(ended)
     return exits.BROKEN if any(data["base"]["wrong"] for data in found) else exits.HOLDS
+
+
+def sized(args: Namespace) -> tuple[Scenario, Sizes]:
+    """The case, and the sizes of the real model that ``--sizes`` names, else ``--model``: a line has its layers then.
+    Units of the tiny models where neither does. Raises BadInput."""
+    from cachesim.advise.memory import UNITS, real_sizes, with_real_sizes
+    from cachesim.engines.shared.known_models import find
+    from cachesim.engines.shared.model_sizes import known_sizes, sizes_of
+    from cachesim.scenarios.corpus import is_file
+
+    named = args.sizes or (args.model if find(args.model or "") in known_sizes() else "")
+    if not named:
+        return case_of(args), UNITS
+    real = sizes_of(named)
+    if not args.model and not is_file(args.case):
+        args.model = real.layers
+    return with_real_sizes(case_of(args), real), real_sizes(real)
 
 
 def advice_for(

@@ -46,8 +46,8 @@ def _head(data: Data) -> Iterator[RenderableType]:
                        "dim")  # fmt: skip
     if marks := _marks(base, data["requests"]):
         yield indented(marks, "bold red")
-    yield indented(f"held at most: {base['mib']:,} MiB ({data['sizes']})" if data["sizes"]
-                   else "MiB: n/a", "dim")  # fmt: skip
+    yield indented(f"held at most: {base['mib']:,.1f} MiB ({data['sizes']})" if data["sizes"]
+                   else "MiB: n/a (--sizes names a model)", "dim")  # fmt: skip
 
 
 def _nothing(data: Data) -> str:
@@ -59,7 +59,7 @@ def _nothing(data: Data) -> str:
 def _piece(number: str, one: Data, data: Data) -> Iterator[RenderableType]:
     base = data["base"]
     tokens = f"{base['evaluated']:,} -> {one['evaluated']:,} tokens ({-one['share']:+.0%})"
-    memory = "" if one["mib"] is None else f", {base['mib']:,} -> {one['mib']:,} MiB"
+    memory = "" if one["mib"] is None else f", {base['mib']:,.1f} -> {one['mib']:,.1f} MiB"
     yield Text.assemble((f"{number}  ", "dim"), (tokens + memory, "bold"))
     yield indented(_changes(one, data), "", 3)
     for note in _notes(one, data):

@@ -7,6 +7,7 @@ from typing import AbstractSet, Mapping, NamedTuple
 
 from cachesim.engines.manual import Flag, Manual, Option, plain_name
 from cachesim.engines.registry import DEFAULT, LISTED, engine_named, latest, rules_of
+from cachesim.engines.shared.declared_sizes import split
 from cachesim.engines.shared.known_models import find, known_names
 from cachesim.errors import ECHOED, BadInput, nearest, quoted
 from cachesim.model.spec import LETTERS, parse
@@ -152,8 +153,8 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE) -> Named:
 
 def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
     """Raise BadInput unless ``model`` is the name of a model of this engine or a notation of layers, perhaps behind an
-    architecture."""
-    manual = manual_of(engine)
+    architecture, perhaps with declared sizes."""
+    manual, model = manual_of(engine), split(model)[0]
     named = manual.models
     if model in named:
         return

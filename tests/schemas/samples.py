@@ -11,7 +11,8 @@ SAMPLES: Mapping[str, Sequence[str]] = {
             "try S30.A8/S.B8 -p mlx_lm@head -p mlx_lm@m1072"),
     "why": ("why S40.A30/S.B30 1", "why seed-24143-dense 3", "why bug-stale-ckpt-pos0-hybrid 2",
             "why S40.A30/S.B30 1 -p mlx_lm@head"),
-    "advise": ("advise seed-24143-hybrid", "advise lc-77-reasoning-removed", "advise lc-83-spacing-without-effect"),
+    "advise": ("advise seed-24143-hybrid", "advise lc-77-reasoning-removed", "advise lc-83-spacing-without-effect",
+               "advise seed-24143-hybrid --sizes qwen3-next"),
     "diff": ("diff S100.A40/S.B40 -p b9518 -p head", "diff seed-24143-dense -p b9518 -p llama_cpp@pr24143-on-base"),
     "diff-folder": ("diff scenarios/llama_cpp/lessons -p b9518 -p head --provenance",),
     "explain": (

@@ -21,7 +21,12 @@ def searched(line, profile=B11549, model="GGGA", **server):
     """A search that was made, and what was chosen."""
     search = Search(Case(from_line(line, model=model, profiles=(profile,), server=server), profile))
     list(search)
-    return search, choose(search.base, search.bound.total, search.found, UNITS)
+    return search, chosen(search)
+
+
+def chosen(search, sizes=UNITS):
+    """What matters of a search."""
+    return choose(search.base, search.bound.total, search.found, sizes)
 
 
 def test_the_best_comes_first_and_everything_helps():
@@ -31,9 +36,12 @@ def test_the_best_comes_first_and_everything_helps():
     assert all(one.tried.outcome.evaluated >= search.bound.total for one in advice.good)
 
 
-def test_nothing_is_tried_where_nothing_is_lost():
+def test_where_nothing_is_lost_only_the_client_is_asked():
     search, advice = searched("A40/A.B20", model="AA")
-    assert search.found == [] and advice.good == () == advice.traps
+    assert all(one.changes[0].kind is Kind.CLIENT for one in search.found)
+    assert advice.good == () == advice.traps
+    _, advice = searched("d2.S80.u5/e2.S.u", model="AA")
+    assert [one.tried.changes[0].client.name for one in advice.good] == ["changing part last"]
 
 
 def test_a_setting_that_answers_wrongly_is_a_trap():
@@ -47,7 +55,7 @@ def test_a_setting_that_answers_wrongly_is_a_trap():
 def test_what_mends_a_wrong_answer_comes_before_what_saves_tokens():
     search = Search(Case(load(named("bug-stale-ckpt-pos0-hybrid")), B11549))
     list(search)
-    advice = choose(search.base, search.bound.total, search.found, UNITS)
+    advice = chosen(search)
     assert search.base.outcome.wrong == (2, 3)
     assert advice.good and not advice.good[0].tried.outcome.wrong
 
@@ -86,10 +94,9 @@ def test_every_option_that_is_tried_is_one_of_the_server(name):
 
 def test_memory_is_that_of_the_model():
     search, advice = searched("S40.A60/B80", parallel=1)
-    sizes = Sizes(1 << 20, 0, 0, "rows")
-    rows = advice_data(search, choose(search.base, search.bound.total, search.found, sizes), sizes)["base"]["mib"]
-    states = choose(search.base, search.bound.total, search.found, Sizes(0, 0, 1 << 20, "states")).base.bytes / (1 << 20)
-    assert rows == 100 + 80 and states >= 2          # the stored conversation and the slot
+    rows, states = Sizes(1 << 20, 0, 0, "rows"), Sizes(0, 0, 1 << 20, "states")
+    assert advice_data(search, chosen(search, rows), rows)["base"]["mib"] == 100 + 80     # stored, and in the slot
+    assert chosen(search, states).base.bytes >= 2 << 20
     assert advice_data(search, advice, UNITS)["base"]["mib"] is None
 
 
@@ -99,4 +106,4 @@ def test_an_interrupted_search_keeps_what_it_found():
         if number == 14:
             break
     assert 0 < len(search.found) <= 15
-    assert choose(search.base, search.bound.total, search.found, UNITS).good
+    assert chosen(search).good
