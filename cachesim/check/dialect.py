@@ -1,18 +1,21 @@
 """How is a server asked for a completion of tokens, and what does it report? Found out by asking.
 
     native   llama-server and ik_llama.cpp: POST /completion with token arrays, cache_prompt, timings
-    openai   POST /v1/completions with token arrays (vLLM, SGLang, llama-server, ...): usage, log-probabilities
+    openai   POST /v1/completions with token arrays, or with text (mlx_lm.server), or /v1/chat/completions:
+             usage, log-probabilities where they are given
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Mapping, Sequence
 
 from cachesim.check import replies
 from cachesim.check.answers import TOP
-from cachesim.check.http import Http
+from cachesim.check.http import Http, NotJson
 from cachesim.check.replies import first, mapping
+from cachesim.check.speaker import Speaker
+from cachesim.check.ways import find_speaker
 from cachesim.conformance.protocol import Ask, Failed, Reply
 from cachesim.errors import BadInput, cut
 
@@ -23,7 +26,8 @@ FALLBACK = range(1_000, 30_000)
 class Server:
     """What is known of a server: its dialect, model, slots, and the tokens that may be sent. ``busy``: why somebody may
     mind that its slots are overwritten, "" = nobody. ``used``: grows with every request that it served, so that other
-    tokens are sent the next time."""
+    tokens are sent the next time. ``speaker``: who asks it, where it is not asked natively; ``missing``: what it cannot
+    be asked for, with the reason."""
 
     dialect: str
     name: str
@@ -32,21 +36,36 @@ class Server:
     tokens: Sequence[int]
     busy: str = ""
     used: int = 0
+    speaker: Speaker | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def dear(self) -> bool:
+        """Returns True if a cold answer takes requests of its own."""
+        return self.speaker is not None and self.speaker.dear
 
 
 def find_out(http: Http) -> Server:
     """Ask a server what it is. Raises BadInput for one that is of no known kind, or cannot be used."""
     try:
-        props = http.get("/props")
-        models = http.get("/v1/models")
+        props, models = _get(http, "/props"), _get(http, "/v1/models")
+        if isinstance(props, Mapping) and "total_slots" in props:
+            return _native(http, props, models)
     except Failed as failed:
         raise BadInput(str(failed), file=http.url) from None
-    if isinstance(props, Mapping) and "total_slots" in props:
-        return _native(http, props, models)
-    if isinstance(models, Mapping) and isinstance(models.get("data"), list):
-        return Server("openai", _model(models), 1, 4096, FALLBACK)
-    raise BadInput("neither llama-server nor an OpenAI-compatible server answers there", file=http.url,
-                   hint="--key KEY if it wants one")  # fmt: skip
+    model = cut(str(first(mapping(models).get("data")).get("id", "")), 200)
+    speaker = find_speaker(http, model)
+    missing = {} if speaker.way.cold else {"cache": "no request can switch the cache off"}
+    return Server("openai", model or speaker.way.path, 1, 4096, speaker.spelling.tokens, speaker=speaker,
+                  missing=missing)  # fmt: skip
+
+
+def _get(http: Http, path: str) -> Any:
+    """What is at a path, None for what is no JSON. Raises Failed where nothing answers."""
+    try:
+        return http.get(path)
+    except NotJson:
+        return None
 
 
 def _native(http: Http, props: Mapping[str, Any], models: Any) -> Server:
@@ -78,15 +97,19 @@ def _busy(found: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(used)} slots hold conversations" if used else ""
 
 
-def _model(models: Any) -> str:
-    return cut(str(first(mapping(models).get("data")).get("id", "model")), 200)
-
-
 def complete(http: Http, server: Server, ask: Ask, slot: int) -> Reply:
     """Serve one request. ``slot``: where, -1 = the server's own choice. Raises Failed."""
-    if server.dialect == "native":
-        return _complete_native(http, ask, slot)
-    return _complete_openai(http, server, ask)
+    if server.speaker is not None:
+        return server.speaker.complete(ask)
+    return _complete_native(http, ask, slot)
+
+
+def cold(http: Http, server: Server, ask: Ask, slot: int) -> Reply:
+    """The reply with nothing in the cache. Raises Failed."""
+    ask = replace(ask, cache=False, cancel_after=None)
+    if server.speaker is not None:
+        return server.speaker.cold(ask)
+    return _complete_native(http, ask, slot)
 
 
 def _complete_native(http: Http, ask: Ask, slot: int) -> Reply:
@@ -101,14 +124,3 @@ def _complete_native(http: Http, ask: Ask, slot: int) -> Reply:
     if status != 200 or not isinstance(said, Mapping) or "error" in said:
         return replies.refused(status, said)
     return replies.native(said)
-
-
-def _complete_openai(http: Http, server: Server, ask: Ask) -> Reply:
-    body = {"model": server.name, "prompt": list(ask.prompt), "max_tokens": ask.n_predict, "temperature": 0,
-            "logprobs": TOP, "cache_prompt": ask.cache}  # fmt: skip
-    if ask.cancel_after is not None:
-        http.hang_up("/v1/completions", {**body, "stream": True}, ask.cancel_after)
-        return Reply()
-    status, said = http.post("/v1/completions", body)
-    reply = replies.openai(said) if status == 200 and isinstance(said, Mapping) else None
-    return replies.refused(status, said) if reply is None else reply

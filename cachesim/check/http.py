@@ -20,6 +20,10 @@ class Silent(TimedOut):
     """No reply in time."""
 
 
+class NotJson(Failed):
+    """A reply that is no JSON."""
+
+
 class Exhausted(Exception):
     """As many requests were sent as are allowed."""
 
@@ -30,6 +34,7 @@ class Http:
 
     def __init__(self, url: str, timeout: float, most: int, key: str = "") -> None:
         self.url, self.timeout, self.most, self.sent = _checked(url), timeout, most, 0
+        self.dead = ""                               # why nothing is sent any more
         try:
             self._httpx = import_module("httpx")
         except ImportError:
@@ -84,11 +89,16 @@ class Http:
     @property
     def spent(self) -> bool:
         """Returns True if no more requests may be sent."""
-        return self.sent >= self.most
+        return bool(self.stopped)
+
+    @property
+    def stopped(self) -> str:
+        """Why no more requests may be sent, "" if they may."""
+        return self.dead or (f"stopped after {self.most:,} requests" if self.sent >= self.most else "")
 
     def _count(self) -> None:
         if self.spent:
-            raise Exhausted(f"stopped after {self.most:,} requests")
+            raise Exhausted(self.stopped)
         self.sent += 1
 
 
@@ -109,7 +119,9 @@ def _json(data: bytes, status: int) -> Any:
         return json.loads(data)
     except (ValueError, RecursionError):
         if status == 200:
-            raise Failed(f"a reply that is not JSON: {cut(repr(data[:60]), 80)}") from None
+            if data.lstrip().startswith(b"data:"):
+                raise NotJson("a stream of events where a whole reply was asked for") from None
+            raise NotJson(f"a reply that is not JSON: {cut(repr(data[:60]), 80)}") from None
         return None
 
 

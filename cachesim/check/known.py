@@ -11,6 +11,10 @@ STALE = ("A5/B10/B[:1].C5", "A5/B10/B[:3].C3")
 NEIGHBOUR, ROOM = "S8.A4>3/S.B5>3/S.C600>3/S.C[:2].D2>3", 610
 """A checkpoint one token behind the common prefix."""
 
+LAST = ("A5>a3/A.a", "A5>a3/A[:4]")
+"""A prompt that is all of a conversation, or all of a prompt but its last token: nothing is left to evaluate. They have
+ended servers, so they are played last."""
+
 
 def early_lines(most: int) -> Iterator[tuple[str, ...]]:
     """Histories that are played together, one behind the other, before anything else: one of each fault, so that it is

@@ -41,13 +41,12 @@ def openai(said: Mapping[str, Any]) -> Reply | None:
 
 def _logprobs(found: Mapping[str, Any]) -> tuple[tuple[Any, ...] | None, tuple[Place, ...]]:
     """Generated tokens and the likeliest ones at each place: of completions (``top_logprobs``) or of chats
-    (``content``)."""
-    content, top, names = found.get("content"), found.get("top_logprobs"), found.get("tokens")
-    if isinstance(content, list):
-        kept = [mapping(one) for one in content]
-        return tuple(name(one) for one in kept), tuple(map(place, kept))
-    places = tuple(map(place, top)) if isinstance(top, list) else ()
-    return (tuple(map(str, names)) if isinstance(names, list) else None), places
+    (``content``). All requests are greedy, so the likeliest was generated: not every server names the right one."""
+    content, top = found.get("content"), found.get("top_logprobs")
+    listed = content if isinstance(content, list) else top if isinstance(top, list) else []
+    places = tuple(map(place, listed))
+    names = tuple(max(one, key=lambda key: one[key]) for one in places if one)
+    return (names if len(names) == len(places) and names else None), places
 
 
 def place(found: Any) -> Place:

@@ -12,7 +12,7 @@ from cachesim.check.answers import Alike
 from cachesim.check.dialect import Server
 from cachesim.check.early import Early, look
 from cachesim.check.http import Exhausted, Http
-from cachesim.check.known import known_lines
+from cachesim.check.known import LAST, known_lines
 from cachesim.check.noise import measure, repeats, tolerance_of
 from cachesim.check.search import Budget, Confirming
 from cachesim.check.warm_first import TWICE, WASH, Stage
@@ -20,8 +20,8 @@ from cachesim.check.who import who_does_that
 from cachesim.conformance.abilities import Abilities
 from cachesim.conformance.fingerprint import near
 from cachesim.conformance.history_player import Bench, Cold, Outcome
-from cachesim.conformance.properties import PROPERTIES
-from cachesim.conformance.protocol import Ask, Failed, Subject
+from cachesim.conformance.properties import PROPERTIES, told
+from cachesim.conformance.protocol import Ask, Failed, Reply, Subject
 from cachesim.conformance.report import Finding, Report, Result
 from cachesim.conformance.report_builder import Plan, make_report
 from cachesim.conformance.sections import chosen
@@ -49,7 +49,7 @@ class Wanted:
 class Checked:
     """What came of it. ``measured``: the noise; ``tolerance``: what was allowed; ``early``: known faults that were
     found before anything else, each history with the number of requests up to then; ``rules``: for a property that
-    failed, rule sets that do the same, with the rule behind it."""
+    failed, rule sets that do the same, with the rule behind it; ``died``: the server ended meanwhile."""
 
     server: Server
     report: Report
@@ -58,6 +58,7 @@ class Checked:
     requests: int
     early: list[tuple[str, int]] = field(default_factory=list)
     rules: dict[str, list[str]] = field(default_factory=dict)
+    died: bool = False
 
 
 def check(http: Http, server: Server, wanted: Wanted) -> Checked:
@@ -72,20 +73,32 @@ def check(http: Http, server: Server, wanted: Wanted) -> Checked:
     stage.twice = TWICE
     search = Confirming(stage.play, Alike(max(tolerance, 1e-9)), patience)
     report = _played(wanted, stage, search, tuple(known_lines(most)) if known else ())
-    report = replace(report, results=tuple(_with(one, early) for one in report.results))
+    report = replace(report, results=tuple(_dead(_with(one, early), stage) for one in report.results))
     found = Checked(server, report, measured, tolerance, http.sent, [(one.line, one.sent) for one in early])
+    found.died = stage.death is not None
     for one in report.results:
         if one.finding is not None and one.state == "failed" and one.name in PROPERTIES:
-            found.rules[one.name] = list(who_does_that(one.finding.line, one.finding.request))[:4]
+            cached = _cached(one.finding, search, early, stage)
+            found.rules[one.name] = who_does_that(one.finding.line, one.finding.request, cached)[:4]
     return found
+
+
+def _cached(finding: Finding, search: Confirming, early: Sequence[Early], stage: Stage) -> list[int | None]:
+    """What the server reported as reused in a play of a finding, the prompt included that every play begins with."""
+    plays = {**{one.line: one.played for one in early}, **search.proved}
+    if stage.death is not None:
+        plays[stage.death.played.history.line] = stage.death.played
+    played = plays.get(finding.line.partition("/")[2])
+    warm = played.warm if played is not None else ()
+    return [None, *(one.cached if isinstance(one, Reply) and not one.refused else None for one in warm)]
 
 
 def _played(wanted: Wanted, stage: Stage, search: Confirming, known: Sequence[str]) -> Report:
     """The report of the suite, and what was not repeatable."""
     only = tuple(wanted.only) + (("same",) if {"known", "drawn"} & set(wanted.only) else ())    # what fails in them
     plan = Plan("any", (*wanted.histories, *known), wanted.examples, 6, longest(stage.server), wanted.near,
-                stage.server.tokens, only)  # fmt: skip
-    report = make_report(plan, Abilities(NOT_HERE), search, _ServerCold(stage))
+                stage.server.tokens, only, last=LAST if known else ())  # fmt: skip
+    report = make_report(plan, Abilities({**NOT_HERE, **stage.server.missing}), search, _ServerCold(stage))
     results = [replace(one, finding=_washed(one.finding)) if one.finding else one for one in report.results]
     once = search.repeatable()
     return replace(report, results=(replace(once, finding=_washed(once.finding) if once.finding else None), *results))
@@ -100,6 +113,17 @@ def _with(result: Result, early: Sequence[Early]) -> Result:
     finding = Finding(mine[0].line, check.request, check.expected, check.got, tuple(ask.prompt for ask in played.asks),
                       (check.apart.text,) if check.apart is not None else ())  # fmt: skip
     return replace(result, state="failed", why="", finding=_washed(finding))
+
+
+def _dead(result: Result, stage: Stage) -> Result:
+    """The result of "answers" where the server died, which ends the check."""
+    if stage.death is None or result.name != "answers":
+        return result
+    played, request = stage.death
+    said = played.warm[request]
+    finding = Finding(played.history.line, request, "a reply", told(said) if isinstance(said, Reply) else str(said),
+                      tuple(ask.prompt for ask in played.asks), (stage.http.dead,))  # fmt: skip
+    return replace(result, state="failed", why="not shrunk: the server died", finding=_washed(finding))
 
 
 class _ServerCold(Cold):

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
-from cachesim.check.dialect import Server, complete
+from cachesim.check.dialect import Server, cold, complete
 from cachesim.check.http import Exhausted, Http
+from cachesim.check.speaker import NoCold
 from cachesim.conformance.fingerprint import Same
 from cachesim.conformance.history import History
 from cachesim.conformance.history_player import Outcome, Played, Sent
-from cachesim.conformance.protocol import Ask, Failed, Reply
+from cachesim.conformance.protocol import Ask, Failed, Reply, TimedOut
 from cachesim.conformance.vocabulary_map import SLOTS, Dictionary
 from cachesim.model.rng import Rng
 from cachesim.tokens import Tokens, common_prefix
@@ -28,8 +29,17 @@ REMEMBERED = 4_000           # prompts of earlier plays
 PLAYS = 3                    # plays with other tokens where something of an earlier play was reused
 
 
+class Death(NamedTuple):
+    """The history in which a server stopped to answer, with the request that had no answer first."""
+
+    played: Played
+    request: int
+
+
 class Stage:
-    """Plays histories on one server."""
+    """Plays histories on one server. ``death``: how it ended."""
+
+    death: Death | None = None
 
     def __init__(self, http: Http, server: Server, same: Same, seed: int = 0) -> None:
         self.http, self.server, self.same, self.seed, self.plays = http, server, same, seed, 0
@@ -50,13 +60,17 @@ class Stage:
         self.plays += 1
         self.foreign = False
         played, sent = Played(history), Sent(self._vocabulary())
+        if not all(step.request.cache_prompt for step in history.scenario.steps) and "cache" in self.server.missing:
+            played.gap = self.server.missing["cache"]
+            return played
         dictionary = Dictionary(sent.vocabulary)
         played.groups = _groups(history)
         try:
             self._wash(sent.vocabulary, self._slot(played.groups))
             self._warm(played, dictionary)
+            self._look_alive(played)
             self._cold(played, spare)
-        except Exhausted as end:
+        except (Exhausted, NoCold) as end:
             played.gap = str(end)
         played.warm = [self._counted(played, number, one) for number, one in enumerate(played.warm)]
         self.before = [*self.before, *(ask.prompt for ask in played.asks)][-REMEMBERED:]
@@ -73,6 +87,17 @@ class Stage:
                     dictionary.bind(played.history.scenario.steps[number].request.forced, one.tokens)
             if any(isinstance(one, Failed) for one in said):
                 break
+
+    def _look_alive(self, played: Played) -> None:
+        """Where a request got no answer, does another one? Raises Exhausted where none does any more."""
+        bad = [number for number, one in enumerate(played.warm) if isinstance(one, Failed) or one.refused]
+        if bad and not isinstance(played.warm[bad[0]], TimedOut):
+            tokens = self.server.tokens
+            said = self._one(Ask(tuple(tokens[(self.plays * step) % len(tokens)] for step in (3, 7, 11))), -1)
+            if isinstance(said, Failed) or said.refused:
+                self.death = Death(played, bad[0])
+                self.http.dead = f"the server died: {said.refused if isinstance(said, Reply) else said}"
+                raise Exhausted(self.http.dead)
 
     def _counted(self, played: Played, number: int, said: Outcome) -> Outcome:
         """A reply without its counts where a prompt of an earlier play may have been reused: of a small vocabulary the
@@ -95,16 +120,20 @@ class Stage:
 
     def answer(self, ask: Ask) -> Outcome:
         """The cold reply to a request."""
-        return self._one(replace(ask, cache=False, cancel_after=None), self._slot([]))
+        try:
+            return cold(self.http, self.server, ask, self._slot([]))
+        except Failed as failed:
+            return failed
 
     def _cold(self, played: Played, spare: bool) -> None:
         for number, ask in enumerate(played.asks):
             warm = played.warm[number] if number < len(played.warm) else None
-            own = spare and isinstance(warm, Reply) and warm.cached == 0
+            alone = not self.server.dear or not any(number in group for group in played.groups if len(group) > 1)
+            own = (spare or self.server.dear) and alone and isinstance(warm, Reply) and warm.cached == 0
             twice = not spare and self.twice > 0 and number < TWICE
-            cold = warm if own and warm is not None else self.answer(ask)
+            said = warm if own and warm is not None else self.answer(ask)
             again = self.answer(ask) if twice else None
-            played.cold.append(cold)
+            played.cold.append(said)
             played.again.append(again)
         self.twice -= not spare
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, count
+from cachesim.counted import counted
 from cachesim.errors import BadInput, quoted
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     from cachesim.check.dialect import find_out
-    from cachesim.check.http import Http
+    from cachesim.check.http import Exhausted, Http
     from cachesim.check.suite import Wanted, check
     from cachesim.conformance.report_junit import junit
     from cachesim.conformance.sections import SECTIONS, chosen
@@ -67,12 +68,15 @@ def run(args: Namespace) -> int:
     http = Http(args.url, args.timeout, args.requests, args.key)
     try:
         server = find_out(http)
-        complain(f"{server.name}: {server.dialect}, {server.slots} slots; its slots are overwritten by this check")
+        asked = server.speaker.way.sentence if server.speaker else counted(server.slots, "slot")
+        complain(f"{server.name}: {server.dialect}, {asked}; this check overwrites what it has cached")
         if server.busy and not args.yes:
             raise BadInput(f"{server.busy}", file=args.url, hint="--yes overwrites them")
         wanted = Wanted(tuple(args.only), tuple(args.history), args.examples or 1, args.seconds, args.timeout,
                         args.tolerance, seed=args.seed)  # fmt: skip
         found = check(http, server, wanted)
+    except Exhausted as end:
+        raise BadInput(str(end), file=args.url, hint="--requests N allows more") from None
     finally:
         http.close()
     if args.junit:
@@ -97,7 +101,9 @@ def _data(found: Checked) -> dict[str, object]:
 def _text(found: Checked, url: str) -> str:
     """The verdict first, then the report of the suite."""
     failed = [one for one in found.report.results if one.state == "failed"]
-    verdict = f"WRONG: {len(failed)} properties fail" if failed else "OK" if found.report.conforms else "UNDECIDED"
+    wrong = f"WRONG: {counted(len(failed), 'property', 'properties')} failed"
+    verdict = wrong if failed else "OK" if found.report.conforms else "UNDECIDED"
+    verdict = "SERVER DIED" if found.died else verdict
     about = f"{found.requests:,} requests; tolerance {found.tolerance:.2g}, measured {found.measured:.2g}"
     lines = [f"{verdict}  ({about})", *(f"found after {sent} requests: {line}" for line, sent in found.early)]
     lines.append(str(found.report))

@@ -40,7 +40,7 @@ SECTION = {name: section for section, names in MEMBERS.items() for name in names
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is played: the arguments of ``conform`` that say so."""
+    """What is played: the arguments of ``conform`` that say so. ``last``: histories that may end the implementation."""
 
     corpus: str
     histories: Sequence[str]
@@ -52,6 +52,7 @@ class Plan:
     only: Sequence[str] = ()
     strict: bool = False
     sampling: Sequence[Mapping[str, Any]] = field(default=())
+    last: Sequence[str] = ()
 
     @property
     def sections(self) -> frozenset[str]:
@@ -87,6 +88,7 @@ def _histories(plan: Plan, space: Space) -> Iterator[tuple[str, History]]:
         yield from (("known", history) for history in corpus_histories(plan.max_prompt, plan.near))
     if "drawn" in sections:
         yield from (("drawn", history) for history in histories(space, plan.max_examples))
+    yield from (("known", line_history(line)) for line in plan.last)
 
 
 def _skipped(plan: Plan) -> dict[str, str]:

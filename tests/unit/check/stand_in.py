@@ -84,6 +84,7 @@ def serving(complete, props=None, used=0, get=None):
             self.reply(*complete(body))
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.handle_error = lambda *_: None      # a client that disconnects
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()

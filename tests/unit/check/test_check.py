@@ -7,11 +7,18 @@ import json
 import pytest
 
 from cachesim.check import http
+from cachesim.check.noise import NOISE
 from cachesim.cli import main
 from tests.unit.check.stand_in import Simulated, hang, serving
 
 LATEST, REPAIRED = "llama_cpp@b11549", "llama_cpp@latest-repaired"
 httpx = pytest.importorskip("httpx")
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr("cachesim.check.noise.ROUNDS", 1)
+    monkeypatch.setattr("cachesim.check.noise.NOISE", NOISE[:5])
 
 
 def checked(capsys, url, *argv):
@@ -30,7 +37,7 @@ def test_the_stale_checkpoint_is_found_in_one_slot_and_in_four(capsys, slots):
     props = {"total_slots": slots, "default_generation_settings": {"n_ctx": 4096}}
     with serving(simulated.complete, props) as url:
         code, data, _ = checked(capsys, url, "--only", "same", "--history", "A5/B10/B[:1].C5",
-                                "--requests", "400")  # fmt: skip
+                                "--requests", "200")  # fmt: skip
     assert code == 1 and "branch" in failing(data)
     assert any("llama_cpp@" in rule for rule in data["rules"]["branch"])
 
@@ -52,7 +59,7 @@ def test_known_faults_are_found_within_sixty_requests(capsys, model, lines, slot
 def test_a_repaired_server_raises_no_alarm(capsys):
     with serving(Simulated(REPAIRED).complete) as url:
         sections = [word for name in ("same", "reuse", "books", "known") for word in ("--only", name)]
-        code, data, text = checked(capsys, url, *sections, "--requests", "600")
+        code, data, text = checked(capsys, url, *sections, "--requests", "350")
     assert code in (0, 3) and failing(data) == {} and data["early"] == [], text
 
 
@@ -75,7 +82,7 @@ def test_a_batch_split_otherwise_is_noise_even_if_only_long_prompts_show_it(caps
 def test_one_spoilt_answer_in_a_hundred_is_found_and_is_no_fault_of_a_cache(capsys, field):
     simulated = Simulated(REPAIRED, "A", spoil=100, field=field)
     with serving(simulated.complete) as url:
-        code, data, text = checked(capsys, url, "--only", "drawn", "--requests", "700")
+        code, data, text = checked(capsys, url, "--only", "drawn", "--requests", "450")
     assert code == 1 and set(failing(data)) == {"repeatable"} and "not when played again" in text
     finding = next(one["finding"] for one in data["properties"] if one["name"] == "repeatable")
     assert finding["expected"] != finding["got"] and finding["prompts"]
@@ -86,12 +93,12 @@ def test_a_small_difference_that_comes_once_decides_nothing(capsys):
 
     def complete(body):
         status, said = simulated.complete(body)
-        if simulated.answered == 300:
+        if simulated.answered == 150:
             said["completion_probabilities"][0]["top_logprobs"][0]["logprob"] -= 0.02
         return status, said
 
     with serving(complete) as url:
-        code, data, _ = checked(capsys, url, "--only", "drawn", "--requests", "500")
+        code, data, _ = checked(capsys, url, "--only", "drawn", "--requests", "260")
     assert code == 3 and failing(data) == {}
 
 
@@ -110,10 +117,10 @@ def test_a_server_that_misbehaves_is_one_line(capsys, monkeypatch, complete, wha
 
 
 @pytest.mark.parametrize("get, what", [
-    (lambda path: (404, {}), "neither llama-server nor"), (lambda path: (200, b"hello"), "not JSON"),
+    (lambda path: (404, {}), "neither llama-server nor"), (lambda path: (200, b"hello"), "/v1/chat/completions: 404"),
 ])
 def test_a_server_of_another_kind_is_refused(capsys, get, what):
-    with serving(None, get=get) as url:
+    with serving(lambda body: (404, {}), get=get) as url:
         assert main(["check", url]) == 2
     assert what in capsys.readouterr().err
 
