@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cachesim.commands import exits
 from cachesim.commands.case import add_case, case_of
 from cachesim.commands.common import add_json, add_limits, add_profiles, chosen_profiles, count
+from cachesim.commands.pictures import Shown, add_pictures, draw_cases
 from cachesim.reports.console import complain, progress, say_json, show
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help=f"stop trying after so many seconds (default {SECONDS})")  # fmt: skip
     add_limits(parser)
     add_json(parser)
+    add_pictures(parser)
 
 
 def seconds(text: str) -> int:
@@ -48,9 +51,10 @@ def run(args: Namespace) -> int:
     asked = [args.case, *(["--model", scenario.model] if other else ()),
              *(word for one in args.settings for word in ("--set", one))]  # fmt: skip
     found, ended = [], None
+    drawn: list[tuple[Scenario, str]] = []
     own = chosen_profiles(scenario, args.profiles)
     for profile in own if args.profiles else newest_that_loses(scenario, own):
-        data, ended = advice_for(scenario, profile, sizes, args.seconds, asked)
+        data, ended = advice_for(scenario, profile, sizes, args.seconds, asked, drawn)
         found.append({**data, "rule_sets": 1 if args.profiles else len(own)})
         if ended is not None:
             break
@@ -58,6 +62,7 @@ def run(args: Namespace) -> int:
         say_json({"advise": found})
     else:
         show(*map(advise_report, found))
+    draw_cases(args, drawn[:2], Shown(f"cachesim advise {shlex.join(asked)}", "as it is, and below it the best advice"))
     if ended is not None:
         return exits.interrupted(ended)
     return exits.BROKEN if any(data["base"]["wrong"] for data in found) else exits.HOLDS
@@ -81,10 +86,12 @@ def sized(args: Namespace) -> tuple[Scenario, Sizes]:
 
 
 def advice_for(
-    scenario: Scenario, profile: str, sizes: Sizes, most: int = SECONDS, asked: list[str] | None = None
+    scenario: Scenario, profile: str, sizes: Sizes, most: int = SECONDS, asked: list[str] | None = None,
+    drawn: list[tuple[Scenario, str]] | None = None,
 ) -> tuple[dict[str, Any], KeyboardInterrupt | None]:
     """The advice for a scenario under a rule set, after at most about so many seconds; and what interrupted the search.
-    ``asked``: the words that name the case, None = its line. Raises BadInput."""
+    ``asked``: the words that name the case, None = its line; ``drawn``: takes the case as it is and with the best
+    advice, each with its profile. Raises BadInput."""
     from cachesim.advise.advice_data import advice_data
     from cachesim.advise.changes import Case
     from cachesim.advise.ranking import choose
@@ -99,7 +106,10 @@ def advice_for(
     if stopped:
         why = "interrupted" if ended else f"stopped after {most} seconds (--seconds)"
         complain(f"{why}: {len(search.found)} of about {len(search)} changes were tried")
-    data = advice_data(search, choose(search.base, search.bound.total, search.found, sizes), sizes, asked or ())
+    advice = choose(search.base, search.bound.total, search.found, sizes)
+    if drawn is not None:
+        drawn += [(one.tried.case.scenario, one.tried.case.profile) for one in (advice.base, *advice.good[:1])]
+    data = advice_data(search, advice, sizes, asked or ())
     return {**data, "stopped": stopped}, ended
 
 

@@ -4,10 +4,12 @@ folder: the totals of all its scenarios."""
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import Any
 
 from cachesim.commands.case import add_arithmetic, add_case, case_of, modes
 from cachesim.commands.common import add_jobs, add_json, add_limits, add_profiles, chosen_profiles
 from cachesim.commands.jobs import answers_code
+from cachesim.commands.pictures import Shown, add_pictures, wanted, write_pictures
 from cachesim.errors import BadInput
 from cachesim.reading import FOLDER, kind
 from cachesim.reports.console import say_json, show
@@ -21,12 +23,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_jobs(parser)
     add_limits(parser)
     add_json(parser)
+    add_pictures(parser)
 
 
 def run(args: Namespace) -> int:
     if len(set(args.profiles)) != 2:
         raise BadInput("diff compares two different profiles", hint="-p A -p B")
     if kind(args.case) == FOLDER:
+        if wanted(args):
+            raise BadInput("a picture shows one scenario, and this is a folder", file=args.case)
         from cachesim.commands.diff_folder import run_folder
 
         return run_folder(args)
@@ -41,7 +46,16 @@ def run(args: Namespace) -> int:
         say_json(data)
     else:
         show(diff_report(data, getattr(args, "verbose", 0)))
+    write_pictures(args, [(scenario, data["a"]), (scenario, data["b"])], _shown(data["first"]))
     say_next(args, after_diff(data))
     return answers_code(
         (one["equal_cold"], one["i"] in run["told"]) for run in (data["a"], data["b"]) for one in run["requests"]
     )
+
+
+def _shown(first: dict[str, Any] | None) -> Shown:
+    """What a picture says of the first decision that differs."""
+    if first is None:
+        return Shown(note="Both decide the same.")
+    a, b = (f"{first[one]['rule']}: {first[one]['says']}" for one in "ab")
+    return Shown(note=f"First difference, request {first['request']}: {a} / {b}", focus=first["request"])

@@ -7,7 +7,17 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Any, Collection, Sequence
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_jobs, add_json, add_settings, count, known_profiles, minutes, profile_name
+from cachesim.commands.common import (
+    add_jobs,
+    add_json,
+    add_settings,
+    count,
+    known_profiles,
+    minutes,
+    profile_name,
+    scenario_of_line,
+)
+from cachesim.commands.pictures import Shown, add_pictures, draw_cases, wanted
 from cachesim.errors import BadInput, Unwritable, nearest, quoted
 from cachesim.reading import path_of
 from cachesim.reports.console import complain, say, say_json, show
@@ -54,6 +64,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--corpus", metavar="FOLDER", help="play the scenario files of this folder first; what one of "
                         "them shows is not shrunk again")  # fmt: skip
     add_json(parser)
+    add_pictures(parser)
 
 
 def run(args: Namespace) -> int:
@@ -109,9 +120,25 @@ def _search(args: Namespace, plan: Plan, folder: Folder | None, clock: Clock) ->
     if search.corpus:
         data = with_corpus(data, search.corpus)
     _tell(data, args.json, folder)
+    if wanted(args):
+        _draw(args, data)
     say_next(args, after_fuzz(data))
     codes = [*_codes(campaign, folder), *_of(search.corpus), *stopped]
     return exits.interrupted(ended) if ended else exits.worst(codes)
+
+
+def _draw(args: Namespace, data: dict[str, Any]) -> None:
+    """A picture of the first failure that has a case."""
+    one = next((one for one in data["failures"] if "line" in one), None)
+    if one is None:
+        complain("no failure to draw")
+        return
+    settings = [f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+                for name, value in one["server"].items()]  # fmt: skip
+    profiles = [data["profile"], *([data["against"]] if "against" in data else [])]
+    scenario = scenario_of_line(one["line"], one["model"], profiles, settings)
+    shown = Shown(one["command"], f"{one['property']}: {one['text']}", one["step"])
+    draw_cases(args, ((scenario, profile) for profile in profiles), shown)
 
 
 def _of(corpus: Sequence[Checked]) -> list[int]:

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from cachesim.commands import exits
+from cachesim.commands.pictures import Shown, draw_text
 from cachesim.errors import BadInput
 from cachesim.limits import BODIES, BODY_BYTES
 
@@ -52,4 +53,5 @@ def run_bodies(args: Namespace) -> int:
         say_json({"logs": [], "bodies": {**data, "toml": text}})
     else:
         show(bodies_report(data, args.out, bool(getattr(args, "verbose", 0))))
+    draw_text(args, text, Shown(f"cachesim import {' '.join(args.files)}"))
     return exits.HOLDS

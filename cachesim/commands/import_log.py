@@ -8,6 +8,7 @@ from pathlib import Path
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, add_limits, add_profiles, add_settings
 from cachesim.commands.import_bodies import add_body_arguments, run_bodies
+from cachesim.commands.pictures import Shown, add_pictures, draw_text, wanted
 from cachesim.errors import BadInput
 from cachesim.limits import LOG_REQUESTS, REBUILT
 
@@ -23,6 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_limits(parser, LOG_REQUESTS, REBUILT)
     add_body_arguments(parser)
     add_json(parser)
+    add_pictures(parser)
 
 
 def run(args: Namespace) -> int:
@@ -35,6 +37,8 @@ def run(args: Namespace) -> int:
 
     if are_bodies(args.files):
         return run_bodies(args)
+    if wanted(args) and len(args.files) > 1:
+        raise BadInput("a picture shows one log, and there are several")
     if args.out and len(args.files) > 1:
         raise BadInput("-o writes one file, and there are several logs")
     if args.out and not args.force and Path(args.out).exists():
@@ -55,4 +59,6 @@ def run(args: Namespace) -> int:
         say_json({"logs": [{**data, "toml": text} for data, text in found]})
     else:
         show(*(import_report(data, args.out, bool(getattr(args, "verbose", 0))) for data, _ in found))
+    if wanted(args) and found[0][1]:
+        draw_text(args, found[0][1], Shown(f"cachesim import {args.files[0]}"))
     return exits.worst([exits.HOLDS if data["line"] else exits.UNDECIDED for data, _ in found])

@@ -1,46 +1,107 @@
-"""``--html FILE`` and ``--svg FILE``: the runs of a command as a picture, in one file."""
+"""``--html FILE``, ``--svg FILE`` and ``--trace FILE``: the runs of a command as a picture, in one file."""
 
 from __future__ import annotations
 
+import tomllib
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence
 
 from cachesim.errors import BadInput
 
 if TYPE_CHECKING:
+    from cachesim.picture.page import Step
+    from cachesim.picture.scene import Scene
     from cachesim.scenarios.schema import Scenario
+
+Runs = Sequence[tuple["Scenario", dict[str, Any]]]
+
+
+class Shown(NamedTuple):
+    """What a picture says besides: the command that prints the same, a line above the drawing, and the request that a
+    page opens (None = none)."""
+
+    command: str = ""
+    note: str = ""
+    focus: int | None = None
 
 
 def add_pictures(parser: ArgumentParser) -> None:
-    """``--html`` and ``--svg``."""
+    """``--html``, ``--svg`` and ``--trace``."""
     parser.add_argument("--html", metavar="FILE", default="", help="write a page: picture and decisions, one file")
     parser.add_argument("--svg", metavar="FILE", default="", help="write the picture alone")
+    parser.add_argument("--trace", metavar="FILE", default="",
+                        help="write a Chrome trace for Perfetto: for very long runs")  # fmt: skip
 
 
-def write_pictures(args: Namespace, runs: Sequence[tuple[Scenario, dict[str, Any]]]) -> None:
+def wanted(args: Namespace) -> bool:
+    """Is a picture asked for?"""
+    return bool(args.html or args.svg or args.trace)
+
+
+def write_pictures(args: Namespace, runs: Runs, shown: Shown | None = None) -> None:
     """Write what was asked for; ``runs`` are those of one scenario, as ``run_data`` has them. Raises BadInput for runs
     of several, and for a file that cannot be written."""
-    if not (args.html or args.svg) or not runs:
+    if not wanted(args) or not runs:
         return
-    from cachesim.files import write_whole
-    from cachesim.picture.page import page
     from cachesim.picture.scene import scene
-    from cachesim.picture.svg import draw
-    from cachesim.reports.console import complain
 
     if len({scenario.id for scenario, _ in runs}) > 1:
         raise BadInput("a picture shows one scenario", hint="name one, with as many -p as you like")
-    scenes = [scene(scenario, data) for scenario, data in runs]
+    shown = (shown or Shown())._replace(command=(shown and shown.command) or _command(runs))
+    each = ([_decisions(scenario, data) for scenario, data in runs]) if args.html else []
+    write_scenes(args, [scene(scenario, data) for scenario, data in runs], each, shown)
+
+
+def draw_cases(args: Namespace, cases: Iterable[tuple[Scenario, str]], shown: Shown | None = None) -> None:
+    """Play scenarios, each under a profile, and write what was asked for. Raises BadInput."""
+    if not wanted(args):
+        return
+    from cachesim.reports.run_data import run_data
+    from cachesim.verdicts.judged_run import run_judged
+
+    write_pictures(args, [(scenario, run_data(run_judged(scenario, profile, "provenance")))
+                          for scenario, profile in cases], shown)  # fmt: skip
+
+
+def draw_text(args: Namespace, text: str, shown: Shown | None = None) -> None:
+    """Play the scenario file of this text under its first profile, and write what was asked for. Raises BadInput."""
+    if not wanted(args) or not text:
+        return
+    from tempfile import TemporaryDirectory
+
+    from cachesim.commands.common import known_profiles
+    from cachesim.scenarios.load import load
+
+    name = tomllib.loads(text)["id"]
+    with TemporaryDirectory(prefix="cachesim-") as folder:
+        file = Path(folder) / f"{name}.toml"
+        file.write_text(text, "utf-8")
+        scenario = load(file, known_profiles())
+    draw_cases(args, [(scenario, scenario.profiles[0])], shown)
+
+
+def write_scenes(
+    args: Namespace, scenes: Sequence[Scene], decisions: Sequence[Sequence[Step]], shown: Shown
+) -> None:
+    """Write what was asked for. Raises BadInput for a file that cannot be written."""
+    from cachesim.files import write_whole
+    from cachesim.picture.chrome_trace import chrome_trace
+    from cachesim.picture.page import page
+    from cachesim.picture.svg import draw
+    from cachesim.reports.console import complain
+
     texts = {args.svg: draw(scenes)} if args.svg else {}
     if args.html:
-        texts[args.html] = page(scenes, [_decisions(scenario, data) for scenario, data in runs], _command(runs))
+        texts[args.html] = page(scenes, decisions or [[] for _ in scenes], shown.command, shown.note, shown.focus)
+    if args.trace:
+        texts[args.trace] = chrome_trace(scenes)
     for file, text in texts.items():
         write_whole(Path(file), text.encode())
         complain(f"wrote {file}")
 
 
-def _decisions(scenario: Scenario, data: dict[str, Any]) -> list[Any]:
+def _decisions(scenario: Scenario, data: dict[str, Any]) -> list[Step]:
     """The decisions of a run in order, in words; it is played once more for them, without judging."""
     from cachesim.api import run
     from cachesim.events import Decided
@@ -56,7 +117,7 @@ def _decisions(scenario: Scenario, data: dict[str, Any]) -> list[Any]:
     return found
 
 
-def _command(runs: Sequence[tuple[Scenario, dict[str, Any]]]) -> str:
+def _command(runs: Runs) -> str:
     """What shows the same in a terminal."""
     scenario = runs[0][0]
     profiles = " ".join(f"-p {data['profile']}" for _, data in runs)

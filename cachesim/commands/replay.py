@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_jobs, add_json, add_limits
+from cachesim.commands.pictures import Shown, add_pictures, wanted, write_scenes
 from cachesim.errors import BadInput
 from cachesim.limits import JSON_VALUES, ORDER_WORK, ORDERS, TRACE_BYTES
 from cachesim.pool import Lost, finished
@@ -30,10 +31,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_jobs(parser)
     add_limits(parser, ORDERS, ORDER_WORK, TRACE_BYTES, JSON_VALUES)
     add_json(parser)
+    add_pictures(parser)
 
 
 def run(args: Namespace) -> int:
     files = find_traces(args.files)
+    if wanted(args) and len(files) != 1:
+        raise BadInput("a picture shows one recording", hint="name one file")
     if len(files) == 1:
         found, ended = [replay_file(files[0], args.mode)], None
     else:
@@ -50,7 +54,26 @@ def run(args: Namespace) -> int:
         say_json({"traces": traces, **totals(traces)})
     else:
         show(replay_report(traces))
+    if wanted(args):
+        _draw(args, files[0], traces[0])
     return exits.interrupted(ended) if ended is not None else exits.worst(map(_code, traces))
+
+
+def _draw(args: Namespace, file: Path, data: dict[str, Any]) -> None:
+    """A picture of what was recorded, with the first step at which the simulator differs."""
+    from cachesim.engines.registry import profiles
+    from cachesim.picture.recording import Differs, recorded_scene
+    from cachesim.replay.trace import read_trace
+
+    first = data["first_difference"]
+    differs = None if first is None else Differs(first["step"], f"the simulator differs: {_said(first)}")
+    note = "" if differs is None else f"Step {differs.step}: {differs.says}"
+    scene = recorded_scene(read_trace(file, profiles()), differs)
+    write_scenes(args, [scene], [], Shown(f"cachesim replay {file} --mode {args.mode}", note))
+
+
+def _said(first: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in first.items() if name != "step")
 
 
 def _aside(data: dict[str, Any], args: Namespace) -> bool:

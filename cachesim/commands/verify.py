@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, add_limits, add_profiles, add_settings, profile_name
+from cachesim.commands.pictures import Shown, add_pictures, draw_cases
 from cachesim.errors import BadInput, quoted
 from cachesim.reading import FILE, kind
 from cachesim.reports.console import complain, say_json, show
@@ -30,6 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_settings(parser)
     add_limits(parser)
     add_json(parser)
+    add_pictures(parser)
 
 
 def tolerance(text: str) -> float:
@@ -57,7 +59,17 @@ def run(args: Namespace) -> int:
         say_json(data)
     else:
         show(verify_report(data))
+    draw_cases(args, [(scenario, found.profile)], _shown(data))
     return {True: exits.HOLDS, False: exits.BROKEN, None: exits.UNDECIDED}[found.same]
+
+
+def _shown(data: dict[str, Any]) -> Shown:
+    """What a picture says of the first request that differs on the real server."""
+    for row in data["requests"]:
+        if row["same"] is False:
+            note = f"The real server differs at request {row['number']}: {row['first']}"
+            return Shown(note=note, focus=row["number"])
+    return Shown(note=data["undecided"] or "The real server does the same.")
 
 
 def _verified(args: Namespace) -> tuple[Verified, Scenario]:

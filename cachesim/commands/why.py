@@ -9,6 +9,7 @@ from cachesim.commands import exits
 from cachesim.commands.case import add_arithmetic, add_case, case_of, modes
 from cachesim.commands.common import add_json, add_limits, add_profiles, chosen_profiles, count, known_profiles
 from cachesim.commands.jobs import answers_code, each
+from cachesim.commands.pictures import Shown, add_pictures, draw_cases
 from cachesim.errors import BadInput, NotInBuild
 from cachesim.reports.console import progress, say_json, show
 from cachesim.reports.next_step import after_why, say_next, typed
@@ -21,6 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_arithmetic(parser)
     add_limits(parser)
     add_json(parser)
+    add_pictures(parser)
 
 
 def run(args: Namespace) -> int:
@@ -47,5 +49,6 @@ def run(args: Namespace) -> int:
         say_json({"why": found})
     else:
         show(*(why_report(data, getattr(args, "verbose", 0)) for data in found))
+    draw_cases(args, ((scenario, data["profile"]) for data in found), Shown(focus=args.number))
     say_next(args, after_why(scenario, found, typed(args)))
     return exits.worst([*codes, answers_code((data["equal_cold"], data["told"]) for data in found)])

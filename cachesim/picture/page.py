@@ -39,6 +39,7 @@ td.n{text-align:right}.bad{color:var(--bad);font-weight:bold}.dim{color:var(--di
 </style></head><body>
 <h1>$title</h1>
 <p>$why</p>
+<p class="bad">$note</p>
 <p><code>$command</code></p>
 <div class="draw" tabindex="0" role="region" aria-label="picture of the run">$drawing</div>
 <section id="walk" hidden><h2>Walk through the decisions</h2>
@@ -61,16 +62,21 @@ if(e.key==="Enter"){location.hash="#d-"+g.id;}}));}
 """)
 
 
-def page(scenes: Sequence[Scene], decisions: Sequence[Sequence[Step]], command: str) -> str:
+def page(
+    scenes: Sequence[Scene], decisions: Sequence[Sequence[Step]], command: str, note: str = "",
+    focus: int | None = None,
+) -> str:
     """One page for runs of one scenario; ``decisions`` of each run in the order in which they were made; ``command``:
-    what prints the same in a terminal."""
+    what prints the same in a terminal; ``note``: a line above the drawing; ``focus``: the request whose decisions are
+    open, None = none."""
     first = scenes[0]
     steps = [{**step._asdict(), "anchor": f"{_prefix(number)}r{step.request}"}
              for number, run in enumerate(decisions) for step in run]  # fmt: skip
     return PAGE.substitute(
-        title=escape(first.title), why=escape(first.why), command=escape(command), drawing=draw(list(scenes)),
-        last=max(0, len(steps) - 1), steps=_json(steps),
-        runs="".join(_run(one, run, number) for number, (one, run) in enumerate(zip(scenes, decisions, strict=True))),
+        title=escape(first.title), why=escape(first.why), note=escape(note), command=escape(command),
+        drawing=draw(scenes), last=max(0, len(steps) - 1), steps=_json(steps),
+        runs="".join(_run(one, run, number, focus)
+                     for number, (one, run) in enumerate(zip(scenes, decisions, strict=True))),
     )  # fmt: skip
 
 
@@ -84,12 +90,12 @@ def _json(steps: object) -> str:
     return json.dumps(steps).replace("<", "\\u003c")
 
 
-def _run(one: Scene, steps: Sequence[Step], number: int) -> str:
+def _run(one: Scene, steps: Sequence[Step], number: int, focus: int | None) -> str:
     kind = "" if one.verdict == "OK" else ' class="bad"'
     rows = "".join(_table_row(row) for row in one.rows)
     heads = "".join(f"<th>{name}</th>" for name in ("#", "prompt", "slot", "reused", "evaluated", "verdict", "how"))
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
-    each = "".join(_details(row, steps, number) for row in one.rows)
+    each = "".join(_details(row, steps, number, row.number == focus) for row in one.rows)
     return f"<h2>{escape(one.profile)}: <span{kind}>{escape(one.verdict)}</span></h2>{table}{each}"
 
 
@@ -102,7 +108,7 @@ def _table_row(row: Row) -> str:
     return f"<tr>{cells}<td{kind}>{escape(row.verdict)}</td><td>{escape(how)}</td></tr>"
 
 
-def _details(row: Row, steps: Sequence[Step], number: int) -> str:
+def _details(row: Row, steps: Sequence[Step], number: int, shown: bool) -> str:
     mine = "".join(_decision(step) for step in steps if step.request == row.number)
     lost = "".join(_lost(row))
     if not mine and not lost:
@@ -110,7 +116,9 @@ def _details(row: Row, steps: Sequence[Step], number: int) -> str:
     why = f"<p>{escape(row.why)}</p>" if row.why else ""
     head = f"request {row.number} <code>{escape(row.text)}</code>"
     anchor = f"d-{_prefix(number)}r{row.number}"
-    return f'<details id="{anchor}"><summary>{head}</summary>{why}{lost}<table><tbody>{mine}</tbody></table></details>'
+    opened = " open" if shown else ""
+    inner = f"<summary>{head}</summary>{why}{lost}<table><tbody>{mine}</tbody></table>"
+    return f'<details id="{anchor}"{opened}>{inner}</details>'
 
 
 def _decision(step: Step) -> str:

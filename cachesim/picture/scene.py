@@ -1,6 +1,7 @@
 """What is in the picture of a run? Rows, stretches of tokens with their origin, the memory beneath: data, no drawing.
 
     kept        was in the slot
+    reused      was in the slot or came back, a recording does not say which
     restored    came back from a checkpoint
     loaded      came back from the prompt cache
     evaluated   new: never evaluated before

@@ -7,7 +7,7 @@ Ito's, which people with any colour vision tell apart. Text is escaped; nothing 
 from __future__ import annotations
 
 from html import escape
-from typing import Iterator
+from typing import Iterator, Sequence
 
 from cachesim.picture.scale import Scale
 from cachesim.picture.scene import Row, Scene, Stretch
@@ -15,17 +15,19 @@ from cachesim.picture.scene import Row, Scene, Stretch
 LEFT, TOP, RIGHT, LEAST = 190, 84, 460, 1040
 BAR, STRIP, GAP = 22, 26, 26
 STEP = BAR + STRIP + GAP
-LETTERS = {"kept": "K", "restored": "R", "loaded": "L", "evaluated": "E", "again": "!", "generated": "g"}
+LETTERS = {"kept": "K", "reused": "U", "restored": "R", "loaded": "L", "evaluated": "E", "again": "!", "generated": "g"}
 WORDS = {
-    "kept": "kept in the slot", "restored": "restored from a checkpoint", "loaded": "loaded from the prompt cache",
+    "kept": "kept in the slot", "reused": "reused, from the slot or elsewhere",
+    "restored": "restored from a checkpoint", "loaded": "loaded from the prompt cache",
     "evaluated": "evaluated, new", "again": "evaluated again", "generated": "generated",
 }  # fmt: skip
 SHOWN = 58                   # characters of a line beside a row
 
 STYLE = """
 .cs{font:12px ui-monospace,Menlo,Consolas,monospace;--ink:#1b1b1b;--dim:#5a5a5a;--line:#9a9a9a;--paper:#ffffff;
---kept:#0072b2;--restored:#56b4e9;--loaded:#009e73;--evaluated:#d9d9d9;--again:#e69f00;--generated:#f2f2f2;--bad:#b3001b}
-@media (prefers-color-scheme:dark){.cs{--ink:#f0f0f0;--dim:#b4b4b4;--line:#6a6a6a;--paper:#16181c;--kept:#3aa0e0;
+--kept:#0072b2;--reused:#0072b2;--restored:#56b4e9;--loaded:#009e73;--evaluated:#d9d9d9;--again:#e69f00;--generated:#f2f2f2;--bad:#b3001b}
+@media (prefers-color-scheme:dark){.cs{--ink:#f0f0f0;--dim:#b4b4b4;--line:#6a6a6a;--paper:#16181c;
+--kept:#3aa0e0;--reused:#3aa0e0;
 --restored:#8fd0f5;--loaded:#35c79a;--evaluated:#4a4d52;--again:#f0b030;--generated:#2b2e33;--bad:#ff7b7b}}
 .cs text{fill:var(--ink)}.cs .dim{fill:var(--dim)}.cs .bad{fill:var(--bad);font-weight:bold}
 .cs .big{font-size:15px;font-weight:bold}.cs .letter{font-weight:bold;text-anchor:middle}
@@ -35,7 +37,7 @@ STYLE = """
 """
 
 
-def draw(scenes: list[Scene]) -> str:
+def draw(scenes: Sequence[Scene]) -> str:
     """One drawing of the runs, one below the other. Widths and heights in pixels."""
     parts: list[str] = []
     y = width = 0.0
