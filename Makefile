@@ -15,9 +15,10 @@ MINUTES ?= 60
 N      ?= 1000
 JOBS   ?= 2
 TRACES ?= ../shared/traces
+SESSIONS ?= ../shared/workloads/agent_sessions
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test check lint smoke oldest matrix bench meta fuzz hostile rediscover replay docs coverage peers adapters live upstream optimized dist clean
+.PHONY: help run test check lint smoke oldest matrix bench meta fuzz hostile rediscover replay docs coverage peers adapters live workloads upstream optimized dist clean
 
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
@@ -36,6 +37,7 @@ help:
 	@echo 'make coverage rules by profiles in the corpus        make coverage'
 	@echo 'make peers    compare with the real mlx-lm          make peers OPS=100000 BURSTS=1000'
 	@echo 'make adapters conform on released packages           make adapters ARGS="mlx_lm_lru vllm_blocks"'
+	@echo 'make workloads  agent sessions on all rule sets  make workloads SESSIONS=FOLDER JOBS=2'
 	@echo 'make live     compare with real llama-servers   make live N=10000 MINUTES=60 SEED=0'
 	@echo 'make upstream which rules a new llama.cpp touches   make upstream OLD=TREE NEW=TREE'
 	@echo 'make optimized  does python -OO print the same     make optimized EVERY=1'
@@ -120,6 +122,11 @@ $(LIVE)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(LIVE)
 	@$(LIVE)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[live]' cmake ninja
 	@touch $@
+
+# Recorded agent sessions under rule sets, kinds of model and settings: scenarios/WORKLOADS.md and its pictures. Resumed
+# where it was interrupted; AGREE names a folder of sessions with sub-agents.
+workloads: $(VENV)/.dev
+	@$(BIN)/python -m tests.workloads $(SESSIONS) --jobs $(JOBS) $(if $(AGREE),--agree $(AGREE))
 
 # Every command over the corpus, with and without -OO; EVERY=10 takes every tenth scenario.
 optimized: $(VENV)/.run

@@ -16,7 +16,7 @@ from cachesim.pool import Lost, begin_with, finished
 from cachesim.workloads.play import BILLED, COUNTED, JUDGED
 from cachesim.workloads.read import find_files, read_session
 from cachesim.workloads.run import Job, line, played_within
-from tests.workloads.grid import MODELS, Column, columns
+from tests.workloads.grid import MODELS, Column, as_default, columns
 
 DEPTH = {COUNTED: 0, JUDGED: 1, BILLED: 2}
 PATIENT = dict.fromkeys(("new tokens", "micro-batches", "judged tokens"), 10**9)
@@ -75,8 +75,9 @@ def shares(files: list[Path], args: argparse.Namespace) -> Iterator[Share]:
     """What is left to do: short sessions first, settings in their order."""
     done = read_lines(args.out)
     wanted = [one for one in columns() if not args.settings or one.setting in args.settings]
-    if args.rules:
-        wanted = [one for one in wanted if one.rules in args.rules]
+    wanted = [one for one in wanted if one.setting == "default" or not as_default(one.profile, one.kind, one.given)]
+    wanted = [one for one in wanted if not args.rules or one.rules in args.rules]
+    wanted = [one for one in wanted if not args.kinds or one.kind in args.kinds]
     for setting in dict.fromkeys(one.setting for one in wanted):
         for file in files:
             name = file.name.partition(".")[0]
@@ -91,9 +92,9 @@ def _done(done: dict[Key, dict[str, Any]], name: str, one: Column, args: argpars
     return found is not None and DEPTH[found["how"]] >= DEPTH[args.how]
 
 
-def main() -> None:
-    """Play what is left."""
-    parser = argparse.ArgumentParser(prog="tests.workloads.cells")
+def arguments(prog: str) -> argparse.ArgumentParser:
+    """What can be said of what is to be played."""
+    parser = argparse.ArgumentParser(prog=prog)
     parser.add_argument("sessions")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--how", choices=DEPTH, default=JUDGED)
@@ -101,12 +102,19 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--until", default="", help="HH:MM, nothing is begun later")
     parser.add_argument("--first", type=int, default=10**6, help="so many of the sessions, the shortest first")
+    parser.add_argument("--only", action="append", metavar="NAME", help="these sessions")
     parser.add_argument("--settings", action="append")
     parser.add_argument("--rules", action="append")
-    args = parser.parse_args()
+    parser.add_argument("--kinds", action="append")
+    return parser
+
+
+def play_left(args: argparse.Namespace) -> None:
+    """Play what is left."""
     begin_with(limits.lift, PATIENT)
     limits.lift(PATIENT)
-    files = sorted(find_files([args.sessions]), key=lambda file: file.stat().st_size)[: args.first]
+    files = [file for file in find_files([args.sessions]) if not args.only or file.name.partition(".")[0] in args.only]
+    files = sorted(files, key=lambda file: file.stat().st_size)[: args.first]
     todo = (one for one in shares(files, args) if not args.until or time.strftime("%H:%M") < args.until)
     with args.out.open("a", encoding="utf-8") as stream:
         for done in finished(play_share, todo, args.jobs):
@@ -118,4 +126,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    play_left(arguments("tests.workloads.cells").parse_args())

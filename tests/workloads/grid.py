@@ -9,6 +9,8 @@ from cachesim.engines.registry import engine_of
 MODELS = {"attention": "llama-3", "window": "gpt-oss", "recurrent": "mamba-2", "hybrid": "qwen3-next"}
 """Kind of model -> the real one whose layers and sizes stand for it."""
 
+MODELS_IN_LAYERS = {"attention": "A", "window": "W2 A", "recurrent": "S", "hybrid": "GA"}
+
 RULE_SETS = {
     "latest": "llama_cpp@b11549", "repaired": "llama_cpp@latest-repaired", "head": "llama_cpp@head",
     "pr24143": "llama_cpp@pr24143-on-head", "24035-v3": "llama_cpp@24035-v3", "user-turns": "llama_cpp@user-turns",
@@ -43,6 +45,21 @@ def has(profile: str, given: Mapping[str, Any]) -> bool:
     """Has the engine all of these options?"""
     manual = engine_of(profile).manual
     return all(manual.flag(name) is not None for name in given)
+
+
+CHECKPOINTS = {"ctx_checkpoints", "checkpoint_min_step"}
+
+
+def as_default(profile: str, kind: str, given: Mapping[str, Any]) -> bool:
+    """Is it the same server as without these options? It is, if what start-up makes of them is the same (four slots
+    with a unified cache are the default), and where options of checkpoints meet a model of attention layers only, which
+    has none. Such a cell is that of the default setting, and is not played again."""
+    if not given or (kind == "attention" and set(given) <= CHECKPOINTS):
+        return True
+    engine = engine_of(profile)
+    both = (engine.start(profile, MODELS_IN_LAYERS[kind], options, "none") for options in ({}, given))
+    plain, other = (getattr(server, "settings", server) for server in both)
+    return bool(plain == other)
 
 
 def columns() -> Iterator[Column]:

@@ -1,0 +1,237 @@
+"""The page and the pictures, made from the lines of cells.
+
+    python -m tests.workloads.page LINES [--agree LINES] [--unscaled LINES]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any, Callable, Iterable, Sequence
+
+from cachesim.workloads.charts import Bar, Dot, bars, dots
+from cachesim.workloads.run import summed
+from tests.workloads.cells import read_lines
+from tests.workloads.grid import MODELS, RULE_SETS, SETTINGS, WITHOUT, as_default, columns, has
+from tests.workloads.words import BOUNDS, FINDINGS, HEAD, LOSSES, MEMORY, METHOD
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "scenarios" / "WORKLOADS.md"
+PICTURES = ROOT / "scenarios" / "pictures"
+Line = dict[str, Any]
+COLUMNS = (*SETTINGS, WITHOUT)
+
+
+class Results:
+    """Lines by cell, and their sums."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self.cells: dict[tuple[str, str, str], list[Line]] = {}
+        for one in lines:
+            self.cells.setdefault((one["rules"], one["kind"], one["setting"]), []).append(one)
+        for one in columns():
+            if one.setting != "default" and as_default(one.profile, one.kind, one.given):
+                plain = self.cells.get((one.rules, one.kind, "default"))
+                if plain is not None:
+                    self.cells[one.rules, one.kind, one.setting] = plain
+        self.sessions = max((len(one) for one in self.cells.values()), default=0)
+
+    def total(self, rules: str, kind: str, setting: str) -> Line | None:
+        """The sum of a cell, None where nothing was played."""
+        found = self.cells.get((rules, kind, setting))
+        return summed(found) if found else None
+
+    def billed(self, rules: str, kind: str) -> dict[str, Line]:
+        """Lines of the default setting that have causes, by session."""
+        found = self.cells.get((rules, kind, "default"), ())
+        return {one["session"]: one for one in found if one["lost"] is not None}
+
+    def judged(self, rules: str, kind: str, setting: str) -> tuple[int, int]:
+        """Sessions whose answers were judged, and the wrong answers among them."""
+        found = [one for one in self.cells.get((rules, kind, setting), ()) if one["wrong"] is not None]
+        return len(found), sum(one["wrong"] for one in found)
+
+
+def share(n: float, whole: float) -> str:
+    """Per cent with two decimals."""
+    return f"{100 * n / whole:.2f}" if whole else "-"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; all columns but the first to the right."""
+    lines = [f"| {' | '.join(head)} |", f"|---|{'--:|' * (len(head) - 1)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+
+
+def cell(results: Results, rules: str, kind: str, setting: str, show: Callable[[Line], str]) -> str:
+    """What a table shows of a cell; in how many sessions, if not in all."""
+    given = {} if setting == WITHOUT else SETTINGS[setting]
+    if not has(RULE_SETS[rules], given) or (setting == WITHOUT and rules != "latest"):
+        return "n/a"
+    found = results.total(rules, kind, setting)
+    if found is None:
+        return "not run"
+    fewer = f" ({found['sessions']})" if found["sessions"] < results.sessions else ""
+    return show(found) + fewer
+
+
+def evaluated(results: Results, kind: str) -> str:
+    """Rule sets by settings: evaluated tokens in per cent of the prompts."""
+    def shown(one: Line) -> str:
+        lost = one["refused"] + one["died"]
+        return share(one["evaluated"], one["prompt"]) + (f" [{lost} unanswered]" if lost else "")
+
+    rows = [[rules, *(cell(results, rules, kind, one, shown) for one in COLUMNS)] for rules in RULE_SETS]
+    return table(["rule set", *COLUMNS], rows)
+
+
+def bounds(results: Results) -> str:
+    """Kinds by bounds, with the default setting."""
+    def shown(name: str) -> Callable[[Line], str]:
+        return lambda one: share(one[name], one["prompt"]) if one[name] is not None else "-"
+
+    rows = []
+    for kind in MODELS:
+        least = cell(results, "latest", kind, "default", shown("least"))
+        free = [cell(results, rules, kind, "default", shown("unlimited")) for rules in RULE_SETS]
+        rows.append([f"{kind} ({MODELS[kind]})", least, *free, "100.00"])
+    return table(["model", "at least", *RULE_SETS, "nothing kept"], rows)
+
+
+def memory(results: Results, kind: str) -> str:
+    """Rule sets by settings: MiB of checkpoints + prompt cache, the most after any answer of any session."""
+    def shown(one: Line) -> str:
+        return f"{one['peak_checkpoints']:,.0f} + {one['peak_cache']:,.0f}"
+
+    return table(["rule set", *COLUMNS], [[rules, *(cell(results, rules, kind, one, shown) for one in COLUMNS)]
+                                          for rules in RULE_SETS])  # fmt: skip
+
+
+def wrong(results: Results) -> str:
+    """Rule sets by kinds: wrong answers with the default setting, in how many sessions they were looked for."""
+    def shown(rules: str, kind: str) -> str:
+        n, bad = results.judged(rules, kind, "default")
+        return f"{bad} in {n} sessions" if n else "not judged"
+
+    return table(["rule set", *MODELS], [[rules, *(shown(rules, kind) for kind in MODELS)] for rules in RULE_SETS])
+
+
+def losses(results: Results, kind: str) -> tuple[str, list[Bar], float]:
+    """Rule sets by causes, over the sessions in which all of them were asked for; the bars, and the bound."""
+    found = {rules: results.billed(rules, kind) for rules in RULE_SETS}
+    common = set.intersection(*(set(one) for one in found.values()))
+    if not common:
+        return "Causes were not asked for yet.\n", [], 0.0
+    totals = {rules: summed([one[name] for name in sorted(common)]) for rules, one in found.items()}
+    causes = list(dict.fromkeys(event for one in totals.values() for event in one["lost"]))
+    rows = [[rules, *(share(one["lost"].get(event, 0), one["prompt"]) for event in causes),
+             share(one["evaluated"], one["prompt"])] for rules, one in totals.items()]  # fmt: skip
+    parts = []
+    for rules, one in totals.items():
+        again = sum(one["lost"].values())
+        new = {"new tokens": 100 * (one["evaluated"] - again) / one["prompt"]}
+        lost = {event: 100 * one["lost"].get(event, 0) / one["prompt"] for event in causes}
+        parts.append(Bar(rules, new | lost))
+    first = next(iter(totals.values()))
+    text = f"In {len(common)} sessions, per cent of their {first['prompt']:,} prompt tokens.\n\n"
+    return text + table(["rule set", *causes, "evaluated"], rows), parts, 100 * first["least"] / first["prompt"]
+
+
+def points(results: Results, kind: str) -> tuple[list[Dot], float]:
+    """Evaluated tokens over memory: a dot for each rule set and setting of all sessions; and the bound."""
+    out, least = [], 0.0
+    for rules in RULE_SETS:
+        for setting in COLUMNS:
+            one = results.total(rules, kind, setting)
+            if one is not None and one["sessions"] == results.sessions:
+                lines = results.cells[rules, kind, setting]
+                most = max(line["peak_checkpoints"] + line["peak_cache"] for line in lines)
+                out.append(Dot(setting, rules, most, 100 * one["evaluated"] / one["prompt"]))
+                least = 100 * one["least"] / one["prompt"]
+    return out, least
+
+
+def unscaled(lines: Sequence[Line], scaled: Sequence[Line]) -> str:
+    """Rule sets by sessions: evaluated tokens unscaled, and how far the scaled ones are off."""
+    known = {(one["session"], one["rules"], one["kind"]): one for one in scaled if one["setting"] == "default"}
+    rows = []
+    for one in lines:
+        other = known.get((one["session"], one["rules"], one["kind"]))
+        off = f"{100 * (other['evaluated'] / one['evaluated'] - 1):+.2f} %" if other else "-"
+        rows.append([one["session"], one["rules"], f"{one['requests']}", f"{one['prompt']:,}", f"{one['evaluated']:,}",
+                     f"{one['least']:,}", off])  # fmt: skip
+    return table(["session", "rule set", "requests", "prompt", "evaluated", "at least", "scaled"], sorted(rows))
+
+
+def agreements(lines: Sequence[Line]) -> str:
+    """Sessions with sub-agents, scaled and unscaled."""
+    rows = [
+        [one["session"], one["profile"], f"{one['requests']}", f"{one['agents']}", f"{one['together']}",
+         f"{one['unscaled']:,}", f"{100 * (one['scaled'] / one['unscaled'] - 1):+.2f} %",
+         share(one["same"], one["requests"]) + " %"]
+        for one in sorted(lines, key=lambda one: (one["profile"], one["session"]))
+    ]  # fmt: skip
+    head = ("session", "rule set", "requests", "sub-agents", "together", "evaluated", "scaled", "same rule")
+    return table(head, rows)
+
+
+def page(results: Results, whole: Sequence[Line], scaled: Sequence[Line], agree: Sequence[Line]) -> str:
+    """The whole page. Writes the pictures."""
+    requests = results.total("latest", "hybrid", "default") or {"requests": 0, "prompt": 0}
+    parts = [HEAD.format(sessions=results.sessions, requests=f"{requests['requests']:,}",
+                         tokens=f"{requests['prompt'] / 1e6:,.1f}"), FINDINGS]  # fmt: skip
+    parts.append("## Evaluated tokens, per cent of the prompt tokens\n")
+    for kind, model in MODELS.items():
+        parts += [f"### {kind.capitalize()} ({model})\n", evaluated(results, kind)]
+    parts += [BOUNDS, bounds(results), LOSSES, *_loss_part(results), MEMORY, *_memory_picture(results)]
+    for kind in ("hybrid", "window", "recurrent", "attention"):
+        parts += [f"### {kind.capitalize()} ({MODELS[kind]})\n", memory(results, kind)]
+    parts += ["## Wrong answers (default settings)\n", wrong(results)]
+    if whole:
+        parts += ["## Unscaled (hybrid, default settings)\n", unscaled(whole, scaled)]
+    if agree:
+        parts += ["## Scaled against unscaled, sessions with sub-agents (hybrid)\n", agreements(agree)]
+    return "\n".join([*parts, METHOD])
+
+
+def _loss_part(results: Results) -> list[str]:
+    text, rows, least = losses(results, "hybrid")
+    if not rows:
+        return [text]
+    title = "Evaluated tokens by cause, hybrid model, default settings"
+    drawing = bars(title, "per cent of the prompt tokens of recorded agent sessions", rows, least, "lower bound")
+    (PICTURES / "workloads-loss.svg").write_text(drawing, "utf-8")
+    return [text, "![evaluated tokens by cause](pictures/workloads-loss.svg)\n"]
+
+
+def _memory_picture(results: Results) -> list[str]:
+    found, least = points(results, "hybrid")
+    if not found:
+        return []
+    title = "Evaluated tokens against memory, hybrid model"
+    drawing = dots(title, "a dot for each rule set and setting", found, least, "lower bound")
+    (PICTURES / "workloads-memory.svg").write_text(drawing, "utf-8")
+    return ["![evaluated tokens against memory](pictures/workloads-memory.svg)\n"]
+
+
+def read_plain(path: Path | None) -> list[Line]:
+    """Lines of JSON, [] where there is no file."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path and path.exists() else []
+
+
+def main(argv: Sequence[str]) -> None:
+    """Write the page and its pictures."""
+    parser = argparse.ArgumentParser(prog="tests.workloads.page")
+    parser.add_argument("lines", type=Path)
+    parser.add_argument("--agree", type=Path)
+    args = parser.parse_args(argv)
+    every = list(read_lines(args.lines).values())
+    scaled = [one for one in every if one["scale"] > 1]
+    whole = [one for one in every if one["scale"] == 1]
+    PAGE.write_text(page(Results(scaled), whole, scaled, read_plain(args.agree)), "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
