@@ -16,7 +16,7 @@ from cachesim.logs.read import read_session
 from cachesim.logs.rebuild import Open, solve
 from cachesim.logs.rebuilt import Rebuild, Rebuilt
 from cachesim.logs.recognise import engine_of_log, grammars
-from cachesim.logs.session import Session
+from cachesim.logs.session import Logged, Session
 from cachesim.reading import open_lines
 from cachesim.scenarios.toml_writer import to_toml
 
@@ -36,6 +36,7 @@ def import_log(
     found = solve(session, Open(
         tuple(profiles) or _profiles(engine, session), (model,) if model else _models(session), options,
         {name: values for name, values in grammar.open.items() if name not in options},
+        {name: values for name, values in _hints(grammar, session).items() if name not in options},
     ))  # fmt: skip
     data = _data(path, engine, session, found, bool(profiles), bool(model))
     return data, "" if found is None else _file(path, engine, found, data)
@@ -51,6 +52,10 @@ def _engine(path: Path, profiles: Sequence[str]) -> Engine:
     return ENGINES[name]
 
 
+def _hints(grammar: LogGrammar, session: Session) -> Mapping[str, Sequence[Any]]:
+    return grammar.hints([(one.n_tokens, one.cache_n) for one in session.requests if one.n_tokens])
+
+
 def _options(engine: Engine, grammar: LogGrammar, session: Session) -> dict[str, Any]:
     """The server options that the log says, as far as this engine has them and they are of their type."""
     slots = {one.slot for one in session.requests}
@@ -64,21 +69,33 @@ def _options(engine: Engine, grammar: LogGrammar, session: Session) -> dict[str,
     return out
 
 
+WINDOWS = (128, 512, 1024, 4096, 32)
+"""Windows of known models, to try where the log does not say one; the last is that of toy models."""
+
+
 def _models(session: Session) -> tuple[str, ...]:
-    """Kinds of model that fit what the log shows of its memory, the likeliest first."""
+    """Kinds of model that may fit what the log shows of its memory, the likeliest first."""
     facts = session.facts
     spans = [span for one in session.requests for span in [*one.spans, *((lo, hi) for lo, hi, _ in one.checked)]]
     window = next((hi - lo + 1 for lo, hi in spans if lo < hi), 0)
     n_swa = facts.get("n_swa")
     window = n_swa if isinstance(n_swa, int) and n_swa > 1 else window
-    if window and isinstance(n_swa, int) and n_swa > 1:
-        return (f"G W{window}", f"W{window} A") if facts.get("recurrent_layers") else (f"W{window} A", f"G W{window}")
+    if window:
+        both = (f"G W{window}", f"W{window} A") if facts.get("recurrent_layers") else (f"W{window} A", f"G W{window}")
+        return (*both, f"C W{window}")
     if facts.get("recurrent_layers") or any(lo == hi for lo, hi in spans):
         return ("GGGA", "S") if facts.get("attention_layers", 1) else ("S",)
-    if window:
-        return (f"W{window} A",)
-    full = any(one.full or one.restored is not None for one in session.requests)
-    return ("GGGA", "A") if full else ("A", "GGGA")
+    full = any(one.full or one.restored is not None or _lost(one) for one in session.requests)
+    windows = () if n_swa in (0, 1) else (*(f"W{size} A" for size in WINDOWS), f"G W{WINDOWS[0]}")
+    return (*(("GGGA", "A") if full else ("A", "GGGA")), "S", *windows)
+
+
+def _lost(one: Logged) -> bool:
+    """Was less reused than the slot had in common with the prompt? Attention alone can always go back."""
+    shared = one.lcp
+    if shared is None and one.f_sim is not None and one.n_tokens and one.chosen == "lcp":
+        shared = int((one.f_sim - 0.001) * one.n_tokens)
+    return shared is not None and one.cache_n is not None and one.cache_n + 1 < shared
 
 
 def _profiles(engine: Engine, session: Session) -> tuple[str, ...]:

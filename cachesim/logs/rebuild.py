@@ -14,40 +14,69 @@ from cachesim.logs.rebuild_player import Builder
 from cachesim.logs.rebuilt import Rebuild
 from cachesim.logs.session import Session
 
+ROUNDS = 2
+TRIED = 2_000                # requests that are played in search of a better rule set, model or option
+
 
 class Open(NamedTuple):
     """What is not known of the server: rule sets and models in the order in which they are likely, options that are
-    known (``server``), and values to try for others (``options``)."""
+    known (``server``), and values to try for others (``options``), some of them with each model (``joint``)."""
 
     profiles: Sequence[str]
     models: Sequence[str]
     server: Mapping[str, Any]
     options: Mapping[str, Sequence[Any]]
+    joint: Mapping[str, Sequence[Any]]
 
 
 def solve(session: Session, known: Open) -> Rebuild | None:
-    """The values under which the simulator says what the log says at most requests: one after the other, the model, the
-    open options, the rule set. None if nothing of the log can be played. Raises BadInput for too many requests."""
+    """The values under which the simulator says what the log says at most requests: the model, the open options and the
+    rule set, one after the other, and round again as long as one of them helps. None if nothing of the log can be
+    played. Raises BadInput for too many requests."""
     REBUILT.check(len(session.requests), "the log")
     if not any(one.n_tokens for one in session.requests):
         return None
-    profile, server = known.profiles[0], dict(known.server)
-    best = _better(None, (Builder(session, profile, model, server).build() for model in known.models))
-    for name, values in known.options.items():
-        if best is not None and best.score[1]:
-            tries = ({**best.server, name: value} for value in values)
-            best = _better(best, (Builder(session, profile, best.model, one).build() for one in tries))
-    if best is not None and best.score[1]:
-        model, server = best.model, dict(best.server)
-        best = _better(best, (Builder(session, name, model, server).build() for name in known.profiles[1:]))
-    return best
+    return _Search(session, known).found()
 
 
-def _better(best: Rebuild | None, tried: Iterable[Rebuild]) -> Rebuild | None:
-    """The first of the best; nothing more is tried once everything agrees."""
-    for one in tried:
-        if one.line and (best is None or one.score > best.score):
-            best = one
-        if best is not None and not best.score[1]:
-            break
-    return best
+class _Search:
+    """The best so far, and how many requests may still be played for a better one."""
+
+    def __init__(self, session: Session, known: Open) -> None:
+        self.session, self.known = session, known
+        self.best: Rebuild | None = None
+        self.left = TRIED
+
+    def found(self) -> Rebuild | None:
+        known = self.known
+        self._try((known.profiles[0], model, dict(known.server)) for model in known.models)
+        for name, values in known.joint.items():
+            self._try((known.profiles[0], model, {**known.server, name: value})
+                      for value in values for model in known.models)  # fmt: skip
+        for _ in range(ROUNDS):
+            before = self.best and self.best.score
+            for name, values in known.options.items():
+                self._try((profile, model, {**server, name: value})
+                          for profile, model, server in self._from_here() for value in values)  # fmt: skip
+            self._try((profile, model, server) for profile, _, server in self._from_here() for model in known.models)
+            self._try((name, model, server) for _, model, server in self._from_here() for name in known.profiles)
+            if self.best is None or self.best.score == before:
+                break
+        return self.best
+
+    def _from_here(self) -> list[tuple[str, str, dict[str, Any]]]:
+        best = self.best
+        return [] if best is None else [(best.profile, best.model, dict(best.server))]
+
+    def _try(self, servers: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
+        """Take the best of these, unless everything agrees already. One that is worse is not played to its end."""
+        for profile, model, server in servers:
+            most = None if self.best is None else -self.best.score[1]
+            if most == 0 or self.left <= 0:
+                return
+            one = Builder(self.session, profile, model, server).build(most)
+            self.left -= len(one.requests)
+            if one.line and len(one.requests) == len(self.session.requests) and (
+                self.best is None or one.score > self.best.score
+            ):
+                self.best = one

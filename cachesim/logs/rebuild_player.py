@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import islice
 from pathlib import Path
-from typing import Any, Iterator, Mapping, NamedTuple
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.base import Answer
 from cachesim.engines.contract import Server, copied
@@ -19,6 +19,9 @@ from cachesim.notation.parse import parse
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.runner import Silent, Stage
+from cachesim.scenarios.schema import Step
+
+TOGETHER = 12                # requests that are rebuilt as sent together, at most
 
 
 class Builder:
@@ -38,36 +41,57 @@ class Builder:
         slots = {one.slot for one in session.requests}
         self.several = len(slots) > 1 and ENGINES[blank.engine].manual.slots
 
-    def build(self) -> Rebuild:
-        for logged in self.session.requests:
-            self._add(logged)
+    def build(self, most: int | None = None) -> Rebuild:
+        """Play the requests; not on behind one with which more than ``most`` differ from the log."""
+        for members in overlapping(self.session.requests) if self.several else ([one] for one in self.session.requests):
+            self._add_all(members)
+            if most is not None and -self.out.score[1] > most:
+                break
         self.out.line = "/".join(self.lines)
         return self.out
 
-    def _add(self, logged: Logged) -> None:
-        one = Rebuilt(logged)
-        self.out.requests.append(one)
-        if logged.n_tokens is None or logged.refused:
-            one.left_out = "it was refused" if logged.refused else "the log does not say how long its prompt is"
-            return
-        self._known_before(logged)
+    def _add_all(self, members: Sequence[Logged]) -> None:
+        """Requests that were in work at the same time, in the order of their start; mostly one."""
+        playing = _Together([], copied(self.stage.server)) if len(members) > 1 else None
+        kept: list[tuple[Logged, _Played]] = []
+        for logged in members:
+            one = Rebuilt(logged)
+            self.out.requests.append(one)
+            if logged.n_tokens is None or logged.refused:
+                one.left_out = "it was refused" if logged.refused else "the log does not say how long its prompt is"
+                continue
+            if playing is None or not playing.texts:
+                self._known_before(logged)
+                playing = playing and playing._replace(base=copied(self.stage.server))
+            over = [pair for pair in kept if pair[0].lines[1] < logged.lines[0]]
+            for pair in over:
+                self._keep(pair[0].slot, pair[1].held)
+            kept = [pair for pair in kept if pair not in over]
+            found = self._best(logged, playing and playing.behind(self, over))
+            if found is None:
+                one.left_out = "it cannot be played with these options"
+                continue
+            self._take(one, found)
+            kept.append((logged, found))
+            if playing is not None:
+                playing.texts.append(found.text)
+        for _, found in sorted(kept, key=lambda pair: pair[0].lines[1]):
+            self._keep(found.answer.id_slot, found.held)
+
+    def _best(self, logged: Logged, playing: _Together | None) -> _Played | None:
+        """The request with the first choice that agrees with the log, else the simplest; the server is behind it."""
         choices = list(dict.fromkeys(islice(self._choices(logged), MOST)))
-        begin, found = copied(self.stage.server), None
+        begin, first = None if playing else copied(self.stage.server), None
         for number, choice in enumerate(choices):
-            if number:
+            if number and begin is not None:
                 self._back(copied(begin))
-            played = self._try(logged, choice)
-            found = found or played
+            played = self._try(logged, choice, playing)
+            first = first or played
             if played is not None and logged.cache_n in (None, played.answer.cache_n):
-                found = played
-                break
-        else:                                             # none gives what the log says: the simplest stands
+                return played
+        if begin is not None:
             self._back(begin)
-            found = self._try(logged, choices[0])
-        if found is None:
-            one.left_out = "it cannot be played with these options"
-            return
-        self._take(one, found)
+        return self._try(logged, first.choice, playing) if first is not None else None
 
     def _take(self, one: Rebuilt, found: _Played) -> None:
         one.step, one.text = len(self.lines), found.text
@@ -78,7 +102,6 @@ class Builder:
         self.lines.append(found.text)
         self.words.update({found.word: max(1, found.new)} if found.new else {})
         self.words[found.word.lower()] = found.content.size
-        self._keep(found.answer.id_slot, found.held)
 
     def _known_before(self, logged: Logged) -> None:
         """A slot that held something before the log begins gets a conversation of that length."""
@@ -93,7 +116,7 @@ class Builder:
             self.words[word] = size - text.size
             text = text.then(word, size - text.size)
             line = text.written(word) + (f"@{logged.slot}" if self.several else "")
-            answer = self._send(line)
+            answer = self._send([line])
             if answer is None:
                 del self.words[word]
                 return
@@ -145,7 +168,7 @@ class Builder:
                 if least <= lcp <= min(n_tokens, text.size) and lcp:
                     yield Choice(text, lcp, f"{lcp} tokens in common with an earlier conversation")
 
-    def _try(self, logged: Logged, choice: Choice) -> _Played | None:
+    def _try(self, logged: Logged, choice: Choice, playing: _Together | None) -> _Played | None:
         """Send this request with one choice; the server is then behind it. None if it cannot be played."""
         n_tokens = logged.n_tokens or 0
         word = next(self.names)
@@ -156,32 +179,92 @@ class Builder:
         self.words |= {word: n_tokens - kept.size} if n_tokens > kept.size else {}
         self.words[word.lower()] = size
         text = prompt.written(word) + f">{word.lower()}{size}"
-        before = copied(self.stage.server) if self.several else None
-        answer = self._send(text)
-        if before is not None and answer is not None and answer.id_slot != logged.slot:
-            self._back(before)                            # another slot than in the log: the request names it
-            text += f"@{logged.slot}"
-            answer = self._send(text)
+        before = copied(self.stage.server) if self.several and playing is None else None
+        found, answer = self._sent(text, "", playing)
+        if self.several and answer is not None and answer.id_slot != logged.slot:
+            if before is not None:
+                self._back(before)                        # another slot than in the log: the request names it
+            found, answer = self._sent(text, f"@{logged.slot}", playing)
         self.words = known
         if answer is None:
             return None
         held = prompt.then(word.lower(), size).first(n_tokens + size - 1)
-        return _Played(text, answer, choice, word, n_tokens - kept.size, Text().then(word.lower(), size),
+        return _Played(found, answer, choice, word, n_tokens - kept.size, Text().then(word.lower(), size),
                        Text(held.parts, n_tokens))
+
+    def _sent(self, text: str, where: str, playing: _Together | None) -> tuple[str, Answer | None]:
+        """A request behind everything, or behind those that it is sent together with: how it is written, its answer."""
+        text += where
+        if playing is None:
+            return text, self._send([text])
+        if playing.texts:
+            text += f"{{together+{playing.after}}}" if playing.after else "{together}"
+        self._back(copied(playing.base))
+        return text, self._send([*playing.texts, text])
 
     def _back(self, server: Server) -> None:
         self.stage.server, self.stage.log = server, server.log
 
-    def _send(self, text: str) -> Answer | None:
-        """The answer to one more request, None if it cannot be played."""
-        spelled = re.sub(r"[A-Za-z_]+(?![A-Za-z_\d])", lambda found: f"{found[0]}{self.words[found[0]]}", text)
+    def steps(self, texts: Sequence[str]) -> list[Step]:
+        """The steps of a line. Raises BadInput."""
+        line = "/".join(texts)
+        spelled = re.sub(r"[A-Za-z_]+(?![A-Za-z_\d+}])", lambda found: f"{found[0]}{self.words[found[0]]}", line)
+        return list(make_steps(parse(spelled).steps, self.words, self.flags))
+
+    def _send(self, texts: Sequence[str]) -> Answer | None:
+        """The answer to the last of some requests that are sent together, None if they cannot be played."""
         try:
-            line = parse(spelled)
-            for step in make_steps(line.steps, self.words, self.flags):
-                self.stage.send(len(self.lines), [step])
+            steps = self.steps(texts)
+            first = len(self.lines) - len(texts) + 1
+            self.stage.send(first, steps)
         except BadInput:
             return None
-        return self.last.answer
+        return self.last.answers.get(first + len(steps) - 1)
+
+    def rounds(self, playing: _Together, over: Sequence[str]) -> int:
+        """Rounds of the server's loop behind the last of some requests until those that are over have been answered."""
+        self._back(copied(playing.base))
+        server, steps = self.stage.server, self.steps(playing.texts)
+        answers = []
+        for step in steps:
+            for _ in range(step.after):
+                server.take_tasks()
+                server.update()
+            answers.append(server.submit(step.request))
+        wanted = [answer for answer, text in zip(answers, playing.texts, strict=True) if text in over]
+        rounds = 0
+        while server.working and not all(answer.done for answer in wanted):
+            server.take_tasks()
+            server.update()
+            rounds += 1
+        return rounds
+
+
+def overlapping(requests: Sequence[Logged]) -> Iterator[list[Logged]]:
+    """Requests that were in work at the same time, by their lines in the log."""
+    group: list[Logged] = []
+    end = 0
+    for one in requests:
+        if group and (one.lines[0] > end or len(group) == TOGETHER):
+            yield group
+            group, end = [], 0
+        group.append(one)
+        end = max(end, one.lines[1])
+    if group:
+        yield group
+
+
+class _Together(NamedTuple):
+    """Requests that are sent together: those so far, the server before the first, and how many rounds behind the last
+    of them the next one is sent."""
+
+    texts: list[str]
+    base: Server
+    after: int = 0
+
+    def behind(self, builder: Builder, over: Sequence[tuple[Logged, _Played]]) -> _Together:
+        """For the next request, which was launched when these were over."""
+        return self._replace(after=builder.rounds(self, [played.text for _, played in over]) if over else 0)
 
 
 class _Played(NamedTuple):
@@ -197,9 +280,10 @@ class _Played(NamedTuple):
 
 
 class _Last(Silent):
-    """Keeps the last answer."""
+    """Keeps answers by the number of their step."""
 
-    answer = Answer(-1)
+    def __init__(self) -> None:
+        self.answers: dict[int, Answer] = {}
 
     def answered(self, number: int, request: Any, answer: Answer) -> None:
-        self.answer = answer
+        self.answers[number] = answer

@@ -77,7 +77,8 @@ class Logged:
         if self.n_tokens is None and self.cache_n is not None and self.prompt_n is not None:
             self.n_tokens = self.cache_n + self.prompt_n
         if self.cache_n is None and self.n_tokens is not None and self.prompt_n is not None:
-            self.cache_n = self.n_tokens - self.prompt_n
+            reused = self.n_tokens - self.prompt_n
+            self.cache_n = reused if reused >= 0 else None      # b11063 counts some tokens twice beside drafts
         if self.n_tokens is None and self.least:
             self.n_tokens, self.guessed = self.least, True
         if self.prompt_n is None and self.n_tokens is not None and self.cache_n is not None:

@@ -33,6 +33,8 @@ def _chosen(reader: Reader, read: Read, number: int) -> None:
     if slot is None:
         return
     how = read.line.ev.removeprefix("slot_by_")
+    if (thold := _share(read, "thold")) is not None:
+        reader.session.facts.setdefault("similarity", thold)
     before = reader.choice.get(slot, {})
     reader.choice = {one: found for one, found in reader.choice.items() if "chosen" in found}      # what lost is over
     reader.choice.pop(slot, None)
@@ -44,6 +46,8 @@ def _chosen(reader: Reader, read: Read, number: int) -> None:
 @_hears("slot_sim")
 def _similar(reader: Reader, read: Read, number: int) -> None:
     """`checking sim = x (lcp/n)` says the common prefix, for whichever slot is selected then, or was named before."""
+    if (thold := _share(read, "thold")) is not None:
+        reader.session.facts.setdefault("similarity", thold)
     if read.slot is not None:
         reader.choice.setdefault(read.slot, {})["lcp"] = _number(read, "lcp")
 
@@ -222,3 +226,18 @@ def _purged(reader: Reader, read: Read, number: int) -> None:
 def _facts(reader: Reader, read: Read, number: int) -> None:
     for name, found in read.numbers.items():
         reader.session.facts.setdefault(name, found)
+
+
+@_hears("no_limit")
+def _no_limit(reader: Reader, read: Read, number: int) -> None:
+    reader.session.facts.setdefault("limit_mib", -1)
+
+
+@_hears("no_cache")
+def _no_cache(reader: Reader, read: Read, number: int) -> None:
+    reader.session.facts.setdefault("limit_mib", 0)
+
+
+@_hears("no_ckpt")
+def _no_checkpoints(reader: Reader, read: Read, number: int) -> None:
+    reader.session.facts.setdefault("max", 0)

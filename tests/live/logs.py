@@ -26,7 +26,7 @@ from cachesim.logs.read import read_session
 from cachesim.logs.recognise import grammars
 from cachesim.scenarios.option_checks import filled
 from tests.live import build
-from tests.live.logs_compare import answers, compare_decisions, compare_lines, compare_requests
+from tests.live.logs_compare import answers, compare_decisions, compare_lines, compare_requests, compare_start
 from tests.live.logs_play import LOGS, Quiet
 from tests.live.worlds import option_set, write_models
 
@@ -43,10 +43,17 @@ def work(server, commit, models, seed, number, count):
     try:
         with Recorder(start, cold=False) as recorder:
             recorded = _play(options, count, commit, recorder.play)
+            said = {"server": recorder.server, "flags": list(start.flags)}
         for log in LOGS:
             with Quiet(start, log) as quiet:
                 played = _play(options, count, commit, quiet.play)
                 more, bad = compare(played, recorded, quiet.logs, log)
+                if log != "jsonl":
+                    file, places = quiet.logs[0]
+                    lines = file.read_text("utf-8", "replace").split("\n")[: places[0]]
+                    same, first = compare_start(said, lines, 4 if log == "lv4" else 3)
+                    more[f"{log}: lines"] += same
+                    bad += [("start", *first)] if first else []
             counts.update(more)
             wrong += [[log, *map(str, one)] for one in bad]
         counts["conversations"] = count

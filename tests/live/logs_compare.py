@@ -12,7 +12,7 @@ from itertools import zip_longest
 from cachesim.engines.llama_cpp.log import EVENTS
 from cachesim.logs.message import message
 from cachesim.logs.recognise import grammars, read_by
-from tests.replay.log_writer import write_steps
+from tests.replay.log_writer import write_start, write_steps
 
 NUMBERS = ("id_slot", "tokens_evaluated", "cache_n", "predicted_n")
 NAMES = ("slot", "n_tokens", "cache_n", "predicted_n")
@@ -138,3 +138,12 @@ def compare_lines(step, real, verbosity):
         if mine != other:
             return number, (mine, other)
     return len(ours), None
+
+
+def compare_start(recording, real, verbosity):
+    """How many lines of the start a real log has as well, and the first that it does not have."""
+    theirs = set(alike(real))
+    for number, mine in enumerate(alike(write_start(recording, verbosity))):
+        if mine not in theirs:
+            return number, (mine, None)
+    return number + 1, None

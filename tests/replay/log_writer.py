@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Iterator, Mapping
 
+from cachesim.engines.llama_cpp.command_line import read_flags
 from cachesim.engines.llama_cpp.log import EVENTS
 
 BASE = {"slot_by_id", "slot_by_lcp", "slot_by_lru", "launch", "release", "ctx_shift", "need_one", "pc_evict",
@@ -46,15 +47,30 @@ _PLACE = re.compile(r"\{(\w*)\}")
 
 def write_log(recording: Mapping[str, Any], verbosity: int) -> Iterator[str]:
     """The lines of the log, at verbosity 3 (the default) or 4."""
-    server = recording["server"]
-    if verbosity > 3:
-        yield f"0.00.000.000 I print_info: n_swa                 = {server['n_swa']}"
-        for name in ("n_ctx_seq", "n_batch", "n_ubatch"):
-            yield f"0.00.001.000 I llama_context: {name:<21} = {server[name]}"
+    yield from write_start(recording, verbosity)
+    yield from write_steps(recording["steps"], verbosity)
+
+
+def write_start(recording: Mapping[str, Any], verbosity: int) -> Iterator[str]:
+    """What the server says of itself, as far as a recording holds it."""
+    server, flags = recording["server"], read_flags(recording["flags"]).options
     unified = str(server["kv_unified"]).lower()
     slots = f"n_slots = {server['n_slots']}, n_ctx_slot = {server['n_ctx_slot']}, kv_unified = '{unified}'"
-    yield f"0.00.002.000 I srv    load_model: initializing, {slots}"
-    yield from write_steps(recording["steps"], verbosity)
+    load = "0.00.002.000 I srv    load_model:"
+    if verbosity < 4:
+        yield f"{load} initializing, {slots}"
+        return
+    yield f"0.00.000.000 I print_info: n_swa                 = {server['n_swa']}"
+    for name in ("n_ctx_seq", "n_batch", "n_ubatch"):
+        yield f"0.00.001.000 I llama_context: {name:<13} = {server[name]}"
+    yield f"{load} initializing, {slots}"
+    ram, most = flags.get("cache_ram", 8192), flags.get("ctx_checkpoints", 32)
+    limit = "no limit" if ram < 0 else f"{ram} MiB"
+    yield f"{load} prompt cache is enabled, size limit: {limit}" if ram else (
+        f"{load} prompt cache is disabled - use `--cache-ram N` to enable it")
+    step = flags.get("checkpoint_min_step", 8192)
+    yield f"{load} context checkpoints enabled, max = {most}, min spacing = {step}" if most else (
+        f"{load} context checkpoints disabled")
 
 
 def write_steps(steps: Iterable[Mapping[str, Any]], verbosity: int) -> Iterator[str]:

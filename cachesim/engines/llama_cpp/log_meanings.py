@@ -274,6 +274,9 @@ MEANINGS: Mapping[str, Meaning] = {
         flags=("-c", "-np"),
     ),
     "start_cache": Meaning("the prompt cache and its limit", flags=("-cram",)),
+    "no_limit": Meaning("the prompt cache has no limit", flags=("-cram",)),
+    "no_cache": Meaning("there is no prompt cache: a slot that is overwritten is lost", flags=("-cram",)),
+    "no_ckpt": Meaning("checkpoints are switched off", flags=("-ctxcp",)),
     "start_ckpt": Meaning("checkpoints, their number and distance", flags=("-ctxcp", "-cms")),
     "start_seq_rm": Meaning(
         "whether this model's memory can drop single positions; if not, only a checkpoint leads back",

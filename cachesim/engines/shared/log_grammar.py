@@ -53,17 +53,23 @@ def _nothing(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
     return {}
 
 
+def _no_hints(prompts: Sequence[tuple[int, int | None]]) -> dict[str, Sequence[Number]]:
+    return {}
+
+
 @dataclass(frozen=True)
 class LogGrammar:
     """The lines of an engine and their meaning by kind; ``signs``: texts that only logs of this engine have;
     ``options`` makes server options of what a log says of its server, by the names of fields; ``open`` are options that
-    logs often do not say, with the values to try, the likeliest first."""
+    logs often do not say, with the values to try, the likeliest first; ``hints`` are values that prompts suggest,
+    (length, reused tokens) of each, which are tried with every kind of model."""
 
     lines: tuple[Line, ...] = ()
     meanings: Mapping[str, Meaning] = field(default_factory=dict)
     signs: tuple[str, ...] = ()
     options: Callable[[Mapping[str, Number | str]], dict[str, Number | str]] = _nothing
     open: Mapping[str, Sequence[Number]] = field(default_factory=dict)
+    hints: Callable[[Sequence[tuple[int, int | None]]], Mapping[str, Sequence[Number]]] = _no_hints
 
     def read(self, text: str, slot: int | None = None, task: int | None = None) -> Read | None:
         """The kind of line of a message without prefix, and its numbers; None for any other message."""

@@ -17,6 +17,8 @@ LOGS = Path(__file__).parents[4] / "shared" / "logs"
 CACHED = Path(__file__).parent / "default_verbosity.log"      # b11549, -np 2 -kvu -c 2048 -b 64 -ub 16, a hybrid model
 EVERYTHING = Path(__file__).parent / "verbosity_4.log"        # the same requests at -lv 4
 
+PARALLEL = Path(__file__).parent / "parallel_slots.log"       # b11549, -np 3 -c 8192 -b 128 -ub 64, a hybrid model
+
 
 def test_default_verbosity_is_enough_for_lengths_slots_and_prefixes():
     data, text = import_log(CACHED)
@@ -33,8 +35,19 @@ def test_at_verbosity_4_the_tree_of_prefixes_is_known():
     assert data["server"] == {
         "parallel": 2, "batch_size": 64, "ubatch_size": 16, "kv_unified": True, "cache_ram": 8192,
         "ctx_checkpoints": 32, "checkpoint_min_step": 8192, "ctx_size": 2048,
+        "slot_prompt_similarity": 0.1,
     }  # fmt: skip
     assert data["summary"]["from_nothing"] == [3, 4, 5] and data["missing"] == []
+
+
+def test_overlapping_requests_are_sent_together():
+    """Three clients with four turns each on three slots of a real server: who waited for whom is rebuilt as well."""
+    data, _ = import_log(PARALLEL, ["llama_cpp@b11549"])
+    assert (data["agree"], data["differ"]) == (12, 0)
+    first, second, third, fourth, *_ = data["line"].split("/")
+    assert "together" not in first and second.endswith("{together}") and third.endswith("{together}")
+    assert "{together+" in fourth                     # sent when the first was answered, while the second is in work
+    assert all(one["left_out"] == "" and one["assumed"] == "" for one in data["requests"])
 
 
 def test_json_lines_and_prefixes_change_nothing(tmp_path):

@@ -31,3 +31,15 @@ def test_the_similarity_of_a_slot_that_was_not_selected_is_forgotten():
         LAUNCH.format(1, 9),
     )  # fmt: skip
     assert (two.slot, two.chosen, two.lcp) == (1, "id", None)
+
+
+def test_more_evaluated_tokens_than_the_prompt_has_say_nothing_of_reused_ones():
+    """b11063 with drafts, two requests at work: 525 of 495 tokens are printed (and answered over HTTP)."""
+    end = "0.00.004.000 I slot      release: id  0 | task 7 | stop processing: n_tokens = 495, truncated = 0"
+    for evaluated, reused in ((485, 10), (495, 0), (525, None)):
+        timings = (
+            f"0.00.003.000 I slot print_timing: id  0 | task 7 | {what} time =       1.00 ms / {count:>5} tokens"
+            for what, count in (("prompt eval", evaluated), ("       eval", 1))
+        )
+        [one] = requests(LAUNCH.format(0, 7), *timings, end)
+        assert (one.n_tokens, one.prompt_n, one.cache_n) == (495, evaluated, reused)
