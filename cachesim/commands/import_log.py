@@ -49,7 +49,7 @@ def run(args: Namespace) -> int:
     server = parse_settings(args.settings, engine) if args.settings else {}
     found = []
     for name in args.files:
-        data, text = import_log(Path(name), args.profiles, args.model, server)
+        data, text = import_log(Path(name), args.profiles, args.model, server, Path(args.out).stem)
         if args.out:
             if not text:
                 raise BadInput("no request of it can be played", file=name)

@@ -22,12 +22,12 @@ from cachesim.scenarios.toml_writer import to_toml
 
 
 def import_log(
-    path: Path, profiles: Sequence[str] = (), model: str = "", server: Mapping[str, Any] | None = None
+    path: Path, profiles: Sequence[str] = (), model: str = "", server: Mapping[str, Any] | None = None, name: str = ""
 ) -> tuple[dict[str, Any], str]:
     """What a log says, as data, and the scenario file that was made of it ("" if nothing can be played).
 
-    ``profiles``, ``model``, ``server``: rule sets, model and options that are known better than from the log. Raises
-    BadInput for a file that is no log of a server that is known."""
+    ``profiles``, ``model``, ``server``: rule sets, model and options that are known better than from the log; ``name``:
+    the scenario's id, "" = one after the log. Raises BadInput for a file that is no log of a server that is known."""
     known = grammars()
     engine = _engine(path, profiles)
     session = read_session(engine.name, known[engine.name], open_lines(path))
@@ -39,7 +39,7 @@ def import_log(
         {name: values for name, values in _hints(grammar, session).items() if name not in options},
     ))  # fmt: skip
     data = _data(path, engine, session, found, bool(profiles), bool(model))
-    return data, "" if found is None else _file(path, engine, found, data)
+    return data, "" if found is None else _file(path, engine, found, data, name)
 
 
 def _engine(path: Path, profiles: Sequence[str]) -> Engine:
@@ -151,7 +151,7 @@ def _missing(session: Session) -> Iterator[str]:
         yield "the log begins in the middle of a request"
 
 
-def _file(path: Path, engine: Engine, found: Rebuild, data: Mapping[str, Any]) -> str:
+def _file(path: Path, engine: Engine, found: Rebuild, data: Mapping[str, Any], name: str) -> str:
     """The scenario file; what was assumed stands in its `why`."""
     scenario = found.scenario
     assumed = [f"request {one.step}: {one.assumed}" for one in found.requests if one.assumed and one.step >= 0]
@@ -160,7 +160,7 @@ def _file(path: Path, engine: Engine, found: Rebuild, data: Mapping[str, Any]) -
         why += f" Assumed: {'; '.join(assumed[:20])}."
     stem = "".join(sign if sign.isascii() and (sign.isalnum() or sign == "-") else "-" for sign in path.stem.lower())
     head = {
-        "id": f"import-{stem.strip('-') or 'log'}"[:80], "title": f"imported from {plain(path.name)}"[:120],
+        "id": name or f"import-{stem.strip('-') or 'log'}"[:80], "title": f"imported from {plain(path.name)}"[:120],
         "source": ["cachesim"], "why": why, "engine": engine.name, "model": found.model, "profiles": [found.profile],
     }  # fmt: skip
     return to_toml(head, scenario.server, scenario.words, [step.asked for step in scenario.steps])

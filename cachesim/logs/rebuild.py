@@ -15,7 +15,7 @@ from cachesim.logs.rebuilt import Rebuild
 from cachesim.logs.session import Session
 
 ROUNDS = 2
-TRIED = 2_000                # requests that are played in search of a better rule set, model or option
+TRIED = 1_500                # requests that are sent in search of a better rule set, model or option
 
 
 class Open(NamedTuple):
@@ -40,7 +40,7 @@ def solve(session: Session, known: Open) -> Rebuild | None:
 
 
 class _Search:
-    """The best so far, and how many requests may still be played for a better one."""
+    """The best so far, and how many requests may still be sent for a better one."""
 
     def __init__(self, session: Session, known: Open) -> None:
         self.session, self.known = session, known
@@ -74,8 +74,9 @@ class _Search:
             most = None if self.best is None else -self.best.score[1]
             if most == 0 or self.left <= 0:
                 return
-            one = Builder(self.session, profile, model, server).build(most)
-            self.left -= len(one.requests)
+            builder = Builder(self.session, profile, model, server)
+            one = builder.build(most)
+            self.left -= builder.sent
             if one.line and len(one.requests) == len(self.session.requests) and (
                 self.best is None or one.score > self.best.score
             ):

@@ -25,7 +25,8 @@ TOGETHER = 12                # requests that are rebuilt as sent together, at mo
 
 
 class Builder:
-    """The state of the server in words, request by request, and a simulated server that is as far."""
+    """The state of the server in words, request by request, and a simulated server that is as far; ``sent``: requests
+    that were sent to it, with every choice."""
 
     def __init__(self, session: Session, profile: str, model: str, server: Mapping[str, Any]) -> None:
         self.session, self.out = session, Rebuild(profile, model, server)
@@ -35,6 +36,7 @@ class Builder:
         self.words: dict[str, int] = {}
         self.names = names()
         self.last = _Last()
+        self.sent = 0
         blank = from_line("A1", model=model, profiles=(profile,), server=server)
         self.flags = blank.server
         self.stage = Stage(blank, profile, "none", Path("."), self.last, profile)
@@ -216,6 +218,7 @@ class Builder:
         try:
             steps = self.steps(texts)
             first = len(self.lines) - len(texts) + 1
+            self.sent += len(steps)
             self.stage.send(first, steps)
         except BadInput:
             return None

@@ -61,7 +61,7 @@ def test_json_lines_and_prefixes_change_nothing(tmp_path):
 
 
 def test_the_file_runs_and_reuses_what_the_log_says(tmp_path, capsys):
-    out = tmp_path / "import-default-verbosity.toml"
+    out = tmp_path / "my-case.toml"
     assert main(["import", str(CACHED), "-o", str(out)]) == 0
     capsys.readouterr()
     assert load(out).title == "imported from default_verbosity.log"
