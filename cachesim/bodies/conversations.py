@@ -122,12 +122,10 @@ class Conversations:
             return best if common * 2 > len(text) else -1
         for other in dict.fromkeys((best, len(self.links) - 1)):
             old = next(talk(self.bodies[other]), None)
-            if old is not None and _edited(core(old), core(first)):
+            if old is not None and _edited(core(old), core(first)) and _edited(told(self.bodies[other]), told(body)):
                 return other
         if summarised(body.messages[:3]):
-            mine = [core(one) for one in body.messages if one.system]
-            same = (i for i in reversed(range(len(self.bodies)))
-                    if [core(one) for one in self.bodies[i].messages if one.system] == mine)  # fmt: skip
+            same = (i for i in reversed(range(len(self.bodies))) if told(self.bodies[i]) == told(body))
             return next(same, -1)
         return -1
 
@@ -148,12 +146,17 @@ def talk(body: Body) -> Iterator[Message]:
     return (one for one in body.messages if not one.system)
 
 
+def told(body: Body) -> str:
+    """What the system says."""
+    return "\n".join(core(one) for one in body.messages if one.system)
+
+
 def _edited(a: str, b: str) -> bool:
-    """Are two texts the same but for a part of it?"""
+    """Are two texts the same but for a fifth of it?"""
     n = common_prefix(a, b)
     rest = min(len(a), len(b)) - n
     end = common_prefix(a[::-1][:rest], b[::-1][:rest])
-    return (n + end) * 2 >= max(len(a), len(b)) > 0
+    return a == b or (n + end) * 5 >= max(len(a), len(b)) * 4
 
 
 def summarised(messages: Sequence[Message]) -> bool:

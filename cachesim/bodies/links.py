@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Sequence
 
-from cachesim.bodies.body import Body, Message
+from cachesim.bodies.body import MARK, REASONING, TEXT, Body, Message
 from cachesim.bodies.causes import (
     BACK,
     DROPPED_ANSWER,
@@ -95,8 +95,27 @@ def _compare(a: Asked, b: Asked, templated: bool, tokenizer: Tokenizer) -> None:
         b.cause = Cause(OPENING if b.common >= a.history else TEMPLATE)
     if not b.harmless:
         b.place, b.old_place = b.plain.place(at), a.plain.place(at)
+        if b.cause.name in (TEMPLATE, OPENING):
+            b.place, b.old_place = found_place(b, b.common), found_place(a, b.common)
         b.seen = evidence(a.text, b.text, b.common)
     _answered(a, b, tokenizer)
+
+
+def found_place(one: Asked, at: int) -> Place:
+    """The place in the body of a character of what the template rendered: the texts of the body are looked for in it,
+    one behind the other; the first that ends behind the place is it."""
+    end = 0
+    for number, message in enumerate(one.body.messages):
+        said = next((one.text.find(part.text.strip(), end) for part in message.parts if part.kind == TEXT), -1)
+        for part in message.parts:
+            begin = one.text.find(part.text.strip(), end)
+            left_out = part.kind == REASONING and 0 <= said < begin      # what is found is of a later message
+            if begin < 0 or left_out or not part.text.strip():
+                continue
+            end = begin + len(part.text.strip())
+            if end > at:
+                return Place(part.path, max(0, at - begin), part.kind, number)
+    return Place("", 0, MARK, -1)
 
 
 def _answered(a: Asked, b: Asked, tokenizer: Tokenizer) -> None:

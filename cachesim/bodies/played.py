@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim import limits
@@ -9,6 +10,7 @@ from cachesim.bodies.links import Asked
 from cachesim.bodies.stretches import Asking, Words
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import ENGINES
+from cachesim.errors import BadInput
 from cachesim.notation.tree import Asked as Step
 from cachesim.scenarios.option_checks import model_named
 from cachesim.scenarios.request_spec import make_steps
@@ -55,9 +57,21 @@ def play_bodies(
         profiles=(profile,), server=options, words=words.words, steps=made,
     )
     answers = _Answers()
-    play(scenario, profile, "none", answers)
+    try:
+        play(scenario, profile, "none", answers)
+    except BadInput:                             # more tokens than a run may have: what was played by then stands
+        if not answers.found:
+            raise
+        steps = steps[: len(answers.found)]
+        scenario = replace(scenario, steps=made[: len(steps)], words=_used(words.words, steps))
     reused = [_reused(answers.found.get(number)) for number in range(len(steps))]
     return Played(scenario, reused, _toml(scenario, steps, head), len(asked) - len(steps))
+
+
+def _used(words: Mapping[str, int], steps: Sequence[Step]) -> dict[str, int]:
+    """The words of these steps, in their order."""
+    names = {piece.word for step in steps for piece in (*step.prompt, *(step.answer or ()))}
+    return {name: size for name, size in words.items() if name in names}
 
 
 def _asking(one: Asked) -> Asking:

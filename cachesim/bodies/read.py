@@ -6,6 +6,7 @@ A file is data: parsed by ``reading.parse_json``, which bounds nesting and value
 from __future__ import annotations
 
 import re
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import Any, Sequence
@@ -16,6 +17,7 @@ from cachesim.limits import BODIES, BODY_BYTES
 from cachesim.reading import FOLDER, files_in, kind, open_lines, parse_json, read_bytes
 
 HEAD = 1 << 16               # characters of a file that are looked at to know what it is
+SMALL = 60                   # characters of a text that is not worth sharing
 LOOKED = 200                 # lines, likewise
 OTHER_KEYS = {"contents": "Gemini's API", "inputs": "text-generation-inference", "texts": "an embedding API"}
 """Bodies that are known by name and not read."""
@@ -50,7 +52,7 @@ def read_bodies(paths: Sequence[Path]) -> tuple[list[Found], int]:
     how many files or lines hold none. Raises BadInput for a file that cannot be read, for one that holds no body at
     all, and for too many."""
     found: list[Found] = []
-    left, size = 0, 0
+    left, size, pool = 0, 0, Pool()
     for path in paths:
         folder = kind(path) == FOLDER
         before = len(found)
@@ -61,7 +63,7 @@ def read_bodies(paths: Sequence[Path]) -> tuple[list[Found], int]:
             size += len(data)
             BODY_BYTES.check(size, "the files together", file=str(file))
             try:
-                more, none = _bodies(data, file, str(file.relative_to(path)) if folder else str(file))
+                more, none = _bodies(data, file, str(file.relative_to(path)) if folder else str(file), pool)
             except BadInput:
                 if not folder:
                     raise
@@ -74,33 +76,51 @@ def read_bodies(paths: Sequence[Path]) -> tuple[list[Found], int]:
     return found, left
 
 
+class Pool:
+    """Keeps one copy of each text: a client sends the whole history with every request."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    def shared(self, found: Found) -> Found:
+        """The same body, with texts that are those of the bodies before where they are equal."""
+        return found._replace(body=self._value(found.body))
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.texts.setdefault(value, value) if len(value) > SMALL else value
+        if isinstance(value, list):
+            return [self._value(one) for one in value]
+        return {key: self._value(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
 def _natural(file: Path) -> list[Any]:
     return [(int(part), "") if part.isdigit() and part.isascii() else (-1, part)
             for part in _NUMBER.split(str(file))]  # fmt: skip
 
 
-def _bodies(data: bytes, file: Path, place: str) -> tuple[list[Found], int]:
+def _bodies(data: bytes, file: Path, place: str, pool: Pool) -> tuple[list[Found], int]:
     """The bodies of one file, and how many of its lines hold none."""
     head = data[:HEAD].lstrip(b"\xef\xbb\xbf \t\r\n")
-    first, _, rest = head.partition(b"\n")
+    first, _, rest = data.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")
     if head[:1] in (b"{", b"[") and not (_value(first) is not None and rest.strip()):
         value = parse_json(data.removeprefix(b"\xef\xbb\xbf"), str(file), "file")
-        found = list(bodies_in(value, place))
+        found = [pool.shared(one) for one in bodies_in(value, place)]
         if not found:
             raise _none(value, file)
         return found, 0
-    return _lines(data, place)
+    return _lines(data, place, pool)
 
 
-def _lines(data: bytes, place: str) -> tuple[list[Found], int]:
+def _lines(data: bytes, place: str, pool: Pool) -> tuple[list[Found], int]:
     """JSON lines, or lines of something else with a JSON object at their end (a log of requests)."""
     found, left, number = [], 0, 0
-    for number, line in enumerate(data.split(b"\n"), 1):
+    for number, line in enumerate(BytesIO(data), 1):
         at = line.find(b"{")
         if at < 0:
             left += bool(line.strip())
             continue
-        mine = list(bodies_in(_value(line[at:]), f"{place}:{number}"))
+        mine = [pool.shared(one) for one in bodies_in(_value(line[at:]), f"{place}:{number}")]
         left += not mine
         found += mine
     return found, left

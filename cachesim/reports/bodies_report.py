@@ -48,8 +48,8 @@ def _causes(data: Data) -> Iterator[Text]:
     for one in costly[:CAUSES]:
         detail = f" ({one['detail']})" if one["detail"] else ""
         part = f" in {one['where']}" if one["where"] else ""
-        yield Text.assemble(("cause  ", "bold"), f"{one['says']}{detail}{part}: {_at(one)}; ",
-                            f"{_numbers(one['in_requests'])}; {_tokens(data, one['again'])} tokens again")  # fmt: skip
+        yield Text.assemble(("cause  ", "bold"), f"{one['says']}{detail}{part} ({_at(one)}), ",
+                            f"{_numbers(one['in_requests'])}: {_tokens(data, one['again'])} tokens again")  # fmt: skip
         seen = one["evidence"]
         if seen is not None:
             yield _seen(f"  {seen['previous']}", seen["text_common"], seen["text_before"], "green")
@@ -61,7 +61,7 @@ def _causes(data: Data) -> Iterator[Text]:
 
 
 def _at(one: Data) -> str:
-    return f"{one['path']}, character {one['character']:,}" if one["path"] else "at the end"
+    return f"{one['path']} at character {one['character']:,}" if one["path"] else "at the end"
 
 
 def _numbers(numbers: list[int]) -> str:
