@@ -60,8 +60,8 @@ def _wrapped(value: Any) -> Any:
 
 
 def got(command: str, number: int = 0) -> Got:
-    """The JSON of a command: of its run, or its reply, of this number."""
-    data = json.loads(run_here(f"{command} --json"))
+    """The JSON of a command: of its run, or its reply, of this number. By provenance: what is shown beside it computes."""
+    data = json.loads(run_here(f"{command} --json --provenance"))
     for key in ("runs", "why"):
         if key in data:
             return Got(data[key][number])

@@ -13,6 +13,7 @@ from cachesim.cli import COMMANDS
 from tests.docs import trust
 from tests.docs.examples import DOCUMENTS, LIMITS, PAGES, PICTURE, README, ROOT, examples, limits_table, picture, run
 from tests.docs.fields import FIELD, with_fields
+from tests.docs.lessons import LESSONS
 from tests.shared import TRACES, needs
 
 TEXT = README.read_text()
@@ -77,6 +78,14 @@ def test_a_command_of_the_symptom_table_runs(command):
     done = subprocess.run([sys.executable, "-m", *shlex.split(command)], cwd=ROOT, capture_output=True, check=False)
     assert (done.returncode in (0, 1), complaints(done.stderr.decode())) == (True, [])
     assert len(done.stdout.splitlines()) >= 3
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, *LESSONS], ids=lambda path: path.stem)
+def test_no_line_begins_with_a_number_that_is_computed(document):
+    """A comment at the beginning of a line, or of an item, makes all of the line HTML: its Markdown would be lost."""
+    text = document.read_text()
+    assert re.findall(r"^ *(?:- |\d+\. )?<!--=.*", text, re.M) == []
+    assert [how for how in (found["how"] for found in FIELD.finditer(text)) if "--" in how or "|" in how] == []
 
 
 @each_document
