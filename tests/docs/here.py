@@ -60,7 +60,7 @@ def _wrapped(value: Any) -> Any:
 
 
 def got(command: str, number: int = 0) -> Got:
-    """The JSON of a command: of its run, or its reply, of this number. By provenance: what is shown beside it computes."""
+    """The JSON of a command, by provenance: of its run, or its reply, of this number."""
     data = json.loads(run_here(f"{command} --json --provenance"))
     for key in ("runs", "why"):
         if key in data:
