@@ -71,14 +71,20 @@ class Meter(Silent):
     def answered(self, number: int, request: Request, answer: Answer) -> None:
         """A request is answered."""
         if self.server is not None and not self.server.dead:
-            held = [*self.server.kept(), *(self.server.live(slot) for slot in range(self.server.n_slots))]
-            self.most = max(self.most, sum(size_of(one, self.sizes) for one in held))
+            slots = sum(size_of(self.server.live(slot), self.sizes) for slot in range(self.server.n_slots))
+            self.most = max(self.most, slots + self._stored(self.server))
+
+    def _stored(self, server: Server) -> int:
+        """Checkpoints and prompt cache: as the server counts them, where its model declares real sizes."""
+        if self.sizes.source:
+            return sum(server.stored_bytes())
+        return sum(size_of(one, self.sizes) for one in server.kept())
 
 
 def size_of(stored: Stored, sizes: Sizes) -> int:
-    """Bytes of a stored object."""
+    """Bytes of a stored object; a state that has absorbed nothing has none."""
     rows = sum(len(part.pos) * (sizes.window if part.window else sizes.full) for part in stored.rows)
-    return rows + (sizes.state if stored.state is not None else 0)
+    return rows + (sizes.state if stored.state is not None and stored.state.pos >= 0 else 0)
 
 
 def peak_bytes(case: Case, sizes: Sizes) -> int:

@@ -14,9 +14,8 @@ MODE = "provenance"
 
 
 class Outcome(NamedTuple):
-    """``evaluated`` prompt tokens, of ``each`` request, of further completions too; the numbers of requests that are
-    ``wrong``, ``undecided`` or ``failed`` (no answer, an error, a server that ended); requests after which something
-    stored is ``corrupt``."""
+    """``evaluated`` prompt tokens, of ``each`` request; the numbers of requests that are ``wrong``, ``undecided`` or
+    ``failed`` (no answer, an error, a server that ended); requests after which something stored is ``corrupt``."""
 
     evaluated: int
     each: tuple[int, ...]
@@ -50,7 +49,7 @@ def tried(case: Case, changes: tuple[Change, ...] = ()) -> Tried:
 
 def outcome_of(run: Run) -> Outcome:
     """The outcome of a run."""
-    each = tuple(sum(one.prompt_n for one in (each.answer, *each.answer.children)) for each in run.requests)
+    each = tuple(one.answer.prompt_n for one in run.requests)
     told = list(enumerate(run.requests))
     return Outcome(
         evaluated=sum(each),
