@@ -83,7 +83,8 @@ def _models(session: Session) -> tuple[str, ...]:
     if window:
         both = (f"G W{window}", f"W{window} A") if facts.get("recurrent_layers") else (f"W{window} A", f"G W{window}")
         return (*both, f"C W{window}")
-    if facts.get("recurrent_layers") or any(lo == hi for lo, hi in spans):
+    state = any(one.pos_min and one.held and one.pos_min == one.held - 1 for one in session.requests)
+    if facts.get("recurrent_layers") or state or any(lo == hi for lo, hi in spans):
         return ("GGGA", "S") if facts.get("attention_layers", 1) else ("S",)
     full = any(one.full or one.restored is not None or _lost(one) for one in session.requests)
     windows = () if n_swa in (0, 1) else (*(f"W{size} A" for size in WINDOWS), f"G W{WINDOWS[0]}")

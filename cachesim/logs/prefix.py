@@ -7,22 +7,28 @@ from typing import Iterable
 from cachesim.logs.contents import Text
 from cachesim.logs.session import Logged
 
-END = 4                      # tokens between the last checkpoint of a prompt and its end
+END = 4                      # tokens between the last checkpoint of a prompt and its end, in most engines
+ANSWER = 2048                # tokens of an answer before the log begins, at most
+BATCHES = (64, 128, 256, 512, 1024, 2048, 4096)    # usual micro-batches
 LADDER = 12                  # prompts before the log begins, at most
 MOST = 64                    # values of a free variable that are tried
 
 
-def ladder(logged: Logged, needed: int) -> list[int]:
-    """Prompts, each the next one's beginning, that leave checkpoints where the log saw some: a server makes one a few
-    tokens before the end of a prompt, and one a micro-batch before that."""
+def ladder(logged: Logged, needed: int, end: int = END) -> tuple[list[int], int]:
+    """Prompts, each the next one's beginning, that leave checkpoints where the log saw some, and the length of the last
+    answer: a server makes a checkpoint a few tokens before the end of a prompt (``end``), and one a micro-batch before
+    that."""
     marks = sorted({hi + 1 for _, hi, _ in logged.checked} | ({logged.restored} if logged.restored else set()))
-    ends = [one + END for one in marks if one + END < needed and not any(one < other <= one + 2048 for other in marks)]
-    return [*ends[-LADDER:], needed]
+    ends = [one + end for one in marks if not {one + size for size in BATCHES} & set(marks)][-LADDER:]
+    if not ends:
+        return [needed], 1
+    answer = needed - ends[-1] + 1
+    return (ends, max(1, answer)) if answer <= ANSWER else ([*ends, needed], 1)
 
 
-def thold(logged: Logged) -> tuple[int, ...]:
-    """What the number behind `against` says of the common prefix: a memory without a window needs just this."""
-    return tuple(dict.fromkeys(int(at) + more for _, _, at in logged.checked[:1] for more in (0, 1)))
+def thold(logged: Logged, n_swa: int = 0) -> tuple[int, ...]:
+    """What the number behind `against` says of the common prefix: a memory with a window needs so much less."""
+    return tuple(dict.fromkeys(int(at) + n_swa + more for _, _, at in logged.checked[:1] for more in (0, 1)))
 
 
 def held_by_shares(logged: Logged) -> int | None:
@@ -43,7 +49,8 @@ def prefix_by_shares(logged: Logged, mine: Text, n_tokens: int) -> Iterable[tupl
     fits = range(low, high + 1)
     if len(fits) <= 1:
         return [(max(0, low), "")]
-    wanted = [one for one in (logged.cache_n, mine.prompt, held, (low + high) // 2) if one is not None and one in fits]
+    likely = (*thold(logged), logged.cache_n, mine.prompt, held, (low + high) // 2)
+    wanted = [one for one in likely if one is not None and one in fits]
     order = dict.fromkeys([*wanted, *fits][:MOST])
     return [(lcp, f"a common prefix of {lcp} tokens ({low} to {high} print the same shares)") for lcp in order]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from typing import Iterable, Iterator, Sequence
 
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.logs import session_lines  # noqa: F401   (it says what is done with each kind of line)
-from cachesim.logs.session import Reader, Session
+from cachesim.logs.session import Logged, Reader, Session
 
 
 def read_session(engine: str, grammar: LogGrammar, lines: Iterable[str]) -> Session:
@@ -14,6 +14,20 @@ def read_session(engine: str, grammar: LogGrammar, lines: Iterable[str]) -> Sess
     reader = Reader(Session(engine), grammar)
     for number, line in enumerate(lines, 1):
         reader.line(number, line)
-    for one in reader.session.requests:
+    requests = reader.session.requests
+    for one in requests:
         one.settle()
+    for one, after in _followed(requests):
+        if one.guessed and after.cache_n and one.n_tokens is not None and after.cache_n > one.n_tokens:
+            one.n_tokens = after.cache_n           # so much was in the slot when the next one came
+            one.prompt_n = None if one.cache_n is None else one.n_tokens - one.cache_n
     return reader.session
+
+
+def _followed(requests: Sequence[Logged]) -> Iterator[tuple[Logged, Logged]]:
+    """Each request and the next one in its slot."""
+    last: dict[int, Logged] = {}
+    for one in requests:
+        if one.slot in last:
+            yield last[one.slot], one
+        last[one.slot] = one

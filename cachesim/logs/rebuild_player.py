@@ -14,14 +14,13 @@ from cachesim.errors import BadInput
 from cachesim.logs.contents import Text, names
 from cachesim.logs.prefix import MOST, held_by_shares, ladder, prefix_by_shares, thold
 from cachesim.logs.rebuilt import Choice, Rebuild, Rebuilt
-from cachesim.logs.session import Logged, Session
+from cachesim.logs.recognise import grammars
+from cachesim.logs.session import Logged, Session, overlapping
 from cachesim.notation.parse import parse
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.runner import Silent, Stage
 from cachesim.scenarios.schema import Step
-
-TOGETHER = 12                # requests that are rebuilt as sent together, at most
 
 
 class Builder:
@@ -37,6 +36,8 @@ class Builder:
         self.names = names()
         self.last = _Last()
         self.sent = 0
+        n_swa = session.facts.get("n_swa")
+        self.n_swa = n_swa if isinstance(n_swa, int) and n_swa > 1 else 0
         blank = from_line("A1", model=model, profiles=(profile,), server=server)
         self.flags = blank.server
         self.stage = Stage(blank, profile, "none", Path("."), self.last, profile)
@@ -108,22 +109,29 @@ class Builder:
     def _known_before(self, logged: Logged) -> None:
         """A slot that held something before the log begins gets a conversation of that length."""
         held = logged.held if logged.held is not None else held_by_shares(logged)
-        common = max(logged.lcp or 0, logged.prefix_end or 0, *(thold(logged) or (0,)), logged.restored or 0)
+        shared = max(thold(logged, self.n_swa), default=0)
+        common = max(logged.lcp or 0, logged.prefix_end or 0, shared, logged.restored or 0)
         needed = max(held or 0, logged.seen, common, (logged.cache_n or 0) if not self.lines else 0)
         if logged.loaded or logged.slot in self.slots or not needed:
             return
+        ends, answered = ladder(logged, needed, grammars()[self.session.engine].end)
         text = Text()
-        for size in ladder(logged, needed):
+        for size in ends:
             word = next(self.names)
             self.words[word] = size - text.size
             text = text.then(word, size - text.size)
-            line = text.written(word) + (f"@{logged.slot}" if self.several else "")
+            line, last = text.written(word), answered > 1 and size == ends[-1]
+            if last:
+                self.words[word.lower()] = answered
+                line += f">{word.lower()}{answered}"
+            line += f"@{logged.slot}" if self.several else ""
             answer = self._send([line])
             if answer is None:
                 del self.words[word]
                 return
             self.lines.append(line)
-            self.slots[answer.id_slot] = text._replace(prompt=size)
+            left = text.then(word.lower(), answered).first(size + answered - 1) if last else text
+            self.slots[answer.id_slot] = left._replace(prompt=size)
 
     def _keep(self, slot: int, text: Text) -> None:
         old = self.slots.pop(slot, None)
@@ -144,9 +152,12 @@ class Builder:
             yield from (Choice(mine, lcp, why) for lcp, why in prefix_by_shares(logged, mine, n_tokens))
             return
         else:
-            for lcp in thold(logged):
+            known = thold(logged, self.n_swa)
+            for lcp in known:
                 why = f"{lcp} tokens in common, by the threshold of its checkpoints"
                 yield Choice(mine, min(lcp, n_tokens, mine.size), why)
+            if known and mine.size:
+                return
             if not logged.cache_n:
                 yield Choice(Text(), 0, "")
             yield from self._guessed(logged, mine, n_tokens)
@@ -241,20 +252,6 @@ class Builder:
             server.update()
             rounds += 1
         return rounds
-
-
-def overlapping(requests: Sequence[Logged]) -> Iterator[list[Logged]]:
-    """Requests that were in work at the same time, by their lines in the log."""
-    group: list[Logged] = []
-    end = 0
-    for one in requests:
-        if group and (one.lines[0] > end or len(group) == TOGETHER):
-            yield group
-            group, end = [], 0
-        group.append(one)
-        end = max(end, one.lines[1])
-    if group:
-        yield group
 
 
 class _Together(NamedTuple):

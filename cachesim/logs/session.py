@@ -6,12 +6,14 @@ A number that the log does not say is None. Nothing is guessed here; `rebuild` d
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any, Callable, Iterator, Sequence
 
 from cachesim.engines.shared.log_grammar import LogGrammar, Number, Read
 from cachesim.limits import LOG_REQUESTS
 from cachesim.logs.message import message
 from cachesim.logs.recognise import read_by
+
+TOGETHER = 12                # requests that are taken to overlap, at most
 
 
 @dataclass(slots=True)
@@ -67,6 +69,8 @@ class Logged:
 
     def settle(self) -> None:
         """Fill in what follows from the rest."""
+        if self.n_tokens is None and self.cache_n is not None and self.prompt_n is not None:
+            self.n_tokens = self.cache_n + self.prompt_n
         known = self.n_tokens is None and self.end is not None and self.predicted_n is not None
         if known and (self.shifts or not self.truncated):
             assert self.end is not None and self.predicted_n is not None
@@ -74,8 +78,6 @@ class Logged:
             self.n_tokens = self.end + gone - self.predicted_n + (1 if self.predicted_n else 0)
         if self.n_tokens is None and self.share is not None:
             self.n_tokens = _whole(*self.share)
-        if self.n_tokens is None and self.cache_n is not None and self.prompt_n is not None:
-            self.n_tokens = self.cache_n + self.prompt_n
         if self.cache_n is None and self.n_tokens is not None and self.prompt_n is not None:
             reused = self.n_tokens - self.prompt_n
             self.cache_n = reused if reused >= 0 else None      # b11063 counts some tokens twice beside drafts
@@ -108,12 +110,27 @@ class Session:
     until: int = 0               # oldest build known not to print one of them any more
 
 
+def overlapping(requests: Sequence[Logged]) -> Iterator[list[Logged]]:
+    """Requests that were in work at the same time, by their lines in the log."""
+    group: list[Logged] = []
+    end = 0
+    for one in requests:
+        if group and (one.lines[0] > end or len(group) == TOGETHER):
+            yield group
+            group, end = [], 0
+        group.append(one)
+        end = max(end, one.lines[1])
+    if group:
+        yield group
+
+
 class Reader:
     """The state in which a line is understood: who is working in which slot, whose lines follow without a name."""
 
     def __init__(self, session: Session, grammar: LogGrammar) -> None:
         self.session, self.grammar = session, grammar
         self.open: dict[int, Logged] = {}                 # slot -> the request in it
+        self.closed: dict[int, Logged] = {}               # slot -> the request that has left it
         self.ends: dict[int, int] = {}                    # slot -> tokens that it was left with
         self.choice: dict[int, dict[str, Any]] = {}       # slot -> how it was selected for the request to come
         self.speaking: int | None = None                  # slot of the last line that named one
@@ -129,6 +146,8 @@ class Reader:
             return
         self.session.recognised += 1
         kind = read.line.ev
+        if read.slot is not None:
+            self.speaking = read.slot
         self.session.kinds[kind] = self.session.kinds.get(kind, 0) + 1
         self._date(read)
         if (heard := HEARD.get(kind)) is not None:
@@ -139,14 +158,18 @@ class Reader:
         if read.line.until:
             self.session.until = min(self.session.until or read.line.until, read.line.until)
 
-    def of(self, read: Read, number: int, begins: bool = False) -> Logged | None:
-        """The request that a line is about; a new one if its task is new, or if none is open in its slot."""
+    def of(self, read: Read, number: int, begins: bool = False, late: bool = False) -> Logged | None:
+        """The request that a line is about; a new one if its task is new, or if none is open in its slot. ``late``:
+        old builds print it behind the request's end."""
         slot = read.slot if read.slot is not None else self.speaking
         if slot is None:
             if not begins:
                 return None
             slot = 0
         one = self.open.get(slot)
+        before = self.closed.get(slot)
+        if late and one is None and before is not None and read.task in (None, before.task):
+            return before
         other = one is not None and None not in (one.task, read.task) and one.task != read.task
         if one is None or other or (begins and one.end is not None):
             one = self._new(slot, read.task, number, begins)

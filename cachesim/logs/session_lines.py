@@ -94,6 +94,15 @@ def _prefix(reader: Reader, read: Read, number: int) -> None:
         reader.session.facts.setdefault("n_swa", n_swa)
 
 
+@_hears("reused")
+def _reused(reader: Reader, read: Read, number: int) -> None:
+    """mlx_lm's line is all that it says of a request's beginning; requests are answered one by one."""
+    one = reader.of(read._replace(slot=0), number, begins=True)
+    if one is not None:
+        one.cache_n, one.n_tokens = _number(read, "cache_n"), _number(read, "n_tokens")
+        reader.open.pop(one.slot, None)
+
+
 @_hears("in_cache")
 def _in_cache(reader: Reader, read: Read, number: int) -> None:
     one = reader.of(read, number, begins=True)
@@ -174,14 +183,14 @@ def _created(reader: Reader, read: Read, number: int) -> None:
 
 @_hears("prompt_time")
 def _evaluated(reader: Reader, read: Read, number: int) -> None:
-    one = reader.of(read, number)
+    one = reader.of(read, number, late=True)
     if one is not None and one.prompt_n is None:
         one.prompt_n = _number(read, "prompt_n")
 
 
 @_hears("eval_time")
 def _generated(reader: Reader, read: Read, number: int) -> None:
-    one = reader.of(read, number)
+    one = reader.of(read, number, late=True)
     if one is not None and one.predicted_n is None:
         one.predicted_n = _number(read, "predicted_n")
 
@@ -197,6 +206,7 @@ def _released(reader: Reader, read: Read, number: int) -> None:
     one.truncated = bool(read.numbers.get("truncated", False))
     if one.end is not None:
         reader.ends[one.slot] = one.end
+    reader.closed[one.slot] = one
     reader.open.pop(one.slot, None)
 
 

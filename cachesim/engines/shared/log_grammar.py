@@ -62,13 +62,15 @@ class LogGrammar:
     """The lines of an engine and their meaning by kind; ``signs``: texts that only logs of this engine have;
     ``options`` makes server options of what a log says of its server, by the names of fields; ``open`` are options that
     logs often do not say, with the values to try, the likeliest first; ``hints`` are values that prompts suggest,
-    (length, reused tokens) of each, which are tried with every kind of model."""
+    (length, reused tokens) of each, which are tried with every kind of model; ``end``: tokens between the last
+    checkpoint of a prompt and its end."""
 
     lines: tuple[Line, ...] = ()
     meanings: Mapping[str, Meaning] = field(default_factory=dict)
     signs: tuple[str, ...] = ()
     options: Callable[[Mapping[str, Number | str]], dict[str, Number | str]] = _nothing
     open: Mapping[str, Sequence[Number]] = field(default_factory=dict)
+    end: int = 4
     hints: Callable[[Sequence[tuple[int, int | None]]], Mapping[str, Sequence[Number]]] = _no_hints
 
     def read(self, text: str, slot: int | None = None, task: int | None = None) -> Read | None:

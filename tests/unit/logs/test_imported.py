@@ -131,6 +131,9 @@ def test_a_text_is_cut_and_continued():
 REAL = {
     "buun-2026-05-hybrid-42": ("A5663/A[:3433].B231>b1", 1, 0),
     "ik-2026-06-mtp-1931": ("A39936/A[:2528].B1>b1", 1, 0),
+    "ik-2026-07-restore-2088": ("A50381>a744/A[:50377].B1002>b1", 1, 0),
+    "llamacpp-22929-corrm-0522": ("A60033>a90/A.a[:87].B2>b1", 1, 0),
+    "llamacpp-b10078-operator-27527": ("A23290/A.B4374/A.B.C398/A.B[:3656].D1>d1", 1, 0),
     "llamacpp-2023-11-ctxshift-3969": ("A347/A.B934>b1/A[:336].C1888>c1", 2, 0),
     "llamacpp-2026-02-opencode-19408": ("A32240/A[:16274].B15985>b1", 0, 0),
     "llamacpp-b4384-cachermi-10958": ("A3520/A.B297>b1", 1, 0),
