@@ -97,6 +97,7 @@ upstream: $(VENV)/.run
 peers: $(PEERS)/.made
 	$(PEERS)/bin/python -m tests.peers classes --ops $(OPS) --seed $(SEED)
 	$(PEERS)/bin/python -m tests.peers bursts --bursts $(BURSTS) --seed $(SEED)
+	$(PEERS)/bin/python -m tests.live.check_mlx
 
 $(PEERS)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(PEERS)
@@ -116,6 +117,7 @@ live: $(LIVE)/.made
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.export_all --jobs $(JOBS)
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.verify_all --jobs $(JOBS)
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.check_campaign --seed $(SEED)
+	@$(LIVE)/bin/python -m tests.live.check_ik
 
 $(LIVE)/.made: pyproject.toml
 	@echo 'creating $(LIVE)' >&2

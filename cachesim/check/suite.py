@@ -79,7 +79,8 @@ def check(http: Http, server: Server, wanted: Wanted) -> Checked:
     for one in report.results:
         if one.finding is not None and one.state == "failed" and one.name in PROPERTIES:
             cached = _cached(one.finding, search, early, stage)
-            found.rules[one.name] = who_does_that(one.finding.line, one.finding.request, cached)[:4]
+            slots = server.speaker is None
+            found.rules[one.name] = who_does_that(one.finding.line, one.finding.request, cached, slots)[:4]
     return found
 
 

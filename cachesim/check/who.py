@@ -23,12 +23,13 @@ class Same(NamedTuple):
     sentence: str
 
 
-def who_does_that(line: str, request: int, cached: Sequence[int | None]) -> list[str]:
+def who_does_that(line: str, request: int, cached: Sequence[int | None], slots: bool = True) -> list[str]:
     """Rule sets under which the simulator answers the request (from 0) of a history wrong, each with its rule.
-    ``cached``: tokens that the server reported as reused, None where it did not."""
+    ``cached``: tokens that the server reported as reused, None where it did not; ``slots``: it has slots."""
     from cachesim.engines.registry import ENGINES
 
-    found = [one for engine in ENGINES.values() for one in _of(engine, line, request, cached)]
+    engines = [engine for engine in ENGINES.values() if bool(engine.manual.slots) == slots]
+    found = [one for engine in engines for one in _of(engine, line, request, cached)]
     names = [one.engine for one in found if one.alike]
     best = max(dict.fromkeys(names), key=names.count, default="")
     return [one.sentence for one in found if one.alike and one.engine == best]

@@ -24,11 +24,12 @@ def started(binary, model, *flags, context=CONTEXT):
         return [*words, "--host", HOST, "--port", port]
 
     with TemporaryDirectory(prefix="cachesim-") as folder, Process(command, Path(folder) / "log") as process:
-        process.wait(lambda: _ready(process.url), LOAD, "loading the model")
+        process.wait(lambda: ready(process.url), LOAD, "loading the model")
         yield process.url
 
 
-def _ready(url):
+def ready(url):
+    """Returns True if the server answers."""
     try:
         with _OPENER.open(f"{url}/health", timeout=2) as reply:
             return reply.status == 200

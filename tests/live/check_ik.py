@@ -1,0 +1,178 @@
+"""``python -m tests.live.check_ik``: `cachesim check` on ik_llama.cpp.
+
+Where LLAMA_SERVER names a server of it, that one is checked with a tiny model. Otherwise a STAND-IN is: it answers as a
+recording of a real ik_llama.cpp does, in that server's form, when it is sent the recorded conversation; it is no proof
+of anything beyond what was recorded. Every answer that was recorded as wrong must be alarmed, and no other one.
+Exit code 1 where that is not so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+
+from cachesim.check.answers import Alike
+from cachesim.check.dialect import find_out
+from cachesim.check.http import Http
+from cachesim.check.noise import LEAST
+from cachesim.check.suite import Wanted, check
+from cachesim.check.warm_first import Stage
+from cachesim.conformance.fingerprint import near
+from cachesim.conformance.history import Part, of_tree
+from cachesim.conformance.properties import EQUAL, checks
+from cachesim.conformance.vocabulary_map import SLOTS
+from cachesim.notation.tree import Asked, Line, Piece
+from cachesim.tokens import common_prefix
+
+FOLDERS = (Path("../shared/traces/ik_llama"), Path(__file__).resolve().parents[1] / "data" / "ik_llama")
+PROPS = {"total_slots": 1, "default_generation_settings": {"n_ctx": 4096}}
+KNOWN = {"prompt", "n_predict", "cache_prompt"}
+MODELS = ("tiny-GA.gguf", "tiny-W32A.gguf", "tiny-A.gguf")
+
+
+class Unplayable(Exception):
+    """A recording that no history of the check is."""
+
+
+def main(argv):
+    parser = argparse.ArgumentParser(prog="python -m tests.live.check_ik", description=__doc__)
+    parser.add_argument("--traces", type=Path, help="folder of recordings")
+    parser.add_argument("--models", type=Path, default=Path.home() / ".cache" / "cachesim-live" / "models")
+    args = parser.parse_args(argv)
+    if os.environ.get("LLAMA_SERVER"):
+        return real(Path(os.environ["LLAMA_SERVER"]), args.models)
+    return stand_in(args.traces or next(folder for folder in FOLDERS if folder.is_dir()))
+
+
+def real(binary, models):
+    """Check a real server; what it finds is printed and judged by nobody."""
+    from tests.live.build import is_ik
+    from tests.live.check_server import started
+
+    if not is_ik(binary):
+        print(f"{binary}: no ik_llama.cpp, not checked here")
+        return 0
+    for model in MODELS:
+        with started(binary, models / model) as url:
+            http = Http(url, 60, 5_000)
+            found = check(http, find_out(http), Wanted(examples=20))
+            http.close()
+        print(f"{binary}, {model}:\n{found.report}")
+    return 0
+
+
+def stand_in(folder):
+    """Play every recording that the check could have asked for."""
+    played = alarms = wrong = bad = 0
+    left = []
+    for file in sorted(folder.glob("*.json")):
+        data = json.loads(file.read_text("utf-8"))
+        try:
+            found, recorded = play(data)
+        except Unplayable as why:
+            left.append(f"{file.stem}: {why}")
+            continue
+        played, alarms, wrong, bad = played + 1, alarms + len(found), wrong + len(recorded), bad + (found != recorded)
+        if found != recorded:
+            print(f"{file.stem}: alarms {sorted(found)}, recorded as wrong {sorted(recorded)}")
+    print("\n".join(f"not played: {one}" for one in left))
+    print(f"STAND-IN for ik_llama.cpp, answering from {played} recordings in {folder}: {alarms} alarms, {wrong} "
+          f"answers recorded as wrong, {bad} recordings differ, {len(left)} not played")  # fmt: skip
+    return int(bool(bad or not played))
+
+
+def play(data):
+    """Requests of a recording that are alarmed, and those that were recorded as wrong. Raises Unplayable."""
+    history = history_of(data["steps"])
+    with Script(data["steps"]) as script:
+        http = Http(script.url, 10, 1_000)
+        stage = Stage(http, find_out(http), near(0.0))
+        stage.twice = 0
+        played = stage.play(history)
+        http.close()
+    found = {check.request for check in checks(played, Alike(LEAST)) if check.name in EQUAL and not check.ok}
+    return found, {number for number, step in enumerate(data["steps"]) if size_of(step) > LEAST}
+
+
+def size_of(step):
+    """How far a recorded answer is from its cold run."""
+    cold = step.get("cold") or {"equal": True}
+    tie = cold.get("cold_margin", 1.0) <= LEAST
+    return cold.get("max_dlogprob", 0.0) if cold["equal"] or tie else 9.0
+
+
+def history_of(steps):
+    """The recorded prompts in words: what they share with earlier prompts and answers, and what is new."""
+    words, asked, seen = {}, [], []
+    for number, step in enumerate(steps):
+        if step.get("op") != "completion" or set(step["request"]) - KNOWN or step["response"].get("status") != 200:
+            raise Unplayable("more than completions of a prompt that are answered")
+        prompt, answer = step["request"]["prompt"], step["response"]["tokens"]
+        best = max(seen, key=lambda one: common_prefix(prompt, one[0]), default=((), ()))
+        shared = common_prefix(prompt, best[0])
+        new, said = (f"{'AB'[number // 26]}{chr(97 + number % 26)}", f"{'XY'[number // 26]}{chr(97 + number % 26)}")
+        parts = [*_first(best[1], shared), *([Part(new, 0, len(prompt) - shared)] if len(prompt) > shared else [])]
+        words |= {new: len(prompt) - shared} if len(prompt) > shared else {}
+        words[said] = len(answer)
+        pieces = tuple(Piece(part.word, False, part.start, part.stop) for part in parts)
+        asked.append(Asked(prompt=pieces, answer=(Piece(said),), n_predict=len(answer),
+                           cache_prompt=step["request"].get("cache_prompt", True)))  # fmt: skip
+        seen.append(((*prompt, *answer), [*parts, Part(said, 0, len(answer))]))
+    if len(words) > SLOTS or not all(words.values()):
+        raise Unplayable("more words than a history has")
+    return of_tree(Line(words, tuple(asked)))
+
+
+def _first(parts, most):
+    out = []
+    for part in parts:
+        if most > 0:
+            out.append(part._replace(stop=min(part.stop, part.start + most)))
+        most -= part.stop - part.start
+    return out
+
+
+class Script:
+    """Serves a recording: behind one other prompt all of it warm, then all of it cold; whatever the tokens are, their
+    numbers must be those recorded."""
+
+    def __init__(self, steps):
+        self.steps, self.at, self.lock = steps, -1, threading.Lock()
+
+    def __enter__(self):
+        from tests.unit.check.stand_in import serving
+
+        self.running = serving(self.complete, PROPS)
+        self.url = self.running.__enter__()
+        return self
+
+    def __exit__(self, *what):
+        self.running.__exit__(*what)
+
+    def complete(self, body):
+        with self.lock:
+            number, self.at = self.at, self.at + 1
+        if number < 0:
+            return 200, _reply([1], 0.0, len(body["prompt"]), len(body["prompt"]))
+        step, cold = self.steps[number % len(self.steps)], number >= len(self.steps)
+        response = step["response"]
+        if len(body["prompt"]) != len(step["request"]["prompt"]):
+            return 400, {"error": "another prompt than was recorded"}
+        evaluated = len(body["prompt"]) if cold else response["prompt_n"]
+        return 200, _reply(response["tokens"], 0.0 if cold else size_of(step), evaluated, len(body["prompt"]))
+
+
+def _reply(tokens, far, evaluated, total):
+    """A reply in the form of ik_llama.cpp: probabilities of texts, and no number of cached tokens."""
+    probs = [{"tok_str": f"<{n}>", "prob": 2.718281828 ** (-1 - n - far)} for n in range(4)]
+    return {"content": "".join(f"<{token}>" for token in tokens), "tokens": tokens, "tokens_evaluated": total,
+            "timings": {"prompt_n": evaluated},
+            "completion_probabilities": [{"content": "<0>", "probs": probs} for _ in tokens]}  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
