@@ -41,8 +41,8 @@ class Word(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a slot holds after a request: rows of attention lo .. hi-1 (None = there are none), of the window, the
-    position of the recurrent state, and the ends of checkpoints, in tokens."""
+    """What a slot holds after a request: rows of attention lo .. hi-1 (None = there are none), those that are
+    left of window layers, the position of the recurrent state, and the ends of checkpoints, in tokens."""
 
     rows: tuple[int, int] | None
     window: tuple[int, int] | None
@@ -89,20 +89,18 @@ class Scene(NamedTuple):
 
 def scene(scenario: Scenario, data: Data) -> Scene:
     """The picture of one run; ``data`` as ``run_data`` has it."""
-    layers = parse(scenario.model).layers
-    kinds = {layer.kind for layer in layers}
-    window = max((layer.window for layer in layers if layer.kind == "W"), default=0)
-    rows = [_row(step, one, data, scenario, kinds, window)
+    kinds = {layer.kind for layer in parse(scenario.model).layers}
+    rows = [_row(step, one, data, scenario, kinds)
             for step, one in zip(scenario.steps, data["requests"], strict=True)]  # fmt: skip
     return Scene(data["title"], data["why"], data["profile"], data["model"], data["verdict"], rows)
 
 
-def _row(step: Step, one: Data, data: Data, scenario: Scenario, kinds: set[str], window: int) -> Row:
+def _row(step: Step, one: Data, data: Data, scenario: Scenario, kinds: set[str]) -> Row:
     held = one["tokens_cached"]
     end = max(held, one["prompt"])
     memory = Memory(
         (0, held) if kinds & {"A", "H"} and held else None,
-        (max(0, held - window), held) if window and held else None,
+        tuple(one["window"]) if one["window"] else None,
         held if kinds - {"A", "W"} and held else None,
         one["checkpoints"],
     )

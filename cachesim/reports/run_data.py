@@ -78,6 +78,7 @@ def request_data(run: Run, i: int, one: Judgement) -> dict[str, Any]:
         "slot_held": one.slot.held if one.slot else None,
         "checkpoints": one.checkpoints,
         "entries": one.entries,
+        "window": list(judged.window) if (judged := one.judged).window else None,
         "stored_mib": stored_mib(list(run.events(i))),
         "shifts": [list(one) for one in answer.shifts],
         **_judged(run, i, one),

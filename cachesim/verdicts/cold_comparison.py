@@ -27,12 +27,14 @@ OTHER_TEXT = broken("provenance", Kind.OTHER_TEXT)
 class Judged:
     """The verdicts about one request: its answer, the slot it left behind, and stored objects that are not what the
     engine believes them to be (``armed``: a wrong answer that waits for its request). ``refused``: it ended with an
-    error that a cold run ends with too, so that there is nothing to compare."""
+    error that a cold run ends with too, so that there is nothing to compare. ``window``: positions lo .. hi-1 of which
+    the slot still had rows in its window layers, None = there are no such layers, or nothing was left."""
 
     answer: Verdict
     state: Verdict
     armed: list[tuple[Stored, Verdict]] = field(default_factory=list)
     refused: bool = False
+    window: tuple[int, int] | None = None
 
     @property
     def wrong(self) -> Verdict | None:

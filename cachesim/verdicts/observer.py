@@ -55,6 +55,7 @@ class Observer(Silent):
         """The verdicts about an answer and what it left behind."""
         slot, agrees = self.left.pop(answer.request, (None, True))
         judged = self.judge.judge(request, answer, slot, self.server.kept())
+        judged.window = _window(slot) if slot is not None else None
         if not (answer.done or answer.died):
             judged.answer = undecided(Kind.NEVER_ANSWERED)
             return judged
@@ -68,3 +69,9 @@ class Observer(Silent):
         """The step ended with an error: because of what the server had kept, or in a cold run too?"""
         judged.answer = error_verdict(self.scenario, number, answer, self.profile, self.table)
         judged.refused = judged.answer.holds is None
+
+
+def _window(slot: Stored) -> tuple[int, int] | None:
+    """Positions lo .. hi-1 that the window layers of a slot hold: all of them, where several have different ones."""
+    parts = [part.pos for part in slot.rows if part.window and len(part.pos)]
+    return (max(int(pos.min()) for pos in parts), max(int(pos.max()) for pos in parts) + 1) if parts else None

@@ -49,7 +49,18 @@ def test_attention_has_rows_and_a_state_has_one_position():
     both, rows, state = (seen("S40.A60>r4", "llama_cpp@head", model).rows[0].memory for model in ("GA", "A", "S"))
     assert (both.rows, both.state) == ((0, 103), 103)
     assert (rows.rows, rows.state) == ((0, 103), None) and (state.rows, state.state) == (None, 103)
-    assert seen("S40.A60>r4", "llama_cpp@head", "W8 A").rows[0].memory.window == (95, 103)
+    assert rows.window is None and state.window is None
+
+
+@pytest.mark.parametrize(("line", "profile", "rows", "window"), [
+    ("S40.A60>r4", "llama_cpp@head", (0, 103), (0, 103)),          # its cache has 768 cells, and has lost nothing
+    ("P900>r4", "llama_cpp@head", (0, 903), (135, 903)),
+    ("P900>r4", "ik_llama@main", (0, 903), (0, 903)),              # keeps everything
+    ("P900>r4", "mlx_lm@0.32.2", (0, 904), (896, 904)),            # a ring of just the window
+])  # fmt: skip
+def test_of_a_window_the_rows_are_drawn_that_are_left(line, profile, rows, window):
+    memory = seen(line, profile, "W8 A").rows[0].memory
+    assert (memory.rows, memory.window) == (rows, window)
 
 
 def test_a_wrong_answer_is_marked_and_says_what_it_read():
