@@ -1,9 +1,9 @@
 """Does a scaled workload say what the unscaled one says? Both are played; tokens and deciding rules are compared.
 
-What is scaled are tokens, options, numbers of rule sets, windows and bytes; what is not are constants inside of rules
-(a last batch of 4 tokens), rounding (a token is the least that can be evaluated), and the rounds of a server's loop: a
-scaled answer takes fewer of them while a prompt takes as many. Requests that are at work together may therefore end in
-another order, and be given other slots.
+What is scaled are tokens, options, numbers of rule sets, windows and bytes. What is not are constants inside of rules
+(64 tokens before the first checkpoint), rounding (a token is the least), and the rounds of a server's loop: a scaled
+answer takes fewer of them while a prompt takes as many. Requests that are at work together may therefore end in another
+order, and be given other slots.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from cachesim.engines.manual import Option
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.model_sizes import ModelSizes, known_sizes, sizes_of
 from cachesim.errors import BadInput
-from cachesim.limits import WORKLOAD_TOKENS
+from cachesim.limits import NEW_TOKENS, WORKLOAD_TOKENS
 from cachesim.workloads.play import COUNTED, Cell, cell
 from cachesim.workloads.read import read_session
 from cachesim.workloads.servers import Served, served, unlimited
@@ -59,9 +59,13 @@ def read_all(files: Sequence[Path]) -> Session:
 
 
 def played_within(session: Session, scale: int) -> list[Played]:
-    """The requests in tokens. Raises BadInput for more than are allowed."""
-    total = sum(one.n_prompt + one.n_answer for one in session.requests) // max(1, scale)
-    WORKLOAD_TOKENS.check(total, f"workload {session.name}")
+    """The requests in tokens. Raises BadInput for more than are allowed; tokens that no other request has are all
+    evaluated or generated, and count as such before any is made."""
+    requests, size, what = session.requests, session.block_size, f"workload {session.name}"
+    WORKLOAD_TOKENS.check(sum(one.n_prompt + one.n_answer for one in requests) // max(1, scale), what)
+    blocks = len({block for one in requests for block in one.blocks})
+    rest = sum(max(0, one.n_prompt - len(one.blocks) * size) + one.n_answer for one in requests)
+    NEW_TOKENS.check((blocks * size + rest) // max(1, scale), what)
     return played(session, scale)
 
 

@@ -88,18 +88,24 @@ class _Teller:
         self.fresh += max(0, n)
         return tuple(range(self.fresh - max(0, n), self.fresh))
 
+    def _scaled(self, n: int) -> int:
+        """So many tokens when they are scaled; a part of one is one. A prompt that goes on behind its last block does
+        so when it is scaled: many a prompt differs from the next in its last full block, and what was kept of its end
+        is of no use then."""
+        return -(-n // self.scale)
+
     def _length(self, i: int) -> int:
         return self.lengths[i]
 
     def _answer(self, i: int) -> int:
         """Tokens of the answer: all but the last one are evaluated, and count when it is scaled."""
         one = self.requests[i]
-        return (one.n_prompt + one.n_answer - 1) // self.scale - one.n_prompt // self.scale + 1
+        return self._scaled(one.n_prompt + one.n_answer - 1) - self._scaled(one.n_prompt) + 1
 
     def _lengths(self) -> list[int]:
         """Lengths of the prompts. A follow-up with room for the answer has one token more at least: a turn ends with a
         message of the user or a tool's result, even where the recorded counts leave none for it."""
-        out = [max(1, one.n_prompt // self.scale) for one in self.requests]
+        out = [self._scaled(one.n_prompt) for one in self.requests]
         for i, after in enumerate(self.after):
             one = self.requests[i]
             if after is not None and self.requests[after].n_prompt >= one.n_prompt + one.n_answer:

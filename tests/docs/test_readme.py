@@ -56,7 +56,7 @@ def typed(case="scenarios/llama_cpp/seed-24143-dense.toml", root="."):
     log = f"{root}/tests/unit/logs/default_verbosity.log"
     trace = f"{root}/tests/data/llama_cpp/qwen35mtp-seed1889-mtp-n1.json"
     bodies = f"{root}/tests/unit/bodies/agent.jsonl"
-    sessions = f"{root}/tests/data/workloads"
+    sessions = f"{root}/tests/workloads/data"
     return [
         command.replace("FILE...", trace).replace("FILE", case).replace("server.log", log)
         .replace("bodies.jsonl", bodies).replace("sessions.json", sessions)

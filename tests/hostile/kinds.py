@@ -108,6 +108,27 @@ def trace(rng, number, folder=ROOT / "tests/data", name="trace"):
     return Mutant(name, number, tame(argv), {"in.json": data})
 
 
+@cache
+def sessions():
+    """The texts of recorded sessions."""
+    return [path.read_bytes() for path in sorted((ROOT / "tests/workloads/data").iterdir())]
+
+
+def workload(rng, number):
+    """A recorded session, played."""
+    text = rng.choice(sessions())
+    lines = [json.loads(one) for one in text.splitlines()]
+    if rng.random() < BYTES:
+        data = flipped(text, rng)
+    else:
+        at = rng.randrange(len(lines))
+        lines[at] = mutated(lines[at], rng, {"x": [json.loads(one) for one in text.splitlines()]})
+        data = "\n".join(map(to_json, lines)).encode("utf-8", "surrogatepass")
+    how = rng.choice(("counts", "answers", "causes"))
+    argv = ["workload", "in.json", "--scale", rng.choice(("1", "16", "64")), "--detail", how]
+    return Mutant("workload", number, tame([*argv, "--max-workload", "20000"]), {"in.json": data})
+
+
 def shared(rng, number):
     """One of all that were recorded."""
     return trace(rng, number, TRACES, "shared")
@@ -183,6 +204,7 @@ KINDS = {
         Kind("scenario", 6, scenario, ("cachesim.scenarios.load", "read_toml")),
         Kind("line", 4, line, ("cachesim.scenarios.notation", "parse")),
         Kind("trace", 6, trace, ("cachesim.replay.trace", "read_json")),
+        Kind("workload", 1, workload, ("cachesim.workloads.read", "read_session")),
         Kind("shared", 2, shared, ("cachesim.replay.trace", "read_json"), TRACES),
         Kind("option", 3, option, ("cachesim.cli", "_parse")),
         Kind("reply", 2, reply, ("cachesim.conformance.jsonl_adapter", "ProcessSubject._read")),

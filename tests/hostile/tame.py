@@ -10,7 +10,7 @@ import re
 
 PATIENT = {"--max-tokens": 20_000, "--max-sampled": 2_000}
 EXACT = {"--max-tokens": 1_500, "--max-sampled": 1_500}          # attention: quadratic by nature
-WITH_LIMITS = ("run", "try", "why", "diff", "bisect", "shrink", "replay")
+WITH_LIMITS = ("run", "try", "why", "diff", "bisect", "shrink", "replay", "workload")
 MOST = {"-j": 2, "--jobs": 2, "--examples": 4, "--minutes": 0, "--tries": 20}
 EXAMPLES = ("--examples", str(MOST["--examples"]))
 SAID = {"fuzz": EXAMPLES, "repair": EXAMPLES, "shrink": ("--tries", str(MOST["--tries"]))}
@@ -22,7 +22,7 @@ def tame(argv):
     """The same words; of what is asked for at most so much, and low limits."""
     words = [_less(argv[i - 1] if i else "", word) for i, word in enumerate(argv)]
     if words and words[0] in WITH_LIMITS:
-        provenance = words[0] == "replay" or "--provenance" in words
+        provenance = words[0] in ("replay", "workload") or "--provenance" in words
         low = PATIENT if provenance else EXACT
         words[1:1] = [part for flag, most in low.items() for part in (flag, str(most))]
     if words and words[0] in SAID:

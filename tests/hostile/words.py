@@ -32,6 +32,7 @@ COMMANDS = tuple(line.replace("DENSE", DENSE) for line in (
     "shrink DENSE --property warm-equals-cold --tries 9 --json",
     "scenarios",
     "scenarios --json",
+    "workload in.json --scale 64 -np 2",
     "replay in.json",
     "replay in.json --mode provenance --json",
     "replay . --in-scope -j 2",

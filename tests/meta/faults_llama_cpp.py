@@ -61,5 +61,5 @@ LLAMA_CPP = [
     Fault("user starts one token closer",
           "u > ckpts[-1].n_tokens + chunk.min_step", "u >= ckpts[-1].n_tokens + chunk.min_step"),
     Fault("the first chunk end four tokens early",
-          "min(chunk.n_batch, TAIL + chunk.n_ubatch)", "min(chunk.n_batch, chunk.n_ubatch)"),
+          "min(chunk.n_batch, chunk.tail + chunk.n_ubatch)", "min(chunk.n_batch, chunk.n_ubatch)"),
 ]  # fmt: skip

@@ -28,7 +28,7 @@ SMOKE = {
     "shrink": ["A9.B3/A", "-p", "ik_llama@1889-base", "--model", "GA"],
     "fuzz": ["-p", "ik_llama@1889-base", "--model", "GA", "--property", "warm-equals-cold", "--examples", "5"],
     "repair": ["ik_llama@1889-base", "--model", "GA", "--property", "warm-equals-cold", "--examples", "5"],
-    "workload": ["tests/data/workloads/agents.json", "--scale", "64"],
+    "workload": ["tests/workloads/data/agents.json", "--scale", "64"],
     "replay": ["tests/data/llama_cpp/mamba2-bug-stale-ckpt-pos0.json", "--mode", "provenance"],
 }
 """A small call of every command; ``bisect`` and ``explain`` read docstrings."""

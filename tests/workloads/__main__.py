@@ -25,6 +25,8 @@ PASSES: Sequence[Sequence[str]] = (
     ("--how", BILLED, "--settings", "default", "--kinds", "hybrid"),
     ("--how", COUNTED, "--settings", "default", "--kinds", "hybrid", "--scale", "1",
      *(word for name in UNSCALED for word in ("--only", name))),
+    ("--how", COUNTED, "--settings", "default", "--kinds", "hybrid", "--scale", "8", "--rules", "latest", "--rules",
+     "ik main", "--rules", "mlx 0.32.2"),
     ("--how", JUDGED),
 )
 """What is played, the first first: a table that is interrupted has all rule sets, then all settings."""

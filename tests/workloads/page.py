@@ -15,7 +15,7 @@ from cachesim.workloads.charts import Bar, Dot, bars, dots
 from cachesim.workloads.run import summed
 from tests.workloads.cells import read_lines
 from tests.workloads.grid import MODELS, RULE_SETS, SETTINGS, WITHOUT, as_default, columns, has
-from tests.workloads.words import BOUNDS, FINDINGS, HEAD, LOSSES, MEMORY, METHOD
+from tests.workloads.words import BOUNDS, DISTANCES, FINDINGS, FINER, HEAD, LOSSES, MEMORY, METHOD, UNSCALED
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "scenarios" / "WORKLOADS.md"
@@ -100,6 +100,35 @@ def bounds(results: Results) -> str:
     return table(["model", "at least", *RULE_SETS, "nothing kept"], rows)
 
 
+def over(one: Line) -> str:
+    """How many tokens more than the bound, in per cent of the bound."""
+    return f"+{100 * (one['evaluated'] / one['least'] - 1):.1f} %"
+
+
+def best(results: Results, rules: str, kind: str) -> tuple[str, Line] | None:
+    """The setting of all sessions with the fewest evaluated tokens; of equals that with the least memory, and then the
+    default."""
+    found = []
+    for number, setting in enumerate(COLUMNS):
+        one = results.total(rules, kind, setting)
+        if one is not None and one["sessions"] == results.sessions:
+            found.append((one["evaluated"], one["peak_checkpoints"] + one["peak_cache"], number, setting, one))
+    return min(found)[3:] if found else None
+
+
+def distances(results: Results) -> str:
+    """Rule sets by kinds: how far from the bound by default, and with the best setting."""
+    def shown(rules: str, kind: str) -> str:
+        plain, found = results.total(rules, kind, "default"), best(results, rules, kind)
+        if plain is None or found is None:
+            return "not run"
+        setting, one = found
+        return over(plain) if setting == "default" else f"{over(plain)}; {over(one)} with {setting}"
+
+    rows = [[rules, *(shown(rules, kind) for kind in MODELS)] for rules in RULE_SETS]
+    return table(["rule set", *(f"{kind} ({model})" for kind, model in MODELS.items())], rows)
+
+
 def memory(results: Results, kind: str) -> str:
     """Rule sets by settings: MiB of checkpoints + prompt cache, the most after any answer of any session."""
     def shown(one: Line) -> str:
@@ -154,15 +183,34 @@ def points(results: Results, kind: str) -> tuple[list[Dot], float]:
 
 
 def unscaled(lines: Sequence[Line], scaled: Sequence[Line]) -> str:
-    """Rule sets by sessions: evaluated tokens unscaled, and how far the scaled ones are off."""
+    """Rule sets by sessions: evaluated tokens less finely scaled, and how far those of the other scale are off."""
     known = {(one["session"], one["rules"], one["kind"]): one for one in scaled if one["setting"] == "default"}
+    names = sorted({one["session"] for one in lines})
+    cells = {(one["rules"], one["session"]): one for one in lines}
+
+    def shown(rules: str, name: str) -> str:
+        one, other = cells.get((rules, name)), known.get((name, rules, "hybrid"))
+        if one is None or other is None:
+            return "not run"
+        return f"{one['evaluated']:,} ({100 * (other['evaluated'] / one['evaluated'] - 1):+.2f} %)"
+
+    least = [f"{next(one['least'] for one in lines if one['session'] == name):,}" for name in names]
+    rows = [[rules, *(shown(rules, name) for name in names)] for rules in RULE_SETS]
+    return table(["rule set", *names], [["at least", *least], *rows])
+
+
+def finer(lines: Sequence[Line], scaled: Sequence[Line]) -> str:
+    """Rule sets: evaluated tokens of all sessions at both scales, in the sessions that were played at both."""
+    known = {(one["session"], one["rules"]): one for one in scaled
+             if one["setting"] == "default" and one["kind"] == "hybrid"}  # fmt: skip
     rows = []
-    for one in lines:
-        other = known.get((one["session"], one["rules"], one["kind"]))
-        off = f"{100 * (other['evaluated'] / one['evaluated'] - 1):+.2f} %" if other else "-"
-        rows.append([one["session"], one["rules"], f"{one['requests']}", f"{one['prompt']:,}", f"{one['evaluated']:,}",
-                     f"{one['least']:,}", off])  # fmt: skip
-    return table(["session", "rule set", "requests", "prompt", "evaluated", "at least", "scaled"], sorted(rows))
+    for rules in dict.fromkeys(one["rules"] for one in lines):
+        pairs = [(one, known[one["session"], rules]) for one in lines if one["rules"] == rules]
+        fine, rough = (summed([pair[i] for pair in pairs]) for i in (0, 1))
+        off = f"{100 * (rough['evaluated'] / fine['evaluated'] - 1):+.2f} %"
+        shares = (share(one["evaluated"], one["prompt"]) for one in (fine, rough))
+        rows.append([rules, f"{fine['sessions']}", *shares, off, over(fine)])
+    return table(["rule set", "sessions", f"scale {lines[0]['scale']}", "scale 64", "off", "above the bound"], rows)
 
 
 def agreements(lines: Sequence[Line]) -> str:
@@ -177,7 +225,9 @@ def agreements(lines: Sequence[Line]) -> str:
     return table(head, rows)
 
 
-def page(results: Results, whole: Sequence[Line], scaled: Sequence[Line], agree: Sequence[Line]) -> str:
+def page(
+    results: Results, whole: Sequence[Line], scaled: Sequence[Line], agree: Sequence[Line], fine: Sequence[Line] = (),
+) -> str:
     """The whole page. Writes the pictures."""
     requests = results.total("latest", "hybrid", "default") or {"requests": 0, "prompt": 0}
     parts = [HEAD.format(sessions=results.sessions, requests=f"{requests['requests']:,}",
@@ -185,12 +235,15 @@ def page(results: Results, whole: Sequence[Line], scaled: Sequence[Line], agree:
     parts.append("## Evaluated tokens, per cent of the prompt tokens\n")
     for kind, model in MODELS.items():
         parts += [f"### {kind.capitalize()} ({model})\n", evaluated(results, kind)]
-    parts += [BOUNDS, bounds(results), LOSSES, *_loss_part(results), MEMORY, *_memory_picture(results)]
+    parts += [DISTANCES, distances(results), BOUNDS, bounds(results), LOSSES, *_loss_part(results)]
+    parts += [MEMORY, *_memory_picture(results)]
     for kind in ("hybrid", "window", "recurrent", "attention"):
         parts += [f"### {kind.capitalize()} ({MODELS[kind]})\n", memory(results, kind)]
     parts += ["## Wrong answers (default settings)\n", wrong(results)]
     if whole:
-        parts += ["## Unscaled (hybrid, default settings)\n", unscaled(whole, scaled)]
+        parts += [UNSCALED, unscaled(whole, scaled)]
+    if fine:
+        parts += [FINER, finer(fine, scaled)]
     if agree:
         parts += ["## Scaled against unscaled, sessions with sub-agents (hybrid)\n", agreements(agree)]
     return "\n".join([*parts, METHOD])
@@ -228,9 +281,11 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--agree", type=Path)
     args = parser.parse_args(argv)
     every = list(read_lines(args.lines).values())
-    scaled = [one for one in every if one["scale"] > 1]
-    whole = [one for one in every if one["scale"] == 1]
-    PAGE.write_text(page(Results(scaled), whole, scaled, read_plain(args.agree)), "utf-8")
+    rough = max(one["scale"] for one in every)
+    at = {scale: [one for one in every if one["scale"] == scale] for scale in {one["scale"] for one in every}}
+    between = [one for scale, lines in at.items() if 1 < scale < rough for one in lines]
+    text = page(Results(at[rough]), at.get(1, []), at[rough], read_plain(args.agree), between)
+    PAGE.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from tests.workloads.cells import arguments, play_left, read_lines
 from tests.workloads.grid import RULE_SETS, SETTINGS, columns
 from tests.workloads.page import Results, evaluated, losses, page, points, wrong
 
-DATA = Path(__file__).parents[1] / "data" / "workloads"
+DATA = Path(__file__).parent / "data"
 
 
 def play(out, *more):

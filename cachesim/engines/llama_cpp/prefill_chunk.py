@@ -26,6 +26,7 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
     chunk = Chunk(
         start, len(prompt), srv.settings.n_batch - len(batch), srv.settings.n_batch, srv.settings.n_ubatch,
         _starts(srv, slot, task), srv.settings.min_step, _are_made(srv, slot, task), slot.reused,
+        srv.rules.tail,
     )
     stop: int = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot) if start < len(prompt) else start
     if waited_for:

@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.cli import main
 
-DATA = "tests/data/workloads"
+DATA = "tests/workloads/data"
 
 
 def test_the_table_has_a_row_for_each_rule_set(capsys):
@@ -27,7 +27,7 @@ def test_sessions_share_a_server(capsys):
     ([DATA, "--scale", "7"], "a scale of 7 does not divide blocks of 64 tokens"),
     ([DATA, "--scale", "0"], "must be at least 1"),
     ([DATA, "--model", "nobodys-model"], "the sizes of model 'nobodys-model' are not known"),
-    (["tests/data/workloads/none.json"], "none.json"),
+    (["tests/workloads/data/none.json"], "none.json"),
     ([DATA, "--max-workload", "100"], "at most 100 tokens are allowed"),
     ([DATA, "--set", "nonsense=1"], "unknown server option 'nonsense'"),
 ])  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 from cachesim.workloads.agreement import Agreement, agreement
 from cachesim.workloads.read import read_session
 
-AGENTS = Path(__file__).parents[2] / "data/workloads/agents.json"
+AGENTS = Path(__file__).parents[2] / "workloads/data/agents.json"
 
 
 @pytest.mark.parametrize("profile", ["llama_cpp@b11549", "ik_llama@main", "mlx_lm@0.32.2"])

@@ -14,7 +14,7 @@ from cachesim.workloads.run import Job, line_of, summed, text_of, totals_of
 from cachesim.workloads.servers import served
 from cachesim.workloads.tokens import played
 
-DATA = Path(__file__).parents[2] / "data/workloads"
+DATA = Path(__file__).parents[2] / "workloads/data"
 AGENTS, CHAT = str(DATA / "agents.json"), str(DATA / "chat.jsonl")
 PROFILES = ("llama_cpp@b11549", "ik_llama@main", "mlx_lm@0.32.2")
 

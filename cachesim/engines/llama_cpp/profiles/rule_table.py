@@ -99,6 +99,7 @@ class Rules(RuleSet):
     kv_shift: Rule
     file_ckpts: Rule
     min_step: int = 8192
+    tail: int = 4                           # tokens before the end of a prompt at which its last batch begins
     host_header: int = HOST_HEADER
     slot_file_header: int = 28
     state_form: int = 2

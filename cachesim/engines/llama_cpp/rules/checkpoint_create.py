@@ -13,8 +13,6 @@ from cachesim.engines.llama_cpp.rules.checkpoint_facts import Chunk, Ckpt, Use
 from cachesim.engines.llama_cpp.source_files import CONTEXT, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
 
-TAIL = 4         # tokens before the prompt's end at which the last chunk begins
-
 
 @rule("LC-CKPT-ON.PROBE", Role.ENABLE,
       llama_cpp(CONTEXT, 'pre_decode "n_ctx_checkpoints" "n_swa > 0"', "3f545be"), since="#22114 (b8854)")
@@ -34,8 +32,8 @@ def first_break(chunk: Chunk, breaks: Iterable[int]) -> int:
 def marks_before_end(chunk: Chunk) -> tuple[int, int]:
     """The two breaks before the end of the prompt."""
     return (
-        chunk.n_tokens - min(chunk.n_batch, TAIL + chunk.n_ubatch),
-        chunk.n_tokens - min(chunk.n_batch, TAIL),
+        chunk.n_tokens - min(chunk.n_batch, chunk.tail + chunk.n_ubatch),
+        chunk.n_tokens - min(chunk.n_batch, chunk.tail),
     )
 
 

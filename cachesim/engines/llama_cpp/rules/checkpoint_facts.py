@@ -61,7 +61,8 @@ class Resume(NamedTuple):
 class Chunk(NamedTuple):
     """A stretch of prompt about to be put into a batch: tokens start .. stop-1 of ``n_tokens``, in a batch of at
     most ``n_batch`` of which ``room`` are free. ``starts`` are the user messages' first tokens; ``reused`` is
-    the common prefix that the prompt began with; ``do`` whether checkpoints are made at all."""
+    the common prefix that the prompt began with; ``do`` whether checkpoints are made at all; ``tail``: tokens before
+    the prompt's end at which the last chunk begins."""
 
     start: int
     n_tokens: int
@@ -72,3 +73,4 @@ class Chunk(NamedTuple):
     min_step: int
     do: bool
     reused: int
+    tail: int = 4
