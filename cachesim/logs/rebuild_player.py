@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
-import re
 from itertools import islice
-from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.base import Answer
-from cachesim.engines.contract import Server, copied
+from cachesim.engines.contract import Server
 from cachesim.engines.registry import ENGINES
-from cachesim.errors import BadInput
 from cachesim.logs.contents import Text, names
 from cachesim.logs.prefix import MOST, held_by_shares, ladder, prefix_by_shares, thold
+from cachesim.logs.rebuild_stage import Playing
 from cachesim.logs.rebuilt import Choice, Rebuild, Rebuilt
 from cachesim.logs.recognise import grammars
 from cachesim.logs.session import Logged, Session, overlapping
-from cachesim.notation.parse import parse
-from cachesim.scenarios.notation import from_line
-from cachesim.scenarios.request_spec import make_steps
-from cachesim.scenarios.runner import Silent, Stage
-from cachesim.scenarios.schema import Step
+
+AGAIN = 8                    # choices that are tried where each means to play everything again
 
 
-class Builder:
-    """The state of the server in words, request by request, and a simulated server that is as far; ``sent``: requests
-    that were sent to it, with every choice."""
+class Builder(Playing):
+    """The state of the server in words, request by request, and a simulated server that is as far."""
 
     def __init__(self, session: Session, profile: str, model: str, server: Mapping[str, Any]) -> None:
+        super().__init__(profile, model, server)
         self.session, self.out = session, Rebuild(profile, model, server)
         self.slots: dict[int, Text] = {}
         self.stored: list[Text] = []
-        self.lines: list[str] = []
-        self.words: dict[str, int] = {}
         self.names = names()
-        self.last = _Last()
-        self.sent = 0
         n_swa = session.facts.get("n_swa")
         self.n_swa = n_swa if isinstance(n_swa, int) and n_swa > 1 else 0
-        blank = from_line("A1", model=model, profiles=(profile,), server=server)
-        self.flags = blank.server
-        self.stage = Stage(blank, profile, "none", Path("."), self.last, profile)
         slots = {one.slot for one in session.requests}
-        self.several = len(slots) > 1 and ENGINES[blank.engine].manual.slots
+        self.several = len(slots) > 1 and ENGINES[self.blank.engine].manual.slots
 
     def build(self, most: int | None = None) -> Rebuild:
         """Play the requests; not on behind one with which more than ``most`` differ from the log."""
@@ -55,7 +43,7 @@ class Builder:
 
     def _add_all(self, members: Sequence[Logged]) -> None:
         """Requests that were in work at the same time, in the order of their start; mostly one."""
-        playing = _Together([], copied(self.stage.server)) if len(members) > 1 else None
+        playing = _Together([], self._copy()) if len(members) > 1 else None
         kept: list[tuple[Logged, _Played]] = []
         for logged in members:
             one = Rebuilt(logged)
@@ -65,7 +53,7 @@ class Builder:
                 continue
             if playing is None or not playing.texts:
                 self._known_before(logged)
-                playing = playing and playing._replace(base=copied(self.stage.server))
+                playing = playing and playing._replace(base=self._copy())
             over = [pair for pair in kept if pair[0].lines[1] < logged.lines[0]]
             for pair in over:
                 self._keep(pair[0].slot, pair[1].held)
@@ -84,15 +72,18 @@ class Builder:
     def _best(self, logged: Logged, playing: _Together | None) -> _Played | None:
         """The request with the first choice that agrees with the log, else the simplest; the server is behind it."""
         choices = list(dict.fromkeys(islice(self._choices(logged), MOST)))
-        begin, first = None if playing else copied(self.stage.server), None
+        first = None
+        begin = None if playing else self._copy()
+        if begin is None and playing is None:
+            choices = choices[:AGAIN]
         for number, choice in enumerate(choices):
-            if number and begin is not None:
-                self._back(copied(begin))
+            if number and not playing:
+                self._back(self._again(begin))
             played = self._try(logged, choice, playing)
             first = first or played
             if played is not None and logged.cache_n in (None, played.answer.cache_n):
                 return played
-        if begin is not None:
+        if not playing:
             self._back(begin)
         return self._try(logged, first.choice, playing) if first is not None else None
 
@@ -192,10 +183,10 @@ class Builder:
         self.words |= {word: n_tokens - kept.size} if n_tokens > kept.size else {}
         self.words[word.lower()] = size
         text = prompt.written(word) + f">{word.lower()}{size}"
-        before = copied(self.stage.server) if self.several and playing is None else None
+        before = self._copy() if self.several and playing is None else None
         found, answer = self._sent(text, "", playing)
         if self.several and answer is not None and answer.id_slot != logged.slot:
-            if before is not None:
+            if playing is None:
                 self._back(before)                        # another slot than in the log: the request names it
             found, answer = self._sent(text, f"@{logged.slot}", playing)
         self.words = known
@@ -212,46 +203,8 @@ class Builder:
             return text, self._send([text])
         if playing.texts:
             text += f"{{together+{playing.after}}}" if playing.after else "{together}"
-        self._back(copied(playing.base))
+        self._back(self._again(playing.base))
         return text, self._send([*playing.texts, text])
-
-    def _back(self, server: Server) -> None:
-        self.stage.server, self.stage.log = server, server.log
-
-    def steps(self, texts: Sequence[str]) -> list[Step]:
-        """The steps of a line. Raises BadInput."""
-        line = "/".join(texts)
-        spelled = re.sub(r"[A-Za-z_]+(?![A-Za-z_\d+}])", lambda found: f"{found[0]}{self.words[found[0]]}", line)
-        return list(make_steps(parse(spelled).steps, self.words, self.flags))
-
-    def _send(self, texts: Sequence[str]) -> Answer | None:
-        """The answer to the last of some requests that are sent together, None if they cannot be played."""
-        try:
-            steps = self.steps(texts)
-            first = len(self.lines) - len(texts) + 1
-            self.sent += len(steps)
-            self.stage.send(first, steps)
-        except BadInput:
-            return None
-        return self.last.answers.get(first + len(steps) - 1)
-
-    def rounds(self, playing: _Together, over: Sequence[str]) -> int:
-        """Rounds of the server's loop behind the last of some requests until those that are over have been answered."""
-        self._back(copied(playing.base))
-        server, steps = self.stage.server, self.steps(playing.texts)
-        answers = []
-        for step in steps:
-            for _ in range(step.after):
-                server.take_tasks()
-                server.update()
-            answers.append(server.submit(step.request))
-        wanted = [answer for answer, text in zip(answers, playing.texts, strict=True) if text in over]
-        rounds = 0
-        while server.working and not all(answer.done for answer in wanted):
-            server.take_tasks()
-            server.update()
-            rounds += 1
-        return rounds
 
 
 class _Together(NamedTuple):
@@ -259,12 +212,13 @@ class _Together(NamedTuple):
     of them the next one is sent."""
 
     texts: list[str]
-    base: Server
+    base: Server | None
     after: int = 0
 
     def behind(self, builder: Builder, over: Sequence[tuple[Logged, _Played]]) -> _Together:
         """For the next request, which was launched when these were over."""
-        return self._replace(after=builder.rounds(self, [played.text for _, played in over]) if over else 0)
+        texts = [played.text for _, played in over]
+        return self._replace(after=builder.rounds(self.base, self.texts, texts) if over else 0)
 
 
 class _Played(NamedTuple):
@@ -277,13 +231,3 @@ class _Played(NamedTuple):
     new: int
     content: Text
     held: Text
-
-
-class _Last(Silent):
-    """Keeps answers by the number of their step."""
-
-    def __init__(self) -> None:
-        self.answers: dict[int, Answer] = {}
-
-    def answered(self, number: int, request: Any, answer: Answer) -> None:
-        self.answers[number] = answer

@@ -17,6 +17,7 @@ from tests.hostile.lines import bent_line, line_options
 from tests.hostile.mutant import Mutant
 from tests.hostile.nasty import WORDS
 from tests.hostile.rules import bent_rules
+from tests.hostile.server_logs import server_log
 from tests.hostile.tame import tame
 from tests.hostile.trees import mutated
 from tests.hostile.words import bent_words
@@ -209,6 +210,7 @@ KINDS = {
         Kind("option", 3, option, ("cachesim.cli", "_parse")),
         Kind("reply", 2, reply, ("cachesim.conformance.jsonl_adapter", "ProcessSubject._read")),
         Kind("log", 1, log, ("tests.hostile.readers", "read_tasks")),
+        Kind("server-log", 3, server_log, ("cachesim.logs.read", "read_session")),
         Kind("rules", 1, rules, ("cachesim.rule_files", "run")),
     )
 }

@@ -34,18 +34,23 @@ PER = 25                        # conversations of one option set
 CACHE = Path.home() / ".cache" / "cachesim-live"
 
 
-def work(server, commit, models, seed, number, count):
+def work(binary, commit, models, seed, number, count):
     """One option set: a line of the state."""
     began = time.monotonic()
     options = option_set(seed, number)
-    start = Start(server, models / find_model(options.model).file, tuple(write_flags(filled(options.server))), commit)
+    start = Start(binary, models / find_model(options.model).file, tuple(write_flags(filled(options.server))), commit)
     counts, wrong = Counter(), []
     try:
         with Recorder(start, cold=False) as recorder:
             recorded = _play(options, count, commit, recorder.play)
             said = {"server": recorder.server, "flags": list(start.flags)}
         for log in LOGS:
-            with Quiet(start, log) as quiet:
+            try:
+                server = Quiet(start, log)
+            except BadInput:
+                counts[f"{log}: not in this build"] += 1
+                continue
+            with server as quiet:
                 played = _play(options, count, commit, quiet.play)
                 more, bad = compare(played, recorded, quiet.logs, log)
                 if log != "jsonl":
