@@ -117,6 +117,7 @@ live: $(LIVE)/.made
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.export_all --jobs $(JOBS)
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.verify_all --jobs $(JOBS)
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.check_campaign --seed $(SEED)
+	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.check_spoilt
 	@$(LIVE)/bin/python -m tests.live.check_ik
 
 $(LIVE)/.made: pyproject.toml

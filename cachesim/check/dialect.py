@@ -14,12 +14,14 @@ from cachesim.check import replies
 from cachesim.check.answers import TOP
 from cachesim.check.http import Http, NotJson
 from cachesim.check.replies import first, mapping
+from cachesim.check.sizes import context_of, sizes_of
 from cachesim.check.speaker import Speaker
 from cachesim.check.ways import find_speaker
 from cachesim.conformance.protocol import Ask, Failed, Reply
+from cachesim.conformance.vocabulary_map import FEWEST
 from cachesim.errors import BadInput, cut
 
-FALLBACK = range(1_000, 30_000)
+FALLBACK, CONTEXT = range(1_000, 30_000), 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Server:
     """What is known of a server: its dialect, model, slots, and the tokens that may be sent. ``busy``: why somebody may
     mind that its slots are overwritten, "" = nobody. ``used``: grows with every request that it served, so that other
     tokens are sent the next time. ``speaker``: who asks it, where it is not asked natively; ``missing``: what it cannot
-    be asked for, with the reason."""
+    be asked for, with the reason; ``sizes`` of batches, blocks and windows that it states."""
 
     dialect: str
     name: str
@@ -38,6 +40,7 @@ class Server:
     used: int = 0
     speaker: Speaker | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
+    sizes: Sequence[int] = ()
 
     @property
     def dear(self) -> bool:
@@ -56,8 +59,8 @@ def find_out(http: Http) -> Server:
     model = cut(str(first(mapping(models).get("data")).get("id", "")), 200)
     speaker = find_speaker(http, model)
     missing = {} if speaker.way.cold else {"cache": "no request can switch the cache off"}
-    return Server("openai", model or speaker.way.path, 1, 4096, speaker.spelling.tokens, speaker=speaker,
-                  missing=missing)  # fmt: skip
+    return Server("openai", model or speaker.way.path, 1, context_of(CONTEXT, models), speaker.spelling.tokens,
+                  speaker=speaker, missing=missing, sizes=sizes_of(props, models))  # fmt: skip
 
 
 def _get(http: Http, path: str) -> Any:
@@ -69,17 +72,21 @@ def _get(http: Http, path: str) -> Any:
 
 
 def _native(http: Http, props: Mapping[str, Any], models: Any) -> Server:
-    n_ctx = mapping(props.get("default_generation_settings")).get("n_ctx", 4096)
+    n_ctx = context_of(CONTEXT, props)
     vocab = mapping(first(mapping(models).get("data")).get("meta")).get("n_vocab", 0)
     tokens: Sequence[int] = FALLBACK
     if isinstance(vocab, int) and vocab > 0:
         tokens = range(min(1_000, vocab // 16), min(vocab, 30_000))
+    if len(tokens) < FEWEST:
+        raise BadInput(f"a vocabulary of {vocab} tokens: histories need {FEWEST} that are no special ones",
+                       file=http.url)  # fmt: skip
     slots = props["total_slots"]
     name = str(props.get("model_alias") or props.get("model_path") or "llama-server")
     found = _slots(http)
     tasks = [one.get("id_task") for one in found]
     used = sum(one for one in tasks if isinstance(one, int) and one > 0)
-    return Server("native", cut(name, 60), slots if isinstance(slots, int) else 1, n_ctx, tokens, _busy(found), used)
+    return Server("native", cut(name, 60), slots if isinstance(slots, int) else 1, n_ctx, tokens, _busy(found), used,
+                  sizes=sizes_of(props, models))  # fmt: skip
 
 
 def _slots(http: Http) -> list[Mapping[str, Any]]:

@@ -30,7 +30,7 @@ class Early(NamedTuple):
 
 def look(stage: Stage, most: int) -> Iterator[Early]:
     """Play the shortest history of every known fault."""
-    for lines in early_lines(most):
+    for lines in early_lines(most, stage.server.sizes):
         together = stage.play(of_line("/".join(lines)), spare=True)
         wrong = {check.request: check for check in _wrong(together)}
         number = -1

@@ -11,6 +11,7 @@ from typing import Any, Mapping
 from urllib.parse import urlsplit
 
 from cachesim.conformance.protocol import Failed, TimedOut
+from cachesim.conformance.timeouts import Patience
 from cachesim.errors import BadInput, cut, quoted
 
 LARGEST = 1 << 24            # bytes of a reply
@@ -59,13 +60,14 @@ class Http:
     def hang_up(self, path: str, body: Mapping[str, Any], after: int) -> None:
         """Ask for a stream and close the connection behind so many events. Raises Failed."""
         self._count()
-        seen = 0
+        seen, limit = 0, Patience(self.timeout, self.timeout)
         try:
             with self._client.stream("POST", path, json=dict(body)) as response:
                 for line in response.iter_lines():
                     seen += line.startswith("data: ")
                     if seen >= max(1, after):
                         return
+                    self._in_time(limit)
         except self._httpx.TimeoutException:
             raise Silent(f"no reply within {self.timeout:g} seconds") from None
         except self._httpx.HTTPError as error:
@@ -75,9 +77,10 @@ class Http:
         self._count()
         try:
             with self._client.stream(method, path, json=None if body is None else dict(body)) as response:
-                data = bytearray()
+                data, limit = bytearray(), Patience(self.timeout, self.timeout)
                 for piece in response.iter_bytes():
                     data += piece
+                    self._in_time(limit)
                     if len(data) > LARGEST:
                         raise Failed(f"a reply of more than {LARGEST:,} bytes")
         except self._httpx.TimeoutException:
@@ -85,6 +88,11 @@ class Http:
         except self._httpx.HTTPError as error:
             raise Failed(f"the connection broke: {_why(error)}") from None
         return response.status_code, _json(bytes(data), response.status_code)
+
+    def _in_time(self, limit: Patience) -> None:
+        """Raises Silent where a reply has come in pieces for too long."""
+        if limit.spent:
+            raise Silent(f"no whole reply within {self.timeout:g} seconds")
 
     @property
     def spent(self) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, Sequence
 
 WINDOWS = (8, 16, 32, 64, 128, 256, 512, 1024)
+WORDS = "ABCDEFGHIJ"                 # one for each window
 BEHIND = (5, 9)                      # tokens of the first prompt behind the window: one play may differ by little
 STALE = ("A5/B10/B[:1].C5", "A5/B10/B[:3].C3")
 """A checkpoint that survives another prompt."""
@@ -16,21 +17,26 @@ LAST = ("A5>a3/A.a", "A5>a3/A[:4]")
 ended servers, so they are played last."""
 
 
-def early_lines(most: int) -> Iterator[tuple[str, ...]]:
+def early_lines(most: int, sizes: Sequence[int] = ()) -> Iterator[tuple[str, ...]]:
     """Histories that are played together, one behind the other, before anything else: one of each fault, so that it is
-    found with few requests."""
+    found with few requests. ``sizes``: those that the server states, which may be its window."""
     yield (STALE[0],)
     if most > ROOM:
         yield (NEIGHBOUR,)
-    pairs = [(word, window) for word, window in zip("ABCDEFGH", WINDOWS, strict=True) if window + BEHIND[0] <= most]
+    pairs = zip(WORDS, [one for one in windows(sizes) if one + BEHIND[0] <= most], strict=False)
     yield tuple(f"{word}{window + BEHIND[0]}/{word}[:{window}]" for word, window in pairs)
 
 
-def known_lines(most: int) -> Iterator[str]:
+def windows(sizes: Sequence[int]) -> list[int]:
+    """Usual sizes of windows, and those that a server states, these first where there are many."""
+    return sorted([*dict.fromkeys((*sizes, *WINDOWS))][: len(WORDS)])
+
+
+def known_lines(most: int, sizes: Sequence[int] = ()) -> Iterator[str]:
     """The shortest histories of faults that llama.cpp has had, with windows of usual sizes: a checkpoint that survives
     another prompt, one token behind a common prefix, a prefix of just the window."""
     yield from STALE
     if most > ROOM:
         yield NEIGHBOUR
     for behind in BEHIND:
-        yield from (f"A{window + behind}/A[:{window}]" for window in WINDOWS if window + behind <= most)
+        yield from (f"A{window + behind}/A[:{window}]" for window in windows(sizes) if window + behind <= most)

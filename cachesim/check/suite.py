@@ -72,7 +72,7 @@ def check(http: Http, server: Server, wanted: Wanted) -> Checked:
     tolerance = tolerance_of(measured) if wanted.tolerance is None else wanted.tolerance
     stage.twice = TWICE
     search = Confirming(stage.play, Alike(max(tolerance, 1e-9)), patience)
-    report = _played(wanted, stage, search, tuple(known_lines(most)) if known else ())
+    report = _played(wanted, stage, search, tuple(known_lines(most, server.sizes)) if known else ())
     report = replace(report, results=tuple(_dead(_with(one, early), stage) for one in report.results))
     found = Checked(server, report, measured, tolerance, http.sent, [(one.line, one.sent) for one in early])
     found.died = stage.death is not None
@@ -97,8 +97,8 @@ def _cached(finding: Finding, search: Confirming, early: Sequence[Early], stage:
 def _played(wanted: Wanted, stage: Stage, search: Confirming, known: Sequence[str]) -> Report:
     """The report of the suite, and what was not repeatable."""
     only = tuple(wanted.only) + (("same",) if {"known", "drawn"} & set(wanted.only) else ())    # what fails in them
-    plan = Plan("any", (*wanted.histories, *known), wanted.examples, 6, longest(stage.server), wanted.near,
-                stage.server.tokens, only, last=LAST if known else ())  # fmt: skip
+    plan = Plan("any", (*wanted.histories, *known), wanted.examples, 6, longest(stage.server),
+                (*wanted.near, *stage.server.sizes), stage.server.tokens, only, last=LAST if known else ())  # fmt: skip
     report = make_report(plan, Abilities({**NOT_HERE, **stage.server.missing}), search, _ServerCold(stage))
     results = [replace(one, finding=_washed(one.finding)) if one.finding else one for one in report.results]
     once = search.repeatable()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from contextlib import contextmanager
@@ -81,7 +82,8 @@ def serving(complete, props=None, used=0, get=None):
 
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
-            self.reply(*complete(body))
+            said = complete(body)
+            return said(self) if callable(said) else self.reply(*said)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.handle_error = lambda *_: None      # a client that disconnects
@@ -99,3 +101,28 @@ def serving(complete, props=None, used=0, get=None):
 def hang(_):
     time.sleep(3)
     return 200, {}
+
+
+def drop(_):
+    """Close the connection without a word."""
+
+    def close(handler):
+        handler.close_connection = True
+        handler.connection.shutdown(socket.SHUT_RDWR)
+
+    return close
+
+
+def trickle(_):
+    """A reply that comes byte by byte and never ends."""
+
+    def write(handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000")
+        handler.end_headers()
+        for _ in range(100):
+            handler.wfile.write(b" ")
+            handler.wfile.flush()
+            time.sleep(0.02)
+
+    return write

@@ -7,9 +7,11 @@ import json
 import pytest
 
 from cachesim.check import http
+from cachesim.check.known import early_lines
 from cachesim.check.noise import NOISE
+from cachesim.check.sizes import context_of, sizes_of
 from cachesim.cli import main
-from tests.unit.check.stand_in import Simulated, hang, serving
+from tests.unit.check.stand_in import Simulated, drop, hang, serving, trickle
 
 LATEST, REPAIRED = "llama_cpp@b11549", "llama_cpp@latest-repaired"
 httpx = pytest.importorskip("httpx")
@@ -105,7 +107,9 @@ def test_a_small_difference_that_comes_once_decides_nothing(capsys):
 @pytest.mark.parametrize("complete, what", [
     (hang, "no reply within 0.2 seconds"), (lambda body: (200, b"<html>"), "not JSON"),
     (lambda body: (500, {"error": {"message": "boom"}}), "status 500: boom"),
-    (lambda body: (401, {}), "wants a key"),
+    (lambda body: (401, {}), "wants a key"), (drop, "the connection broke"), (trickle, "no whole reply within"),
+    (lambda body: (200, b'data: {"content": ""}\n\n'), "a stream of events where a whole reply was asked for"),
+    (lambda body: (200, {"error": "no"}), "no answer in the reply"), (lambda body: (200, [1]), "no answer in the re"),
     (lambda body: (200, b"x" * 5000), "a reply of more than"),
 ])
 def test_a_server_that_misbehaves_is_one_line(capsys, monkeypatch, complete, what):
@@ -114,6 +118,34 @@ def test_a_server_that_misbehaves_is_one_line(capsys, monkeypatch, complete, wha
         code = main(["check", url, "--timeout", "0.2"])
     err = capsys.readouterr().err.splitlines()[-1]
     assert (code == 2 and what in err and url in err) or "--key" in err
+
+
+def test_counts_that_cannot_be_are_a_finding(capsys):
+    simulated = Simulated(REPAIRED, "A")
+
+    def complete(body):
+        status, said = simulated.complete(body)
+        said["timings"]["cache_n"] += 7
+        return status, said
+
+    with serving(complete) as url:
+        code, data, _ = checked(capsys, url, "--only", "books", "--requests", "150")
+    assert code == 1 and {"accounting", "unseen"} <= set(failing(data))
+
+
+def test_a_vocabulary_may_be_too_small(capsys):
+    models = {"data": [{"id": "toy", "meta": {"n_vocab": 40}}]}
+    props = {"total_slots": 1}
+    with serving(None, get=lambda path: (200, {"/props": props, "/v1/models": models}.get(path, []))) as url:
+        assert main(["check", url]) == 2
+    assert "a vocabulary of 40 tokens: histories need 64" in capsys.readouterr().err
+
+
+def test_sizes_that_a_server_states_are_lengths_of_prompts(capsys):
+    props = {"total_slots": 1, "model": {"n_swa": 48, "n_ctx": 4096}, "n_ubatch": 32, "chat": {"n_batch": True}}
+    assert sizes_of(props, None, [1]) == (32, 48) and context_of(7, props) == 4096 and context_of(7, []) == 7
+    lines = [line for lines in early_lines(300, sizes_of(props)) for line in lines]
+    assert any(line.endswith("[:48]") for line in lines) and all(line.count("/") for line in lines)
 
 
 @pytest.mark.parametrize("get, what", [

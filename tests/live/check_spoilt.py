@@ -1,0 +1,79 @@
+"""``python -m tests.live.check_spoilt``: one answer in a hundred is spoilt on its way from a real server: is it found?
+
+A proxy of ours stands before b11549 with the repaired rules, under default flags. What it spoils (a token, a
+log-probability) must be found by the check as "repeatable", and as nothing else. Exit code 1 where that is not so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from pathlib import Path
+
+import httpx
+
+from cachesim.check.dialect import find_out
+from cachesim.check.http import Http
+from cachesim.check.suite import Wanted, check
+from cachesim.live.llama_server.gguf_models import find_model
+from tests.live import build
+from tests.live.__main__ import CACHE
+from tests.live.check_server import started
+from tests.live.worlds import write_models
+from tests.unit.check.stand_in import serving
+
+ONE_IN = 100
+MODELS = ("A", "GA", "W32 A")
+
+
+class Proxy:
+    """Hands everything on, and spoils every hundredth answer in one field."""
+
+    def __init__(self, url, what):
+        self.client, self.what = httpx.Client(base_url=url, timeout=60), what
+        self.lock, self.answered = threading.Lock(), 0
+
+    def get(self, path):
+        reply = self.client.get(path)
+        return reply.status_code, reply.content
+
+    def complete(self, body):
+        reply = self.client.post("/completion", json=body)
+        if body.get("stream") or reply.status_code != 200:
+            return reply.status_code, reply.content
+        said = reply.json()
+        with self.lock:
+            self.answered += 1
+            spoilt = self.answered % ONE_IN == 0
+        if spoilt and self.what == "token":
+            said["tokens"][0] += 1
+        elif spoilt:
+            said["completion_probabilities"][0]["top_logprobs"][0]["logprob"] -= 0.5
+        return 200, said
+
+
+def main(argv):
+    parser = argparse.ArgumentParser(prog="python -m tests.live.check_spoilt", description=__doc__)
+    parser.add_argument("--server", type=Path, help="the binary (default: b11549 with the repaired rules)")
+    parser.add_argument("--models", type=Path, default=CACHE / "models")
+    args = parser.parse_args(argv)
+    write_models(args.models)
+    binary, bad = args.server or build.binary("b11549-repaired"), 0
+    for model in MODELS:
+        for what in ("token", "log-probability"):
+            with started(binary, args.models / find_model(model).file) as url:
+                proxy = Proxy(url, what)
+                with serving(proxy.complete, get=proxy.get) as before:
+                    http = Http(before, 60, 3_000)
+                    found = check(http, find_out(http), Wanted(examples=40))
+                    http.close()
+            failed = [one.name for one in found.report.results if one.state == "failed"]
+            bad += failed != ["repeatable"]
+            print(f"{model:<6} a {what} of one answer in {ONE_IN}: {', '.join(failed) or 'not found'}; "
+                  f"{proxy.answered // ONE_IN} spoilt in {found.requests:,} requests", flush=True)  # fmt: skip
+    return int(bool(bad))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
