@@ -15,7 +15,7 @@ from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.runner import Silent, Stage, groups
 from cachesim.scenarios.schema import Step
 
-LONG = 512                   # tokens of a prompt
+LONG = 4096                  # tokens of a prompt
 
 
 class _Last(Silent):
