@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Sequence
 from cachesim.commands import exits
 from cachesim.commands.common import add_json
 from cachesim.reports.console import complain, say, say_json
+from cachesim.reports.next_step import say_next
 
 if TYPE_CHECKING:
     from cachesim.lessons.shelf import Lesson
@@ -38,7 +39,16 @@ def run(args: Namespace) -> int:
         _walk(_texts(chosen))
     else:
         say("\n\n".join(_texts(chosen)))
+    if not args.html:
+        say_next(args, _after(chosen, len(shelf.lessons()) - 1))
     return exits.HOLDS
+
+
+def _after(chosen: Lesson, last: int) -> list[list[str]]:
+    """The next lesson, or the questions; nothing after these."""
+    if chosen.number < 0:
+        return []
+    return [["lesson", str(chosen.number + 1) if chosen.number < last else "--quiz"]]
 
 
 def _texts(chosen: Lesson) -> list[str]:

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 from rich.console import Console
@@ -17,6 +18,7 @@ from cachesim.reports.run_table import closing_line, run_report
 from cachesim.scenarios.load import load
 from tests.docs import trust
 from tests.docs.fields import with_fields
+from tests.docs.here import got
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -59,6 +61,12 @@ def examples(text: str) -> list[tuple[str, str]]:
     return [(m["command"], m["output"]) for m in BLOCK.finditer(text)]
 
 
+@cache
+def names() -> dict[str, object]:
+    """What the fields of README and pages may name: sums of recordings, and the run of the README's picture."""
+    return {**trust.NAMES, "loss": got("cachesim run seed-24143-dense -p llama_cpp@b11549")}
+
+
 def limits_table() -> str:
     """The table of limits."""
     rows = [f"| {one.name} | {one.value:,} {one.unit} | {one.of} | {one.protects} | {one.flag and f'`{one.flag}`'} |"
@@ -70,7 +78,7 @@ def renewed(text: str) -> str:
     """The text with the output that its commands give today, and with today's limits, recordings and numbers."""
     text = LIMITS.sub(lambda _: limits_table(), text)
     text = trust.TABLE.sub(lambda _: trust.table(), text)
-    text = with_fields(text, trust.NAMES)
+    text = with_fields(text, names())
     return BLOCK.sub(lambda m: f"```console\n$ {m['command']}\n{run(m['command'])}```", text)
 
 

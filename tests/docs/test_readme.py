@@ -11,7 +11,19 @@ import pytest
 
 from cachesim.cli import COMMANDS
 from tests.docs import trust
-from tests.docs.examples import DOCUMENTS, LIMITS, PAGES, PICTURE, README, ROOT, examples, limits_table, picture, run
+from tests.docs.examples import (
+    DOCUMENTS,
+    LIMITS,
+    PAGES,
+    PICTURE,
+    README,
+    ROOT,
+    examples,
+    limits_table,
+    names,
+    picture,
+    run,
+)
 from tests.docs.fields import FIELD, with_fields
 from tests.docs.lessons import LESSONS
 from tests.shared import TRACES, needs
@@ -39,7 +51,7 @@ def test_the_readme_is_short():
 @each_document
 def test_numbers_in_prose_are_those_of_today(document):
     text = document.read_text()
-    assert with_fields(text, trust.NAMES) == text
+    assert with_fields(text, names()) == text
     assert document != README or len(FIELD.findall(text)) >= 5
 
 

@@ -48,7 +48,8 @@ def parts(number):
 def test_without_a_terminal_everything_is_printed(capsys, argv, first):
     assert main(["lesson", *argv]) == exits.HOLDS
     out, err = capsys.readouterr()
-    assert out.startswith(f"{first}\n") and err == "" and "-- Enter" not in out
+    assert out.startswith(f"{first}\n") and "-- Enter" not in out
+    assert not [line for line in err.splitlines() if not line.startswith("next: ")]
     assert "<!--" not in out and "**" not in out
 
 
@@ -71,6 +72,15 @@ def test_q_and_the_end_of_the_input_leave(walked):
 def test_all_parts_end_the_lesson(walked):
     shown = walked([""] * 100, "2")
     assert shown.count("-- Enter") == parts("2")
+
+
+@pytest.mark.parametrize(("argv", "then"), [
+    ([], "lesson 1"), (["6"], "lesson 7"), (["7"], "lesson --quiz"), (["--quiz"], ""), (["1", "-q"], ""),
+    (["1", "--json"], ""),
+])
+def test_what_to_type_next(capsys, argv, then):
+    main(["lesson", *argv])
+    assert capsys.readouterr().err == (f"next: cachesim {then}\n" if then else "")
 
 
 def test_json(capsys):
