@@ -6,6 +6,7 @@ PEERS  := .venv-peers
 LIVE   := .venv-live
 ADAPTERS ?= .venv-adapters
 DIST   := .venv-dist
+BROWSER := .venv-browser
 OPS    ?= 100000
 EVERY  ?= 1
 BURSTS ?= 1000
@@ -18,7 +19,7 @@ TRACES ?= ../shared/traces
 SESSIONS ?= ../shared/workloads/agent_sessions
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test check lint smoke oldest matrix bench meta fuzz hostile rediscover replay docs coverage peers adapters live workloads upstream optimized dist clean
+.PHONY: help run test check lint smoke oldest matrix bench meta fuzz hostile rediscover replay docs coverage peers adapters live workloads upstream optimized browser dist clean
 
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
@@ -38,6 +39,7 @@ help:
 	@echo 'make peers    compare with the real mlx-lm          make peers OPS=100000 BURSTS=1000'
 	@echo 'make adapters conform on released packages           make adapters ARGS="mlx_lm_lru vllm_blocks"'
 	@echo 'make workloads  agent sessions on all rule sets  make workloads SESSIONS=FOLDER JOBS=2'
+	@echo 'make browser  pages in a real chromium             make browser CHROMIUM=/usr/bin/chromium'
 	@echo 'make live     compare with real llama-servers   make live N=10000 MINUTES=60 SEED=0'
 	@echo 'make upstream which rules a new llama.cpp touches   make upstream OLD=TREE NEW=TREE'
 	@echo 'make optimized  does python -OO print the same     make optimized EVERY=1'
@@ -131,6 +133,15 @@ $(LIVE)/.made: pyproject.toml
 workloads: $(VENV)/.dev
 	@$(BIN)/python -m tests.workloads $(SESSIONS) --jobs $(JOBS) $(if $(AGREE),--agree $(AGREE))
 
+# Pages in a real browser, which is not downloaded: Debian's chromium, or CHROMIUM=PATH.
+browser: $(BROWSER)/.made
+	@CHROMIUM='$(CHROMIUM)' $(BROWSER)/bin/python -m pytest tests/browser -m browser $(ARGS)
+
+$(BROWSER)/.made: pyproject.toml
+	@$(PYTHON) -m venv $(BROWSER)
+	@$(BROWSER)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[browser]'
+	@touch $@
+
 # Every command over the corpus, with and without -OO; EVERY=10 takes every tenth scenario.
 optimized: $(VENV)/.run
 	@$(BIN)/python -m tests.optimized --every $(EVERY)
@@ -143,7 +154,7 @@ dist: $(VENV)/.made
 	$(DIST)/bin/twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) $(PEERS) .venv-adapters $(LIVE) $(DIST) .venv-ci dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(PEERS) .venv-adapters $(LIVE) $(DIST) $(BROWSER) .venv-ci dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
 
 # The stamps: the environment is made once, and brought up to date when pyproject.toml changes.
 $(VENV)/.made:

@@ -1,6 +1,7 @@
 """A run as one page: the drawing, and beneath it the decisions of every request. Needs neither script nor network.
 
-With script a slider walks the decisions in both directions and shows at which request each was made.
+With script a slider walks the decisions in both directions and marks the request at which each was made; a request is
+opened by a click, Enter or its anchor (#r4). Two runs stand side by side where there is room.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from string import Template
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.picture.scene import Row, Scene
-from cachesim.picture.svg import draw
+from cachesim.picture.svg import draw, prefix
 
 
 class Step(NamedTuple):
@@ -26,37 +27,62 @@ PAGE = Template("""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$title</title>
 <style>
-:root{color-scheme:light dark;--ink:#1b1b1b;--paper:#fff;--dim:#5a5a5a;--bad:#b3001b;--edge:#9a9a9a}
-@media (prefers-color-scheme:dark){:root{--ink:#f0f0f0;--paper:#16181c;--dim:#b4b4b4;--bad:#ff7b7b;--edge:#6a6a6a}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:1rem auto;
-max-width:90rem;padding:0 1rem}
-.draw{overflow-x:auto}.draw svg{max-width:none}code,td.rule{font-family:ui-monospace,Menlo,Consolas,monospace}
-table{border-collapse:collapse;display:block;overflow-x:auto}
+:root{color-scheme:light dark;--ink:#1b1b1b;--paper:#fff;--dim:#5a5a5a;--bad:#b3001b;--edge:#9a9a9a;--tint:#eef3f8}
+@media (prefers-color-scheme:dark){:root{--ink:#f0f0f0;--paper:#16181c;--dim:#b4b4b4;--bad:#ff8a8a;--edge:#6a6a6a;
+--tint:#232a33}}
+*{box-sizing:border-box}body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);
+margin:1rem auto;max-width:120rem;padding:0 1rem}
+.runs{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,44rem),1fr));gap:1rem}
+.run{min-width:0}.draw{overflow:auto;max-height:85vh;border:1px solid var(--edge)}
+.draw svg{max-width:none;display:block;zoom:var(--zoom,1)}
+code,td.rule,.cmd{font-family:ui-monospace,Menlo,Consolas,monospace;overflow-wrap:anywhere}
+.table{overflow-x:auto}table{border-collapse:collapse}
 td,th{padding:.15rem .6rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--edge)}
-td.n{text-align:right}.bad{color:var(--bad);font-weight:bold}.dim{color:var(--dim)}summary{cursor:pointer}
-#now{min-height:3em}input[type=range]{width:100%}g[tabindex]:focus,details:target{outline:2px solid var(--bad)}
-@media print{#walk{display:none}}
-</style></head><body>
+td.n{text-align:right}.bad{color:var(--bad);font-weight:bold}summary{cursor:pointer}
+#tools{position:sticky;top:0;background:var(--paper);border-bottom:1px solid var(--edge);padding:.4rem 0;z-index:1}
+#tools button{font:inherit;min-width:2.2em}#now{min-height:3em;margin:.2rem 0}
+input[type=range]{width:min(60rem,60%);vertical-align:middle}
+g[tabindex]:focus,details:target,:focus-visible{outline:2px solid var(--bad);outline-offset:2px}
+g.current .frame{fill:var(--tint)}h1{font-size:1.4rem}h2{font-size:1.15rem}
+@media print{#tools{display:none}.draw{overflow:visible;max-height:none}details{display:block}}
+</style></head><body><main>
 <h1>$title</h1>
-<p>$why</p>
-<p class="bad">$note</p>
-<p><code>$command</code></p>
-<div class="draw" tabindex="0" role="region" aria-label="picture of the run">$drawing</div>
-<section id="walk" hidden><h2>Walk through the decisions</h2>
-<label for="at">decision <output id="count">1</output></label>
-<input id="at" type="range" min="0" max="$last" value="0" step="1"><p id="now" aria-live="polite"></p></section>
-$runs
+$texts
+<p><code id="command">$command</code> <button type="button" id="copy" hidden>copy</button></p>
+<section id="tools" hidden aria-label="walk through the decisions">
+<button type="button" id="back" aria-label="decision before">&lt;</button>
+<input id="at" type="range" min="0" max="$last" value="0" step="1" aria-label="decision">
+<button type="button" id="on" aria-label="next decision">&gt;</button>
+<output id="count" for="at">1</output>
+<button type="button" id="out" aria-label="smaller">-</button>
+<button type="button" id="in" aria-label="larger">+</button>
+<p id="now" aria-live="polite"></p></section>
+<div class="runs">$runs</div></main>
 <script type="application/json" id="steps">$steps</script>
 <script>
-const steps=JSON.parse(document.getElementById("steps").textContent),at=document.getElementById("at");
-function show(){const s=steps[+at.value];if(!s)return;const now=document.getElementById("now");
-document.getElementById("count").textContent=(+at.value+1)+" of "+steps.length;
-now.textContent="request "+s.request+"  "+s.rule+"  "+s.says;
-document.querySelectorAll("svg g[role=listitem]").forEach(g=>g.style.opacity=g.id===s.anchor?1:.35);}
-if(steps.length){document.getElementById("walk").hidden=false;at.addEventListener("input",show);
-at.addEventListener("blur",()=>document.querySelectorAll("svg g[role=listitem]").forEach(g=>g.style.opacity=1));
-document.querySelectorAll("svg g[role=listitem]").forEach(g=>g.addEventListener("keydown",e=>{
-if(e.key==="Enter"){location.hash="#d-"+g.id;}}));}
+"use strict";
+const $$=id=>document.getElementById(id),steps=JSON.parse($$("steps").textContent),at=$$("at");
+const rows=[...document.querySelectorAll("svg g[role=listitem]")];let zoom=1;
+function mark(id){rows.forEach(g=>g.classList.toggle("current",g.id===id));}
+function show(){const s=steps[+at.value];if(!s)return;
+$$("count").textContent=(+at.value+1)+" of "+steps.length;
+$$("now").textContent=(s.run?s.run+"  ":"")+"request "+s.request+"  "+s.rule+"  "+s.says;
+at.setAttribute("aria-valuetext",$$("now").textContent);mark(s.anchor);}
+function step(by){at.value=+at.value+by;show();}
+function open(id){const d=$$("d-"+id);if(!d)return;d.open=true;mark(id);
+const first=steps.findIndex(s=>s.anchor===id);if(first>=0){at.value=first;show();}}
+function size(by){zoom=Math.min(4,Math.max(.25,zoom*by));document.body.style.setProperty("--zoom",zoom);}
+function went(){const id=decodeURIComponent(location.hash.slice(1)).replace(/^d-/,"");if($$(id))open(id);}
+if(steps.length){$$("tools").hidden=false;at.addEventListener("input",show);
+$$("back").onclick=()=>step(-1);$$("on").onclick=()=>step(1);
+$$("out").onclick=()=>size(.8);$$("in").onclick=()=>size(1.25);show();}
+rows.forEach(g=>{const go=()=>{history.replaceState(null,"","#"+g.id);open(g.id);};
+g.addEventListener("click",go);
+g.addEventListener("keydown",e=>{if(e.key==="Enter"||e.key===" "){e.preventDefault();go();}});});
+function copied(){$$("copy").textContent="copied";}
+if(navigator.clipboard){$$("copy").hidden=false;
+$$("copy").onclick=()=>navigator.clipboard.writeText($$("command").textContent).then(copied,()=>{});}
+addEventListener("hashchange",went);went();
 </script>
 </body></html>
 """)
@@ -70,19 +96,17 @@ def page(
     what prints the same in a terminal; ``note``: a line above the drawing; ``focus``: the request whose decisions are
     open, None = none."""
     first = scenes[0]
-    steps = [{**step._asdict(), "anchor": f"{_prefix(number)}r{step.request}"}
+    steps = [{**step._asdict(), "run": scenes[number].profile if len(scenes) > 1 else "",
+              "anchor": f"{prefix(number)}r{step.request}"}
              for number, run in enumerate(decisions) for step in run]  # fmt: skip
+    texts = [(kind, text) for kind, text in (("", first.why), (' class="bad"', note)) if text]
     return PAGE.substitute(
-        title=escape(first.title), why=escape(first.why), note=escape(note), command=escape(command),
-        drawing=draw(scenes), last=max(0, len(steps) - 1), steps=_json(steps),
+        title=escape(first.title), command=escape(command),
+        texts="".join(f"<p{kind}>{escape(text)}</p>" for kind, text in texts),
+        last=max(0, len(steps) - 1), steps=_json(steps),
         runs="".join(_run(one, run, number, focus)
                      for number, (one, run) in enumerate(zip(scenes, decisions, strict=True))),
     )  # fmt: skip
-
-
-def _prefix(number: int) -> str:
-    """What the anchors of a run's requests begin with; those of the first are plain: #r4."""
-    return f"p{number}-" if number else ""
 
 
 def _json(steps: object) -> str:
@@ -91,12 +115,15 @@ def _json(steps: object) -> str:
 
 
 def _run(one: Scene, steps: Sequence[Step], number: int, focus: int | None) -> str:
-    kind = "" if one.verdict == "OK" else ' class="bad"'
+    kind = "" if one.fine else ' class="bad"'
     rows = "".join(_table_row(row) for row in one.rows)
     heads = "".join(f"<th>{name}</th>" for name in ("#", "prompt", "slot", "reused", "evaluated", "verdict", "how"))
-    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    table = f"<div class='table'><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
     each = "".join(_details(row, steps, number, row.number == focus) for row in one.rows)
-    return f"<h2>{escape(one.profile)}: <span{kind}>{escape(one.verdict)}</span></h2>{table}{each}"
+    head = f"<h2>{escape(one.profile)}: <span{kind}>{escape(one.verdict)}</span></h2>"
+    label = escape(f"picture {number + 1}: the run under {one.profile}", quote=True)
+    drawing = f'<div class="draw" tabindex="0" role="region" aria-label="{label}">{draw([one], number)}</div>'
+    return f'<section class="run">{head}{drawing}{table}{each}</section>'
 
 
 def _table_row(row: Row) -> str:
@@ -115,9 +142,9 @@ def _details(row: Row, steps: Sequence[Step], number: int, shown: bool) -> str:
         return ""
     why = f"<p>{escape(row.why)}</p>" if row.why else ""
     head = f"request {row.number} <code>{escape(row.text)}</code>"
-    anchor = f"d-{_prefix(number)}r{row.number}"
+    anchor = f"d-{prefix(number)}r{row.number}"
     opened = " open" if shown else ""
-    inner = f"<summary>{head}</summary>{why}{lost}<table><tbody>{mine}</tbody></table>"
+    inner = f"<summary>{head}</summary>{why}{lost}<div class='table'><table><tbody>{mine}</tbody></table></div>"
     return f'<details id="{anchor}"{opened}>{inner}</details>'
 
 

@@ -82,6 +82,11 @@ class Scene(NamedTuple):
     rows: Sequence[Row]
 
     @property
+    def fine(self) -> bool:
+        """Returns True where no answer is wrong."""
+        return not any(row.wrong for row in self.rows) and self.verdict in ("OK", "recorded")
+
+    @property
     def length(self) -> int:
         """Positions that are drawn."""
         return max((one.stop for row in self.rows for one in row.stretches), default=1)

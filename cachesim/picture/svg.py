@@ -31,25 +31,32 @@ STYLE = """
 --restored:#8fd0f5;--loaded:#35c79a;--evaluated:#4a4d52;--again:#f0b030;--generated:#2b2e33;--bad:#ff7b7b}}
 .cs text{fill:var(--ink)}.cs .dim{fill:var(--dim)}.cs .bad{fill:var(--bad);font-weight:bold}
 .cs .big{font-size:15px;font-weight:bold}.cs .letter{font-weight:bold;text-anchor:middle}
-.cs .mid{text-anchor:middle}.cs .paper{fill:var(--paper)}.cs .thin{stroke:var(--line);fill:none}
+.cs .mid{text-anchor:middle}.cs .paper{fill:var(--paper)}.cs .frame{fill:none;pointer-events:all}
+.cs .thin{stroke:var(--line);fill:none}
 .cs .arrow{stroke:var(--again);fill:none;stroke-width:1.5;stroke-dasharray:4 3}
 .cs .mark{fill:var(--ink)}.cs .rows{fill:var(--kept)}.cs .win{fill:var(--restored)}.cs .dot{fill:var(--bad)}
 """
 
 
-def draw(scenes: Sequence[Scene]) -> str:
-    """One drawing of the runs, one below the other. Widths and heights in pixels."""
+def prefix(number: int) -> str:
+    """What the anchors of a run's requests begin with; those of the first are plain: #r4."""
+    return f"p{number}-" if number else ""
+
+
+def draw(scenes: Sequence[Scene], first: int = 0) -> str:
+    """One drawing of the runs, one below the other; the first of them is number ``first`` of its page. Widths and
+    heights in pixels."""
     parts: list[str] = []
     y = width = 0.0
-    for one in scenes:
+    for number, one in enumerate(scenes, first):
         scale = _scale(one)
-        body, height = _scene(one, scale, y, "" if not y else f"p{len(parts)}-")
+        body, height = _scene(one, scale, y, prefix(number))
         parts.append(body)
         y += height
         width = max(width, LEFT + scale.width + RIGHT, LEAST)
     names = "; ".join(f"{one.title}, {one.profile}: {one.verdict}" for one in scenes)
     head = f'<svg class="cs" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {y:.0f}" '
-    head += f'width="{width:.0f}" height="{y:.0f}" role="img" aria-label="{escape(names, quote=True)}">'
+    head += f'width="{width:.0f}" height="{y:.0f}" role="list" aria-label="{escape(names, quote=True)}">'
     paper = f'<rect class="paper" width="{width:.0f}" height="{y:.0f}"/>'
     return f"{head}<style>{STYLE}</style>{_patterns()}{paper}{''.join(parts)}</svg>\n"
 
@@ -75,14 +82,14 @@ def _patterns() -> str:
     ) + "</defs>"
 
 
-def _scene(one: Scene, scale: Scale, top: float, prefix: str) -> tuple[str, float]:
-    """One run from ``top`` on, and its height. ``prefix``: what the anchors of its requests begin with."""
+def _scene(one: Scene, scale: Scale, top: float, mark: str) -> tuple[str, float]:
+    """One run from ``top`` on, and its height. ``mark``: what the anchors of its requests begin with."""
     said = f"{one.profile}   model {one.model}   {one.verdict}"
-    out = [_text(12, top + 22, one.title, "big"), _text(12, top + 42, said, "dim" if one.verdict == "OK" else "bad")]
+    out = [_text(12, top + 22, one.title, "big"), _text(12, top + 42, said, "dim" if one.fine else "bad")]
     out += _axis(scale, top + TOP - 14)
     for number, row in enumerate(one.rows):
         y = top + TOP + number * STEP
-        out += _row(row, scale, y, prefix)
+        out += _row(row, scale, y, mark)
         out += _arrows(row, scale, y, top + TOP)
     height = TOP + len(one.rows) * STEP
     out += _legend(top + height, one)
@@ -101,9 +108,11 @@ def _axis(scale: Scale, y: float) -> Iterator[str]:
         yield f'<path class="thin" d="M{x - 4:.1f} {y - 14:.1f}l3 8m3 -8l3 8"/>'
 
 
-def _row(row: Row, scale: Scale, y: float, prefix: str) -> Iterator[str]:
-    yield f'<g id="{prefix}r{row.number}" tabindex="0" role="listitem" aria-label="{escape(_said(row), quote=True)}">'
+def _row(row: Row, scale: Scale, y: float, mark: str) -> Iterator[str]:
+    yield f'<g id="{mark}r{row.number}" tabindex="0" role="listitem" aria-label="{escape(_said(row), quote=True)}">'
     yield f"<title>{escape(_said(row))}</title>"
+    wide = LEFT + scale.width + RIGHT - 8
+    yield f'<rect class="frame" x="4" y="{y - 18:.1f}" width="{wide:.1f}" height="{STEP - 4}"/>'
     slot = f"slot {row.slot}" if row.slot >= 0 else ""
     yield _text(12, y + 15, f"#{row.number} {_cut(row.text, 20)}")
     yield _text(12, y + 30, slot, "dim")

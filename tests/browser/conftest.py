@@ -1,0 +1,60 @@
+"""One browser for all tests: Debian's, by its path. Nothing is downloaded, and nothing is asked of a network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from tests.browser.pages import PAGES, write
+
+BROWSER = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
+SIZES = {"wide": (1280, 900), "narrow": (390, 800)}
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("pages"))
+
+
+@pytest.fixture(scope="session")
+def browser():
+    if not os.path.exists(BROWSER):
+        pytest.fail(f"no chromium at {BROWSER}: apt-get install chromium, or CHROMIUM=PATH make browser")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        one = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield one
+        one.close()
+
+
+@pytest.fixture
+def opened(browser, files):
+    """A function that opens a page: its name, "wide" or "narrow", "light" or "dark". What the console says is in
+    ``page.said``, what was asked of a network in ``page.asked``."""
+    contexts = []
+
+    def open_page(name, size="wide", scheme="light", anchor="", script=True):
+        width, height = SIZES[size]
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme,
+                                      java_script_enabled=script)  # fmt: skip
+        contexts.append(context)
+        page = context.new_page()
+        page.said, page.asked = [], []
+        page.on("console", lambda one: page.said.append(one.text))
+        page.on("pageerror", lambda one: page.said.append(str(one)))
+        page.on("request", lambda one: page.asked.append(one.url))
+        page.goto(f"file://{files[name]}{anchor}")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def pytest_generate_tests(metafunc):
+    marked = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "name" in metafunc.fixturenames and "name" not in marked:
+        metafunc.parametrize("name", list(PAGES))

@@ -1,0 +1,40 @@
+"""The pages that are opened: what commands write, of every kind and size."""
+
+from __future__ import annotations
+
+import os
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+from cachesim.cli import main
+from tests.shared import ROOT
+
+LONG = "/".join(["S90000.A9000>r40", *["B7000", "S.A.r.C50"] * 4])
+MANY = "/".join(["S40.A60>r4", *["B70", "S.A"] * 499])
+PAGES = {
+    "one": "run seed-24143-hybrid -p llama_cpp@head",
+    "two": "run seed-1889-as-released",
+    "wrong": "why bug-stale-ckpt-pos0-hybrid 2",
+    "diff": "diff seed-24143-dense -p llama_cpp@head -p llama_cpp@pr24143-on-head",
+    "advise": "advise seed-24143-dense -p llama_cpp@head",
+    "recording": "replay tests/data/llama_cpp/mamba2-bug-stale-ckpt-pos0.json",
+    "import": "import tests/unit/logs/verbosity_4.log",
+    "window": "try S40.A60>r4/B70/S.C25/S.A.D5 --model 'W8 A'",
+    "long": f"try {LONG} --max-judged 99999999",
+    "many": f"try {MANY}",
+}
+"""Name -> command line. ``long`` has 100,000 tokens in a request, ``many`` 999 requests."""
+
+
+def write(folder: Path) -> dict[str, Path]:
+    """Write all pages into a folder."""
+    import shlex
+
+    os.chdir(ROOT)
+    files = {}
+    with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
+        for name, line in PAGES.items():
+            files[name] = folder / f"{name}.html"
+            main([*shlex.split(line), "--html", str(files[name])])
+            assert files[name].exists(), line
+    return files
