@@ -65,7 +65,8 @@ def test_the_glossary():
 
 
 PAGES = [str(page.relative_to(checks.ROOT)) for page in sorted((checks.PACKAGE / "pages").glob("*.md"))]
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "cachesim/ARCHITECTURE.md", "scenarios/README.md", *PAGES]
+LESSONS = [str(one.relative_to(checks.ROOT)) for one in sorted((checks.ROOT / "scenarios" / "lessons").glob("*.md"))]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "cachesim/ARCHITECTURE.md", "scenarios/README.md", *PAGES, *LESSONS]
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
