@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
 
 SECONDS = 60           # after which a search ends unless told
+TIP = 5                # the same where somebody did not ask for advice
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -56,6 +57,9 @@ def run(args: Namespace) -> int:
     for profile in own if args.profiles else newest_that_loses(scenario, own):
         data, ended = advice_for(scenario, profile, sizes, args.seconds, asked, drawn)
         found.append({**data, "rule_sets": 1 if args.profiles else len(own)})
+        if data["stopped"]:
+            why = "interrupted" if ended else f"stopped after {args.seconds} seconds (--seconds)"
+            complain(f"{why}: {data['tried']} of about {data['changes']} changes were tried")
         if ended is not None:
             break
     if args.json:
@@ -103,14 +107,30 @@ def advice_for(
         stopped = _searched(search, begin + most)
     except KeyboardInterrupt as error:
         stopped, ended = "interrupted", error
-    if stopped:
-        why = "interrupted" if ended else f"stopped after {most} seconds (--seconds)"
-        complain(f"{why}: {len(search.found)} of about {len(search)} changes were tried")
     advice = choose(search.base, search.bound.total, search.found, sizes)
     if drawn is not None:
         drawn += [(one.tried.case.scenario, one.tried.case.profile) for one in (advice.base, *advice.good[:1])]
     data = advice_data(search, advice, sizes, asked or ())
     return {**data, "stopped": stopped}, ended
+
+
+def say_tip(args: Namespace, text: str, file: str) -> None:
+    """The best advice for the scenario file of this text, in a line on stdout, where something helps; searched for a
+    few seconds. ``file``: where the text was written, "" = nowhere. Nothing with -q or --json."""
+    from rich.text import Text
+
+    from cachesim.advise.memory import UNITS
+    from cachesim.commands.common import scenario_of_text
+    from cachesim.reports.advise_report import try_sentence
+
+    if not text or args.json or args.quiet:
+        return
+    scenario = scenario_of_text(text)
+    data, ended = advice_for(scenario, scenario.profiles[0], UNITS, TIP)
+    if said := try_sentence(data):
+        show(Text(f"{said}; all of it: cachesim advise {file or 'FILE.toml'}"))
+    if ended is not None:
+        raise ended
 
 
 def _searched(search: Search, until: float) -> str | None:

@@ -31,6 +31,7 @@ def add_body_arguments(parser: ArgumentParser) -> None:
 def run_bodies(args: Namespace) -> int:
     """Import the files of ``args`` together, as one client's requests in their order."""
     from cachesim.bodies.imported import Asking, import_bodies
+    from cachesim.commands.advise import say_tip
     from cachesim.commands.common import known_profiles
     from cachesim.files import write_whole
     from cachesim.reports.bodies_report import bodies_report
@@ -53,5 +54,6 @@ def run_bodies(args: Namespace) -> int:
         say_json({"logs": [], "bodies": {**data, "toml": text}})
     else:
         show(bodies_report(data, args.out, bool(getattr(args, "verbose", 0))))
+        say_tip(args, text, args.out)
     draw_text(args, text, Shown(f"cachesim import {' '.join(args.files)}"))
     return exits.HOLDS

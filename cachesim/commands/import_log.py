@@ -29,6 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     from cachesim.bodies.read import are_bodies
+    from cachesim.commands.advise import say_tip
     from cachesim.files import write_whole
     from cachesim.logs.imported import import_log
     from cachesim.reports.console import say_json, show
@@ -59,6 +60,8 @@ def run(args: Namespace) -> int:
         say_json({"logs": [{**data, "toml": text} for data, text in found]})
     else:
         show(*(import_report(data, args.out, bool(getattr(args, "verbose", 0))) for data, _ in found))
+        for data, text in found:
+            say_tip(args, text if data["line"] else "", args.out)
     if wanted(args) and found[0][1]:
         draw_text(args, found[0][1], Shown(f"cachesim import {args.files[0]}"))
     return exits.worst([exits.HOLDS if data["line"] else exits.UNDECIDED for data, _ in found])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence
@@ -68,16 +67,9 @@ def draw_text(args: Namespace, text: str, shown: Shown | None = None) -> None:
     """Play the scenario file of this text under its first profile, and write what was asked for. Raises BadInput."""
     if not wanted(args) or not text:
         return
-    from tempfile import TemporaryDirectory
+    from cachesim.commands.common import scenario_of_text
 
-    from cachesim.commands.common import known_profiles
-    from cachesim.scenarios.load import load
-
-    name = tomllib.loads(text)["id"]
-    with TemporaryDirectory(prefix="cachesim-") as folder:
-        file = Path(folder) / f"{name}.toml"
-        file.write_text(text, "utf-8")
-        scenario = load(file, known_profiles())
+    scenario = scenario_of_text(text)
     draw_cases(args, [(scenario, scenario.profiles[0])], shown)
 
 

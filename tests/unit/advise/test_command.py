@@ -92,3 +92,11 @@ def test_a_wrong_case_is_told_and_mended_first(capsys):
     code, out, _ = told(capsys, "bug-stale-ckpt-pos0-hybrid")
     assert code == 1 and "WRONG: 2 of 4 answers" in out
     assert "right now: 2 answers" in out
+
+
+def test_an_imported_log_ends_with_the_best_advice(capsys):
+    log = "tests/unit/logs/verbosity_4.log"
+    assert main(["import", log]) == 0
+    assert "tokens evaluated); all of it: cachesim advise FILE.toml" in " ".join(capsys.readouterr().out.split())
+    main(["import", log, "-q"])
+    assert "Try: " not in capsys.readouterr().out
