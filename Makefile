@@ -15,6 +15,7 @@ START  ?= 0
 MINUTES ?= 60
 N      ?= 1000
 JOBS   ?= 2
+WORKERS ?= 2
 TRACES ?= ../shared/traces
 SESSIONS ?= ../shared/workloads/agent_sessions
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -23,7 +24,7 @@ PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
-	@echo 'make test     run the test suite                    make test ARGS="tests/house -x"'
+	@echo 'make test     run the test suite                    make test ARGS="tests/house -x" WORKERS=2'
 	@echo 'make check    ruff, mypy, then the tests            make check'
 	@echo 'make smoke    import and run on every other Python  make smoke'
 	@echo 'make oldest   tests with the oldest packages        make oldest'
@@ -50,7 +51,7 @@ run: $(VENV)/.run
 	$(BIN)/cachesim run scenarios/llama_cpp/seed-*.toml
 
 test: $(VENV)/.dev
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 check: lint
 	@$(MAKE) --no-print-directory test

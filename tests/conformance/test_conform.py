@@ -144,8 +144,9 @@ def test_what_is_accepted_does_not_raise_until_it_holds():
         conform(FixedCache, max_examples=40, accepted=reasons)
 
 
-@pytest.mark.parametrize("how", [{"cold": "request"}, {"reset": True}, {"cold": "request", "reset": True},
-                                 {"cold": lambda: FixedCache(size=0)}], ids=str)  # fmt: skip
+@pytest.mark.parametrize("how", [
+    {"cold": "request"}, {"reset": True}, {"cold": "request", "reset": True}, {"cold": lambda: FixedCache(size=0)},
+], ids=["request", "reset", "request and reset", "another cache"])  # fmt: skip
 def test_cold_replies_may_come_from_elsewhere(how):
     assert conform(NaiveCache, max_examples=40, check=False, **how)["repeat"].finding.line == "A2/A"
 

@@ -26,7 +26,7 @@ def test_latest_is_the_newest_of_the_line_and_the_default():
     (("fuzz", "--examples", "1", "--model", "A"), lambda data: data["profile"]),
     (("fuzz", "-p", "llama_cpp@latest", "--examples", "1", "--model", "A"), lambda data: data["profile"]),
     (("profiles", "show", "llama_cpp@latest"), lambda data: data["name"]),
-], ids=str)  # fmt: skip
+], ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")  # fmt: skip
 def test_a_command_line_names_the_build(capsys, argv, place):
     assert place(call_json(capsys, *argv)[1]) == NEWEST
 
