@@ -1,0 +1,55 @@
+"""Which options does an engine name as worth trying, and with what has to change with them?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.manual import Load
+from cachesim.engines.registry import ENGINES
+from cachesim.engines.shared.advice import apart, halves, more, numbers_of_slots, room
+
+
+def tries(engine, load=Load(2000, 5000, 3), **now):  # noqa: B008 - immutable
+    """What is tried on a server with these options."""
+    manual = ENGINES[engine].manual
+    return list(manual.tries({**manual.defaults, **now}, load))
+
+
+@pytest.mark.parametrize("engine", list(ENGINES))
+def test_every_try_changes_an_option_of_the_server(engine):
+    manual = ENGINES[engine].manual
+    found = tries(engine)
+    assert found
+    for one in found:
+        assert all(type(value) is type(manual.defaults[name]) for name, value in one.items())
+        assert any(manual.defaults[name] != value for name, value in one.items())
+
+
+def test_more_slots_have_room_for_the_longest_request():
+    now, load = {"ctx_size": 4096, "parallel": 1}, Load(2000, 5000, 3)
+    assert numbers_of_slots(now, load) == [2, 3]
+    assert apart(now, load, 2) == {"parallel": 2}
+    assert apart(now, load, 3) == {"parallel": 3, "ctx_size": 3 * 2048}
+    assert {"parallel": 3, "kv_unified": True, "ctx_size": 5120} in tries("llama_cpp", load, **now)
+    assert numbers_of_slots(now, Load(10, 10, 1)) == []
+
+
+def test_a_context_that_is_the_model_s_has_room():
+    assert room({"ctx_size": 0}, 10**6) == {} == room({"ctx_size": 512}, 512)
+    assert room({"ctx_size": 512}, 513) == {"ctx_size": 768}
+
+
+def test_smaller_batches_only_where_a_prompt_fills_several():
+    assert list(halves("n", {"n": 512}, Load(200, 200, 1))) == [{"n": 128}, {"n": 64}]
+    assert list(halves("n", {"n": 32}, Load(200, 200, 1))) == [{"n": 16}]
+
+
+def test_more_of_what_memory_costs():
+    assert list(more("n", {"n": 8}, 4, 8, 16, 32, 64)) == [{"n": 16}, {"n": 32}]
+
+
+def test_what_is_switched_off_is_switched_on_first():
+    assert tries("llama_cpp", cache_prompt=False)[0] == {"cache_prompt": True}
+    assert {"cache_ram": 8192} in tries("llama_cpp", cache_ram=0)
+    assert {"cache_ram": -1} in tries("ik_llama", cache_ram=8192)
+    assert {"draft_model": ""} in tries("mlx_lm", draft_model="A")
