@@ -15,7 +15,7 @@ from cachesim.workloads.charts import Bar, Dot, bars, dots
 from cachesim.workloads.run import summed
 from tests.workloads.cells import read_lines
 from tests.workloads.grid import MODELS, RULE_SETS, SETTINGS, WITHOUT, as_default, columns, has
-from tests.workloads.words import BOUNDS, DISTANCES, FINDINGS, FINER, HEAD, LOSSES, MEMORY, METHOD, UNSCALED
+from tests.workloads.words import ALL, BOUNDS, DISTANCES, FINDINGS, FINER, HEAD, LOSSES, MEMORY, METHOD, UNSCALED
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "scenarios" / "WORKLOADS.md"
@@ -36,11 +36,21 @@ class Results:
                 plain = self.cells.get((one.rules, one.kind, "default"))
                 if plain is not None:
                     self.cells[one.rules, one.kind, one.setting] = plain
-        self.sessions = max((len(one) for one in self.cells.values()), default=0)
+        self.sessions = {kind: self._common(kind) for kind in MODELS}
+
+    def _common(self, kind: str) -> frozenset[str]:
+        """The sessions in which every cell of this kind was played that was played at all: those of the tables."""
+        found = [{one["session"] for one in lines} for (_, of, _), lines in self.cells.items() if of == kind]
+        return frozenset(set.intersection(*found)) if found else frozenset()
 
     def total(self, rules: str, kind: str, setting: str) -> Line | None:
-        """The sum of a cell, None where nothing was played."""
-        found = self.cells.get((rules, kind, setting))
+        """The sum of a cell over the sessions of its kind, None where nothing was played."""
+        found = [one for one in self.cells.get((rules, kind, setting), ()) if one["session"] in self.sessions[kind]]
+        return summed(found) if found else None
+
+    def every(self, rules: str, kind: str) -> Line | None:
+        """The sum of the default setting over all sessions in which it was played."""
+        found = self.cells.get((rules, kind, "default"))
         return summed(found) if found else None
 
     def billed(self, rules: str, kind: str) -> dict[str, Line]:
@@ -66,15 +76,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def cell(results: Results, rules: str, kind: str, setting: str, show: Callable[[Line], str]) -> str:
-    """What a table shows of a cell; in how many sessions, if not in all."""
+    """What a table shows of a cell."""
     given = {} if setting == WITHOUT else SETTINGS[setting]
     if not has(RULE_SETS[rules], given) or (setting == WITHOUT and rules != "latest"):
         return "n/a"
     found = results.total(rules, kind, setting)
     if found is None:
         return "not run"
-    fewer = f" ({found['sessions']})" if found["sessions"] < results.sessions else ""
-    return show(found) + fewer
+    return show(found)
 
 
 def evaluated(results: Results, kind: str) -> str:
@@ -85,6 +94,57 @@ def evaluated(results: Results, kind: str) -> str:
 
     rows = [[rules, *(cell(results, rules, kind, one, shown) for one in COLUMNS)] for rules in RULE_SETS]
     return table(["rule set", *COLUMNS], rows)
+
+
+def sessions_of(results: Results, kind: str) -> str:
+    """Over which sessions the tables of a kind are."""
+    one = results.total("latest", kind, "default")
+    if one is None:
+        return "Not run.\n"
+    return f"In the {one['sessions']} shortest sessions, {one['prompt'] / 1e6:,.1f} million prompt tokens.\n"
+
+
+def everything(results: Results) -> str:
+    """Rule sets over all sessions that were played with the default setting, hybrid."""
+    rows = []
+    for rules in RULE_SETS:
+        one = results.every(rules, "hybrid")
+        if one is not None:
+            n, bad = results.judged(rules, "hybrid", "default")
+            free = "-" if one["unlimited"] is None else share(one["unlimited"], one["prompt"])
+            rows.append([rules, f"{one['sessions']}", share(one["evaluated"], one["prompt"]),
+                         share(one["least"], one["prompt"]), over(one), free, f"{bad} in {n}",
+                         f"{one['peak_checkpoints']:,.0f} + {one['peak_cache']:,.0f}"])  # fmt: skip
+    head = ("rule set", "sessions", "evaluated", "at least", "above it", "unlimited memory", "wrong answers", "MiB")
+    return table(head, rows)
+
+
+def facts(results: Results) -> dict[str, str]:
+    """The numbers of the findings; "-" for what was not run."""
+    def full(rules: str, show: Callable[[Line], str]) -> str:
+        one = results.every(rules, "hybrid")
+        return show(one) if one is not None else "-"
+
+    def part(rules: str, setting: str) -> str:
+        one = results.total(rules, "hybrid", setting)
+        return share(one["evaluated"], one["prompt"]) if one is not None else "-"
+
+    out = {"least": full("latest", lambda one: share(one["least"], one["prompt"]))}
+    names = {"latest": "latest", "head": "head", "ik": "ik main", "mlx": "mlx 0.32.2", "swa": "swa-first"}
+    for word, rules in names.items():
+        out[word] = full(rules, lambda one: share(one["evaluated"], one["prompt"]))
+        out[f"{word}_over"] = full(rules, over)
+    out["latest_free"] = full("latest", lambda one: share(one["unlimited"] or 0, one["prompt"]))
+    settings = {"default": "default", "without": WITHOUT, "eight": "ctx-checkpoints 8", "many": "ctx-checkpoints 128",
+                "close": "checkpoint-min-step 0", "no_cache": "cache-ram 0", "all_cache": "cache-ram -1"}  # fmt: skip
+    out |= {word: part("latest", setting) for word, setting in settings.items()}
+    out |= {f"ik_{word}": part("ik main", settings[word]) for word in ("default", "eight", "many")}
+    out["mlx_gib"] = full("mlx 0.32.2", lambda one: f"{one['peak_cache'] / 1024:,.0f}")
+    lines = [one for (_, _, setting), found in results.cells.items() if setting == "default" for one in found]
+    judged = [one for one in lines if one["wrong"] is not None]
+    out["wrong"] = str(sum(one["wrong"] for one in judged))
+    out["judged"] = f"{sum(one['answered'] for one in judged):,}"
+    return out | {"common": str(len(results.sessions["hybrid"]))}
 
 
 def bounds(results: Results) -> str:
@@ -111,7 +171,7 @@ def best(results: Results, rules: str, kind: str) -> tuple[str, Line] | None:
     found = []
     for number, setting in enumerate(COLUMNS):
         one = results.total(rules, kind, setting)
-        if one is not None and one["sessions"] == results.sessions:
+        if one is not None and not one["refused"] + one["died"]:
             found.append((one["evaluated"], one["peak_checkpoints"] + one["peak_cache"], number, setting, one))
     return min(found)[3:] if found else None
 
@@ -174,9 +234,10 @@ def points(results: Results, kind: str) -> tuple[list[Dot], float]:
     for rules in RULE_SETS:
         for setting in COLUMNS:
             one = results.total(rules, kind, setting)
-            if one is not None and one["sessions"] == results.sessions:
+            if one is not None:
                 lines = results.cells[rules, kind, setting]
-                most = max(line["peak_checkpoints"] + line["peak_cache"] for line in lines)
+                most = max(line["peak_checkpoints"] + line["peak_cache"] for line in lines
+                           if line["session"] in results.sessions[kind])  # fmt: skip
                 out.append(Dot(setting, rules, most, 100 * one["evaluated"] / one["prompt"]))
                 least = 100 * one["least"] / one["prompt"]
     return out, least
@@ -229,12 +290,13 @@ def page(
     results: Results, whole: Sequence[Line], scaled: Sequence[Line], agree: Sequence[Line], fine: Sequence[Line] = (),
 ) -> str:
     """The whole page. Writes the pictures."""
-    requests = results.total("latest", "hybrid", "default") or {"requests": 0, "prompt": 0}
-    parts = [HEAD.format(sessions=results.sessions, requests=f"{requests['requests']:,}",
-                         tokens=f"{requests['prompt'] / 1e6:,.1f}"), FINDINGS]  # fmt: skip
+    whole_set = results.every("latest", "hybrid") or {"requests": 0, "prompt": 0, "sessions": 0}
+    parts = [HEAD.format(sessions=whole_set["sessions"], requests=f"{whole_set['requests']:,}",
+                         tokens=f"{whole_set['prompt'] / 1e6:,.1f}"), FINDINGS.format(**facts(results))]  # fmt: skip
+    parts += [ALL, everything(results)]
     parts.append("## Evaluated tokens, per cent of the prompt tokens\n")
     for kind, model in MODELS.items():
-        parts += [f"### {kind.capitalize()} ({model})\n", evaluated(results, kind)]
+        parts += [f"### {kind.capitalize()} ({model})\n", sessions_of(results, kind), evaluated(results, kind)]
     parts += [DISTANCES, distances(results), BOUNDS, bounds(results), LOSSES, *_loss_part(results)]
     parts += [MEMORY, *_memory_picture(results)]
     for kind in ("hybrid", "window", "recurrent", "attention"):

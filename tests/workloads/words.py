@@ -4,13 +4,18 @@ HEAD = """# Recorded agent sessions under the rules of servers
 
 {sessions} recorded coding-agent sessions ({requests} requests, {tokens} million prompt tokens; from
 callanjfox/kv-cache-tester, commit 94f6046, Apache-2.0), played by `cachesim workload`. `make workloads SESSIONS=FOLDER`
-makes this page again. A number in parentheses is that of the sessions that were played, where it was not all of them.
+makes this page again.
 """
 
 DISTANCES = """## How far from the bound
 
 Evaluated tokens above the lower bound, in per cent of it: by default, and with the best of the settings where that is
 another one (the fewest tokens; of equals the least memory).
+"""
+
+ALL = """## All sessions, default settings (hybrid, qwen3-next)
+
+Per cent of the prompt tokens; MiB of checkpoints + prompt cache, the most after any answer.
 """
 
 BOUNDS = """## Bounds
@@ -29,10 +34,46 @@ MiB of checkpoints + prompt cache, in the sizes of the real model: the most afte
 
 FINDINGS = """## What it says
 
+Numbers are those of the hybrid model (qwen3-next) with the default settings in all sessions played, if nothing else is
+said; "above the bound" is per cent of the least that any rules must evaluate.
+
+- **How far from the bound?** The bound is {least} % of the prompt tokens. `latest` evaluates {latest} %
+  ({latest_over}), `head` {head} % ({head_over}), `ik main` {ik} % ({ik_over}), mlx-lm 0.32.2 {mlx} % ({mlx_over}),
+  `swa-first`, which makes no checkpoints for hybrid models, {swa} % ({swa_over}).
+- **The best setting for agents** is the default of a new llama-server. Unlimited memory gains it nothing
+  ({latest_free} %). What must not be done is to switch checkpoints off: {without} % in place of {default} %, in
+  {common} sessions. With 8 checkpoints it is {eight} %, with 128 {many} %, without a distance between them {close} %.
+- **ik_llama.cpp wants `--ctx-checkpoints 128`**: {ik_many} % in place of {ik_default} %, in {common} sessions; 8 are
+  {ik_eight} %. It makes one every 512 tokens, so that 32 are soon too few, and the one that is needed is evicted.
+- **The prompt cache hardly matters to one session at a time**: without it {no_cache} %, without its limit {all_cache} %
+  in place of {default} %. Sessions that share a server are not in the table: `--sessions 4 -np 2` plays them.
+- **mlx-lm stores conversations at their ends only**: a prompt that leaves the one before it shortly before its end
+  begins again at an older entry. Its ten entries have no limit in bytes by default: {mlx_gib} GiB at the most; give it
+  `--prompt-cache-bytes`.
+- **Wrong answers**: {wrong} of the {judged} answers that were compared with a cold run.
 """
 
 METHOD = """## How it was counted
 
+- *Tokens.* The recordings have an id for each full block of 64 tokens. What is not recorded is told by the first
+  later prompt that begins with all blocks of a prompt: the tokens behind its last block, and its answer, if there is
+  room for it; else the answer is taken to have been changed (its thinking removed). A message begins where an answer
+  ends.
+- *Scale.* 64 tokens are played as one; flags and numbers of the rules that count tokens, windows and bytes are scaled
+  with them, and tokens counted as 64. Below, unscaled sessions stand beside it: under the llama.cpp rule sets it is
+  off by less than 1 %, under ik_llama.cpp and mlx-lm by up to 4 %.
+- *Order.* Requests are sent as recorded; only those whose recorded intervals all overlap are at work together. In
+  which order those end depends on the scale: where that decides which slot a conversation gets, scaled and unscaled
+  differ from there on (trace_0274 below).
+- *Servers.* The default flags of each rule set; a context of 262,144 tokens, or the next power of two if a request
+  needs it; bytes are those of the real models (F16 rows, F32 states), so that `--cache-ram` binds as it would. mlx-lm
+  is sent plain completions, since recordings have no messages: it stores no segments of a chat.
+- *Rule sets.* `latest` is b11549, `head` 3f545be, `repaired` b11549 with what it does wrong mended, `pr24143` that
+  pull request on head. Flags that change nothing (options of checkpoints for a model of attention only, `-np 4 -kvu`
+  where it is the default) are not played again. An engine that lacks a flag is n/a; "not run" is for want of time.
+- *Checks.* Every cell asserts that no fewer tokens are evaluated than the bound. Judged cells are played twice,
+  counted and by provenance, and must evaluate the same tokens.
+- None of the sessions in the tables has sub-agents; those in the last table are from the same repository.
 """
 
 UNSCALED = """## Unscaled (five sessions, hybrid, default settings)
