@@ -69,8 +69,12 @@ def render(template: Template, bodies: Sequence[Body], file: str) -> list[Prompt
         return [None for _ in bodies]
     asked = {"template": template.source, "kwargs": dict(template.kwargs), "seconds": TEMPLATE_TIME.now,
              "characters": RENDERED.now, "chats": chats}  # fmt: skip
-    done = subprocess.run([sys.executable, "-P", str(CHILD)], input=json.dumps(asked).encode(), capture_output=True,
-                          check=False)  # fmt: skip
+    try:
+        done = subprocess.run([sys.executable, "-P", str(CHILD)], input=json.dumps(asked).encode(),
+                              capture_output=True, check=False)  # fmt: skip
+    except OSError as error:
+        why = (error.strerror or "cannot be started").lower()
+        raise BadInput(f"a chat template is rendered in a process of its own: {why}", file=file) from None
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.endswith(b"}")]
     if lines and "missing" in lines[0]:
         raise BadInput("a chat template needs jinja2, which is not installed", hint=INSTALL)

@@ -13,6 +13,7 @@ from random import Random
 from typing import Callable, NamedTuple
 
 from cachesim.engines.registry import profiles
+from tests.hostile.bodies import bent_bodies, bent_template
 from tests.hostile.lines import bent_line, line_options
 from tests.hostile.mutant import Mutant
 from tests.hostile.nasty import WORDS
@@ -199,6 +200,17 @@ def log(rng, number):
     return Mutant("log", number, (), {"log": flipped(data, rng) if rng.random() < 0.5 else data}, given_to="log")
 
 
+def body(rng, number):
+    """Request bodies, imported."""
+    name, data = bent_bodies(rng, mutated)
+    files = {name: data}
+    argv = ["import", name, *rng.choice(([], [], ["--json"], ["-v"], ["--with-text", "--json"]))]
+    if rng.random() < 0.1:
+        files["t.jinja"] = bent_template(rng)
+        argv += ["--template", "t.jinja"]
+    return Mutant("body", number, tame(argv), files)
+
+
 KINDS = {
     kind.name: kind
     for kind in (
@@ -209,6 +221,7 @@ KINDS = {
         Kind("shared", 2, shared, ("cachesim.replay.trace", "read_json"), TRACES),
         Kind("option", 3, option, ("cachesim.cli", "_parse")),
         Kind("reply", 2, reply, ("cachesim.conformance.jsonl_adapter", "ProcessSubject._read")),
+        Kind("body", 2, body, ("cachesim.bodies.imported", "read_bodies")),
         Kind("log", 1, log, ("tests.hostile.readers", "read_tasks")),
         Kind("server-log", 3, server_log, ("cachesim.logs.read", "read_session")),
         Kind("rules", 1, rules, ("cachesim.rule_files", "run")),
