@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import Iterator
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json, add_limits, add_profiles, add_settings
@@ -50,7 +51,7 @@ def run(args: Namespace) -> int:
     server = parse_settings(args.settings, engine) if args.settings else {}
     found = []
     for name in args.files:
-        data, text = import_log(Path(name), args.profiles, args.model, server, Path(args.out).stem)
+        data, text = import_log(Path(name), args.profiles, args.model, server, Path(args.out).stem, _reading)
         if args.out:
             if not text:
                 raise BadInput("no request of it can be played", file=name)
@@ -65,3 +66,10 @@ def run(args: Namespace) -> int:
     if wanted(args) and found[0][1]:
         draw_text(args, found[0][1], Shown(f"cachesim import {args.files[0]}"))
     return exits.worst([exits.HOLDS if data["line"] else exits.UNDECIDED for data, _ in found])
+
+
+def _reading(lines: Iterator[str]) -> Iterator[str]:
+    """The lines, with a progress bar on a terminal."""
+    from cachesim.reports.console import progress
+
+    return progress(lines, None, "reading")

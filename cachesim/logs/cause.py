@@ -17,7 +17,7 @@ OFTEN = 3                    # requests that differ at the same token: something
 
 class Turn(NamedTuple):
     """One request: what the client did (``how``), tokens in common with the slot, evaluated ones, and those among them
-    that were in common (``lost``)."""
+    that were in common (``lost``); ``forced``: the log says that all was evaluated, and not what was in common."""
 
     number: int
     how: str
@@ -25,6 +25,7 @@ class Turn(NamedTuple):
     evaluated: int
     lost: int
     n_tokens: int
+    forced: bool = False
 
 
 HOWS = {
@@ -61,7 +62,8 @@ def _turn(number: int, one: Rebuilt) -> Turn:
     n_tokens = logged.n_tokens or 0
     evaluated = n_tokens - (one.got or 0) if logged.prompt_n is None else logged.prompt_n
     lost = max(0, evaluated - max(1, n_tokens - one.lcp))
-    return Turn(number, _how(one.lcp, before.prompt, before.size), one.lcp, evaluated, lost, n_tokens)
+    return Turn(number, _how(one.lcp, before.prompt, before.size), one.lcp, evaluated, lost, n_tokens,
+                logged.full and not one.lcp)
 
 
 def _how(lcp: int, prompt: int, size: int) -> str:
@@ -87,5 +89,6 @@ def summary(found: Sequence[Turn]) -> dict[str, Any]:
     causes.sort(key=lambda cause: -cause["lost"])
     return {
         "requests": len(found), "tokens": tokens, "evaluated": evaluated, "lost": sum(one.lost for one in found),
+        "forced": [one.number for one in found if one.forced],
         "from_nothing": [one.number for one in nothing], "again": [one.number for one in again], "causes": causes,
     }  # fmt: skip

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar
+from cachesim.limits import REBUILT
 from cachesim.logs.cause import summary, turns
 from cachesim.logs.explain import HEAD, no_log
 from cachesim.logs.message import plain
@@ -22,15 +23,17 @@ from cachesim.scenarios.toml_writer import to_toml
 
 
 def import_log(
-    path: Path, profiles: Sequence[str] = (), model: str = "", server: Mapping[str, Any] | None = None, name: str = ""
+    path: Path, profiles: Sequence[str] = (), model: str = "", server: Mapping[str, Any] | None = None, name: str = "",
+    reading: Callable[[Iterator[str]], Iterable[str]] = iter,
 ) -> tuple[dict[str, Any], str]:
     """What a log says, as data, and the scenario file that was made of it ("" if nothing can be played).
 
     ``profiles``, ``model``, ``server``: rule sets, model and options that are known better than from the log; ``name``:
-    the scenario's id, "" = one after the log. Raises BadInput for a file that is no log of a server that is known."""
+    the scenario's id, "" = one after the log; ``reading`` is given the lines, to show how far it is. Raises BadInput
+    for a file that is no log of a server that is known."""
     known = grammars()
     engine = _engine(path, profiles)
-    session = read_session(engine.name, known[engine.name], open_lines(path))
+    session = read_session(engine.name, known[engine.name], reading(open_lines(path)))
     grammar = known[engine.name]
     options = {**_options(engine, grammar, session), **(server or {})}
     found = solve(session, Open(
@@ -120,9 +123,9 @@ def _data(
         "server": {} if found is None else dict(found.server),
         "lines": session.lines,
         "recognised": session.recognised,
-        "log_requests": len(session.requests),
+        "log_requests": len(session.requests) + session.beyond,
         "requests": [_request(number, one) for number, one in enumerate(requests)],
-        "turns": [one._asdict() for one in happened],
+        "turns": [{name: value for name, value in one._asdict().items() if name != "forced"} for one in happened],
         "agree": 0 if found is None else found.score[0],
         "differ": 0 if found is None else -found.score[1],
         "summary": summary(happened),
@@ -143,11 +146,13 @@ def _request(number: int, one: Rebuilt) -> dict[str, Any]:
 
 def _missing(session: Session) -> Iterator[str]:
     """What the log could have said, and how to make it."""
-    kinds = session.kinds
+    kinds, total = session.kinds, len(session.requests) + session.beyond
+    if total > REBUILT.now:
+        yield f"of {total:,} requests the first {REBUILT.now:,} were played: --max-rebuilt N plays more"
     if session.requests and not {"ckpt_create", "ckpt_check", "pc_state", "n_past"} & set(kinds):
         yield "checkpoints and the prompt cache are not in this log: start the server with -lv 4"
     if session.requests and "prompt_time" not in kinds:
-        yield "no timing lines: evaluated tokens are not known where no batch is logged"
+        yield "the log has no timings: what was evaluated is known only where it lists batches or checkpoints"
     if any(not one.whole for one in session.requests):
         yield "the log begins in the middle of a request"
 

@@ -10,7 +10,7 @@ from cachesim.logs.session import Logged, Reader, Session
 
 
 def read_session(engine: str, grammar: LogGrammar, lines: Iterable[str]) -> Session:
-    """Read a log once, line by line. Raises BadInput for one with too many requests."""
+    """Read a log once, line by line, of any length: requests beyond the limit are counted only."""
     reader = Reader(Session(engine), grammar)
     for number, line in enumerate(lines, 1):
         reader.line(number, line)

@@ -7,15 +7,15 @@ Values are tried in order, the simplest first, and the first that makes the simu
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from cachesim.limits import REBUILT
-from cachesim.logs.rebuild_player import Builder
+from cachesim.logs.rebuild_player import TRIED, Builder
 from cachesim.logs.rebuilt import Rebuild
 from cachesim.logs.session import Session
 
 ROUNDS = 2
-TRIED = 1_500                # requests that are sent in search of a better rule set, model or option
 
 
 class Open(NamedTuple):
@@ -32,8 +32,8 @@ class Open(NamedTuple):
 def solve(session: Session, known: Open) -> Rebuild | None:
     """The values under which the simulator says what the log says at most requests: the model, the open options and the
     rule set, one after the other, and round again as long as one of them helps. None if nothing of the log can be
-    played. Raises BadInput for too many requests."""
-    REBUILT.check(len(session.requests), "the log")
+    played. Of a long log the first requests are played."""
+    session = replace(session, requests=session.requests[: REBUILT.now])
     if not any(one.n_tokens for one in session.requests):
         return None
     return _Search(session, known).found()

@@ -15,6 +15,7 @@ from cachesim.logs.rebuilt import Choice, Rebuild, Rebuilt
 from cachesim.logs.recognise import grammars
 from cachesim.logs.session import Logged, Session, overlapping
 
+TRIED = 1_500                # requests that are sent to one server; behind them the simplest choice is taken
 AGAIN = 8                    # choices that are tried where each means to play everything again
 
 
@@ -76,6 +77,8 @@ class Builder(Playing):
         begin = None if playing else self._copy()
         if begin is None and playing is None:
             choices = choices[:AGAIN]
+        if self.sent > TRIED:
+            choices = choices[:1]
         for number, choice in enumerate(choices):
             if number and not playing:
                 self._back(self._again(begin))

@@ -98,7 +98,7 @@ def _whole(done: int, share: float) -> int | None:
 @dataclass(slots=True)
 class Session:
     """A log of one server: its requests, what it says of itself (``facts``), how many lines were read and recognised,
-    how often each kind of line occurs."""
+    how often each kind of line occurs; ``beyond``: requests behind those that are kept."""
 
     engine: str
     requests: list[Logged] = field(default_factory=list)
@@ -107,6 +107,7 @@ class Session:
     recognised: int = 0
     kinds: dict[str, int] = field(default_factory=dict)
     since: int = 0               # oldest build that prints every line that was seen, 0 = not known
+    beyond: int = 0
     until: int = 0               # oldest build known not to print one of them any more
 
 
@@ -178,13 +179,15 @@ class Reader:
         return one
 
     def _new(self, slot: int, task: int | None, number: int, begins: bool) -> Logged:
-        LOG_REQUESTS.check(len(self.session.requests) + 1, "the log")
         one = Logged(slot, task, (number, number), held=self.ends.get(slot), whole=begins)
         for name, found in self.choice.pop(slot, {}).items():
             setattr(one, name, found)
         self.choice = {other: found for other, found in self.choice.items() if "chosen" in found}
         self.open[slot] = one
-        self.session.requests.append(one)
+        if len(self.session.requests) < LOG_REQUESTS.now:
+            self.session.requests.append(one)
+        else:
+            self.session.beyond += 1
         return one
 
 

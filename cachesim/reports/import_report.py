@@ -36,27 +36,38 @@ def _result(data: Data) -> Iterator[Text]:
     if not found["requests"]:
         yield Text("no request of it can be played: the log does not say how long a prompt is", "bold yellow")
         return
-    nothing, lost = len(found["from_nothing"]), found["lost"]
+    nothing, lost, total = len(found["from_nothing"]), found["lost"], found["requests"]
     share = f"{100 * found['evaluated'] / max(1, found['tokens']):.0f} %"
-    of = f"{found['evaluated']:,} of {found['tokens']:,} prompt tokens evaluated ({share})"
+    of = f"{share} of {short(found['tokens'])} prompt tokens evaluated"
+    again = f"{of}, {short(lost)} of them although they had been evaluated before"
     if nothing:
-        text = f"{nothing} of {counted(found['requests'], 'request')} evaluated from nothing despite a common prefix"
-        yield Text(f"{text}; {of}, {lost:,} of them again", "bold red")
+        which = "The request was" if total == 1 else f"{nothing} of {total} requests were"
+        yield Text(f"{which} evaluated from nothing despite a common prefix: {again}.", "bold red")
     elif lost:
-        yield Text(f"{of}, {lost:,} of them again", "bold yellow")
-    else:
-        yield Text(f"nothing was evaluated twice; {of}", "bold green")
+        yield Text(f"{again[0].upper()}{again[1:]}.", "bold yellow")
+    elif not found["forced"]:
+        yield Text(f"Nothing was evaluated twice: {of}.", "bold green")
+    if found["forced"]:
+        where = ", ".join(map(str, found["forced"][:12]))
+        yield Text(f"The server forced full re-processing at request {where}: {of}; how much was in common with the "
+                   "slot is not in the log.", "bold yellow")  # fmt: skip
+
+
+def short(tokens: int) -> str:
+    """A count as it is, or in thousands: 9,999, 310k."""
+    return f"{tokens:,}" if tokens < 10_000 else f"{tokens / 1000:,.0f}k"
 
 
 def _causes(data: Data) -> Iterator[Text]:
     for cause in data["summary"]["causes"]:
-        if cause["cause"] in ("extends", "new") and not cause["lost"]:
+        if not cause["lost"]:
             continue
         numbers = ", ".join(map(str, cause["requests"][:12])) + (", ..." if len(cause["requests"]) > 12 else "")
-        where = f"requests {numbers}; {cause['lost']:,} tokens again"
-        yield Text.assemble(("cause  ", "bold"), f"{cause['says']} ({where})")
-        if cause["advice"] and cause["lost"]:
-            yield Text.assemble(("try    ", "bold"), cause["advice"])
+        many = "request" if len(cause["requests"]) == 1 else "requests"
+        where = f"{many} {numbers}: {cause['lost']:,} tokens recomputed"
+        yield Text.assemble(("Cause: ", "bold"), f"{cause['says']} ({where}).")
+        if cause["advice"]:
+            yield Text.assemble(("Try: ", "bold"), f"{cause['advice']}.")
 
 
 def _table(data: Data, everything: bool) -> Table:
@@ -80,24 +91,31 @@ def _open(data: Data) -> Iterator[Text]:
     """What was solved for and what could not be known."""
     if data["line"]:
         given = "given" if data["profile_given"] else "the best of those tried" if data["differ"] else "the likeliest"
-        sure = f"{data['agree']} of {data['agree'] + data['differ']} requests reuse what the log says"
+        sure = f"{data['agree']} of {counted(data['agree'] + data['differ'], 'request')} reused as in the log"
+        if not data["agree"] + data["differ"]:
+            sure = "the log does not say what was reused"
         yield Text(f"simulated under {data['profile']} ({given}), model {data['model']}: {sure}", "dim")
+    if wrong := [str(one["request"]) for one in data["requests"] if one["agrees"] is False]:
+        where = ", ".join(wrong[:12]) + (", ..." if len(wrong) > 12 else "")
+        yield Text(f"log and simulator differ at {where}: the log is evidence, the simulator or what was assumed "
+                   "is wrong there", "yellow")  # fmt: skip
     for number, one in enumerate(one for one in data["requests"] if one["assumed"]):
         if number == 6:
             yield Text("  ... more assumptions in the file and in --json", "dim")
             break
         yield Text(f"  assumed at request {one['request']}: {one['assumed']}", "dim")
     for text in data["missing"]:
-        yield Text(f"not in the log: {text}", "dim")
+        yield Text(f"note: {text}", "dim")
 
 
 def _next(data: Data, out: str) -> Iterator[Text]:
     if not data["line"]:
         return
     worst = max(data["turns"], key=lambda one: one["lost"], default=None)
-    name = out or "FILE.toml (write it with -o)"
     steps = {one["request"]: one["step"] for one in data["requests"]}
-    if worst is not None and out:
-        yield Text(f"next: cachesim why {name} {steps[worst['number']]}", "dim")
-    elif not out:
+    if not out:
         yield Text("next: cachesim import LOG -o case.toml", "dim")
+    elif worst is not None:
+        yield Text(f"next: cachesim why {out} {steps[worst['number']]}", "dim")
+    if data["summary"]["lost"]:
+        yield Text(f"next: cachesim advise {out or 'case.toml'}", "dim")

@@ -9,6 +9,7 @@ import pytest
 
 from cachesim.cli import main
 from cachesim.errors import BadInput
+from cachesim.limits import LOG_REQUESTS, REBUILT
 from cachesim.logs.contents import Text, names
 from cachesim.logs.imported import import_log
 from cachesim.scenarios.load import load
@@ -50,6 +51,14 @@ def test_overlapping_requests_are_sent_together():
     assert all(one["left_out"] == "" and one["assumed"] == "" for one in data["requests"])
 
 
+def test_of_a_long_log_the_first_requests_are_played_and_the_others_counted(monkeypatch):
+    monkeypatch.setattr(LOG_REQUESTS, "now", 9)
+    monkeypatch.setattr(REBUILT, "now", 5)
+    data, _ = import_log(PARALLEL, ["llama_cpp@b11549"])
+    assert (data["log_requests"], len(data["requests"]), data["agree"]) == (12, 5, 5)
+    assert data["missing"][0].startswith("of 12 requests the first 5 were played")
+
+
 def test_json_lines_and_prefixes_change_nothing(tmp_path):
     plain = import_log(CACHED)[0]["line"]
     wrapped = tmp_path / "wrapped.log"
@@ -82,7 +91,7 @@ def test_an_existing_file_is_not_overwritten(tmp_path, capsys):
 def test_the_result_comes_first(capsys):
     assert main(["import", str(CACHED)]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "lines known, 7 requests 2 of 7 requests evaluated from nothing despite a common prefix" in text
+    assert "lines known, 7 requests 2 of 7 requests were evaluated from nothing despite a common prefix" in text
 
 
 @pytest.mark.parametrize("cut", range(0, 58, 3))
