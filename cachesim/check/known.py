@@ -6,7 +6,8 @@ from typing import Iterator, Sequence
 
 WINDOWS = (8, 16, 32, 64, 128, 256, 512, 1024)
 WORDS = "ABCDEFGHIJ"                 # one for each window
-BEHIND = (5, 9)                      # tokens of the first prompt behind the window: one play may differ by little
+BEHIND = (5, 9)                      # tokens of the first prompt behind the window: with more, another fault shows;
+                                     # several are generated, because the first may differ by little
 STALE = ("A5/B10/B[:1].C5", "A5/B10/B[:3].C3")
 """A checkpoint that survives another prompt."""
 NEIGHBOUR, ROOM = "S8.A4>3/S.B5>3/S.C600>3/S.C[:2].D2>3", 610
@@ -24,7 +25,7 @@ def early_lines(most: int, sizes: Sequence[int] = ()) -> Iterator[tuple[str, ...
     if most > ROOM:
         yield (NEIGHBOUR,)
     pairs = zip(WORDS, [one for one in windows(sizes) if one + BEHIND[0] <= most], strict=False)
-    yield tuple(f"{word}{window + BEHIND[0]}/{word}[:{window}]" for word, window in pairs)
+    yield tuple(f"{word}{window + BEHIND[0]}/{word}[:{window}]>8" for word, window in pairs)
 
 
 def windows(sizes: Sequence[int]) -> list[int]:
@@ -39,4 +40,4 @@ def known_lines(most: int, sizes: Sequence[int] = ()) -> Iterator[str]:
     if most > ROOM:
         yield NEIGHBOUR
     for behind in BEHIND:
-        yield from (f"A{window + behind}/A[:{window}]" for window in windows(sizes) if window + behind <= most)
+        yield from (f"A{window + behind}/A[:{window}]>8" for window in windows(sizes) if window + behind <= most)

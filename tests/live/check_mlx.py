@@ -41,6 +41,8 @@ ROWS = (
     Row("7.1 a prompt that is all of a conversation", "llama", "answers", ("A5>a3/A.a",), ("same",)),
     Row("7.1 a prompt without its last token, recurrent", "mamba2", "answers", ("A5>g2/A[:4]",), ("same",)),
     Row("7.1 the same, hybrid", "qwen3_next", "answers", ("A5>g2/A[:4]",), ("same",)),
+    Row("7.3 prompts of different lengths together", "nemotron_h", "burst",
+        ("A900/B5{together}/C40{together}/D13{together}",), ("isolation",)),
     Row("7.4 a draft model: the key has a token more", "llama", "append", draft="llama", only=("same",)),
     Row("sound: full attention", "llama", ""),
     Row("sound: windows", "gemma3", ""),

@@ -8,6 +8,13 @@ from itertools import pairwise
 from cachesim.check.pieces import WORDS
 
 VOCABULARY = 1_400
+NEMOTRON = ("nemotron_h", "SAS", {
+    "hidden_size": 32, "intermediate_size": 64, "max_position_embeddings": 4096, "num_attention_heads": 2,
+    "num_key_value_heads": 1, "head_dim": 16, "attention_bias": False, "mamba_num_heads": 2, "mamba_head_dim": 32,
+    "mamba_proj_bias": False, "ssm_state_size": 32, "conv_kernel": 4, "n_groups": 1, "mlp_bias": False,
+    "layer_norm_epsilon": 1e-5, "use_bias": False, "use_conv_bias": True, "time_step_limit": (0.0, 100.0),
+    "hybrid_override_pattern": ["M", "*", "M", "-"],
+})  # fmt: skip
 END = "<end>"                # the model never says it often enough to matter
 
 
@@ -20,6 +27,7 @@ def write_model(folder, name, seed=0):
 
     words, size = write_tokenizer(folder)
     real_server.VOCAB = size
+    real_server.MODELS["nemotron_h"] = NEMOTRON
     module, _, args = real_server.MODELS[name]
     model = real_server.build(name, seed)
     weights = dict(tree_flatten(model.parameters()))

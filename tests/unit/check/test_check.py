@@ -46,7 +46,7 @@ def test_the_stale_checkpoint_is_found_in_one_slot_and_in_four(capsys, slots):
 
 @pytest.mark.parametrize("slots", [1, 4])
 @pytest.mark.parametrize("model, lines", [
-    ("GA", ["A5/B10/B[:1].C5", "S8.A4>3/S.B5>3/S.C600>3/S.C[:2].D2>3"]), ("W32 A", ["A5/B10/B[:1].C5", "C37/C[:32]"]),
+    ("GA", ["A5/B10/B[:1].C5", "S8.A4>3/S.B5>3/S.C600>3/S.C[:2].D2>3"]), ("W32 A", ["A5/B10/B[:1].C5", "C37/C[:32]>8"]),
 ])
 def test_known_faults_are_found_within_sixty_requests(capsys, model, lines, slots):
     simulated = Simulated(LATEST, model, parallel=slots, kv_unified=True)
@@ -145,7 +145,7 @@ def test_sizes_that_a_server_states_are_lengths_of_prompts(capsys):
     props = {"total_slots": 1, "model": {"n_swa": 48, "n_ctx": 4096}, "n_ubatch": 32, "chat": {"n_batch": True}}
     assert sizes_of(props, None, [1]) == (32, 48) and context_of(7, props) == 4096 and context_of(7, []) == 7
     lines = [line for lines in early_lines(300, sizes_of(props)) for line in lines]
-    assert any(line.endswith("[:48]") for line in lines) and all(line.count("/") for line in lines)
+    assert any(line.endswith("[:48]>8") for line in lines) and all(line.count("/") for line in lines)
 
 
 @pytest.mark.parametrize("get, what", [
