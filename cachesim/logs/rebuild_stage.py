@@ -76,6 +76,8 @@ class Playing:
             self.stage.send(first, steps)
         except BadInput:
             return None
+        finally:
+            self.stage.log.events.clear()               # nobody reads them, and every copy would take them along
         return self.last.answers.get(first + len(steps) - 1)
 
     def rounds(self, base: Server | None, texts: Sequence[str], over: Sequence[str]) -> int:
