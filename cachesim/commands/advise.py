@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from cachesim.commands import exits
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
 
 SECONDS = 60           # after which a search ends unless told
-TIP = 5                # the same where somebody did not ask for advice
+TIP = 1_000_000        # prompt tokens that are played where nobody asked for advice: a few seconds
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -115,22 +116,29 @@ def advice_for(
 
 
 def say_tip(args: Namespace, text: str, file: str) -> None:
-    """The best advice for the scenario file of this text, in a line on stdout, where something helps; searched for a
-    few seconds. ``file``: where the text was written, "" = nowhere. Nothing with -q or --json."""
+    """The best advice for the scenario file of this text, in a line on stdout, where something helps of the first
+    changes that are tried: as many as ``TIP`` allows, whatever the clock says. ``file``: where the text was written,
+    "" = nowhere. Nothing with -q or --json."""
     from rich.text import Text
 
+    from cachesim.advise.advice_data import advice_data
+    from cachesim.advise.changes import Case
     from cachesim.advise.memory import UNITS
+    from cachesim.advise.ranking import choose
+    from cachesim.advise.search import Search
     from cachesim.commands.common import scenario_of_text
     from cachesim.reports.advise_report import try_sentence
 
     if not text or args.json or args.quiet:
         return
     scenario = scenario_of_text(text)
-    data, ended = advice_for(scenario, scenario.profiles[0], UNITS, TIP)
+    search = Search(Case(scenario, scenario.profiles[0]))
+    tries = min(len(search), TIP // max(1, sum(len(step.request.prompt) for step in scenario.steps)))
+    for _ in progress(islice(search, tries), tries, "trying changes"):
+        pass
+    data = advice_data(search, choose(search.base, search.bound.total, search.found, UNITS), UNITS)
     if said := try_sentence(data):
-        show(Text(f"{said}; all of it: cachesim advise {file or 'FILE.toml'}"))
-    if ended is not None:
-        raise ended
+        show(Text(f"Helps most: {said.removeprefix('Try: ')}; all of it: cachesim advise {file or 'FILE.toml'}"))
 
 
 def _searched(search: Search, until: float) -> str | None:

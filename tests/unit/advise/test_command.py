@@ -99,4 +99,4 @@ def test_an_imported_log_ends_with_the_best_advice(capsys):
     assert main(["import", log]) == 0
     assert "tokens evaluated); all of it: cachesim advise FILE.toml" in " ".join(capsys.readouterr().out.split())
     main(["import", log, "-q"])
-    assert "Try: " not in capsys.readouterr().out
+    assert "Helps most: " not in capsys.readouterr().out

@@ -1,5 +1,5 @@
-"""Is the known cure among the first three, does no advice answer wrongly without saying so, and do the commands that
-are printed show what is said?"""
+"""Is the known cure among the first three, is no advice wrong, and do the commands that are printed show what is said?
+"""
 
 from __future__ import annotations
 
@@ -43,8 +43,15 @@ def test_the_known_cure_is_among_the_first_three(name, capsys):
     (data,) = printed(capsys, "advise", name)["advise"]
     first = [change["name"] for one in data["advice"][:3] for change in one["changes"]]
     assert CURES[name] in first
+    for one in data["advice"]:
+        assert not one["wrong"] and one["evaluated"] < data["base"]["evaluated"]
+
+
+@pytest.mark.parametrize("name", ["lc-77-reasoning-removed", "lc-83-spacing-without-effect", "consumed-on-hit"])
+def test_every_command_shows_what_is_said(name, capsys):
+    """Of all scenarios: ``test_corpus``, which is slow."""
+    (data,) = printed(capsys, "advise", name)["advise"]
     for one in (*data["advice"], *data["traps"]):
-        assert one["evaluated"] < data["base"]["evaluated"] or data["base"]["wrong"]
         (again,) = printed(capsys, *shlex.split(one["command"])[1:], "--provenance")["runs"]
-        assert sum(each["prompt_n"] for each in again["requests"]) == one["evaluated"]
+        assert [each["prompt_n"] for each in again["requests"]] == one["each"]
         assert again["broken"] == one["wrong"]
