@@ -15,7 +15,7 @@ from cachesim.logs.rebuilt import Choice, Rebuild, Rebuilt
 from cachesim.logs.recognise import grammars
 from cachesim.logs.session import Logged, Session, overlapping
 
-TRIED = 1_500                # requests that are sent to one server; behind them the simplest choice is taken
+TRIED = 1_000                # requests that are sent to one server; behind them the simplest choice is taken
 AGAIN = 8                    # choices that are tried where each means to play everything again
 
 
