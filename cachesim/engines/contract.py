@@ -16,7 +16,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 import numpy as np
 
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.judge_view import Excess, Point, Stored
+from cachesim.engines.judge_view import Excess, Point, Shelf, Stored
 from cachesim.engines.manual import Manual, Option, written
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.log_grammar import LogGrammar
@@ -167,11 +167,16 @@ class Server(ABC):
 
     @abstractmethod
     def kept(self) -> list[Stored]:
-        """Every checkpoint and every stored conversation, with the tokens that the engine believes them to hold."""
+        """Every checkpoint and every stored conversation, with the tokens that the engine believes them to hold. What
+        consists of the same tokens, rows and states (the objects themselves) as at the last look has not changed."""
 
     @abstractmethod
     def points(self) -> list[Point]:
         """Every restore point that exists right now, whatever the rules think of it."""
+
+    def shelves(self) -> list[Shelf]:
+        """The same by conversation. One that is the same object as at the last look is not looked at again."""
+        return [Shelf(point.stored.tokens, (point,)) for point in self.points()]
 
     def checkpoints(self, slot: int) -> list[int]:
         """Lengths in tokens of the checkpoints from which a slot could go on."""

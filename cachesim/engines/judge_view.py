@@ -7,7 +7,7 @@ block, a node of a tree) is one object too: it holds what belongs to a stretch o
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple
+from typing import Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -61,3 +61,13 @@ class Point(NamedTuple):
     lo: int
     hi: int
     step: int = 1
+
+
+class Shelf:
+    """The restore points of one conversation: the same object as long as none of them, and nothing in them, has
+    changed. ``tokens`` is what the engine believes the conversation to be: those of every point are its beginning."""
+
+    __slots__ = ("points", "tokens")
+
+    def __init__(self, tokens: tuple[int, ...], points: Sequence[Point]) -> None:
+        self.tokens, self.points = tokens, tuple(points)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 import numpy as np
 
@@ -65,16 +65,27 @@ class Judge:
     def __init__(self, model: Model | None) -> None:
         self.model = model
         self._colds = None if model is None else Colds(model)
+        self._known: dict[tuple[int, ...], tuple[Stored, Verdict]] = {}
 
     def judge(self, request: Request, answer: Answer, slot: Stored | None, stored: Sequence[Stored] = ()) -> Judged:
         """Judge one answered request. ``slot`` is what it left behind, ``stored`` everything else kept."""
         try:
             said, state = self._whole(request, answer, slot)
-            armed = [(s, v) for s in stored if not (v := self.stored(s)).holds]
+            armed = [(s, v) for s, v in self._each(stored) if not v.holds]
             return Judged(said, state, armed)
         except Exception as error:      # a checker that raises has decided nothing
             failed = undecided(Kind.JUDGE_FAILED, exception=type(error).__name__, error=str(error))
             return Judged(failed, failed)
+
+    def _each(self, stored: Sequence[Stored]) -> Iterator[tuple[Stored, Verdict]]:
+        """The verdict about each stored object. One that consists of the same objects as after the last request, which
+        nobody can change, is not compared again."""
+        before, self._known = self._known, {}
+        for one in stored:
+            key = (id(one.tokens), one.resume, id(one.rows), id(one.state), one.start)
+            found = before.get(key) or self._known.get(key) or (one, self.stored(one))
+            self._known[key] = found
+            yield one, found[1]
 
     def _whole(self, request: Request, answer: Answer, slot: Stored | None) -> tuple[Verdict, Verdict]:
         if answer.died:

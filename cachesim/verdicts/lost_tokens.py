@@ -13,16 +13,20 @@ judged by its first start: what it found then is what its answer tells.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from dataclasses import dataclass, field
-from typing import Callable, NamedTuple, Sequence
+from typing import Callable, Iterator, NamedTuple, Sequence
 
 from cachesim import limits
-from cachesim.engines.judge_view import Point
+from cachesim.engines.judge_view import Point, RowsPart, Shelf
 from cachesim.engines.rule import Role, role_of, took
 from cachesim.events import Changed, Decided, Event, Launch, Release
 from cachesim.oracle import ColdRun
 from cachesim.tokens import Tokens, common_prefix
-from cachesim.verdicts.clean_prefix import clean_spans
+from cachesim.verdicts.clean_prefix import Span, clean_rows, foreign_rows
+from cachesim.verdicts.known_points import Key, Known, best_of, decline, enter, nearest_decline
+from cachesim.verdicts.last_look import Remembered, differing
+from cachesim.verdicts.texts import Place, Texts, owner
 
 WITHIN = ("erased", "truncated", "overwritten", "cleared", "evaluated")
 """Causes that, inside the request itself, only carry out the decision not to use a restore point."""
@@ -59,45 +63,6 @@ class Account(NamedTuple):
         return sum(c.tokens for c in self.charges) == max(0, self.best - self.n_past)
 
 
-Key = tuple[str, Tokens, int, int, int]
-
-
-@dataclass(slots=True)
-class Known:
-    """A restore point that exists or existed: usable after lo, lo + step, .. hi of tokens, there from ``born`` on (a
-    time of the ledger's clock). ``lost`` is the change that removed it, at time ``lost_clock`` of request ``lost_at``;
-    ``rested``: a request ended in this state."""
-
-    kind: str
-    tokens: Tokens
-    lo: int
-    hi: int
-    step: int
-    born: int
-    owner: int = -1
-    rested: bool = False
-    lost: Changed | None = None
-    lost_clock: int = -1
-    lost_at: int = -1
-
-    def reach(self, most: int) -> int:
-        """The longest of its lengths that is no more than ``most``, less than ``lo`` if there is none."""
-        far = min(most, self.hi)
-        return far if self.step == 1 else self.lo + (far - self.lo) // self.step * self.step
-
-    @property
-    def lasting(self) -> bool:
-        """A kept copy, or a live state that was still there when its request had ended."""
-        return self.kind != "slot" or self.lost is None or self.rested
-
-
-class Decline(NamedTuple):
-    """A checkpoint that a rule did not make: after these tokens."""
-
-    tokens: Tokens
-    rule: str
-
-
 class Start(NamedTuple):
     """How far the ledger had come when a slot was chosen for a request: time, evaluated token lists, decisions."""
 
@@ -110,22 +75,26 @@ class Start(NamedTuple):
 class Ledger:
     """Follows every restore point of a server through its log. ``look`` lists the points that exist right now, ``cold``
     gives the cold run of a token list, ``believed`` the tokens of a slot, ``whose`` the request at work in it (-1 =
-    none); ``kept`` counts the tokens of all points that there ever were."""
+    none). What is on a shelf that was there at the last look is not looked at again."""
 
-    look: Callable[[], Sequence[Point]]
+    look: Callable[[], Sequence[Shelf]]
     cold: Callable[[Tokens], ColdRun]
     believed: Callable[[int], Tokens]
     whose: Callable[[int], int] = lambda slot: -1
+    texts: Texts = field(default_factory=Texts)
+    shelves: list[Shelf] = field(default_factory=list)
+    views: dict[Shelf, list[Known]] = field(default_factory=dict)
     present: dict[Key, Known] = field(default_factory=dict)
-    ever: list[Known] = field(default_factory=list)
-    declines: list[Decline] = field(default_factory=list)
+    live: dict[Known, None] = field(default_factory=dict)
+    states: Remembered = field(default_factory=Remembered)
     evaluated: list[Tokens] = field(default_factory=list)
+    in_order: list[tuple[Tokens, int]] = field(default_factory=list)
     asked: list[Decided] = field(default_factory=list)
     starts: dict[int, Start] = field(default_factory=dict)
     chosen: Start = field(default_factory=lambda: Start(0, 0, 0))
     request: int = -1
     clock: int = 0
-    kept: int = 0
+    count: int = 0
 
     def begin(self, request: int) -> None:
         """The next request is sent."""
@@ -142,14 +111,15 @@ class Ledger:
                 self.chosen = self._now()
             self.asked.append(event)
             if role is Role.CREATE and not event.value and event.slot is not None:
-                self.declines.append(Decline(self.believed(event.slot)[: event.because["start"]], event.rule))
+                tokens = self.believed(event.slot)[: event.because["start"]]
+                decline(self.texts.place(tokens, event.slot), event.rule)
         elif isinstance(event, Changed):
             self._compare(event)
         elif isinstance(event, Launch) and event.slot is not None:
             self.starts.setdefault(self._owner(event.slot), self.chosen)
         elif isinstance(event, Release):
             self._compare(Changed(event.slot, "evaluated", ""))     # a rejected draft has gone since the last look
-            for known in self.present.values():
+            for known in self.live:
                 known.rested = known.rested or known.owner == event.slot
 
     def _owner(self, slot: int | None) -> int:
@@ -159,30 +129,72 @@ class Ledger:
 
     def _compare(self, change: Changed) -> None:
         self.clock += 1
-        now: dict[Key, Known] = {}
-        for point in self.look():
-            stored = point.stored
-            for span in clean_spans(point, self.cold(stored.tokens)):
-                key = (stored.kind, stored.tokens, *span, point.step)
-                known = self.present.get(key)
-                if known is None:
-                    self.kept += len(stored.tokens)
-                    limits.JUDGED_TOKENS.check(self.kept, "what the judge keeps of restore points")
-                    known = Known(*key, born=self.clock, owner=stored.owner)
-                    self.ever.append(known)
-                now[key] = known
-        for key, known in self.present.items():
-            if key not in now:
-                known.lost, known.lost_clock, known.lost_at = change, self.clock, self._owner(change.slot)
-        self.present = now
+        was, self.shelves = self.shelves, list(self.look())
+        gone, came = differing(was, self.shelves)
+        for shelf in came:
+            self.views[shelf] = found = [self._known(*one) for one in self._usable(shelf)]
+            for known in found:
+                known.seen += 1
+        for shelf in gone:
+            for known in self.views.pop(shelf):
+                known.seen -= 1
+                if not known.seen:
+                    known.lost, known.lost_clock, known.lost_at = change, self.clock, self._owner(change.slot)
+                    del self.present[known.key]
+                    self.live.pop(known, None)
+
+    def _usable(self, shelf: Shelf) -> Iterator[tuple[Point, Place, Span]]:
+        """The points of a shelf with the places of their tokens, and the lengths at which each could be used."""
+        if not shelf.points:
+            return
+        first, n = shelf.points[0].stored, len(shelf.tokens)
+        cold, who = self.cold(shelf.tokens), first.owner if first.kind == "slot" else -1
+        place = self.texts.place(shelf.tokens, who)
+        self.texts.remember(who, shelf.tokens, place)
+        foreign: dict[int, list[int]] = {}
+
+        def wrong(part: RowsPart) -> list[int]:
+            if id(part) not in foreign:
+                foreign[id(part)] = foreign_rows(part, cold, n)
+            return foreign[id(part)]
+
+        for point in shelf.points:
+            state = point.stored.state
+            if state is None or self.states.clean(state, cold, Place(*owner(place.text, point.hi))):
+                here = Place(*owner(place.text, len(point.stored.tokens)))
+                yield from ((point, here, span) for span in clean_rows(point, wrong))
+
+    def _known(self, point: Point, place: Place, span: Span) -> Known:
+        """The restore point of this kind after these tokens, a new one if there was none a moment ago."""
+        kind, step = point.stored.kind, point.step
+        key = (kind, place.text.number, place.n, *span, step)
+        known = self.present.get(key)
+        if known is None:
+            self.count += 1
+            limits.JUDGED_TOKENS.check(self.texts.kept + self.count, "what the judge keeps of restore points")
+            known = Known(self.count, key, kind, place, *span, step, born=self.clock, owner=point.stored.owner)
+            enter(known)
+            self.present[key] = known
+            if kind == "slot":
+                self.live[known] = None
+        return known
+
+    def _ever(self, prompt: Tokens, before: int) -> int:
+        """How much of a prompt the first ``before`` of the evaluated lists begin with: the list that begins with most
+        of it is next to it in alphabetical order."""
+        for number in range(len(self.in_order), len(self.evaluated)):
+            insort(self.in_order, (self.evaluated[number], number))
+        at = bisect_left(self.in_order, (prompt, -1))
+        sides = (range(at - 1, -1, -1), range(at, len(self.in_order)))
+        near = [next((i for i in side if self.in_order[i][1] < before), None) for side in sides]
+        return max((common_prefix(prompt, self.in_order[i][0]) for i in near if i is not None), default=0)
 
     def settle(self, request: int, slot: int, prompt: Tokens, n_past: int, wrong: bool) -> Account:
         """The account of a request that was answered in this slot, before its own tokens count as evaluated."""
         start = self.starts.get(request, self.chosen)
-        before = self.evaluated[: start.evaluated]
-        best = min(max((common_prefix(prompt, tokens) for tokens in before), default=0), max(0, len(prompt) - 1))
+        best = min(self._ever(prompt, start.evaluated), max(0, len(prompt) - 1))
         bill = _Bill(self, request, start, [d for d in self.asked[start.asked :] if d.slot in (slot, None)])
-        return bill.account(prompt, n_past, best, wrong)
+        return bill.account(self.texts.path(prompt, slot), n_past, best, wrong)
 
 
 class _Bill(NamedTuple):
@@ -193,7 +205,7 @@ class _Bill(NamedTuple):
     start: Start
     asked: list[Decided]
 
-    def account(self, prompt: Tokens, n_past: int, best: int, wrong: bool) -> Account:
+    def account(self, prompt: Place, n_past: int, best: int, wrong: bool) -> Account:
         """Its attributions."""
         point, held = self._held(prompt, best, lasting=False)
         moved = max(0, n_past - best)
@@ -210,30 +222,25 @@ class _Bill(NamedTuple):
         lost = (self._lost(durable, reach - n_past),) if durable is not None and reach > n_past else ()
         return Account(best, held, n_past, never + passing + lost)
 
-    def _held(self, prompt: Tokens, best: int, lasting: bool) -> tuple[Known | None, int]:
+    def _held(self, prompt: Place, best: int, lasting: bool) -> tuple[Known | None, int]:
         """The best restore point older than the request, and how far it reached. Of equals one that was still there
         when the request came; then a kept copy before a live slot, which goes on by its nature; then the one lost
         last."""
-        found: Known | None = None
-        rank = (0, False, False, -1)
-        for known in self.ledger.ever:
-            far = known.reach(min(best, common_prefix(prompt, known.tokens)))
-            if far < known.lo or known.born > self.start.clock or (lasting and not known.lasting):
-                continue
-            mine = (far, self._here(known), known.kind != "slot", known.lost_at)
-            if mine > rank:
-                found, rank = known, mine
-        return found, rank[0]
+
+        def worth(known: Known) -> tuple[int, ...] | None:
+            if known.born > self.start.clock or (lasting and not known.lasting):
+                return None
+            return self._here(known), known.kind != "slot", known.lost_at
+
+        return best_of(prompt, best, worth)
 
     def _here(self, known: Known) -> bool:
         """Was it still there when the request came?"""
         return known.lost is None or known.lost_clock > self.start.clock
 
-    def _never(self, prompt: Tokens, best: int, tokens: int) -> Charge:
+    def _never(self, prompt: Place, best: int, tokens: int) -> Charge:
         """The rule that declined to make the checkpoint nearest below ``best``."""
-        near = [d for d in self.ledger.declines if len(d.tokens) <= best and d.tokens == prompt[: len(d.tokens)]]
-        rule = max(near, key=lambda d: len(d.tokens)).rule if near else ""
-        return Charge(self.request, tokens, "never captured", rule, -1)
+        return Charge(self.request, tokens, "never captured", nearest_decline(prompt, best), -1)
 
     def _lost(self, known: Known, tokens: int) -> Charge:
         change = known.lost

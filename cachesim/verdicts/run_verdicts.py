@@ -47,7 +47,7 @@ class Watch(Observer):
             self.ledger.hear(Changed(None, "restarted", ""))
             return
         self.ledger = Ledger(
-            look=lambda: self.server.points() if self.bills else (), cold=self.judge.colds.covering,
+            look=lambda: self.server.shelves() if self.bills else (), cold=self.judge.colds.covering,
             believed=lambda slot: self.server.tokens_of(slot), whose=self._whose,
         )
         server.log.listener = self.hear

@@ -159,8 +159,8 @@ def test_tokens_for_which_there_was_no_room_are_given_back():
 
 def test_what_the_judge_keeps_is_bounded(lift):
     scenario = from_line("A30>r200")
-    lift(JUDGED_TOKENS=2000)
-    with pytest.raises(BadInput, match=r"request 0: what the judge keeps .*at most 2,000 tokens .*--max-judged N"):
+    lift(JUDGED_TOKENS=200)
+    with pytest.raises(BadInput, match=r"request 0: what the judge keeps .*at most 200 tokens .*--max-judged N"):
         run_judged(scenario, "llama_cpp@head", "provenance")
 
 

@@ -23,6 +23,7 @@ from cachesim.engines.shared.batch_outputs import Spoken
 from cachesim.engines.shared.prompt_cache_limits import Limits
 from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.engines.shared.server_loop import Driver
+from cachesim.engines.shared.shelves import Shelves
 from cachesim.engines.shared.vocab import recorded_piece, unique_piece
 from cachesim.model import Model
 from cachesim.tokens import POS_INF
@@ -52,6 +53,7 @@ class Core(Driver):
         self.deferred: deque[Task] = deque()
         self.said: dict[int, Spoken] = {}
         self.known_next: set[int] = set()      # sequences whose companion has drafted a token while committing
+        self.looked = Shelves()                # what a judge has seen
         self.next_id, self.tick = 1, 0
         self.dead = False
 

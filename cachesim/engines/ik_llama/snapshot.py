@@ -6,17 +6,20 @@ later tokens.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from cachesim.engines.contract import Removal, StoredBytes
 from cachesim.engines.ik_llama.memory.kv import Blob, KvCache, States
+from cachesim.engines.ik_llama.prompt_cache import Entry
 from cachesim.engines.ik_llama.server_state import Core
-from cachesim.engines.ik_llama.slot import Checkpoint
-from cachesim.engines.judge_view import Excess, Point, RowsPart, StatePart, Stored
+from cachesim.engines.ik_llama.slot import Checkpoint, Slot
+from cachesim.engines.judge_view import Excess, Point, RowsPart, Shelf, StatePart, Stored
 from cachesim.engines.shared.prompt_cache_limits import over_limits
 from cachesim.engines.shared.server_loop import watched
+from cachesim.engines.shared.shelves import Cut, unbroken
 from cachesim.model import Rows
 
 
@@ -39,40 +42,55 @@ def _of(kv: KvCache, blob: Blob) -> StatePart | None:
     return _state(kv, blob.state_pos, blob.states)
 
 
-def _checkpoint(kv: KvCache, ckpt: Checkpoint, owner: int, tokens: tuple[int, ...], kind: str) -> Stored:
+def _checkpoint(kv: KvCache, ckpt: Checkpoint, tokens: tuple[int, ...], owner: int, kind: str) -> Stored:
     n = min(ckpt.facts.pos_max + 1, ckpt.facts.n_tokens)
     return Stored(kind, owner, tokens[: ckpt.facts.n_tokens], n, (), _of(kv, ckpt.blob))
 
 
 def _points(
-    kv: KvCache, kind: str, owner: int, tokens: list[int], blob: Blob, checkpoints: Sequence[Checkpoint]
+    kv: KvCache, kind: str, owner: int, live: Cut, cuts: Sequence[Cut], rows: tuple[RowsPart, ...], own: np.ndarray
 ) -> Iterator[Point]:
     """The points of one conversation: itself, and each checkpoint together with the conversation's rows."""
-    held, rows = tuple(tokens), _rows(kv, blob.own, blob.rows or {})
-    reach = min(len(held), _unbroken(blob.own))
     if kv.kind.recurrent:
         return
-    yield from _point(Stored(kind, owner, held, reach, rows, _of(kv, blob)), reach)
-    for ckpt in checkpoints if kv.kind.hybrid else ():
-        name = "checkpoint" if kind == "slot" else "entry checkpoint"
-        mine = held[: ckpt.facts.n_tokens]
-        yield from _point(Stored(name, owner, mine, len(mine), rows, _of(kv, ckpt.blob)), reach)
+    reach = min(len(live.tokens), unbroken(own))
+    for one in (live, *cuts):
+        lo, hi = one.lo, min(one.hi, reach)
+        if lo <= hi:
+            name = kind if one is live else "checkpoint" if kind == "slot" else "entry checkpoint"
+            yield Point(Stored(name, owner, one.tokens, hi, rows, one.state), lo, hi)
 
 
-def _point(stored: Stored, reach: int) -> Iterator[Point]:
-    """A state is usable at its own end only."""
-    lo, hi = 1, min(reach, len(stored.tokens))
-    if stored.state is not None:
-        lo, hi = max(lo, stored.state.pos + 1), min(hi, stored.state.pos + 1)
-    if lo <= hi:
-        yield Point(stored._replace(resume=hi), lo, hi)
+def _cut(ckpt: Checkpoint | None, tokens: tuple[int, ...], state: StatePart | None) -> Cut:
+    """These tokens with this state, which is usable at its own end only."""
+    lo, hi = 1, len(tokens)
+    if state is not None:
+        lo, hi = max(lo, state.pos + 1), min(hi, state.pos + 1)
+    return Cut(ckpt, tokens, lo, hi, (), state)
 
 
-def _unbroken(own: np.ndarray) -> int:
-    """Number of rows present from position 0 on without a hole."""
-    present = np.unique(own)
-    gaps = np.flatnonzero(present != np.arange(len(present)))
-    return int(gaps[0]) if len(gaps) else len(present)
+def _cut_of(kv: KvCache, ckpt: Checkpoint, held: tuple[int, ...]) -> Cut:
+    return _cut(ckpt, held[: ckpt.facts.n_tokens], _of(kv, ckpt.blob))
+
+
+def _slot_shelf(srv: Core, slot: Slot) -> Shelf:
+    kv, tokens = srv.memory, tuple(slot.tokens)
+    blob = kv.get(slot.id, partial=False)
+    state = _of(kv, blob)
+    rows = _rows(kv, blob.own, {layer: Rows(one.digest, None, None) for layer, one in (blob.rows or {}).items()})
+
+    def points(cuts: Sequence[Cut]) -> Iterator[Point]:
+        return _points(kv, "slot", slot.id, _cut(None, tokens, state), cuts, rows, blob.own)
+
+    used = slot.checkpoints if kv.kind.hybrid else []
+    return srv.looked.of_slot(slot.id, tokens, rows, state, used, partial(_cut_of, kv), points)
+
+
+def _entry_shelf(kv: KvCache, entry: Entry) -> Shelf:
+    tokens, blob = tuple(entry.tokens), entry.blob
+    cuts = [_cut_of(kv, ckpt, tokens) for ckpt in entry.checkpoints] if kv.kind.hybrid else []
+    rows = _rows(kv, blob.own, blob.rows or {})
+    return Shelf(tokens, tuple(_points(kv, "entry", -1, _cut(None, tokens, _of(kv, blob)), cuts, rows, blob.own)))
 
 
 class Inspected(Core):
@@ -95,27 +113,29 @@ class Inspected(Core):
 
     def kept(self) -> list[Stored]:
         """Every checkpoint and every stored conversation, with the tokens that the server believes them to hold."""
-        kv, out = self.memory, []
+        out: list[Stored] = []
         for slot in self.slots:
-            out += [_checkpoint(kv, c, slot.id, tuple(slot.tokens), "checkpoint") for c in slot.checkpoints]
-        for number, entry in enumerate(self.cache.entries if self.cache else ()):
-            tokens, blob = tuple(entry.tokens), entry.blob
-            rows = _rows(kv, blob.own, blob.rows or {})
-            out.append(Stored("entry", number, tokens, len(tokens), rows, _of(kv, blob)))
-            out += [_checkpoint(kv, c, number, tokens, "entry checkpoint") for c in entry.checkpoints]
-        return out
+            if slot.checkpoints:
+                copy = partial(_checkpoint, self.memory, owner=slot.id, kind="checkpoint")
+                out += self.looked.copies_of(slot.id, tuple(slot.tokens), slot.checkpoints, copy)
+        return out + self.looked.stored_of(self.cache.entries if self.cache else [], self._entry)
+
+    def _entry(self, entry: Entry) -> list[Stored]:
+        """A stored conversation and its checkpoints."""
+        kv, tokens, blob = self.memory, tuple(entry.tokens), entry.blob
+        mine = [_checkpoint(kv, ckpt, tokens, -1, "entry checkpoint") for ckpt in entry.checkpoints]
+        rows = _rows(kv, blob.own, blob.rows or {})
+        return [Stored("entry", -1, tokens, len(tokens), rows, _of(kv, blob)), *mine]
 
     def points(self) -> list[Point]:
         """Every restore point: live slots, their checkpoints, stored conversations and theirs."""
-        out: list[Point] = []
-        for slot in self.slots:
-            if slot.tokens:
-                blob = self.memory.get(slot.id, partial=False)
-                out += _points(self.memory, "slot", slot.id, slot.tokens, blob, slot.checkpoints)
-        for number, entry in enumerate(self.cache.entries if self.cache else ()):
-            if entry.tokens:
-                out += _points(self.memory, "entry", number, entry.tokens, entry.blob, entry.checkpoints)
-        return out
+        return [point for shelf in self.shelves() for point in shelf.points]
+
+    def shelves(self) -> list[Shelf]:
+        """The same by conversation."""
+        entries = [entry for entry in self.cache.entries if entry.tokens] if self.cache else []
+        stored = self.looked.entries.each(entries, partial(_entry_shelf, self.memory))
+        return [_slot_shelf(self, slot) for slot in self.slots if slot.tokens] + stored
 
     def checkpoints(self, slot: int) -> list[int]:
         """Lengths in tokens of the slot's checkpoints, oldest first."""

@@ -10,11 +10,16 @@ from typing import Iterator, Sequence
 
 import numpy as np
 
-from cachesim.engines.judge_view import Point, RowsPart, StatePart, Stored
-from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, Blob, RecurrentState
-from cachesim.engines.llama_cpp.prompt_cache import LOST
+from cachesim.engines.judge_view import Point, RowsPart, Shelf, StatePart, Stored
+from cachesim.engines.llama_cpp.memory.attention import AttentionCache
+from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, RecurrentState
+from cachesim.engines.llama_cpp.prompt_cache import LOST, Entry
 from cachesim.engines.llama_cpp.server_state import Core
-from cachesim.engines.llama_cpp.slot import Checkpoint
+from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
+from cachesim.engines.shared.rows import take
+from cachesim.engines.shared.shelves import Cut, unbroken
+from cachesim.model import Rows
+from cachesim.tokens import Tokens
 
 
 def keep_all(pos: np.ndarray, pos_max: int, n_swa: int) -> np.ndarray:
@@ -33,58 +38,75 @@ def state_part(state: RecurrentState | None) -> StatePart | None:
     return None if state is None else StatePart(state.pos, state.rows)
 
 
-def points(server: Core) -> list[Point]:
-    """Every restore point: live slots, their checkpoints, stored conversations and theirs."""
-    out: list[Point] = []
-    for slot in server.slots:
-        if slot.tokens:
-            live = _copy(server, slot.id)
-            out += _of(server, "slot", slot.id, slot.tokens, live, slot.checkpoints)
-    for number, entry in enumerate(server.cache.entries if server.cache else ()):
-        if entry.blob is not LOST:
-            out += _of(server, "entry", number, entry.tokens, entry.blob, entry.checkpoints)
-    return out
+def shelves(server: Core) -> list[Shelf]:
+    """Every restore point by conversation: live slots with their checkpoints, stored conversations with theirs."""
+    out = [_of_slot(server, slot) for slot in server.slots if slot.tokens]
+    entries = [entry for entry in server.cache.entries if entry.blob is not LOST] if server.cache else []
+    return out + server.looked.entries.each(entries, lambda entry: _of_entry(server, entry))
 
 
-def _copy(server: Core, seq: int) -> Blob:
-    states = {name: cache.state_write(seq, keep_all) for name, cache in server.memory.parts.items()}
-    recr = server.memory.recr.state_write(seq) if server.memory.recr is not None else None
-    return Blob(0, states.get("base"), states.get("swa"), recr)
+def _of_slot(server: Core, slot: Slot) -> Shelf:
+    parts = {name: _digests(cache, slot.id) for name, cache in server.memory.parts.items()}
+    recr = server.memory.recr.state_write(slot.id) if server.memory.recr is not None else None
+    base, swa, n_swa = parts.get("base"), parts.get("swa"), server.kind.n_swa
+    tokens, rows, state = tuple(slot.tokens), parts_of(base, swa, n_swa), state_part(recr)
+
+    def points(cuts: Sequence[Cut]) -> Iterator[Point]:
+        live = Cut(None, tokens, *_bounds(tokens, swa, recr, n_swa), rows[-1:] if swa else (), state)
+        yield from _points("slot", "checkpoint", slot.id, live, cuts, base)
+
+    return server.looked.of_slot(
+        slot.id, tokens, rows, state, slot.checkpoints, lambda ckpt, held: _cut(ckpt, held, n_swa), points
+    )
 
 
-def _of(
-    server: Core, kind: str, owner: int, tokens: list[int], blob: Blob, checkpoints: Sequence[Checkpoint]
-) -> Iterator[Point]:
-    """The points of one conversation: itself, and each checkpoint together with the conversation's full rows."""
-    held = tuple(tokens)
-    yield from _point(server, kind, owner, held, blob.base, blob.swa, blob.recr)
-    for ckpt in checkpoints:
-        name = "checkpoint" if kind == "slot" else "entry checkpoint"
-        mine = held[: ckpt.facts.n_tokens]
-        yield from _point(server, name, owner, mine, blob.base, ckpt.blob.swa, ckpt.blob.recr)
+def _digests(cache: AttentionCache, seq: int) -> AttentionState:
+    """A copy of a sequence's cells, without numbers."""
+    cells = cache.cells(seq).of(seq)
+    at: np.ndarray | slice = cells
+    if len(cells) and int(cells[-1]) - int(cells[0]) + 1 == len(cells):
+        at = slice(int(cells[0]), int(cells[-1]) + 1)
+    rows = {layer: Rows(take(Rows(one.digest, None, None), at).digest.copy(), None, None)
+            for layer, one in cache.rows[cache.stream(seq)].items()}  # fmt: skip
+    return AttentionState(cache.cells(seq).pos[at].copy(), rows)
 
 
-def _point(
-    server: Core, kind: str, owner: int, tokens: tuple[int, ...], base: AttentionState | None,
-    swa: AttentionState | None, recr: RecurrentState | None,
-) -> Iterator[Point]:
-    n_swa = server.kind.n_swa
+def _of_entry(server: Core, entry: Entry) -> Shelf:
+    tokens, blob, n_swa = tuple(entry.tokens), entry.blob, server.kind.n_swa
+    live = Cut(None, tokens, *_bounds(tokens, blob.swa, blob.recr, n_swa), parts_of(None, blob.swa, n_swa),
+               state_part(blob.recr))  # fmt: skip
+    cuts = [_cut(ckpt, tokens, n_swa) for ckpt in entry.checkpoints]
+    return Shelf(tokens, tuple(_points("entry", "entry checkpoint", -1, live, cuts, blob.base)))
+
+
+def _cut(ckpt: Checkpoint, held: Tokens, n_swa: int) -> Cut:
+    """A checkpoint of the conversation that holds these tokens."""
+    tokens, blob = held[: ckpt.facts.n_tokens], ckpt.blob
+    bounds = _bounds(tokens, blob.swa, blob.recr, n_swa)
+    return Cut(ckpt, tokens, *bounds, parts_of(None, blob.swa, n_swa), state_part(blob.recr))
+
+
+def _bounds(
+    tokens: Tokens, swa: AttentionState | None, recr: RecurrentState | None, n_swa: int
+) -> tuple[int, int]:
+    """The lengths at which windows and states could be used, whatever is there of full attention."""
     lo, hi = 1, len(tokens)
-    if base is not None:
-        hi = min(hi, _unbroken(base))
     if swa is not None:
         first, last = (int(swa.pos.min()), int(swa.pos.max())) if len(swa.pos) else (0, -1)
         lo, hi = max(lo, first + n_swa - 1 if first else 1), min(hi, last + 1)
     if recr is not None:
         lo, hi = max(lo, recr.pos + 1), min(hi, recr.pos + 1)
-    if lo <= hi:
-        rows = parts_of(base, swa, n_swa)
-        yield Point(Stored(kind, owner, tokens, hi, rows, state_part(recr)), lo, hi)
+    return lo, hi
 
 
-def _unbroken(base: AttentionState) -> int:
-    """Number of rows present from position 0 on without a hole."""
-    if not len(base.pos):
-        return 0
-    held = set(base.pos.tolist())
-    return next((i for i in range(len(held)) if i not in held), len(held))
+def _points(
+    kind: str, kind_of_checkpoint: str, owner: int, live: Cut, cuts: Sequence[Cut], base: AttentionState | None
+) -> Iterator[Point]:
+    """The points of one conversation: itself, and each checkpoint together with the conversation's full rows."""
+    full = parts_of(base, None, 0)
+    reach = len(live.tokens) if base is None else unbroken(base.pos)
+    for one in (live, *cuts):
+        lo, hi = one.lo, min(one.hi, reach)
+        if lo <= hi:
+            name = kind if one is live else kind_of_checkpoint
+            yield Point(Stored(name, owner, one.tokens, hi, (*full, *one.rows), one.state), lo, hi)

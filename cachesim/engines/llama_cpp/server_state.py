@@ -26,6 +26,7 @@ from cachesim.engines.shared.batch_outputs import Spoken
 from cachesim.engines.shared.prompt_cache_limits import Limits
 from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.engines.shared.server_loop import Driver
+from cachesim.engines.shared.shelves import Shelves
 from cachesim.model import Model, make_model
 from cachesim.model.mtp import Carried, mtp_head
 from cachesim.tokens import POS_INF
@@ -79,7 +80,7 @@ class Core(Driver):
         self.said: dict[int, Spoken] = {}
         self.tick = 0
         self.dead = False
-        self.ended = 0                               # tasks that were released
+        self.ended, self.looked = 0, Shelves()       # tasks that were released; what a judge has seen
         self.empty_rounds = 0                        # rounds in sequence in which nothing came of the busy slots
 
     @property

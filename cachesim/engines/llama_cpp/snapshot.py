@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Callable
 
 import numpy as np
 
 from cachesim.engines.contract import Removal, StoredBytes
-from cachesim.engines.judge_view import Excess, Point, RowsPart, StatePart, Stored
+from cachesim.engines.judge_view import Excess, Point, RowsPart, Shelf, StatePart, Stored
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
-from cachesim.engines.llama_cpp.restore_points import keep_all, parts_of, points, state_part
+from cachesim.engines.llama_cpp.prompt_cache import Entry
+from cachesim.engines.llama_cpp.restore_points import keep_all, parts_of, shelves, state_part
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Resume
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint
@@ -47,18 +49,20 @@ class Inspected(Core):
 
     def kept(self) -> list[Stored]:
         """Every checkpoint and every stored conversation, with the tokens that the server believes them to hold."""
-        n_swa = self.kind.n_swa
-        out = []
+        out: list[Stored] = []
         for slot in self.slots:
-            out += [self._checkpoint(c, slot.id, tuple(slot.tokens), "checkpoint") for c in slot.checkpoints]
-        for number, entry in enumerate(self.cache.entries if self.cache else ()):
-            tokens = tuple(entry.tokens)
-            rows, state = _blob(entry.blob, n_swa)
-            out.append(Stored("entry", number, tokens, len(tokens), rows, state))
-            out += [self._checkpoint(c, number, tokens, "entry checkpoint") for c in entry.checkpoints]
-        return out
+            if slot.checkpoints:
+                copy = partial(self._checkpoint, owner=slot.id, kind="checkpoint")
+                out += self.looked.copies_of(slot.id, tuple(slot.tokens), slot.checkpoints, copy)
+        return out + self.looked.stored_of(self.cache.entries if self.cache else [], self._entry)
 
-    def _checkpoint(self, ckpt: Checkpoint, owner: int, tokens: tuple[int, ...], kind: str) -> Stored:
+    def _entry(self, entry: Entry) -> list[Stored]:
+        """A stored conversation and its checkpoints."""
+        tokens, (rows, state) = tuple(entry.tokens), _blob(entry.blob, self.kind.n_swa)
+        mine = [self._checkpoint(ckpt, tokens, -1, "entry checkpoint") for ckpt in entry.checkpoints]
+        return [Stored("entry", -1, tokens, len(tokens), rows, state), *mine]
+
+    def _checkpoint(self, ckpt: Checkpoint, tokens: tuple[int, ...], owner: int, kind: str) -> Stored:
         """``resume``: where a longer prompt that begins with all of its tokens would go on."""
         facts, n = ckpt.facts, ckpt.facts.n_tokens
         ask = Ask(n, n, n, n + 1, facts.pos_min, self.settings.n_swa, self.settings.exact)
@@ -68,7 +72,11 @@ class Inspected(Core):
 
     def points(self) -> list[Point]:
         """Every restore point: live slots, their checkpoints, stored conversations and theirs."""
-        return points(self)
+        return [point for shelf in self.shelves() for point in shelf.points]
+
+    def shelves(self) -> list[Shelf]:
+        """The same by conversation."""
+        return shelves(self)
 
     def checkpoints(self, slot: int) -> list[int]:
         """Lengths in tokens of the slot's checkpoints, oldest first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cachesim.engines.judge_view import Point, RowsPart, Stored
+from cachesim.engines.judge_view import Point, RowsPart, Shelf, Stored
 from cachesim.engines.llama_cpp.rules.checkpoint_restore import Need
 from cachesim.events import Changed, Decided, Launch, Release
 from cachesim.model import Rows
@@ -36,7 +36,7 @@ class Story:
         for kind, n in self.points:
             part = RowsPart(0, np.arange(n), {0: Rows(np.zeros(n, np.uint64), None, None)})
             low = n if kind != "slot" else 1
-            yield Point(Stored(kind, 0, SAID[:n], n, (part,), None), low, n)
+            yield Shelf(SAID[:n], [Point(Stored(kind, 0, SAID[:n], n, (part,), None), low, n)])
 
     def change(self, cause, *points, rule=""):
         """From now on these exist, because of this."""
@@ -192,8 +192,8 @@ def test_a_point_with_a_step_reaches_the_last_of_its_lengths_that_is_shared():
     story = Story()
 
     def blocks():
-        [point] = Story.look(story)
-        yield point._replace(lo=4, hi=8, step=4)
+        [shelf] = Story.look(story)
+        yield Shelf(shelf.tokens, [point._replace(lo=4, hi=8, step=4) for point in shelf.points])
 
     story.points, story.ledger.look = [("block", 10)], blocks
     story.ledger.hear(Changed(0, "evaluated", ""))

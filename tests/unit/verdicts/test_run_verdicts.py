@@ -76,7 +76,7 @@ def test_without_bills_the_verdicts_are_the_same():
     line = "A40>4/B9>4/A40.C3>4"
     with_bills, without = watched(line), watched(line, make=partial(Watch, bills=False))
     assert [one.judged for one in without.found.values()] == [one.judged for one in with_bills.found.values()]
-    assert with_bills.ledger.ever and not without.ledger.ever
+    assert with_bills.ledger.count and not without.ledger.count
 
 
 def test_what_a_further_completion_evaluated_counts():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.llama_cpp.restore_points import points
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 LONG = word("S", 300)
@@ -35,7 +34,7 @@ def usable(point):
 def test_a_point_has_all_lengths_at_which_nothing_is_missing(kind):
     kinds = set()
     for talk in talks(kind):
-        for point in points(talk.server):
+        for point in talk.server.points():
             kinds.add(point.stored.kind)
             assert list(range(point.lo, point.hi + 1)) == usable(point)
     assert {"slot", "entry"} <= kinds
@@ -45,7 +44,7 @@ def test_a_point_has_all_lengths_at_which_nothing_is_missing(kind):
 def test_a_ring_that_has_lost_rows_begins_a_window_behind_them():
     talk = Talk("W", "head", ctx_size=1024, ctx_checkpoints=0)
     talk.ask(LONG, 1)
-    [point] = points(talk.server)
+    [point] = talk.server.points()
     first = min(point.stored.rows[1].pos)
     assert first > 0
     assert (point.lo, point.hi) == (first + 7, 300)
