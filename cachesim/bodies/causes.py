@@ -28,7 +28,7 @@ CAUSES: Mapping[str, Known] = {
     EXTENDS: Known("extends the prompt before"),
     SAME: Known("the same prompt again"),
     BACK: Known("goes back to an earlier point of the conversation"),
-    text.BILLING: Known("the billing header that Claude Code puts in front of the system prompt",
+    text.BILLING: Known("the billing header of Claude Code, at the front of the system prompt",
                         "set CLAUDE_CODE_ATTRIBUTION_HEADER=0, or let a proxy remove the block"),
     text.DATE: Known("the date or time", "put it last (in the newest message), or fix it when the conversation begins"),
     text.ID: Known("a random id", "leave it out of the prompt, or draw it once for each conversation"),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from cachesim.bodies.causes import CAUSES, DROPPED_ANSWER, TEMPLATE
+from cachesim.bodies.causes import CAUSES, CHANGED
+from cachesim.bodies.changed_text import COUNTER, DATE, ID, LISTING, SPACE
 from cachesim.bodies.conversations import key_of
 from cachesim.bodies.links import Asked
 from cachesim.bodies.plain import Place
@@ -16,6 +17,9 @@ from cachesim.bodies.tokenizer import Tokenizer
 
 ROLES = {"system": "the system prompt", "developer": "the system prompt", "user": "a user's message",
          "assistant": "an answer", "tool": "a result of a tool", "function": "a result of a tool"}  # fmt: skip
+
+ANYWHERE = (DATE, ID, LISTING, COUNTER, SPACE, CHANGED)
+"""Causes whose sentence does not say in which part of a prompt they are."""
 
 
 def client_tokens(asked: Sequence[Asked], one: Asked, tokenizer: Tokenizer) -> int:
@@ -44,9 +48,9 @@ def new_tokens(before: Asked, one: Asked, tokenizer: Tokenizer) -> int:
 
 
 def where(one: Asked) -> str:
-    """In which part of the prompt the first difference is, in words."""
+    """In which part of the prompt the first difference is, in words; "" where the cause says it."""
     place = one.place
-    if place is None or one.cause.name in (TEMPLATE, DROPPED_ANSWER):
+    if place is None or one.cause.name not in ANYWHERE:
         return ""
     if place.path.startswith(("tools", "functions")):
         return "the tools"
