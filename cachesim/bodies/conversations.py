@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, defaultdict, deque
+from functools import lru_cache
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.bodies.body import REASONING, Body, Message
@@ -40,10 +41,17 @@ class Prefixes:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self.same: dict[str, int] = {}
         self.keys: dict[bytes, list[int]] = defaultdict(list)
 
     def add(self, text: str) -> tuple[int, int]:
-        """The text with the longest common prefix among those added before, the latest of equals, and its length."""
+        """A text with the longest common prefix among those added before (the same text, or the latest), and its
+        length."""
+        known = self.same.get(text, -1)
+        self.same[text] = len(self.texts)
+        if known >= 0:
+            self.texts.append(text)
+            return known, len(text)
         number, shared = len(self.texts), list(range(len(self.texts)))
         found: list[int] | None = shared
         digest = hashlib.blake2b(digest_size=16)
@@ -64,6 +72,7 @@ class Prefixes:
         return (best, size) if size else (-1, 0)
 
 
+@lru_cache(maxsize=1 << 15)
 def core(message: Message) -> str:
     """What a message says, whatever is done to its reasoning and to white space."""
     return _SPACE.sub(" ", message.said(REASONING)).strip()
@@ -82,6 +91,7 @@ class Conversations:
         self.bodies: list[Body] = []
         self.links: list[Link] = []
         self.by_message: dict[int, deque[int]] = defaultdict(lambda: deque(maxlen=KEPT))
+        self.by_system: dict[str, int] = {}
         self.count = 0
 
     def add(self, body: Body, text: str) -> Link:
@@ -94,6 +104,7 @@ class Conversations:
             conversation = self.links[before].conversation
         number = len(self.links)
         self.bodies.append(body)
+        self.by_system[told(body)] = number
         self.links.append(Link(best, common, before, conversation))
         for key in {key_of(one) for one in talk(body)}:
             self.by_message[key].append(number)
@@ -125,8 +136,7 @@ class Conversations:
             if old is not None and _edited(core(old), core(first)) and _edited(told(self.bodies[other]), told(body)):
                 return other
         if summarised(body.messages[:3]):
-            same = (i for i in reversed(range(len(self.bodies))) if told(self.bodies[i]) == told(body))
-            return next(same, -1)
+            return self.by_system.get(told(body), -1)
         return -1
 
     def _by_chunks(self, text: str, best: int, common: int) -> int:

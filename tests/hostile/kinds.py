@@ -204,7 +204,7 @@ def body(rng, number):
     """Request bodies, imported."""
     name, data = bent_bodies(rng, mutated)
     files = {name: data}
-    argv = ["import", name, *rng.choice(([], [], ["--json"], ["-v"], ["--with-text", "--json"]))]
+    argv = ["import", name, "--max-bodies", "400", *rng.choice(([], [], ["--json"], ["-v"], ["--with-text", "--json"]))]
     if rng.random() < 0.1:
         files["t.jinja"] = bent_template(rng)
         argv += ["--template", "t.jinja"]
