@@ -110,7 +110,9 @@ def _decisions(scenario: Scenario, data: dict[str, Any]) -> list[Step]:
 
 
 def _command(runs: Runs) -> str:
-    """What shows the same in a terminal."""
-    scenario = runs[0][0]
-    profiles = " ".join(f"-p {data['profile']}" for _, data in runs)
-    return f"cachesim run {scenario.id} {profiles}" if scenario.file else f"cachesim try '{scenario!r}' {profiles}"
+    """What shows the same in a terminal: one line wherever a line can say the case."""
+    from cachesim.verdicts.try_command import case_command
+
+    scenario, data = runs[0]
+    more = "".join(f" -p {other['profile']}" for _, other in runs[1:])
+    return case_command(scenario, data["profile"]) + more

@@ -182,6 +182,10 @@ class Server(ABC):
         """Lengths in tokens of the checkpoints from which a slot could go on."""
         return []
 
+    def checkpoint_spans(self, slot: int) -> list[tuple[int, int]]:
+        """pos_min and pos_max of these checkpoints, in the same order; [] = the engine keeps no such numbers."""
+        return []
+
     def stored_bytes(self) -> StoredBytes:
         """What checkpoints and stored conversations weigh right now, in the sizes that the model declares."""
         return StoredBytes(0, 0)

@@ -12,7 +12,7 @@ from string import Template
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.picture.scene import Row, Scene
-from cachesim.picture.svg import draw, prefix
+from cachesim.picture.svg import draw, first_difference, prefix
 
 
 class Step(NamedTuple):
@@ -104,7 +104,7 @@ def page(
         title=escape(first.title), command=escape(command),
         texts="".join(f"<p{kind}>{escape(text)}</p>" for kind, text in texts),
         last=max(0, len(steps) - 1), steps=_json(steps),
-        runs="".join(_run(one, run, number, focus)
+        runs="".join(_run(one, run, number, focus, first_difference(scenes))
                      for number, (one, run) in enumerate(zip(scenes, decisions, strict=True))),
     )  # fmt: skip
 
@@ -114,7 +114,7 @@ def _json(steps: object) -> str:
     return json.dumps(steps).replace("<", "\\u003c")
 
 
-def _run(one: Scene, steps: Sequence[Step], number: int, focus: int | None) -> str:
+def _run(one: Scene, steps: Sequence[Step], number: int, focus: int | None, differs: int) -> str:
     kind = "" if one.fine else ' class="bad"'
     rows = "".join(_table_row(row) for row in one.rows)
     heads = "".join(f"<th>{name}</th>" for name in ("#", "prompt", "slot", "reused", "evaluated", "verdict", "how"))
@@ -122,7 +122,7 @@ def _run(one: Scene, steps: Sequence[Step], number: int, focus: int | None) -> s
     each = "".join(_details(row, steps, number, row.number == focus) for row in one.rows)
     head = f"<h2>{escape(one.profile)}: <span{kind}>{escape(one.verdict)}</span></h2>"
     label = escape(f"picture {number + 1}: the run under {one.profile}", quote=True)
-    drawing = f'<div class="draw" tabindex="0" role="region" aria-label="{label}">{draw([one], number)}</div>'
+    drawing = f'<div class="draw" tabindex="0" role="region" aria-label="{label}">{draw([one], number, differs)}</div>'
     return f'<section class="run">{head}{drawing}{table}{each}</section>'
 
 

@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.notation.tidy import letters
-from cachesim.picture.scene import Memory, Row, Scene, Stretch, Word
+from cachesim.picture.scene import Entries, Memory, Row, Scene, Stretch, Word
 from cachesim.replay.trace import Member, Trace, TraceStep
 
 Tokens = tuple[int, ...]
@@ -48,7 +48,7 @@ def _row(one: Member, number: int, step: TraceStep, words: list[Word], note: str
     status = "" if said.get("status", 200) == 200 else f"refused ({said['status']})"
     verdict = status or ("differs from a cold run" if one.inexact else "equal to a cold run")
     return Row(
-        number, f"step {step.number}", note, _count(said, "id_slot", -1), words, stretches, NOTHING, 0, verdict,
+        number, f"step {step.number}", note, _count(said, "id_slot", -1), words, stretches, NOTHING, Entries(), verdict,
         bool(one.inexact), note or "as recorded", "", [note] if note else [], reused, evaluated,
     )  # fmt: skip
 
@@ -66,7 +66,8 @@ def _stretches(reused: int, evaluated: int, made: int) -> list[Stretch]:
 
 def _action(step: TraceStep, number: int, note: str) -> Row:
     what = " ".join(filter(None, (step.action, step.file)))
-    return Row(number, what, note, step.id_slot, [], [], NOTHING, 0, "", False, note, "", [note] if note else [], 0, 0)
+    read = [note] if note else []
+    return Row(number, what, note, step.id_slot, [], [], NOTHING, Entries(), "", False, note, "", read, 0, 0)
 
 
 def _count(said: Mapping[str, Any], name: str, otherwise: int = 0) -> int:

@@ -2,6 +2,7 @@
 
     kept        was in the slot
     reused      was in the slot or came back, a recording does not say which
+    moved       was in the slot at other positions
     restored    came back from a checkpoint
     loaded      came back from the prompt cache
     evaluated   new: never evaluated before
@@ -11,6 +12,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.model import parse
@@ -42,17 +44,40 @@ class Word(NamedTuple):
 
 class Memory(NamedTuple):
     """What a slot holds after a request: rows of attention lo .. hi-1 (None = there are none), those that are
-    left of window layers, the position of the recurrent state, and the ends of checkpoints, in tokens."""
+    left of window layers, the position of the recurrent state, the ends of checkpoints, in tokens, and pos_min and
+    pos_max of each, as far as the engine has them."""
 
     rows: tuple[int, int] | None
     window: tuple[int, int] | None
     state: int | None
     checkpoints: Sequence[int]
+    spans: Sequence[Sequence[int]] = ()
+
+
+class Entries(NamedTuple):
+    """The prompt cache after a request: the lengths of its conversations, those that came with the request, those
+    that went, and whether a load removed them."""
+
+    lengths: Sequence[int] = ()
+    saved: Sequence[int] = ()
+    gone: Sequence[int] = ()
+    consumed: bool = False
+
+
+class Foreign(NamedTuple):
+    """What a wrong answer read at positions start .. stop-1: rows, or the state after stop tokens, of request
+    ``request`` from its position ``theirs`` on (-1 = of no request as it was sent); ``says`` it in words."""
+
+    start: int
+    stop: int
+    request: int
+    theirs: int
+    says: str
 
 
 class Row(NamedTuple):
     """One step of a run. ``verdict`` in the words of reports, ``wrong`` and ``read`` for an answer that is wrong;
-    ``entries``: conversations in the prompt cache afterwards; ``lines``: what else is to say of it."""
+    ``entries``: conversations in the prompt cache afterwards."""
 
     number: int
     text: str
@@ -61,7 +86,7 @@ class Row(NamedTuple):
     words: Sequence[Word]
     stretches: Sequence[Stretch]
     memory: Memory
-    entries: int
+    entries: Entries
     verdict: str
     wrong: bool
     reason: str
@@ -69,6 +94,7 @@ class Row(NamedTuple):
     read: Sequence[str]
     cache_n: int
     prompt_n: int
+    foreign: Sequence[Foreign] = ()
 
 
 class Scene(NamedTuple):
@@ -95,26 +121,37 @@ class Scene(NamedTuple):
 def scene(scenario: Scenario, data: Data) -> Scene:
     """The picture of one run; ``data`` as ``run_data`` has it."""
     kinds = {layer.kind for layer in parse(scenario.model).layers}
-    rows = [_row(step, one, data, scenario, kinds)
-            for step, one in zip(scenario.steps, data["requests"], strict=True)]  # fmt: skip
+    before = [(), *(one["entry_tokens"] for one in data["requests"])]
+    rows = [_row(step, one, data, scenario, kinds, _entries(one, had))
+            for step, one, had in zip(scenario.steps, data["requests"], before, strict=False)]  # fmt: skip
     return Scene(data["title"], data["why"], data["profile"], data["model"], data["verdict"], rows)
 
 
-def _row(step: Step, one: Data, data: Data, scenario: Scenario, kinds: set[str]) -> Row:
+def _entries(one: Data, had: Sequence[int]) -> Entries:
+    """What a request did to the prompt cache; conversations are told apart by their lengths."""
+    old, new = Counter[int](had), Counter[int](one["entry_tokens"])
+    gone = list((old - new).elements())
+    return Entries(one["entry_tokens"], list((new - old).elements()), gone, 0 < len(gone) <= one["entries_consumed"])
+
+
+def _row(
+    step: Step, one: Data, data: Data, scenario: Scenario, kinds: set[str], entries: Entries
+) -> Row:
     held = one["tokens_cached"]
     end = max(held, one["prompt"])
     memory = Memory(
         (0, held) if kinds & {"A", "H"} and held else None,
         tuple(one["window"]) if one["window"] else None,
         held if kinds - {"A", "W"} and held else None,
-        one["checkpoints"],
+        one["checkpoints"], one["checkpoint_spans"],
     )
     lost = [charge for charge in data["lost"] if charge["request"] == one["i"]]
     return Row(
         one["i"], one["text"], one["why"], one["id_slot"], list(_words(step, scenario)),
-        list(_stretches(one, lost, end)), memory, one["entries"], one["verdict"], one["equal_cold"] is False,
+        list(_stretches(one, lost, end)), memory, entries, one["verdict"], one["equal_cold"] is False,
         one["reason"], one["rule"],
         one["read_instead"], one["cache_n"], one["prompt_n"],
+        [Foreign._make([*read, says]) for read, says in zip(one["read_from"], one["read_instead"], strict=True)],
     )  # fmt: skip
 
 
@@ -128,19 +165,25 @@ def _words(step: Step, scenario: Scenario) -> Iterator[Word]:
         at += stop - start
 
 
+def _reused(one: Data) -> Iterator[Stretch]:
+    at = one["kept"] + one["restored"]
+    stay = max(0, at - one["moved"])
+    if one["kept"]:
+        parts = (Stretch(0, stay, "kept", "was in the slot"),
+                 Stretch(stay, at, "moved", "was in the slot at other positions"))  # fmt: skip
+        yield from (part for part in parts if part.stop > part.start)
+    elif at:
+        yield Stretch(0, at, "loaded" if one["loaded"] == at else "restored", one["reason"])
+
+
 def _stretches(one: Data, lost: Sequence[Data], end: int) -> Iterator[Stretch]:
     """The prompt from its beginning, then the answer. Charges are listed from the end of what was lost."""
-    at = one["kept"]
-    if at:
-        yield Stretch(0, at, "kept", "was in the slot")
-    back, loaded = one["restored"], one["loaded"]
-    if back:
-        yield Stretch(at, at + back, "loaded" if loaded == back else "restored", one["reason"])
-        at += back
+    yield from _reused(one)
+    at = one["cache_n"]
     for charge in reversed(lost):
         stop = min(at + charge["tokens"], one["prompt"])
         if stop > at:
-            why = f"{what_happened(charge['event'], charge['kind'])}: {charge['rule']}"
+            why = ": ".join(filter(None, (what_happened(charge["event"], charge["kind"]), charge["rule"])))
             yield Stretch(at, stop, "again", why, charge["at"])
         at = stop
     if at < one["prompt"] and one["prompt_n"]:

@@ -7,34 +7,41 @@ Ito's, which people with any colour vision tell apart. Text is escaped; nothing 
 from __future__ import annotations
 
 from html import escape
+from itertools import zip_longest
+from textwrap import wrap
 from typing import Iterator, Sequence
 
+from cachesim.picture.beneath import entries, foreign, memory
+from cachesim.picture.layout import BAR, LEAST, LEFT, RIGHT, SHOWN, STEP, STRIP, TOP, cut, text
 from cachesim.picture.scale import Scale
 from cachesim.picture.scene import Row, Scene, Stretch
 
-LEFT, TOP, RIGHT, LEAST = 190, 84, 460, 1040
-BAR, STRIP, GAP = 22, 26, 26
-STEP = BAR + STRIP + GAP
-LETTERS = {"kept": "K", "reused": "U", "restored": "R", "loaded": "L", "evaluated": "E", "again": "!", "generated": "g"}
+LETTERS = {"kept": "K", "reused": "U", "restored": "R", "loaded": "L", "evaluated": "E", "again": "!", "generated": "g",
+           "moved": "M"}  # fmt: skip
 WORDS = {
     "kept": "kept in the slot", "reused": "reused, from the slot or elsewhere",
     "restored": "restored from a checkpoint", "loaded": "loaded from the prompt cache",
-    "evaluated": "evaluated, new", "again": "evaluated again", "generated": "generated",
+    "evaluated": "evaluated, new", "moved": "kept, at other positions",
+    "again": "evaluated again", "generated": "generated",
 }  # fmt: skip
-SHOWN = 58                   # characters of a line beside a row
+HATCHED = ("moved", "restored", "loaded", "again")
 
 STYLE = """
 .cs{font:12px ui-monospace,Menlo,Consolas,monospace;--ink:#1b1b1b;--dim:#5a5a5a;--line:#9a9a9a;--paper:#ffffff;
---kept:#0072b2;--reused:#0072b2;--restored:#56b4e9;--loaded:#009e73;--evaluated:#d9d9d9;--again:#e69f00;--generated:#f2f2f2;--bad:#b3001b}
+--kept:#0072b2;--reused:#0072b2;--moved:#cc79a7;--restored:#56b4e9;--loaded:#009e73;--evaluated:#d9d9d9;--again:#e69f00;--generated:#f2f2f2;--bad:#b3001b}
 @media (prefers-color-scheme:dark){.cs{--ink:#f0f0f0;--dim:#b4b4b4;--line:#6a6a6a;--paper:#16181c;
---kept:#3aa0e0;--reused:#3aa0e0;
+--kept:#3aa0e0;--reused:#3aa0e0;--moved:#e09ac0;
 --restored:#8fd0f5;--loaded:#35c79a;--evaluated:#4a4d52;--again:#f0b030;--generated:#2b2e33;--bad:#ff7b7b}}
 .cs text{fill:var(--ink)}.cs .dim{fill:var(--dim)}.cs .bad{fill:var(--bad);font-weight:bold}
 .cs .big{font-size:15px;font-weight:bold}.cs .letter{font-weight:bold;text-anchor:middle}
-.cs .mid{text-anchor:middle}.cs .paper{fill:var(--paper)}.cs .frame{fill:none;pointer-events:all}
+.cs .mid{text-anchor:middle}.cs .start{text-anchor:start}.cs .paper{fill:var(--paper)}
+.cs .frame{fill:none;pointer-events:all}
 .cs .thin{stroke:var(--line);fill:none}
+.cs .wrong{stroke:var(--bad);fill:none;stroke-width:1.5}.cs .first{stroke:var(--ink);fill:none;stroke-dasharray:7 3}
+.cs .full{fill:var(--loaded);stroke:var(--line)}.cs .gone{stroke:var(--bad);fill:none;stroke-dasharray:2 2}
 .cs .arrow{stroke:var(--again);fill:none;stroke-width:1.5;stroke-dasharray:4 3}
-.cs .mark{fill:var(--ink)}.cs .rows{fill:var(--kept)}.cs .win{fill:var(--restored)}.cs .dot{fill:var(--bad)}
+.cs .mark{fill:var(--ink)}.cs .rows{stroke:var(--kept);stroke-width:3;fill:none}
+.cs .win{stroke:var(--restored);stroke-width:3;fill:none}.cs .end{text-anchor:end}.cs .dot{fill:var(--bad)}
 """
 
 
@@ -43,14 +50,15 @@ def prefix(number: int) -> str:
     return f"p{number}-" if number else ""
 
 
-def draw(scenes: Sequence[Scene], first: int = 0) -> str:
-    """One drawing of the runs, one below the other; the first of them is number ``first`` of its page. Widths and
-    heights in pixels."""
+def draw(scenes: Sequence[Scene], first: int = 0, differs: int | None = None) -> str:
+    """One drawing of the runs, one below the other; the first of them is number ``first`` of its page. ``differs``: the
+    request that is marked as the first difference, -1 = none, None = look for it. Widths and heights in pixels."""
     parts: list[str] = []
     y = width = 0.0
+    found = first_difference(scenes) if differs is None else differs
     for number, one in enumerate(scenes, first):
         scale = _scale(one)
-        body, height = _scene(one, scale, y, prefix(number))
+        body, height = _scene(one, scale, y, prefix(number), found)
         parts.append(body)
         y += height
         width = max(width, LEFT + scale.width + RIGHT, LEAST)
@@ -61,12 +69,29 @@ def draw(scenes: Sequence[Scene], first: int = 0) -> str:
     return f"{head}<style>{STYLE}</style>{_patterns()}{paper}{''.join(parts)}</svg>\n"
 
 
+def first_difference(scenes: Sequence[Scene]) -> int:
+    """The first request that came to its tokens, or ended, in another way than in the first run; -1 = there is none."""
+    seen = [[(row.number, row.stretches, row.verdict, row.memory, row.entries) for row in one.rows] for one in scenes]
+    for others in zip_longest(*seen):
+        if any(one != others[0] for one in others):
+            return next(one[0] for one in others if one)
+    return -1
+
+
+def _first(scale: Scale, y: float) -> Iterator[str]:
+    """A frame around the first request that differs."""
+    wide = LEFT + scale.width + RIGHT - 8
+    yield f'<rect class="first" x="4" y="{y - 18:.1f}" width="{wide:.1f}" height="{STEP - 4}"/>'
+    yield text(12, y - 5, "first difference", "letter start")
+
+
 def _scale(one: Scene) -> Scale:
     edges = [edge for row in one.rows for part in row.stretches for edge in (part.start, part.stop)]
     edges += [edge for row in one.rows for word in row.words for edge in (word.start, word.stop)]
     marks = [mark for row in one.rows for mark in row.memory.checkpoints]
     ends = [end for row in one.rows for end in (row.memory.state, *(row.memory.window or ())) if end is not None]
-    return Scale([*edges, *marks, *ends, one.length])
+    reads = [edge for row in one.rows for read in row.foreign for edge in (read.start, read.stop)]
+    return Scale([*edges, *marks, *ends, *reads, one.length])
 
 
 def _patterns() -> str:
@@ -74,6 +99,8 @@ def _patterns() -> str:
     lines = {
         "restored": '<circle cx="4" cy="4" r="1.2" fill="#fff"/>',
         "loaded": '<path d="M0 8L8 0" stroke="#fff" stroke-width="1.2"/>',
+        "moved": '<path d="M0 4H8" stroke="#fff" stroke-width="1.2"/>',
+        "wrong": '<path d="M0 0L8 8M8 0L0 8" stroke="var(--bad)" stroke-width="1.6"/>',
         "again": '<path d="M0 0L8 8M8 0L0 8" stroke="#fff" stroke-width="1"/>',
     }
     return "<defs>" + "".join(
@@ -82,15 +109,19 @@ def _patterns() -> str:
     ) + "</defs>"
 
 
-def _scene(one: Scene, scale: Scale, top: float, mark: str) -> tuple[str, float]:
-    """One run from ``top`` on, and its height. ``mark``: what the anchors of its requests begin with."""
+def _scene(one: Scene, scale: Scale, top: float, mark: str, differs: int) -> tuple[str, float]:
+    """One run from ``top`` on, and its height. ``mark``: what the anchors of its requests begin with;
+    ``differs``: the first request in which it differs from another run, -1 = none."""
     said = f"{one.profile}   model {one.model}   {one.verdict}"
-    out = [_text(12, top + 22, one.title, "big"), _text(12, top + 42, said, "dim" if one.fine else "bad")]
+    out = [text(12, top + 22, one.title, "big"), text(12, top + 42, said, "dim" if one.fine else "bad")]
     out += _axis(scale, top + TOP - 14)
     for number, row in enumerate(one.rows):
         y = top + TOP + number * STEP
         out += _row(row, scale, y, mark)
         out += _arrows(row, scale, y, top + TOP)
+        out += foreign(row, scale, y, top + TOP)
+        if row.number == differs:
+            out += _first(scale, y)
     height = TOP + len(one.rows) * STEP
     out += _legend(top + height, one)
     return "".join(out), height + 40
@@ -102,7 +133,7 @@ def _axis(scale: Scale, y: float) -> Iterator[str]:
         x = LEFT + scale.of(position)
         if x - shown > 34:
             shown = x
-            yield _text(x, y - 6, f"{position:,}", "dim mid")
+            yield text(x, y - 6, f"{position:,}", "dim mid")
     for start, stop in scale.broken:
         x = LEFT + (scale.of(start) + scale.of(stop)) / 2
         yield f'<path class="thin" d="M{x - 4:.1f} {y - 14:.1f}l3 8m3 -8l3 8"/>'
@@ -114,8 +145,8 @@ def _row(row: Row, scale: Scale, y: float, mark: str) -> Iterator[str]:
     wide = LEFT + scale.width + RIGHT - 8
     yield f'<rect class="frame" x="4" y="{y - 18:.1f}" width="{wide:.1f}" height="{STEP - 4}"/>'
     slot = f"slot {row.slot}" if row.slot >= 0 else ""
-    yield _text(12, y + 15, f"#{row.number} {_cut(row.text, 20)}")
-    yield _text(12, y + 30, slot, "dim")
+    yield text(12, y + 15, f"#{row.number} {cut(row.text, 20)}")
+    yield text(12, y + 30, slot, "dim")
     for part in row.stretches:
         yield from _stretch(part, scale, y)
     yield from _named(row, scale, y)
@@ -123,18 +154,23 @@ def _row(row: Row, scale: Scale, y: float, mark: str) -> Iterator[str]:
     if row.wrong and row.stretches:
         box = f'x="{LEFT:.1f}" y="{y - 2:.1f}" width="{scale.of(row.stretches[-1].stop):.1f}" height="{BAR + 4}"'
         yield f'<rect {box} fill="none" stroke="var(--bad)" stroke-width="2"/>'
-    yield from _memory(row, scale, y + BAR)
-    yield from _entries(row, y)
+    yield from memory(row.memory, scale, y + BAR)
+    yield from entries(row.entries, scale, y)
     yield "</g>"
 
 
 def _notes(row: Row, x: float, y: float) -> Iterator[str]:
     """Beside a row: the verdict, how it came to its tokens or what it read instead, and what was lost by which rule."""
-    yield _text(x, y + 12, row.verdict, "bad" if row.wrong else "dim")
-    lines = [row.read[0] if row.read else row.reason]
+    said = ": ".join(filter(None, (row.verdict, row.reason)))
+    yield text(x, y + 12, cut(said, SHOWN), "bad" if row.wrong else "dim")
+    lines = [row.read[0] if row.read else ""]
     lines += [f"{part.stop - part.start} again: {part.why}" for part in row.stretches if part.origin == "again"]
-    for number, line in enumerate(filter(None, lines[:3])):
-        yield _text(x, y + 27 + 15 * number, _cut(line, SHOWN), "bad" if row.wrong and not number else "dim")
+    broken = [piece for line in filter(None, lines) for piece in wrap(line, SHOWN, break_on_hyphens=False)]
+    red = len(wrap(row.read[0], SHOWN, break_on_hyphens=False)) if row.wrong and row.read else 0
+    for number, line in enumerate(broken[:3]):
+        more = " ..." if number == 2 and len(broken) > 3 else ""
+        kind = "bad" if number < red else "dim"
+        yield text(x, y + 26 + 14 * number, line[: SHOWN - len(more)] + more, kind)
 
 
 def _stretch(part: Stretch, scale: Scale, y: float) -> Iterator[str]:
@@ -143,12 +179,12 @@ def _stretch(part: Stretch, scale: Scale, y: float) -> Iterator[str]:
     title = f"{part.start} to {part.stop - 1}: {WORDS[part.origin]}. {part.why}"
     title += f" (request {part.at})" if part.at >= 0 else ""
     yield f'<g><title>{escape(title)}</title><rect {box} fill="var(--{part.origin})" stroke="var(--paper)"/>'
-    if part.origin in ("restored", "loaded", "again"):
+    if part.origin in HATCHED:
         yield f'<rect {box} fill="url(#p-{part.origin})"/>'
     if b - a >= 12:
         at = f'x="{(a + b) / 2 - 6:.1f}" y="{y + 4:.1f}" width="12" height="14"'
         yield f'<rect {at} rx="2" class="paper" opacity=".75"/>'
-        yield _text((a + b) / 2, y + 15, LETTERS[part.origin], "letter")
+        yield text((a + b) / 2, y + 15, LETTERS[part.origin], "letter")
     yield "</g>"
 
 
@@ -158,39 +194,7 @@ def _named(row: Row, scale: Scale, y: float) -> Iterator[str]:
         a, b = LEFT + scale.of(word.start), LEFT + scale.of(word.stop)
         yield f'<path class="thin" d="M{a:.1f} {y:.1f}v-4"/>'
         if b - a > 7 * len(word.name):
-            yield _text((a + b) / 2, y - 5, word.name, "dim mid")
-
-
-def _memory(row: Row, scale: Scale, y: float) -> Iterator[str]:
-    """Beneath: rows of attention, the window's, the one position of a recurrent state, and checkpoints."""
-    held = row.memory
-    if held.rows is not None:
-        yield _bar("rows", held.rows, scale, y + 3, "attention: a row for each position, any of them can be removed")
-    if held.window is not None:
-        yield _bar("win", held.window, scale, y + 8, f"window: rows {held.window[0]} to {held.window[1] - 1}")
-    if held.state is not None:
-        x = LEFT + scale.of(held.state)
-        yield f'<g><title>recurrent state: one value, after {held.state} tokens; it cannot go back</title>'
-        yield f'<circle class="dot" cx="{x:.1f}" cy="{y + 15:.1f}" r="4"/></g>'
-    for mark in held.checkpoints:
-        x = LEFT + scale.of(mark)
-        yield f"<g><title>checkpoint of {mark} tokens</title>"
-        yield f'<path class="mark" d="M{x - 4:.1f} {y + 24:.1f}h8l-4 -8z"/></g>'
-
-
-def _bar(name: str, rows: tuple[int, int], scale: Scale, y: float, title: str) -> str:
-    a, b = LEFT + scale.of(rows[0]), LEFT + scale.of(rows[1])
-    box = f'x="{a:.1f}" y="{y:.1f}" width="{max(1.0, b - a):.1f}" height="3"'
-    return f'<g><title>{escape(title)}</title><rect class="{name}" {box}/></g>'
-
-
-def _entries(row: Row, y: float) -> Iterator[str]:
-    """The lane of the prompt cache: a box for each stored conversation."""
-    for number in range(min(row.entries, 8)):
-        yield f'<rect class="thin" x="{LEFT - 16 - 10 * number}" y="{y + 22:.1f}" width="8" height="8"/>'
-    if row.entries:
-        text = _text(LEFT - 88, y + 44, f"cache {row.entries}", "dim")
-        yield f"<g><title>{row.entries} in the prompt cache</title>{text}</g>"
+            yield text((a + b) / 2, y - 5, word.name, "dim mid")
 
 
 def _arrows(row: Row, scale: Scale, y: float, top: float) -> Iterator[str]:
@@ -209,11 +213,15 @@ def _legend(y: float, one: Scene) -> Iterator[str]:
     for origin, word in WORDS.items():
         if origin in seen:
             yield f'<rect x="{x:.0f}" y="{y:.0f}" width="14" height="14" fill="var(--{origin})"/>'
-            yield f'<rect x="{x:.0f}" y="{y:.0f}" width="14" height="14" fill="url(#p-{origin})"/>' if origin in (
-                "restored", "loaded", "again") else ""  # fmt: skip
-            yield _text(x + 7, y + 11, LETTERS[origin], "letter") + _text(x + 20, y + 11, word, "dim")
+            if origin in HATCHED:
+                yield f'<rect x="{x:.0f}" y="{y:.0f}" width="14" height="14" fill="url(#p-{origin})"/>'
+            yield text(x + 7, y + 11, LETTERS[origin], "letter") + text(x + 20, y + 11, word, "dim")
             x += 40 + 7.3 * len(word)
-    yield _text(x + 8, y + 11, "▲ checkpoint  ● recurrent state  ▬ attention rows", "dim")
+    if any(row.foreign for row in one.rows):
+        yield f'<rect x="{x:.0f}" y="{y:.0f}" width="14" height="14" fill="url(#p-wrong)"/>'
+        yield text(x + 20, y + 11, "read by a wrong answer; #request:position", "bad")
+        x += 340
+    yield text(x + 8, y + 11, "▲ checkpoint  ● recurrent state  ▬ attention rows", "dim")
 
 
 def _said(row: Row) -> str:
@@ -221,12 +229,3 @@ def _said(row: Row) -> str:
     tokens = f"{row.cache_n} reused, {row.prompt_n} evaluated"
     parts = [f"request {row.number}: {row.text}", tokens, row.reason, row.rule]
     return "; ".join(filter(None, [*parts, row.verdict, *row.read, row.why]))
-
-
-def _text(x: float, y: float, text: str, kind: str = "") -> str:
-    mark = f' class="{kind}"' if kind else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}"{mark}>{escape(text)}</text>'
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cachesim.events import Changed
 from cachesim.reports.flags_line import flags_data
 from cachesim.reports.state_lines import stored_mib
 from cachesim.reports.verdict_words import verdict_of, verdict_of_run
@@ -76,8 +77,7 @@ def request_data(run: Run, i: int, one: Judgement) -> dict[str, Any]:
         "reason": reason(one) if step.action is None else step.action.do,
         "lcp": one.slot.lcp if one.slot else None,
         "slot_held": one.slot.held if one.slot else None,
-        "checkpoints": one.checkpoints,
-        "entries": one.entries,
+        **_stored(run, i, one),
         "window": list(judged.window) if (judged := one.judged).window else None,
         "stored_mib": stored_mib(list(run.events(i))),
         "shifts": [list(one) for one in answer.shifts],
@@ -99,9 +99,26 @@ def _judged(run: Run, i: int, one: Judgement) -> dict[str, Any]:
         "output_wrong": judged.answer.holds is False,
         "fault": judged.fault,
         "read_instead": [sentence_of(read) for read in run.reads.get(i, ())],
+        "read_from": [[read.start, read.stop, read.request, read.theirs] for read in run.reads.get(i, ())],
         "kind": judged.doubt.kind,
         "numbers": dict(judged.doubt.numbers),
     }
+
+
+def _stored(run: Run, i: int, one: Judgement) -> dict[str, Any]:
+    """Checkpoints and prompt cache entries after request i."""
+    return {
+        "checkpoints": one.checkpoints,
+        "checkpoint_spans": [list(span) for span in one.spans],
+        "entries": one.entries,
+        "entry_tokens": list(one.stored),
+        "entries_consumed": _consumed(run, i),
+    }
+
+
+def _consumed(run: Run, i: int) -> int:
+    """Entries of the prompt cache that a load removed during request i."""
+    return sum(isinstance(event, Changed) and event.cause == "consumed" for event in run.events(i))
 
 
 def _how(step: Step) -> str:

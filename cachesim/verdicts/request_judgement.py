@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Sequence
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.judge_view import Stored
@@ -23,8 +23,9 @@ class Slot(NamedTuple):
 class Judgement:
     """One step of a run: its answer, the verdicts, the recompute account; afterwards: the lengths of the slot's
     checkpoints, and how many conversations were stored. ``slot``: what it found (None = it never had one); ``began``:
-    what the memory held when the evaluation of a wrong answer began, as far as that is known. A step that is no
-    completion has an empty request and an answer without numbers."""
+    what the memory held when the evaluation of a wrong answer began, as far as that is known; ``spans``: pos_min and
+    pos_max of the checkpoints, as far as there are such; ``stored``: the lengths of the stored conversations. A step
+    that is no completion has an empty request and an answer without numbers."""
 
     request: Request
     answer: Answer
@@ -34,3 +35,5 @@ class Judgement:
     entries: int = 0
     slot: Slot | None = None
     began: Stored | None = None
+    spans: Sequence[tuple[int, int]] = ()
+    stored: Sequence[int] = ()

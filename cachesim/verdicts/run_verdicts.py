@@ -114,8 +114,11 @@ class Watch(Observer):
         self, number: int, request: Request, answer: Answer, judged: Judged, account: Account,
         began: Stored | None = None,
     ) -> None:
-        lengths = self.server.checkpoints(answer.id_slot) if answer.id_slot >= 0 else []
+        has = answer.id_slot >= 0
+        lengths = self.server.checkpoints(answer.id_slot) if has else []
+        spans = self.server.checkpoint_spans(answer.id_slot) if has else []
         self.entries = [one.tokens for one in self.server.kept() if one.kind == "entry"]
         self.found[number] = Judgement(
-            request, answer, judged, account, lengths, len(self.entries), self.slots.get(number), began
+            request, answer, judged, account, lengths, len(self.entries), self.slots.get(number), began,
+            spans, [len(one) for one in self.entries],
         )  # fmt: skip

@@ -141,6 +141,10 @@ class Inspected(Core):
         """Lengths in tokens of the slot's checkpoints, oldest first."""
         return [c.facts.n_tokens for c in self.slots[slot].checkpoints]
 
+    def checkpoint_spans(self, slot: int) -> list[tuple[int, int]]:
+        """pos_min and pos_max of the slot's checkpoints, oldest first."""
+        return [(c.facts.pos_min, c.facts.pos_max) for c in self.slots[slot].checkpoints]
+
     def stored_bytes(self) -> StoredBytes:
         """What checkpoints and stored conversations weigh right now."""
         checkpoints = sum(c.facts.size for slot in self.slots for c in slot.checkpoints)

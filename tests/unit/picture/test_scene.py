@@ -11,8 +11,8 @@ import cachesim
 from cachesim.cli import main
 from cachesim.picture.page import Step, page
 from cachesim.picture.scale import LEAST, MOST, Scale
-from cachesim.picture.scene import scene
-from cachesim.picture.svg import LETTERS, WORDS, draw
+from cachesim.picture.scene import Entries, scene
+from cachesim.picture.svg import LETTERS, WORDS, draw, first_difference
 from cachesim.reports.run_data import run_data
 
 HYBRID = "seed-24143-hybrid"
@@ -34,7 +34,8 @@ def test_stretches_cover_every_prompt_without_a_gap(case, profile):
         assert [part.start for part in row.stretches] == ends[:-1]
         assert all(part.start < part.stop and part.origin in LETTERS for part in row.stretches)
         assert not row.words or row.words[-1].stop <= ends[-1]
-        back = sum(part.stop - part.start for part in row.stretches if part.origin in ("kept", "restored", "loaded"))
+        back = sum(part.stop - part.start for part in row.stretches
+                   if part.origin in ("kept", "moved", "restored", "loaded"))  # fmt: skip
         assert back == row.cache_n
 
 
@@ -66,6 +67,47 @@ def test_of_a_window_the_rows_are_drawn_that_are_left(line, profile, rows, windo
 def test_a_wrong_answer_is_marked_and_says_what_it_read():
     rows = seen(WRONG, "ik_llama@1889-base").rows
     assert rows[1].wrong and rows[1].read and "WRONG" in rows[1].verdict
+
+
+def test_foreign_rows_are_marked_and_lead_to_their_request():
+    one = seen(WRONG, "ik_llama@1889-base")
+    read = one.rows[1].foreign[0]
+    assert one.rows[1].foreign and read.says == one.rows[1].read[0] and read.start <= read.stop
+    assert "url(#p-wrong)" in draw([one]) and "url(#p-wrong)" not in draw([seen(HYBRID, "llama_cpp@head")])
+
+
+def test_entries_of_the_prompt_cache_come_and_go():
+    takes, keeps = (seen(HYBRID, profile).rows for profile in ("llama_cpp@head", "llama_cpp@pr24143-on-head"))
+    assert [row.entries for row in takes] == [
+        Entries([], [], []), Entries([103], [103], []), Entries([73], [73], [103], True), Entries([73, 68], [68], []),
+    ]  # fmt: skip
+    assert not any(row.entries.gone for row in keeps)
+    for number, row in enumerate(takes):
+        assert sorted(takes[number - 1].entries.lengths if number else []) == sorted(
+            [*row.entries.gone, *_without(row.entries.lengths, row.entries.saved)])  # fmt: skip
+    assert "removed on load during this request" in draw([seen(HYBRID, "llama_cpp@head")])
+
+
+def _without(lengths, saved):
+    left = list(lengths)
+    for one in saved:
+        left.remove(one)
+    return left
+
+
+def test_a_checkpoint_has_its_pos_min_and_pos_max():
+    memory = seen("P900>r4", "llama_cpp@head", "W8 A S").rows[0].memory
+    assert memory.checkpoints and len(memory.spans) == len(memory.checkpoints)
+    assert all(low <= high == tokens - 1 for tokens, (low, high) in zip(memory.checkpoints, memory.spans, strict=True))
+    assert f"[pos_min {memory.spans[0][0]}, pos_max {memory.spans[0][1]}]" in draw([seen("P900>r4", "llama_cpp@head",
+                                                                                      "W8 A S")])  # fmt: skip
+
+
+def test_the_first_difference_of_two_runs_is_marked():
+    two = [seen(HYBRID, "llama_cpp@head"), seen(HYBRID, "llama_cpp@pr24143-on-head")]
+    assert first_difference(two) == 2 and draw(two).count(">first difference<") == 2
+    assert first_difference([two[0], two[0]]) == first_difference(two[:1]) == -1
+    assert "first difference" not in draw([two[0], two[0]])
 
 
 def test_the_drawing_is_xml_with_an_anchor_for_each_request():
