@@ -20,7 +20,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / ".venv-ci"
 MINORS = (11, 12, 13, 14)                          # as the classifiers of pyproject.toml
-OLDEST = ("numpy==1.26.0", "rich==13.0.0", "pytest==8.0.0", "hypothesis==6.100.0")
+OLDEST = (
+    "numpy==1.26.0", "rich==13.0.0", "pytest==8.0.0", "hypothesis==6.100.0", "distributed==2024.8.0",
+    "jinja2==3.1.0", "tokenizers==0.20.0",
+)
 OLDEST_MINORS = (11, 12)                           # NumPy 1.26 has no wheels for later ones
 OLDEST_TESTS = ("tests/unit", "tests/conformance", "tests/house")
 SMOKE = (
@@ -101,9 +104,9 @@ def oldest() -> None:
     if minor is None:
         say(f"oldest packages: no Python of 3.{', 3.'.join(map(str, OLDEST_MINORS))} on this machine, left out")
         return
-    python = environment("oldest", there[minor], *OLDEST, "httpx", "gguf", "setuptools", "-e", ".")
+    python = environment("oldest", there[minor], *OLDEST, "httpx", "gguf", "setuptools", "pytest-xdist", "-e", ".")
     say(f"oldest packages, Python 3.{minor}: {' '.join(OLDEST)}")
-    run([python, "-m", "pytest", *OLDEST_TESTS, *sys.argv[2:]])
+    run([python, "-m", "pytest", "-n", "2", "--dist", "loadfile", *OLDEST_TESTS, *sys.argv[2:]])
 
 
 def matrix() -> None:

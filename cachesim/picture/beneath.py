@@ -64,12 +64,15 @@ def entries(kept: Entries, scale: Scale, y: float) -> Iterator[str]:
 
 def foreign(row: Row, scale: Scale, y: float, top: float) -> Iterator[str]:
     """What a wrong answer read: the positions are hatched, and an arrow leads to the request they belong to."""
+    named: set[tuple[int, int]] = set()
     for number, read in enumerate(row.foreign):
         a, b = LEFT + scale.of(max(0, read.start)), LEFT + scale.of(max(read.stop, read.start + 1))
         box = f'x="{a:.1f}" y="{y:.1f}" width="{max(6.0, b - a):.1f}" height="{BAR}"'
         yield f'<g><title>{escape(read.says)}</title><rect {box} fill="url(#p-wrong)"/>'
         yield f'<rect class="wrong" {box}/>'
-        if 0 <= read.request < row.number:
+        source = read.request, read.theirs
+        if 0 <= read.request < row.number and source not in named:      # one arrow to a place, however much is from it
+            named.add(source)
             yield _source(read, scale, a + 3 + 5 * number, y, top + read.request * STEP + BAR + STRIP)
         yield "</g>"
 

@@ -6,7 +6,6 @@ opened by a click, Enter or its anchor (#r4). Two runs stand side by side where 
 
 from __future__ import annotations
 
-import json
 from html import escape
 from string import Template
 from typing import Iterator, NamedTuple, Sequence
@@ -58,10 +57,12 @@ $texts
 <button type="button" id="in" aria-label="larger">+</button>
 <p id="now" aria-live="polite"></p></section>
 <div class="runs">$runs</div></main>
-<script type="application/json" id="steps">$steps</script>
 <script>
 "use strict";
-const $$=id=>document.getElementById(id),steps=JSON.parse($$("steps").textContent),at=$$("at");
+const $$=id=>document.getElementById(id),at=$$("at");
+const steps=[...document.querySelectorAll("details td.rule")].map(td=>{const anchor=td.closest("details").id.slice(2);
+return {anchor,run:td.closest("section").dataset.run,request:anchor.replace(/^.*r/,""),rule:td.textContent,
+says:td.nextElementSibling.textContent};});
 const rows=[...document.querySelectorAll("svg g[role=listitem]")];let zoom=1;
 function mark(id){rows.forEach(g=>g.classList.toggle("current",g.id===id));}
 function show(){const s=steps[+at.value];if(!s)return;
@@ -96,22 +97,14 @@ def page(
     what prints the same in a terminal; ``note``: a line above the drawing; ``focus``: the request whose decisions are
     open, None = none."""
     first = scenes[0]
-    steps = [{**step._asdict(), "run": scenes[number].profile if len(scenes) > 1 else "",
-              "anchor": f"{prefix(number)}r{step.request}"}
-             for number, run in enumerate(decisions) for step in run]  # fmt: skip
     texts = [(kind, text) for kind, text in (("", first.why), (' class="bad"', note)) if text]
     return PAGE.substitute(
         title=escape(first.title), command=escape(command),
         texts="".join(f"<p{kind}>{escape(text)}</p>" for kind, text in texts),
-        last=max(0, len(steps) - 1), steps=_json(steps),
+        last=max(0, sum(map(len, decisions)) - 1),
         runs="".join(_run(one, run, number, focus, first_difference(scenes))
                      for number, (one, run) in enumerate(zip(scenes, decisions, strict=True))),
     )  # fmt: skip
-
-
-def _json(steps: object) -> str:
-    """JSON that ends no script element."""
-    return json.dumps(steps).replace("<", "\\u003c")
 
 
 def _run(one: Scene, steps: Sequence[Step], number: int, focus: int | None, differs: int) -> str:
@@ -120,10 +113,11 @@ def _run(one: Scene, steps: Sequence[Step], number: int, focus: int | None, diff
     heads = "".join(f"<th>{name}</th>" for name in ("#", "prompt", "slot", "reused", "evaluated", "verdict", "how"))
     table = f"<div class='table'><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
     each = "".join(_details(row, steps, number, row.number == focus) for row in one.rows)
+    name = escape(one.profile, quote=True)
     head = f"<h2>{escape(one.profile)}: <span{kind}>{escape(one.verdict)}</span></h2>"
     label = escape(f"picture {number + 1}: the run under {one.profile}", quote=True)
     drawing = f'<div class="draw" tabindex="0" role="region" aria-label="{label}">{draw([one], number, differs)}</div>'
-    return f'<section class="run">{head}{drawing}{table}{each}</section>'
+    return f'<section class="run" data-run="{name}">{head}{drawing}{table}{each}</section>'
 
 
 def _table_row(row: Row) -> str:

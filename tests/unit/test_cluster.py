@@ -7,7 +7,6 @@ import os
 import signal
 from types import SimpleNamespace
 
-import distributed
 import pytest
 
 from cachesim.cluster import Cluster, checked_address
@@ -18,6 +17,7 @@ from cachesim.fuzz.remote import PLAY, block_of, packed, play, unpacked
 from cachesim.pool import Lost
 from tests.shared import ROOT
 
+distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
 PROFILE, PROPERTIES = "ik_llama@1889-base", ("warm-equals-cold",)
 JOBS = list(blocks(PROFILE, PROPERTIES, ("GA",), 0, 300))
 

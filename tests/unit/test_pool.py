@@ -168,14 +168,15 @@ def test_workers_end_when_their_parent_is_killed(number):
         "with Pool(say_and_wait, 3) as pool:\n    list(pool.each(range(3)))"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
-        assert [parent.stdout.readline() for _ in range(3)] == [b"ready\n"] * 3
-        os.kill(parent.pid, number)
+        lines = [parent.stdout.readline() for _ in range(3)]
+        os.kill(parent.pid, number)              # first, so that nobody waits for it for ever
+        assert lines == [b"ready\n"] * 3
         assert parent.stdout.read() == b""
     assert parent.returncode == -number
 
 
 def say_and_wait(_):
-    print("ready", flush=True)
+    os.write(1, b"ready\n")                      # at once: lines of several processes do not mix
     time.sleep(FOREVER)
 
 
