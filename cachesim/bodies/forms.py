@@ -9,6 +9,7 @@ from cachesim.bodies.body import CALL, FIRST_TOKEN, MOST_TOKEN, REASONING, TEXT,
 from cachesim.bodies.content import arguments, block, content, joined, message_of
 from cachesim.bodies.unwrap import Found
 from cachesim.errors import BadInput
+from cachesim.limits import BODIES
 
 CHAT, ANTHROPIC, RESPONSES, COMPLETION = "chat completions", "Anthropic messages", "responses", "completion"
 NATIVE = ("n_predict", "id_slot", "slot_id", "n_keep", "n_cache_reuse", "cache_prompt", "samplers")
@@ -18,12 +19,14 @@ _ANTHROPIC_BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "redacted_
 
 
 def bodies_of(found: Sequence[Found]) -> list[Body]:
-    """Bodies in their order, numbered from 0; a completion with several prompts is several. Raises BadInput."""
+    """Bodies in their order, numbered from 0; a completion with several prompts is several. Raises BadInput, also
+    for too many of them."""
     out: list[Body] = []
     for one in found:
         for body in _read(one):
             body.number = len(out)
             out.append(body)
+            BODIES.check(len(out), "requests", file=one.place)
     return out
 
 

@@ -127,6 +127,8 @@ def test_bounds_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(limits.BODIES, "now", 1)
     with pytest.raises(BadInput, match="at most 1 requests are allowed"):
         read_bodies([file])
+    with pytest.raises(BadInput, match="at most 1 requests are allowed"):
+        bodies_of(read_bodies([put(tmp_path / "many.json", {"prompt": ["a", "b"]})])[0])
     monkeypatch.setattr(limits.BODIES, "now", 9)
     monkeypatch.setattr(limits.BODY_BYTES, "now", 100)
     with pytest.raises(BadInput, match="--max-body-bytes N allows more"):
