@@ -14,8 +14,9 @@ import json
 import os
 import re
 import stat
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator, NoReturn
+from typing import Any, BinaryIO, Iterator, NoReturn
 
 from cachesim.errors import BadInput
 from cachesim.limits import JSON_VALUES, NESTING, TRACE_BYTES, Limit
@@ -77,24 +78,24 @@ def read_bytes(path: Path, limit: Limit, what: str = "file") -> bytes:
 
 def read_start(path: Path, most: int) -> bytes:
     """The first bytes of a regular file, whatever its size. Raises BadInput."""
-    file = str(path)
-    try:
-        if kind(path) in (OTHER, FOLDER):
-            raise BadInput("not a regular file", file=file)
-        with os.fdopen(os.open(path, _HOW), "rb") as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise BadInput("not a regular file", file=file)
-            return stream.read(most)
-    except OSError as error:
-        raise BadInput((error.strerror or "cannot be read").lower(), file=file) from None
-    except ValueError:
-        raise BadInput("no such file: a name holds no NUL", file=file) from None
+    with _regular(path) as stream:
+        return stream.read(most)
 
 
 def open_lines(path: Path, longest: int = 1 << 16) -> Iterator[str]:
     """The lines of a text file of any size, one by one, without their ends; of a line only the first ``longest``
     characters. UTF-16 is known by its mark, what is no text becomes U+FFFD. Raises BadInput when the first line is
     asked for, and where reading fails later."""
+    with _regular(path) as stream:
+        wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        stream.seek(0)
+        with io.TextIOWrapper(stream, "utf-16" if wide else "utf-8-sig", errors="replace") as text:
+            yield from _lines(text, longest)
+
+
+@contextmanager
+def _regular(path: Path) -> Iterator[BinaryIO]:
+    """A regular file, opened. Raises BadInput where it is none, cannot be opened, or reading fails inside."""
     file = str(path)
     try:
         if kind(path) in (OTHER, FOLDER):
@@ -102,10 +103,7 @@ def open_lines(path: Path, longest: int = 1 << 16) -> Iterator[str]:
         with os.fdopen(os.open(path, _HOW), "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise BadInput("not a regular file", file=file)
-            wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-            stream.seek(0)
-            with io.TextIOWrapper(stream, "utf-16" if wide else "utf-8-sig", errors="replace") as text:
-                yield from _lines(text, longest)
+            yield stream
     except OSError as error:
         raise BadInput((error.strerror or "cannot be read").lower(), file=file) from None
     except ValueError:

@@ -5,8 +5,10 @@ No text is in it, only lengths in tokens, and where the newest user message begi
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Sequence
+from itertools import count
+from typing import NamedTuple, Sequence
 
+from cachesim.notation.tidy import letters
 from cachesim.notation.tree import Asked, Piece
 
 
@@ -57,7 +59,7 @@ class Words:
     def __init__(self) -> None:
         self.words: dict[str, int] = {}
         self.texts: list[list[Stretch]] = []
-        self.names = _names()
+        self.names = map(letters, count())
 
     def add(self, asking: Asking) -> Asked:
         """One more request."""
@@ -80,15 +82,3 @@ class Words:
     def _word(self, name: str, tokens: int) -> str:
         self.words[name] = tokens
         return name
-
-
-def _names() -> Iterator[str]:
-    """A, B, ... Z, AA, AB, ...: words of letters."""
-    number = 0
-    while True:
-        number += 1
-        word, rest = "", number
-        while rest:
-            rest, digit = divmod(rest - 1, 26)
-            word = chr(ord("A") + digit) + word
-        yield word

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Iterator, NamedTuple
+
+from cachesim.notation.tidy import letters
 
 
 class Part(NamedTuple):
@@ -51,11 +54,4 @@ def _length(part: Part, new: str) -> str:
 
 def names() -> Iterator[str]:
     """A, B, ... Z, AA, AB, ...: words of letters; an answer has the small letters of its prompt."""
-    number = 0
-    while True:
-        number += 1
-        word, rest = "", number
-        while rest:
-            rest, digit = divmod(rest - 1, 26)
-            word = chr(ord("A") + digit) + word
-        yield word
+    return map(letters, count())
