@@ -6,13 +6,13 @@ from tests.meta.floors.fault import Fault
 
 JUDGE = [
     Fault("a live slot pays before a kept copy", "verdicts/lost_tokens.py",
-          '!= "slot", known.lost_at)', '== "slot", known.lost_at)'),
-    Fault("a checkpoint declined at the end is not blamed", "verdicts/lost_tokens.py",
-          "if len(d.tokens) <= best and", "if len(d.tokens) < best and"),
+          '!= "slot", known.lost_at', '== "slot", known.lost_at'),
+    Fault("a checkpoint declined at the end is not blamed", "verdicts/known_points.py",
+          "bisect_right(text.notes.declines, n))", "bisect_right(text.notes.declines, n - 1))"),
     Fault("what was there at the start is charged to a later request", "verdicts/lost_tokens.py",
           "at = -1 if self._here(known) else known.lost_at", "at = known.lost_at"),
     Fault("what a later request evaluated counts", "verdicts/lost_tokens.py",
-          "before = self.evaluated[: start.evaluated]", "before = self.evaluated"),
+          "if self.in_order[i][1] < before)", "if self.in_order[i][1] >= 0)"),
     Fault("a window one position wider stays foreign", "verdicts/clean_prefix.py",
           "q + part.window - 1 if", "q + part.window if"),
     Fault("none broken is expected of nobody", "verdicts/expect.py",
