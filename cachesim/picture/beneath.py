@@ -62,22 +62,23 @@ def entries(kept: Entries, scale: Scale, y: float) -> Iterator[str]:
         yield text(LEFT - 8, y + BAR + 22, says, "dim end")
 
 
-def foreign(row: Row, scale: Scale, y: float, top: float) -> Iterator[str]:
-    """What a wrong answer read: the positions are hatched, and an arrow leads to the request they belong to."""
-    named: set[tuple[int, int]] = set()
+def foreign(row: Row, scale: Scale, y: float, top: float, named: set[tuple[int, int]]) -> Iterator[str]:
+    """What a wrong answer read: the positions are hatched, and an arrow leads to the request they belong to. ``named``:
+    sources that are labelled already, of this row and those above; it takes what is labelled here."""
     for number, read in enumerate(row.foreign):
         a, b = LEFT + scale.of(max(0, read.start)), LEFT + scale.of(max(read.stop, read.start + 1))
         box = f'x="{a:.1f}" y="{y:.1f}" width="{max(6.0, b - a):.1f}" height="{BAR}"'
         yield f'<g><title>{escape(read.says)}</title><rect {box} fill="url(#p-wrong)"/>'
         yield f'<rect class="wrong" {box}/>'
         source = read.request, read.theirs
-        if 0 <= read.request < row.number and source not in named:      # one arrow to a place, however much is from it
+        if 0 <= read.request < row.number:
+            up = top + read.request * STEP + BAR + STRIP
+            yield _source(read, scale, a + 3 + 5 * number, y, up, "" if source in named else "#{}:{}".format(*source))
             named.add(source)
-            yield _source(read, scale, a + 3 + 5 * number, y, top + read.request * STEP + BAR + STRIP)
         yield "</g>"
 
 
-def _source(read: Foreign, scale: Scale, x: float, y: float, up: float) -> str:
+def _source(read: Foreign, scale: Scale, x: float, y: float, up: float, label: str) -> str:
     to = LEFT + scale.of(max(0, read.theirs))
     line = f'M{x:.1f} {y:.1f}V{up + 12:.1f}L{to:.1f} {up:.1f}m-4 6l4 -6l4 6'
-    return f'<path class="wrong" d="{line}"/>' + text(to + 6, up + 8, f"#{read.request}:{read.theirs}", "bad")
+    return f'<path class="wrong" d="{line}"/>' + (text(to + 6, up + 8, label, "bad") if label else "")

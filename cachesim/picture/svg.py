@@ -115,11 +115,12 @@ def _scene(one: Scene, scale: Scale, top: float, mark: str, differs: int) -> tup
     said = f"{one.profile}   model {one.model}   {one.verdict}"
     out = [text(12, top + 22, one.title, "big"), text(12, top + 42, said, "dim" if one.fine else "bad")]
     out += _axis(scale, top + TOP - 14)
+    named: set[tuple[int, int]] = set()
     for number, row in enumerate(one.rows):
         y = top + TOP + number * STEP
         out += _row(row, scale, y, mark)
         out += _arrows(row, scale, y, top + TOP)
-        out += foreign(row, scale, y, top + TOP)
+        out += foreign(row, scale, y, top + TOP, named)
         if row.number == differs:
             out += _first(scale, y)
     height = TOP + len(one.rows) * STEP
