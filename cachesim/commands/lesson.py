@@ -1,5 +1,5 @@
 """``cachesim lesson [N]``: how these caches work, in seven short lessons. Enter shows the next part, b the one before,
-q leaves; without a terminal everything is printed at once."""
+q leaves; the quiz waits for an answer. Without a terminal everything is printed at once."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING, Sequence
 
 from cachesim.commands import exits
 from cachesim.commands.common import add_json
-from cachesim.reports.console import complain, say, say_json
+from cachesim.reports.console import ask, complain, say, say_json
 from cachesim.reports.next_step import say_next
 
 if TYPE_CHECKING:
     from cachesim.lessons.shelf import Lesson
 
 KEYS = "-- Enter: next   b: back   q: leave --"
+QUESTION = "-- type {}   Enter: show   b: back   q: leave --"
+LEAVE, BACK = ("q", "quit"), ("b", "back")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("number", metavar="N", nargs="?", help="number of a lesson, 0 for the introduction (default: "
                         "the introduction; with --html, all of them)")  # fmt: skip
-    parser.add_argument("--quiz", action="store_true", help="seven questions, each with its answer")
+    parser.add_argument("--quiz", action="store_true", help="seven questions; a terminal waits for your "
+                        "answers, and says which are right")  # fmt: skip
     parser.add_argument("--html", metavar="FILE", default="", help="write a page with the pictures: one file")
     add_json(parser)
 
@@ -36,7 +39,7 @@ def run(args: Namespace) -> int:
     elif args.json:
         say_json({"lesson": max(chosen.number, 0), "quiz": args.quiz, "title": chosen.title, "parts": _texts(chosen)})
     elif sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
-        _walk(_texts(chosen))
+        _walk(chosen)
     else:
         say("\n\n".join(_texts(chosen)))
     if not args.html:
@@ -67,13 +70,42 @@ def _write(file: str, some: Sequence[Lesson]) -> None:
     complain(f"wrote {file}")
 
 
-def _walk(parts: Sequence[str]) -> None:
+def _walk(chosen: Lesson) -> None:
     """Show one part after the other, as the reader wishes; the end of the input leaves, too."""
-    at = 0
-    while at < len(parts):
-        say(f"{parts[at]}\n\n{KEYS}  ({at + 1}/{len(parts)})")
-        answer = sys.stdin.readline()
-        key = answer.strip().lower()
-        if not answer or key.startswith("q"):
+    from cachesim.lessons import quiz
+
+    marks: dict[int, bool] = {}
+    try:
+        _parts(chosen, marks)
+    finally:
+        if result := quiz.score(list(marks.values())):
+            say(f"\n{result}")
+
+
+def _parts(chosen: Lesson, marks: dict[int, bool]) -> None:
+    """``marks``: is the first answer to the question of a part right?"""
+    from cachesim.lessons import quiz
+
+    at, texts = 0, _texts(chosen)
+    while at < len(texts):
+        answers = quiz.expected(chosen.parts, at) if chosen.number < 0 else []
+        keys = QUESTION.format(quiz.asks_for(answers)) if answers else KEYS
+        say(f"{texts[at]}\n\n{keys}  ({at + 1}/{len(texts)})")
+        key = _answered(answers, at, marks) if answers else ask("")
+        if key is None or key in LEAVE:
             return
-        at = max(0, at - 1) if key.startswith("b") else at + 1
+        at = max(0, at - 1) if key in BACK else at + 1
+
+
+def _answered(answers: Sequence[str], at: int, marks: dict[int, bool]) -> str | None:
+    """Wait for an answer to a question, and say whether it is right; returns the key that was pressed instead, "" if
+    none was. What is no answer is asked again."""
+    from cachesim.lessons import quiz
+
+    while (typed := ask("> ")) and typed not in (*LEAVE, *BACK):
+        right, says = quiz.judged(answers, typed)
+        say(says if right is None else f"{says}\n")
+        if right is not None:
+            marks.setdefault(at, right)
+            return ""
+    return typed

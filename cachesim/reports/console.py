@@ -33,6 +33,27 @@ def say(text: str) -> None:
         print(text)
 
 
+def ask(prompt: str) -> str | None:
+    """A line that the user types on the terminal, without spaces around it, in small letters; None at the end of the
+    input. Ctrl-C and the end of the input leave the cursor at the beginning of a line."""
+    with _arriving():
+        print(prompt, end="", flush=True)
+    try:
+        line = _typed()
+    except KeyboardInterrupt:
+        say("")
+        raise
+    if not line.endswith("\n"):
+        say("")
+    return line.strip().lower() if line else None
+
+
+def _typed() -> str:
+    """A line of stdin. Bytes that are no text are no reason to end."""
+    bytes_of = getattr(sys.stdin, "buffer", None)
+    return bytes_of.readline().decode(errors="replace") if bytes_of is not None else sys.stdin.readline()
+
+
 def say_json(data: Mapping[str, Any]) -> None:
     """A result as JSON, on stdout."""
     say(json.dumps({"schema": SCHEMA, **data}))

@@ -50,6 +50,10 @@ class Got:
         """The sentence of the first decision by a rule of this family, or by this rule."""
         return next(one["says"] for one in self.data["decisions"] if one["rule"].startswith(rule))
 
+    def decided(self, rule: str) -> Any:
+        """The value of the first decision by a rule of this family, or by this rule."""
+        return _wrapped(next(one["value"] for one in self.data["decisions"] if one["rule"].startswith(rule)))
+
     def lost(self, request: int) -> int:
         """Tokens that a request evaluated again."""
         return sum(one["tokens"] for one in self.data["lost"] if one["request"] == request)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cachesim.lessons import plain, shelf
+from cachesim.lessons import plain, quiz, shelf
 from tests.docs.examples import BLOCK, examples
 from tests.docs.fields import FIELD, without_fields
 from tests.docs.here import run_here
@@ -87,6 +87,17 @@ def test_there_are_seven_lessons_and_seven_questions():
     assert NUMBERED == [1, 2, 3, 4, 5, 6, 7]
     questions = [block for block in shelf.quiz().blocks if block.level == 2]
     assert len(questions) == 7 == sum(block.kind == "answer" for block in shelf.quiz().blocks)
+
+
+def test_what_a_question_expects_is_computed():
+    """A terminal compares what is typed with the bold words of an answer: each of them is a field."""
+    answers = re.findall(r"<details>.*?</details>", TEXTS["quiz"], re.S)
+    bold = [word for answer in answers for word in re.findall(r"\*\*(.+?)\*\*", answer)]
+    assert all(FIELD.fullmatch(word) for word in bold) and all("**" in answer for answer in answers)
+    parts = shelf.quiz().parts
+    found = [word for number in range(len(parts)) for word in quiz.expected(parts, number)]
+    assert found == [FIELD.fullmatch(word)["value"] for word in bold]
+    assert {answer for word in found for answer in quiz.read(word)} == set(found)
 
 
 @pytest.mark.parametrize("one", [*shelf.lessons(), shelf.quiz()], ids=lambda one: one.file.stem)

@@ -10,7 +10,7 @@ import pytest
 
 from cachesim.cli import main
 from cachesim.commands import exits
-from cachesim.lessons import shelf
+from cachesim.lessons import quiz, shelf
 
 
 class Terminal(io.StringIO):
@@ -67,6 +67,61 @@ def test_b_goes_back_and_not_before_the_beginning(walked):
 
 def test_q_and_the_end_of_the_input_leave(walked):
     assert heads(walked(["q", ""], "2")) == heads(walked([], "2")) == ["2. One token must be left"]
+
+
+def answers():
+    """What each question of the quiz is answered with."""
+    found = shelf.quiz().parts
+    return [said for number in range(len(found)) if (said := quiz.expected(found, number))]
+
+
+def test_the_quiz_says_which_answers_are_right(walked):
+    right = [" and ".join(said) for said in answers()]
+    shown = walked(["", *(key for one in right for key in (one, ""))], "--quiz")
+    assert shown.count("\n> Right: ") == 7 and "Not right" not in shown
+    assert shown.endswith("\n\n7 of 7 right.\n") and heads(shown)[-1] == "Question 7"
+    shown = walked(["", *(key for one in right for key in (one.replace(one.split()[0], "77"), ""))], "--quiz")
+    assert "Right: " not in shown and shown.endswith("\n0 of 7 right.\n")
+    assert f"Not right. Computed: {', '.join(answers()[0])}; you typed 77, {answers()[0][1]}.\n" in shown
+
+
+def test_what_is_no_answer_is_asked_again(walked):
+    shown = walked(["", "1", "no idea", "-1 2 3 4", "x" * 4000, "9" * 5000, "20 0"], "--quiz")
+    again = "Type 2 numbers ({} found), or press Enter to see the answer.\n> "
+    assert [shown.count(again.format(number)) for number in (0, 1, 3)] == [1, 3, 1]
+    assert shown.count("\n> Right: 20, 0.\n") == 1 and shown.endswith("1 of 1 right.\n")
+
+
+def test_the_first_answer_counts_and_enter_shows_without_one(walked):
+    assert walked(["", "1 2", "b", "20 0", "q"], "--quiz").endswith("0 of 1 right.\n")
+    shown = walked(["", "", "", "b", "b", "b", "b", "Q"], "--quiz")
+    assert "of 1 right." not in shown and heads(shown)[1:4] == ["Question 1", "Question 2", "Question 1"]
+
+
+def test_bytes_that_are_no_text_are_no_answer(monkeypatch):
+    shown = Terminal()
+    keys = io.TextIOWrapper(io.BytesIO(b"\n\xff\xfe\0\n20, 0\n"), "utf-8")
+    keys.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", keys)
+    monkeypatch.setattr(sys, "stdout", shown)
+    assert main(["lesson", "--quiz"]) == exits.HOLDS
+    assert "(0 found)" in shown.getvalue() and shown.getvalue().endswith("1 of 1 right.\n")
+
+
+@pytest.mark.parametrize(("argv", "last"), [(["--quiz"], "(2/15)\n> \n\n1 of 1 right.\n"), (["2"], "\n\n")])
+def test_ctrl_c_leaves_between_lines(monkeypatch, capsys, argv, last):
+    class Keys(Terminal):
+        def readline(self):
+            line = super().readline()
+            if line.startswith("^C"):
+                raise KeyboardInterrupt
+            return line
+
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stdin", Keys("\n20 0\nb\n^C"))
+    monkeypatch.setattr(sys, "stdout", shown)
+    assert main(["lesson", *argv]) == exits.INTERRUPTED
+    assert shown.getvalue().endswith(last) and capsys.readouterr().err == "cachesim: interrupted\n"
 
 
 def test_all_parts_end_the_lesson(walked):
