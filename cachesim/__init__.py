@@ -7,6 +7,7 @@ The public names, imported when they are first used so that the package itself s
     load       a case: a scenario file, an id, requests in one line
     run        play a case under a rule set
     judge      play it and compare every answer with a cold run
+    svg        what was judged as a picture
     conform    the same duty asked of a cache of your own
 """
 
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
     from cachesim.api import profiles as profiles
     from cachesim.api import rules as rules
     from cachesim.api import run as run
+    from cachesim.api import svg as svg
     from cachesim.conformance import conform as conform
 
-__all__ = ["conform", "judge", "load", "profiles", "rules", "run"]
+__all__ = ["conform", "judge", "load", "profiles", "rules", "run", "svg"]
 __version__ = "0.2.0"
 
 

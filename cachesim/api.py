@@ -108,6 +108,22 @@ def judge(
     return run_judged(scenario, name, mode, table=table)
 
 
+def svg(*runs: Run) -> str:
+    """The picture of what ``judge`` found, as the text of an SVG file: several runs of one case stand below each other,
+    and the first request in which they differ is marked. It needs no network, and no other file.
+
+        Path("case.svg").write_text(cachesim.svg(cachesim.judge("S40.A60/B70/S.A")))
+
+    Raises BadInput for no run, for runs of several cases, and for a run under a table that no profile has."""
+    from cachesim.picture.scene import scene
+    from cachesim.picture.svg import draw
+    from cachesim.reports.run_data import run_data
+
+    if len({one.scenario.id for one in runs}) != 1:
+        raise BadInput("a picture shows one case", hint="svg(judge(case, profile), judge(case, another_profile))")
+    return draw([scene(one.scenario, run_data(one)) for one in runs])
+
+
 def _chosen(case: Scenario | str, profile: str | None, mode: str) -> tuple[Scenario, str]:
     """The scenario, and the rule set it runs under. Raises BadInput."""
     if mode not in MODES:

@@ -95,12 +95,12 @@ def write_scenes(
 
 def _decisions(scenario: Scenario, data: dict[str, Any]) -> list[Step]:
     """The decisions of a run in order, in words; it is played once more for them, without judging."""
-    from cachesim.api import run
     from cachesim.events import Decided
     from cachesim.picture.page import Step
     from cachesim.reports.sentences import sentence
+    from cachesim.scenarios.runner import play
 
-    found, log = [], run(scenario, data["profile"]).log
+    found, log = [], play(scenario, data["profile"], "provenance")
     for number in range(len(scenario.steps)):
         for event in log.of(number):
             says = sentence(event.rule, event.value, event.because) if isinstance(event, Decided) else ""

@@ -1,13 +1,13 @@
-"""Beneath the tokens of a request: what the slot holds, what is in the prompt cache, and what a wrong answer read."""
+"""Beneath the tokens of a request: what the slot holds, and what a wrong answer read."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import Iterator
 
-from cachesim.picture.layout import BAR, LEFT, STEP, STRIP, text
+from cachesim.picture.layout import BAR, STEP, STRIP, text
 from cachesim.picture.scale import Scale
-from cachesim.picture.scene import Entries, Foreign, Memory, Row
+from cachesim.picture.scene import Foreign, Memory, Row
 
 CELL = 8.0                   # pixels of a cell of attention, where that many fit
 
@@ -20,11 +20,11 @@ def memory(held: Memory, scale: Scale, y: float) -> Iterator[str]:
         first, last = held.window[0], held.window[1] - 1
         yield _bar("win", held.window, scale, y + 8, f"window: rows {first} to {last}; what lies before is gone")
     if held.state is not None:
-        x = LEFT + scale.of(held.state)
+        x = scale.px(held.state)
         yield f'<g><title>recurrent state: one value, after {held.state} tokens; it cannot go back</title>'
         yield f'<circle class="dot" cx="{x:.1f}" cy="{y + 15:.1f}" r="4"/></g>'
     for number, mark in enumerate(held.checkpoints):
-        x = LEFT + scale.of(mark)
+        x = scale.px(mark)
         span = f", [pos_min {held.spans[number][0]}, pos_max {held.spans[number][1]}]" if held.spans else ""
         yield f"<g><title>checkpoint of {mark} tokens{span}</title>"
         yield f'<path class="mark" d="M{x - 4:.1f} {y + 24:.1f}h8l-4 -8z"/></g>'
@@ -32,7 +32,7 @@ def memory(held: Memory, scale: Scale, y: float) -> Iterator[str]:
 
 def _bar(name: str, rows: tuple[int, int], scale: Scale, y: float, title: str) -> str:
     """Cells; as many as there are rows, or as fit."""
-    a, b = LEFT + scale.of(rows[0]), LEFT + scale.of(rows[1])
+    a, b = scale.px(rows[0]), scale.px(rows[1])
     wide = max(1.0, b - a)
     each = wide / max(1, min(rows[1] - rows[0], int(wide / CELL) or 1))
     line = f'M{a:.1f} {y + 1.5:.1f}H{a + wide:.1f}'
@@ -40,33 +40,11 @@ def _bar(name: str, rows: tuple[int, int], scale: Scale, y: float, title: str) -
     return f"<g><title>{escape(title)}</title>{path}</g>"
 
 
-def entries(kept: Entries, scale: Scale, y: float) -> Iterator[str]:
-    """The lane of the prompt cache: a box for each stored conversation, a full one for what was saved now, a broken one
-    for what left; an arrow leads from what was removed on load into the slot."""
-    fresh = list(kept.saved)
-    left = "removed on load" if kept.consumed else "removed"
-    boxes = [("gone", one, f"{left} during this request") for one in kept.gone]
-    for one in kept.lengths:
-        new = one in fresh
-        if new:
-            fresh.remove(one)
-        boxes.append(("full" if new else "thin", one, "saved during this request" if new else "stored"))
-    for number, (kind, tokens, says) in enumerate(boxes[:7]):
-        box = f'x="{LEFT - 16 - 10 * number}" y="{y + BAR:.1f}" width="8" height="8"'
-        yield f"<g><title>prompt cache entry of {tokens} tokens, {says}</title><rect class=\"{kind}\" {box}/></g>"
-    if kept.consumed:
-        yield f'<path class="gone" d="M{LEFT - 12} {y + BAR - 1:.1f}V{y + 11:.1f}H{LEFT - 2}m-4 -3l4 3l-4 3"/>'
-    if boxes:
-        changes = (f"+{len(kept.saved)}" * bool(kept.saved), f"-{len(kept.gone)}" * bool(kept.gone))
-        says = " ".join(filter(None, (f"cache {len(kept.lengths)}", *changes)))
-        yield text(LEFT - 8, y + BAR + 22, says, "dim end")
-
-
 def foreign(row: Row, scale: Scale, y: float, top: float, named: set[tuple[int, int]]) -> Iterator[str]:
     """What a wrong answer read: the positions are hatched, and an arrow leads to the request they belong to. ``named``:
     sources that are labelled already, of this row and those above; it takes what is labelled here."""
     for number, read in enumerate(row.foreign):
-        a, b = LEFT + scale.of(max(0, read.start)), LEFT + scale.of(max(read.stop, read.start + 1))
+        a, b = scale.px(max(0, read.start)), scale.px(max(read.stop, read.start + 1))
         box = f'x="{a:.1f}" y="{y:.1f}" width="{max(6.0, b - a):.1f}" height="{BAR}"'
         yield f'<g><title>{escape(read.says)}</title><rect {box} fill="url(#p-wrong)"/>'
         yield f'<rect class="wrong" {box}/>'
@@ -79,6 +57,6 @@ def foreign(row: Row, scale: Scale, y: float, top: float, named: set[tuple[int, 
 
 
 def _source(read: Foreign, scale: Scale, x: float, y: float, up: float, label: str) -> str:
-    to = LEFT + scale.of(max(0, read.theirs))
+    to = scale.px(max(0, read.theirs))
     line = f'M{x:.1f} {y:.1f}V{up + 12:.1f}L{to:.1f} {up:.1f}m-4 6l4 -6l4 6'
     return f'<path class="wrong" d="{line}"/>' + (text(to + 6, up + 8, label, "bad") if label else "")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-LEFT, TOP, RIGHT, LEAST = 190, 84, 460, 1040
+TOP, RIGHT, LEAST = 102, 460, 1040
+LABEL = 18                   # characters of a line at the left edge of a row
 BAR, STRIP, GAP = 22, 26, 26
 STEP = BAR + STRIP + GAP
 SHOWN = 58                   # characters of a line beside a row
@@ -13,7 +14,7 @@ SHOWN = 58                   # characters of a line beside a row
 def text(x: float, y: float, words: str, kind: str = "") -> str:
     """A text at a place, escaped; ``kind``: classes."""
     mark = f' class="{kind}"' if kind else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}"{mark}>{escape(words)}</text>'
+    return f'<text x="{x:.7g}" y="{y:.7g}"{mark}>{escape(words)}</text>'
 
 
 def cut(words: str, most: int) -> str:

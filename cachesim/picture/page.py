@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from html import escape
 from string import Template
-from typing import Iterator, NamedTuple, Sequence
+from typing import Iterator, Mapping, NamedTuple, Sequence
 
+from cachesim.picture.causes import Cause
 from cachesim.picture.scene import Row, Scene
 from cachesim.picture.svg import draw, first_difference, prefix
 
@@ -112,7 +113,7 @@ def _run(one: Scene, steps: Sequence[Step], number: int, focus: int | None, diff
     rows = "".join(_table_row(row) for row in one.rows)
     heads = "".join(f"<th>{name}</th>" for name in ("#", "prompt", "slot", "reused", "evaluated", "verdict", "how"))
     table = f"<div class='table'><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
-    each = "".join(_details(row, steps, number, row.number == focus) for row in one.rows)
+    each = "".join(_details(row, steps, number, one.causes, row.number == focus) for row in one.rows)
     name = escape(one.profile, quote=True)
     head = f"<h2>{escape(one.profile)}: <span{kind}>{escape(one.verdict)}</span></h2>"
     label = escape(f"picture {number + 1}: the run under {one.profile}", quote=True)
@@ -129,9 +130,9 @@ def _table_row(row: Row) -> str:
     return f"<tr>{cells}<td{kind}>{escape(row.verdict)}</td><td>{escape(how)}</td></tr>"
 
 
-def _details(row: Row, steps: Sequence[Step], number: int, shown: bool) -> str:
+def _details(row: Row, steps: Sequence[Step], number: int, causes: Mapping[str, Cause], shown: bool) -> str:
     mine = "".join(_decision(step) for step in steps if step.request == row.number)
-    lost = "".join(_lost(row))
+    lost = "".join(_lost(row, causes, prefix(number)))
     if not mine and not lost:
         return ""
     why = f"<p>{escape(row.why)}</p>" if row.why else ""
@@ -146,9 +147,20 @@ def _decision(step: Step) -> str:
     return f'<tr><td class="rule">{escape(step.rule)}</td><td>{escape(step.says)}</td></tr>'
 
 
-def _lost(row: Row) -> Iterator[str]:
+def _lost(row: Row, causes: Mapping[str, Cause], mark: str) -> Iterator[str]:
+    """What was evaluated again: where it was lost, by which rule, its source, the options that govern it."""
     for part in row.stretches:
         if part.origin == "again":
-            at = f" at <a href='#r{part.at}'>request {part.at}</a>" if part.at >= 0 else ""
+            at = f" at <a href='#{mark}r{part.at}'>request {part.at}</a>" if part.at >= 0 else ""
             tokens = f"{part.stop - part.start} tokens from {part.start} on"
-            yield f"<p>{tokens}, evaluated again: {escape(part.why)}{at}</p>"
+            rule = f" (<code>{escape(part.rule)}</code>)" if part.rule else ""
+            yield f"<p>{tokens}, evaluated again: {escape(part.why)}{at}{rule}{_cause(causes.get(part.rule))}</p>"
+
+
+def _cause(cause: Cause | None) -> str:
+    if cause is None:
+        return ""
+    flags = ", ".join(f"<code>{escape(flag)}</code>" for flag in cause.flags)
+    source = escape(cause.source)
+    link = f'<a href="{escape(cause.link, quote=True)}">{source}</a>' if cause.link else source
+    return f"<br>source: {link}" + (f"<br>governed by {flags}" if flags else "")

@@ -11,9 +11,10 @@ UNIT = 4.0                   # pixels of a token, as long as that fits
 
 class Scale:
     """Positions are cut at all boundaries; every interval has a width between LEAST and MOST. ``broken``: intervals
-    that are shorter than their tokens would be."""
+    that are shorter than their tokens would be; ``left``: the x of position 0 in the drawing."""
 
-    def __init__(self, boundaries: Iterable[int]) -> None:
+    def __init__(self, boundaries: Iterable[int], left: float = 0.0) -> None:
+        self.left = left
         self.at: Sequence[int] = sorted({0, *boundaries})
         x, self.x, self.broken = 0.0, [0.0], list[tuple[int, int]]()
         for start, stop in zip(self.at, self.at[1:], strict=False):
@@ -29,8 +30,12 @@ class Scale:
         """Pixels of the whole."""
         return self.x[-1]
 
+    def px(self, position: float) -> float:
+        """The x of a position in the drawing."""
+        return self.left + self.of(position)
+
     def of(self, position: float) -> float:
-        """The x of a position, which need be no boundary."""
+        """How far right of position 0 a position is; it need be no boundary."""
         number = min(bisect_right(self.at, position) - 1, len(self.at) - 2)
         if number < 0:
             return 0.0

@@ -18,6 +18,7 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.model import parse
 from cachesim.notation.tree import Asked
 from cachesim.notation.words import span
+from cachesim.picture.causes import Cause, causes
 from cachesim.scenarios.schema import Scenario, Step
 from cachesim.verdicts.recompute_reasons import what_happened
 
@@ -25,13 +26,17 @@ Data = Mapping[str, Any]
 
 
 class Stretch(NamedTuple):
-    """Tokens start .. stop-1 of a request and where they came from. ``why``: what happened, with rule and request."""
+    """Tokens start .. stop-1 of a request and where they came from. ``why``: what happened; of tokens that were
+    evaluated again also the ``rule`` behind it, the request ``at`` which it happened (-1 = the present one), and
+    ``lost``: the event and the restore point of the account."""
 
     start: int
     stop: int
     origin: str
     why: str = ""
     at: int = -1
+    rule: str = ""
+    lost: tuple[str, str] = ("", "")
 
 
 class Word(NamedTuple):
@@ -98,7 +103,7 @@ class Row(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """A whole run."""
+    """A whole run. ``causes``: what is known of the rules behind its losses, by id."""
 
     title: str
     why: str
@@ -106,6 +111,7 @@ class Scene(NamedTuple):
     model: str
     verdict: str
     rows: Sequence[Row]
+    causes: Mapping[str, Cause] = {}
 
     @property
     def fine(self) -> bool:
@@ -124,7 +130,8 @@ def scene(scenario: Scenario, data: Data) -> Scene:
     before = [(), *(one["entry_tokens"] for one in data["requests"])]
     rows = [_row(step, one, data, scenario, kinds, _entries(one, had))
             for step, one, had in zip(scenario.steps, data["requests"], before, strict=False)]  # fmt: skip
-    return Scene(data["title"], data["why"], data["profile"], data["model"], data["verdict"], rows)
+    known = causes((charge["rule"] for charge in data["lost"]), scenario, data["profile"])
+    return Scene(data["title"], data["why"], data["profile"], data["model"], data["verdict"], rows, known)
 
 
 def _entries(one: Data, had: Sequence[int]) -> Entries:
@@ -183,8 +190,8 @@ def _stretches(one: Data, lost: Sequence[Data], end: int) -> Iterator[Stretch]:
     for charge in reversed(lost):
         stop = min(at + charge["tokens"], one["prompt"])
         if stop > at:
-            why = ": ".join(filter(None, (what_happened(charge["event"], charge["kind"]), charge["rule"])))
-            yield Stretch(at, stop, "again", why, charge["at"])
+            why = what_happened(charge["event"], charge["kind"])
+            yield Stretch(at, stop, "again", why, charge["at"], charge["rule"], (charge["event"], charge["kind"]))
         at = stop
     if at < one["prompt"] and one["prompt_n"]:
         yield Stretch(at, one["prompt"], "evaluated", "never evaluated before")

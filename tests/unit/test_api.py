@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from dataclasses import replace
 from inspect import getdoc, signature
 from pathlib import Path
@@ -20,7 +21,7 @@ DENSE = "seed-24143-dense"
 
 
 def test_every_public_name_is_there_and_documented():
-    assert cachesim.__all__ == ["conform", "judge", "load", "profiles", "rules", "run"]
+    assert cachesim.__all__ == ["conform", "judge", "load", "profiles", "rules", "run", "svg"]
     for name in cachesim.__all__:
         assert callable(getattr(cachesim, name)) and getdoc(getattr(cachesim, name)), name
         assert name in (cachesim.__doc__ or "")
@@ -42,7 +43,7 @@ def test_the_package_itself_imports_nothing_heavy():
 def test_whatever_is_imported_first_the_names_are_functions(first):
     code = f"import {first}, cachesim; print([type(getattr(cachesim, one)).__name__ for one in cachesim.__all__])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == f"{['function'] * 6}\n"
+    assert done.stdout == f"{['function'] * 7}\n"
 
 
 def test_profiles_of_all_engines_and_of_one():
@@ -116,6 +117,24 @@ def test_judge_takes_a_changed_table():
 def test_judge_refuses_what_it_cannot_do(what, named):
     with pytest.raises(BadInput, match=named):
         cachesim.judge(cachesim.load(DENSE), **what)
+
+
+def test_a_run_is_a_picture_in_one_call():
+    case = cachesim.load(DENSE)
+    one, two = (cachesim.judge(case, f"llama_cpp@{name}") for name in ("head", "pr24143-on-head"))
+    text = cachesim.svg(one)
+    assert ET.fromstring(text).tag.endswith("svg") and "first difference" not in text
+    assert cachesim.svg(one, two).count(">first difference<") == 2
+    table = replace(cachesim.rules("llama_cpp@head"), name="llama_cpp@mine")
+    with pytest.raises(BadInput, match="unknown profile 'llama_cpp@mine'"):
+        cachesim.svg(cachesim.judge(case, "llama_cpp@head", table=table))
+
+
+def test_a_picture_is_of_one_case():
+    runs = [cachesim.judge(name, "llama_cpp@head", mode="provenance") for name in (DENSE, "seed-24143-hybrid")]
+    for some in ([], runs):
+        with pytest.raises(BadInput, match="a picture shows one case"):
+            cachesim.svg(*some)
 
 
 def test_signatures_are_the_documented_ones():

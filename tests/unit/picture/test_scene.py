@@ -9,10 +9,12 @@ import pytest
 
 import cachesim
 from cachesim.cli import main
+from cachesim.picture.lanes import SHOWN, Entry, Lanes, lives
 from cachesim.picture.page import Step, page
 from cachesim.picture.scale import LEAST, MOST, Scale
 from cachesim.picture.scene import Entries, scene
-from cachesim.picture.svg import LETTERS, WORDS, draw, first_difference
+from cachesim.picture.style import LETTERS, WORDS
+from cachesim.picture.svg import draw, first_difference
 from cachesim.reports.run_data import run_data
 
 HYBRID = "seed-24143-hybrid"
@@ -43,7 +45,8 @@ def test_what_was_lost_points_to_where_it_was_lost():
     row = seen(HYBRID, "llama_cpp@head").rows[3]
     again = [(one.start, one.stop, one.at) for one in row.stretches if one.origin == "again"]
     assert again == [(0, 96, 2), (96, 100, 0)]
-    assert "LC-PC-LOAD.TAKE" in row.stretches[0].why
+    first = row.stretches[0]
+    assert (first.rule, first.lost) == ("LC-PC-LOAD.TAKE", ("consumed", "entry checkpoint"))
 
 
 def test_attention_has_rows_and_a_state_has_one_position():
@@ -85,7 +88,7 @@ def test_entries_of_the_prompt_cache_come_and_go():
     for number, row in enumerate(takes):
         assert sorted(takes[number - 1].entries.lengths if number else []) == sorted(
             [*row.entries.gone, *_without(row.entries.lengths, row.entries.saved)])  # fmt: skip
-    assert "removed on load during this request" in draw([seen(HYBRID, "llama_cpp@head")])
+    assert "removed on load during request 2" in draw([seen(HYBRID, "llama_cpp@head")])
 
 
 def _without(lengths, saved):
@@ -129,7 +132,8 @@ def test_texts_are_escaped():
 def test_a_page_needs_no_network_and_is_small(tmp_path):
     scenes = [seen(HYBRID, "llama_cpp@head")]
     html = page(scenes, [[]], "cachesim run x")
-    assert not re.search(r"(src|href)=[\"'](?!#)", html) and "@import" not in html and "url(http" not in html
+    assert not re.search(r"src=|<link|@import|url\(http", html)
+    assert re.findall(r"<(\w+) href=[\"'](?!#)", html) == ["a"] * 3        # sources of rules, for whoever follows them
     line = "/".join(["S40.A60>r4", *["B70", "S.A"] * 24])
     file = tmp_path / "fifty.html"
     main(["try", line, "-p", "llama_cpp@head", "--html", str(file), "-q"])
@@ -156,3 +160,38 @@ def test_the_files_are_written_whole(tmp_path, capsys):
 def test_a_picture_of_two_scenarios_is_refused(tmp_path, capsys):
     code = main(["run", HYBRID, "seed-24143-dense", "-p", "llama_cpp@head", "--svg", str(tmp_path / "a.svg")])
     assert code == 2 and "a picture shows one scenario" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
+def test_a_loss_names_rule_source_and_flag_in_the_drawing_and_in_the_text():
+    one = seen(HYBRID, "llama_cpp@head")
+    cause = one.causes["LC-PC-LOAD.TAKE"]
+    assert cause.flags == ("--cache-ram 100",) and cause.link.startswith("https://github.com/ggml-org/llama.cpp/")
+    svg, html = draw([one]), page([one], [[]], "cachesim run x")
+    assert "(LC-PC-LOAD.TAKE," in svg and f"source {cause.source}" in svg and "--cache-ram 100" in svg
+    assert f'<a href="{cause.link}">' in html and "governed by <code>--cache-ram 100</code>" in html
+    assert seen("S40.A60/B70", "llama_cpp@head").causes == {}
+
+
+def test_requests_stand_in_the_lane_of_their_slot_and_entries_in_theirs():
+    one = seen("S40.A60>r4/B70/S.C25/S.A.D5", "llama_cpp@head", "W8 A")
+    lanes = Lanes(one)
+    assert lanes.slots == sorted({row.slot for row in one.rows}) and len(lanes.slots) > 1
+    assert sorted({lanes.slot(row.slot) for row in one.rows}) == [lanes.slot(slot) for slot in lanes.slots]
+    assert lanes.slot(lanes.slots[-1]) < lanes.cache < lanes.left <= lanes.cache + lanes.width + 14
+    assert draw([one]).count('class="num"') == len(one.rows)
+
+
+def test_an_entry_stands_in_its_lane_from_the_request_that_saved_it_to_the_one_that_took_it():
+    takes, keeps = (seen(HYBRID, profile) for profile in ("llama_cpp@head", "llama_cpp@pr24143-on-head"))
+    assert lives(takes.rows) == [Entry(0, 68, 3, None, False), Entry(0, 103, 1, 2, True), Entry(1, 73, 2, None, False)]
+    assert [entry.gone for entry in lives(keeps.rows)] == [None] * 3
+    assert Lanes(takes).gone_at(2) == Lanes(takes).entry(0) + 4 and Lanes(takes).gone_at(3) is None
+
+
+def test_many_slots_share_a_lane_and_many_entries_are_counted():
+    line = "/".join(f"{letter}20>q1" for letter in "ABCDEFGHIJKL")
+    one = seen(line, "mlx_lm@0.32.2")
+    lanes = Lanes(one)
+    assert lanes.shared and {lanes.slot(row.slot) for row in one.rows} == {lanes.slot(0)}
+    last = len(one.rows[-1].entries.lengths)
+    assert lanes.more == (last > SHOWN) and (f">+{last - SHOWN}<" in draw([one])) == lanes.more

@@ -1,0 +1,81 @@
+"""How a drawing looks: colours, hatchings and letters of where tokens come from, and the line that explains them.
+
+Every origin has a colour, a hatching and a letter, so that none of them is the only signal. Colours are Okabe and
+Ito's, which people with any colour vision tell apart.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from cachesim.picture.layout import text
+from cachesim.picture.scene import Scene
+
+LETTERS = {"kept": "K", "reused": "U", "restored": "R", "loaded": "L", "evaluated": "E", "again": "!", "generated": "g",
+           "moved": "M"}  # fmt: skip
+WORDS = {
+    "kept": "kept in the slot", "reused": "reused, from the slot or elsewhere",
+    "restored": "restored from a checkpoint", "loaded": "loaded from the prompt cache",
+    "evaluated": "evaluated, new", "moved": "kept, at other positions",
+    "again": "evaluated again", "generated": "generated",
+}  # fmt: skip
+HATCHED = ("moved", "restored", "loaded", "again")
+
+STYLE = """
+.cs{font:12px ui-monospace,Menlo,Consolas,monospace;--ink:#1b1b1b;--dim:#5a5a5a;--line:#9a9a9a;--paper:#ffffff;
+--lane:#eef1f4;--kept:#0072b2;--reused:#0072b2;--moved:#cc79a7;--restored:#56b4e9;--loaded:#009e73;--evaluated:#d9d9d9;
+--again:#e69f00;--generated:#f2f2f2;--bad:#b3001b}
+@media (prefers-color-scheme:dark){.cs{--ink:#f0f0f0;--dim:#b4b4b4;--line:#6a6a6a;--paper:#16181c;--lane:#23272d;
+--kept:#3aa0e0;--reused:#3aa0e0;--moved:#e09ac0;
+--restored:#8fd0f5;--loaded:#35c79a;--evaluated:#4a4d52;--again:#f0b030;--generated:#2b2e33;--bad:#ff7b7b}}
+@media print{.cs{--ink:#1b1b1b;--dim:#5a5a5a;--line:#9a9a9a;--paper:#ffffff;
+--lane:#eef1f4;--kept:#0072b2;--reused:#0072b2;--moved:#cc79a7;--restored:#56b4e9;--loaded:#009e73;--evaluated:#d9d9d9;
+--again:#e69f00;--generated:#f2f2f2;--bad:#b3001b;print-color-adjust:exact;-webkit-print-color-adjust:exact}}
+.cs text{fill:var(--ink)}.cs .dim{fill:var(--dim)}.cs .bad{fill:var(--bad);font-weight:bold}
+.cs .big{font-size:15px;font-weight:bold}.cs .letter{font-weight:bold;text-anchor:middle}
+.cs .mid{text-anchor:middle}.cs .start{text-anchor:start}.cs .paper{fill:var(--paper)}
+.cs .frame{fill:none;pointer-events:all}.cs .back{fill:var(--paper);opacity:.75}
+.cs .thin{stroke:var(--line);fill:none}.cs .lane{fill:var(--lane)}.cs .thread{stroke:var(--dim);fill:none}
+.cs .block{fill:var(--dim)}.cs .block.red{fill:var(--bad)}
+.cs .num{fill:var(--paper);font-size:10px;font-weight:bold;text-anchor:middle}
+.cs .life{stroke:var(--loaded);fill:none;stroke-width:3}
+.cs .wrong{stroke:var(--bad);fill:none;stroke-width:1.5}.cs .first{stroke:var(--ink);fill:none;stroke-dasharray:7 3}
+.cs .full{fill:var(--loaded);stroke:var(--line)}.cs .gone{stroke:var(--bad);fill:none;stroke-dasharray:2 2}
+.cs .gone.box{fill:var(--paper)}
+.cs .arrow{stroke:var(--again);fill:none;stroke-width:1.5;stroke-dasharray:4 3}
+.cs .mark{fill:var(--ink)}.cs .rows{stroke:var(--kept);stroke-width:3;fill:none}
+.cs .win{stroke:var(--restored);stroke-width:3;fill:none}.cs .end{text-anchor:end}.cs .dot{fill:var(--bad)}
+""" + "".join(f".cs .o-{one}{{fill:var(--{one});stroke:var(--paper)}}" for one in WORDS) + "\n"
+
+
+def patterns() -> str:
+    """Hatchings that lie over the colours."""
+    lines = {
+        "restored": '<circle cx="4" cy="4" r="1.2" fill="#fff"/>',
+        "loaded": '<path d="M0 8L8 0" stroke="#fff" stroke-width="1.2"/>',
+        "moved": '<path d="M0 4H8" stroke="#fff" stroke-width="1.2"/>',
+        "wrong": '<path d="M0 0L8 8M8 0L0 8" stroke="var(--bad)" stroke-width="1.6"/>',
+        "again": '<path d="M0 0L8 8M8 0L0 8" stroke="#fff" stroke-width="1"/>',
+    }
+    return "<defs>" + "".join(
+        f'<pattern id="p-{name}" width="8" height="8" patternUnits="userSpaceOnUse">{body}</pattern>'
+        for name, body in lines.items()
+    ) + "</defs>"
+
+
+def legend(y: float, one: Scene) -> Iterator[str]:
+    """What colours and signs mean, as far as they are in the drawing, in lines of at most 900 pixels."""
+    x = 12.0
+    seen = {part.origin for row in one.rows for part in row.stretches}
+    signs = [(f'class="o-{origin}"', origin if origin in HATCHED else "", LETTERS[origin], word, "dim")
+             for origin, word in WORDS.items() if origin in seen]  # fmt: skip
+    if any(row.foreign for row in one.rows):
+        signs.append(('fill="none"', "wrong", "", "read by a wrong answer; #request:position", "bad"))
+    for box, hatching, letter, word, kind in signs:
+        place = f'x="{x:.0f}" y="{y:.0f}" width="14" height="14"'
+        yield f"<rect {place} {box}/>" + (f'<rect {place} fill="url(#p-{hatching})"/>' if hatching else "")
+        yield text(x + 7, y + 11, letter, "letter") if letter else ""
+        yield text(x + 20, y + 11, word, kind)
+        x += 40 + 7.3 * len(word)
+    marks = "▲ checkpoint  ● recurrent state  ▬ attention rows  ■ prompt cache entry"
+    yield text(12, y + 31, marks, "dim")
