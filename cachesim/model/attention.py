@@ -97,19 +97,30 @@ class _QueryBlock:
 
     def mean(self, halves: tuple[Values, Values]) -> Values:
         """(t, 64) from the two halves of V: the best score first, then the sums."""
-        best = np.full((KV_HEADS, self.t * GROUP, 1), _NONE)
-        for block in self.blocks:
-            np.maximum(best, self._scores(block).max(axis=2, keepdims=True), out=best)
-        total = np.zeros((KV_HEADS, self.t * GROUP, 1))
-        sums = np.zeros((2, KV_HEADS, self.t * GROUP, HEAD))                # high, low
-        for block in self.blocks:
-            weights = self._weights(block, best, len(self.blocks) == 1)
-            total += np.add.reduce(weights, axis=2, keepdims=True)
-            sums[0] += weights @ halves[0][block].transpose(1, 0, 2)
-            sums[1] += weights @ halves[1][block].transpose(1, 0, 2)
-        mean: Values = (sums[0] * LIMB + sums[1]) / np.maximum(total, 1.0)
+        if not self.blocks:
+            return np.zeros((self.t, WIDE))
+        best = self._best(self.blocks[0])
+        for block in self.blocks[1:]:
+            np.maximum(best, self._best(block), out=best)
+        total, high, low = self._sums(self.blocks[0], best, halves, len(self.blocks) == 1)
+        for block in self.blocks[1:]:
+            for whole, part in zip((total, high, low), self._sums(block, best, halves, False), strict=True):
+                whole += part
+        high *= LIMB
+        high += low
+        mean: Values = high / np.maximum(total, 1.0, out=total)
         np.rint(mean, out=mean)
         return mean.reshape(KV_HEADS, self.t, GROUP * HEAD).transpose(1, 0, 2).reshape(self.t, WIDE)
+
+    def _best(self, block: slice) -> Values:
+        """(2, t*g, 1) the best score of each query in a block of keys."""
+        return np.maximum.reduce(self._scores(block), axis=2, keepdims=True, initial=_NONE)
+
+    def _sums(self, block: slice, best: Values, halves: tuple[Values, Values], at_hand: bool) -> list[Values]:
+        """Of a block of keys: the sum of the weights (2, t*g, 1), and of the weighted halves of V (2, t*g, 16)."""
+        weights = self._weights(block, best, at_hand)
+        total = np.add.reduce(weights, axis=2, keepdims=True)
+        return [total, *(weights @ half[block].transpose(1, 0, 2) for half in halves)]
 
     def _weights(self, block: slice, best: Values, at_hand: bool) -> Values:
         """(2, t*g, n) integers from 0 to WEIGHT_ONE; ``at_hand``: the buffer still holds the scores."""

@@ -17,10 +17,13 @@ def rms_norm(x: Values, weight: Values) -> Values:
 
     Squares: (2**13 * 2**10)**2 * 32 = 2**51.
     """
-    square = np.rint(x * (UNIT * 2.0**10))
+    square = x * (UNIT * 2.0**10)
+    np.rint(square, out=square)
     square *= square
-    mean = np.add.reduce(square, axis=-1, keepdims=True) * (2.0**-20 / x.shape[-1])            # (n, 1)
-    u: Values = x * (1.0 / np.sqrt(mean + EPS))
+    mean = np.add.reduce(square, axis=-1, keepdims=True)                                       # (n, 1)
+    mean *= 2.0**-20 / x.shape[-1]
+    mean += EPS
+    u: Values = x * (1.0 / np.sqrt(mean, out=mean))
     u *= weight
     np.rint(u, out=u)
     return u
@@ -30,8 +33,12 @@ def unit(x: Values) -> Values:
     """(..., 16) vectors of length 1, in KEY_UNIT. Squares: (12 * 2**18)**2 * 16 < 2**48."""
     square = np.rint(x * (UNIT * 2.0**18))
     square *= square
-    length = np.sqrt(np.add.reduce(square, axis=-1, keepdims=True) * 2.0**-36 + 2.0**-20)
-    return np.rint(x * (UNIT / KEY_UNIT) / length)
+    length = np.add.reduce(square, axis=-1, keepdims=True)
+    length += 2.0**16                                                                          # in units of 2**-36
+    np.sqrt(length, out=length)
+    y: Values = x * (UNIT / KEY_UNIT * 2.0**18)
+    y /= length
+    return np.rint(y, out=y)
 
 
 def head_norm(o: Values, weight: Values) -> Values:
@@ -42,8 +49,9 @@ def head_norm(o: Values, weight: Values) -> Values:
     saturate(o, 2.0**8 / DELTA_UNIT)
     square = np.rint(o * (DELTA_UNIT * 2.0**16))
     square *= square
-    mean = np.add.reduce(square, axis=-1, keepdims=True) * (2.0**-32 / o.shape[-1])
-    y: Values = o * (DELTA_UNIT / np.sqrt(mean + EPS))
+    mean = np.add.reduce(square, axis=-1, keepdims=True)                                       # in units of 2**-36
+    mean += EPS * 2.0**36
+    y: Values = o * (DELTA_UNIT * 2.0**18 / np.sqrt(mean, out=mean))
     y *= weight
     return y
 

@@ -22,12 +22,33 @@ from cachesim.model.store import LayerState
 from cachesim.model.weights import BETA_BIAS, HEAD, HEADS, WIDE, ConvWeights, D, LayerWeights, RecurrentWeights
 
 _BLOCK = 64                   # tokens prepared at a time: their matrices stay within the processor's cache
-_HEAD_STARTS = np.arange(HEADS) * len(function_tables.SOFTPLUS)
 _NO_MATRIX: Values = frozen(np.zeros((0, 0, 0)))
-_BETA_BIAS = np.array(BETA_BIAS) / grid.UNIT
-_INTO_DELTA = grid.KEY_UNIT * grid.UNIT / grid.DELTA_UNIT                   # units of k times units of v
-_INTO_SSM = grid.UNIT**2 / grid.SSM_UNIT                                    # units of x times units of B
-_ONE = 1.0 / grid.KEY_UNIT
+
+
+class _Places(NamedTuple):
+    """Which entry of a table belongs to each column of a projection: SIGMOID's, and in the last four a head's own."""
+
+    scale: Values             # (columns,)
+    middle: Values            # (columns,) the place of 0, and a half for rounding
+
+    def of(self, p: Values) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:
+        """(t, columns)"""
+        place = p * self.scale
+        place += self.middle
+        return place.astype(np.intp)
+
+
+def _places(columns: int, bias: tuple[float, ...] = ()) -> _Places:
+    """For so many columns of SIGMOID, to the last of which a bias is added, and four heads."""
+    size = len(function_tables.SOFTPLUS)
+    middle = np.full(columns + HEADS, len(function_tables.SIGMOID) // 2 + 0.5)
+    middle[columns - len(bias) : columns] += np.array(bias) / function_tables.SIGMOID_STEP
+    middle[columns:] = np.arange(HEADS) * size + (size // 2 + 0.5)          # gates lie within their tables
+    steps = [function_tables.SIGMOID_STEP] * columns + [function_tables.GATE_STEP] * HEADS
+    return _Places(grid.UNIT / np.array(steps), middle)
+
+
+_DELTA, _SSM = _places(4 * WIDE + HEADS, BETA_BIAS), _places(2 * WIDE + 2 * HEAD)
 
 
 class Step(NamedTuple):
@@ -47,53 +68,57 @@ def recur(u: Values, weights: LayerWeights, state: LayerState | None) -> tuple[S
         conv_x, h = np.zeros((len(part.taps) - 1, part.taps.shape[1])), np.zeros((HEADS, HEAD, HEAD))
     else:
         conv_x, h = state.conv_x, state.h
+    room = np.empty((2, min(len(u), _BLOCK), *h.shape))                     # (2, t, 4, 16, 16) for every block
     y = []
     for start in range(0, len(u), _BLOCK):
-        step = _step(u[start : start + _BLOCK], weights, conv_x, h)
-        conv_x, h = step.conv_x, step.h
+        step = _step(u[start : start + _BLOCK], weights, conv_x, h, room)
+        conv_x, h = step.conv_x, step.h.copy()                              # the next block works in the same room
         y.append(step.y)
-    return Step(y[0] if len(y) == 1 else np.concatenate(y), frozen(conv_x.copy()), frozen(h.copy())), part.out
+    return Step(y[0] if len(y) == 1 else np.concatenate(y), frozen(conv_x.copy()), frozen(h)), part.out
 
 
-def _step(u: Values, weights: LayerWeights, conv_x: Values, h: Values) -> Step:
+def _step(u: Values, weights: LayerWeights, conv_x: Values, h: Values, room: Values) -> Step:
     if weights.delta is not None:
-        return delta_net(u, weights.delta, conv_x, h)
+        return delta_net(u, weights.delta, conv_x, h, room)
     if weights.ssm is not None:
-        return ssm(u, weights.ssm, conv_x, h)
+        return ssm(u, weights.ssm, conv_x, h, room)
     assert weights.conv is not None
     return short_conv(u, weights.conv, conv_x)
 
 
-def delta_net(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values) -> Step:
-    """G: h = a (h - b k (k.h)) + b k v, y = rms(q.h) * silu(z)."""
+def delta_net(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values, room: Values) -> Step:
+    """G: h = a (h - b k (k.h)) + b k v, y = rms(q.h) * silu(z). The answer's h lies in ``room``, (2, t, 4, 16, 16)."""
     p = project(u, weights.into)                                            # (t, 264): qkv 192, z 64, b 4, a 4
     inputs = np.concatenate((conv_x, p[:, : 3 * WIDE]))
-    p[:, : 3 * WIDE] = _convolve(inputs, weights.taps)
-    p[:, 4 * WIDE : 4 * WIDE + HEADS] += _BETA_BIAS
-    gates = function_tables.lookup(function_tables.SIGMOID, p[:, : 4 * WIDE + HEADS], function_tables.SIGMOID_STEP)
-    act = np.rint(p[:, : 4 * WIDE] * gates[:, : 4 * WIDE])                  # (t, 256) after SiLU
-    qk = unit(act[:, : 2 * WIDE].reshape(-1, 2, HEADS, HEAD))              # (t, 2, 4, 16)
-    v = act[:, 2 * WIDE : 3 * WIDE].reshape(-1, HEADS, HEAD)
-    a = weights.decay.take(_gate_index(p[:, 4 * WIDE + HEADS :]) + _HEAD_STARTS)    # (t, 4)
-    bk = gates[:, 4 * WIDE :, None] * qk[:, 1]                              # (t, 4, 16)
-    o, h = _delta_scan(qk[:, 0], qk[:, 1], v, a, bk, h)
+    _convolve(inputs, weights.taps, p[:, : 3 * WIDE])
+    place = _DELTA.of(p)
+    gates = function_tables.SIGMOID.take(place[:, : 4 * WIDE + HEADS], mode="clip")
+    act = p[:, : 4 * WIDE]                                                  # (t, 256) after SiLU
+    act *= gates[:, : 4 * WIDE]
+    np.rint(act, out=act)
+    qkv = act[:, : 3 * WIDE].reshape(-1, 3, HEADS, HEAD)
+    qkv[:, :2] = unit(qkv[:, :2])
+    factors = weights.factors.take(place[:, 4 * WIDE + HEADS :], axis=1)    # (3, t, 4)
+    o, h = _delta_scan(qkv, factors, gates[:, 4 * WIDE :], h, room)
     y = head_norm(o, weights.norm).reshape(-1, WIDE)
-    return Step(np.rint(y * act[:, 3 * WIDE :]), _last(inputs, weights.taps), h)
+    y *= act[:, 3 * WIDE :]
+    return Step(np.rint(y, out=y), _last(inputs, weights.taps), h)
 
 
-def ssm(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values) -> Step:
-    """S: h = a h + dt x B, y = rms((h.C + D x) * silu(z))."""
+def ssm(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values, room: Values) -> Step:
+    """S: h = a h + dt x B, y = rms((h.C + D x) * silu(z)). The answer's h lies in ``room``, (2, t, 4, 16, 16)."""
     p = project(u, weights.into)                                            # (t, 164): xBC 96, z 64, dt 4
     channels = weights.taps.shape[1]
     inputs = np.concatenate((conv_x, p[:, :channels]))
-    p[:, :channels] = _convolve(inputs, weights.taps)
-    p_act = p[:, : channels + WIDE]
-    act = np.rint(p_act * function_tables.lookup(function_tables.SIGMOID, p_act, function_tables.SIGMOID_STEP))
+    _convolve(inputs, weights.taps, p[:, :channels])
+    place = _SSM.of(p)
+    act = p[:, : channels + WIDE]
+    act *= function_tables.SIGMOID.take(place[:, : channels + WIDE], mode="clip")
+    np.rint(act, out=act)
     x = act[:, :WIDE].reshape(-1, HEADS, HEAD)                              # (t, 4, 16)
     b, c, z = act[:, WIDE : WIDE + HEAD], act[:, WIDE + HEAD : channels], act[:, channels:]
-    place = _gate_index(p[:, channels + WIDE :])
-    dx = (function_tables.SOFTPLUS[place] * _INTO_SSM)[..., None] * x                # (t, 4, 16)
-    read, h = _ssm_scan(dx, b, c, weights.decay[place + _HEAD_STARTS], h)
+    write, keep = weights.factors.take(place[:, channels + WIDE :], axis=1)     # (t, 4) each
+    read, h = _ssm_scan(write[..., None] * x, b, c, keep, h, room)
     y = (read + weights.skip * x).reshape(-1, WIDE) * (z * grid.UNIT)
     return Step(wide_norm(y, weights.norm), _last(inputs, weights.taps), h)
 
@@ -103,57 +128,55 @@ def short_conv(u: Values, weights: ConvWeights, conv_x: Values) -> Step:
     p = project(u, weights.into)                                            # (t, 96): B, C, x
     bx = np.rint(p[:, :D] * p[:, 2 * D :] * grid.UNIT)
     inputs = np.concatenate((conv_x, bx))
-    y = p[:, D : 2 * D] * _convolve(inputs, weights.taps)
+    y = _convolve(inputs, weights.taps, np.empty_like(bx))
+    y *= p[:, D : 2 * D]
     return Step(np.rint(y * grid.UNIT), _last(inputs, weights.taps), _NO_MATRIX)
 
 
-def _delta_scan(q: Values, k: Values, v: Values, a: Values, bk: Values, h: Values) -> tuple[Values, Values]:
+def _delta_scan(qkv: Values, factors: Values, beta: Values, h: Values, room: Values) -> tuple[Values, Values]:
     """(t, 4, 16) what the queries read, in DELTA_UNIT, and the matrix at the end."""
-    left = bk * (a * -grid.KEY_UNIT)[..., None]                             # (t, 4, 16)
-    turn = left[..., None] * k[:, :, None, :]                               # (t, 4, 16, 16) - a b k k
-    np.rint(turn, out=turn)
-    turn.reshape(-1, HEADS, HEAD * HEAD)[:, :, :: HEAD + 1] += np.rint(a * _ONE)[..., None]
+    both = room[:, : len(qkv)]
+    turn, new = both                                                        # (t, 4, 16, 16) - a b k k, and b k v
+    left = beta[..., None] * qkv[:, 1] * factors[:2, ..., None]             # (2, t, 4, 16)
+    np.multiply(left[..., None], qkv[:, 1:, :, None].swapaxes(0, 1), out=both)
+    np.rint(both, out=both)
+    turn.reshape(-1, HEADS, HEAD * HEAD)[..., :: HEAD + 1] += factors[2, ..., None]
     turn *= grid.KEY_UNIT
-    new = (bk * _INTO_DELTA)[..., None] * v[:, :, None, :]                  # (t, 4, 16, 16) b k v
-    np.rint(new, out=new)
     moved = np.empty_like(h)
     for step, into in zip(turn, new, strict=True):
-        np.matmul(step, h, out=moved)
+        np.matmul(step, h, moved)
         into += moved
-        h = np.rint(into, out=into)
-    return (q[:, :, None, :] @ new)[:, :, 0] * grid.KEY_UNIT, h
+        h = np.rint(into, into)
+    read = np.matmul(qkv[:, 0, :, None], new)[:, :, 0]
+    read *= grid.KEY_UNIT
+    return read, h
 
 
-def _ssm_scan(dx: Values, b: Values, c: Values, a: Values, h: Values) -> tuple[Values, Values]:
+def _ssm_scan(dx: Values, b: Values, c: Values, a: Values, h: Values, room: Values) -> tuple[Values, Values]:
     """(t, 4, 16) what C reads, in units of the grid, and the matrix (4 heads, 16 of x, 16 of B) at the end."""
-    new = dx[..., None] * b[:, None, None, :]                               # (t, 4, 16, 16) dt x B
+    new = room[0, : len(dx)]                                                # (t, 4, 16, 16) dt x B
+    np.multiply(dx[..., None], b[:, None, None, :], out=new)
     np.rint(new, out=new)
     kept = np.empty_like(h)
     for keep, into in zip(a[:, :, None, None], new, strict=True):
-        np.multiply(keep, h, out=kept)
+        np.multiply(keep, h, kept)
         into += kept
-        h = np.rint(into, out=into)
+        h = np.rint(into, into)
     read = new @ np.rint(c * (grid.UNIT / grid.READ_UNIT))[:, None, :, None]
     return read[..., 0] * (grid.SSM_UNIT * grid.READ_UNIT / grid.UNIT), h
 
 
-def _convolve(inputs: Values, taps: Values) -> Values:
-    """(t, channels) each channel's weighted sum of its last inputs."""
+def _convolve(inputs: Values, taps: Values, out: Values) -> Values:
+    """(t, channels) each channel's weighted sum of its last inputs, written into ``out``."""
     n, k = len(inputs), len(taps)
     if n == k:                                                              # one token: the same sum in one call
-        return np.rint(np.add.reduce(inputs * taps[::-1], axis=0, keepdims=True))
-    y: Values = inputs[k - 1 :] * taps[0]
+        np.add.reduce(inputs * taps[::-1], axis=0, keepdims=True, out=out)
+        return np.rint(out, out=out)
+    np.multiply(inputs[k - 1 :], taps[0], out=out)
     for back in range(1, k):
-        y += inputs[k - 1 - back : n - back] * taps[back]
-    np.rint(y, out=y)
-    return y
+        out += inputs[k - 1 - back : n - back] * taps[back]
+    return np.rint(out, out=out)
 
 
 def _last(inputs: Values, taps: Values) -> Values:
     return inputs[len(inputs) - len(taps) + 1 :]
-
-
-def _gate_index(gate: Values) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """(t, 4) the place of each gate in a table like SOFTPLUS."""
-    middle = len(function_tables.SOFTPLUS) // 2
-    return (gate * (grid.UNIT / function_tables.GATE_STEP) + (middle + 0.5)).astype(np.int64)

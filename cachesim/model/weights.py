@@ -47,6 +47,8 @@ class RecurrentWeights(NamedTuple):
     norm: Values              # (16,) for G, (64,) for S
     skip: Values              # (4, 1) D of S, unused by G
     decay: Values             # (4 * 4097,) one table for each head
+    factors: Values           # by the same gate. G, (3, 4 * 4097): minus the decay in KEY_UNIT, the units of what is
+                              # written, the decay in whole KEY_UNIT. S, (2, 4 * 4097): dt in those units, the decay
     out: Values               # (64, d)
 
 
@@ -146,6 +148,9 @@ def _attention(draw: _Draw) -> AttentionWeights:
 
 def _delta(draw: _Draw) -> RecurrentWeights:
     weights = _recurrent(draw, 3 * WIDE + WIDE + 2 * HEADS, draw.taps(CONV_TAPS["G"], 3 * WIDE), HEAD)
+    write = np.full_like(weights.decay, grid.KEY_UNIT * grid.UNIT / grid.DELTA_UNIT)        # units of k, units of v
+    factors = np.stack((weights.decay * -grid.KEY_UNIT, write, np.rint(weights.decay / grid.KEY_UNIT)))
+    weights = weights._replace(factors=frozen(factors))
     most = _conv_bound(weights)
     # The transition contracts by MOST_DECAY, less the rounding of its 16 x 16 entries, so its inputs add up to:
     column = most / (1.0 - MOST_DECAY - HEAD * grid.KEY_UNIT)
@@ -156,6 +161,8 @@ def _delta(draw: _Draw) -> RecurrentWeights:
 
 def _ssm(draw: _Draw) -> RecurrentWeights:
     weights = _recurrent(draw, WIDE + 2 * HEAD + WIDE + HEADS, draw.taps(CONV_TAPS["S"], WIDE + 2 * HEAD), WIDE)
+    write = np.tile(function_tables.SOFTPLUS * (grid.UNIT**2 / grid.SSM_UNIT), HEADS)       # units of x, units of B
+    weights = weights._replace(factors=frozen(np.stack((write, weights.decay))))
     most = _conv_bound(weights)
     gain = max(float((function_tables.SOFTPLUS / (1.0 - decay)).max()) for decay in weights.decay.reshape(HEADS, -1))
     require(HEAD * most / grid.READ_UNIT * most**2 * gain / grid.SSM_UNIT, "recurrent matrix of an SSM")
@@ -164,9 +171,9 @@ def _ssm(draw: _Draw) -> RecurrentWeights:
 
 
 def _recurrent(draw: _Draw, columns: int, taps: Values, norm: int) -> RecurrentWeights:
-    decay = np.concatenate([function_tables.decays(1.0 / half, MOST_DECAY) for half in HALF_LIVES])
+    decay = frozen(np.concatenate([function_tables.decays(1.0 / half, MOST_DECAY) for half in HALF_LIVES]))
     skip = _on_grid(1.0 + 0.25 * draw.uniform(HEADS, 1))
-    return RecurrentWeights(draw.matrix(D, columns), taps, draw.norm(norm), skip, frozen(decay), draw.matrix(WIDE, D))
+    return RecurrentWeights(draw.matrix(D, columns), taps, draw.norm(norm), skip, decay, decay, draw.matrix(WIDE, D))
 
 
 def _conv(draw: _Draw) -> ConvWeights:

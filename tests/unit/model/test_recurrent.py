@@ -46,7 +46,9 @@ def test_delta_rule() -> None:
         h = h + b[t, :, None, None] * k[t, :, :, None] * v[t, :, None, :]
         wanted.append((q[t, :, None, :] @ h)[:, 0])
     keys = np.rint(k / KEY_UNIT)
-    found, last = _delta_scan(np.rint(q / KEY_UNIT), keys, v / UNIT, a, b[..., None] * keys, np.zeros((4, 16, 16)))
+    qkv, room = np.stack((np.rint(q / KEY_UNIT), keys, v / UNIT), axis=1), np.empty((2, 50, 4, 16, 16))
+    factors = np.stack((a * -KEY_UNIT, np.full_like(a, KEY_UNIT * UNIT / DELTA_UNIT), np.rint(a / KEY_UNIT)))
+    found, last = _delta_scan(qkv, factors, b, np.zeros((4, 16, 16)), room)
     assert np.abs(found * DELTA_UNIT - np.array(wanted)).max() < 1e-3
     assert np.abs(last * DELTA_UNIT - h).max() < 1e-3
 
@@ -59,7 +61,8 @@ def test_state_space_dual() -> None:
     for t in range(50):
         h = a[t, :, None, None] * h + (dt[t] * x[t])[:, :, None] * b[t]
         wanted.append(h @ c[t])
-    found, last = _ssm_scan(dt * x / UNIT * (UNIT**2 / SSM_UNIT), b / UNIT, c / UNIT, a, np.zeros((4, 16, 16)))
+    dx, room = dt * x / UNIT * (UNIT**2 / SSM_UNIT), np.empty((2, 50, 4, 16, 16))
+    found, last = _ssm_scan(dx, b / UNIT, c / UNIT, a, np.zeros((4, 16, 16)), room)
     assert np.abs(found * UNIT - np.array(wanted)).max() < 2e-2
     assert np.abs(last * SSM_UNIT - h).max() < 1e-3
 
