@@ -15,21 +15,27 @@ PAGE = Template("""<!doctype html>
 <title>$title</title>
 <style>
 :root{color-scheme:light dark;--ink:#1b1b1b;--paper:#fff;--dim:#5a5a5a;--edge:#9a9a9a;--code:#f3f3f3;--link:#00549e}
-@media (prefers-color-scheme:dark){:root{--ink:#f0f0f0;--paper:#16181c;--dim:#b4b4b4;--edge:#6a6a6a;--code:#23262b;
---link:#8cc4ff}}
+@media screen and (prefers-color-scheme:dark){:root{--ink:#f0f0f0;--paper:#16181c;--dim:#b4b4b4;--edge:#6a6a6a;
+--code:#23262b;--link:#8cc4ff}}
 body{font:17px/1.55 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:1rem auto;max-width:66rem;
 padding:0 1rem}p,ul,ol,details>*{max-width:46rem}
 a{color:var(--link)}code,pre{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:.85em;background:var(--code)}
 code{padding:.1em .25em}pre{padding:.7rem;overflow-x:auto}pre code{padding:0;font-size:1em}
+pre.line{white-space:pre-wrap;overflow-wrap:anywhere}
 figure{margin:1rem 0;overflow-x:auto}figure svg{display:block}figcaption{color:var(--dim)}
 table{border-collapse:collapse;display:block;overflow-x:auto}
 td,th{padding:.2rem .7rem;text-align:left;border-bottom:1px solid var(--edge)}
 details{border-left:3px solid var(--edge);padding-left:.8rem;margin:.6rem 0}summary{cursor:pointer;color:var(--link)}
 article+article{border-top:2px solid var(--edge);margin-top:3rem}
-@media print{figure,pre{break-inside:avoid}}
+.ways{margin-top:2rem}
+@media print{.ways,summary{display:none}figure,pre,tr{break-inside:avoid}h2,h3{break-after:avoid}
+pre{white-space:pre-wrap;overflow-wrap:anywhere}figure svg{max-width:100%;height:auto}article+article{break-before:page}
+details::details-content{content-visibility:visible;display:block}}
 </style></head><body>
-<nav aria-label="lessons"><ul>$contents</ul></nav>
+<nav id="contents" aria-label="lessons"><ul>$contents</ul></nav>
+<main>
 $articles
+</main>
 </body></html>
 """)
 
@@ -37,10 +43,18 @@ $articles
 def page(title: str, articles: Sequence[tuple[str, str, Sequence[Block]]], folder: Path) -> str:
     """One page of articles: anchor, title and blocks of each. ``folder``: where pictures lie."""
     contents = "".join(f'<li><a href="#{anchor}">{escape(name)}</a></li>' for anchor, name, _ in articles)
-    bodies = (f'<article id="{anchor}">{_html(some, folder, anchor)}</article>' for anchor, _, some in articles)
+    bodies = (f'<article id="{anchor}">{_html(some, folder, anchor)}{_ways(articles[number + 1 :])}</article>'
+              for number, (anchor, _, some) in enumerate(articles))  # fmt: skip
     here = {anchor for anchor, _, _ in articles}
     text = re.sub(r'<a href="#(lesson-\d|quiz)">(.*?)</a>', lambda m: m[0] if m[1] in here else m[2], "\n".join(bodies))
     return PAGE.substitute(title=escape(title), contents=contents, articles=text)
+
+
+def _ways(after: Sequence[tuple[str, str, Sequence[Block]]]) -> str:
+    """Where to go at the end of an article."""
+    ways = [f'<a href="#{anchor}">Next: {escape(name)}</a>' for anchor, name, _ in after[:1]]
+    ways.append('<a href="#contents">Contents</a>')
+    return f'<p class="ways">{" &middot; ".join(ways)}</p>'
 
 
 def _html(some: Sequence[Block], folder: Path, anchor: str) -> str:
@@ -51,10 +65,11 @@ def _block(block: Block, folder: Path, anchor: str) -> str:
     if block.kind == "heading":
         return f"<h{block.level}>{inline(block.text)}</h{block.level}>"
     if block.kind == "code":
-        return f'<pre tabindex="0"><code>{escape(block.text)}</code></pre>'
+        one = "" if "\n" in block.text else ' class="line"'
+        return f'<pre{one} tabindex="0"><code>{escape(block.text)}</code></pre>'
     if block.kind == "picture":
         drawing = _unique((folder / block.name).read_text("utf-8"), f"{anchor}-{Path(block.name).stem}-")
-        return f'<figure tabindex="0">{drawing}<figcaption>{inline(block.text)}</figcaption></figure>'
+        return f'<figure tabindex="0">{drawing}<figcaption>{inline(_sentence(block.text))}</figcaption></figure>'
     if block.kind == "answer":
         return f"<details><summary>Answer</summary>{_html(block.inside, folder, anchor)}</details>"
     if block.kind == "list":
@@ -66,6 +81,11 @@ def _block(block: Block, folder: Path, anchor: str) -> str:
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
     return f"<p>{inline(block.text)}</p>"
+
+
+def _sentence(text: str) -> str:
+    """What stands in place of a picture, as a sentence beneath it."""
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def inline(text: str) -> str:

@@ -1,0 +1,133 @@
+"""Does the page of lessons work in a browser: no complaint, no text over another, light and dark, wide and narrow, on
+paper, and by keyboard?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.cli import main
+from cachesim.lessons import shelf
+
+pytestmark = pytest.mark.browser
+LESSONS = [*shelf.lessons(), shelf.quiz()]
+SIZES = {"wide": (1280, 900), "narrow": (390, 800)}
+both = pytest.mark.parametrize("scheme", ["light", "dark"])
+
+OVERLAPS = """() => {
+  const found = [];
+  const shown = e => { const r = e.getBoundingClientRect(); return r.width && r.height && e.checkVisibility(); };
+  const check = (boxes, wide, high) => {
+    for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < boxes.length; j++) {
+      const [a, x] = boxes[i], [b, y] = boxes[j];
+      if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > wide
+          && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > high) found.push(x + ' | ' + y);
+    }};
+  const boxes = all => all.filter(shown).map(e => [e.getBoundingClientRect(), e.textContent.trim().slice(0, 40)]);
+  for (const svg of document.querySelectorAll('svg'))
+    check(boxes([...svg.querySelectorAll('text')].filter(t => t.textContent.trim())), 1, 4);
+  for (const part of document.querySelectorAll('article, details'))
+    check(boxes([...part.children]), 1, 1);
+  for (const row of document.querySelectorAll('tr')) check(boxes([...row.children]), 1, 1);
+  return found;
+}"""
+OUTSIDE = """() => {
+  const room = document.documentElement.clientWidth, scrolls = e => getComputedStyle(e).overflowX === 'auto';
+  const all = [...document.querySelectorAll('p, h1, h2, h3, li, pre, table, figure, figcaption, summary, code')];
+  return all.filter(e => e.checkVisibility() && !e.closest('pre code')
+    && e.getBoundingClientRect().right > room + 1 && !scrolls(e.closest('table, pre, figure') || document.body))
+    .map(e => e.textContent.slice(0, 60));
+}"""
+OPEN = "() => document.querySelectorAll('details').forEach(one => one.open = true)"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    found = tmp_path_factory.mktemp("lessons") / "lessons.html"
+    assert main(["lesson", "--html", str(found)]) == 0
+    return found
+
+
+@pytest.fixture
+def shown(browser, file):
+    """A function that opens the page of lessons; what the console says is in ``page.said``, what was asked of a network
+    in ``page.asked``."""
+    contexts = []
+
+    def show(size="wide", scheme="light", anchor="", script=True):
+        width, height = SIZES[size]
+        contexts.append(browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme,
+                                            java_script_enabled=script))  # fmt: skip
+        page = contexts[-1].new_page()
+        page.said, page.asked = [], []
+        page.on("console", lambda one: page.said.append(one.text))
+        page.on("pageerror", lambda one: page.said.append(str(one)))
+        page.on("request", lambda one: page.asked.append(one.url))
+        page.goto(f"file://{file}{anchor}")
+        return page
+
+    yield show
+    for context in contexts:
+        context.close()
+
+
+@both
+@pytest.mark.parametrize("size", SIZES)
+def test_nothing_is_said_asked_or_written_over(shown, size, scheme):
+    page = shown(size, scheme)
+    assert page.locator("article").count() == 9 and page.locator("figure svg").count() >= 14
+    for _ in ("closed", "open"):
+        assert page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+        assert page.evaluate(OUTSIDE) == []
+        assert page.evaluate(OVERLAPS) == []
+        page.evaluate(OPEN)
+    assert page.said == []
+    assert [url for url in page.asked if not url.startswith("file://")] == []
+
+
+@pytest.mark.parametrize("one", LESSONS, ids=lambda one: one.anchor)
+def test_an_anchor_leads_to_its_lesson(shown, one):
+    page = shown(anchor=f"#{one.anchor}")
+    top = f"() => document.getElementById('{one.anchor}').getBoundingClientRect().top"
+    assert abs(page.evaluate(top)) < 2 or one.anchor == "lesson-0"
+    assert page.locator(f"#{one.anchor} h1").inner_text() == one.title
+
+
+def test_the_lessons_are_read_by_their_links(shown):
+    page = shown("narrow")
+    page.locator("nav a").first.click()
+    for one in LESSONS[1:]:
+        page.locator(f"#{LESSONS[LESSONS.index(one) - 1].anchor} .ways a").first.click()
+        assert page.url.endswith(f"#{one.anchor}")
+    page.locator("#quiz .ways a").click()
+    assert page.url.endswith("#contents") and page.evaluate("() => scrollY") < 50
+
+
+def test_an_answer_is_opened_by_keyboard_and_without_script(shown):
+    page = shown(script=False, anchor="#lesson-2")
+    first = page.locator("#lesson-2 details").first
+    assert not first.locator("pre").is_visible()
+    first.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert first.locator("pre").is_visible() and "cachesim try" in first.inner_text()
+
+
+@both
+def test_answers_are_on_paper_and_nothing_is_cut_off(shown, scheme):
+    page = shown(scheme=scheme)
+    page.set_viewport_size({"width": 700, "height": 1000})
+    page.emulate_media(media="print", color_scheme=scheme)
+    assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert [one for one in page.locator("details pre").all() if not one.is_visible()] == []
+    cut = "() => [...document.querySelectorAll('pre, figure')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+    assert page.evaluate(cut) == 0
+    assert page.evaluate(OVERLAPS) == []
+
+
+@both
+def test_axe_finds_no_fault(shown, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = shown(scheme=scheme)
+    page.evaluate(OPEN)
+    found = Axe().run(page).response["violations"]
+    assert [(one["id"], [node["html"][:120] for node in one["nodes"]][:3]) for one in found] == []
