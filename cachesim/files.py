@@ -1,7 +1,8 @@
 """How is a file written so that a reader finds all of it or nothing? All files are written here.
 
 The bytes go into a temporary file in the same folder, which then takes the name in one step. A process that is killed
-in between leaves the old file as it was, and a temporary one, whose name begins with a dot.
+in between leaves the old file as it was, and a temporary one, whose name begins with a dot. Only a file of lines that
+grows (``add_line``) is written where it is: its reader takes what stands behind the last end of a line for no line.
 """
 
 from __future__ import annotations
@@ -48,6 +49,23 @@ def write_new(file: Path, data: bytes) -> bool:
         except OSError:                      # a file system without hard links
             return _claimed(temporary, file)
         return True
+
+
+def add_line(file: Path, line: bytes) -> None:
+    """Add a line to a file that is there; it is on the disk then. Raises Unwritable; the file is then as it was."""
+    with _told(file):
+        handle = os.open(file, os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+        size = os.fstat(handle).st_size
+        try:
+            left = memoryview(line)
+            while left:
+                left = left[os.write(handle, left) :]
+            os.fsync(handle)
+        except BaseException:
+            os.ftruncate(handle, size)
+            raise
+        finally:
+            os.close(handle)
 
 
 def make_folder(folder: Path) -> Path:

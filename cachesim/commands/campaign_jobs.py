@@ -6,6 +6,7 @@ import time
 from contextlib import closing
 from typing import Callable, Generator, Iterable, NamedTuple, TypeVar
 
+from cachesim.commands.elsewhere import played_elsewhere
 from cachesim.fuzz.campaign import (
     SPREAD,
     Block,
@@ -22,10 +23,10 @@ from cachesim.fuzz.campaign import (
 from cachesim.fuzz.campaign_file import Plan
 from cachesim.fuzz.finding import DIED, Group
 from cachesim.fuzz.folder import Folder
-from cachesim.fuzz.shard import WHOLE, Shard
 from cachesim.fuzz.stored_cases import Checked, StoredCase, check, groups_of
 from cachesim.pool import Done, Lost, Pool, finished
-from cachesim.reports.console import complain, note, progress
+from cachesim.reports.console import complain, progress
+from cachesim.shard import WHOLE, Shard
 
 PLAYING = 3 / 4         # share of the time until which conversations are played; the rest is for shrinking
 REPORT = 1.0            # seconds that are left for what is printed at the end
@@ -115,15 +116,11 @@ class Search:
         if not self.on:
             yield from self._spread(work, todo, self.clock.to_play)
             return
-        from cachesim.cluster import Cluster
         from cachesim.fuzz.remote import PLAY, block_of, packed, unpacked
 
-        with Cluster(self.on) as cluster:
-            if not cluster.threads():
-                note(f"{self.on} has no workers yet: waiting for one")
-            for one in cluster.each(PLAY, map(packed, todo), self.clock.to_play):
-                result = one.result if isinstance(one.result, Lost) else block_of(one.result)
-                yield Done(one.number, unpacked(one.share), result)
+        for one in played_elsewhere(self.on, PLAY, map(packed, todo), self.clock.to_play):
+            result = one.result if isinstance(one.result, Lost) else block_of(one.result)
+            yield Done(one.number, unpacked(one.share), result)
 
     def shrink(self) -> None:
         """Make every failure small, as far as there is time."""

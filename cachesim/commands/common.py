@@ -14,6 +14,7 @@ from cachesim.limits import Limit
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
+    from cachesim.shard import Shard
 
 
 def add_json(parser: ArgumentParser) -> None:
@@ -92,6 +93,26 @@ def jobs(text: str) -> int:
     if not found:
         raise ArgumentTypeError("must be at least 1")
     return found
+
+
+def add_elsewhere(parser: ArgumentParser, of: str) -> None:
+    """``--on`` and ``--shard``: work that is done on other machines. ``of``: what there are parts of."""
+    parser.add_argument("--on", metavar="dask://HOST:PORT", help="play on the workers of this dask scheduler, which "
+                        "must be trusted (extra `cluster`)")  # fmt: skip
+    parser.add_argument("--shard", metavar="I/N", type=shard, help=f"play only part I of N of the {of}; "
+                        "cachesim merge puts the parts together")  # fmt: skip
+
+
+def shard(text: str) -> Shard:
+    """An argument that is a part of the work: the number of the part, from 1, and of how many."""
+    from cachesim.shard import MOST, Shard
+
+    number, slash, of = text.partition("/")
+    if not slash or not all(one.isascii() and one.isdigit() and len(one) < 8 for one in (number, of)):
+        raise ArgumentTypeError(f"{quoted(text)} is not I/N, part I of N")
+    if not 1 <= int(number) <= int(of) <= MOST:
+        raise ArgumentTypeError(f"{quoted(text)}: there are parts 1 to N, and {MOST:,} at most")
+    return Shard(int(number), int(of))
 
 
 def minutes(text: str) -> float:

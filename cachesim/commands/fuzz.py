@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any, Collection, Sequence
 
 from cachesim.commands import exits
 from cachesim.commands.common import (
+    add_elsewhere,
     add_jobs,
     add_json,
     add_settings,
@@ -17,6 +18,7 @@ from cachesim.commands.common import (
     profile_name,
     scenario_of_line,
 )
+from cachesim.commands.elsewhere import check_elsewhere
 from cachesim.commands.pictures import Shown, add_pictures, draw_cases, wanted
 from cachesim.errors import BadInput, Unwritable, nearest, quoted
 from cachesim.reading import path_of
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from cachesim.fuzz.campaign_file import Plan
     from cachesim.fuzz.finding import Group
     from cachesim.fuzz.folder import Folder
-    from cachesim.fuzz.shard import Shard
     from cachesim.fuzz.stored_cases import Checked
 
 EXAMPLES = 2000
@@ -53,10 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="go on for so long instead; the last quarter is for shrinking")  # fmt: skip
     parser.add_argument("--seed", metavar="S", type=count, default=0, help="the same seed finds the same (default 0)")
     add_jobs(parser)
-    parser.add_argument("--on", metavar="dask://HOST:PORT", help="play on the workers of this dask scheduler, which "
-                        "must be trusted (extra `cluster`)")  # fmt: skip
-    parser.add_argument("--shard", metavar="I/N", type=shard, help="play only part I of N of the conversations; "
-                        "cachesim merge puts the parts together")  # fmt: skip
+    add_elsewhere(parser, "conversations")
     parser.add_argument("--no-shrink", action="store_true", help="leave failing conversations as long as they are")
     parser.add_argument("--out", metavar="FOLDER", help="write each failure as a scenario file into this folder, "
                         "when it is found and again when it is shrunk")  # fmt: skip
@@ -71,7 +69,7 @@ def run(args: Namespace) -> int:
     begin = time.monotonic()            # the imports take time too
     from cachesim.commands.campaign_jobs import Clock
     from cachesim.fuzz.folder import Folder
-    from cachesim.fuzz.shard import WHOLE
+    from cachesim.shard import WHOLE
 
     clock = Clock(begin, args.minutes, shrinks=not args.no_shrink)
     if args.minutes is not None and args.examples is not None:
@@ -81,9 +79,7 @@ def run(args: Namespace) -> int:
     if args.resume and args.out is None:
         raise BadInput("--resume goes on with what is in a folder", hint="name it with --out")
     plan = _plan(args)
-    if args.on and plan.rules.strip():
-        raise BadInput(f"--on {quoted(args.on)}: other machines do not have the file of rules",
-                       hint="install it as a package with an entry point cachesim.profiles")  # fmt: skip
+    check_elsewhere(args.on, (plan.profile, plan.against))
     if args.out is None:
         return _search(args, plan, None, clock)
     folder = Folder(path_of(args.out), plan, args.shard or WHOLE)
@@ -96,8 +92,8 @@ def _search(args: Namespace, plan: Plan, folder: Folder | None, clock: Clock) ->
     from cachesim.commands.campaign_jobs import Search
     from cachesim.fuzz.campaign import Campaign
     from cachesim.fuzz.findings_export import campaign_data
-    from cachesim.fuzz.shard import WHOLE
     from cachesim.fuzz.stored_cases import stored_cases, with_corpus
+    from cachesim.shard import WHOLE
 
     campaign = Campaign(plan.profile) if folder is None else folder.begin(args.resume)
     search, ended, stopped = Search(plan, campaign, folder, clock, args.jobs, args.on or ""), None, []
@@ -187,18 +183,6 @@ def _plan(args: Namespace) -> Plan:
         raise BadInput(f"--against {quoted(args.against)} is {what}", hint=f"another one than {profile} of its engine")
     narrowed = (*drawn_models(args.models, profile), *set_options(args.settings, profile))
     return Plan(profile, properties_asked(args.properties), narrowed, args.mode, args.seed, args.against)
-
-
-def shard(text: str) -> Shard:
-    """An argument that is a part of the work: the number of the part, from 1, and of how many."""
-    from cachesim.fuzz.shard import MOST, Shard
-
-    number, slash, of = text.partition("/")
-    if not slash or not all(one.isascii() and one.isdigit() and len(one) < 8 for one in (number, of)):
-        raise ArgumentTypeError(f"{quoted(text)} is not I/N, part I of N")
-    if not 1 <= int(number) <= int(of) <= MOST:
-        raise ArgumentTypeError(f"{quoted(text)}: there are parts 1 to N, and {MOST:,} at most")
-    return Shard(int(number), int(of))
 
 
 def properties_asked(asked: list[str]) -> tuple[str, ...]:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from cachesim.commands import exits
-from cachesim.commands.common import add_jobs, add_json, add_limits, add_profiles, add_settings, count, known_profiles
+from cachesim.commands.common import (
+    add_elsewhere,
+    add_jobs,
+    add_json,
+    add_limits,
+    add_profiles,
+    add_settings,
+    count,
+    known_profiles,
+)
+from cachesim.commands.elsewhere import check_elsewhere
 from cachesim.errors import BadInput
 from cachesim.limits import JSON_VALUES, TRACE_BYTES, WORKLOAD_TOKENS
-from cachesim.pool import Lost, spread
-from cachesim.reports.console import complain, progress, say_json, show
+from cachesim.reading import path_of
+from cachesim.reports.console import complain, say_json, show
 
 if TYPE_CHECKING:
+    from cachesim.commands.workload_jobs import Task
+    from cachesim.workloads.lines import Folder
     from cachesim.workloads.run import Job
 
 DETAIL = {"counts": "counted", "answers": "judged", "causes": "billed"}
@@ -33,6 +44,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--detail", choices=DETAIL, default="causes", help="count tokens only, judge answers too, or "
                         "find the cause of every lost token (default)")  # fmt: skip
     add_jobs(parser)
+    add_elsewhere(parser, "jobs (sessions under each rule set)")
+    parser.add_argument("--out", metavar="FOLDER", help="keep each line in this folder as soon as it is known")
+    parser.add_argument("--resume", action="store_true", help="go on with the workload that is in the folder")
     add_limits(parser, TRACE_BYTES, JSON_VALUES, WORKLOAD_TOKENS)
     add_json(parser)
 
@@ -45,19 +59,53 @@ def _at_least_one(text: str) -> int:
 
 
 def run(args: Namespace) -> int:
+    from cachesim.commands.workload_jobs import Task, tasks
+    from cachesim.shard import WHOLE
+    from cachesim.workloads.lines import Folder
+
+    if args.resume and args.out is None:
+        raise BadInput("--resume goes on with what is in a folder", hint="name it with --out")
+    todo = jobs(args)
+    check_elsewhere(args.on, [job.profile for job in todo])
+    every = tasks(todo) if args.on or args.out is not None else [Task(job, "") for job in todo]
+    part = args.shard or WHOLE
+    first, stop = part.span(len(every))
+    if args.out is None:
+        return _play(args, every[first:stop], None)
+    folder = Folder(path_of(args.out), [one.id for one in every], part)
+    with folder.held():
+        return _play(args, every[first:stop], folder)
+
+
+def _play(args: Namespace, todo: Sequence[Task], folder: Folder | None) -> int:
+    """Play, and tell the numbers; the exit code."""
+    from cachesim.commands.workload_jobs import Workload
+
+    whole, ended = Workload(todo, folder, args.jobs, args.on or ""), None
+    try:
+        whole.play(args.resume)
+    except KeyboardInterrupt as error:
+        ended = error
+        complain("interrupted: what was played so far")
+    codes = whole.codes
+    if whole.lines or not codes:
+        codes = [*codes, *_tell([whole.lines[number] for number in sorted(whole.lines)], args.json)]
+    return exits.interrupted(ended) if ended else exits.worst(codes)
+
+
+def _tell(lines: Sequence[dict[str, Any]], as_json: bool) -> list[int]:
+    """Print the lines and their sums; the exit code of each sum."""
     from cachesim.reports.workload_report import workload_data, workload_report
     from cachesim.workloads.run import totals_of
 
-    todo = jobs(args)
-    lines, failed = _played(todo, args.jobs)
-    if not lines:
-        return exits.worst(failed)
     data = workload_data(lines, totals_of(lines))
-    if args.json:
+    if as_json:
         say_json(data)
-    else:
+    elif lines:
         show(*workload_report(data))
-    return exits.worst([*failed, *(_code(one) for one in data["totals"])])
+    else:
+        complain("no line: nothing was played")
+    return [code_of(one) for one in data["totals"]]
 
 
 def jobs(args: Namespace) -> list[Job]:
@@ -84,33 +132,8 @@ def jobs(args: Namespace) -> list[Job]:
     return out
 
 
-def _played(todo: Sequence[Job], processes: int) -> tuple[list[dict[str, Any]], list[int]]:
-    """The lines of all jobs, and the exit codes of those that could not be played: each is told in a line."""
-    lines, failed = [], []
-    results = spread(_one, todo, processes)
-    for job, found in zip(todo, progress(results, len(todo), "playing"), strict=True):
-        if isinstance(found, dict):
-            lines.append(found)
-        elif isinstance(found, Lost):
-            complain(f"{job.files[0]}: {found.how}, twice (a fault of cachesim)")
-            failed.append(exits.CRASH)
-        else:
-            complain(str(found))
-            failed.append(exits.BAD_INPUT)
-    return lines, failed
-
-
-def _one(job: Job) -> dict[str, Any] | BadInput:
-    """The line of a job; what is wrong with its files becomes the result."""
-    from cachesim.workloads.run import line_of
-
-    try:
-        return line_of(job)
-    except BadInput as bad:
-        return bad.at(str(Path(job.files[0])))
-
-
-def _code(total: dict[str, Any]) -> int:
+def code_of(total: Mapping[str, Any]) -> int:
+    """The exit code of a sum: is an answer wrong, or undecided?"""
     if total["wrong"] or total["died"]:
         return exits.BROKEN
     return exits.UNDECIDED if total["undecided"] else exits.HOLDS

@@ -18,7 +18,7 @@ from cachesim.fuzz.campaign import Campaign, Failure
 from cachesim.fuzz.campaign_file import KEPT, Plan, packed, read_campaign
 from cachesim.fuzz.finding import Group
 from cachesim.fuzz.findings_export import failure_data
-from cachesim.fuzz.shard import WHOLE, Shard
+from cachesim.shard import WHOLE, Shard
 
 
 class Folder:

@@ -43,7 +43,8 @@ def campaigns_in(folders: Iterable[Path]) -> list[Source]:
             raise BadInput("not a folder", file=str(folder))
         files = sorted(folder.glob("campaign-*.json"))
         if not files:
-            raise BadInput("no campaign is in this folder", file=str(folder), hint="fuzz --out FOLDER makes one")
+            raise BadInput("no campaign and no workload is in this folder", file=str(folder),
+                           hint="fuzz --out FOLDER and workload --out FOLDER make them")  # fmt: skip
         for file in files:
             found.setdefault(file.resolve(), Source(file, read_campaign(file)))
     return list(found.values())

@@ -37,6 +37,15 @@ def workload_report(data: Data) -> list[RenderableType]:
     return [*_header(totals[0]), _table(totals), *_bounds(totals), *_lost(totals), *_told(totals)]
 
 
+def merged_report(data: Data) -> list[RenderableType]:
+    """A workload that was put together: from how many files, what is not played, and its report."""
+    n, files, done = data["jobs"], len(data["files"]), len(data["lines"])
+    head = Text(f"{files:,} file{'s' * (files != 1)}, {done:,} of {n:,} job{'s' * (n != 1)}", "bold")
+    if done < n:
+        head.append(f"; not played: {n - done:,}", "yellow")
+    return [head, *(workload_report(data) if data["totals"] else [])]
+
+
 def _header(first: Mapping[str, Any]) -> list[RenderableType]:
     sessions = "1 session" if first["sessions"] == 1 else f"{first['sessions']} sessions"
     agents = f", {first['agents']} sub-agents" if first["agents"] else ""

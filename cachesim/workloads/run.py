@@ -6,7 +6,6 @@ of a scaled workload, scaled tokens times the scale.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
 
@@ -42,11 +41,6 @@ def line_of(job: Job) -> dict[str, Any]:
     """The numbers of a job. Raises BadInput."""
     session = read_all([Path(file) for file in job.files])
     return line(session, played_within(session, job.scale), job)
-
-
-def text_of(payload: str) -> str:
-    """The same from JSON to JSON: what a worker elsewhere is given. Raises BadInput."""
-    return json.dumps(line_of(Job(**json.loads(payload))))
 
 
 def read_all(files: Sequence[Path]) -> Session:

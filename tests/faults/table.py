@@ -135,6 +135,23 @@ def bereft(ground: Ground) -> Any:
     return [end], [exits.BROKEN], "all: its conversations were played by another"
 
 
+@fault("SIGKILL of a workload, resumed")
+def half_played(ground: Ground) -> Any:
+    """Sessions, and half way a file that is none and is told when it is reached."""
+    sessions, lines = ground.folder / "sessions", ground.folder / "lines"
+    sessions.mkdir()
+    for i in range(24):
+        text = "{}" if i == 12 else "".join(json.dumps({"blocks": [*range(2 + n)]}) + "\n" for n in range(20 + i))
+        (sessions / f"{i:02}.jsonl").write_text(text)
+    line = ("workload", sessions, "--detail", "counts", "-j", 2, "--json")
+    first = Victim(*line, "--out", lines).until("12.jsonl").signal(signal.SIGKILL).end()
+    n = sum(one.read_bytes().count(b"\n") - 1 for one in lines.glob("workload-*"))
+    ground.expect("some of the lines", 0 < n < 23, True)
+    second = Victim(*line, "--out", lines, "--resume").end()
+    ground.expect("lines", json.loads(second.out), undisturbed(*line))
+    return [first, second], [-9, exits.BAD_INPUT], f"{n} of 23 lines; resumed, nothing played twice"
+
+
 SMALL_DISK = """mount -t tmpfs -o size=16k none "$1" || exit 99
 disk=$1; keep=$2; shift 2
 "$@"; code=$?

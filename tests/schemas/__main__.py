@@ -85,7 +85,7 @@ SHOWN: Mapping[str, Any] = {
         {"profile": "llama_cpp@head", "properties": ["survives"], "seed": 0, "examples": 100, "refused": 0,
          "failures": [], "files": ["x.json"], "left_out": ["x.json"], "done": [[0, 100]], "against": "llama_cpp@b9518",
          "cost": {}, "mended": []},
-    ]},
+    ], "workloads": [{"jobs": 60, "files": ["x.jsonl"], "lines": [], "totals": []}]},
     "error": {"schema": 1,
               "error": {"kind": "input", "code": 2, "message": "", "file": "x.toml", "line": 3, "hint": ""}},
 }  # fmt: skip

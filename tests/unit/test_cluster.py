@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cachesim.cli import main
 from cachesim.cluster import Cluster, checked_address
 from cachesim.errors import BadInput
 from cachesim.fuzz.campaign import Campaign, blocks, work
@@ -56,6 +57,13 @@ def test_a_worker_is_killed_in_the_middle_and_the_findings_are_those_of_one_proc
         blocks_found.append(block_of(done.result))
     assert sorted(numbers) == list(range(len(JOBS)))
     assert summed(blocks_found) == summed(map(work, JOBS))
+
+
+def test_a_workload_on_a_cluster_is_that_of_one_process(cluster, capsys):
+    argv = ["workload", "tests/workloads/data", "--scale", "16", "-p", "llama_cpp@head", "-p", "ik_llama@main"]
+    assert main([*argv, "--json"]) == 0
+    want = capsys.readouterr().out
+    assert (main([*argv, "--json", "--on", cluster.address]), capsys.readouterr().out) == (0, want)
 
 
 def test_nothing_is_begun_when_the_time_is_over(cluster):

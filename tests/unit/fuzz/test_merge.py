@@ -13,7 +13,6 @@ from cachesim.errors import BadInput
 from cachesim.fuzz.campaign import Campaign
 from cachesim.fuzz.campaign_file import Plan, packed
 from cachesim.fuzz.merge import campaigns_in, merged
-from cachesim.fuzz.shard import WHOLE, Shard
 from tests.unit.fuzz.test_command import BAD, call
 
 ARGV = (*BAD[:-1], "120", "--no-shrink")
@@ -28,14 +27,6 @@ def parts(tmp_path_factory):
     whole = tmp_path_factory.mktemp("whole")
     main([*ARGV, "--out", str(whole), "-q", "--json"])
     return folders, whole
-
-
-def test_parts_follow_each_other_and_are_alike():
-    for total in (0, 1, 7, 100):
-        spans = [Shard(i, 7).span(total) for i in range(1, 8)]
-        assert [first for first, _ in spans] == [0, *(stop for _, stop in spans)][:-1]
-        assert spans[-1][1] == total and len({stop - first for first, stop in spans}) <= 2
-    assert (WHOLE.span(9), WHOLE.suffix, Shard(2, 3).suffix) == ((0, 9), "", ".2of3")
 
 
 def test_the_parts_are_the_whole_in_any_order(capsys, parts):
@@ -88,7 +79,8 @@ def test_parts_that_overlap_are_refused(tmp_path):
 
 def test_folders_without_a_campaign_and_files_that_are_none(capsys, tmp_path):
     assert call(capsys, "merge", tmp_path)[::2] == (
-        2, f"cachesim: {tmp_path}: no campaign is in this folder (fuzz --out FOLDER makes one)\n")  # fmt: skip
+        2, f"cachesim: {tmp_path}: no campaign and no workload is in this folder (fuzz --out FOLDER and workload --out "
+        "FOLDER make them)\n")  # fmt: skip
     assert "not a folder" in call(capsys, "merge", tmp_path / "none")[2]
     file = tmp_path / "campaign-x.json"
     for text in ("", "[]", "{}", '{"cachesim": 1}', "[" * 10_000, '{"cachesim": "0"}'):

@@ -1,6 +1,5 @@
 """A workload is played, counted and judged."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from cachesim.verdicts.lower_bound import Bound
 from cachesim.workloads import play as module
 from cachesim.workloads.play import BILLED, COUNTED, JUDGED, cell
 from cachesim.workloads.read import read_session
-from cachesim.workloads.run import Job, line_of, summed, text_of, totals_of
+from cachesim.workloads.run import Job, line_of, summed, totals_of
 from cachesim.workloads.servers import served
 from cachesim.workloads.tokens import played
 
@@ -46,11 +45,6 @@ def test_megabytes_are_those_of_the_real_model():
     assert hybrid["peak_checkpoints"] == pytest.approx(75.375 * round(hybrid["peak_checkpoints"] / 75.375), abs=0.1)
     assert hybrid["peak_checkpoints"] > 75
     assert line_of(Job((AGENTS,), PROFILES[0], "llama-3", {}, 64))["peak_checkpoints"] == 0
-
-
-def test_a_job_is_a_text_and_so_is_its_line():
-    job = Job((CHAT,), PROFILES[0], "GA", {"ctx_checkpoints": 0}, 1)
-    assert json.loads(text_of(json.dumps(job._asdict()))) == line_of(job)
 
 
 def test_sums_know_what_every_line_knows():
