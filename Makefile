@@ -10,6 +10,7 @@ BROWSER := .venv-browser
 OPS    ?= 100000
 EVERY  ?= 1
 BURSTS ?= 1000
+TALKS  ?= 72
 SEED   ?= 0
 START  ?= 0
 MINUTES ?= 60
@@ -37,7 +38,7 @@ help:
 	@echo 'make replay   replay all recorded traces            make replay TRACES=../shared/traces JOBS=2'
 	@echo 'make docs     renew the examples in the README      make docs'
 	@echo 'make coverage rules by profiles in the corpus        make coverage'
-	@echo 'make peers    compare with the real mlx-lm          make peers OPS=100000 BURSTS=1000'
+	@echo 'make peers    compare with the real mlx-lm          make peers OPS=100000 BURSTS=1000 TALKS=72'
 	@echo 'make adapters conform on released packages           make adapters ARGS="mlx_lm_lru vllm_blocks"'
 	@echo 'make workloads  agent sessions on all rule sets  make workloads SESSIONS=FOLDER JOBS=2'
 	@echo 'make browser  pages in a real chromium             make browser CHROMIUM=/usr/bin/chromium'
@@ -100,6 +101,7 @@ upstream: $(VENV)/.run
 peers: $(PEERS)/.made
 	$(PEERS)/bin/python -m tests.peers classes --ops $(OPS) --seed $(SEED)
 	$(PEERS)/bin/python -m tests.peers bursts --bursts $(BURSTS) --seed $(SEED)
+	$(PEERS)/bin/python -m tests.peers logs --talks $(TALKS) --seed $(SEED)
 	$(PEERS)/bin/python -m tests.live.check_mlx
 
 $(PEERS)/.made: pyproject.toml

@@ -149,9 +149,12 @@ def _missing(session: Session) -> Iterator[str]:
     kinds, total = session.kinds, len(session.requests) + session.beyond
     if total > REBUILT.now:
         yield f"of {total:,} requests the first {REBUILT.now:,} were played: --max-rebuilt N plays more"
-    if session.requests and not {"ckpt_create", "ckpt_check", "pc_state", "n_past"} & set(kinds):
+    slots = [one for one in session.requests if one.named]
+    if any(one.guessed and not one.named for one in session.requests):
+        yield "what was reused is not in this log: start the server with --log-level DEBUG"
+    if slots and not {"ckpt_create", "ckpt_check", "pc_state", "n_past"} & set(kinds):
         yield "checkpoints and the prompt cache are not in this log: start the server with -lv 4"
-    if session.requests and "prompt_time" not in kinds:
+    if slots and "prompt_time" not in kinds:
         yield "the log has no timings: what was evaluated is known only where it lists batches or checkpoints"
     if any(not one.whole for one in session.requests):
         yield "the log begins in the middle of a request"

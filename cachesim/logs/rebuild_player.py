@@ -16,6 +16,8 @@ from cachesim.logs.recognise import grammars
 from cachesim.logs.session import Logged, Session, overlapping
 
 TRIED = 1_000                # requests that are sent to one server; behind them the simplest choice is taken
+ENDS = "its prompt is taken to end where the log last saw it"
+GOES_ON = "its prompt is taken to go on from the longest one before it"
 AGAIN = 8                    # choices that are tried where each means to play everything again
 
 
@@ -94,7 +96,8 @@ class Builder(Playing):
         one.step, one.text = len(self.lines), found.text
         one.got, one.slot, one.assumed = found.answer.cache_n, found.answer.id_slot, found.choice.why
         if one.logged.guessed:
-            one.assumed = "; ".join(filter(None, ("its prompt is taken to end where the log last saw it", one.assumed)))
+            how = ENDS if one.logged.named else GOES_ON
+            one.assumed = "; ".join(filter(None, (how, one.assumed)))
         one.lcp, one.before = found.choice.lcp, found.choice.base
         self.lines.append(found.text)
         self.words.update({found.word: max(1, found.new)} if found.new else {})
@@ -134,7 +137,15 @@ class Builder(Playing):
         self.slots[slot] = text
 
     def _choices(self, logged: Logged) -> Iterator[Choice]:
-        """What the prompt may go on from, the simplest first."""
+        """What the prompt may go on from, the simplest first: texts with the same beginning are one choice."""
+        seen = set()
+        for choice in islice(self._offered(logged), MOST * MOST):
+            kept = choice.base.first(choice.lcp).parts
+            if kept not in seen:
+                seen.add(kept)
+                yield choice
+
+    def _offered(self, logged: Logged) -> Iterator[Choice]:
         n_tokens = logged.n_tokens or 0
         mine = self.slots.get(logged.slot, Text())
         if logged.loaded:

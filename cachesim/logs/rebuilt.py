@@ -38,7 +38,7 @@ class Rebuilt:
     @property
     def agrees(self) -> bool | None:
         """Does the simulator reuse what the log says? None = one of them says nothing."""
-        if self.step < 0 or self.logged.cache_n is None:
+        if self.step < 0 or self.logged.cache_n is None or (self.logged.guessed and not self.logged.named):
             return None
         return self.got == self.logged.cache_n
 

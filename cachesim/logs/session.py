@@ -57,6 +57,8 @@ class Logged:
     seen: int = 0                                                    # the slot held at least so many tokens
     guessed: bool = False                                            # its length is the least that it can be
     whole: bool = False                                              # its beginning and end are in the log
+    named: bool = True                                               # its lines name slot and task
+    done: int = -1                                                   # tokens evaluated when the log last said it
 
     @property
     def least(self) -> int:
@@ -81,7 +83,7 @@ class Logged:
         if self.cache_n is None and self.n_tokens is not None and self.prompt_n is not None:
             reused = self.n_tokens - self.prompt_n
             self.cache_n = reused if reused >= 0 else None      # b11063 counts some tokens twice beside drafts
-        if self.n_tokens is None and self.least:
+        if self.n_tokens is None and self.least and self.named:
             self.n_tokens, self.guessed = self.least, True
         if self.prompt_n is None and self.n_tokens is not None and self.cache_n is not None:
             self.prompt_n = self.n_tokens - self.cache_n
@@ -136,6 +138,8 @@ class Reader:
         self.choice: dict[int, dict[str, Any]] = {}       # slot -> how it was selected for the request to come
         self.speaking: int | None = None                  # slot of the last line that named one
         self.candidates: list[Read] = []                  # entries of the prompt cache that were listed last
+        self.unnamed: list[Logged] = []                   # requests in work whose lines name no slot
+        self.reply: dict[str, int] | None = None          # numbers of the answer whose lines are read, None = of none
 
     def line(self, number: int, text: str) -> None:
         self.session.lines = number
@@ -184,6 +188,10 @@ class Reader:
             setattr(one, name, found)
         self.choice = {other: found for other, found in self.choice.items() if "chosen" in found}
         self.open[slot] = one
+        return self.begin(one)
+
+    def begin(self, one: Logged) -> Logged:
+        """Enter a new request, or count it only."""
         if len(self.session.requests) < LOG_REQUESTS.now:
             self.session.requests.append(one)
         else:

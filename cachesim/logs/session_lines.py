@@ -8,7 +8,9 @@ from cachesim.engines.shared.log_grammar import Read
 from cachesim.logs.session import HEARD, Heard, Reader
 
 
-def _hears(*kinds: str) -> Callable[[Heard], Heard]:
+def hears(*kinds: str) -> Callable[[Heard], Heard]:
+    """What follows is done with lines of these kinds."""
+
     def enter(heard: Heard) -> Heard:
         HEARD.update(dict.fromkeys(kinds, heard))
         return heard
@@ -16,7 +18,7 @@ def _hears(*kinds: str) -> Callable[[Heard], Heard]:
     return enter
 
 
-def _number(read: Read, name: str) -> int | None:
+def number_of(read: Read, name: str) -> int | None:
     """A count of tokens, None where the line has none (or garbage)."""
     found = read.numbers.get(name)
     return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 1 << 31 else None
@@ -27,9 +29,9 @@ def _share(read: Read, name: str) -> float | None:
     return float(found) if isinstance(found, int | float) and 0 <= found <= 1 else None
 
 
-@_hears("slot_by_lcp", "slot_by_lru", "slot_by_id")
+@hears("slot_by_lcp", "slot_by_lru", "slot_by_id")
 def _chosen(reader: Reader, read: Read, number: int) -> None:
-    slot = read.slot if read.slot is not None else _number(read, "slot_arg")
+    slot = read.slot if read.slot is not None else number_of(read, "slot_arg")
     if slot is None:
         return
     how = read.line.ev.removeprefix("slot_by_")
@@ -39,26 +41,26 @@ def _chosen(reader: Reader, read: Read, number: int) -> None:
     reader.choice = {one: found for one, found in reader.choice.items() if "chosen" in found}      # what lost is over
     reader.choice.pop(slot, None)
     reader.choice[slot] = {**before, "chosen": how, "f_sim": _share(read, "f_sim"), "f_keep": _share(read, "f_keep")}
-    if how == "lcp" and _number(read, "lcp") is not None:
-        reader.choice[slot]["lcp"] = _number(read, "lcp")
+    if how == "lcp" and number_of(read, "lcp") is not None:
+        reader.choice[slot]["lcp"] = number_of(read, "lcp")
 
 
-@_hears("slot_sim")
+@hears("slot_sim")
 def _similar(reader: Reader, read: Read, number: int) -> None:
     """`checking sim = x (lcp/n)` says the common prefix, for whichever slot is selected then, or was named before."""
     if (thold := _share(read, "thold")) is not None:
         reader.session.facts.setdefault("similarity", thold)
     if read.slot is not None:
-        reader.choice.setdefault(read.slot, {})["lcp"] = _number(read, "lcp")
+        reader.choice.setdefault(read.slot, {})["lcp"] = number_of(read, "lcp")
 
 
-@_hears("pc_search", "pc_cand")
+@hears("pc_search", "pc_cand")
 def _candidate(reader: Reader, read: Read, number: int) -> None:
     """Entries are listed one by one before the best is loaded."""
     reader.candidates = [*([] if read.line.ev == "pc_search" else reader.candidates), read]
 
 
-@_hears("pc_load")
+@hears("pc_load")
 def _load(reader: Reader, read: Read, number: int) -> None:
     """The slot that was selected last gets an entry: the one with these shares, if they were listed."""
     if not reader.choice:
@@ -67,142 +69,143 @@ def _load(reader: Reader, read: Read, number: int) -> None:
     mine.update({"loaded": True, "lcp": None, "held": None})
     for one in reader.candidates:
         if one.numbers.get("lcp") is not None and one.numbers.get("f_keep") == read.numbers.get("f_keep"):
-            mine.update({"lcp": _number(one, "lcp"), "held": _number(one, "n_tokens")})
+            mine.update({"lcp": number_of(one, "lcp"), "held": number_of(one, "n_tokens")})
 
 
-@_hears("launch")
+@hears("launch")
 def _launch(reader: Reader, read: Read, number: int) -> None:
     reader.of(read, number, begins=True)
 
 
-@_hears("new_prompt", "prompt_size")
+@hears("new_prompt", "prompt_size")
 def _prompt(reader: Reader, read: Read, number: int) -> None:
     one = reader.of(read, number, begins=read.line.ev == "new_prompt")
     if one is not None and one.n_tokens is None:
-        one.n_tokens = _number(read, "n_tokens")
-    if (n_ctx := _number(read, "n_ctx_slot")) is not None:
+        one.n_tokens = number_of(read, "n_tokens")
+    if (n_ctx := number_of(read, "n_ctx_slot")) is not None:
         reader.session.facts.setdefault("n_ctx_slot", n_ctx)
 
 
-@_hears("n_past", "prefix")
+@hears("n_past", "prefix")
 def _prefix(reader: Reader, read: Read, number: int) -> None:
     one = reader.of(read, number, begins=read.line.ev == "prefix")
     if one is not None:
-        one.lcp, one.held = _number(read, "n_past"), _number(read, "held")
-        one.pos_min = _number(read, "pos_min")
-    if (n_swa := _number(read, "n_swa")) is not None:
+        one.lcp, one.held = number_of(read, "n_past"), number_of(read, "held")
+        one.pos_min = number_of(read, "pos_min")
+    if (n_swa := number_of(read, "n_swa")) is not None:
         reader.session.facts.setdefault("n_swa", n_swa)
 
 
-@_hears("reused")
+@hears("reused")
 def _reused(reader: Reader, read: Read, number: int) -> None:
     """mlx_lm's line is all that it says of a request's beginning; requests are answered one by one."""
     one = reader.of(read._replace(slot=0), number, begins=True)
     if one is not None:
-        one.cache_n, one.n_tokens = _number(read, "cache_n"), _number(read, "n_tokens")
+        one.cache_n, one.n_tokens = number_of(read, "cache_n"), number_of(read, "n_tokens")
+        one.prompt_n = number_of(read, "prompt_n")
         reader.open.pop(one.slot, None)
 
 
-@_hears("in_cache")
+@hears("in_cache")
 def _in_cache(reader: Reader, read: Read, number: int) -> None:
     one = reader.of(read, number, begins=True)
     if one is not None:
-        one.cache_n, one.prompt_n = _number(read, "n_past"), _number(read, "prompt_n")
+        one.cache_n, one.prompt_n = number_of(read, "n_past"), number_of(read, "prompt_n")
 
 
-@_hears("ckpt_check")
+@hears("ckpt_check")
 def _checked(reader: Reader, read: Read, number: int) -> None:
-    one, lo, hi = reader.of(read, number), _number(read, "pos_min"), _number(read, "pos_max")
+    one, lo, hi = reader.of(read, number), number_of(read, "pos_min"), number_of(read, "pos_max")
     thold = read.numbers.get("thold")
     if one is not None and lo is not None and hi is not None and isinstance(thold, int):
         one.checked.append((lo, hi, thold))
         one.seen = max(one.seen, hi + 1)
 
 
-@_hears("ckpt_restore")
+@hears("ckpt_restore")
 def _restored(reader: Reader, read: Read, number: int) -> None:
     one = reader.of(read, number)
     if one is not None:
-        n_past, hi = _number(read, "n_past"), _number(read, "pos_max")
-        one.prefix_end = _number(read, "prefix_end") if one.prefix_end is None else one.prefix_end
+        n_past, hi = number_of(read, "n_past"), number_of(read, "pos_max")
+        one.prefix_end = number_of(read, "prefix_end") if one.prefix_end is None else one.prefix_end
         one.restored = n_past if n_past is not None else None if hi is None else hi + 1
         one.cache_n = one.restored if one.cache_n is None else one.cache_n
 
 
-@_hears("ckpt_invalidate")
+@hears("ckpt_invalidate")
 def _invalidated(reader: Reader, read: Read, number: int) -> None:
     """A fork prints where the common prefix ends; the checkpoint says that the slot held as much."""
-    one, hi = reader.of(read, number), _number(read, "pos_max")
+    one, hi = reader.of(read, number), number_of(read, "pos_max")
     if one is None:
         return
     if one.prefix_end is None:
-        one.prefix_end = _number(read, "prefix_end")
+        one.prefix_end = number_of(read, "prefix_end")
     if hi is not None and one.held is None:
         one.seen = max(one.seen, hi + 1)
 
 
-@_hears("full_reprocess", "trim_failed")
+@hears("full_reprocess", "trim_failed")
 def _full(reader: Reader, read: Read, number: int) -> None:
     one = reader.of(read, number)
     if one is not None:
         one.full, one.cache_n = True, 0
 
 
-@_hears("batch")
+@hears("batch")
 def _batch(reader: Reader, read: Read, number: int) -> None:
-    one, p0 = reader.of(read, number), _number(read, "p0")
+    one, p0 = reader.of(read, number), number_of(read, "p0")
     if one is not None and p0 is not None and one.whole and not one.begun:
         one.cache_n, one.begun = p0, True           # behind a restored checkpoint one token may have been given back
 
 
-@_hears("progress")
+@hears("progress")
 def _progress(reader: Reader, read: Read, number: int) -> None:
     """The prompt's length follows from the share that is done, if it is one whole number."""
-    one, done, share = reader.of(read, number), _number(read, "n_tokens"), _share(read, "share")
+    one, done, share = reader.of(read, number), number_of(read, "n_tokens"), _share(read, "share")
     if one is not None and done is not None and share:
         one.share = done, share
 
 
-@_hears("prompt_done")
+@hears("prompt_done")
 def _done(reader: Reader, read: Read, number: int) -> None:
     one = reader.of(read, number)
     if one is not None and one.n_tokens is None:
-        one.n_tokens = _number(read, "n_tokens")
+        one.n_tokens = number_of(read, "n_tokens")
 
 
-@_hears("ckpt_create")
+@hears("ckpt_create")
 def _created(reader: Reader, read: Read, number: int) -> None:
-    one, lo, hi = reader.of(read, number), _number(read, "pos_min"), _number(read, "pos_max")
-    n_tokens = _number(read, "n_tokens")
+    one, lo, hi = reader.of(read, number), number_of(read, "pos_min"), number_of(read, "pos_max")
+    n_tokens = number_of(read, "n_tokens")
     if one is not None and hi is not None:
         one.created.append(hi + 1 if n_tokens is None else n_tokens)
         one.spans.append((hi if lo is None else lo, hi))
-    if (most := _number(read, "max")) is not None:
+    if (most := number_of(read, "max")) is not None:
         reader.session.facts.setdefault("max", most)
 
 
-@_hears("prompt_time")
+@hears("prompt_time")
 def _evaluated(reader: Reader, read: Read, number: int) -> None:
     one = reader.of(read, number, late=True)
     if one is not None and one.prompt_n is None:
-        one.prompt_n = _number(read, "prompt_n")
+        one.prompt_n = number_of(read, "prompt_n")
 
 
-@_hears("eval_time")
+@hears("eval_time")
 def _generated(reader: Reader, read: Read, number: int) -> None:
     one = reader.of(read, number, late=True)
     if one is not None and one.predicted_n is None:
-        one.predicted_n = _number(read, "predicted_n")
+        one.predicted_n = number_of(read, "predicted_n")
 
 
-@_hears("release")
+@hears("release")
 def _released(reader: Reader, read: Read, number: int) -> None:
     one = reader.of(read, number)
     if one is None:
         return
-    one.end = _number(read, "n_tokens")
+    one.end = number_of(read, "n_tokens")
     if one.end is None:
-        one.end = _number(read, "n_cache_tokens")
+        one.end = number_of(read, "n_cache_tokens")
     one.truncated = bool(read.numbers.get("truncated", False))
     if one.end is not None:
         reader.ends[one.slot] = one.end
@@ -210,44 +213,44 @@ def _released(reader: Reader, read: Read, number: int) -> None:
     reader.open.pop(one.slot, None)
 
 
-@_hears("too_long")
+@hears("too_long")
 def _refused(reader: Reader, read: Read, number: int) -> None:
     one = reader.of(read, number)
     if one is not None:
-        one.refused, one.n_tokens = True, _number(read, "n_tokens")
+        one.refused, one.n_tokens = True, number_of(read, "n_tokens")
         reader.open.pop(one.slot, None)
 
 
-@_hears("ctx_shift")
+@hears("ctx_shift")
 def _shifted(reader: Reader, read: Read, number: int) -> None:
-    one, kept, gone = reader.of(read, number), _number(read, "n_keep"), _number(read, "n_discard")
+    one, kept, gone = reader.of(read, number), number_of(read, "n_keep"), number_of(read, "n_discard")
     if one is not None and kept is not None and gone is not None:
         one.shifts.append((kept, gone))
 
 
-@_hears("slot_purge")
+@hears("slot_purge")
 def _purged(reader: Reader, read: Read, number: int) -> None:
-    slot = _number(read, "slot_arg")
+    slot = number_of(read, "slot_arg")
     if slot is not None:
         reader.ends.pop(slot, None)
 
 
-@_hears("server", "memory", "version", "start_ckpt", "start_cache", "pc_state")
+@hears("server", "memory", "version", "start_ckpt", "start_cache", "pc_state")
 def _facts(reader: Reader, read: Read, number: int) -> None:
     for name, found in read.numbers.items():
         reader.session.facts.setdefault(name, found)
 
 
-@_hears("no_limit")
+@hears("no_limit")
 def _no_limit(reader: Reader, read: Read, number: int) -> None:
     reader.session.facts.setdefault("limit_mib", -1)
 
 
-@_hears("no_cache")
+@hears("no_cache")
 def _no_cache(reader: Reader, read: Read, number: int) -> None:
     reader.session.facts.setdefault("limit_mib", 0)
 
 
-@_hears("no_ckpt")
+@hears("no_ckpt")
 def _no_checkpoints(reader: Reader, read: Read, number: int) -> None:
     reader.session.facts.setdefault("max", 0)

@@ -29,6 +29,9 @@ LINES = (
          "n_discarded_prompt = {discarded}"),
     Line("pc_load", " - found better prompt with f_keep = {f_keep}, sim = {f_sim}{}"),
     Line("pc_load_failed", "failed to restore state with size {}"),
+    Line("pc_load_failed", "failed to load prompt from cache"),
+    Line("pc_no_room", "failed to allocate memory for prompt cache state: {}"),
+    Line("pc_no_room", " - cache size limit reduced to {mib} MiB"),
     Line("pc_state", " - cache state: {prompts} prompts, {mib} MiB "
          "(limits: {limit_mib} MiB, {limit_tokens} tokens, {est} est)"),
     Line("pc_entry", "   - prompt {}: {n_tokens} tokens, {discarded} discarded, checkpoints: {checkpoints}, {mib} MiB"),
@@ -43,9 +46,14 @@ LINES = (
     Line("ckpt_restore", f"restored context checkpoint took {{}} ms ({_AT}, n_past = {{n_past}}, size = {{mib}} MiB)"),
     Line("ckpt_restore", f"restored context checkpoint took {{}} ms ({_CKPT}, size = {{mib}} MiB)"),
     Line("ckpt_restore_failed", "failed to restore context checkpoint ({}"),
+    Line("ckpt_restore_failed", "{}restore position mismatch: cache pos_max={} != checkpoint pos_max={pos_max} {}"),
     Line("ckpt_restore_failed", "checkpoint rewind to {n_past} was refused; reprocessing from scratch"),
     Line("full_reprocess", "forcing full prompt re-processing due to lack of cache data{}"),
     Line("full_reprocess", "no checkpoint before divergence point - reprocessing from scratch"),
+    Line("full_reprocess", "{}: cached sequence diverges at {n_past}/{held} and this model does not support partial KV "
+         "reuse - reprocessing from scratch"),
+    Line("full_reprocess", "{}: request drafts with more MTP heads than the cached prefix was warmed with - "
+         "reprocessing from scratch"),
     Line("ckpt_invalidate", f"erased invalidated context checkpoint ({_CKPT}, size = {{mib}} MiB)"),
     Line("ckpt_invalidate", f"erased invalidated context checkpoint ({_AT}, size = {{mib}} MiB)"),
     Line("ckpt_create", f"created context checkpoint {{n}} of {{max}} ({_AT}, size = {{mib}} MiB, took {{}} ms)"),
@@ -64,11 +72,43 @@ LINES = (
     Line("total_time", "total time = {} ms{}"),
     Line("release", "slot released"),
     Line("idle", "all slots are idle"),
-    Line("start", "new slot"),
-    Line("start_cache", "prompt cache is enabled, size limit: {}"),
+    Line("slot_data", "slot data"),
+    Line("no_slot", "no slot is available"),
+    Line("no_slot", "requested slot is unavailable"),
+    Line("empty", "empty prompt - releasing slot"),
+    Line("cut_off", "input truncated"),
+    Line("no_cache", "cache_prompt is not supported with group-attention"),
+    Line("in_full", "prompt processing progress"),
+    Line("in_full", "prompt tokenized"),
+    Line("in_full", "prompt done"),
+    Line("cache_clear", "clearing KV cache"),
+    Line("cache_clear", "hotswap: tensors reloaded; KV cache and cached prompts cleared"),
+    Line("kv_full", "failed to find free space in the KV cache, retrying with smaller batch size{}"),
+    Line("kv_full", "failed to decode the batch: KV cache is full{}"),
+    Line("drafts", "draft acceptance rate = {rate} ({accepted} accepted / {drafted} generated)"),
+    Line("server", "initializing slots"),
+    Line("server", "new slot"),
+    Line("server", "llama_new_context_with_model: n_ctx = {n_ctx}"),
+    Line("server", "llama_new_context_with_model: n_batch = {n_batch}"),
+    Line("server", "llama_new_context_with_model: n_ubatch = {n_ubatch}"),
+    Line("memory_part", "llama_kv_cache_init: {} KV buffer size = {mib} MiB"),
+    Line("memory_part", "llama_new_context_with_model: KV self size = {mib} MiB, {}"),
+    Line("compared", "Exclude reasoning tokens when selecting slot based on similarity: start: {}, end: {}"),
+    Line("compared", "Include reasoning tokens when selecting slot based on similarity"),
+    Line("start_cache", "prompt cache is enabled, size limit: {limit_mib} MiB"),
+    Line("start_cache", "prompt cache is enabled, size limit: no limit"),
+    Line("start_cache", "use `--cache-ram 0` to disable the prompt cache"),
+    Line("no_cache", "prompt cache is disabled - use `--cache-ram N` to enable it"),
+    Line("no_cache", "prompt cache is disabled because this model has private state outside the generic KV cache"),
+    Line("no_cache", "context checkpoints and prompt cache are disabled for openPangu while MTP is enabled{}"),
+    Line("start_shift", "ctx_shift is not supported by {}"),
+    Line("start_shift", "cache_reuse is not supported by multimodal, it will be disabled"),
 )
 
 CLIENT = "the client sent another prompt than before: reasoning removed, a date or an id in it, tools in another order"
+SAID = {"max": "ctx_checkpoints", "n_slots": "parallel", "n_batch": "batch_size", "n_ubatch": "ubatch_size",
+        "limit_mib": "cache_ram"}  # fmt: skip
+"""Option by the name of the number that says it."""
 _FLAGS = ("--ctx-checkpoints", "--ctx-checkpoints-interval")
 
 MEANINGS: Mapping[str, Meaning] = {
@@ -173,17 +213,39 @@ MEANINGS: Mapping[str, Meaning] = {
     "total_time": Meaning("the request's time"),
     "release": Meaning("the request is over; n_cache_tokens = tokens now in the slot"),
     "idle": Meaning("no slot is processing"),
-    "start": Meaning("a slot, and how many tokens it may hold", flags=("-np", "-c")),
+    "slot_data": Meaning("how many slots are idle and how many are processing", flags=("-np",)),
+    "no_slot": Meaning("every slot is busy; the request waits", flags=("-np",)),
+    "empty": Meaning("the prompt has no tokens; nothing is evaluated"),
+    "cut_off": Meaning(
+        "the prompt is longer than the slot may hold and loses its middle, each time another part of it",
+        causes=("a context that is too small",), flags=("-c",),
+    ),
+    "in_full": Meaning("n_past = tokens of the prompt that are in the slot by now (only with -v)"),
+    "cache_clear": Meaning("all slots lose what they hold"),
+    "kv_full": Meaning("the batch finds no free rows: it is tried in smaller pieces, or ends with an error",
+                       causes=("more tokens in all slots than the context has",), flags=("-c", "-np")),
+    "drafts": Meaning("drafted and accepted tokens of the request"),
+    "server": Meaning("sizes of the server: slots, tokens a slot may hold (n_ctx_slot), batch, micro-batch",
+                      flags=("-np", "-c", "-b", "-ub")),
+    "memory_part": Meaning("the size of the rows of attention layers, of all or on one device",
+                           flags=("-c", "-ctk", "-ctv")),
+    "compared": Meaning("whether reasoning counts when slot and prompt are compared", rules=("IK-PREFIX",)),
     "start_cache": Meaning("the prompt cache and its limit", flags=("-cram",)),
+    "pc_no_room": Meaning("there was no memory for an entry of the prompt cache; its limit becomes smaller",
+                          flags=("-cram",), rules=("IK-PC",)),
+    "no_cache": Meaning("there is no prompt cache: a slot that is overwritten is lost", flags=("-cram",)),
+    "start_shift": Meaning("a flag has no effect with this model's memory", flags=("--context-shift",)),
 }
 
 
 
 def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
     """The options of a server that says these numbers of itself."""
-    found = {"ctx_checkpoints": facts["max"]} if "max" in facts else {}
-    needed, slots = facts.get("needed", 0), facts.get("n_slots", 1)
-    if isinstance(needed, int) and isinstance(slots, int):
+    found = {name: facts[said] for said, name in SAID.items() if said in facts}
+    needed, slots, n_ctx = facts.get("needed", 0), facts.get("n_slots", 1), facts.get("n_ctx")
+    if isinstance(n_ctx, int):
+        found["ctx_size"] = n_ctx
+    elif isinstance(needed, int) and isinstance(slots, int):
         found["ctx_size"] = max(4096, 2 << (needed * slots).bit_length())
     return found
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Mapping
 
+from cachesim.engines.llama_cpp.log_meanings_start import START_MEANINGS
 from cachesim.engines.shared.log_grammar import Meaning
 
 CLIENT = "the client sent another prompt than before: reasoning removed, a date or an id in it, tools in another order"
@@ -264,35 +265,25 @@ MEANINGS: Mapping[str, Meaning] = {
         "checkpoints are restored with the slot file",
         flags=("--slot-save-path",), rules=("LC-SLOT-FILE",),
     ),
-    "server": Meaning(
-        "sizes of the server: slots, tokens a slot may hold (n_ctx_slot, n_ctx_seq), batch, micro-batch, window "
-        "(n_swa)",
-        flags=("-np", "-c", "-kvu", "-b", "-ub"), rules=("LC-SLOT-CTX",),
+    "reuse_try": Meaning(
+        "behind the common prefix, pieces of at least so many tokens are looked for that occur again (--cache-reuse)",
+        flags=("--cache-reuse",), rules=("LC-NPAST-REUSE",),
     ),
-    "memory": Meaning(
-        "a part of the memory: rows of attention layers (llama_kv_cache) or recurrent states",
-        flags=("-c", "-np"),
+    "cut_off": Meaning(
+        "the prompt is longer than the slot may hold and loses its middle, each time another part of it",
+        causes=("a context that is too small",), flags=("-c",),
     ),
-    "start_cache": Meaning("the prompt cache and its limit", flags=("-cram",)),
-    "no_limit": Meaning("the prompt cache has no limit", flags=("-cram",)),
-    "no_cache": Meaning("there is no prompt cache: a slot that is overwritten is lost", flags=("-cram",)),
-    "no_ckpt": Meaning("checkpoints are switched off", flags=("-ctxcp",)),
-    "start_ckpt": Meaning("checkpoints, their number and distance", flags=("-ctxcp", "-cms")),
-    "start_seq_rm": Meaning(
-        "whether this model's memory can drop single positions; if not, only a checkpoint leads back",
-        rules=("LC-RS-RM",),
+    "ckpt_file_bad": Meaning(
+        "checkpoints of a slot file were not written or not read: behind it a prompt may be evaluated from its start",
+        flags=("--slot-save-path",), rules=("LC-SLOT-FILE",),
     ),
-    "start_idle": Meaning(
-        "idle slots are saved only with a unified cache",
-        flags=("--cache-idle-slots", "-kvu"), rules=("LC-IDLE-SAVE",),
+    "alora": Meaning("an adapter that begins within the prompt: only what lies before its first token is reused"),
+    "at_end": Meaning("the slot is full; the answer ends here", flags=("-c",), rules=("LC-END",)),
+    "cache_clear": Meaning("all slots lose what they hold"),
+    "pc_no_room": Meaning(
+        "there was no memory for an entry of the prompt cache; its limit becomes smaller",
+        flags=("-cram",), rules=("LC-PC-ALLOC",),
     ),
-    "start_reuse": Meaning(
-        "this model's memory cannot shift positions, --cache-reuse has no effect",
-        flags=("--cache-reuse",),
-    ),
-    "version": Meaning("the build of the server"),
-    "verbosity": Meaning(
-        "how much is logged: 3 is the default, 4 adds checkpoints and the prompt cache",
-        flags=("-lv",),
-    ),
+    "generating": Meaning("so many tokens of the answer are generated so far"),
+    **START_MEANINGS,
 }

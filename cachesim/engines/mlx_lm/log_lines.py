@@ -10,28 +10,42 @@ from typing import Mapping
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning
 
 LINES = (
-    Line("pc_state", "Prompt Cache: {prompts} sequences, {gb} GB"),
-    Line("pc_kind", "- {kind}: {prompts} sequences, {gb} GB"),
-    Line("progress", "Prompt processing progress: {n_tokens}/{total}"),
+    Line("fetch", "Prompt Cache: {prompts} sequences, {gb} GB"),
+    Line("fetch_kind", "{kind}: {prompts} sequences, {gb} GB"),
+    Line("progress_of", "Prompt processing progress: {n_tokens}/{total}"),
+    Line("reply", "Outgoing Response: {}"),
+    Line("usage", '"prompt_tokens": {n_tokens},'),
+    Line("usage", '"completion_tokens": {predicted_n},'),
+    Line("usage", '"cached_tokens": {cache_n}'),
     Line("reused", "Prompt cache: using {cache_n}/{n_tokens} tokens from cache"),
     Line("reused", "[cache_wrapper][INFO]: Prompt cache: using {cache_n}/{n_tokens} tokens from cache"),
+    Line("reused", "[coordinator][INFO]: Prompt cache restore: cached_tokens={cache_n} uncached_tokens={prompt_n}{}"),
+    Line("disk", "[cache_store][INFO]: {} prompt cache disk usage: used_mib={mib} cap_mib={limit_mib}{}"),
     Line("thread_ended", "mlx_lm.server generation thread died: {}"),
     Line("start", "Starting httpd at {} on port {port}..."),
 )
 
 CLIENT = "the client sent another prompt than before: reasoning removed, a date or an id in it, tools in another order"
 MEANINGS: Mapping[str, Meaning] = {
-    "pc_state": Meaning(
-        "what LRUPromptCache holds after the request",
+    "fetch": Meaning(
+        "a request looks for its prompt in LRUPromptCache, which holds so many entries at this moment: what this "
+        "request leaves there is not among them",
         flags=("--prompt-cache-size", "--prompt-cache-bytes"), rules=("ML-LRU",),
     ),
-    "pc_kind": Meaning(
+    "fetch_kind": Meaning(
         "entries by type: a user's turn, an assistant's, a system prompt; the last are evicted last",
         flags=("--prompt-cache-size",), rules=("ML-LRU",),
     ),
-    "progress": Meaning(
-        "n_tokens of the tokens that are not in the cache are evaluated; the first total says how many there are",
+    "progress_of": Meaning(
+        "n_tokens of total are evaluated; total is the part of the prompt that was not found in the cache",
+        flags=("--prefill-step-size",),
     ),
+    "reply": Meaning("an answer, line by line as JSON; its `usage` says what was reused"),
+    "usage": Meaning(
+        "of prompt_tokens of the prompt cached_tokens were found in the cache; completion_tokens were generated",
+        rules=("ML-LRU",),
+    ),
+    "disk": Meaning("a prompt cache on disk of LM Studio, which is not simulated, and its limit"),
     "reused": Meaning(
         "cache_n of the prompt's n_tokens tokens were found in the cache, the rest is evaluated",
         causes=(
@@ -46,5 +60,5 @@ MEANINGS: Mapping[str, Meaning] = {
 }
 
 GRAMMAR = LogGrammar(LINES, MEANINGS, signs=(
-    "Prompt Cache: ", "Prompt processing progress: ", "mlx_lm", "cache_wrapper",
+    "Prompt Cache: ", "Prompt processing progress: ", "mlx_lm", "cache_wrapper", "[coordinator][INFO]",
 ))  # fmt: skip

@@ -116,3 +116,33 @@ def test_a_line_of_any_length_is_read(tmp_path):
 
 def test_all_engines_with_a_log_are_asked():
     assert set(grammars()) == {"llama_cpp", "ik_llama", "mlx_lm"}
+
+
+SPELLINGS = [
+    ("llama_cpp", "llama_kv_cache: size =  640.00 MiB (131072 cells,  10 layers,  4/1 seqs), K", "memory"),
+    ("llama_cpp", "llama_kv_cache_unified: size =  160.00 MiB (  4096 cells,  40 layers,  1/ 1 seqs), K", "memory"),
+    ("llama_cpp", "llama_kv_cache:      CUDA0 KV buffer size =    80.00 MiB", "memory_part"),
+    ("llama_cpp", "slot print_timing: id  0 | task 5 | draft acceptance = 0.14583 (12345 accepted / 20000 generated)",
+     "drafts"),
+    ("llama_cpp", "slot print_timing: id  0 | task 5 | n_decoded =    102, tg =  11.77 t/s, tg_3s = 1", "generating"),
+    ("llama_cpp", "slot update_slots: id  0 | task 9 | prompt tokenized, n_ctx_slot = 2048, n_keep = 0, "
+                  "n_prompt_tokens = 49", "new_prompt"),
+    ("llama_cpp", "srv    load_model: init: --clear-idle requires --kv-unified, disabling", "start_idle"),
+    ("llama_cpp", "state_read_meta: failed to find available cells in kv cache", "pc_load_failed"),
+    ("llama_cpp", "srv          load: failed to allocate memory for prompt cache state: std::bad_alloc", "pc_no_room"),
+    ("llama_cpp", "slot load_slot_ch: id  1 | task 4 | truncated context checkpoint appendix in 'a.bin' - ignored",
+     "ckpt_file_bad"),
+    ("ik_llama", 'INFO [                    init] new slot | tid="1" timestamp=2 id_slot=0 n_ctx_slot=32768', "server"),
+    ("ik_llama", "batch_pending_prompt: cached sequence diverges at 12/40 and this model does not support partial "
+                 "KV reuse - reprocessing from scratch", "full_reprocess"),
+    ("ik_llama", "llama_new_context_with_model: KV self size  = 1166.63 MiB, c^KV (q8_0): 1166.63 MiB, x",
+     "memory_part"),
+    ("ik_llama", "prompt cache is disabled because this model has private state outside the generic KV cache",
+     "no_cache"),
+]  # fmt: skip
+"""Lines as servers of many builds print them: padded or not, with what stands before them."""
+
+
+@pytest.mark.parametrize("engine, line, kind", SPELLINGS)
+def test_other_spellings_are_known(engine, line, kind):
+    assert [said.read.line.ev for said in recognise(line, (engine,))] == [kind]
