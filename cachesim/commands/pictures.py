@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence
 from cachesim.errors import BadInput
 
 if TYPE_CHECKING:
-    from cachesim.picture.page import Step
+    from cachesim.events import Event
     from cachesim.picture.scene import Scene
+    from cachesim.picture.told import Told
     from cachesim.scenarios.schema import Scenario
 
+END = 2**31 - 1              # a removal up to here is one of everything behind its beginning
 Runs = Sequence[tuple["Scenario", dict[str, Any]]]
 
 
@@ -48,8 +50,8 @@ def write_pictures(args: Namespace, runs: Runs, shown: Shown | None = None) -> N
     if len({scenario.id for scenario, _ in runs}) > 1:
         raise BadInput("a picture shows one scenario", hint="name one, with as many -p as you like")
     shown = (shown or Shown())._replace(command=(shown and shown.command) or _command(runs))
-    each = ([_decisions(scenario, data) for scenario, data in runs]) if args.html else []
-    write_scenes(args, [scene(scenario, data) for scenario, data in runs], each, shown)
+    told = [_told(scenario, data) for scenario, data in runs] if args.html else []
+    write_scenes(args, [scene(scenario, data) for scenario, data in runs], told, shown)
 
 
 def draw_cases(args: Namespace, cases: Iterable[tuple[Scenario, str]], shown: Shown | None = None) -> None:
@@ -74,9 +76,10 @@ def draw_text(args: Namespace, text: str, shown: Shown | None = None) -> None:
 
 
 def write_scenes(
-    args: Namespace, scenes: Sequence[Scene], decisions: Sequence[Sequence[Step]], shown: Shown
+    args: Namespace, scenes: Sequence[Scene], told: Sequence[Told], shown: Shown
 ) -> None:
-    """Write what was asked for. Raises BadInput for a file that cannot be written."""
+    """Write what was asked for; ``told``: the event log of each run, () = it has none. Raises BadInput for a file that
+    cannot be written."""
     from cachesim.files import write_whole
     from cachesim.picture.chrome_trace import chrome_trace
     from cachesim.picture.page import page
@@ -85,7 +88,7 @@ def write_scenes(
 
     texts = {args.svg: draw(scenes)} if args.svg else {}
     if args.html:
-        texts[args.html] = page(scenes, decisions or [[] for _ in scenes], shown.command, shown.note, shown.focus)
+        texts[args.html] = page(scenes, shown.command, shown.note, shown.focus, told)
     if args.trace:
         texts[args.trace] = chrome_trace(scenes)
     for file, text in texts.items():
@@ -93,20 +96,38 @@ def write_scenes(
         complain(f"wrote {file}")
 
 
-def _decisions(scenario: Scenario, data: dict[str, Any]) -> list[Step]:
-    """The decisions of a run in order, in words; it is played once more for them, without judging."""
-    from cachesim.events import Decided
-    from cachesim.picture.page import Step
-    from cachesim.reports.sentences import sentence
-    from cachesim.scenarios.runner import play
+def _told(scenario: Scenario, data: dict[str, Any]) -> Told:
+    """The event log of a run in words; it is played once more for it, without judging."""
+    from cachesim.picture.told import Told
+    from cachesim.picture.walk import walk
 
-    found, log = [], play(scenario, data["profile"], "provenance")
-    for number in range(len(scenario.steps)):
-        for event in log.of(number):
-            says = sentence(event.rule, event.value, event.because) if isinstance(event, Decided) else ""
-            if says and isinstance(event, Decided):
-                found.append(Step(number, event.rule, says))
-    return found
+    found = walk(scenario, data["profile"])
+    return Told(found, [_says(event) for event in found.events], [_shown(event) for event in found.events])
+
+
+def _says(event: Event) -> str:
+    """An event in words: its name and its numbers, or what a rule decided."""
+    from cachesim.events import Decided
+    from cachesim.reports.sentences import sentence
+
+    if isinstance(event, Decided):
+        return f"{event.rule}: {sentence(event.rule, event.value, event.because, every=True)}"
+    fields = {name: "end" if value == END else str(value).lower() if isinstance(value, bool) else value
+              for name, value in event.record().items() if value not in (None, "")}  # fmt: skip
+    name = fields.pop("ev")
+    return f"{name}: {', '.join(f'{key} {value}' for key, value in fields.items())}" if fields else str(name)
+
+
+def _shown(event: Event) -> bool:
+    """Is it a decision that changed something, and that ``why`` tells?"""
+    from cachesim.engines.rule import role_of
+    from cachesim.events import Decided
+    from cachesim.reports.sentences import sentence
+    from cachesim.reports.why_report import QUIET
+
+    if not isinstance(event, Decided) or role_of(event.rule) in QUIET:
+        return False
+    return bool(sentence(event.rule, event.value, event.because))
 
 
 def _command(runs: Runs) -> str:

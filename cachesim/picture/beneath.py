@@ -15,19 +15,19 @@ CELL = 8.0                   # pixels of a cell of attention, where that many fi
 def memory(held: Memory, scale: Scale, y: float) -> Iterator[str]:
     """Rows of attention as cells, those of the window, the one position of a recurrent state, and checkpoints."""
     if held.rows is not None:
-        yield _bar("rows", held.rows, scale, y + 3, "attention: a row for each position, any of them can be removed")
+        yield _bar("rows", held.rows, scale, y + 3, "attention rows: any of them can be removed")
     if held.window is not None:
         first, last = held.window[0], held.window[1] - 1
         yield _bar("win", held.window, scale, y + 8, f"window: rows {first} to {last}; what lies before is gone")
     if held.state is not None:
         x = scale.px(held.state)
-        yield f'<g><title>recurrent state: one value, after {held.state} tokens; it cannot go back</title>'
-        yield f'<circle class="dot" cx="{x:.1f}" cy="{y + 15:.1f}" r="4"/></g>'
+        yield f'<g><title>recurrent state after {held.state} tokens: it cannot go back</title>'
+        yield f'<circle class="dot" cx="{x:g}" cy="{y + 15:g}" r="4"/></g>'
     for number, mark in enumerate(held.checkpoints):
         x = scale.px(mark)
         span = f", [pos_min {held.spans[number][0]}, pos_max {held.spans[number][1]}]" if held.spans else ""
         yield f"<g><title>checkpoint of {mark} tokens{span}</title>"
-        yield f'<path class="mark" d="M{x - 4:.1f} {y + 24:.1f}h8l-4 -8z"/></g>'
+        yield f'<path class="mark" d="M{x - 4:g} {y + 24:g}h8l-4 -8z"/></g>'
 
 
 def _bar(name: str, rows: tuple[int, int], scale: Scale, y: float, title: str) -> str:
@@ -35,7 +35,7 @@ def _bar(name: str, rows: tuple[int, int], scale: Scale, y: float, title: str) -
     a, b = scale.px(rows[0]), scale.px(rows[1])
     wide = max(1.0, b - a)
     each = wide / max(1, min(rows[1] - rows[0], int(wide / CELL) or 1))
-    line = f'M{a:.1f} {y + 1.5:.1f}H{a + wide:.1f}'
+    line = f'M{a:g} {y + 1.5:g}H{a + wide:g}'
     path = f'<path class="{name}" d="{line}" stroke-dasharray="{max(each - 1, 0.5):.2f} 1"/>'
     return f"<g><title>{escape(title)}</title>{path}</g>"
 

@@ -1,7 +1,9 @@
-"""A run as one page: the drawing, and beneath it the decisions of every request. Needs neither script nor network.
+"""A run as one page: the drawing, and beside or beneath it the decisions of every request. Needs neither script nor
+network.
 
-With script a slider walks the decisions in both directions and marks the request at which each was made; a request is
-opened by a click, Enter or its anchor (#r4). Two runs stand side by side where there is room.
+With script a slider walks the event log in both directions, and the picture shows what had happened and what the
+server held at that event; a request is chosen by a click, Enter, its anchor (#r4) or the slider, and its decisions
+stand beside the drawing where there is room. Two runs stand side by side, and one slider walks both.
 """
 
 from __future__ import annotations
@@ -11,156 +13,194 @@ from string import Template
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.picture.causes import Cause
-from cachesim.picture.scene import Row, Scene
-from cachesim.picture.svg import draw, first_difference, prefix
-
-
-class Step(NamedTuple):
-    """A decision: the request at which it was made, the rule, and what it said."""
-
-    request: int
-    rule: str
-    says: str
-
+from cachesim.picture.scene import Row, Scene, Stretch
+from cachesim.picture.script import SCRIPT
+from cachesim.picture.svg import Drawn, draw, first_difference, lost_line, prefix
+from cachesim.picture.told import Told, script_data
 
 PAGE = Template("""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$title</title>
 <style>
-:root{color-scheme:light dark;--ink:#1b1b1b;--paper:#fff;--dim:#5a5a5a;--bad:#b3001b;--edge:#9a9a9a;--tint:#eef3f8}
+:root{color-scheme:light dark;--ink:#1b1b1b;--paper:#fff;--dim:#5a5a5a;--bad:#b3001b;--edge:#9a9a9a;--tint:#dfe8f2;
+--link:#00549e}
 @media (prefers-color-scheme:dark){:root{--ink:#f0f0f0;--paper:#16181c;--dim:#b4b4b4;--bad:#ff8a8a;--edge:#6a6a6a;
---tint:#232a33}}
+--tint:#2a3644;--link:#8cc4ff}}
 *{box-sizing:border-box}body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);
-margin:1rem auto;max-width:120rem;padding:0 1rem}
+margin:1rem auto;max-width:120rem;padding:0 1rem}a{color:var(--link)}
 .runs{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,44rem),1fr));gap:1rem}
-.run{min-width:0}.draw{overflow:auto;max-height:85vh;border:1px solid var(--edge)}
-.draw svg{max-width:none;display:block;zoom:var(--zoom,1)}
-code,td.rule,.cmd{font-family:ui-monospace,Menlo,Consolas,monospace;overflow-wrap:anywhere}
+.run{min-width:0;container:run/inline-size}.draw{overflow:auto;max-height:75vh;border:1px solid var(--edge)}
+.draw svg{max-width:none;display:block;zoom:var(--zoom,1)}.tables,.why{min-width:0}
+code,.why dt{font-family:ui-monospace,Menlo,Consolas,monospace;overflow-wrap:anywhere}
 .table{overflow-x:auto}table{border-collapse:collapse}
 td,th{padding:.15rem .6rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--edge)}
-td.n{text-align:right}.bad{color:var(--bad);font-weight:bold}summary{cursor:pointer}
+.req td:nth-child(-n+5):not(:nth-child(2)){text-align:right}.req td:last-child{min-width:15rem}
+td code{white-space:nowrap}
+.bad{color:var(--bad);font-weight:bold}summary{cursor:pointer}
+.why p{margin:.3rem 0}.why dl{margin:.3rem 0}.why dd{margin:0 0 .2rem 1rem;overflow-wrap:anywhere}
+.why dt{font-size:.85em;color:var(--dim)}.why{overflow-wrap:anywhere}
 #tools{position:sticky;top:0;background:var(--paper);border-bottom:1px solid var(--edge);padding:.4rem 0;z-index:1}
-#tools button{font:inherit;min-width:2.2em}#now{min-height:3em;margin:.2rem 0}
-input[type=range]{width:min(60rem,60%);vertical-align:middle}
+#tools button{font:inherit;min-width:2.2em}#now{min-height:2.8em;margin:.2rem 0;overflow-wrap:anywhere}
+#now span{display:block}#now.apart span{border-left:4px solid var(--bad);padding-left:.5rem}
+input[type=range]{width:min(50rem,55%);vertical-align:middle}
+@media (max-width:40rem){input[type=range]{width:calc(100% - 6rem)}}
 g[tabindex]:focus,details:target,:focus-visible{outline:2px solid var(--bad);outline-offset:2px}
-g.current .frame{fill:var(--tint)}h1{font-size:1.4rem}h2{font-size:1.15rem}
-@media print{#tools{display:none}.draw{overflow:visible;max-height:none}details{display:block}}
+g.current .frame{fill:var(--tint);fill-opacity:.55}g.chosen .frame{stroke:var(--dim);stroke-dasharray:1 3}
+.later .bar,.later .notes,.later .mem{opacity:.12}.running .notes{visibility:hidden}
+.running .mem,.alive .mem{display:none}.walking g:not(.alive):not(.later)>.mem{opacity:.35}
+.veil{fill:var(--paper);opacity:.9;pointer-events:none}.fresh{stroke:var(--ink)!important;stroke-width:2}
+h1{font-size:1.4rem}h2{font-size:1.15rem}
+@container run (min-width:62rem){.script .pair{display:grid;grid-template:auto 1fr/minmax(0,1fr) 23rem;gap:0 1rem}
+.script .why{grid-area:1/2/3/3;max-height:75vh;overflow-y:auto;border:1px solid var(--edge);padding:.2rem .6rem}
+.script .why details:not(.shown){display:none}}
+.narrow .notes{display:none}
+@media print{:root{--ink:#1b1b1b;--paper:#fff;--dim:#5a5a5a;--bad:#b3001b;--edge:#9a9a9a;--tint:#dfe8f2;--link:#00549e}
+#tools,#copy{display:none}.draw,.script .why{overflow:visible;max-height:none;border:0}.script .pair{display:block}
+.draw svg{max-width:100%;height:auto;zoom:1}.script .why details:not(.shown){display:block}.runs{display:block}
+h2,summary{break-after:avoid}}
 </style></head><body><main>
 <h1>$title</h1>
 $texts
 <p><code id="command">$command</code> <button type="button" id="copy" hidden>copy</button></p>
-<section id="tools" hidden aria-label="walk through the decisions">
-<button type="button" id="back" aria-label="decision before">&lt;</button>
-<input id="at" type="range" min="0" max="$last" value="0" step="1" aria-label="decision">
-<button type="button" id="on" aria-label="next decision">&gt;</button>
-<output id="count" for="at">1</output>
+<section id="tools" hidden aria-label="walk through the event log">
+<button type="button" id="back" aria-label="event before">&lt;</button>
+<input id="at" type="range" min="0" max="0" value="0" step="1" aria-label="event; Page Up and Page Down: request">
+<button type="button" id="on" aria-label="next event">&gt;</button>
+<output id="count" for="at"></output>
+<button type="button" id="differ" hidden>first difference</button>
 <button type="button" id="out" aria-label="smaller">-</button>
 <button type="button" id="in" aria-label="larger">+</button>
 <p id="now" aria-live="polite"></p></section>
 <div class="runs">$runs</div></main>
-<script>
-"use strict";
-const $$=id=>document.getElementById(id),at=$$("at");
-const steps=[...document.querySelectorAll("details td.rule")].map(td=>{const anchor=td.closest("details").id.slice(2);
-return {anchor,run:td.closest("section").dataset.run,request:anchor.replace(/^.*r/,""),rule:td.textContent,
-says:td.nextElementSibling.textContent};});
-const rows=[...document.querySelectorAll("svg g[role=listitem]")];let zoom=1;
-function mark(id){rows.forEach(g=>g.classList.toggle("current",g.id===id));}
-function show(){const s=steps[+at.value];if(!s)return;
-$$("count").textContent=(+at.value+1)+" of "+steps.length;
-$$("now").textContent=(s.run?s.run+"  ":"")+"request "+s.request+"  "+s.rule+"  "+s.says;
-at.setAttribute("aria-valuetext",$$("now").textContent);mark(s.anchor);}
-function step(by){at.value=+at.value+by;show();}
-function open(id){const d=$$("d-"+id);if(!d)return;d.open=true;mark(id);
-const first=steps.findIndex(s=>s.anchor===id);if(first>=0){at.value=first;show();}}
-function size(by){zoom=Math.min(4,Math.max(.25,zoom*by));document.body.style.setProperty("--zoom",zoom);}
-function went(){const id=decodeURIComponent(location.hash.slice(1)).replace(/^d-/,"");if($$(id))open(id);}
-if(steps.length){$$("tools").hidden=false;at.addEventListener("input",show);
-$$("back").onclick=()=>step(-1);$$("on").onclick=()=>step(1);
-$$("out").onclick=()=>size(.8);$$("in").onclick=()=>size(1.25);show();}
-rows.forEach(g=>{const go=()=>{history.replaceState(null,"","#"+g.id);open(g.id);};
-g.addEventListener("click",go);
-g.addEventListener("keydown",e=>{if(e.key==="Enter"||e.key===" "){e.preventDefault();go();}});});
-function copied(){$$("copy").textContent="copied";}
-if(navigator.clipboard){$$("copy").hidden=false;
-$$("copy").onclick=()=>navigator.clipboard.writeText($$("command").textContent).then(copied,()=>{});}
-addEventListener("hashchange",went);went();
-</script>
+<script type="application/json" id="walk">$walk</script>
+<script>$script</script>
 </body></html>
 """)
 
 
 def page(
-    scenes: Sequence[Scene], decisions: Sequence[Sequence[Step]], command: str, note: str = "",
-    focus: int | None = None,
+    scenes: Sequence[Scene], command: str, note: str = "", focus: int | None = None, told: Sequence[Told] = ()
 ) -> str:
-    """One page for runs of one scenario; ``decisions`` of each run in the order in which they were made; ``command``:
-    what prints the same in a terminal; ``note``: a line above the drawing; ``focus``: the request whose decisions are
-    open, None = none."""
-    first = scenes[0]
+    """One page for runs of one scenario; ``command``: what prints the same in a terminal; ``note``: a line above the
+    drawing; ``focus``: the request whose decisions are open, None = none; ``told``: of each run the event log, with its
+    decisions, () = it is not known, and there is no slider."""
+    first, differs = scenes[0], first_difference(scenes)
     texts = [(kind, text) for kind, text in (("", first.why), (' class="bad"', note)) if text]
+    logs: Sequence[Told | None] = told or [None] * len(scenes)
     return PAGE.substitute(
         title=escape(first.title), command=escape(command),
         texts="".join(f"<p{kind}>{escape(text)}</p>" for kind, text in texts),
-        last=max(0, sum(map(len, decisions)) - 1),
-        runs="".join(_run(one, run, number, focus, first_difference(scenes))
-                     for number, (one, run) in enumerate(zip(scenes, decisions, strict=True))),
+        runs="".join(_Run(one, log, number).html(focus, differs)
+                     for number, (one, log) in enumerate(zip(scenes, logs, strict=True))),
+        walk=script_data([Drawn(one) for one in scenes], told), script=SCRIPT,
     )  # fmt: skip
 
 
-def _run(one: Scene, steps: Sequence[Step], number: int, focus: int | None, differs: int) -> str:
-    kind = "" if one.fine else ' class="bad"'
-    rows = "".join(_table_row(row) for row in one.rows)
-    heads = "".join(f"<th>{name}</th>" for name in ("#", "prompt", "slot", "reused", "evaluated", "verdict", "how"))
-    table = f"<div class='table'><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
-    each = "".join(_details(row, steps, number, one.causes, row.number == focus) for row in one.rows)
-    name = escape(one.profile, quote=True)
-    head = f"<h2>{escape(one.profile)}: <span{kind}>{escape(one.verdict)}</span></h2>"
-    label = escape(f"picture {number + 1}: the run under {one.profile}", quote=True)
-    drawing = f'<div class="draw" tabindex="0" role="region" aria-label="{label}">{draw([one], number, differs)}</div>'
-    return f'<section class="run" data-run="{name}">{head}{drawing}{table}{each}</section>'
+class _Run(NamedTuple):
+    """One run of a page."""
+
+    one: Scene
+    told: Told | None
+    number: int
+
+    @property
+    def decided(self) -> dict[int, list[str]]:
+        """What was decided at each request, in order."""
+        found: dict[int, list[str]] = {}
+        if self.told is not None:
+            for number, says, wanted in zip(self.told.walk.rows, self.told.says, self.told.decisions, strict=True):
+                if wanted:
+                    found.setdefault(number, []).append(says)
+        return found
+
+    def html(self, focus: int | None, differs: int) -> str:
+        """Heading, drawing, table, and every request with its decisions."""
+        one, name = self.one, escape(self.one.profile, quote=True)
+        kind = "" if one.fine else ' class="bad"'
+        rows = "".join(_table_row(row, one.causes) for row in one.rows)
+        heads = "".join(f"<th>{name}</th>" for name in ("#", "prompt", "slot", "reused", "evaluated", "verdict", "how",
+                                                        "evaluated again"))  # fmt: skip
+        table = f"<div class='table req'><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
+        decided = self.decided
+        each = "".join(self._details(row, decided.get(row.number, []), row.number == focus) for row in one.rows)
+        head = f"<h2>{escape(one.profile)}: <span{kind}>{escape(one.verdict)}</span></h2>"
+        label = f"picture {self.number + 1}: the run under {name}"
+        drawing = f'<div class="draw" tabindex="0" role="region" aria-label="{label}">'
+        drawing += draw([one], self.number, differs) + "</div>"
+        why = f'<div class="why" tabindex="0" role="region" aria-label="why, {self.number + 1}: {name}">{each}</div>'
+        pair = f'<div class="pair">{drawing}{why}<div class="tables">{table}{_rules(one)}</div></div>'
+        return f'<section class="run" data-run="{name}" data-first="{_first_shown(one)}">{head}{pair}</section>'
+
+    def _details(self, row: Row, decided: Sequence[str], shown: bool) -> str:
+        mine = "".join(_decision(says) for says in decided)
+        lost = "".join(self._lost(row))
+        why = f"<p>{escape(row.why)}</p>" if row.why else ""
+        said = "; ".join(filter(None, (": ".join(filter(None, (row.verdict, row.reason))), *row.read)))
+        kind = ' class="bad"' if row.wrong else ""
+        total = f"{row.cache_n} reused, {row.prompt_n} evaluated"
+        head = f"request {row.number} <code>{escape(row.text)}</code>"
+        inner = f"<summary>{head}</summary><p{kind}>{escape(said)}. {total}</p>{why}{lost}"
+        inner += f"<dl>{mine}</dl>" if mine else ""
+        return f'<details id="d-{prefix(self.number)}r{row.number}"{" open" * shown}>{inner}</details>'
+
+    def _lost(self, row: Row) -> Iterator[str]:
+        """What was evaluated again: where it was lost, by which rule, its source, the options that govern it."""
+        for part in row.stretches:
+            if part.origin == "again":
+                mark = prefix(self.number)
+                at = f" at <a href='#{mark}r{part.at}'>request {part.at}</a>" if part.at >= 0 else ""
+                at += self._event(row, part, mark)
+                tokens = f"{part.stop - part.start} tokens from {part.start} on"
+                cause = _cause(part.rule, self.one.causes.get(part.rule))
+                yield f"<p>{tokens}, evaluated again: {escape(part.why)}{at}{cause}</p>"
+
+    def _event(self, row: Row, part: Stretch, mark: str) -> str:
+        """A link to the event at which they were lost."""
+        request = part.at if part.at >= 0 else row.number
+        k = self.told.walk.behind(request, part.rule, part.lost[0]) if self.told is not None and part.rule else None
+        return "" if k is None else f", <a href='#{mark}e{k}'>event {k + 1}</a>"
 
 
-def _table_row(row: Row) -> str:
+def _first_shown(one: Scene) -> int:
+    """The request that is chosen when a page opens: the first wrong one, else the first that lost something."""
+    wrong = [row.number for row in one.rows if row.wrong]
+    again = [row.number for row in one.rows if any(part.origin == "again" for part in row.stretches)]
+    return next(iter([*wrong, *again, *(row.number for row in one.rows)]), 0)
+
+
+def _table_row(row: Row, causes: Mapping[str, Cause]) -> str:
     kind = ' class="bad"' if row.wrong else ""
     slot = str(row.slot) if row.slot >= 0 else ""
     how = "; ".join([row.reason, *row.read])
-    cells = f'<td class="n">{row.number}</td><td><code>{escape(row.text)}</code></td><td class="n">{slot}</td>'
-    cells += f'<td class="n">{row.cache_n}</td><td class="n">{row.prompt_n}</td>'
-    return f"<tr>{cells}<td{kind}>{escape(row.verdict)}</td><td>{escape(how)}</td></tr>"
+    cells = f"<td>{row.number}</td><td><code>{escape(row.text)}</code></td><td>{slot}</td>"
+    cells += f"<td>{row.cache_n}</td><td>{row.prompt_n}</td>"
+    again = "<br>".join(escape(lost_line(part, causes)) for part in row.stretches if part.origin == "again")
+    return f"<tr>{cells}<td{kind}>{escape(row.verdict)}</td><td>{escape(how)}</td><td>{again}</td></tr>"
 
 
-def _details(row: Row, steps: Sequence[Step], number: int, causes: Mapping[str, Cause], shown: bool) -> str:
-    mine = "".join(_decision(step) for step in steps if step.request == row.number)
-    lost = "".join(_lost(row, causes, prefix(number)))
-    if not mine and not lost:
-        return ""
-    why = f"<p>{escape(row.why)}</p>" if row.why else ""
-    head = f"request {row.number} <code>{escape(row.text)}</code>"
-    anchor = f"d-{prefix(number)}r{row.number}"
-    opened = " open" if shown else ""
-    inner = f"<summary>{head}</summary>{why}{lost}<div class='table'><table><tbody>{mine}</tbody></table></div>"
-    return f'<details id="{anchor}"{opened}>{inner}</details>'
+def _decision(says: str) -> str:
+    rule, _, what = says.partition(": ")
+    return f'<dt>{escape(rule)}<dd>{escape(what)}'
 
 
-def _decision(step: Step) -> str:
-    return f'<tr><td class="rule">{escape(step.rule)}</td><td>{escape(step.says)}</td></tr>'
-
-
-def _lost(row: Row, causes: Mapping[str, Cause], mark: str) -> Iterator[str]:
-    """What was evaluated again: where it was lost, by which rule, its source, the options that govern it."""
-    for part in row.stretches:
-        if part.origin == "again":
-            at = f" at <a href='#{mark}r{part.at}'>request {part.at}</a>" if part.at >= 0 else ""
-            tokens = f"{part.stop - part.start} tokens from {part.start} on"
-            rule = f" (<code>{escape(part.rule)}</code>)" if part.rule else ""
-            yield f"<p>{tokens}, evaluated again: {escape(part.why)}{at}{rule}{_cause(causes.get(part.rule))}</p>"
-
-
-def _cause(cause: Cause | None) -> str:
+def _cause(rule: str, cause: Cause | None) -> str:
+    """The rule with the options that govern it, and a link to where it is written."""
     if cause is None:
+        return f" ({escape(rule)})" if rule else ""
+    parts = [f"<code>{escape(one)}</code>" for one in (rule, *cause.flags[:1])]
+    if cause.link:
+        parts.append(f'<a href="{escape(cause.link, quote=True)}">source</a>')
+    return f" ({', '.join(parts)})"
+
+
+def _rules(one: Scene) -> str:
+    """The rules behind the losses of a run, with their sources and the options that govern them."""
+    if not one.causes:
         return ""
-    flags = ", ".join(f"<code>{escape(flag)}</code>" for flag in cause.flags)
-    source = escape(cause.source)
-    link = f'<a href="{escape(cause.link, quote=True)}">{source}</a>' if cause.link else source
-    return f"<br>source: {link}" + (f"<br>governed by {flags}" if flags else "")
+    rows = "".join(
+        f"<tr><td><code>{escape(cause.rule)}</code></td><td>{escape(cause.source)}</td>"
+        f"<td>{'<br>'.join(f'<code>{escape(flag)}</code>' for flag in cause.flags)}</td></tr>"
+        for cause in one.causes.values()
+    )
+    heads = "<th>rule behind a loss</th><th>source</th><th>governed by</th>"
+    return f"<div class='table'><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"

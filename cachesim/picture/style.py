@@ -6,8 +6,6 @@ Ito's, which people with any colour vision tell apart.
 
 from __future__ import annotations
 
-from typing import Iterator
-
 from cachesim.picture.layout import text
 from cachesim.picture.scene import Scene
 
@@ -32,9 +30,12 @@ STYLE = """
 --lane:#eef1f4;--kept:#0072b2;--reused:#0072b2;--moved:#cc79a7;--restored:#56b4e9;--loaded:#009e73;--evaluated:#d9d9d9;
 --again:#e69f00;--generated:#f2f2f2;--bad:#b3001b;print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 .cs text{fill:var(--ink)}.cs .dim{fill:var(--dim)}.cs .bad{fill:var(--bad);font-weight:bold}
-.cs .big{font-size:15px;font-weight:bold}.cs .letter{font-weight:bold;text-anchor:middle}
+.cs .big{font-size:15px;font-weight:bold}
+.cs .letter{font-weight:bold;text-anchor:middle;paint-order:stroke;stroke:var(--paper);stroke-width:5px;
+stroke-linejoin:round;stroke-opacity:.8}
+
 .cs .mid{text-anchor:middle}.cs .start{text-anchor:start}.cs .paper{fill:var(--paper)}
-.cs .frame{fill:none;pointer-events:all}.cs .back{fill:var(--paper);opacity:.75}
+.cs .frame{fill:none;pointer-events:all}
 .cs .thin{stroke:var(--line);fill:none}.cs .lane{fill:var(--lane)}.cs .thread{stroke:var(--dim);fill:none}
 .cs .block{fill:var(--dim)}.cs .block.red{fill:var(--bad)}
 .cs .num{fill:var(--paper);font-size:10px;font-weight:bold;text-anchor:middle}
@@ -45,11 +46,14 @@ STYLE = """
 .cs .arrow{stroke:var(--again);fill:none;stroke-width:1.5;stroke-dasharray:4 3}
 .cs .mark{fill:var(--ink)}.cs .rows{stroke:var(--kept);stroke-width:3;fill:none}
 .cs .win{stroke:var(--restored);stroke-width:3;fill:none}.cs .end{text-anchor:end}.cs .dot{fill:var(--bad)}
-""" + "".join(f".cs .o-{one}{{fill:var(--{one});stroke:var(--paper)}}" for one in WORDS) + "\n"
+""" + "".join(
+    f".cs .o-{one}{{fill:{f'url(#p-{one})' if one in HATCHED else f'var(--{one})'};stroke:var(--paper)}}"
+    for one in WORDS
+) + "\n"
 
 
 def patterns() -> str:
-    """Hatchings that lie over the colours."""
+    """Colours with hatchings, and one that lies over colours."""
     lines = {
         "restored": '<circle cx="4" cy="4" r="1.2" fill="#fff"/>',
         "loaded": '<path d="M0 8L8 0" stroke="#fff" stroke-width="1.2"/>',
@@ -57,25 +61,32 @@ def patterns() -> str:
         "wrong": '<path d="M0 0L8 8M8 0L0 8" stroke="var(--bad)" stroke-width="1.6"/>',
         "again": '<path d="M0 0L8 8M8 0L0 8" stroke="#fff" stroke-width="1"/>',
     }
+
+    def under(name: str) -> str:
+        return f'<rect width="8" height="8" fill="var(--{name})"/>' if name in HATCHED else ""
+
     return "<defs>" + "".join(
-        f'<pattern id="p-{name}" width="8" height="8" patternUnits="userSpaceOnUse">{body}</pattern>'
+        f'<pattern id="p-{name}" width="8" height="8" patternUnits="userSpaceOnUse">{under(name)}{body}</pattern>'
         for name, body in lines.items()
     ) + "</defs>"
 
 
-def legend(y: float, one: Scene) -> Iterator[str]:
-    """What colours and signs mean, as far as they are in the drawing, in lines of at most 900 pixels."""
-    x = 12.0
+def legend(y: float, one: Scene, wide: float) -> tuple[str, float]:
+    """What colours and signs mean, as far as they are in the drawing, in lines that are so many pixels wide; and their
+    height."""
+    x, top, out = 12.0, y, list[str]()
     seen = {part.origin for row in one.rows for part in row.stretches}
-    signs = [(f'class="o-{origin}"', origin if origin in HATCHED else "", LETTERS[origin], word, "dim")
+    signs = [(f'class="o-{origin}"', LETTERS[origin], word, "dim")
              for origin, word in WORDS.items() if origin in seen]  # fmt: skip
     if any(row.foreign for row in one.rows):
-        signs.append(('fill="none"', "wrong", "", "read by a wrong answer; #request:position", "bad"))
-    for box, hatching, letter, word, kind in signs:
+        signs.append(('fill="url(#p-wrong)"', "", "read by a wrong answer; #request:position", "bad"))
+    for box, letter, word, kind in signs:
+        if x > 12 and x + 24 + 7.3 * len(word) > wide:
+            x, y = 12.0, y + 20
         place = f'x="{x:.0f}" y="{y:.0f}" width="14" height="14"'
-        yield f"<rect {place} {box}/>" + (f'<rect {place} fill="url(#p-{hatching})"/>' if hatching else "")
-        yield text(x + 7, y + 11, letter, "letter") if letter else ""
-        yield text(x + 20, y + 11, word, kind)
+        out.append(f"<rect {place} {box}/>")
+        out.append(text(x + 7, y + 11, letter, "letter") if letter else "")
+        out.append(text(x + 20, y + 11, word, kind))
         x += 40 + 7.3 * len(word)
     marks = "▲ checkpoint  ● recurrent state  ▬ attention rows  ■ prompt cache entry"
-    yield text(12, y + 31, marks, "dim")
+    return "".join([*out, text(12, y + 31, marks, "dim")]), y - top + 44

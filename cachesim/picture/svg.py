@@ -15,7 +15,7 @@ from cachesim.picture.lanes import Lanes, bands, block, stored
 from cachesim.picture.layout import BAR, LABEL, LEAST, RIGHT, SHOWN, STEP, STRIP, TOP, cut, text
 from cachesim.picture.scale import Scale
 from cachesim.picture.scene import Row, Scene, Stretch
-from cachesim.picture.style import HATCHED, LETTERS, STYLE, WORDS, legend, patterns
+from cachesim.picture.style import LETTERS, STYLE, WORDS, legend, patterns
 
 
 class Drawn:
@@ -32,8 +32,8 @@ class Drawn:
 
     @property
     def plain(self) -> float:
-        """Pixels up to the end of the tokens."""
-        return self.scale.left + self.scale.width + 16
+        """Pixels up to the end of the tokens, at least so many that the title can be read."""
+        return max(self.scale.left + self.scale.width + 16, min(24 + 9.1 * len(self.one.title), 900), 560)
 
     @property
     def width(self) -> float:
@@ -89,7 +89,7 @@ def _scene(drawn: Drawn, top: float, mark: str, differs: int) -> tuple[str, floa
     out = [text(12, top + 22, one.title, "big"), text(12, top + 42, said, "dim" if one.fine else "bad")]
     out += bands(drawn.lanes, one, top)
     out += _axis(drawn.scale, top + TOP - 14)
-    rows = [*stored(drawn.lanes, one, top)]
+    rows = ['<g class="cache">', *stored(drawn.lanes, one, top), "</g>"]
     named: set[tuple[int, int]] = set()
     for index, row in enumerate(one.rows):
         y = top + TOP + index * STEP
@@ -98,8 +98,8 @@ def _scene(drawn: Drawn, top: float, mark: str, differs: int) -> tuple[str, floa
         if row.number == differs:
             rows += _first(drawn, y)
     height = TOP + len(one.rows) * STEP
-    out += [*rows, *legend(top + height, one)]
-    return "".join(out), height + 44
+    signs, more = legend(top + height, one, drawn.plain)
+    return "".join([*out, *rows, signs]), height + more
 
 
 def _axis(scale: Scale, y: float) -> Iterator[str]:
@@ -118,7 +118,7 @@ def _row(row: Row, drawn: Drawn, y: float, mark: str, arrows: Sequence[str]) -> 
     """A request: its place in the lane of its slot, its tokens with arrows, what is said of it, the memory beneath."""
     scale = drawn.scale
     yield f'<g id="{mark}r{row.number}" tabindex="0" role="listitem"><title>{escape(_said(row))}</title>'
-    yield f'<rect class="frame" x="4" y="{y - 18:g}" width="{drawn.width - 8:.1f}" height="{STEP - 4}"/>'
+    yield f'<rect class="frame" x="4" y="{y - 18:g}" width="{drawn.width - 8:.0f}" height="{STEP - 4}"/>'
     name = f"#{row.number} {row.text}"
     if len(name) <= LABEL:
         yield text(12, y + 15, name)
@@ -165,24 +165,23 @@ def lost_line(part: Stretch, known: Mapping[str, Cause], source: bool = False) -
 
 def _stretch(part: Stretch, scale: Scale, y: float, known: Mapping[str, Cause]) -> Iterator[str]:
     a, b = scale.px(part.start), scale.px(part.stop)
-    box = f'x="{a:g}" y="{y:g}" width="{b - a:.1f}" height="{BAR}"'
-    why = lost_line(part, known, source=True) if part.origin == "again" else part.why
-    title = f"{part.start} to {part.stop - 1}: {WORDS[part.origin]}. {why}"
+    box = f'x="{a:g}" y="{y:g}" width="{round(b - a, 1):g}" height="{BAR}"'
+    again = lost_line(part, known, source=True) if part.origin == "again" else ""
+    title = f"{part.start} to {part.stop - 1}: {again or f'{WORDS[part.origin]}. {part.why}'}"
     title += f" (request {part.at})" if part.at >= 0 else ""
     yield f'<g><title>{escape(title)}</title><rect {box} class="o-{part.origin}"/>'
-    if part.origin in HATCHED:
-        yield f'<rect {box} fill="url(#p-{part.origin})"/>'
     if b - a >= 12:
-        yield f'<rect x="{(a + b) / 2 - 6:g}" y="{y + 4:g}" width="12" height="14" rx="2" class="back"/>'
         yield text((a + b) / 2, y + 15, LETTERS[part.origin], "letter")
     yield "</g>"
 
 
 def _named(row: Row, scale: Scale, y: float) -> Iterator[str]:
     """Words stand above their tokens, with a tick where each begins."""
+    if row.words:
+        ticks = "".join(f"M{scale.px(word.start):g} {y:g}v-4" for word in row.words)
+        yield f'<path class="thin" d="{ticks}"/>'
     for word in row.words:
         a, b = scale.px(word.start), scale.px(word.stop)
-        yield f'<path class="thin" d="M{a:g} {y:g}v-4"/>'
         if b - a > 7 * len(word.name):
             yield text((a + b) / 2, y - 5, word.name, "dim mid")
 
@@ -196,7 +195,7 @@ def _arrows(row: Row, drawn: Drawn, y: float, top: float) -> Iterator[str]:
             line = f"M{x:g} {y:g}V{up + BAR + STRIP:g}"
             if entry is not None:
                 line = f"M{x:g} {y:g}V{y - 16:g}H{entry:g}V{up + 16:g}"
-            yield f"<g><title>{escape(lost_line(part, drawn.one.causes, source=True))} (request {part.at})</title>"
+            yield f"<g><title>{part.stop - part.start} lost at request {part.at}</title>"
             yield f'<path class="arrow" d="{line}m-4 6l4 -6l4 6"/></g>'
 
 

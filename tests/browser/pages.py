@@ -11,6 +11,12 @@ from tests.shared import ROOT
 
 LONG = "/".join(["S90000.A9000>r40", *["B7000", "S.A.r.C50"] * 4])
 MANY = "/".join(["S40.A60>r4", *["B70", "S.A"] * 499])
+LINES = {
+    "walk_llama": ("S40.A60>r4/B70/S.C25/S.A.D5", "llama_cpp@b11549", "W8 G A"),
+    "walk_ik": ("S40.A20/S.A>3/B9@0/S.A.C5", "ik_llama@1889-base", "GA"),
+    "walk_mlx": ("S40.A60>r4/B70>q2{together}/S.A", "mlx_lm@0.32.2", "GA"),
+}
+"""Name -> line, profile and model of a run that is compared with one that is stopped at each event."""
 PAGES = {
     "one": "run seed-24143-hybrid -p llama_cpp@head",
     "two": "run seed-1889-as-released",
@@ -22,6 +28,7 @@ PAGES = {
     "window": "try S40.A60>r4/B70/S.C25/S.A.D5 --model 'W8 A'",
     "long": f"try {LONG} --max-judged 99999999",
     "many": f"try {MANY}",
+    **{name: f"try {line} -p {profile} --model '{model}'" for name, (line, profile, model) in LINES.items()},
 }
 """Name -> command line. ``long`` has 100,000 tokens in a request, ``many`` 999 requests."""
 

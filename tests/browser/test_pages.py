@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 pytestmark = pytest.mark.browser
-SMALL = ("one", "two", "wrong", "diff", "advise", "recording", "import", "window")
+SMALL = ("one", "two", "wrong", "diff", "advise", "recording", "import", "window", "walk_mlx")
 
 OVERLAPS = """() => {
   const texts = [...document.querySelectorAll('svg text')].filter(t => t.textContent.trim());
@@ -31,35 +31,115 @@ def test_nothing_is_said_asked_or_written_over(opened, name, size, scheme):
     assert page.evaluate(OUTSIDE) <= 0
     if name != "many":
         assert page.evaluate(OVERLAPS) == []
+        page.evaluate("() => { if (places.length) go(places.length >> 1) }")
+        assert page.evaluate(OVERLAPS) == [] and page.evaluate(OUTSIDE) <= 0 and page.said == []
 
 
-def test_the_slider_reaches_every_decision_both_ways(opened, name):
+def test_the_slider_reaches_every_event_both_ways(opened, name):
     page = opened(name)
-    steps = page.evaluate("() => steps")
-    if not steps:
+    events = page.evaluate("() => runs.map(r => r.n)")
+    if not events:
         assert not page.locator("#tools").is_visible()
         return
-    slider, now, said = page.locator("#at"), page.locator("#now"), []
-    numbers = range(len(steps)) if len(steps) < 200 else [0, 1, len(steps) // 2, len(steps) - 1]
-    for number in [*numbers, *reversed(numbers)]:
-        slider.fill(str(number))
-        said.append(now.text_content())
-        assert steps[number]["rule"] in said[-1] and steps[number]["says"] in said[-1]
-        assert page.locator("g.current").get_attribute("id") == steps[number]["anchor"]
-    slider.fill("0")
-    page.locator("#on").click()
-    assert page.locator("#count").text_content() == f"2 of {len(steps)}"
-    page.locator("#back").click()
+    last = int(page.locator("#at").get_attribute("max"))
+    assert page.locator("#at").input_value() == str(last)         # it opens with the whole picture
+    reached = page.evaluate("""() => places.reduce((all, ks) => { ks.forEach((k, i) => all[i].add(k)); return all; },
+        runs.map(() => new Set())).map(one => one.size)""")
+    assert reached == [n + 1 for n in events]                      # every event of every run, and the end
+    numbers = [*range(0, last, max(1, last // 60)), last]
+    said = {number: walked(page, number, last) for number in numbers}
+    assert said == {number: walked(page, number, last) for number in reversed(numbers)}
+    if len(events) > 1:
+        assert all(len(lines) == len(events) for _, lines, _ in [*said.values()][:-1])
+
+
+def walked(page, number, last):
+    """Moves the slider; what is said and marked then."""
+    page.locator("#at").fill(str(number))
+    count = page.locator("#count").text_content()
+    assert count == (f"end, {last} events" if number == last else f"{number + 1} of {last}")
+    state = """() => [...document.querySelectorAll('svg g[role=listitem]')].map(g =>
+        ['current', 'later', 'running', 'alive'].map(one => +g.classList.contains(one)).join('')).join()"""
+    return count, page.locator("#now span").all_text_contents(), page.evaluate(state)
+
+
+def test_the_slider_moves_by_keyboard(opened):
+    page = opened("one")
+    slider, count = page.locator("#at"), page.locator("#count")
+    slider.press("Home")
     slider.press("ArrowRight")
-    assert page.locator("#count").text_content() == f"2 of {len(steps)}"
+    assert count.text_content() == "2 of 327"
+    page.locator("#on").click()
+    page.locator("#on").click()
+    page.locator("#back").click()
+    assert count.text_content() == "3 of 327"
+    begins = page.evaluate("() => runs[0].d.begins")
+    for key, begin in (("PageDown", begins[1]), ("PageDown", begins[2]), ("PageUp", begins[1])):
+        slider.press(key)
+        assert count.text_content() == f"{begin + 1} of 327"
+    assert slider.get_attribute("aria-valuetext").startswith("request 1: ")
+
+
+def test_a_loss_links_to_the_event_that_lost_it(opened):
+    page = opened("one", anchor="#r3")
+    page.locator("#d-r3 a[href^='#e']").first.click()
+    assert page.locator("#now").text_content() == "request 2: changed: cause consumed, rule LC-PC-LOAD.TAKE"
+    source = page.locator("#d-r3 a[href^='https']").first.get_attribute("href")
+    assert source.startswith("https://github.com/ggml-org/llama.cpp/blob/")
+    assert "--cache-ram 100" in page.locator("#d-r3").text_content()
+
+
+def test_why_stands_beside_the_picture_where_there_is_room_and_follows(opened):
+    for size, beside in (("wide", True), ("narrow", False)):
+        page = opened("one", size)
+        boxes = page.evaluate("() => ['.draw', '.why'].map(one => document.querySelector(one).getBoundingClientRect())"
+                              ".map(one => [one.left, one.right, one.top, one.bottom])")  # fmt: skip
+        (_, right, top, bottom), (left, _, high, _) = boxes
+        assert (left >= right and high == top) if beside else high >= bottom
+        shown = page.locator("details.shown")
+        page.evaluate("go(100)")
+        assert shown.get_attribute("id") == "d-r1" and shown.get_attribute("open") is not None
+        page.locator("#r3 text").first.click()
+        assert shown.get_attribute("id") == "d-r3"
+        assert page.locator("details:visible").count() == (1 if beside else 4)
+
+
+def test_two_runs_are_walked_in_step_and_the_first_difference_is_reached(opened):
+    page = opened("diff")
+    page.locator("#differ").click()
+    lines = page.locator("#now span").all_text_contents()
+    assert "LC-PC-LOAD.TAKE" in lines[0] and "LC-PC-LOAD.CLONE" in lines[1]
+    current = [page.locator(f"section.run:nth-child({n}) g.current") for n in (1, 2)]
+    assert [one.get_attribute("id") for one in current] == ["r2", "p1-r2"]
+    assert page.locator("#now.apart").count() == 1 and page.locator("rect.first").count() == 2
+    page.locator("#back").click()
+    assert page.locator("#now.apart").count() == 0
+    for place in range(0, int(page.locator("#at").get_attribute("max")), 7):
+        page.locator("#at").fill(str(place))
+        ids = [one.get_attribute("id") for one in current]
+        assert ids[1] == f"p1-{ids[0]}"
+
+
+def test_print_shows_everything(opened):
+    page = opened("one", scheme="dark")
+    page.evaluate("go(40)")
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("g.later, g.live").count() == 0 and page.locator("details[open]:visible").count() == 4
+    assert not page.locator("#tools").is_visible()
+    assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert len(page.pdf()) > 10_000
+    assert page.locator("#count").text_content() == "41 of 327"
 
 
 def test_an_anchor_opens_its_request(opened):
     page = opened("one", anchor="#r3")
     assert page.locator("#d-r3").get_attribute("open") is not None
-    assert page.locator("g.current").get_attribute("id") == "r3"
+    assert page.locator("g.chosen").get_attribute("id") == "r3"
     page = opened("diff", anchor="#p1-r2")
-    assert page.locator("g.current").get_attribute("id") == "p1-r2"
+    assert page.locator("section.run:nth-child(2) g.chosen").get_attribute("id") == "p1-r2"
+    page = opened("one", anchor="#e99")
+    assert page.locator("#count").text_content() == "100 of 327"
 
 
 def test_rows_are_reached_and_opened_by_keyboard(opened):
@@ -88,7 +168,7 @@ def test_without_script_the_picture_and_every_decision_are_there(opened):
     page = opened("two", script=False)
     assert page.locator("svg").count() == 2 and not page.locator("#tools").is_visible()
     page.locator("summary").first.click()
-    assert page.locator("details[open] td.rule").count() > 0
+    assert page.locator("details[open] dt").count() > 0
 
 
 def test_two_runs_stand_side_by_side_where_there_is_room(opened, browser, files):
@@ -101,8 +181,9 @@ def test_two_runs_stand_side_by_side_where_there_is_room(opened, browser, files)
 
 
 def test_a_thousand_requests_stay_fluid(opened):
-    """By what the browser has done, not by the clock: a step of the slider lays out nothing but a line of text."""
+    """By what the browser has done, not by the clock: a step of the slider lays out the page a few times at most."""
     page = opened("many")
+    page.evaluate("go(places.length >> 1)")
     assert page.locator("svg g[role=listitem]").count() > 900
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable")
