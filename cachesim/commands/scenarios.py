@@ -28,7 +28,8 @@ def run(args: Namespace) -> int:
     from cachesim.reports.scenario_list import scenario_data, scenario_list
     from cachesim.scenarios.corpus import corpus_root
     from cachesim.scenarios.load import find, load_all
-    from cachesim.scenarios.symptoms import SYMPTOMS, matching
+    from cachesim.scenarios.search import matching
+    from cachesim.scenarios.symptoms import SYMPTOMS
 
     root = corpus_root()
     if args.folder:
