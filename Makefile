@@ -19,9 +19,11 @@ JOBS   ?= 2
 WORKERS ?= 2
 TRACES ?= ../shared/traces
 SESSIONS ?= ../shared/workloads/agent_sessions
+MILLION = fuzz -p llama_cpp@latest-repaired --property warm-equals-cold --property stored-equals-cold \
+	--property survives --jobs $(JOBS) --out tests/fuzz/million --resume
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test check lint smoke oldest matrix bench meta fuzz hostile rediscover replay docs coverage peers adapters live workloads upstream optimized browser dist clean
+.PHONY: help run test check lint smoke oldest matrix bench meta fuzz million hostile rediscover replay docs coverage peers adapters live workloads upstream optimized browser dist clean
 
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
@@ -33,6 +35,7 @@ help:
 	@echo 'make bench    measure speed and memory              make bench'
 	@echo 'make meta     plant faults; each must be found      make meta JOBS=2'
 	@echo 'make fuzz     search for new failures, for long      make fuzz MINUTES=60 JOBS=2'
+	@echo 'make million  a repaired rule set, goes on      make million JOBS=2'
 	@echo 'make hostile  files that nobody meant well        make hostile N=100000 SEED=0 JOBS=2'
 	@echo 'make rediscover  are the known ones found           make rediscover JOBS=2'
 	@echo 'make replay   replay all recorded traces            make replay TRACES=../shared/traces JOBS=2'
@@ -73,6 +76,12 @@ meta: $(VENV)/.dev
 
 fuzz: $(VENV)/.run
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --jobs $(JOBS)
+
+# 1,000,000 conversations under llama_cpp@latest-repaired; Ctrl-C, and it goes on where it stopped. Rows that --cache-reuse
+# moves differ from a cold run's by design: models whose memory can be cut anywhere are searched without it.
+million: $(VENV)/.run
+	$(BIN)/cachesim $(MILLION) --model R --model H --model HW --examples 700000 --seed 2703
+	$(BIN)/cachesim $(MILLION) --model A --model W --set cache_reuse=0 --examples 300000 --seed 2704
 
 # Goes on where it stopped; START= leaves the first ones out, ARGS="--only KIND:NUMBER" shows one.
 hostile: $(VENV)/.run

@@ -5,10 +5,15 @@ Steps and events are those that the replay tests demand; that so many files are 
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 from tests.replay.test_full import RECORDED as FULL
 from tests.replay.test_history import RECORDED as OLDER
+
+MILLION = Path(__file__).parents[1] / "fuzz" / "million"
+"""What `make million` keeps."""
 
 FILES = {
     "llama_cpp": 409, "llama_cpp_odd": 93, "llama_cpp_b11549": 289, "ik_llama": 84, "ik_llama_odd": 11,
@@ -70,6 +75,11 @@ def builds(server: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def searched() -> int:
+    """Conversations that ``make million`` has played under the repaired rules."""
+    return sum(json.loads(file.read_text())["played"] for file in sorted(MILLION.glob("campaign-*.json")))
+
+
 NAMES = {
     "recordings": sum(figures(folder)[0] for folder in BUILDS),
     "steps": sum(figures(folder)[1] for folder in BUILDS),
@@ -77,5 +87,6 @@ NAMES = {
     "llama_cpp_builds": len(builds("llama.cpp")),
     "oldest": builds("llama.cpp")[-1],
     "newest": builds("llama.cpp")[0],
+    "searched": searched(),
 }
 """What the fields of README and pages may name."""

@@ -1,0 +1,34 @@
+"""What ``make million`` keeps: two campaigns under the repaired rules, each with one file that a later run goes on
+with."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+
+import pytest
+
+from cachesim.fuzz.campaign_file import read_campaign
+from tests.docs.trust import MILLION, searched
+
+ROOT = MILLION.parents[2]
+KEPT = sorted(MILLION.glob("campaign-*.json"))
+
+
+def test_there_is_one_file_for_each_command_of_make_million():
+    printed = subprocess.run(["make", "-n", "million"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    asked = [shlex.split(line) for line in printed.replace("\\\n", " ").splitlines() if " fuzz " in line]
+    seeds = sorted(int(words[words.index("--seed") + 1]) for words in asked)
+    assert seeds == sorted(json.loads(file.read_text())["plan"][4] for file in KEPT)
+
+
+@pytest.mark.parametrize("file", KEPT, ids=lambda file: file.name[:60])
+def test_nothing_was_found_in_it(file):
+    kept = read_campaign(file)
+    assert not kept.campaign.failures
+    assert kept.campaign.played == sum(stop - first for first, stop in kept.campaign.done)
+
+
+def test_the_pages_say_how_many_conversations_that_is():
+    assert searched() == sum(read_campaign(file).campaign.played for file in KEPT) > 0
