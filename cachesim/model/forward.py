@@ -24,7 +24,7 @@ from cachesim.model.recurrent import recur
 from cachesim.model.rope import rotate, turns
 from cachesim.model.spec import Layer, Spec, parse
 from cachesim.model.store import Hidden, LayerState, Rows, Run, Store
-from cachesim.model.token_provenance import SingleTrail
+from cachesim.model.token_provenance import FEW, ShortTrail
 from cachesim.model.weights import Weights, embed, make_weights
 
 
@@ -77,7 +77,7 @@ class _RunPass:
         self.first = first = token_digests(run.tokens, model.seed)                  # (t,)
         if before is not None:
             first = mix(first + before.digest * STEP)
-        self.trail: Trail = SingleTrail(first, run.pos0) if len(first) == 1 else RunTrail(first, self.asked)
+        self.trail: Trail = ShortTrail(first, run.pos0) if len(first) < FEW else RunTrail(first, self.asked)
         self.x: Values | None = None                                                # (t, d)
 
     def enter(self, index: int, layer: Layer) -> None:

@@ -21,6 +21,7 @@ _S30, _S27, _S31 = (np.uint64(s) for s in (30, 27, 31))
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _C1, _C2 = np.uint64(_FIRST), np.uint64(_SECOND)
 _GOLDEN = 0x9E3779B97F4A7C15
+_FEW = 8                      # tokens up to which Python's integers are quicker than arrays
 
 STEP = np.uint64(0xD6E8FEB86659FD93)
 """B of the rolling hash h_i = B*h_{i-1} + mix(c_i); odd, so that it has an inverse and forgets nothing."""
@@ -34,6 +35,7 @@ class LayerKeys(NamedTuple):
     row: np.uint64            # of K/V rows
     own: np.uint64            # odd factor of a token's own digest
     out: np.uint64            # added to the output
+    ints: tuple[int, int, int]    # the three as Python's
 
 
 def mix(z: Digests) -> Digests:
@@ -58,13 +60,14 @@ def layer_keys(seed: int, layer: int) -> LayerKeys:
     """The constants of a layer, from the seed of the model and the layer's index."""
     base = mix_int(mix_int(seed + _GOLDEN) + (layer + 1) * _GOLDEN)
     row, own, out = (mix_int(base + i * _GOLDEN) for i in (1, 2, 3))
-    return LayerKeys(np.uint64(row), np.uint64(own | 1), np.uint64(out))
+    return LayerKeys(np.uint64(row), np.uint64(own | 1), np.uint64(out), (row, own | 1, out))
 
 
 def token_digests(tokens: Sequence[int], seed: int) -> Digests:
     """(n,) what enters the first layer: one digest for each token, whatever its position."""
-    if len(tokens) == 1 and type(tokens[0]) is int and 0 <= tokens[0] <= MASK:      # decoding, where numpy is slow
-        return np.array([mix_int(tokens[0] * _GOLDEN + mix_int(seed))], np.uint64)
+    if len(tokens) <= _FEW and all(type(token) is int and 0 <= token <= MASK for token in tokens):     # numpy is slow
+        start = mix_int(seed)
+        return np.array([mix_int(token * _GOLDEN + start) for token in tokens], np.uint64)
     try:
         below = len(tokens) > 0 and min(tokens) < 0         # NumPy 1.26 would wrap it
         ids = np.array(() if below else tokens, dtype=np.uint64)

@@ -1,6 +1,7 @@
-"""The digests of a run of one token, in Python integers: a quick copy of ``RunTrail`` for decoding.
+"""The digests of a run of a few tokens, in Python integers: a quick copy of ``RunTrail`` for decoding and short pieces of
+prompts.
 
-One numpy call costs more than the work for one token, and decoding is most of a long trace. A property
+One numpy call costs more than the work for one token, and most runs of a long trace have one to four. A property
 compares the two. The oracle never comes here.
 """
 
@@ -14,43 +15,59 @@ from cachesim.model.hash_mixing import MASK, STEP, TAPS, LayerKeys, mix_int
 from cachesim.model.spec import Layer
 from cachesim.model.store import LayerState
 
+FEW = 9                       # tokens from which on arrays are quicker
 _STEP = int(STEP)
 _TAPS = tuple(int(tap) for tap in TAPS)
 
 
-class SingleTrail:
-    """One token at one position."""
+class ShortTrail:
+    """A few tokens at consecutive positions."""
 
-    def __init__(self, digest: Digests, pos: int) -> None:
-        self.x, self.placed, self.read = int(digest[0]), 2 * pos + 1, 0
+    def __init__(self, digest: Digests, pos0: int) -> None:
+        self.x: list[int] = digest.tolist()                                 # t
+        self.placed = range(2 * pos0 + 1, 2 * (pos0 + len(self.x)), 2)      # t
+        self.read = [0] * len(self.x)                                       # t
 
     @property
     def digest(self) -> Digests:
-        """(1,) between two layers."""
-        return np.array([self.x], np.uint64)
+        """(t,) between two layers."""
+        return np.array(self.x, np.uint64)
 
     def rows(self, keys: LayerKeys) -> Digests:
-        return np.array([mix_int(self.x ^ int(keys.row)) * self.placed & MASK], np.uint64)
+        key = keys.ints[0]
+        return np.array([mix_int(x ^ key) * odd & MASK for x, odd in zip(self.x, self.placed, strict=True)], np.uint64)
 
     def attend(self, rows: Digests, view: View, window: int) -> None:
-        if not (view.tail and not window):                  # else every row is seen
-            seen = view.visible(window)
-            rows = rows[seen.lo[0] : seen.hi[0]]
-        self.read += int(np.add.reduce(rows))
+        read = self.read
+        if view.tail and not window:                        # all rows before the run, and its own up to the token
+            first = view.n - len(read)
+            total = int(np.add.reduce(rows[:first])) if first else 0
+            for i, own in enumerate(rows[first:].tolist()):
+                total += own
+                read[i] += total
+            return
+        seen = view.visible(window)
+        for i, (lo, hi) in enumerate(zip(seen.lo.tolist(), seen.hi.tolist(), strict=True)):
+            read[i] += int(np.add.reduce(rows[lo:hi]))
 
     def recur(self, layer: Layer, state: LayerState | None) -> tuple[Digests, int]:
-        past = [0] * (layer.taps - 1) if state is None else state.conv.tolist()
-        older = sum(x * tap for x, tap in zip(reversed(past), _TAPS, strict=False))
-        conv = np.array([*past[1:], self.x], np.uint64)                     # (k-1,)
+        back = layer.taps - 1
+        inputs = [0] * back if state is None else state.conv.tolist()
+        after = 0 if state is None else int(state.hash)
+        inputs += self.x                                                    # back + t
+        conv = np.array(inputs[len(self.x) :], np.uint64)
         conv.flags.writeable = False
-        if layer.kind == "C":
-            self.read += older
-            return conv, 0
-        before = 0 if state is None else int(state.hash)
-        after = (before * _STEP + mix_int(self.x + older)) & MASK
-        self.read += after
-        return conv, after
+        taps = _TAPS[:back]
+        for i, x in enumerate(self.x):
+            older = 0
+            for k, tap in enumerate(taps, start=1):
+                older += inputs[back + i - k] * tap
+            if layer.kind != "C":
+                older = after = after * _STEP + mix_int(x + older) & MASK
+            self.read[i] += older
+        return conv, 0 if layer.kind == "C" else after
 
     def leave(self, keys: LayerKeys) -> None:
-        self.x = mix_int(self.x * int(keys.own) + int(keys.out) + self.read)
-        self.read = 0
+        _, own, out = keys.ints
+        self.x = [mix_int(x * own + out + read) for x, read in zip(self.x, self.read, strict=True)]
+        self.read = [0] * len(self.x)

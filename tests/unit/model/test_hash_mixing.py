@@ -9,7 +9,7 @@ from cachesim.model.attention_mask import View
 from cachesim.model.hash_mixing import STEP, inverse, layer_keys, mix, mix_int, place, powers, token_digests
 from cachesim.model.provenance import RunTrail, moved
 from cachesim.model.spec import Layer, parse
-from cachesim.model.token_provenance import SingleTrail
+from cachesim.model.token_provenance import ShortTrail
 
 SOME = np.array([0, 1, 2, 2**63, 2**64 - 1, 0x123456789ABCDEF0], np.uint64)
 
@@ -45,6 +45,12 @@ def test_bad_tokens(tokens: list[int]) -> None:
         token_digests(tokens, 0)
 
 
+@pytest.mark.parametrize("n", [0, 1, 2, 8, 9])
+def test_few_tokens_are_as_in_company(n: int) -> None:
+    tokens = [2**64 - 1, *range(5, 30)]
+    assert token_digests(tokens[:n], 3).tolist() == token_digests(tokens, 3).tolist()[:n]
+
+
 def test_a_token_is_the_same_alone_and_in_company() -> None:
     together = token_digests((5, 7, 2**63, 5), 3)
     assert together[0] == together[3] != token_digests((5,), 4)[0]
@@ -52,16 +58,20 @@ def test_a_token_is_the_same_alone_and_in_company() -> None:
 
 
 @pytest.mark.parametrize("layer", parse("A W2 G S C H").layers, ids=lambda layer: layer.kind)
-def test_one_token_in_integers_is_the_run_of_one(layer: Layer) -> None:
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+@pytest.mark.parametrize("hidden", [False, True])
+def test_few_tokens_in_integers_are_the_run_of_few(layer: Layer, n: int, hidden: bool) -> None:
     keys, rows = layer_keys(1, 0), SOME.copy()
-    view = View(np.arange(6), np.arange(5, 6))
-    trails = RunTrail(SOME[3:4].copy(), np.array([5])), SingleTrail(SOME[3:4], 5)
+    asked, positions = np.arange(6 - n, 6), np.arange(6) + np.array([0, 0, 0, 0, 0, 4 * hidden])
+    view = View(positions, asked)
+    assert view.tail != hidden
+    trails = RunTrail(SOME[6 - n :].copy(), asked), ShortTrail(SOME[6 - n :], 6 - n)
     states = []
     for trail in trails:
         state = None
         for _ in range(6):
             if layer.part:
-                rows[5:] = trail.rows(keys)
+                rows[6 - n :] = trail.rows(keys)
                 trail.attend(rows, view, layer.window)
             if layer.taps:
                 state = _state(*trail.recur(layer, state))
