@@ -33,8 +33,8 @@ class View:
         first = self.n - self.t
         self.tail = (
             first >= 0
-            and bool(positions[first] == asked[0] if self.t == 1 else (positions[first:] == asked).all())
-            and (first == 0 or positions[first - 1] < asked[0])
+            and bool(positions[first] == asked[0] if self.t == 1 else positions[first:].tobytes() == asked.tobytes())
+            and (first == 0 or bool(positions[first - 1] < asked[0]))
         )
         self._visible: dict[int, Visible] = {}
 

@@ -1,5 +1,4 @@
-"""The digests of a run of a few tokens, in Python integers: a quick copy of ``RunTrail`` for decoding and short pieces of
-prompts.
+"""The digests of a run of a few tokens, in Python integers: a quick copy of ``RunTrail``.
 
 One numpy call costs more than the work for one token, and most runs of a long trace have one to four. A property
 compares the two. The oracle never comes here.
@@ -51,23 +50,27 @@ class ShortTrail:
             read[i] += int(np.add.reduce(rows[lo:hi]))
 
     def recur(self, layer: Layer, state: LayerState | None) -> tuple[Digests, int]:
-        back = layer.taps - 1
-        inputs = [0] * back if state is None else state.conv.tolist()
-        after = 0 if state is None else int(state.hash)
-        inputs += self.x                                                    # back + t
-        conv = np.array(inputs[len(self.x) :], np.uint64)
-        conv.flags.writeable = False
-        taps = _TAPS[:back]
+        past, after = ([0] * (layer.taps - 1), 0) if state is None else (state.conv.tolist(), int(state.hash))
+        if layer.kind == "C":
+            b, c = past                                                     # the inputs before, c the last one
+            for i, x in enumerate(self.x):
+                self.read[i] += c * _TAPS[0] + b * _TAPS[1]
+                b, c = c, x
+            return _frozen(b, c), 0
+        a, b, c = past
         for i, x in enumerate(self.x):
-            older = 0
-            for k, tap in enumerate(taps, start=1):
-                older += inputs[back + i - k] * tap
-            if layer.kind != "C":
-                older = after = after * _STEP + mix_int(x + older) & MASK
-            self.read[i] += older
-        return conv, 0 if layer.kind == "C" else after
+            after = after * _STEP + mix_int(x + c * _TAPS[0] + b * _TAPS[1] + a * _TAPS[2]) & MASK
+            self.read[i] += after
+            a, b, c = b, c, x
+        return _frozen(a, b, c), after
 
     def leave(self, keys: LayerKeys) -> None:
         _, own, out = keys.ints
         self.x = [mix_int(x * own + out + read) for x, read in zip(self.x, self.read, strict=True)]
         self.read = [0] * len(self.x)
+
+
+def _frozen(*inputs: int) -> Digests:
+    conv = np.array(inputs, np.uint64)
+    conv.flags.writeable = False
+    return conv

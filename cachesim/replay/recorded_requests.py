@@ -22,7 +22,7 @@ def make_request(
     the last message of a process that ended in the step; ``by_model``: a model drafts. ``log``: what the
     recording says of it beside its response (`drafts`, pairs of tokens held and tokens drafted; `generated`, the tokens
     of one that was never answered, or whose client had hung up when it came to its end)."""
-    prompt = tuple(int(token) for token in body["prompt"])
+    prompt = tuple(map(int, body["prompt"]))
     starts, byte_pos = _message_starts(op, body, prompt)
     reuse = body.get("n_cache_reuse")
     children = response.get("completions") or ()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from cachesim.engines.shared.vocab import PIECES, SPECIAL
 from cachesim.errors import BadInput, quoted
 from cachesim.tokens import Tokens
 
 
+@lru_cache(maxsize=256)
 def tokenize(text: str) -> Tokens:
     """Tokens of a text made of message marks and single characters (as delimiters are). Raises BadInput."""
     out: list[int] = []
@@ -23,10 +26,10 @@ def tokenize(text: str) -> Tokens:
 
 def starts_of(prompt: Tokens, delimiters: list[tuple[str, Tokens]], role: str = "user") -> tuple[int, ...]:
     """Indices in the prompt at which a message of the role begins: the first delimiter that matches there."""
-    out = []
-    for i in range(len(prompt)):
-        for name, mark in delimiters:
-            if mark and prompt[i] == mark[0] and prompt[i : i + len(mark)] == mark:
+    out, first = [], {mark[0] for _, mark in delimiters if mark}
+    for i, token in enumerate(prompt):
+        for name, mark in delimiters if token in first else ():
+            if mark and token == mark[0] and prompt[i : i + len(mark)] == mark:
                 if name == role:
                     out.append(i)
                 break

@@ -45,8 +45,10 @@ def forward(model: Model | None, spec: Spec, caches: Sequence[Any], tokens: Sequ
         said = [Hidden(np.zeros(len(row), np.uint64), None) for row in tokens]
     else:
         pieces = model.forward(pad.runs(), pad)
-        said = [joined([one for one, piece in zip(pieces, pad.pieces, strict=True) if piece.row == row])
-                for row in range(len(tokens))]
+        said = pieces if len(pieces) == len(tokens) else [
+            joined([one for one, piece in zip(pieces, pad.pieces, strict=True) if piece.row == row])
+            for row in range(len(tokens))
+        ]                                                                   # one piece a row, or a row of several
     pad.done()
     return said
 
@@ -60,7 +62,11 @@ class BatchStore:
         self.rows = [rows_of(cache) for cache in caches]
         self.arrays = [states_of(cache) for cache in caches]
         self._check_rows()
-        self.masks = {layer.part: self._mask(layer.part) for layer in spec.layers if layer.part}
+        self.begins: dict[str, int] = {}                    # part -> the first of its layers, whose mask all share
+        for index, layer in enumerate(spec.layers):
+            if layer.part:
+                self.begins.setdefault(layer.part, index)
+        self.masks = {part: self._mask(index) for part, index in self.begins.items()}
         self.first = self._offsets()
         self.pieces = self._cut()
         self.new: dict[int, list[Rows]] = {}
@@ -85,10 +91,9 @@ class BatchStore:
             return [0] * self.b
         return [cache.offset] * self.b if isinstance(cache.offset, int) else cache.offset.tolist()
 
-    def _mask(self, part: str) -> Any:
+    def _mask(self, index: int) -> Any:
         """The mask that all layers of a part share, made from the first one's cache: bool [B or 1, N, T], or Ranges,
         or None."""
-        index = next(i for i, layer in enumerate(self.spec.layers) if layer.part == part)
         window = self.spec.layers[index].window
         cache = self.rows[index]
         assert cache is not None
@@ -114,8 +119,7 @@ class BatchStore:
     def view(self, part: str, run: int, asked: Positions) -> View:
         """The mask's rows of this piece."""
         piece, mask = self.pieces[run], self.masks[part]
-        layer = next(i for i, one in enumerate(self.spec.layers) if one.part == part and i in self.fetched)
-        width = self.fetched[layer][0].shape[2]
+        width = self.fetched[self.begins[part]][0].shape[2]
         if mask is None or isinstance(mask, str):                           # all, or the last ones of a causal mask
             hi = np.arange(piece.start, piece.stop) + width - self.n + 1
             self.seen[part, run] = slice(None)
@@ -131,6 +135,10 @@ class BatchStore:
 
     def _ranged(self, part: str, run: int, lo: Array, hi: Array) -> View:
         """As ``_masked`` (t, T), of a mask whose ranges rise: the rows between the first and the last that is seen."""
+        if len(lo) == 1 and lo[0] < hi[0]:                                  # one token, which sees something
+            start, stop = int(lo[0]), int(hi[0])
+            self.seen[part, run] = slice(start, stop)
+            return MaskView(np.zeros(1, np.int64), np.full(1, stop - start), stop - start)
         some = lo < hi
         start, stop = (int(lo[some].min()), int(hi[some].max())) if some.any() else (0, 0)
         self.seen[part, run] = slice(start, stop)

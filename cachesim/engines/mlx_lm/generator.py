@@ -32,13 +32,18 @@ class Machine:
     def feed(self, caches: Sequence[Any], tokens: Sequence[Tokens]) -> list[Hidden]:
         """One forward pass over rows of equal length."""
         rows, n = len(tokens), len(tokens[0])
-        held = max((int(np.max(one.offset)) for one in caches if hasattr(one, "offset")), default=0)
+        held = max((_longest(one.offset) for one in caches if hasattr(one, "offset")), default=0)
         self.log.spend(*cost_of(self.model, rows * n, rows * n, rows * n * (held + n // 2)))
         return forward(self.model, self.kind.spec, caches, tokens)
 
     def speak(self, row: Row, said: Hidden) -> None:
         """The row's next token."""
         row.speak(said, self.model, self.sampler)
+
+
+def _longest(offset: int | np.ndarray) -> int:
+    """Tokens of the row that has most."""
+    return max(offset.tolist()) if isinstance(offset, np.ndarray) else int(offset)
 
 
 @dataclass(slots=True)

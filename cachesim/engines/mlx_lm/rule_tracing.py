@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import fields, replace
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 import numpy as np
@@ -48,8 +48,7 @@ class Teller:
         })
 
     def _telling(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        name, arguments = rule_id(fn), inspect.signature(fn).parameters.values()
-        wanted = [(number, one.name) for number, one in enumerate(arguments) if str(one.annotation) in NUMBERS]
+        name, wanted = rule_id(fn), _wanted(fn)
 
         @wraps(fn)
         def telling(*args: Any) -> Any:
@@ -58,6 +57,13 @@ class Teller:
             return value
 
         return telling
+
+
+@cache
+def _wanted(fn: Callable[..., Any]) -> tuple[tuple[int, str], ...]:
+    """Place and name of the arguments that a sentence may need."""
+    arguments = inspect.signature(fn).parameters.values()
+    return tuple((number, one.name) for number, one in enumerate(arguments) if str(one.annotation) in NUMBERS)
 
 
 def _numbers(wanted: Sequence[tuple[int, str]], args: Sequence[Any]) -> dict[str, Any]:

@@ -39,7 +39,8 @@ class Cells:
 
     def of(self, seq: int) -> np.ndarray:
         """Indices of the sequence's cells, ascending."""
-        return np.flatnonzero(self.seqs[seq])
+        found: np.ndarray = self.seqs[seq].nonzero()[0]
+        return found
 
     def pos_max(self, seq: int) -> int:
         """Largest label of the sequence, -1 if it has no cell."""
@@ -87,7 +88,7 @@ class Cells:
         self.seqs[seq, first:stop] = True
         self.used += len(pos)
         known = self._last[seq]
-        self._last[seq] = None if known is None or not len(pos) else max(known, int(pos.max()))
+        self._last[seq] = None if known is None or not len(pos) else max(known, int(np.maximum.reduce(pos)))
 
     def remove(self, seq: int, p0: int, p1: int) -> None:
         """The sequence lets go of its cells with p0 <= label < p1; the search goes on at the first cell freed, if that

@@ -50,7 +50,8 @@ def causal_ranges(
         hi = np.minimum(hi, (offset + N - right_padding)[:, None])
     if left_padding is not None:
         lo = np.maximum(lo, left_padding[:, None])
-    lo, hi = np.broadcast_arrays(lo, hi)
+    if lo.shape != hi.shape:
+        lo, hi = np.broadcast_arrays(lo, hi)
     return Ranges(lo, hi, max(0, offset + N), left_padding is not None or right_padding is not None)
 
 

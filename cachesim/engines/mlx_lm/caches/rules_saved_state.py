@@ -90,7 +90,7 @@ def mask_both(width: int, left_padding: Array | None, lengths: Array | None) -> 
     at = np.arange(width)
     asked = [at >= left_padding[:, None]] if left_padding is not None else []
     asked += [at < lengths[:, None]] if lengths is not None else []
-    return np.logical_and.reduce(asked) if asked else None
+    return asked[0] & asked[1] if len(asked) == 2 else asked[0] if asked else None
 
 
 @rule("ML-ARRAYS-MERGE.none", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.merge", "3f9d179f"), until="#1169")
