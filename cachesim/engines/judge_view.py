@@ -65,9 +65,16 @@ class Point(NamedTuple):
 
 class Shelf:
     """The restore points of one conversation: the same object as long as none of them, and nothing in them, has
-    changed. ``tokens`` is what the engine believes the conversation to be: those of every point are its beginning."""
+    changed. ``tokens`` is what the engine believes the conversation to be: those of every point are its beginning.
 
-    __slots__ = ("points", "tokens")
+    ``before``: what was here at the last look, None = it is not known. Its first ``same`` tokens, and all rows of them,
+    are still the same; a point that is the same object, too, is usable at no more tokens than these, and the others
+    have only the rows from position ``same`` on. ``rows`` are those rows, of full attention; None = see the points."""
 
-    def __init__(self, tokens: tuple[int, ...], points: Sequence[Point]) -> None:
-        self.tokens, self.points = tokens, tuple(points)
+    __slots__ = ("before", "points", "rows", "same", "tokens")
+
+    def __init__(
+        self, tokens: tuple[int, ...], points: Sequence[Point], before: Shelf | None = None, same: int = 0,
+        rows: RowsPart | None = None,
+    ) -> None:
+        self.tokens, self.points, self.before, self.same, self.rows = tokens, tuple(points), before, same, rows

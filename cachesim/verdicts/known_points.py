@@ -15,6 +15,7 @@ from cachesim.events import Changed
 from cachesim.verdicts.texts import Place, Text, owner, upwards
 
 NEVER = 2**62
+MANY = 8                 # points in one list, from which on those that no request can want any more are forgotten
 Key = tuple[str, int, int, int, int, int]
 """Two restore points are the same one: kind, path and number of the tokens, lo, hi, step."""
 
@@ -51,6 +52,11 @@ class Known:
         """A kept copy, or a live state that was still there when its request had ended."""
         return self.kind != "slot" or self.lost is None or self.rested
 
+    @property
+    def rank(self) -> tuple[int, ...]:
+        """Of lost points with the same lengths the greatest is the one that a request is told of."""
+        return self.kind != "slot", self.lost_at, -self.number
+
 
 @dataclass(slots=True, eq=False)
 class Notes:
@@ -73,19 +79,42 @@ def notes_of(text: Text) -> Notes:
     return notes
 
 
-def enter(known: Known) -> None:
-    """From now on it is found."""
+def enter(known: Known, past: int = -1) -> None:
+    """From now on it is found. No request that is still to be settled, or to come, began before the time ``past``."""
     if known.lo == known.hi:
         notes = notes_of(owner(known.place.text, known.lo)[0])
         if known.lo not in notes.single:
             insort(notes.lengths, known.lo)
-        notes.single.setdefault(known.lo, []).append(known)
+        _append(notes.single.setdefault(known.lo, []), known, past)
         return
-    notes_of(known.place.text).ranged.append(known)
+    _append(notes_of(known.place.text).ranged, known, past)
     text: Text | None = known.place.text
     while text is not None and notes_of(text).least > known.lo:
         notes_of(text).least = known.lo
         text = text.parent
+
+
+def _append(points: list[Known], known: Known, past: int) -> None:
+    """One more point of a path. Whenever the list has doubled, those that were lost before ``past`` and are worse than
+    another such one for every request are taken out of it."""
+    points.append(known)
+    if len(points) < MANY or len(points) & (len(points) - 1):
+        return
+    gone = [one for one in points if one.lost is not None and one.lost_clock <= past]
+    best: list[Known] = []
+    for one in sorted(gone, key=lambda one: one.rank, reverse=True):
+        if not any(_serves(other, one) for other in best):
+            best.append(one)
+    dropped = set(gone).difference(best)
+    points[:] = [one for one in points if one not in dropped]
+
+
+def _serves(one: Known, other: Known) -> bool:
+    """Does a point reach as far as another one of its path, whatever the prompt?"""
+    same = (one.lo, one.hi, one.step) == (other.lo, other.hi, other.step)
+    wider = one.step == 1 and one.lo <= other.lo and one.hi >= other.hi
+    far = one.place.n >= other.place.n or one.hi == one.lo
+    return (same or wider) and far and (one.lasting or not other.lasting)
 
 
 def decline(place: Place, rule: str) -> None:

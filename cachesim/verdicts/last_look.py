@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Hashable, Sequence
+from typing import Any, Callable, Hashable, Iterator, NamedTuple, Sequence
 
-from cachesim.engines.judge_view import Shelf, StatePart
+from cachesim.engines.judge_view import Point, RowsPart, Shelf, StatePart
 from cachesim.oracle import ColdRun
 from cachesim.tokens import common_prefix
-from cachesim.verdicts.clean_prefix import clean_state
-from cachesim.verdicts.texts import Place
+from cachesim.verdicts.clean_prefix import Span, clean_rows, clean_state, foreign_rows
+from cachesim.verdicts.known_points import Known
+from cachesim.verdicts.texts import Place, owner
 
 ENOUGH = 512             # states of which it is known whether they are clean
 
@@ -40,3 +41,49 @@ class Remembered:
             self.older, self.recent = self.recent, {}
         self.recent[key] = found
         return found[1]
+
+
+class View(NamedTuple):
+    """What was seen on a shelf: the place of its tokens, a cold run that begins with them (None = there are no points),
+    positions of rows of full attention that are not the cold run's, and each point, by its identity, with the lengths
+    at which it could be used."""
+
+    place: Place
+    cold: ColdRun | None
+    foreign: list[int]
+    points: dict[int, tuple[Point, list[Known]]]
+
+    def known(self) -> Iterator[Known]:
+        """All that is usable."""
+        return (known for _, found in self.points.values() for known in found)
+
+
+def seen(
+    shelf: Shelf, was: View | None, place: Place, cold: ColdRun, states: Remembered,
+    known: Callable[[Point, Place, Span], Known],
+) -> View:
+    """What is on a shelf. ``was``: what was on the one that it goes on from; ``known`` gives the restore point that is
+    usable in a span of lengths."""
+    n = len(shelf.tokens)
+    foreign: dict[int, list[int]] = {}
+    view = View(place, cold, [], {})
+    if shelf.rows is not None:
+        view.foreign.extend(position for position in (was.foreign if was else ()) if position < shelf.same)
+        view.foreign.extend(foreign_rows(shelf.rows, cold, n))
+        foreign[id(shelf.rows)] = view.foreign
+
+    def wrong(part: RowsPart) -> list[int]:
+        if id(part) not in foreign:
+            foreign[id(part)] = foreign_rows(part, cold, n)
+        return foreign[id(part)]
+
+    def usable(point: Point) -> Iterator[Known]:
+        state = point.stored.state
+        if state is None or states.clean(state, cold, Place(*owner(place.text, point.hi))):
+            here = Place(*owner(place.text, len(point.stored.tokens)))
+            yield from (known(point, here, span) for span in clean_rows(point, wrong))
+
+    for point in shelf.points:
+        same = was.points.get(id(point)) if was else None
+        view.points[id(point)] = same or (point, list(usable(point)))
+    return view

@@ -15,17 +15,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
-from typing import Callable, Iterator, NamedTuple, Sequence
+from typing import Callable, NamedTuple, Sequence
 
 from cachesim import limits
-from cachesim.engines.judge_view import Point, RowsPart, Shelf
+from cachesim.engines.judge_view import Point, Shelf
 from cachesim.engines.rule import Role, role_of, took
+from cachesim.errors import Crash
 from cachesim.events import Changed, Decided, Event, Launch, Release
 from cachesim.oracle import ColdRun
 from cachesim.tokens import Tokens, common_prefix
-from cachesim.verdicts.clean_prefix import Span, clean_rows, foreign_rows
+from cachesim.verdicts.clean_prefix import Span
 from cachesim.verdicts.known_points import Key, Known, best_of, decline, enter, nearest_decline
-from cachesim.verdicts.last_look import Remembered, differing
+from cachesim.verdicts.last_look import Remembered, View, differing, seen
 from cachesim.verdicts.texts import Place, Texts, owner
 
 WITHIN = ("erased", "truncated", "overwritten", "cleared", "evaluated")
@@ -75,15 +76,17 @@ class Start(NamedTuple):
 class Ledger:
     """Follows every restore point of a server through its log. ``look`` lists the points that exist right now, ``cold``
     gives the cold run of a token list, ``believed`` the tokens of a slot, ``whose`` the request at work in it (-1 =
-    none). What is on a shelf that was there at the last look is not looked at again."""
+    none); ``covers``: does a cold run go on with these tokens, the first ``same`` of which are its own? What is on a
+    shelf that was there at the last look is not looked at again."""
 
     look: Callable[[], Sequence[Shelf]]
     cold: Callable[[Tokens], ColdRun]
     believed: Callable[[int], Tokens]
     whose: Callable[[int], int] = lambda slot: -1
+    covers: Callable[[ColdRun, Tokens, int], bool] = lambda run, tokens, same: False
     texts: Texts = field(default_factory=Texts)
     shelves: list[Shelf] = field(default_factory=list)
-    views: dict[Shelf, list[Known]] = field(default_factory=dict)
+    views: dict[Shelf, View] = field(default_factory=dict)
     present: dict[Key, Known] = field(default_factory=dict)
     live: dict[Known, None] = field(default_factory=dict)
     states: Remembered = field(default_factory=Remembered)
@@ -132,37 +135,34 @@ class Ledger:
         was, self.shelves = self.shelves, list(self.look())
         gone, came = differing(was, self.shelves)
         for shelf in came:
-            self.views[shelf] = found = [self._known(*one) for one in self._usable(shelf)]
-            for known in found:
+            self.views[shelf] = view = self._view(shelf)
+            for known in view.known():
                 known.seen += 1
         for shelf in gone:
-            for known in self.views.pop(shelf):
+            for known in self.views.pop(shelf).known():
                 known.seen -= 1
                 if not known.seen:
                     known.lost, known.lost_clock, known.lost_at = change, self.clock, self._owner(change.slot)
                     del self.present[known.key]
                     self.live.pop(known, None)
 
-    def _usable(self, shelf: Shelf) -> Iterator[tuple[Point, Place, Span]]:
-        """The points of a shelf with the places of their tokens, and the lengths at which each could be used."""
+    def _view(self, shelf: Shelf) -> View:
+        """What is on a shelf. Raises Crash for one that goes on from another that was never looked at."""
         if not shelf.points:
-            return
-        first, n = shelf.points[0].stored, len(shelf.tokens)
-        cold, who = self.cold(shelf.tokens), first.owner if first.kind == "slot" else -1
-        place = self.texts.place(shelf.tokens, who)
+            return View(Place(self.texts.root, 0), None, [], {})
+        first = shelf.points[0].stored
+        who = first.owner if first.kind == "slot" else -1
+        if shelf.before is None:
+            was, place, cold = None, self.texts.place(shelf.tokens, who), self.cold(shelf.tokens)
+        else:
+            was = self.views.get(shelf.before)
+            if was is None or was.cold is None:
+                raise Crash("a slot goes on from what the judge has not seen")
+            place = self.texts.place(shelf.tokens, who, Place(*owner(was.place.text, shelf.same)))
+            covers = self.covers(was.cold, shelf.tokens, shelf.same)
+            cold = was.cold if covers else self.cold(shelf.tokens)
         self.texts.remember(who, shelf.tokens, place)
-        foreign: dict[int, list[int]] = {}
-
-        def wrong(part: RowsPart) -> list[int]:
-            if id(part) not in foreign:
-                foreign[id(part)] = foreign_rows(part, cold, n)
-            return foreign[id(part)]
-
-        for point in shelf.points:
-            state = point.stored.state
-            if state is None or self.states.clean(state, cold, Place(*owner(place.text, point.hi))):
-                here = Place(*owner(place.text, len(point.stored.tokens)))
-                yield from ((point, here, span) for span in clean_rows(point, wrong))
+        return seen(shelf, was, place, cold, self.states, self._known)
 
     def _known(self, point: Point, place: Place, span: Span) -> Known:
         """The restore point of this kind after these tokens, a new one if there was none a moment ago."""
@@ -173,11 +173,15 @@ class Ledger:
             self.count += 1
             limits.JUDGED_TOKENS.check(self.texts.kept + self.count, "what the judge keeps of restore points")
             known = Known(self.count, key, kind, place, *span, step, born=self.clock, owner=point.stored.owner)
-            enter(known)
+            enter(known, self._past())
             self.present[key] = known
             if kind == "slot":
                 self.live[known] = None
         return known
+
+    def _past(self) -> int:
+        """No request that is to be settled began before this time."""
+        return min((self.chosen.clock, *(start.clock for start in self.starts.values())))
 
     def _ever(self, prompt: Tokens, before: int) -> int:
         """How much of a prompt the first ``before`` of the evaluated lists begin with: the list that begins with most
@@ -191,7 +195,7 @@ class Ledger:
 
     def settle(self, request: int, slot: int, prompt: Tokens, n_past: int, wrong: bool) -> Account:
         """The account of a request that was answered in this slot, before its own tokens count as evaluated."""
-        start = self.starts.get(request, self.chosen)
+        start = self.starts.pop(request, self.chosen)
         best = min(self._ever(prompt, start.evaluated), max(0, len(prompt) - 1))
         bill = _Bill(self, request, start, [d for d in self.asked[start.asked :] if d.slot in (slot, None)])
         return bill.account(self.texts.path(prompt, slot), n_past, best, wrong)

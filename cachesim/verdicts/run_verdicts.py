@@ -48,7 +48,7 @@ class Watch(Observer):
             return
         self.ledger = Ledger(
             look=lambda: self.server.shelves() if self.bills else (), cold=self.judge.colds.covering,
-            believed=lambda slot: self.server.tokens_of(slot), whose=self._whose,
+            believed=lambda slot: self.server.tokens_of(slot), whose=self._whose, covers=self.judge.colds.covers,
         )
         server.log.listener = self.hear
 

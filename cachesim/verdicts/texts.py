@@ -45,10 +45,10 @@ class Texts:
         self.kept = 0                                   # tokens in all paths
         self.recent: dict[int, tuple[Tokens, Place]] = {}
 
-    def place(self, tokens: Tokens, who: int) -> Place:
+    def place(self, tokens: Tokens, who: int, near: Place | None = None) -> Place:
         """The place of a list, made if there is none. ``who``: the slot that holds it, which has mostly held the
-        beginning of it before; -1 = none."""
-        text, n = self._walk(tokens, *self._from(tokens, who))
+        beginning of it before; -1 = none. ``near``: the place of a beginning of it."""
+        text, n = self._walk(tokens, *(near or self._from(tokens, who)))
         rest = list(tokens[n:])
         self.kept += len(rest)
         if rest and n == text.stop:                     # nothing goes on here: the path becomes longer

@@ -18,6 +18,7 @@ from cachesim.engines.ik_llama.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.ik_llama.rules.slot_selection import Shifted
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
 from cachesim.engines.rule import Decision
+from cachesim.engines.shared.held_tokens import HeldTokens
 from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits
 from cachesim.engines.shared.server_loop import tell_change, write_down
 
@@ -132,7 +133,7 @@ class PromptCache:
                 slot.checkpoints.clear()
                 tell_change(self.log, slot, "cleared", failed.rule)
             return
-        slot.tokens, slot.checkpoints, slot.loaded = list(entry.tokens), list(entry.checkpoints), True
+        slot.tokens, slot.checkpoints, slot.loaded = HeldTokens(entry.tokens), list(entry.checkpoints), True
         slot.kept, slot.discarded = entry.kept, entry.discarded
         tell_change(self.log, slot, "overwritten", decision.rule)
         after = self._decide(self.rules.pc_after_hit(decision.value), slot)

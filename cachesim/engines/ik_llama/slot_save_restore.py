@@ -13,6 +13,7 @@ from cachesim.engines.ik_llama.slot import Slot
 from cachesim.engines.ik_llama.slot_file import SideFile, SlotFile, pack_side, pack_slot, unpack_side, unpack_slot
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.array_file import check_model
+from cachesim.engines.shared.held_tokens import HeldTokens
 from cachesim.engines.shared.slots import check_action
 from cachesim.errors import BadInput
 from cachesim.files import write_whole
@@ -69,7 +70,7 @@ def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     if len(saved.tokens) > srv.settings.n_ctx_slot or not srv.memory.set(slot.id, saved.blob):
         _erase(srv, slot)
         return {"status": 400, "error": "the saved slot does not fit"}
-    slot.tokens, slot.checkpoints = list(saved.tokens), list(side.checkpoints)
+    slot.tokens, slot.checkpoints = HeldTokens(saved.tokens), list(side.checkpoints)
     srv.changed(slot, "overwritten", decision.rule)
     return {"status": 200, "n_restored": len(saved.tokens)}
 

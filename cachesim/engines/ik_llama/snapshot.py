@@ -18,8 +18,9 @@ from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
 from cachesim.engines.judge_view import Excess, Point, RowsPart, Shelf, StatePart, Stored
 from cachesim.engines.shared.prompt_cache_limits import over_limits
+from cachesim.engines.shared.seen_rows import in_line
 from cachesim.engines.shared.server_loop import watched
-from cachesim.engines.shared.shelves import Cut, unbroken
+from cachesim.engines.shared.shelves import Cut, Shelves, unbroken
 from cachesim.model import Rows
 
 
@@ -62,28 +63,38 @@ def _points(
 
 
 def _cut(ckpt: Checkpoint | None, tokens: tuple[int, ...], state: StatePart | None) -> Cut:
-    """These tokens with this state, which is usable at its own end only."""
+    """These tokens with this state."""
+    return Cut(ckpt, tokens, *_bounds(tokens, state), (), state)
+
+
+def _bounds(tokens: tuple[int, ...], state: StatePart | None) -> tuple[int, int]:
+    """The lengths at which a state could be used: its own end only."""
     lo, hi = 1, len(tokens)
-    if state is not None:
-        lo, hi = max(lo, state.pos + 1), min(hi, state.pos + 1)
-    return Cut(ckpt, tokens, lo, hi, (), state)
+    return (lo, hi) if state is None else (max(lo, state.pos + 1), min(hi, state.pos + 1))
 
 
 def _cut_of(kv: KvCache, ckpt: Checkpoint, held: tuple[int, ...]) -> Cut:
     return _cut(ckpt, held[: ckpt.facts.n_tokens], _of(kv, ckpt.blob))
 
 
-def _slot_shelf(srv: Core, slot: Slot) -> Shelf:
-    kv, tokens = srv.memory, tuple(slot.tokens)
-    blob = kv.get(slot.id, partial=False)
+def _slot_shelf(srv: Core, slot: Slot, looked: Shelves) -> Shelf:
+    kv, cells = srv.memory, srv.memory.cells.of(slot.id)
+    used = slot.checkpoints if kv.kind.hybrid else []
+    line = None if kv.kind.recurrent or kv.kind.windows else in_line(kv.cells.own, cells, kv.rows)
+    if line is not None:
+        state = _state(kv, kv.state_pos[slot.id], dict(kv.states[slot.id]))
+        return looked.of_slot_in_line(
+            slot.id, slot.tokens, len(cells), line, state, used, partial(_cut_of, kv),
+            lambda tokens: _bounds(tokens, state),
+        )
+    tokens, blob = tuple(slot.tokens), kv.get(slot.id, partial=False)
     state = _of(kv, blob)
     rows = _rows(kv, blob.own, {layer: Rows(one.digest, None, None) for layer, one in (blob.rows or {}).items()})
 
     def points(cuts: Sequence[Cut]) -> Iterator[Point]:
         return _points(kv, "slot", slot.id, _cut(None, tokens, state), cuts, rows, blob.own)
 
-    used = slot.checkpoints if kv.kind.hybrid else []
-    return srv.looked.of_slot(slot.id, tokens, rows, state, used, partial(_cut_of, kv), points)
+    return looked.of_slot(slot.id, tokens, rows, state, used, partial(_cut_of, kv), points)
 
 
 def _entry_shelf(kv: KvCache, entry: Entry) -> Shelf:
@@ -129,13 +140,19 @@ class Inspected(Core):
 
     def points(self) -> list[Point]:
         """Every restore point: live slots, their checkpoints, stored conversations and theirs."""
-        return [point for shelf in self.shelves() for point in shelf.points]
+        return [point for shelf in self._shelves(Shelves()) for point in shelf.points]
 
     def shelves(self) -> list[Shelf]:
         """The same by conversation."""
+        return self._shelves(self.looked)
+
+    def _shelves(self, looked: Shelves) -> list[Shelf]:
+        """The same for one who has looked before."""
         entries = [entry for entry in self.cache.entries if entry.tokens] if self.cache else []
-        stored = self.looked.entries.each(entries, partial(_entry_shelf, self.memory))
-        return [_slot_shelf(self, slot) for slot in self.slots if slot.tokens] + stored
+        stored = looked.entries.each(entries, partial(_entry_shelf, self.memory))
+        used = [slot for slot in self.slots if slot.tokens]
+        looked.only(slot.id for slot in used)
+        return [_slot_shelf(self, slot, looked) for slot in used] + stored
 
     def checkpoints(self, slot: int) -> list[int]:
         """Lengths in tokens of the slot's checkpoints, oldest first."""

@@ -15,6 +15,7 @@ from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.llama_cpp.server_flags import MIB
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
+from cachesim.engines.shared.held_tokens import HeldTokens
 from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits, part
 from cachesim.engines.shared.server_loop import tell_change, write_down
 from cachesim.tokens import common_prefix
@@ -110,7 +111,7 @@ class PromptCache:
             self.log.emit(ev.PcLoadFailed())
             self.log.emit(ev.PcLoadFailed(slot.id))
             return False
-        slot.tokens, slot.checkpoints = list(entry.tokens), list(entry.checkpoints)
+        slot.tokens, slot.checkpoints = HeldTokens(entry.tokens), list(entry.checkpoints)
         slot.loaded = True
         tell_change(self.log, slot, "overwritten", rule)
         write_down(self.log, after, slot)

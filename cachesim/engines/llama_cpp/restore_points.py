@@ -6,7 +6,8 @@ the last window - 1 rows of a window, the one state of a recurrent layer.
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from functools import partial
+from typing import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from cachesim.engines.llama_cpp.prompt_cache import LOST, Entry
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
 from cachesim.engines.shared.rows import take
-from cachesim.engines.shared.shelves import Cut, unbroken
+from cachesim.engines.shared.seen_rows import ByLayer, in_line
+from cachesim.engines.shared.shelves import Cut, Shelves, unbroken
 from cachesim.model import Rows
 from cachesim.tokens import Tokens
 
@@ -38,26 +40,47 @@ def state_part(state: RecurrentState | None) -> StatePart | None:
     return None if state is None else StatePart(state.pos, state.rows)
 
 
-def shelves(server: Core) -> list[Shelf]:
-    """Every restore point by conversation: live slots with their checkpoints, stored conversations with theirs."""
-    out = [_of_slot(server, slot) for slot in server.slots if slot.tokens]
+def shelves(server: Core, looked: Shelves) -> list[Shelf]:
+    """Every restore point by conversation: live slots with their checkpoints, stored conversations with theirs.
+    ``looked``: what was seen at the last look."""
+    looked.only(slot.id for slot in server.slots if slot.tokens)
+    out = [_of_slot(server, slot, looked) for slot in server.slots if slot.tokens]
     entries = [entry for entry in server.cache.entries if entry.blob is not LOST] if server.cache else []
-    return out + server.looked.entries.each(entries, lambda entry: _of_entry(server, entry))
+    return out + looked.entries.each(entries, lambda entry: _of_entry(server, entry))
 
 
-def _of_slot(server: Core, slot: Slot) -> Shelf:
-    parts = {name: _digests(cache, slot.id) for name, cache in server.memory.parts.items()}
+def _of_slot(server: Core, slot: Slot, looked: Shelves) -> Shelf:
+    parts, n_swa = server.memory.parts, server.kind.n_swa
     recr = server.memory.recr.state_write(slot.id) if server.memory.recr is not None else None
-    base, swa, n_swa = parts.get("base"), parts.get("swa"), server.kind.n_swa
+    state, cut = state_part(recr), partial(_cut, n_swa)
+    if "swa" not in parts:
+        base = parts.get("base")
+        cells = range(len(slot.tokens)) if base is None else base.cells(slot.id).of(slot.id)
+        rows = None if base is None else _in_line(base, slot.id, cells)
+        if base is None or rows is not None:
+            return looked.of_slot_in_line(
+                slot.id, slot.tokens, len(cells), rows, state, slot.checkpoints, cut,
+                lambda tokens: _bounds(tokens, None, recr, n_swa),
+            )
+    return _copied(slot, {name: _digests(cache, slot.id) for name, cache in parts.items()}, recr, n_swa, looked)
+
+
+def _copied(
+    slot: Slot, parts: Mapping[str, AttentionState], recr: RecurrentState | None, n_swa: int, looked: Shelves
+) -> Shelf:
+    base, swa = parts.get("base"), parts.get("swa")
     tokens, rows, state = tuple(slot.tokens), parts_of(base, swa, n_swa), state_part(recr)
 
     def points(cuts: Sequence[Cut]) -> Iterator[Point]:
         live = Cut(None, tokens, *_bounds(tokens, swa, recr, n_swa), rows[-1:] if swa else (), state)
         yield from _points("slot", "checkpoint", slot.id, live, cuts, base)
 
-    return server.looked.of_slot(
-        slot.id, tokens, rows, state, slot.checkpoints, lambda ckpt, held: _cut(ckpt, held, n_swa), points
-    )
+    return looked.of_slot(slot.id, tokens, rows, state, slot.checkpoints, partial(_cut, n_swa), points)
+
+
+def _in_line(cache: AttentionCache, seq: int, cells: range | np.ndarray) -> ByLayer | None:
+    """Digests of a sequence's rows, where they lie in the order of their positions."""
+    return in_line(cache.cells(seq).pos, cells, cache.rows[cache.stream(seq)])
 
 
 def _digests(cache: AttentionCache, seq: int) -> AttentionState:
@@ -75,11 +98,11 @@ def _of_entry(server: Core, entry: Entry) -> Shelf:
     tokens, blob, n_swa = tuple(entry.tokens), entry.blob, server.kind.n_swa
     live = Cut(None, tokens, *_bounds(tokens, blob.swa, blob.recr, n_swa), parts_of(None, blob.swa, n_swa),
                state_part(blob.recr))  # fmt: skip
-    cuts = [_cut(ckpt, tokens, n_swa) for ckpt in entry.checkpoints]
+    cuts = [_cut(n_swa, ckpt, tokens) for ckpt in entry.checkpoints]
     return Shelf(tokens, tuple(_points("entry", "entry checkpoint", -1, live, cuts, blob.base)))
 
 
-def _cut(ckpt: Checkpoint, held: Tokens, n_swa: int) -> Cut:
+def _cut(n_swa: int, ckpt: Checkpoint, held: Tokens) -> Cut:
     """A checkpoint of the conversation that holds these tokens."""
     tokens, blob = held[: ckpt.facts.n_tokens], ckpt.blob
     bounds = _bounds(tokens, blob.swa, blob.recr, n_swa)

@@ -14,6 +14,7 @@ from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
 from cachesim.engines.llama_cpp.slot_file import SlotFile, appendix_bytes, pack, unpack
 from cachesim.engines.shared.array_file import check_model
+from cachesim.engines.shared.held_tokens import HeldTokens
 from cachesim.engines.shared.slots import check_action
 from cachesim.files import write_whole
 from cachesim.limits import SLOT_FILE_BYTES
@@ -83,7 +84,7 @@ def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
         return _refused(srv, slot, UNUSABLE)
     if len(saved.tokens) > srv.settings.n_ctx_slot:
         return _refused(srv, slot, "Restored prompt does not fit in the slot context")
-    slot.tokens = list(saved.tokens)
+    slot.tokens = HeldTokens(saved.tokens)
     clear = srv.rules.clear(len(slot.checkpoints))
     if srv.decide(clear, slot):
         slot.checkpoints.clear()

@@ -17,6 +17,7 @@ from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint
 from cachesim.engines.shared.prompt_cache_limits import over_limits
 from cachesim.engines.shared.server_loop import watched
+from cachesim.engines.shared.shelves import Shelves
 
 
 def _blob(blob: Blob, n_swa: int) -> tuple[tuple[RowsPart, ...], StatePart | None]:
@@ -72,11 +73,11 @@ class Inspected(Core):
 
     def points(self) -> list[Point]:
         """Every restore point: live slots, their checkpoints, stored conversations and theirs."""
-        return [point for shelf in self.shelves() for point in shelf.points]
+        return [point for shelf in shelves(self, Shelves()) for point in shelf.points]
 
     def shelves(self) -> list[Shelf]:
         """The same by conversation."""
-        return shelves(self)
+        return shelves(self, self.looked)
 
     def checkpoints(self, slot: int) -> list[int]:
         """Lengths in tokens of the slot's checkpoints, oldest first."""

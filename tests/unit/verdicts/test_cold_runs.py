@@ -55,3 +55,12 @@ def test_an_exact_cold_run_is_made_again_only_for_positions_that_it_did_not_spea
     assert colds.speaking(HELD, (10,)) is first
     again = colds.speaking(HELD, (11,))
     assert again is not first and 11 in again.logits
+
+
+def test_a_run_covers_what_goes_on_as_it_does():
+    colds, long = Colds(make_model(parse("AA"), exact=False)), tuple(range(40))
+    run = colds.covering(long)
+    assert colds.covers(run, long[:7], 5) and colds.covers(run, long, 0)
+    assert not colds.covers(run, (*long[:7], 99), 7)
+    assert not colds.covers(run, (*long, 40), 40)
+    assert not colds.covers(colds.digests(long), long, 40)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachesim.tokens import common_prefix
-from cachesim.verdicts.texts import Texts, owner, upwards
+from cachesim.verdicts.texts import Place, Texts, owner, upwards
 
 LISTS = st.lists(st.lists(st.integers(0, 2), max_size=6).map(tuple), min_size=1, max_size=12)
 
@@ -44,3 +44,14 @@ def test_a_beginning_belongs_to_the_path_on_which_its_last_token_lies():
     texts = Texts()
     first, second = texts.place((1, 2, 3), 0), texts.place((1, 2, 4), 0)
     assert owner(second.text, 3) == second and owner(second.text, 2) == (first.text, 2)
+
+
+@given(LISTS, st.lists(st.integers(0, 8), min_size=12, max_size=12))
+def test_a_place_is_the_same_wherever_the_search_for_it_begins(lists, cuts):
+    texts, twin = Texts(), Texts()
+    for tokens, cut in zip(lists, cuts, strict=False):
+        beginning = texts.path(tokens[:cut], -1)
+        place = texts.place(tokens, -1, Place(*owner(beginning.text, beginning.n)))
+        assert spelled(place) == tokens and texts.place(tokens, -1) == place
+        assert (place.text.number, place.n) == (twin.place(tokens, -1).text.number, len(tokens))
+    assert texts.kept == twin.kept
