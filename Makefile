@@ -133,6 +133,7 @@ live: $(LIVE)/.made
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.check_campaign --seed $(SEED)
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.check_spoilt
 	@$(LIVE)/bin/python -m tests.live.check_ik
+	@$(LIVE)/bin/python -m tests.live.logs_ik --seed $(SEED)
 
 $(LIVE)/.made: pyproject.toml
 	@echo 'creating $(LIVE)' >&2

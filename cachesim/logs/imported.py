@@ -90,7 +90,7 @@ def _models(session: Session) -> tuple[str, ...]:
     if facts.get("recurrent_layers") or state or any(lo == hi for lo, hi in spans):
         return ("GGGA", "S") if facts.get("attention_layers", 1) else ("S",)
     full = any(one.full or one.restored is not None or _lost(one) for one in session.requests)
-    windows = () if n_swa in (0, 1) else (*(f"W{size} A" for size in WINDOWS), f"G W{WINDOWS[0]}")
+    windows = () if n_swa in (0, 1) else (*(f"W{size} A" for size in WINDOWS), f"G W{WINDOWS[0]}", f"G W{WINDOWS[-1]}")
     return (*(("GGGA", "A") if full else ("A", "GGGA")), "S", *windows)
 
 

@@ -146,7 +146,7 @@ def _invalidated(reader: Reader, read: Read, number: int) -> None:
 
 @hears("full_reprocess", "trim_failed")
 def _full(reader: Reader, read: Read, number: int) -> None:
-    one = reader.of(read, number)
+    one = reader.of(read, number, late=True)
     if one is not None:
         one.full, one.cache_n = True, 0
 
@@ -175,7 +175,8 @@ def _done(reader: Reader, read: Read, number: int) -> None:
 
 @hears("ckpt_create")
 def _created(reader: Reader, read: Read, number: int) -> None:
-    one, lo, hi = reader.of(read, number), number_of(read, "pos_min"), number_of(read, "pos_max")
+    """ik_llama.cpp makes one behind the end of a request."""
+    one, lo, hi = reader.of(read, number, late=True), number_of(read, "pos_min"), number_of(read, "pos_max")
     n_tokens = number_of(read, "n_tokens")
     if one is not None and hi is not None:
         one.created.append(hi + 1 if n_tokens is None else n_tokens)

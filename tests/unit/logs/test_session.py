@@ -43,3 +43,16 @@ def test_more_evaluated_tokens_than_the_prompt_has_say_nothing_of_reused_ones():
         )
         [one] = requests(LAUNCH.format(0, 7), *timings, end)
         assert (one.n_tokens, one.prompt_n, one.cache_n) == (495, evaluated, reused)
+
+
+def test_a_checkpoint_behind_the_end_of_a_request_is_its_own():
+    """ik_llama.cpp creates one when the answer is complete, and its two streams may change places."""
+    lines = [
+        "INFO [   launch_slot_with_task] slot is processing task | tid=1 id_slot=0 id_task=7",
+        "INFO [           release_slots] slot released | tid=1 id_slot=0 id_task=7 n_cache_tokens=40 truncated=false",
+        "slot create_check: id  0 | task 7 | created context checkpoint 1 of 8 (pos_min = 39, pos_max = 39, "
+        "n_tokens = 40, size = 0.206 MiB, took 1.00 ms)",
+        "slot apply_checkp: id  0 | task 7 | forcing full prompt re-processing due to lack of cache data",
+    ]
+    [one] = read_session("ik_llama", grammars()["ik_llama"], lines).requests
+    assert one.created == [40] and one.full and one.end == 40

@@ -1,0 +1,177 @@
+"""``python -m tests.live.logs_ik``: the log of ik_llama.cpp's server, imported, beside what it answered.
+
+Where LLAMA_SERVER names a server of it, conversations are drawn and played on that one with tiny models. Otherwise a
+STAND-IN is asked: it answers as a recording of a real ik_llama.cpp does and writes the log that this server would have
+written; it proves this way of checking, and nothing beyond what was recorded. What the log does not say is not known,
+what it says must be right. Exit code 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+from cachesim.live.llama_server.process import HOST, Process
+from cachesim.logs.read import read_session
+from cachesim.logs.recognise import grammars
+from tests.live.check_ik import FOLDERS, MODELS
+from tests.live.check_server import CONTEXT, LOAD, ready
+from tests.live.logs_ik_written import write_step
+
+WITHIN = 60                  # seconds for an answer
+TALKS = 25                   # conversations of one model
+NAMES = ("slot", "n_tokens", "cache_n", "prompt_n", "predicted_n")
+_OPENER = build_opener(ProxyHandler({}))
+
+
+def main(argv):
+    parser = argparse.ArgumentParser(prog="python -m tests.live.logs_ik", description=__doc__)
+    parser.add_argument("--traces", type=Path, help="folder of recordings")
+    parser.add_argument("--models", type=Path, default=Path.home() / ".cache" / "cachesim-live" / "models")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args(argv)
+    if os.environ.get("LLAMA_SERVER"):
+        return real(Path(os.environ["LLAMA_SERVER"]), args.models, args.seed)
+    return stand_in(args.traces or next(folder for folder in FOLDERS if folder.is_dir()))
+
+
+def real(binary, models, seed):
+    """Play on a real server and compare; 0 without a word of praise if it is another engine's."""
+    from tests.live.build import is_ik
+
+    if not is_ik(binary):
+        return 0
+    counts, bad = Counter(), []
+    for model in MODELS:
+        with TemporaryDirectory(prefix="cachesim-logs-") as folder:
+            log = Path(folder) / "log"
+            with Process(_command(binary, models / model), log) as process:
+                process.wait(lambda url=process.url: ready(url), LOAD, "loading the model")
+                answers = [ask(process.url, body) for body in drawn(random.Random(f"{seed} {model}"))]
+            found, wrong = compare(log.read_text("utf-8", "replace").split("\n"), answers)
+        counts.update(found)
+        bad += [(model, *one) for one in wrong]
+    return _say(f"{binary}", counts, bad)
+
+
+def _command(binary, model):
+    def command(port):
+        return [binary, "-m", model, "-c", CONTEXT, "-t", 1, "--host", HOST, "--port", port]
+
+    return command
+
+
+def drawn(rng):
+    """Prompts as tokens: conversations that grow, are cut and come back."""
+    for _ in range(TALKS):
+        prompt = [rng.randint(3, 200) for _ in range(rng.randint(5, 300))]
+        for _ in range(rng.randint(2, 6)):
+            yield {"prompt": prompt, "n_predict": rng.randint(1, 16), "temperature": 0, "cache_prompt": True}
+            cut = rng.randint(1, len(prompt)) if rng.random() < 0.4 else len(prompt)
+            prompt = [*prompt[:cut], *(rng.randint(3, 200) for _ in range(rng.randint(1, 120)))]
+
+
+def ask(url, body):
+    """What an answer says: slot, prompt, reused, evaluated and generated tokens; None if it is refused."""
+    asked = Request(f"{url}/completion", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    try:
+        with _OPENER.open(asked, timeout=WITHIN) as reply:
+            found = json.loads(reply.read())
+    except HTTPError:
+        return None
+    times = found["timings"]
+    total, evaluated = found["tokens_evaluated"], times["prompt_n"]
+    return found.get("id_slot"), total, total - evaluated, evaluated, times.get("predicted_n")
+
+
+def compare(lines, answers):
+    """Numbers of the log beside those of the answers: counts, and what is wrong."""
+    session = read_session("ik_llama", grammars()["ik_llama"], lines)
+    found, truth = [one for one in session.requests if not one.refused], [one for one in answers if one is not None]
+    counts, bad = Counter({"requests": len(truth)}), []
+    if len(found) != len(truth):
+        bad.append(("requests", len(found), len(truth)))
+    for one, real in zip(found, truth, strict=False):
+        said = [None if one.guessed and name == "n_tokens" else getattr(one, name) for name in NAMES]
+        for name, number, true in zip(NAMES, said, real, strict=True):
+            known = None not in (number, true)
+            counts[f"{name} {'not known' if not known else 'right' if number == true else 'WRONG'}"] += 1
+            bad += [(one.lines, name, number, true)] if known and number != true else []
+    return counts, bad
+
+
+def stand_in(folder):
+    """Every recording whose steps are completions that were answered."""
+    counts, bad, played = Counter(), [], 0
+    for file in sorted(folder.glob("*.json")):
+        steps = json.loads(file.read_text("utf-8"))["steps"]
+        if any(one["op"] != "completion" or one.get("response", {}).get("status") != 200 for one in steps):
+            continue
+        played += 1
+        found, wrong = play(steps)
+        counts.update(found)
+        bad += [(file.stem, *one) for one in wrong]
+    return _say(f"STAND-IN for ik_llama.cpp, answering from {played} recordings in {folder}", counts, bad) or not played
+
+
+def play(steps):
+    """A recording, asked for over HTTP, and its log beside the answers and the decisions."""
+    from tests.unit.check.stand_in import serving
+
+    with TemporaryDirectory(prefix="cachesim-logs-") as folder:
+        log, left = Path(folder) / "log", list(enumerate(steps))
+
+        def complete(body):
+            number, step = left.pop(0)
+            with log.open("a", encoding="utf-8") as stream:
+                stream.writelines(f"{line}\n" for line in write_step(step, number))
+            answer = step["response"]
+            times = {name: answer[name] for name in ("prompt_n", "predicted_n")}
+            return 200, {"id_slot": 0, "tokens_evaluated": answer["tokens_evaluated"], "timings": times}
+
+        with serving(complete) as url:
+            answers = [ask(url, step["request"]) for step in steps]
+        lines = log.read_text("utf-8").split("\n")
+    counts, bad = compare(lines, answers)
+    for made, one in zip(steps, read_session("ik_llama", grammars()["ik_llama"], lines).requests, strict=False):
+        for name, true in decisions(made["events"]).items():
+            counts["decisions"] += 1
+            bad += [(one.lines, name, getattr(one, name), true)] if getattr(one, name) != true else []
+    return counts, bad
+
+
+def decisions(events):
+    """What a recording says of one request."""
+    out = {"restored": None, "full": False, "created": []}
+    for event in events:
+        if event["ev"] in ("cache_lcp", "ckpt_search"):
+            out["lcp"], out["held"] = event["n_past"], event["n_tokens"]
+        elif event["ev"] == "ckpt_restore":
+            out["restored"] = event["n_past"]
+        elif event["ev"] == "full_reprocess":
+            out["full"] = True
+        elif event["ev"] == "ckpt_create":
+            out["created"].append(event["n_tokens"])
+    return out
+
+
+def _say(what, counts, bad):
+    print(what)
+    for name, times in sorted(counts.items()):
+        print(f"  {name:<24}{times:>7}")
+    for one in bad[:20]:
+        print("  differs:", *one)
+    print(f"  {len(bad)} differences")
+    return int(bool(bad))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
