@@ -9,11 +9,12 @@ from cachesim.notation.tidy import letters
 
 
 class Part(NamedTuple):
-    """The first ``take`` of a word's ``full`` tokens."""
+    """``take`` of a word's ``full`` tokens, from ``start`` on."""
 
     word: str
     take: int
     full: int
+    start: int = 0
 
 
 class Text(NamedTuple):
@@ -37,6 +38,16 @@ class Text(NamedTuple):
             left -= part.take
         return Text(tuple(kept), min(self.prompt, tokens))
 
+    def goes_on(self, other: Text, start: int, stop: int) -> Text:
+        """It, and a piece of another text behind it."""
+        parts, at = list(self.parts), 0
+        for part in other.parts:
+            low, high = max(start - at, 0), min(stop - at, part.take)
+            if low < high:
+                parts.append(part._replace(take=high - low, start=part.start + low))
+            at += part.take
+        return self._replace(parts=tuple(parts))
+
     def then(self, word: str, tokens: int) -> Text:
         """It, and a new word behind it."""
         return self._replace(parts=(*self.parts, Part(word, tokens, tokens))) if tokens > 0 else self
@@ -49,7 +60,7 @@ class Text(NamedTuple):
 def _length(part: Part, new: str) -> str:
     if part.word == new:
         return str(part.full)
-    return "" if part.take == part.full else f"[:{part.take}]"
+    return "" if part.take == part.full else f"[{part.start or ''}:{part.start + part.take}]"
 
 
 def names() -> Iterator[str]:

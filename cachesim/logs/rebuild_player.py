@@ -191,6 +191,8 @@ class Builder(Playing):
         n_tokens = logged.n_tokens or 0
         word = next(self.names)
         kept = choice.base.first(choice.lcp)
+        for low, high in logged.chunks if choice.lcp == logged.lcp else ():
+            kept = kept.goes_on(choice.base, low, min(high, low + n_tokens - kept.size))
         prompt = kept.then(word, n_tokens - kept.size)
         size = logged.predicted_n or 1
         known = dict(self.words)

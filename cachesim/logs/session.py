@@ -50,6 +50,7 @@ class Logged:
     created: list[int] = field(default_factory=list)
     checked: list[tuple[int, int, float]] = field(default_factory=list)
     shifts: list[tuple[int, int]] = field(default_factory=list)
+    chunks: list[tuple[int, int]] = field(default_factory=list)      # pieces of the slot that were moved, from and to
     spans: list[tuple[int, int]] = field(default_factory=list)       # (pos_min, pos_max) of its checkpoints
     share: tuple[int, float] | None = None                           # tokens evaluated, and their share as printed
     prefix_end: int | None = None

@@ -173,6 +173,16 @@ def _done(reader: Reader, read: Read, number: int) -> None:
         one.n_tokens = number_of(read, "n_tokens")
 
 
+@hears("reuse_chunk")
+def _moved(reader: Reader, read: Read, number: int) -> None:
+    """A piece of what the slot held goes on in the prompt; the first one stands behind the common prefix."""
+    one, at = reader.of(read, number), number_of(read, "p0")
+    low, high = number_of(read, "c0"), number_of(read, "c1")
+    if one is not None and None not in (at, low, high):
+        one.lcp = at if not one.chunks else one.lcp
+        one.chunks.append((low or 0, high or 0))
+
+
 @hears("ckpt_create")
 def _created(reader: Reader, read: Read, number: int) -> None:
     """ik_llama.cpp makes one behind the end of a request."""

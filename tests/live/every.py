@@ -22,7 +22,7 @@ def main(argv: Sequence[str], campaign: Callable[[list[str]], int] | None = None
     args = _arguments(argv)
     given = os.environ.get("LLAMA_SERVER", "")
     if given and build.is_ik(Path(given)):
-        print(f"{given}: ik_llama.cpp, no campaign: it is not recorded here; its answers and its log are looked at next")
+        print(f"{given}: ik_llama.cpp, no campaign: it is not recorded; its answers and its log are looked at next")
         return 0
     try:
         servers = [one(Path(given), args.commit)] if given else [(commit, build.binary(commit)) for commit in PINNED]

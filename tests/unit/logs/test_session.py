@@ -56,3 +56,9 @@ def test_a_checkpoint_behind_the_end_of_a_request_is_its_own():
     ]
     [one] = read_session("ik_llama", grammars()["ik_llama"], lines).requests
     assert one.created == [40] and one.full and one.end == 40
+
+
+def test_a_piece_that_moves_is_kept_with_the_prefix_before_it():
+    line = "slot   operator(): id  0 | task 7 | reusing chunk with size {}, shifting KV cache [{}, {}) -> [{}, {})"
+    [one] = requests(LAUNCH.format(0, 7), line.format(90, 40, 130, 20, 110), line.format(8, 144, 152, 110, 118))
+    assert one.chunks == [(40, 130), (144, 152)] and one.lcp == 20
