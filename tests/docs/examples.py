@@ -1,8 +1,7 @@
-"""What the documents show: outputs of commands, numbers, tables, the picture of a run. ``make docs`` renews them."""
+"""What the documents show: outputs of commands, numbers, tables. ``make docs`` renews them."""
 
 from __future__ import annotations
 
-import io
 import re
 import shlex
 import subprocess
@@ -10,12 +9,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from rich.console import Console
-
-from cachesim.commands.jobs import Job, run_job
 from cachesim.limits import TABLE
-from cachesim.reports.run_table import closing_line, run_report
-from cachesim.scenarios.load import load
 from tests.docs import trust
 from tests.docs.fields import with_fields
 from tests.docs.here import got
@@ -25,26 +19,9 @@ README = ROOT / "README.md"
 PAGES = ROOT / "cachesim" / "pages"
 DOCUMENTS = [README, *sorted(PAGES.glob("*.md"))]
 """The README, and the pages that it leads to."""
-PICTURE = ROOT / "tests" / "docs" / "run.svg"
 BLOCK = re.compile(r"```console\n\$ (?P<command>[^\n]+)\n(?P<output>.*?)```", re.S)
 LIMITS_HEAD = "| limit | at most | of | protects | lifted by |"
 LIMITS = re.compile(re.escape(LIMITS_HEAD) + r"\n(?:\|.*\n)*")
-SHOWN = "scenarios/llama_cpp/seed-24143-hybrid.toml"
-PROFILES = ("llama_cpp@head", "llama_cpp@pr24143-on-head")
-
-# rich's own form without the fonts that it would fetch from elsewhere
-SVG = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
-<style>
-.{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, monospace; font-size: {char_height}px;
-line-height: {line_height}px; white-space: pre; }}
-{styles}
-</style>
-<defs><clipPath id="{unique_id}-clip-terminal"><rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/>
-</clipPath>{lines}</defs>
-<rect fill="#292929" width="{width}" height="{height}" rx="8"/>
-<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
-{backgrounds}<g class="{unique_id}-matrix">{matrix}</g></g></svg>
-"""
 
 
 def run(command: str) -> str:
@@ -82,19 +59,6 @@ def renewed(text: str) -> str:
     return BLOCK.sub(lambda m: f"```console\n$ {m['command']}\n{run(m['command'])}```", text)
 
 
-def picture() -> str:
-    """The run that the README shows, as SVG; the same bytes everywhere."""
-    scenario = load(ROOT / SHOWN)
-    runs = [run_job(Job(scenario, profile, "exact")) for profile in PROFILES]
-    console = Console(width=80, record=True, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    for data in runs:
-        console.print(run_report(data))
-    console.print(closing_line(runs))
-    text = console.export_svg(title="", code_format=SVG, unique_id="run")
-    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
-
-
 if __name__ == "__main__":
     for document in DOCUMENTS:
         document.write_text(renewed(document.read_text()))
-    PICTURE.write_text(picture())

@@ -6,22 +6,22 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
 from cachesim.cli import COMMANDS
+from cachesim.scenarios.corpus import named
 from tests.docs import trust
 from tests.docs.examples import (
     DOCUMENTS,
     LIMITS,
     PAGES,
-    PICTURE,
     README,
     ROOT,
     examples,
     limits_table,
     names,
-    picture,
     run,
 )
 from tests.docs.fields import FIELD, with_fields
@@ -29,6 +29,7 @@ from tests.docs.lessons import LESSONS
 from tests.shared import TRACES, needs
 
 TEXT = README.read_text()
+USING = (PAGES / "using.md").read_text()
 ALL = "\n".join(document.read_text() for document in DOCUMENTS)
 each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
 
@@ -43,8 +44,10 @@ def test_there_are_examples():
 
 
 def test_the_readme_is_short():
-    """The picture aside it fits a screen or two; longer matter is in the pages, and each of them is linked."""
-    assert len(TEXT.splitlines()) <= 100
+    """Longer matter is in the pages, and each of them is linked."""
+    assert len(TEXT.splitlines()) <= 66
+    [block] = re.findall(r"```sh\n(.*?)```", TEXT, re.S)
+    assert [line.split()[0] for line in block.splitlines()] == ["cachesim"] * 3
     assert [page.name for page in PAGES.glob("*.md") if f"cachesim/pages/{page.name}" not in TEXT] == []
 
 
@@ -55,8 +58,21 @@ def test_numbers_in_prose_are_those_of_today(document):
     assert document != README or len(FIELD.findall(text)) >= 5
 
 
-def test_picture_is_todays_run():
-    assert PICTURE.read_text() == picture()
+def test_the_scenario_that_is_shown_shortened_is_that_of_its_file():
+    """In the README of the corpus: what it shows of a file says the same there."""
+    text = (ROOT / "scenarios" / "README.md").read_text()
+    [name, shown] = re.findall(r"^`([\w-]+)\.toml`, shortened:\n\n```toml\n(.*?)```", text, re.S | re.M)[0]
+    whole = tomllib.loads(named(name).read_text())
+
+    def part(some, of):
+        if isinstance(some, dict):
+            return all(part(value, of[key]) for key, value in some.items())
+        names = isinstance(some, list) and all(isinstance(one, str) for one in some)
+        return set(some) <= set(of) if names else some == of
+
+    brief = tomllib.loads(shown)
+    [request] = brief.pop("request")
+    assert part(brief, whole) and part(request, whole["request"][0])
 
 
 def test_the_limits_are_those_of_the_table():
@@ -64,7 +80,8 @@ def test_the_limits_are_those_of_the_table():
 
 
 def typed(case="scenarios/llama_cpp/seed-24143-dense.toml", root="."):
-    """The commands of the symptom table, with a file in place of FILE; those aside that need a server or write."""
+    """The commands of the tables in README and using.md, with a file in place of FILE; those aside that need
+    a server or write."""
     log = f"{root}/tests/unit/logs/default_verbosity.log"
     trace = f"{root}/tests/data/llama_cpp/qwen35mtp-seed1889-mtp-n1.json"
     bodies = f"{root}/tests/unit/bodies/agent.jsonl"
@@ -72,7 +89,7 @@ def typed(case="scenarios/llama_cpp/seed-24143-dense.toml", root="."):
     return [
         command.replace("FILE...", trace).replace("FILE", case).replace("server.log", log)
         .replace("bodies.jsonl", bodies).replace("sessions.json", sessions)
-        for command in re.findall(r"^\|.*\| [^`|]*`(cachesim [^`]+)`", TEXT, re.M)
+        for command in re.findall(r"^\|.*\| [^`|]*`(cachesim [^`]+)`", TEXT + USING, re.M)
         if "http:" not in command and "--html" not in command
     ]
 
@@ -113,8 +130,7 @@ def test_links_lead_somewhere(document):
 
 
 def test_commands_exist():
-    named = set(re.findall(r"(?:`|^)cachesim ([a-z]+)", ALL, re.M))
-    assert named <= set(COMMANDS)
+    assert set(re.findall(r"(?:`|^)cachesim ([a-z]+)", ALL, re.M)) <= set(COMMANDS)
 
 
 def test_the_recordings_are_those_that_the_replay_tests_demand():
@@ -134,6 +150,22 @@ def test_they_are_of_the_build_that_the_table_names(folder):
     build = trust.BUILDS[folder][1].split(" + ")[0]
     commit = {"b10587": "3f545be"}.get(build, build)
     assert f'"commit":"{commit}' in head or f'"build":"{build}"' in head
+
+
+def test_builds_of_other_programs_are_those_of_the_trust_page():
+    there = (PAGES / "trust.md").read_text()
+    said = re.findall(r"([A-Z][\w ]+) \((b\d+)\)", TEXT)
+    assert len(said) == 3
+    for program, build in said:
+        [row] = [line for line in there.splitlines() if line.startswith(f"| {program}")]
+        assert re.findall(r"\bb\d{4,}\b", row)[-1] == build
+
+
+@pytest.mark.parametrize("command", re.findall(r"^(cachesim [^#\n]+?) +#", TEXT, re.M))
+def test_a_command_to_try_runs(command):
+    done = subprocess.run([sys.executable, "-m", *shlex.split(command)], cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode in (0, 1), complaints(done.stderr.decode())) == (True, [])
+    assert len(done.stdout.splitlines()) >= 10
 
 
 def test_make_targets_exist():

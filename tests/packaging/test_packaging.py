@@ -43,7 +43,8 @@ def test_the_sdist_holds_everything_that_is_under_version_control(built):
 
 
 def _packed(name):
-    return name.endswith(".toml") or name.startswith("lessons/") or name in ("FAULTS.md", "MOVED.txt", "SHOWN_IN.txt")
+    plain = ("FAULTS.md", "COMMON.txt", "MOVED.txt", "SHOWN_IN.txt")
+    return name.endswith(".toml") or name.startswith("lessons/") or name in plain
 
 
 def test_the_wheel_holds_the_package_and_the_corpus(built):
