@@ -26,7 +26,7 @@ _FIELD = re.compile(r"(\w{1,40})=(\"[^\"]{0,200}\"|\S{1,200})")
 _LEVEL = re.compile(r"(?:^|\s|\])([DIWE])\s*$")
 _STAMP = re.compile(
     r"^(?:"
-    r"\[\d{1,5}\]\s+"                                                          # a router's port
+    r"\[\d{1,12}\]\s+"                                             # a router's port, a time stamp of 2023
     r"|\d+\.\d{2}\.\d{3}\.\d{3}\s+[DIWE]\s+|[DIWE]\s+(?=[a-z])"                # llama.cpp's own
     r"|\S{1,12}\s+\d{1,2}\s+\d\d:\d\d:\d\d\s+\S+\s+\S+\[\d+\]:\s+"             # journald, in any language
     r"|\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\dZ+:-]*\s*"                  # ISO, Docker, Python

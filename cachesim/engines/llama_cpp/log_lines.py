@@ -25,6 +25,7 @@ SLOTS = (
     Line("slot_by_lcp", "selected slot by lcs similarity"),
     Line("slot_by_lru", "selected slot by LRU"),
     Line("launch", "processing task"),
+    Line("launch", "slot is processing task", until=3600),
     Line("launch", "slot {slot} is processing [task id: {task}]", until=3000),
     Line("no_slot", "slot unavailable"),
     Line("no_slot", "no slot is available, defer task, id_task = {}"),
@@ -34,6 +35,7 @@ SLOTS = (
     Line("release", "slot {slot} released ({n_tokens} tokens in cache)", until=3000),
     Line("release", "**slot {slot} released ({n_tokens} tokens in cache)**"),
     Line("release", "n_tokens = {n_tokens}"),
+    Line("release", "slot released", until=3600),
     Line("idle", "all slots are idle"),
     Line("idle", "all slots are idle and system prompt is empty, clear the KV cache"),
 )
@@ -56,6 +58,7 @@ PROMPTS = (
     Line("slot_clear", "clearing slot with {n_tokens} tokens"),
     Line("batch", "n_tokens = {n_tokens}, memory_seq_rm [{p0}, end)"),
     Line("batch", "n_past = {n_tokens}, memory_seq_rm [{p0}, end)"),
+    Line("batch", "kv cache rm [p0, end)", until=3600),
     Line("batch", "kv cache rm [{p0}, end)"),
     Line("batch", "slot {slot} : kv cache rm - [{p0}, end)", until=3000),
     Line("progress", "prompt processing progress, n_tokens = {n_tokens}, batch.n_tokens = {batch}, "
@@ -159,6 +162,7 @@ TIMES = (
     Line("kv_full", "decode: failed to find a memory slot for batch of size {n_batch}"),
     Line("kv_full", "init_batch: failed to prepare attention ubatches"),
     Line("kv_full", "failed to find free space in the KV cache, retrying with smaller batch size{}"),
+    Line("kv_gap", "find_slot: non-consecutive token position {} after {} for sequence {} with {} new tokens"),
     Line("spec_failed", "failed to process speculative batch"),
     Line("spec_failed", "process: llama_decode(ctx_dft) failed rc={}"),
 )

@@ -279,6 +279,7 @@ MEANINGS: Mapping[str, Meaning] = {
     ),
     "alora": Meaning("an adapter that begins within the prompt: only what lies before its first token is reused"),
     "at_end": Meaning("the slot is full; the answer ends here", flags=("-c",), rules=("LC-END",)),
+    "kv_gap": Meaning("positions of a sequence have a gap, as behind an image or a context shift"),
     "cache_clear": Meaning("all slots lose what they hold"),
     "pc_no_room": Meaning(
         "there was no memory for an entry of the prompt cache; its limit becomes smaller",

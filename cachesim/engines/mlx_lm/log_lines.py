@@ -13,6 +13,7 @@ LINES = (
     Line("fetch", "Prompt Cache: {prompts} sequences, {gb} GB"),
     Line("fetch_kind", "{kind}: {prompts} sequences, {gb} GB"),
     Line("progress_of", "Prompt processing progress: {n_tokens}/{total}"),
+    Line("progress_share", "{}Prompt processing progress: {share}%"),
     Line("reply", "Outgoing Response: {}"),
     Line("usage", '"prompt_tokens": {n_tokens},'),
     Line("usage", '"completion_tokens": {predicted_n},'),
@@ -40,6 +41,7 @@ MEANINGS: Mapping[str, Meaning] = {
         "n_tokens of total are evaluated; total is the part of the prompt that was not found in the cache",
         flags=("--prefill-step-size",),
     ),
+    "progress_share": Meaning("so much of what is not in the cache is evaluated; LM Studio says no numbers of tokens"),
     "reply": Meaning("an answer, line by line as JSON; its `usage` says what was reused"),
     "usage": Meaning(
         "of prompt_tokens of the prompt cached_tokens were found in the cache; completion_tokens were generated",

@@ -132,6 +132,10 @@ SPELLINGS = [
     ("llama_cpp", "srv          load: failed to allocate memory for prompt cache state: std::bad_alloc", "pc_no_room"),
     ("llama_cpp", "slot load_slot_ch: id  1 | task 4 | truncated context checkpoint appendix in 'a.bin' - ignored",
      "ckpt_file_bad"),
+    ("llama_cpp", "[1707123456] slot 0 : kv cache rm - [0, end)", "batch"),
+    ("llama_cpp", "W find_slot: non-consecutive token position 79 after 7 for sequence 7 with 7 new tokens",
+     "kv_gap"),
+    ("mlx_lm", "2026-05-29 11:02:40  [INFO] [a model] Prompt processing progress: 6.0%", "progress_share"),
     ("ik_llama", 'INFO [                    init] new slot | tid="1" timestamp=2 id_slot=0 n_ctx_slot=32768', "server"),
     ("ik_llama", "batch_pending_prompt: cached sequence diverges at 12/40 and this model does not support partial "
                  "KV reuse - reprocessing from scratch", "full_reprocess"),
@@ -146,3 +150,15 @@ SPELLINGS = [
 @pytest.mark.parametrize("engine, line, kind", SPELLINGS)
 def test_other_spellings_are_known(engine, line, kind):
     assert [said.read.line.ev for said in recognise(line, (engine,))] == [kind]
+
+
+@pytest.mark.parametrize("line", [
+    'INFO [            update_slots] kv cache rm [p0, end) | tid="1" timestamp=2 id_slot=1 id_task=12 p0=35',
+    '{"timestamp":2,"level":"INFO","function":"update_slots","message":"kv cache rm [p0, end)","slot_id":1,'
+    '"task_id":12,"p0":35}',
+])  # fmt: skip
+@pytest.mark.parametrize("engine", ["llama_cpp", "ik_llama"])
+def test_numbers_behind_the_bar_are_not_lost_to_a_name_in_the_text(engine, line):
+    """llama-server of 2024 wrote this form, too."""
+    [said] = recognise(line, (engine,))
+    assert (said.read.slot, said.read.task, said.read.numbers["p0"]) == (1, 12, 35)
