@@ -21,7 +21,7 @@ body{font:17px/1.55 system-ui,sans-serif;color:var(--ink);background:var(--paper
 padding:0 1rem}p,ul,ol,details>*{max-width:46rem}
 a{color:var(--link)}code,pre{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:.85em;background:var(--code)}
 code{padding:.1em .25em}pre{padding:.7rem;overflow-x:auto}pre code{padding:0;font-size:1em}
-pre.line{white-space:pre-wrap;overflow-wrap:anywhere}
+pre.line{white-space:pre-wrap;overflow-wrap:anywhere}.flag{white-space:nowrap}
 figure{margin:1rem 0;overflow-x:auto}figure svg{display:block}figcaption{color:var(--dim)}
 table{border-collapse:collapse;display:block;overflow-x:auto}
 td,th{padding:.2rem .7rem;text-align:left;border-bottom:1px solid var(--edge)}
@@ -90,8 +90,14 @@ def _sentence(text: str) -> str:
 
 def inline(text: str) -> str:
     """Text with code, bold, italics and links as elements."""
-    return "".join(f"<code>{escape(part[1:-1])}</code>" if part.startswith("`") else _styled(part)
-                   for part in re.split(r"(`[^`]*`)", text))  # fmt: skip
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(_code(part[1:-1]) if part.startswith("`") else _styled(part) for part in parts)
+
+
+def _code(text: str) -> str:
+    """Code in a line; a flag is not broken at its hyphens."""
+    flag = ' class="flag"' if text.startswith("-") and " " not in text else ""
+    return f"<code{flag}>{escape(text)}</code>"
 
 
 def _styled(text: str) -> str:

@@ -49,6 +49,17 @@ def test_all_lessons_in_one_page(everything):
     assert len(everything) < 400_000
 
 
+def test_an_article_ends_with_the_way_to_the_next_one(everything):
+    ways = re.findall(r'<p class="ways">(.*?)</p>', everything)
+    assert len(ways) == 9 and ways[0].startswith('<a href="#lesson-1">Next: 1. Rows and states</a> &middot; ')
+    assert ways[-1] == '<a href="#contents">Contents</a>'
+
+
+def test_what_stands_in_place_of_a_picture_is_a_sentence_beneath_it(everything):
+    said = re.findall(r"<figcaption>(.*?)</figcaption>", everything)
+    assert len(said) >= 14 and all(one[0].isupper() and one.endswith(".") for one in said)
+
+
 def test_no_name_of_a_drawing_is_lost(everything):
     used = set(re.findall(r"url\(#([\w-]+)\)", everything))
     assert used and all(f'id="{name}"' in everything for name in used)
@@ -66,6 +77,7 @@ def test_text_is_escaped():
 
 @pytest.mark.parametrize(("text", "html"), [
     ("**b** *i* `c`", "<strong>b</strong> <em>i</em> <code>c</code>"),
+    ("`--cache-ram` `-c 5`", '<code class="flag">--cache-ram</code> <code>-c 5</code>'),
     ("[two](2-one-token.md)", '<a href="#lesson-2">two</a>'), ("[q](quiz.md)", '<a href="#quiz">q</a>'),
     ("[a](../x.md)", "a"), ("[a](https://github.com/x)", '<a href="https://github.com/x">a</a>'),
 ])  # fmt: skip
