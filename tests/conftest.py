@@ -1,6 +1,14 @@
-"""What all tests share: one BLAS thread, as on the command line, and Hypothesis that always draws the same."""
+"""What all tests share: one BLAS thread, as on the command line, Hypothesis that draws the same everywhere, byte code."""
 
 import os
+import sys
+
+if sys.dont_write_bytecode and sys.prefix != sys.base_prefix:
+    # Else every process of the suite, and each of the hundreds of commands that it starts, compiles all modules anew.
+    # It lies below the environment: whoever asked for none (PYTHONDONTWRITEBYTECODE) has none in the tree.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = os.path.join(sys.prefix, "byte-code")
+    sys.dont_write_bytecode = False
 
 from cachesim.cli import ONE_THREAD
 

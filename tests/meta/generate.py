@@ -68,7 +68,7 @@ def mutations(path: Path) -> Iterator[Mutation]:
     lines = text.splitlines()
     for function, node in _nodes(ast.parse(text), ""):
         for row, start, stop, new, how in _of(node, lines):
-            yield Mutation(path, row, start, stop, new, how, function)
+            yield Mutation(path, row, start, stop, new, how, function, lines)
 
 
 def _nodes(node: ast.AST, where: str) -> Iterator[tuple[str, ast.AST]]:

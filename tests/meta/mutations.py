@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 from hashlib import sha256
 from pathlib import Path
-from typing import Iterator, NamedTuple
+from typing import Iterator, NamedTuple, Sequence
 
 Change = tuple[int, int, int, str, str]
 """(line, start, stop, new text, what it is)."""
 
 
 class Mutation(NamedTuple):
-    """In this line of the file, columns start .. stop-1 become ``new``. ``where``: the function it lies in."""
+    """In this line of the file, columns start .. stop-1 become ``new``. ``where``: the function it lies in; ``lines``:
+    those of the file, without their ends."""
 
     path: Path
     line: int
@@ -21,11 +22,12 @@ class Mutation(NamedTuple):
     new: str
     how: str
     where: str
+    lines: Sequence[str]
 
     @property
     def text(self) -> str:
         """The line as it is."""
-        return self.path.read_text().splitlines()[self.line]
+        return self.lines[self.line]
 
     @property
     def column(self) -> int:
@@ -39,7 +41,7 @@ class Mutation(NamedTuple):
 
     def texts(self, everything: str) -> tuple[str, str]:
         """The line before and after, with as many lines around it as make it stand once in ``everything``."""
-        lines = self.path.read_text().splitlines(keepends=True)
+        lines = [f"{line}\n" for line in self.lines]
         above, below = self.line, self.line + 1
         while everything.count("".join(lines[above:below])) != 1:
             above, below = max(0, above - 1), min(len(lines), below + 1)

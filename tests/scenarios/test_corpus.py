@@ -21,6 +21,7 @@ from cachesim.engines.rule import RULES
 from cachesim.events import Changed, Decided
 from cachesim.model import make_model
 from cachesim.scenarios.load import find, load_all
+from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.symptoms import SYMPTOMS
 from cachesim.verdicts.cold_comparison import Judge
@@ -76,6 +77,12 @@ NOT_YET: dict[str, str] = {
 @cache
 def played(name: str, profile: str) -> Run:
     return run_judged(SCENARIOS[name], profile, "provenance")
+
+
+@cache
+def decided(name: str, profile: str) -> list[Decided]:
+    """What the rules decide in a run: the same without a model and without a judge, which take most of the time."""
+    return [event for event in play(SCENARIOS[name], profile, "none").events if isinstance(event, Decided)]
 
 
 KINDS = {"llama_cpp": model_kind, "ik_llama": ik_model_kind, "mlx_lm": mlx_model_kind}

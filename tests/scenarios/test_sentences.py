@@ -13,10 +13,9 @@ from cachesim.engines.ik_llama.sentences import SENTENCES as IK_LLAMA
 from cachesim.engines.llama_cpp.sentences import SENTENCES as LLAMA_CPP
 from cachesim.engines.mlx_lm.sentences import SENTENCES as MLX_LM
 from cachesim.engines.rule import RULES, Decision, Role, rule
-from cachesim.events import Decided
 from cachesim.reports.sentences import sentence
 from tests.scenarios.rule_examples import examples
-from tests.scenarios.test_corpus import RUNS, played
+from tests.scenarios.test_corpus import RUNS, decided
 
 TABLES = (LLAMA_CPP, IK_LLAMA, MLX_LM)
 MOST = 40                    # decisions of one rule that are compared with what its neighbours would have said
@@ -41,8 +40,8 @@ def decisions() -> dict[str, list[Decision]]:
     """What the corpus decides, and the examples, by rule; of the corpus some of each."""
     found: dict[str, list[Decision]] = defaultdict(list)
     for name, profile in RUNS:
-        for event in played(name, profile).log.events:
-            if isinstance(event, Decided) and len(found[event.rule]) < MOST:
+        for event in decided(name, profile):
+            if len(found[event.rule]) < MOST:
                 found[event.rule].append(Decision(event.value, event.because, event.rule))
     for name, one in examples().items():
         found[name].append(one)
@@ -83,9 +82,8 @@ def test_every_entry_of_the_tables_is_a_rule_or_a_family():
 
 @pytest.mark.parametrize(("name", "profile"), RUNS)
 def test_every_decision_can_be_said(name, profile):
-    for event in played(name, profile).log.events:
-        if isinstance(event, Decided):
-            assert isinstance(sentence(event.rule, event.value, event.because), str), event.rule
+    for event in decided(name, profile):
+        assert isinstance(sentence(event.rule, event.value, event.because), str), event.rule
 
 
 @cache

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from cachesim.events import Decided
 from cachesim.scenarios.corpus import corpus_files, shown_in
 from tests.scenarios.shown_in import MOST, lines, ranks
-from tests.scenarios.test_corpus import RUNS, SCENARIOS, played
+from tests.scenarios.test_corpus import RUNS, SCENARIOS, decided, played
 
 
 def _asked() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for name, profile in RUNS:
-        for event in played(name, profile).log.events:
-            if isinstance(event, Decided):
-                found.setdefault(event.rule, set()).add(name)
+        for event in decided(name, profile):
+            found.setdefault(event.rule, set()).add(name)
     return found
 
 

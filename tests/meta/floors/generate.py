@@ -38,16 +38,19 @@ def _of_floor(root: Path, floor: str, each: int, seed: int) -> list[Fault]:
     taken: dict[Path, int] = {}
     for round_ in range(each):
         for one in ranked:
+            if len(found) == each:
+                return found
+            if taken.get(one.path, 0) > round_:
+                continue
             fault = _fault(one, root)
-            known = fault.name in NO_FAULTS or fault.name in {other.name for other in found}
-            if len(found) < each and taken.get(one.path, 0) <= round_ and not known:
+            if fault.name not in NO_FAULTS and fault.name not in {other.name for other in found}:
                 taken[one.path] = taken.get(one.path, 0) + 1
                 found.append(fault)
     return found
 
 
 def _fault(one: Mutation, root: Path) -> Fault:
-    old, new = one.texts(one.path.read_text())
+    old, new = one.texts("".join(f"{line}\n" for line in one.lines))
     file = str(one.path.relative_to(root / "cachesim"))
     name = f"{file}, {one.where}: {one.how} at {one.column} of {one.text.strip()[:60]}"
     return Fault(name, file, old, new, one.how)
@@ -59,7 +62,7 @@ def mutations(path: Path) -> Iterator[Mutation]:
     lines = text.splitlines()
     for function, node in _nodes(ast.parse(text), ""):
         for row, start, stop, new, how in _changes(node, lines):
-            yield Mutation(path, row, start, stop, new, how, function)
+            yield Mutation(path, row, start, stop, new, how, function, lines)
 
 
 def _nodes(node: ast.AST, where: str) -> Iterator[tuple[str, ast.AST]]:
