@@ -1,4 +1,4 @@
-"""What all tests share: one BLAS thread, as on the command line, Hypothesis that draws the same everywhere, byte code."""
+"""What all tests share: one BLAS thread, as on the command line, byte code, Hypothesis that always draws the same."""
 
 import os
 import sys

@@ -9,6 +9,7 @@ from math import log2
 import pytest
 
 from cachesim.engines.base import Request
+from cachesim.engines.registry import engine_of
 from cachesim.scenarios.schema import Scenario, Step
 from cachesim.verdicts.judged_run import run_judged
 
@@ -72,17 +73,42 @@ def calls(requests, profile, model="GGGA", **server):
 
 
 # Not `different` with ik_llama: its rule compares the prompt with the text of every entry, token by token.
+# A prompt comes in micro-batches of 16 tokens, so that there is something to be done for each.
+STEPS = {LLAMA: {"batch_size": 16, "ubatch_size": 16}, IK: {"batch_size": 16, "ubatch_size": 16},
+         MLX: {"prefill_step_size": 16}}  # fmt: skip
 CASES = [
     (different, 24, LLAMA, {"checkpoint_min_step": 0}), (turns, 24, LLAMA, {"checkpoint_min_step": 0}),
-    (answer, 100, LLAMA, {}), (prompt, 40, LLAMA, {}),
-    (turns, 24, IK, {}), (answer, 100, IK, {}), (prompt, 40, IK, {}),
-    (answer, 100, MLX, {}), (prompt, 40, MLX, {}),
+    (turns, 24, IK, {}), (turns, 24, MLX, {}), (different, 24, MLX, {}),
+    *((answer, 100, profile, {}) for profile in STEPS), *((prompt, 12, *one) for one in STEPS.items()),
 ]
 
 
-@pytest.mark.parametrize(("make", "n", "profile", "server"), CASES, ids=lambda value: getattr(value, "__name__", None))
+def named(value):
+    return getattr(value, "__name__", None)
+
+
+@pytest.mark.parametrize(("make", "n", "profile", "server"), CASES, ids=named)
 def test_twice_as_much_is_twice_the_work(make, n, profile, server):
     """The first run is for the caches of the interpreter and of the model."""
     calls(make(2), profile, **server)
     once, twice = (calls(make(many), profile, **server) for many in (n, 2 * n))
     assert log2(twice / once) < STEEPEST
+
+
+@pytest.mark.parametrize(("make", "n", "profile", "server"), CASES, ids=named)
+def test_a_planted_scan_of_everything_before_is_found(monkeypatch, make, n, profile, server):
+    """Whenever the server goes on, forty things are asked of each time that it did before."""
+    server_class = type(engine_of(profile).start(profile, "GGGA", server, "provenance"))
+    update, before = server_class.update, []
+
+    def scanning(self):
+        for _ in range(40 * len(before)):
+            abs(0)
+        before.append(self)
+        update(self)
+
+    monkeypatch.setattr(server_class, "update", scanning)
+    before.clear()
+    once = calls(make(n), profile, **server)
+    before.clear()
+    assert log2(calls(make(2 * n), profile, **server) / once) > STEEPEST

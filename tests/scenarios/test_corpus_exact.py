@@ -1,0 +1,34 @@
+"""Does every scenario of the corpus do what its file says, with the arithmetic of its model?
+
+In a file of its own, so that another process can play it: it takes three times as long as all that test_corpus.py asks.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from cachesim.engines.ik_llama.memory.model_layout import model_kind as ik_model_kind
+from cachesim.engines.llama_cpp.memory.model_layout import model_kind
+from cachesim.engines.mlx_lm.model_layout import model_kind as mlx_model_kind
+from cachesim.model import make_model
+from cachesim.verdicts.cold_comparison import Judge
+from cachesim.verdicts.judged_run import run_judged
+from tests.scenarios.test_corpus import RUNS, SCENARIOS, undecided
+
+KINDS = {"llama_cpp": model_kind, "ik_llama": ik_model_kind, "mlx_lm": mlx_model_kind}
+
+
+@cache
+def judge_of(engine: str, model: str) -> Judge:
+    """One judge for all exact runs of a model: what a cold run computes depends on nothing else. Engines give the same
+    short name to different models."""
+    return Judge(make_model(KINDS[engine](model).spec, exact=True))
+
+
+@pytest.mark.parametrize(("name", "profile"), RUNS)
+def test_run_is_as_its_file_says_with_arithmetic(name: str, profile: str) -> None:
+    run = run_judged(SCENARIOS[name], profile, "exact", judge_of(SCENARIOS[name].engine, SCENARIOS[name].model))
+    assert run.wrong == []
+    assert undecided(run) == sorted(run.unsettled + run.told), "undecided is never green, unless the file expects it"
