@@ -42,13 +42,12 @@ def delta_net(u: Values, weights: RecurrentWeights, marks: list[int]) -> WholeSc
     h = np.zeros((HEADS, HEAD, HEAD))                                                               # (4, v, k)
     for start in range(0, len(u), _PREPARED):
         part = slice(start, start + _PREPARED)
-        turn, write = _delta_matrices(k[part], v[part], a[part], beta[part])
-        history = np.empty_like(write)
-        for i in range(len(write)):
-            h = np.rint(h @ turn[i] + write[i])
-            history[i] = h
+        turn, history = _delta_matrices(k[part], v[part], a[part], beta[part])
+        for i, write in enumerate(history):
+            write += h @ turn[i]
+            h = np.rint(write, out=write)
             if start + i + 1 in marks:
-                kept[start + i + 1] = h.transpose(0, 2, 1)
+                kept[start + i + 1] = h.transpose(0, 2, 1).copy()
         read[part] = (history @ q[part][..., None])[..., 0] * KEY_UNIT
     y = np.rint(head_norm(read, weights.norm).reshape(-1, WIDE) * _silu(z))
     return WholeScan(y, inputs, len(weights.taps), _with_start(kept, marks))
@@ -57,10 +56,13 @@ def delta_net(u: Values, weights: RecurrentWeights, marks: list[int]) -> WholeSc
 def _delta_matrices(k: Values, v: Values, a: Values, beta: Values) -> tuple[Values, Values]:
     """(t, 4, 16, 16) each: a (1 - b k k^T), which is its own transpose, and v (b k)^T."""
     bk = beta[..., None] * k
-    erase = np.rint((bk * (a * KEY_UNIT)[..., None])[..., None] * k[..., None, :])
+    erase = (bk * (a * KEY_UNIT)[..., None])[..., None] * k[..., None, :]
+    np.rint(erase, out=erase)
     keep = np.rint(a / KEY_UNIT)[..., None, None] * np.eye(HEAD)
-    write = np.rint((bk * (KEY_UNIT * UNIT / DELTA_UNIT))[..., None, :] * v[..., None])
-    return (keep - erase) * KEY_UNIT, write
+    np.subtract(keep, erase, out=keep)
+    keep *= KEY_UNIT
+    write = (bk * (KEY_UNIT * UNIT / DELTA_UNIT))[..., None, :] * v[..., None]
+    return keep, np.rint(write, out=write)
 
 
 def ssm(u: Values, weights: RecurrentWeights, marks: list[int]) -> WholeScan:
@@ -74,11 +76,16 @@ def ssm(u: Values, weights: RecurrentWeights, marks: list[int]) -> WholeScan:
     c_read = np.rint(c * (UNIT / READ_UNIT))
     read, kept = np.empty_like(x), {}
     h = np.zeros((HEAD, WIDE))                                                                      # (n of B, 64)
-    for t in range(len(u)):
-        h = np.rint(a[t] * h + np.rint(b[t, :, None] * dx[t]))
-        read[t] = c_read[t] @ h
-        if t + 1 in marks:
-            kept[t + 1] = h.reshape(HEAD, HEADS, HEAD).transpose(1, 2, 0)
+    for start in range(0, len(u), _PREPARED):
+        part = slice(start, start + _PREPARED)
+        history = b[part, :, None] * dx[part, None, :]                                              # (t, 16, 64)
+        np.rint(history, out=history)
+        for i, write in enumerate(history):
+            write += a[start + i] * h
+            h = np.rint(write, out=write)
+            if start + i + 1 in marks:
+                kept[start + i + 1] = h.reshape(HEAD, HEADS, HEAD).transpose(1, 2, 0).copy()
+        read[part] = (c_read[part, None, :] @ history)[:, 0]
     read *= SSM_UNIT * READ_UNIT / UNIT
     y = (read + np.repeat(weights.skip, HEAD, axis=0)[:, 0] * x) * (_silu(z) * UNIT)
     return WholeScan(wide_norm(y, weights.norm), inputs, len(weights.taps), _with_start(kept, marks))

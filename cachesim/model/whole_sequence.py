@@ -84,7 +84,7 @@ def _one_head(q: Values, k: Values, v: Values, window: int) -> Values:
             scores[np.tri(stop - start, stop - first, start - first - window, dtype=bool)] = -np.inf
         np.subtract(scores.max(axis=1, keepdims=True), scores, out=scores)
         np.minimum(scores, len(WEIGHTS) - 1, out=scores)
-        sums = WEIGHTS[scores.astype(np.int64)] @ both[first:stop]                          # (rows, 33)
+        sums = WEIGHTS.take(scores.astype(np.int64)) @ both[first:stop]                     # (rows, 33)
         out[start:stop] = (sums[:, :HEAD] * _SPLIT + sums[:, HEAD : 2 * HEAD]) / sums[:, 2 * HEAD :]
     return np.rint(out, out=out)
 
