@@ -40,7 +40,7 @@ class Colds:
     def covers(self, run: ColdRun, tokens: Tokens, same: int) -> bool:
         """Does a recent run go on with these tokens, the first ``same`` of which are its own?"""
         n = len(tokens)
-        return any(one is run and n <= len(known) and known[same:n] == tokens[same:] for known, one in self._recent)
+        return any(one is run and known[same:n] == tokens[same:] for known, one in self._recent)
 
     def _ahead(self, tokens: Tokens) -> Tokens:
         """These tokens and more of what is expected: a long prompt needs few runs, and none that is far longer than

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import product
+from random import Random
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,36 +45,40 @@ def test_the_nearest_decline_is_that_of_all(lists, prompt, most):
     assert nearest_decline(texts.path(prompt, -1), most) == (str(-max(near)[1]) if near else "")
 
 
-LIVES = st.lists(st.tuples(
-    st.integers(1, 6), st.integers(1, 6), st.integers(1, 2), st.sampled_from(["slot", "checkpoint"]), st.booleans(),
-    st.integers(0, 3), st.integers(0, 2)), min_size=8, max_size=40)  # fmt: skip
-
-
-@given(LIVES, st.integers(1, 7), st.booleans(), st.integers(0, 3))
-def test_what_is_forgotten_would_never_have_been_found(lives, most, lasting, wait):
-    """Points of one conversation come and go; requests begin at the present time, or ``wait`` earlier."""
-    texts, every = Texts(), []
-    place = texts.place((1, 1, 1, 1, 1, 1), -1)
-    for number, (lo, hi, step, kind, rested, at, life) in enumerate(lives):
-        lo, hi = min(lo, hi), max(lo, hi)
-        known = Known(number, ("", 0, 0, 0, 0, 0), kind, Place(place.text, hi), lo, lo + (hi - lo) // step * step, step,
-                      born=number, rested=rested)  # fmt: skip
+def history(rng, wait):
+    """Points of one conversation that come and go; no request began more than ``wait`` before the present time."""
+    place, every = Texts().place((1,) * 6, -1), []
+    for number in range(rng.choice([20, 40, 70])):
+        lo, hi, step = rng.choice([(4, 4, 1), (2, 6, 1), (2, 6, 2), (3, 6, 1), (1, 5, 2), (1, 3, 1)])
+        known = Known(number, ("", 0, 0, 0, 0, 0), rng.choice(["slot", "slot", "checkpoint"]), Place(place.text, hi),
+                      lo, hi, step, born=number, rested=rng.random() < 0.3)  # fmt: skip
         enter(known, past=number - wait)
         every.append(known)
         for one in every:
-            if one.lost is None and one.number + life <= number and one.number % 5:
-                one.lost, one.lost_clock, one.lost_at = Changed(0, "erased", ""), number, at
-    for start in range(len(lives) - wait, len(lives) + 1):
+            if one.lost is None and rng.random() < 0.4:
+                one.lost, one.lost_clock, one.lost_at = Changed(0, "erased", ""), number, number // 9
+    return place, every
 
-        def worth(known, start=start):
-            if known.born > start or (lasting and not known.lasting):
-                return None
-            return known.lost is None or known.lost_clock > start, known.kind != "slot", known.lost_at
 
-        ranked = [((far, *worth(one), -one.number), one) for one in every
-                  if (far := one.reach(min(most, one.place.n))) >= one.lo and worth(one) is not None]  # fmt: skip
-        want = max(ranked, key=lambda pair: pair[0], default=((0,), None))
-        assert best_of(Place(place.text, 6), most, worth) == (want[1], want[0][0])
+@pytest.mark.parametrize("wait", [0, 3, 15])
+def test_what_is_forgotten_would_never_have_been_found(wait):
+    dropped = 0
+    for seed in range(60):
+        place, every = history(Random(seed), wait)
+        kept = [*notes_of(place.text).ranged, *notes_of(place.text).single.get(4, [])]
+        dropped += len(every) - len(kept)
+        for start, most, lasting in product(range(len(every) - wait, len(every) + 1), range(1, 7), (False, True)):
+
+            def worth(known, start=start, lasting=lasting):
+                if known.born > start or (lasting and not known.lasting):
+                    return None
+                return known.lost is None or known.lost_clock > start, known.kind != "slot", known.lost_at
+
+            ranked = [((far, *worth(one), -one.number), one) for one in every
+                      if (far := one.reach(min(most, one.place.n))) >= one.lo and worth(one) is not None]  # fmt: skip
+            want = max(ranked, key=lambda pair: pair[0], default=((0,), None))
+            assert best_of(Place(place.text, 6), most, worth) == (want[1], want[0][0])
+    assert dropped > 300
 
 
 def test_points_that_were_lost_long_ago_are_not_kept():

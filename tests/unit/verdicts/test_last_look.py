@@ -57,6 +57,7 @@ def test_a_state_is_compared_once_for_each_place():
     assert not known.clean(StatePart(4, {0: state(7)}), cold, place)    # another state after five
     assert not known.clean(StatePart(4, {0: None}), cold, place)
     assert cold.asked == 4
+    assert known.clean(held, cold, texts.place((*TOKENS[:4], 1), 0)) and cold.asked == 5        # five other tokens
 
 
 def test_states_that_are_forgotten_are_compared_again_and_not_mixed_up():

@@ -211,3 +211,20 @@ def test_a_request_that_begins_again_is_judged_by_its_first_start():
         story.ledger.hear(Launch(0, 1, False))
         story.change("stored", ("entry", 6))
     assert story.ledger.settle(1, 0, (*SAID[:6], 7), 0, False).held == 0
+
+
+@pytest.mark.parametrize("others", [0, 40])
+def test_a_request_that_takes_long_is_told_of_what_there_was_when_it_began(others):
+    """Checkpoints of the same length come and go while it is at work; it had none of those before it."""
+    story = Story()
+    story.change("created", ("checkpoint", 6))
+    story.ledger.begin(1)
+    story.ledger.hear(Launch(0, 1, 0))
+    for number in range(others):
+        story.ledger.begin(2 + number)
+        story.change("evicted", rule=f"other {number}")
+        story.change("created", ("checkpoint", 6))
+    story.change("evicted", rule="last")
+    lost = "other 0" if others else "last"
+    account = story.ledger.settle(1, 0, (*SAID[:6], 7, 8), 0, False)
+    assert [(one.tokens, one.rule, one.kind) for one in account.charges] == [(6, lost, "checkpoint")]
