@@ -40,3 +40,7 @@ def main(wanted: list[str]) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1:])
+    if not sys.argv[1:]:
+        for part in ("growth", "ratios"):
+            print(flush=True)
+            subprocess.run([sys.executable, "-m", f"tests.bench.{part}"], cwd=ROOT, env={**os.environ, **ONE_CORE})
