@@ -13,6 +13,7 @@ import numpy as np
 
 from cachesim.engines.judge_view import Point, RowsPart, Shelf, StatePart, Stored
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
+from cachesim.engines.llama_cpp.memory.cell_ranges import index
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, RecurrentState
 from cachesim.engines.llama_cpp.prompt_cache import LOST, Entry
 from cachesim.engines.llama_cpp.server_state import Core
@@ -85,10 +86,7 @@ def _in_line(cache: AttentionCache, seq: int, cells: range | np.ndarray) -> ByLa
 
 def _digests(cache: AttentionCache, seq: int) -> AttentionState:
     """A copy of a sequence's cells, without numbers."""
-    cells = cache.cells(seq).of(seq)
-    at: np.ndarray | slice = cells
-    if len(cells) and int(cells[-1]) - int(cells[0]) + 1 == len(cells):
-        at = slice(int(cells[0]), int(cells[-1]) + 1)
+    at = index(cache.cells(seq).of(seq))
     rows = {layer: Rows(take(Rows(one.digest, None, None), at).digest.copy(), None, None)
             for layer, one in cache.rows[cache.stream(seq)].items()}  # fmt: skip
     return AttentionState(cache.cells(seq).pos[at].copy(), rows)

@@ -13,7 +13,7 @@ from cachesim.model.arrays import Values
 
 
 def take(rows: Rows, cells: np.ndarray | slice) -> Rows:
-    """The rows in the given cells, for reading only."""
+    """The rows in the given cells, for reading only; those of a slice change with the cells."""
     need = _stop(cells)
     if need > len(rows.digest):
         rows = _longer(rows, need)
@@ -22,6 +22,15 @@ def take(rows: Rows, cells: np.ndarray | slice) -> Rows:
         None if rows.k is None else rows.k[cells],
         None if rows.v is None else rows.v[cells],
     )
+
+
+def copied(rows: Rows, cells: np.ndarray | slice) -> Rows:
+    """The rows in the given cells as they are now."""
+    found = take(rows, cells)
+    if not isinstance(cells, slice):
+        return found
+    k, v = (None if x is None else x.copy() for x in (found.k, found.v))
+    return Rows(found.digest.copy(), k, v)
 
 
 def put(kept: dict[int, Rows], layer: int, cells: np.ndarray | slice, rows: Rows) -> None:

@@ -75,9 +75,9 @@ def test_cells_are_found_as_in_a_table_that_is_there_in_full(size, steps):
         for together, n, cut in steps:
             want = whole(cells, n, together)
             found = (cells.find_together if together else cells.find)(n, None) if n <= size else None
-            assert (None if found is None else found.tolist()) == want
+            assert (None if found is None else list(found)) == want
             if found is not None:
-                cells.place(found, np.arange(next_pos, next_pos + n), 0)
+                cells.place(found, range(next_pos, next_pos + n), 0)
                 cells.head, next_pos = int(found[-1]) + 1, next_pos + n
             if next_pos:
                 cells.remove(0, cut % next_pos, cut % next_pos + n)

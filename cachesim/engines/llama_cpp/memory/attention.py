@@ -10,15 +10,17 @@ Source: llama.cpp src/llama-kv-cache.cpp (3f545be).
 from __future__ import annotations
 
 from functools import partial
+from itertools import accumulate
 from typing import Callable, Mapping, Sequence
 
 import numpy as np
 
 from cachesim.engines.llama_cpp.memory.build_differences import Habits
-from cachesim.engines.llama_cpp.memory.cells import Cells, Masked, Saved, SavedCells
+from cachesim.engines.llama_cpp.memory.cell_ranges import Found, index, listed
+from cachesim.engines.llama_cpp.memory.cells import Cells, Saved, SavedCells
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
-from cachesim.engines.shared.rows import put, put_all, take
+from cachesim.engines.shared.rows import copied, put, put_all, take
 from cachesim.errors import Aborted, Crash
 from cachesim.events import Event, RowsPurged
 from cachesim.model import Model, Rows
@@ -33,6 +35,12 @@ def _in_order(seqs: Sequence[int]) -> None:
         raise Aborted("GGML_ASSERT(ubatch.seq_id [s*n_tokens][0] == seq_id) failed", "streams-out-of-order")
     if seqs[-1] - seqs[0] >= len(seqs):
         raise Aborted("GGML_ASSERT(ggml_can_mul_mat(k, q)) failed", "streams-with-a-gap")
+
+
+def _run(pos: np.ndarray) -> range | np.ndarray:
+    """Positions as a range, if they ascend by one."""
+    first, n = int(pos[0]), len(pos)
+    return range(first, first + n) if bool((pos[1:] - pos[:-1] == 1).all()) else pos
 
 
 def masked_swa(n_swa: int, p0: np.ndarray, p1: int) -> np.ndarray:
@@ -50,6 +58,7 @@ class AttentionCache:
         self.habits = habits
         self.size, self.n_seq, self.n_swa = size, n_seq, n_swa
         self.n_stream = 1 if unified else n_seq
+        self.masked = partial(masked_swa, n_swa) if n_swa else None
         self.layers, self.shape, self.emit, self.model = tuple(layers), shape, emit, model
         self.streams = [Cells(size, n_seq) for _ in range(self.n_stream)]
         self.copies: list[tuple[int, int]] = []         # streams whose rows the next decode copies
@@ -64,7 +73,7 @@ class AttentionCache:
 
     def cells(self, seq: int) -> Cells:
         """The cell table that holds the sequence."""
-        return self.streams[self.stream(seq)]
+        return self.streams[0 if self.n_stream == 1 else seq]
 
     def pos_min(self, seq: int) -> int:
         """Smallest position of the sequence, -1 if it is absent."""
@@ -104,10 +113,11 @@ class AttentionCache:
         mine, theirs = self.streams[dst], self.streams[src]
         mine.clear()
         cells = theirs.of(src)
-        mine.place(cells, theirs.pos[cells], dst)
-        mine.shift[cells] = theirs.shift[cells]
+        if len(cells):
+            at = index(cells)
+            mine.place(cells, _run(theirs.pos[at]), dst)
+            mine.shift[at] = theirs.shift[at]
         mine.has_shift, mine.head = theirs.has_shift, theirs.head
-        mine._span[dst] = None
         self.copies.append((src, dst))
         if not self.habits.copy_waits:
             self.apply_copies()
@@ -157,32 +167,29 @@ class AttentionCache:
 
     # --- decoding ----------------------------------------------------------------------------------------------
 
-    def find(self, ubatch: Ubatch) -> list[np.ndarray] | None:
+    def find(self, ubatch: Ubatch) -> list[Found] | None:
         """KV-SLOT: the cells of every run of the ubatch, or None if one does not fit. Changes nothing."""
-        masked = self._masked()
         if self.n_stream > 1:
             _in_order([run.seq for run in ubatch.runs])
-            found = [self.cells(run.seq).find(len(run.tokens), masked) for run in ubatch.runs]
+            found = [self.cells(run.seq).find(len(run.tokens), self.masked) for run in ubatch.runs]
             return None if any(cells is None for cells in found) else [c for c in found if c is not None]
-        cells = self.streams[0].find(ubatch.n, masked)
+        cells = self.streams[0].find(ubatch.n, self.masked)
         if cells is None:
             return None
         if len(ubatch.runs) == 1:
             return [cells]
-        cuts = np.cumsum([len(run.tokens) for run in ubatch.runs])[:-1]
-        return list(np.split(cells, cuts))
+        stops = list(accumulate(len(run.tokens) for run in ubatch.runs))
+        return [cells[stop - len(run.tokens) : stop] for run, stop in zip(ubatch.runs, stops, strict=True)]
 
-    def _masked(self) -> Masked | None:
-        return None if self.n_swa == 0 else partial(masked_swa, self.n_swa)
-
-    def apply(self, ubatch: Ubatch, found: Sequence[np.ndarray], quiet: bool = False) -> None:
+    def apply(self, ubatch: Ubatch, found: Sequence[Found], quiet: bool = False) -> None:
         """KV-APPLY: the ubatch's positions go into the cells found for them."""
         lost: dict[int, int] = {}
         for run, cells in zip(ubatch.runs, found, strict=True):
-            pos = np.arange(run.pos0, run.pos0 + len(run.tokens))
+            pos = range(run.pos0, run.pos0 + len(run.tokens))
             for seq, last in self.cells(run.seq).place(cells, pos, run.seq).items():
                 lost[seq] = max(last, lost.get(seq, -1))
-        self._purge(lost, quiet)
+        if lost:
+            self._purge(lost, quiet)
         for run, cells in zip(ubatch.runs, found, strict=True):
             self.cells(run.seq).head = int(cells[-1]) + 1
 
@@ -196,13 +203,13 @@ class AttentionCache:
                     self.emit(RowsPurged(seq, first, last))
                 self.seq_rm(seq, first, last + 1)
 
-    def prepare(self, ubatches: Sequence[Ubatch]) -> list[list[np.ndarray]] | None:
+    def prepare(self, ubatches: Sequence[Ubatch]) -> list[list[Found]] | None:
         """KV-PREPARE: cells for every ubatch in turn, tried out and undone; None if one finds no room. What is purged
         on the way may stay purged (``Habits.purge_stays``): only windows are purged."""
         if self.n_swa and self.habits.purge_stays and len(ubatches) > 1:
             return self._prepare_leaving_holes(ubatches)
         saved: list[Saved] | None = None
-        out: list[list[np.ndarray]] = []
+        out: list[list[Found]] = []
         for number, ubatch in enumerate(ubatches):
             found = self.find(ubatch)
             if found is None:
@@ -216,10 +223,10 @@ class AttentionCache:
             table.restore(was)
         return out or None
 
-    def _prepare_leaving_holes(self, ubatches: Sequence[Ubatch]) -> list[list[np.ndarray]] | None:
+    def _prepare_leaving_holes(self, ubatches: Sequence[Ubatch]) -> list[list[Found]] | None:
         """The same, every ubatch tried out, and only the cells found for them put back, the last ones first."""
-        out: list[list[np.ndarray]] = []
-        tried: list[tuple[Cells, np.ndarray, SavedCells]] = []
+        out: list[list[Found]] = []
+        tried: list[tuple[Cells, Found, SavedCells]] = []
         for ubatch in ubatches:
             found = self.find(ubatch)
             if found is None:
@@ -239,12 +246,12 @@ class AttentionCache:
 
     # --- saving and loading --------------------------------------------------------------------------------------
 
-    def saved_cells(self, seq: int, keep: KeepCells) -> np.ndarray:
+    def saved_cells(self, seq: int, keep: KeepCells) -> Found:
         """Indices of the cells that a saved state of the sequence contains."""
         table = self.cells(seq)
         cells = table.of(seq)
         if self.n_swa and len(cells):
-            cells = cells[keep(table.pos[cells], table.span(seq)[1], self.n_swa)]
+            return listed(cells)[keep(table.pos[index(cells)], table.span(seq)[1], self.n_swa)]
         return cells
 
     def state_size(self, seq: int, keep: KeepCells) -> int:
@@ -253,10 +260,10 @@ class AttentionCache:
 
     def state_write(self, seq: int, keep: KeepCells) -> AttentionState:
         """KV-STATE: a copy of the sequence's cells."""
-        cells = self.saved_cells(seq, keep)
+        at = index(self.saved_cells(seq, keep))
         number = self.stream(seq)
-        rows = {layer: take(rows, cells) for layer, rows in self.rows[number].items()}
-        return AttentionState(self.streams[number].pos[cells], rows)
+        rows = {layer: copied(rows, at) for layer, rows in self.rows[number].items()}
+        return AttentionState(self.streams[number].pos[at].copy(), rows)
 
     def state_read(self, seq: int, state: AttentionState) -> None:
         """Put a saved state back for ``seq``, wherever there is room; a state without cells changes nothing.
@@ -268,13 +275,13 @@ class AttentionCache:
             return
         self.seq_rm(seq, 0, POS_INF)
         table = self.cells(seq)
-        cells = (table.find_together if self.habits.together else table.find)(n, self._masked())
+        cells = (table.find_together if self.habits.together else table.find)(n, self.masked)
         if cells is None:
             raise StateReadError(f"state_read_meta: failed to find {n} available cells in kv cache")
-        self._purge(table.place(cells, state.pos, seq, ordered=False), quiet=False)
+        self._purge(table.place(cells, _run(state.pos), seq), quiet=False)
         table.head = int(cells[0]) if self.habits.together else int(cells[-1]) + 1
         for layer, rows in state.rows.items():
-            self.write(self.stream(seq), layer, cells, rows)
+            self.write(self.stream(seq), layer, index(cells), rows)
 
     def check(self) -> None:
         """Raise Crash unless every table is consistent and no window has a gap."""

@@ -4,6 +4,7 @@ pos      position of the token in a cell, -1 = empty
 seqs     who uses the cell: seqs[s, i] is true when sequence s can see cell i
 head     where the search for free cells begins
 used     number of cells that are not empty
+end      every cell from here on is empty
 
 The arrays are as long as the cells that were ever used need: every cell beyond their end is empty.
 Source: llama.cpp src/llama-kv-cells.h, src/llama-kv-cache.cpp (3f545be).
@@ -15,6 +16,7 @@ from typing import Callable, NamedTuple
 
 import numpy as np
 
+from cachesim.engines.llama_cpp.memory.cell_ranges import Extents, Found, index, listed
 from cachesim.engines.shared.growing_table import longer, room
 from cachesim.errors import Crash
 
@@ -30,7 +32,8 @@ class Saved(NamedTuple):
     seqs: np.ndarray
     used: int
     head: int
-    span: list[tuple[int, int] | None]
+    end: int
+    extents: Extents
 
 
 class SavedCells(NamedTuple):
@@ -54,13 +57,13 @@ class Cells:
         self.pos = np.zeros(0, dtype=np.int64)                         # (n,) of the first n cells
         self.shift = np.zeros(0, dtype=np.int64)                       # (n,) positions moved, not yet rotated
         self.seqs = np.zeros((self.n_seq, 0), dtype=bool)              # (n_seq, n)
-        self.used, self.head, self.has_shift = 0, 0, False
-        self._span: list[tuple[int, int] | None] = [(-1, -1)] * self.n_seq
+        self.used, self.head, self.end, self.has_shift = 0, 0, 0, False
+        self.extents = Extents(self.n_seq)
 
     def reach(self, stop: int) -> None:
         """Make the arrays long enough for the first ``stop`` cells, or for all there are."""
-        n = room(len(self.pos), min(stop, self.size), self.size)
-        if n > len(self.pos):
+        if stop > len(self.pos):
+            n = room(len(self.pos), min(stop, self.size), self.size)
             self.pos, self.shift = longer(self.pos, n, fill=-1), longer(self.shift, n)
             self.seqs = longer(self.seqs, n, axis=1)
 
@@ -68,23 +71,30 @@ class Cells:
 
     def span(self, seq: int) -> tuple[int, int]:
         """(smallest, largest) position of the sequence, (-1, -1) if it is absent."""
-        known = self._span[seq]
+        known = self.extents.span[seq]
         if known is None:
             held = self.pos[self.seqs[seq]]
-            known = self._span[seq] = (int(held.min()), int(held.max())) if len(held) else (-1, -1)
+            known = self.extents.span[seq] = (int(held.min()), int(held.max())) if len(held) else (-1, -1)
         return known
 
-    def of(self, seq: int) -> np.ndarray:
+    def of(self, seq: int) -> Found:
         """Indices of the sequence's cells, by cell index."""
+        known = self.extents.stretch(seq)
+        if known is not None:
+            return known
         cells: np.ndarray = self.seqs[seq].nonzero()[0]
         return cells
 
-    def in_range(self, seq: int, p0: int, p1: int) -> np.ndarray:
+    def in_range(self, seq: int, p0: int, p1: int) -> Found:
         """Indices of cells with p0 <= pos < p1 that the sequence uses (seq < 0: that anybody uses)."""
+        known = self.extents.stretch(seq) if seq >= 0 else None
+        if known is not None:
+            lo = self.span(seq)[0]
+            return known[max(p0 - lo, 0) : max(p1 - lo, 0)]
         hit = (self.pos >= max(p0, 0)) & (self.pos < p1)
         return np.flatnonzero(hit if seq < 0 else hit & self.seqs[seq])
 
-    def find(self, n: int, masked: Masked | None) -> np.ndarray | None:
+    def find(self, n: int, masked: Masked | None) -> Found | None:
         """KV-SLOT: n cells for new tokens, first fit from ``head`` around the ring; None if there are not enough.
 
         A cell can be taken if it is empty, or (window caches) if its only sequence will never look at it again.
@@ -93,8 +103,8 @@ class Cells:
         if n > self.size:
             return None
         stop = start + n
-        if stop <= self.size and (self.pos[start:stop] < 0).all():     # the common case: a free stretch
-            return np.arange(start, stop)
+        if stop <= self.size and (start >= self.end or (self.pos[start:stop] < 0).all()):      # the common case
+            return range(start, stop)
         cells = np.flatnonzero(self._free(masked))
         k = int(np.searchsorted(cells, start))
         if len(cells) - k < n and len(self.pos) < self.size:           # those beyond the arrays come before the first
@@ -104,7 +114,7 @@ class Cells:
             return None
         return np.concatenate((cells[k:], cells[:k]))[:n]
 
-    def find_together(self, n: int, masked: Masked | None) -> np.ndarray | None:
+    def find_together(self, n: int, masked: Masked | None) -> range | None:
         """n neighbouring cells, first fit from ``head`` around the ring; None if no stretch is free."""
         start = 0 if self.head > self.used + 2 * n else self.head
         first = self._stretches(n, masked)
@@ -113,8 +123,8 @@ class Cells:
             first = self._stretches(n, masked)
         if not len(first):
             return None
-        at = int(np.searchsorted(first, start)) % len(first)
-        return np.arange(first[at], first[at] + n)
+        found = int(first[int(np.searchsorted(first, start)) % len(first)])
+        return range(found, found + n)
 
     def _stretches(self, n: int, masked: Masked | None) -> np.ndarray:
         """First cells of n neighbours within the arrays that can be taken, ascending."""
@@ -138,31 +148,31 @@ class Cells:
 
     # --- changing -----------------------------------------------------------------------------------------
 
-    def place(self, cells: np.ndarray, pos: np.ndarray, seq: int, ordered: bool = True) -> dict[int, int]:
-        """Put positions of one sequence into cells (``ordered``: ascending). Returns, per sequence that lost
+    def place(self, cells: Found, pos: range | np.ndarray, seq: int) -> dict[int, int]:
+        """Put positions of one sequence into cells; a range of them ascends by one. Returns, per sequence that lost
         cells to it, the largest position lost."""
+        stop = cells.stop if isinstance(cells, range) else int(cells.max()) + 1
+        self.reach(stop)
+        lost = {} if isinstance(cells, range) and cells.start >= self.end else self._take_over(listed(cells))
+        at = index(cells)
+        self.pos[at] = np.arange(pos.start, pos.stop) if isinstance(pos, range) else pos
+        self.seqs[seq, at] = True
+        self.used += len(cells)
+        self.end = max(self.end, stop)
+        self.extents.grow(seq, cells, pos)
+        return lost
+
+    def _take_over(self, cells: np.ndarray) -> dict[int, int]:
+        """Empty those of the cells that are used; returns, per sequence, the largest position lost."""
         lost: dict[int, int] = {}
-        try:
-            old = self.pos[cells]
-        except IndexError:                                             # rare: asking for the largest each time is slow
-            self.reach(int(cells.max()) + 1)
-            old = self.pos[cells]
-        taken = cells[old >= 0]
+        taken = cells[self.pos[cells] >= 0]
         if len(taken):
             for other in range(self.n_seq):
                 mine = taken[self.seqs[other, taken]]
                 if len(mine):
                     lost[other] = int(self.pos[mine].max())
+                    self.extents.forget(other)
             self._empty(taken)
-        self.pos[cells] = pos
-        self.seqs[seq, cells] = True
-        self.used += len(cells)
-        span = self._span[seq]
-        if not ordered:
-            self._span[seq] = None
-        elif span is not None:
-            lo, hi = int(pos[0]), int(pos[-1])
-            self._span[seq] = (lo, hi) if span[0] < 0 else (min(span[0], lo), max(span[1], hi))
         return lost
 
     def remove(self, seq: int, p0: int, p1: int) -> None:
@@ -173,21 +183,28 @@ class Cells:
         if not len(cells):
             return
         if seq < 0:
+            self.extents.forget(seq)
             freed = cells
         else:
-            self.seqs[seq, cells] = False
-            self._span[seq] = None
-            freed = cells if self.n_seq == 1 else cells[~self.seqs[:, cells].any(axis=0)]
+            self.seqs[seq, index(cells)] = False
+            self.extents.shrink(seq, cells)
+            freed = cells if self.n_seq == 1 else self._unused(cells)
         self._empty(freed)
         if len(freed):
             self.head = min(self.head, int(freed[0]))
+
+    def _unused(self, cells: Found) -> Found:
+        """Those of the cells that no sequence uses."""
+        used = self.seqs[:, index(cells)].any(axis=0)
+        return listed(cells)[~used] if used.any() else cells
 
     def keep(self, seq: int) -> None:
         """Only ``seq`` stays."""
         others = np.flatnonzero((self.pos >= 0) & ~self.seqs[seq])
         self.seqs[:seq] = False
         self.seqs[seq + 1 :] = False
-        self._span = [span if s == seq else (-1, -1) for s, span in enumerate(self._span)]
+        for other in {*range(self.n_seq)} - {seq}:
+            self.extents.gone(other)
         self._empty(others)
         if len(others):
             self.head = min(self.head, int(others[0]))
@@ -196,60 +213,67 @@ class Cells:
         """Add ``delta`` to the positions in the range; a cell whose position goes negative is emptied."""
         if delta == 0 or p0 >= p1:
             return
-        cells = self.in_range(seq, p0, p1)
+        cells = listed(self.in_range(seq, p0, p1))
         self.pos[cells] += delta
         self.shift[cells] += delta
         self.has_shift = self.has_shift or bool(len(cells))
         gone = cells[self.pos[cells] < 0]
         self._empty(gone)
-        self._span = [None] * self.n_seq
+        self.extents.forget(-1)
         self.head = int(gone[0]) if len(gone) else 0
 
     def divide(self, seq: int, p0: int, p1: int, d: int) -> None:
         """Divide the positions in the range by ``d``, rounding down."""
         if d == 1:
             return
-        cells = self.in_range(seq, p0, p1)
+        cells = listed(self.in_range(seq, p0, p1))
         old = self.pos[cells]
         self.pos[cells] = old // d
         self.shift[cells] += old // d - old
         self.has_shift = self.has_shift or bool(len(cells))
-        self._span = [None] * self.n_seq
+        self.extents.forget(-1)
 
     def share(self, src: int, dst: int, p0: int, p1: int) -> None:
         """``dst`` uses the cells of ``src`` in the range too."""
-        self.seqs[dst, self.in_range(src, p0, p1)] = True
-        self._span[dst] = None
+        self.seqs[dst, index(self.in_range(src, p0, p1))] = True
+        self.extents.forget(dst)
 
-    def _empty(self, cells: np.ndarray) -> None:
+    def _empty(self, cells: Found) -> None:
         if len(cells):
-            self.pos[cells] = -1
-            self.shift[cells] = 0
-            self.seqs[:, cells] = False
+            at = index(cells)
+            self.pos[at] = -1
+            self.shift[at] = 0
+            self.seqs[:, at] = False
             self.used -= len(cells)
-            self._span = [None] * self.n_seq
+            if isinstance(cells, range) and cells.stop == self.end:
+                self.end = cells.start
 
     # --- trying and checking ------------------------------------------------------------------------------
 
     def save(self) -> Saved:
         """A copy of the table, for ``restore``."""
-        return Saved(self.pos.copy(), self.shift.copy(), self.seqs.copy(), self.used, self.head, list(self._span))
+        arrays = self.pos.copy(), self.shift.copy(), self.seqs.copy()
+        return Saved(*arrays, self.used, self.head, self.end, self.extents.copy())
 
     def restore(self, saved: Saved) -> None:
         """Back to a saved table."""
         self.pos, self.shift, self.seqs = saved.pos, saved.shift, saved.seqs
-        self.used, self.head, self._span = saved.used, saved.head, saved.span
+        self.used, self.head, self.end = saved.used, saved.head, saved.end
+        self.extents = saved.extents
 
-    def save_at(self, cells: np.ndarray) -> SavedCells:
+    def save_at(self, cells: Found) -> SavedCells:
         """A copy of these cells, for ``restore_at``."""
-        self.reach(int(cells.max()) + 1)
-        return SavedCells(self.pos[cells], self.shift[cells], self.seqs[:, cells], self.head)
+        at = listed(cells)
+        self.reach(int(at.max()) + 1)
+        return SavedCells(self.pos[at], self.shift[at], self.seqs[:, at], self.head)
 
-    def restore_at(self, saved: SavedCells, cells: np.ndarray) -> None:
+    def restore_at(self, saved: SavedCells, cells: Found) -> None:
         """Put these cells back as they were saved; what was emptied elsewhere stays empty."""
-        self.pos[cells], self.shift[cells], self.seqs[:, cells] = saved.pos, saved.shift, saved.seqs
-        self.used, self.head = int((self.pos >= 0).sum()), saved.head
-        self._span = [None] * self.n_seq
+        at = index(cells)
+        self.pos[at], self.shift[at], self.seqs[:, at] = saved.pos, saved.shift, saved.seqs
+        used = np.flatnonzero(self.pos >= 0)
+        self.used, self.head, self.end = len(used), saved.head, int(used[-1]) + 1 if len(used) else 0
+        self.extents.forget(-1)
 
     def check(self) -> None:
         """Raise Crash unless the table is consistent with itself."""
@@ -258,6 +282,8 @@ class Cells:
             raise Crash(f"{self.used} cells counted as used, {int(occupied.sum())} are")
         if not np.array_equal(self.seqs.any(axis=0), occupied):
             raise Crash("a cell has a position and no sequence, or a sequence and no position")
+        if occupied[self.end :].any():
+            raise Crash(f"a cell behind cell {self.end} is not empty")
         if not 0 <= self.head <= self.size:
             raise Crash(f"head {self.head} lies outside {self.size} cells")
         for seq in range(self.n_seq):
@@ -268,3 +294,6 @@ class Cells:
             want = (int(held[0]), int(held[-1])) if len(held) else (-1, -1)
             if self.span(seq) != want:
                 raise Crash(f"sequence {seq} spans {want}, not {self.span(seq)}")
+            known = self.extents.stretch(seq)
+            if known is not None and not np.array_equal(np.where(self.seqs[seq], self.pos, -1)[index(known)], held):
+                raise Crash(f"sequence {seq} does not lie in cells {known.start} .. {known.stop - 1} in order")

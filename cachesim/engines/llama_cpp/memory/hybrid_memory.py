@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from typing import Mapping, NamedTuple, Sequence
 
-import numpy as np
-
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Emit
 from cachesim.engines.llama_cpp.memory.build_differences import Habits
+from cachesim.engines.llama_cpp.memory.cell_ranges import Found
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache, Refuses
 from cachesim.engines.llama_cpp.memory.saved_state import Blob, KeepCells, StateReadError
@@ -50,7 +49,7 @@ class Placed(NamedTuple):
     """A ubatch with its cells: per attention part, the cells of every run."""
 
     ubatch: Ubatch
-    found: Mapping[str, Sequence[np.ndarray]]
+    found: Mapping[str, Sequence[Found]]
 
 
 def window_cells(kind: ModelKind, sizes: Sizes) -> int:
@@ -193,7 +192,7 @@ class Memory:
             if hybrid:
                 self.emit(Error("init_batch: failed to prepare recurrent ubatches"))
             return None
-        found: dict[str, list[list[np.ndarray]]] = {}
+        found: dict[str, list[list[Found]]] = {}
         for name, cache in self.parts.items():
             cells = cache.prepare(ubatches)
             if cells is None:

@@ -7,6 +7,7 @@ from typing import Mapping, Sequence
 import numpy as np
 
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
+from cachesim.engines.llama_cpp.memory.cell_ranges import Found, index
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.engines.shared.rows import by_position, take
@@ -18,7 +19,7 @@ class UbatchStore(ByPosition):
     """The Store of one ubatch. ``found`` holds, per attention part, the new cells of every run."""
 
     def __init__(
-        self, ubatch: Ubatch, parts: Mapping[str, AttentionCache], found: Mapping[str, Sequence[np.ndarray]],
+        self, ubatch: Ubatch, parts: Mapping[str, AttentionCache], found: Mapping[str, Sequence[Found]],
         recr: RecurrentCache | None,
     ) -> None:
         self.ubatch, self.parts, self.found, self.recr = ubatch, parts, found, recr
@@ -39,7 +40,8 @@ class UbatchStore(ByPosition):
             cache, seq = self.parts[part], self.ubatch.runs[run].seq
             table = cache.cells(seq)
             cells = table.of(seq)
-            known = by_position(cells, table.pos[cells])
+            at = index(cells)
+            known = (table.pos[at], at) if isinstance(cells, range) else by_position(cells, table.pos[at])
             self._seen[part, run] = known
         return known
 
@@ -51,10 +53,7 @@ class UbatchStore(ByPosition):
         """Write the run's own new rows into their cells."""
         part = self._part_of[layer]
         cache = self.parts[part]
-        cells = self.found[part][run]
-        lo, hi = int(cells[0]), int(cells[-1]) + 1
-        place = slice(lo, hi) if hi - lo == len(cells) else cells
-        cache.write(cache.stream(self.ubatch.runs[run].seq), layer, place, rows)
+        cache.write(cache.stream(self.ubatch.runs[run].seq), layer, index(self.found[part][run]), rows)
 
     def get_rows(self, layer: int, run: int) -> Rows:
         """Every row of the run's sequence, in the order of ``positions``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cachesim.engines.llama_cpp.memory.cell_ranges import index
 from cachesim.engines.llama_cpp.memory.context import Context
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory, Sizes
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
@@ -48,4 +49,4 @@ class World:
 def held(cache, seq=0):
     """Positions of the sequence in an attention cache, ascending."""
     table = cache.cells(seq)
-    return sorted(table.pos[table.of(seq)].tolist())
+    return sorted(table.pos[index(table.of(seq))].tolist())

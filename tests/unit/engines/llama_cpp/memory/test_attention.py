@@ -101,7 +101,7 @@ def test_trying_purges_for_good_what_it_did_not_use(stays, left):
     for pos in range(8, 22):
         batch.add(0, pos, 0, False)
     found = mine.prepare(split_simple(batch, 2))
-    assert [cells[0].tolist() for cells in found] == [[k, k + 1] for k in (4, 6, 8, 10, 12, 14, 0)]
+    assert [list(cells[0]) for cells in found] == [[k, k + 1] for k in (4, 6, 8, 10, 12, 14, 0)]
     assert held(mine) == left
     assert (mine.streams[0].used, mine.streams[0].head) == (len(left), 4)
     mine.check()

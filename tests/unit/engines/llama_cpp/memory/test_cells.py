@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
 import pytest
 
 from cachesim.engines.llama_cpp.memory.attention import masked_swa
@@ -23,17 +22,17 @@ def table(size=16, n_seq=2, **held):
 
 def put(cells, seq, positions, masked=None):
     found = cells.find(len(positions), masked)
-    cells.place(found, np.array(positions), seq)
+    cells.place(found, positions, seq)
     cells.head = int(found[-1]) + 1
     cells.check()
-    return found.tolist()
+    return list(found)
 
 
 def test_the_search_begins_at_head_and_takes_the_first_empty_cells():
     cells = table(s0=8)
     cells.remove(0, 2, 4)
     cells.head = 1
-    assert cells.find(3, None).tolist() == [2, 3, 8]
+    assert list(cells.find(3, None)) == [2, 3, 8]
 
 
 def test_the_search_goes_round_the_ring():
@@ -41,14 +40,14 @@ def test_the_search_goes_round_the_ring():
     cells.remove(0, 0, 3)
     cells.remove(0, 6, 8)
     cells.head = 5
-    assert cells.find(4, None).tolist() == [6, 7, 0, 1]
+    assert list(cells.find(4, None)) == [6, 7, 0, 1]
 
 
 @pytest.mark.parametrize("head, first", [(9, 9), (10, 10), (11, 0)])
 def test_head_is_reset_only_if_it_is_more_than_used_plus_twice_n(head, first):
     cells = table(s0=4)
     cells.head = head                                  # used 4 + 2 * 3 = 10
-    assert cells.find(3, None).tolist() == [first + i if first else 4 + i for i in range(3)]
+    assert list(cells.find(3, None)) == [first + i if first else 4 + i for i in range(3)]
 
 
 def test_the_reset_of_head_does_not_change_the_table():
@@ -61,7 +60,7 @@ def test_the_reset_of_head_does_not_change_the_table():
 def test_too_few_cells_find_nothing():
     assert table(size=8, s0=6).find(3, None) is None
     assert table(size=8).find(9, None) is None
-    assert table(size=8, s0=6).find(2, None).tolist() == [6, 7]
+    assert list(table(size=8, s0=6).find(2, None)) == [6, 7]
 
 
 def window(n):
@@ -75,14 +74,14 @@ def test_without_a_window_an_occupied_cell_is_never_taken():
 def test_a_window_gives_back_what_its_next_token_cannot_see():
     cells = table(size=8, s0=8)                        # next token 8 sees 5, 6, 7 and itself
     cells.head = 0
-    assert cells.find(5, window(4)).tolist() == [0, 1, 2, 3, 4]
+    assert list(cells.find(5, window(4))) == [0, 1, 2, 3, 4]
     assert cells.find(6, window(4)) is None
 
 
 def test_the_mask_asks_for_the_next_token_however_many_are_inserted():
     cells = table(size=8, s0=8)
     cells.head = 0
-    assert cells.find(1, window(8)).tolist() == [0]    # 8 - 0 >= 8
+    assert list(cells.find(1, window(8))) == [0]    # 8 - 0 >= 8
     assert cells.find(2, window(8)) is None            # 1 would be invisible to token 9, which is not asked
 
 
@@ -90,14 +89,14 @@ def test_a_shared_cell_is_never_reused_by_a_window():
     cells = table(size=4, s0=4)
     cells.share(0, 1, 0, 1)
     cells.head = 0
-    assert cells.find(1, window(2)).tolist() == [1]
+    assert list(cells.find(1, window(2))) == [1]
 
 
 def test_a_window_may_take_over_the_cells_of_another_sequence():
     cells = table(size=6, s0=6)
     cells.head = 0
     found = cells.find(2, window(3))
-    assert cells.place(found, np.array([0, 1]), 1) == {0: 1}
+    assert cells.place(found, range(2), 1) == {0: 1}
     assert (cells.span(0), cells.span(1), cells.used) == ((2, 5), (0, 1), 6)
     cells.check()
 
@@ -211,14 +210,25 @@ def spoil_head(cells):
 
 def spoil_twice(cells):
     cells.pos[0] = 3
-    cells._span[0] = (1, 3)
+    cells.extents.span[0] = (1, 3)
+
+
+def spoil_end(cells):
+    cells.end = 3
+
+
+def spoil_stretch(cells):
+    cells.extents.first[0] = 1
 
 
 def spoil_span(cells):
-    cells._span[0] = (0, 2)
+    cells.extents.span[0] = (0, 2)
 
 
-@pytest.mark.parametrize("spoil", [spoil_used, spoil_seqs, spoil_pos, spoil_head, spoil_twice, spoil_span])
+SPOILS = [spoil_used, spoil_seqs, spoil_pos, spoil_head, spoil_twice, spoil_span, spoil_end, spoil_stretch]
+
+
+@pytest.mark.parametrize("spoil", SPOILS)
 def test_check_finds(spoil):
     cells = table(s0=4)
     cells.check()
