@@ -49,12 +49,13 @@ class View:
         """(t,) for each token the sum of the digests of the rows it sees."""
         if self.tail and not window:
             first = self.n - self.t
-            total = np.cumsum(digest[first:])
-            total += np.add.reduce(digest[:first])
+            total: Digests = np.add.accumulate(digest[first:])
+            if first:
+                total += np.add.reduce(digest[:first])
             return total
         lo, hi = self.visible(window)
         total = np.zeros(self.n + 1, np.uint64)
-        np.cumsum(digest, out=total[1:])
+        np.add.accumulate(digest, out=total[1:])
         return total[hi] - total[lo]
 
     def _low(self, window: int) -> Bounds:
@@ -66,6 +67,19 @@ class View:
         if self.tail:
             return np.arange(self.n - self.t + 1, self.n + 1)
         return np.searchsorted(self.positions, self.asked, side="right")
+
+
+class StretchView(View):
+    """Rows at consecutive positions, of which the last are the run's own ``t``."""
+
+    def __init__(self, n: int, t: int) -> None:
+        self.n, self.t, self.tail = n, t, True
+        self._visible = {}
+
+    def _low(self, window: int) -> Bounds:
+        if not window:
+            return np.zeros(self.t, np.int64)
+        return np.maximum(np.arange(self.n - self.t + 1, self.n + 1) - window, 0)
 
 
 class MaskView(View):

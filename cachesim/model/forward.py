@@ -77,7 +77,7 @@ class _RunPass:
         self.first = first = token_digests(run.tokens, model.seed)                  # (t,)
         if before is not None:
             first = mix(first + before.digest * STEP)
-        self.trail: Trail = ShortTrail(first, run.pos0) if len(first) < FEW else RunTrail(first, self.asked)
+        self.trail: Trail = ShortTrail(first, run.pos0) if len(first) < FEW else RunTrail(first, run.pos0)
         self.x: Values | None = None                                                # (t, d)
 
     def enter(self, index: int, layer: Layer) -> None:

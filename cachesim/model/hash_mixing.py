@@ -17,34 +17,44 @@ from cachesim.errors import BadInput
 from cachesim.model.arrays import Digests, Positions
 
 MASK = 2**64 - 1
-_S30, _S27, _S31 = (np.uint64(s) for s in (30, 27, 31))
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-_C1, _C2 = np.uint64(_FIRST), np.uint64(_SECOND)
 _GOLDEN = 0x9E3779B97F4A7C15
 _FEW = 8                      # tokens up to which Python's integers are quicker than arrays
 
+
+def word(n: int) -> Digests:
+    """() a constant: NumPy is quicker with an array of no dimension than with a scalar."""
+    constant = np.array(n, np.uint64)
+    constant.flags.writeable = False
+    return constant
+
+
+_S30, _S27, _S31, _C1, _C2, _TIMES = (word(n) for n in (30, 27, 31, _FIRST, _SECOND, _GOLDEN))
 STEP = np.uint64(0xD6E8FEB86659FD93)
 """B of the rolling hash h_i = B*h_{i-1} + mix(c_i); odd, so that it has an inverse and forgets nothing."""
-TAPS = tuple(np.uint64(c) for c in (0xA24BAED4963EE407, 0x9FB21C651E98DF25, 0xC2B2AE3D27D4EB4F))
+TAPS = tuple(word(c) for c in (0xA24BAED4963EE407, 0x9FB21C651E98DF25, 0xC2B2AE3D27D4EB4F))
 """Odd factors of the inputs 1, 2 and 3 tokens back in a short convolution; the newest has the factor 1."""
 
 
 class LayerKeys(NamedTuple):
     """Constants that make the digests of one layer of one model its own."""
 
-    row: np.uint64            # of K/V rows
-    own: np.uint64            # odd factor of a token's own digest
-    out: np.uint64            # added to the output
+    row: Digests              # () of K/V rows
+    own: Digests              # () odd factor of a token's own digest
+    out: Digests              # () added to the output
     ints: tuple[int, int, int]    # the three as Python's
 
 
 def mix(z: Digests) -> Digests:
     """A new array with every element scrambled."""
-    z = z ^ (z >> _S30)
-    z *= _C1
-    z ^= z >> _S27
-    z *= _C2
-    z ^= z >> _S31
+    part = z >> _S30
+    z = z ^ part
+    np.multiply(z, _C1, z)
+    np.right_shift(z, _S27, part)
+    np.bitwise_xor(z, part, z)
+    np.multiply(z, _C2, z)
+    np.right_shift(z, _S31, part)
+    np.bitwise_xor(z, part, z)
     return z
 
 
@@ -56,17 +66,24 @@ def mix_int(z: int) -> int:
     return z ^ (z >> 31)
 
 
+@lru_cache(maxsize=1024)
 def layer_keys(seed: int, layer: int) -> LayerKeys:
     """The constants of a layer, from the seed of the model and the layer's index."""
     base = mix_int(mix_int(seed + _GOLDEN) + (layer + 1) * _GOLDEN)
     row, own, out = (mix_int(base + i * _GOLDEN) for i in (1, 2, 3))
-    return LayerKeys(np.uint64(row), np.uint64(own | 1), np.uint64(out), (row, own | 1, out))
+    return LayerKeys(word(row), word(own | 1), word(out), (row, own | 1, out))
+
+
+@lru_cache(maxsize=256)
+def _first(seed: int) -> Digests:
+    """() what is added to every token."""
+    return word(mix_int(seed))
 
 
 def token_digests(tokens: Sequence[int], seed: int) -> Digests:
     """(n,) what enters the first layer: one digest for each token, whatever its position."""
     if len(tokens) <= _FEW and all(type(token) is int and 0 <= token <= MASK for token in tokens):     # numpy is slow
-        start = mix_int(seed)
+        start = int(_first(seed))
         return np.array([mix_int(token * _GOLDEN + start) for token in tokens], np.uint64)
     try:
         below = len(tokens) > 0 and min(tokens) < 0         # NumPy 1.26 would wrap it
@@ -75,12 +92,19 @@ def token_digests(tokens: Sequence[int], seed: int) -> Digests:
         below = True
     if below:
         raise BadInput("a token is an integer from 0 to 2**64 - 1")
-    return mix(ids * np.uint64(_GOLDEN) + np.uint64(mix_int(seed)))
+    ids *= _TIMES
+    ids += _first(seed)
+    return mix(ids)
 
 
 def place(positions: Positions) -> Digests:
     """(n,) odd factors 2*pos + 1, by which a K/V row's digest is tied to its position."""
     return (2 * positions + 1).astype(np.uint64)
+
+
+def places(pos0: int, n: int) -> Digests:
+    """(n,) the same of consecutive positions."""
+    return np.arange(2 * pos0 + 1, 2 * (pos0 + n), 2, dtype=np.uint64)
 
 
 def inverse(odd: Digests) -> Digests:

@@ -16,7 +16,7 @@ import numpy as np
 
 from cachesim.model.arrays import Digests, Positions
 from cachesim.model.attention_mask import View
-from cachesim.model.hash_mixing import TAPS, LayerKeys, inverse, mix, place, powers
+from cachesim.model.hash_mixing import TAPS, LayerKeys, inverse, mix, place, places, powers
 from cachesim.model.spec import Layer
 from cachesim.model.store import LayerState
 
@@ -49,10 +49,10 @@ class Trail(Protocol):
 class RunTrail:
     """A run of any length."""
 
-    def __init__(self, digest: Digests, asked: Positions) -> None:
+    def __init__(self, digest: Digests, pos0: int) -> None:
         self.digest = digest                                                # (t,)
-        self.placed = place(asked)                                          # (t,)
-        self.read = np.zeros(len(digest), np.uint64)                        # (t,)
+        self.placed = places(pos0, len(digest))                             # (t,)
+        self.read: Digests | None = None                                    # (t,) in this layer, None = nothing so far
 
     def rows(self, keys: LayerKeys) -> Digests:
         rows = mix(self.digest ^ keys.row)
@@ -60,7 +60,7 @@ class RunTrail:
         return rows
 
     def attend(self, rows: Digests, view: View, window: int) -> None:
-        self.read += view.visible_sum(rows, window)
+        self._add(view.visible_sum(rows, window))
 
     def recur(self, layer: Layer, state: LayerState | None) -> tuple[Digests, int]:
         k = layer.taps
@@ -70,19 +70,26 @@ class RunTrail:
         conv = inputs[len(inputs) - k + 1 :].copy()
         conv.flags.writeable = False
         if layer.kind == "C":
-            self.read += older
+            self._add(older)
             return conv, 0
         older += self.digest
         hashes = _rolling_hash(older, 0 if state is None else int(state.hash))
-        self.read += hashes
-        return conv, int(hashes[-1])
+        last = int(hashes[-1])
+        self._add(hashes)
+        return conv, last
+
+    def _add(self, what: Digests) -> None:
+        """What was read, which nobody else holds."""
+        if self.read is not None:
+            what += self.read
+        self.read = what
 
     def leave(self, keys: LayerKeys) -> None:
         y = self.digest * keys.own
         y += keys.out
-        y += self.read
-        self.digest = mix(y)
-        self.read.fill(0)
+        if self.read is not None:
+            y += self.read
+        self.digest, self.read = mix(y), None
 
 
 def moved(digest: Digests, old_pos: Positions, new_pos: Positions) -> Digests:
@@ -104,7 +111,7 @@ def _rolling_hash(c: Digests, before: int) -> Digests:
     h = mix(c)
     up, down = powers(len(h))
     h *= down
-    np.cumsum(h, out=h)
+    np.add.accumulate(h, out=h)
     h += np.uint64(before)
     h *= up
     return h

@@ -65,7 +65,7 @@ def test_few_tokens_in_integers_are_the_run_of_few(layer: Layer, n: int, hidden:
     asked, positions = np.arange(6 - n, 6), np.arange(6) + np.array([0, 0, 0, 0, 0, 4 * hidden])
     view = View(positions, asked)
     assert view.tail != hidden
-    trails = RunTrail(SOME[6 - n :].copy(), asked), ShortTrail(SOME[6 - n :], 6 - n)
+    trails = RunTrail(SOME[6 - n :].copy(), 6 - n), ShortTrail(SOME[6 - n :], 6 - n)
     states = []
     for trail in trails:
         state = None

@@ -10,9 +10,10 @@ from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found, index
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
-from cachesim.engines.shared.rows import by_position, take
+from cachesim.engines.shared.rows import by_position, put, take
+from cachesim.errors import Crash
 from cachesim.model import LayerState, Rows, Run
-from cachesim.model.attention_mask import ByPosition
+from cachesim.model.attention_mask import ByPosition, StretchView, View
 
 
 class UbatchStore(ByPosition):
@@ -23,7 +24,6 @@ class UbatchStore(ByPosition):
         recr: RecurrentCache | None,
     ) -> None:
         self.ubatch, self.parts, self.found, self.recr = ubatch, parts, found, recr
-        self._part_of = {layer: name for name, cache in parts.items() for layer in cache.layers}
         self._seen: dict[tuple[str, int], tuple[np.ndarray, np.ndarray | slice]] = {}
 
     def piece(self, run: int, start: int, stop: int) -> UbatchStore:
@@ -45,23 +45,35 @@ class UbatchStore(ByPosition):
             self._seen[part, run] = known
         return known
 
+    def view(self, part: str, run: int, asked: np.ndarray) -> View:
+        """See ``Store``."""
+        table = self.parts[part].cells(self.ubatch.runs[run].seq)
+        known = table.extents.stretch(self.ubatch.runs[run].seq)
+        if known is not None and self.found[part][run][-1] == known[-1]:
+            return StretchView(len(known), len(asked))
+        return super().view(part, run, asked)
+
     def positions(self, part: str, run: int) -> np.ndarray:
         """(n,) positions of the run's sequence in a part, ascending, the run's own included."""
         return self._visible(part, run)[0]
 
     def put_rows(self, layer: int, run: int, rows: Rows) -> None:
         """Write the run's own new rows into their cells."""
-        part = self._part_of[layer]
-        cache = self.parts[part]
-        cache.write(cache.stream(self.ubatch.runs[run].seq), layer, index(self.found[part][run]), rows)
+        part, kept = self._kept(layer, run)
+        put(kept, layer, index(self.found[part][run]), rows)
 
     def get_rows(self, layer: int, run: int) -> Rows:
         """Every row of the run's sequence, in the order of ``positions``."""
-        part = self._part_of[layer]
-        cache = self.parts[part]
-        rows = cache.rows[cache.stream(self.ubatch.runs[run].seq)][layer]
-        cells = self._visible(part, run)[1]
-        return take(rows, cells)
+        part, kept = self._kept(layer, run)
+        return take(kept[layer], self._visible(part, run)[1])
+
+    def _kept(self, layer: int, run: int) -> tuple[str, dict[int, Rows]]:
+        """The part that a layer belongs to, and the rows of all its layers in the stream of a run."""
+        for part, cache in self.parts.items():
+            kept = cache.rows[cache.stream(self.ubatch.runs[run].seq)]
+            if layer in kept:
+                return part, kept
+        raise Crash(f"layer {layer} keeps no rows")
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
         """The recurrent state before the run, None = zeroed."""
