@@ -33,16 +33,15 @@ def examined(
     mode: str = "provenance",
 ) -> list[Finding]:
     """The same for a conversation that was played already; None = no property needs that."""
-    scenario = case.scenario(profile)
     if one is not None and one.unset:
         return []                       # its outcome depends on a number that nobody wrote: undecided
     found = [finding for name in properties if name in PROPERTIES and one is not None
              for finding in PROPERTIES[name](one)]  # fmt: skip
     if bills := [name for name in properties if name in BILLS]:
-        run = run_judged(scenario, profile, mode, table=table)
+        run = run_judged(case.scenario(profile), profile, mode, table=table)
         found += [finding for name in bills for finding in BILLS[name](run)]
     if "monotone" in properties:
-        found += monotone(scenario, profile)
+        found += monotone(case.scenario(profile), profile)
     return found
 
 

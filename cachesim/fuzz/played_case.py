@@ -15,6 +15,7 @@ from cachesim.events import Compared, Log, Release
 from cachesim.fuzz.finding import ERASED, GAP, INCONSISTENT
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Action, Scenario
+from cachesim.tokens import POS_INF
 from cachesim.verdicts.cold_comparison import Judge
 from cachesim.verdicts.observer import Observer
 from cachesim.verdicts.verdict import Verdict
@@ -53,7 +54,7 @@ class Played:
 
     @property
     def unset(self) -> bool:
-        return any(isinstance(event, Compared) for event in self.log.events)
+        return Compared in map(type, self.log.events)
 
 
 class Notes(Observer):
@@ -76,8 +77,10 @@ class Notes(Observer):
 
     def _removed(self, done: Removal) -> None:
         """A removal that is refused changes nothing; one that is done leaves nothing of its range."""
-        inside = (done.before >= done.p0) & (done.before < done.p1)
-        want = done.before[~inside] if done.ok else done.before
+        want = done.before
+        if done.ok:
+            stays = want < done.p0
+            want = want[stays if done.p1 == POS_INF else stays | (want >= done.p1)]
         if done.after.tobytes() != want.tobytes():
             self.played.torn.append((len(self.played.log.marks) - 1, {
                 "seq": done.seq, "p0": done.p0, "p1": done.p1, "answer": "done" if done.ok else "refused",

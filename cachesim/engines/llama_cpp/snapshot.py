@@ -94,13 +94,8 @@ class Inspected(Core):
 
     def held(self, seq: int) -> np.ndarray:
         """(n,) positions of a sequence's rows in every attention cache, ascending in each."""
-        found = [np.zeros(0, np.int64)]
-        for cache in self.memory.parts.values():
-            table = cache.cells(seq)
-            pos = table.pos[table.seqs[seq]]
-            pos.sort()
-            found.append(pos)
-        return found[-1] if len(found) < 3 else np.concatenate(found)
+        found = [cache.cells(seq).held(seq) for cache in self.memory.parts.values()]
+        return found[0] if len(found) == 1 else np.concatenate(found) if found else np.zeros(0, np.int64)
 
     def exceeded(self) -> list[Excess]:
         """Limits that are exceeded: checkpoints of a slot, bytes of the prompt cache."""

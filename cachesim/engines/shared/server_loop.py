@@ -80,11 +80,12 @@ class Driver(Server):
 
     def decide(self, decision: Decision, slot: AnySlot | None) -> Any:
         """Write a decision down; returns its value."""
-        return write_down(self.log, decision, slot)
+        self.log.emit(Decided(slot.id if slot else None, decision.rule, decision.value, decision.because))
+        return decision.value
 
     def changed(self, slot: AnySlot | None, cause: str, rule: str = "") -> None:
         """Restore points may have come or gone, because of this rule."""
-        tell_change(self.log, slot, cause, rule)
+        self.log.emit(Changed(slot.id if slot else None, cause, rule))
 
     def next_tick(self) -> int:
         """The server's clock."""

@@ -73,9 +73,15 @@ class Cells:
         """(smallest, largest) position of the sequence, (-1, -1) if it is absent."""
         known = self.extents.span[seq]
         if known is None:
-            held = self.pos[self.seqs[seq]]
-            known = self.extents.span[seq] = (int(held.min()), int(held.max())) if len(held) else (-1, -1)
+            held = self.held(seq)
+            known = self.extents.span[seq] = (int(held[0]), int(held[-1])) if len(held) else (-1, -1)
         return known
+
+    def held(self, seq: int) -> np.ndarray:
+        """(n,) positions of the sequence, ascending, whatever is known of it."""
+        held: np.ndarray = self.pos[: self.end][self.seqs[seq, : self.end]]
+        held.sort()
+        return held
 
     def of(self, seq: int) -> Found:
         """Indices of the sequence's cells, by cell index."""
@@ -100,9 +106,9 @@ class Cells:
         A cell can be taken if it is empty, or (window caches) if its only sequence will never look at it again.
         """
         start = 0 if self.head > self.used + 2 * n else self.head
+        stop = start + n
         if n > self.size:
             return None
-        stop = start + n
         if stop <= self.size and (start >= self.end or (self.pos[start:stop] < 0).all()):      # the common case
             return range(start, stop)
         cells = np.flatnonzero(self._free(masked))
@@ -166,13 +172,12 @@ class Cells:
         """Empty those of the cells that are used; returns, per sequence, the largest position lost."""
         lost: dict[int, int] = {}
         taken = cells[self.pos[cells] >= 0]
-        if len(taken):
-            for other in range(self.n_seq):
-                mine = taken[self.seqs[other, taken]]
-                if len(mine):
-                    lost[other] = int(self.pos[mine].max())
-                    self.extents.forget(other)
-            self._empty(taken)
+        for other in range(self.n_seq) if len(taken) else ():
+            mine = taken[self.seqs[other, taken]]
+            if len(mine):
+                lost[other] = int(self.pos[mine].max())
+                self.extents.forget(other)
+        self._empty(taken)
         return lost
 
     def remove(self, seq: int, p0: int, p1: int) -> None:
@@ -182,21 +187,17 @@ class Cells:
         cells = self.in_range(seq, p0, p1)
         if not len(cells):
             return
+        freed, at = cells, index(cells)
         if seq < 0:
             self.extents.forget(seq)
-            freed = cells
         else:
-            self.seqs[seq, index(cells)] = False
+            self.seqs[seq, at] = False
             self.extents.shrink(seq, cells)
-            freed = cells if self.n_seq == 1 else self._unused(cells)
+            if self.n_seq > 1 and (used := self.seqs[:, at].any(axis=0)).any():
+                freed = listed(cells)[~used]
         self._empty(freed)
         if len(freed):
             self.head = min(self.head, int(freed[0]))
-
-    def _unused(self, cells: Found) -> Found:
-        """Those of the cells that no sequence uses."""
-        used = self.seqs[:, index(cells)].any(axis=0)
-        return listed(cells)[~used] if used.any() else cells
 
     def keep(self, seq: int) -> None:
         """Only ``seq`` stays."""
@@ -283,12 +284,11 @@ class Cells:
         if not np.array_equal(self.seqs.any(axis=0), occupied):
             raise Crash("a cell has a position and no sequence, or a sequence and no position")
         if occupied[self.end :].any():
-            raise Crash(f"a cell behind cell {self.end} is not empty")
+            raise Crash(f"a cell from cell {self.end} on is not empty")
         if not 0 <= self.head <= self.size:
             raise Crash(f"head {self.head} lies outside {self.size} cells")
         for seq in range(self.n_seq):
-            held = self.pos[self.seqs[seq]]
-            held.sort()
+            held = self.held(seq)
             if (held[1:] == held[:-1]).any():
                 raise Crash(f"sequence {seq} holds a position twice")
             want = (int(held[0]), int(held[-1])) if len(held) else (-1, -1)

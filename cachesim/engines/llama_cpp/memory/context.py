@@ -62,10 +62,9 @@ class Context:
         next_pos: dict[int, int] = {}
         for start, stop in runs_of(batch):
             seq = batch.seq[start]
-            known = seq in next_pos or self.memory.pos_max(seq) >= 0
-            want = next_pos.get(seq, self.memory.pos_max(seq) + 1)
+            want = next_pos[seq] if seq in next_pos else self.memory.pos_max(seq) + 1      # 0 = nothing is held
             have = batch.pos[start]
-            if known and have != want and not (self.memory.kind.mrope and have > want):
+            if want and have != want and not (self.memory.kind.mrope and have > want):
                 self.emit(Error(
                     f"init: the tokens of sequence {seq} in the input batch have inconsistent sequence positions:"
                 ))

@@ -94,23 +94,20 @@ class Memory:
         self._unified = unified or n_seq == 1
         self._cut = habits.split(sizes.n_rs_seq, bool(self.parts), self._unified)
         # The part that answers for positions: of a pair, the window cache.
-        self._answers = self.parts.get("swa") or self.parts.get("base")
-
-        self._all: list[AttentionCache | RecurrentCache] = [
-            *self.parts.values(), *([self.recr] if self.recr is not None else [])
-        ]
+        answers = [*self.parts.values()][-1:]
+        recurrent = [self.recr] if self.recr is not None else []
+        self._ends: list[AttentionCache | RecurrentCache] = [*answers, *recurrent]
+        self._all: list[AttentionCache | RecurrentCache] = [*self.parts.values(), *recurrent]
 
     # --- questions ------------------------------------------------------------------------------------------
 
     def pos_min(self, seq: int) -> int:
         """First position from which everything up to pos_max is present; -1 = none."""
-        found = [p.pos_min(seq) for p in (self._answers, self.recr) if p is not None]
-        return max(found)
+        return max([part.pos_min(seq) for part in self._ends])
 
     def pos_max(self, seq: int) -> int:
         """Last position of the sequence, -1 = none."""
-        found = [p.pos_max(seq) for p in (self._answers, self.recr) if p is not None]
-        return min(found)
+        return min([part.pos_max(seq) for part in self._ends])
 
     def can_shift(self) -> bool:
         """Can positions be moved after the fact?"""
