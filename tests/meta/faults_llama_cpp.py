@@ -34,10 +34,10 @@ LLAMA_CPP = [
           "[b if tail == a else a if tail == b else tail for tail in meta.tail]", "list(meta.tail)"),
     Fault("a hybrid cuts attention though refused", "        if ok:\n", "        if True:\n",
           profiles=("llama_cpp@late-2025",)),      # newer ones hardly ever meet a refusal
-    Fault("the ring is not purged", "        self._purge(lost, quiet)\n", ""),
+    Fault("the ring is not purged", "            self._purge(lost, quiet)\n", "            pass\n"),
     Fault("trying leaves head behind",
-          "self.used, self.head, self._span = saved.used, saved.head, saved.span",
-          "self.used, self._span = saved.used, saved.span"),
+          "self.used, self.head, self.end = saved.used, saved.head, saved.end",
+          "self.used, self.end = saved.used, saved.end"),
     Fault("state_read does not clear first",
           "        self.seq_rm(seq, 0, POS_INF)\n        table", "        table"),
     Fault("the window is one key wider", "return p1 - p0 >= n_swa", "return p1 - p0 > n_swa"),

@@ -16,10 +16,10 @@ from typing import Callable, Mapping, Sequence
 import numpy as np
 
 from cachesim.engines.llama_cpp.memory.build_differences import Habits
-from cachesim.engines.llama_cpp.memory.cell_ranges import Found, index, listed
+from cachesim.engines.llama_cpp.memory.cell_ranges import Found, ascending, index, listed
 from cachesim.engines.llama_cpp.memory.cells import Cells, Saved, SavedCells
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, KeepCells, StateReadError
-from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
+from cachesim.engines.llama_cpp.memory.ubatch import Ubatch, by_run, in_order
 from cachesim.engines.shared.rows import copied, put, put_all, take
 from cachesim.errors import Aborted, Crash
 from cachesim.events import Event, RowsPurged
@@ -27,20 +27,6 @@ from cachesim.model import Model, Rows
 from cachesim.tokens import POS_INF
 
 Emit = Callable[[Event], None]
-
-
-def _in_order(seqs: Sequence[int]) -> None:
-    """Raise Aborted unless the streams of a ubatch are consecutive: the buffers of all are viewed as one tensor."""
-    if list(seqs) != sorted(seqs):
-        raise Aborted("GGML_ASSERT(ubatch.seq_id [s*n_tokens][0] == seq_id) failed", "streams-out-of-order")
-    if seqs[-1] - seqs[0] >= len(seqs):
-        raise Aborted("GGML_ASSERT(ggml_can_mul_mat(k, q)) failed", "streams-with-a-gap")
-
-
-def _run(pos: np.ndarray) -> range | np.ndarray:
-    """Positions as a range, if they ascend by one."""
-    first, n = int(pos[0]), len(pos)
-    return range(first, first + n) if bool((pos[1:] - pos[:-1] == 1).all()) else pos
 
 
 def masked_swa(n_swa: int, p0: np.ndarray, p1: int) -> np.ndarray:
@@ -115,7 +101,7 @@ class AttentionCache:
         cells = theirs.of(src)
         if len(cells):
             at = index(cells)
-            mine.place(cells, _run(theirs.pos[at]), dst)
+            mine.place(cells, ascending(theirs.pos[at]), dst)
             mine.shift[at] = theirs.shift[at]
         mine.has_shift, mine.head = theirs.has_shift, theirs.head
         self.copies.append((src, dst))
@@ -170,16 +156,11 @@ class AttentionCache:
     def find(self, ubatch: Ubatch) -> list[Found] | None:
         """KV-SLOT: the cells of every run of the ubatch, or None if one does not fit. Changes nothing."""
         if self.n_stream > 1:
-            _in_order([run.seq for run in ubatch.runs])
+            in_order([run.seq for run in ubatch.runs])
             found = [self.cells(run.seq).find(len(run.tokens), self.masked) for run in ubatch.runs]
             return None if any(cells is None for cells in found) else [c for c in found if c is not None]
         cells = self.streams[0].find(ubatch.n, self.masked)
-        if cells is None:
-            return None
-        if len(ubatch.runs) == 1:
-            return [cells]
-        stops = list(accumulate(len(run.tokens) for run in ubatch.runs))
-        return [cells[stop - len(run.tokens) : stop] for run, stop in zip(ubatch.runs, stops, strict=True)]
+        return None if cells is None else by_run(cells, ubatch)
 
     def apply(self, ubatch: Ubatch, found: Sequence[Found], quiet: bool = False) -> None:
         """KV-APPLY: the ubatch's positions go into the cells found for them."""
@@ -206,6 +187,9 @@ class AttentionCache:
     def prepare(self, ubatches: Sequence[Ubatch]) -> list[list[Found]] | None:
         """KV-PREPARE: cells for every ubatch in turn, tried out and undone; None if one finds no room. What is purged
         on the way may stay purged (``Habits.purge_stays``): only windows are purged."""
+        behind = self._behind(ubatches) if len(ubatches) > 1 else None
+        if behind is not None:
+            return behind
         if self.n_swa and self.habits.purge_stays and len(ubatches) > 1:
             return self._prepare_leaving_holes(ubatches)
         saved: list[Saved] | None = None
@@ -222,6 +206,18 @@ class AttentionCache:
         for table, was in zip(self.streams, saved or (), strict=False):
             table.restore(was)
         return out or None
+
+    def _behind(self, ubatches: Sequence[Ubatch]) -> list[list[Found]] | None:
+        """The same without trying, if every search begins and ends behind all cells that are used: where the ubatch
+        before it has ended."""
+        table = self.cells(ubatches[0].runs[0].seq)
+        if self.n_stream > 1 and len({run.seq for ubatch in ubatches for run in ubatch.runs}) > 1:
+            return None
+        stops = list(accumulate((ubatch.n for ubatch in ubatches), initial=table.head))
+        least = min(ubatch.n for ubatch in ubatches)            # ``head`` and ``used`` grow alike
+        if not table.end <= table.head <= table.used + 2 * least or stops[-1] > table.size:
+            return None
+        return [by_run(range(at, at + ubatch.n), ubatch) for ubatch, at in zip(ubatches, stops, strict=False)]
 
     def _prepare_leaving_holes(self, ubatches: Sequence[Ubatch]) -> list[list[Found]] | None:
         """The same, every ubatch tried out, and only the cells found for them put back, the last ones first."""
@@ -278,7 +274,7 @@ class AttentionCache:
         cells = (table.find_together if self.habits.together else table.find)(n, self.masked)
         if cells is None:
             raise StateReadError(f"state_read_meta: failed to find {n} available cells in kv cache")
-        self._purge(table.place(cells, _run(state.pos), seq), quiet=False)
+        self._purge(table.place(cells, ascending(state.pos), seq), quiet=False)
         table.head = int(cells[0]) if self.habits.together else int(cells[-1]) + 1
         for layer, rows in state.rows.items():
             self.write(self.stream(seq), layer, index(cells), rows)

@@ -25,6 +25,12 @@ def listed(cells: Found) -> np.ndarray:
     return np.arange(cells.start, cells.stop) if isinstance(cells, range) else cells
 
 
+def ascending(pos: np.ndarray) -> range | np.ndarray:
+    """Positions as a range, if they ascend by one."""
+    first, n = int(pos[0]), len(pos)
+    return range(first, first + n) if bool((pos[1:] - pos[:-1] == 1).all()) else pos
+
+
 class Extents:
     """Where each of ``n_seq`` sequences lies, as far as that is known. ``first``: first cell of its stretch, -1 = it is
     absent, or not known to lie in one."""

@@ -106,9 +106,9 @@ class Cells:
         A cell can be taken if it is empty, or (window caches) if its only sequence will never look at it again.
         """
         start = 0 if self.head > self.used + 2 * n else self.head
-        stop = start + n
         if n > self.size:
             return None
+        stop = start + n
         if stop <= self.size and (start >= self.end or (self.pos[start:stop] < 0).all()):      # the common case
             return range(start, stop)
         cells = np.flatnonzero(self._free(masked))

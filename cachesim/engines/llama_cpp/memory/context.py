@@ -12,6 +12,7 @@ from typing import Sequence
 
 from cachesim.engines.llama_cpp.memory.attention import Emit
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory, Placed
+from cachesim.engines.llama_cpp.memory.merged_ubatches import in_one
 from cachesim.engines.llama_cpp.memory.ubatch import Batch, runs_of
 from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore
 from cachesim.engines.shared.batch_outputs import Spoken, joined, spoken
@@ -48,9 +49,16 @@ class Context:
         if placed is None:
             self.emit(Warn(f"decode: failed to find a memory slot for batch of size {len(batch)}"))
             return NO_ROOM
-        for piece in placed:
+        for piece in self._passes(placed):
             self._compute(batch, piece, before)
         return OK
+
+    def _passes(self, placed: list[Placed]) -> list[Placed]:
+        """The ubatches as they are evaluated: all in one pass where that makes no difference."""
+        if len(placed) < 2 or (self.model is not None and self.model.exact):
+            return placed
+        whole = in_one(placed, self.memory.parts, self.memory.recr)
+        return placed if whole is None else [Placed(*whole)]
 
     @property
     def hidden(self) -> Hidden | None:

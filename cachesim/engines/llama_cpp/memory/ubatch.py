@@ -5,9 +5,10 @@ Source: llama.cpp src/llama-batch.cpp, split_simple, split_seq and split_equal (
 
 from __future__ import annotations
 
-from itertools import takewhile
-from typing import NamedTuple
+from itertools import accumulate, takewhile
+from typing import NamedTuple, Sequence
 
+from cachesim.engines.llama_cpp.memory.cell_ranges import Found
 from cachesim.engines.shared.batch import Batch, Ubatch, make_ubatch, runs_of, split_simple
 from cachesim.errors import Aborted
 
@@ -87,4 +88,19 @@ def _keep_tails(
     return [first], left if left <= n_ubatch else left - keep
 
 
-__all__ = ["Batch", "Split", "Ubatch", "make_ubatch", "runs_of", "split_equal", "split_seq", "split_simple"]
+def in_order(seqs: Sequence[int]) -> None:
+    """Raise Aborted unless the streams of a ubatch are consecutive: the buffers of all are viewed as one tensor."""
+    if list(seqs) != sorted(seqs):
+        raise Aborted("GGML_ASSERT(ubatch.seq_id [s*n_tokens][0] == seq_id) failed", "streams-out-of-order")
+    if seqs[-1] - seqs[0] >= len(seqs):
+        raise Aborted("GGML_ASSERT(ggml_can_mul_mat(k, q)) failed", "streams-with-a-gap")
+
+
+def by_run(cells: Found, ubatch: Ubatch) -> list[Found]:
+    """The cells of each run of a ubatch, one run after the other."""
+    stops = accumulate(len(run.tokens) for run in ubatch.runs)
+    return [cells[stop - len(run.tokens) : stop] for run, stop in zip(ubatch.runs, stops, strict=True)]
+
+
+__all__ = ["Batch", "Split", "Ubatch", "by_run", "in_order", "make_ubatch", "runs_of", "split_equal",
+           "split_seq", "split_simple"]  # fmt: skip
