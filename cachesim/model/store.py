@@ -83,8 +83,9 @@ def same_state(a: LayerState | None, b: LayerState | None) -> bool:
     """Are two states equal bit for bit? None equals the zeroed state; parts that one side lacks are not compared."""
     if a is None or b is None:
         return all(_is_zero(part) for part in (a or b or ()))
-    arrays = zip((a.conv, a.conv_x, a.h), (b.conv, b.conv_x, b.h), strict=True)
-    return int(a.hash) == int(b.hash) and all(x is None or y is None or np.array_equal(x, y) for x, y in arrays)
+    if int(a.hash) != int(b.hash) or a.conv.tolist() != b.conv.tolist():
+        return False
+    return all(x is None or y is None or np.array_equal(x, y) for x, y in ((a.conv_x, b.conv_x), (a.h, b.h)))
 
 
 def _is_zero(part: Digests | Values | int | None) -> bool:

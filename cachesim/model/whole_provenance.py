@@ -61,15 +61,15 @@ def _visible_sums(rows: Digests, window: int) -> Digests:
 
 def _older(x: Digests, taps: int) -> Digests:
     """(n,) what the convolution adds to each input: those 1 .. taps-1 tokens back."""
-    total = np.zeros_like(x)
-    for back in range(1, taps):
-        total = total + _shifted(x, back) * TAPS[back - 1]
+    total = np.zeros(len(x), np.uint64)
+    for back in range(1, min(taps, len(x))):
+        total[back:] += x[: len(x) - back] * TAPS[back - 1]
     return total
 
 
 def _shifted(x: Digests, back: int) -> Digests:
     """(n,) the element ``back`` places earlier, 0 before the start."""
-    out = np.zeros_like(x)
+    out = np.zeros(len(x), np.uint64)
     if back < len(x):
         out[back:] = x[: len(x) - back]
     return out
@@ -77,9 +77,9 @@ def _shifted(x: Digests, back: int) -> Digests:
 
 def _scan(terms: Digests) -> Digests:
     """(n,) h_i = STEP*h_{i-1} + terms_i from h = 0, by doubling."""
-    h, factor, reach = terms, STEP, 1
+    h, factor, reach = terms.copy(), STEP, 1
     while reach < len(h):
-        h = h + factor * _shifted(h, reach)
+        h[reach:] += h[: len(h) - reach] * factor           # the product is whole before anything is added
         factor = np.uint64(int(factor) ** 2 & MASK)
         reach *= 2
     return h

@@ -50,9 +50,12 @@ class Options:
     pooling: str = "mean"
 
 
+DEFAULTS: Mapping[str, Any] = asdict(Options())
+
+
 def options(flags: Mapping[str, Any]) -> Options:
     """Options from names and values. Raises BadInput for an unknown name or a value of the wrong type."""
-    check_flags(flags, asdict(Options()))
+    check_flags(flags, DEFAULTS)
     return Options(**flags)
 
 

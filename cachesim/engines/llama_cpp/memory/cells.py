@@ -279,9 +279,9 @@ class Cells:
     def check(self) -> None:
         """Raise Crash unless the table is consistent with itself."""
         occupied = self.pos >= 0
-        if int(occupied.sum()) != self.used:
+        if np.count_nonzero(occupied) != self.used:
             raise Crash(f"{self.used} cells counted as used, {int(occupied.sum())} are")
-        if not np.array_equal(self.seqs.any(axis=0), occupied):
+        if self.seqs.any(axis=0).tobytes() != occupied.tobytes():
             raise Crash("a cell has a position and no sequence, or a sequence and no position")
         if occupied[self.end :].any():
             raise Crash(f"a cell from cell {self.end} on is not empty")
@@ -289,11 +289,11 @@ class Cells:
             raise Crash(f"head {self.head} lies outside {self.size} cells")
         for seq in range(self.n_seq):
             held = self.held(seq)
-            if (held[1:] == held[:-1]).any():
+            if len(held) and (held[1:] == held[:-1]).any():
                 raise Crash(f"sequence {seq} holds a position twice")
             want = (int(held[0]), int(held[-1])) if len(held) else (-1, -1)
             if self.span(seq) != want:
                 raise Crash(f"sequence {seq} spans {want}, not {self.span(seq)}")
             known = self.extents.stretch(seq)
-            if known is not None and not np.array_equal(np.where(self.seqs[seq], self.pos, -1)[index(known)], held):
+            if known and (self.pos[index(known)].tolist() != held.tolist() or not self.seqs[seq, index(known)].all()):
                 raise Crash(f"sequence {seq} does not lie in cells {known.start} .. {known.stop - 1} in order")

@@ -12,7 +12,7 @@ recordings log. A model given by its notation has the row sizes of those models,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from cachesim.engines.llama_cpp.memory.saved_state import STATE_FORM, AttentionShape, RecurrentShape, StateForm
 from cachesim.engines.shared.declared_sizes import split
@@ -27,7 +27,9 @@ STATE_ROW = {"G": 5632, "S": 18688, "C": 512, "H": 18688}        # bytes of conv
 class ModelKind:
     """A model as the memory sees it. ``mrope``: positions are 2-D, so they cannot be shifted; ``row_bytes``: a K row
     and a V row of one layer; ``form``: how the build writes a saved state; ``state_bytes`` of one recurrent layer, 0 =
-    those of the recorded models."""
+    those of the recorded models. ``n_swa``: the window of the window layers in positions, 0 = none; ``base``, ``swa``,
+    ``recr``: layers whose rows lie in the full attention cache, in the window cache, layers with a recurrent state;
+    ``kind``: A, W, R, H or HW."""
 
     name: str
     spec: Spec
@@ -35,30 +37,20 @@ class ModelKind:
     row_bytes: int = KV_ROW
     form: StateForm = STATE_FORM
     state_bytes: int = 0
+    n_swa: int = field(init=False, repr=False, compare=False)
+    base: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    swa: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    recr: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    kind: str = field(init=False, repr=False, compare=False)
 
-    @property
-    def n_swa(self) -> int:
-        """Window of the window layers in positions, 0 = none."""
-        return max((layer.window for layer in self.spec.layers), default=0)
+    def __post_init__(self) -> None:
+        """Work out what is asked for at every step."""
+        object.__setattr__(self, "n_swa", max((layer.window for layer in self.spec.layers), default=0))
+        for name, kinds in (("base", "AH"), ("swa", "W"), ("recr", "GSCH")):
+            object.__setattr__(self, name, self._of(kinds))
+        object.__setattr__(self, "kind", self._kind())
 
-    @property
-    def base(self) -> tuple[int, ...]:
-        """Layers whose rows lie in the full attention cache."""
-        return self._of("AH")
-
-    @property
-    def swa(self) -> tuple[int, ...]:
-        """Layers whose rows lie in the window cache."""
-        return self._of("W")
-
-    @property
-    def recr(self) -> tuple[int, ...]:
-        """Layers with a recurrent state."""
-        return self._of("GSCH")
-
-    @property
-    def kind(self) -> str:
-        """A, W, R, H or HW."""
+    def _kind(self) -> str:
         if not self.recr:
             return "W" if self.swa else "A"
         if not (self.base or self.swa):

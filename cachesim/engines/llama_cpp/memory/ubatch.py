@@ -98,6 +98,8 @@ def in_order(seqs: Sequence[int]) -> None:
 
 def by_run(cells: Found, ubatch: Ubatch) -> list[Found]:
     """The cells of each run of a ubatch, one run after the other."""
+    if len(ubatch.runs) == 1:
+        return [cells]
     stops = accumulate(len(run.tokens) for run in ubatch.runs)
     return [cells[stop - len(run.tokens) : stop] for run, stop in zip(ubatch.runs, stops, strict=True)]
 
