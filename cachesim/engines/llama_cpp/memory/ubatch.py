@@ -41,6 +41,8 @@ def split_equal(batch: Batch, n_ubatch: int, sequential: bool, n_keep_tail: int 
     if n_keep_tail and n_ubatch <= n_keep_tail:
         raise Aborted("GGML_ASSERT(n_ubatch > n_keep_tail) failed", "micro-batch-shorter-than-the-tail")
     todo = [[a, b] for a, b in runs_of(batch)]
+    if len(todo) == 1 and not n_keep_tail:
+        return split_seq(batch, n_ubatch)                  # one sequence is cut alike, as a rule
     out = []
     while todo:
         chosen = _choose(batch, todo, n_ubatch, sequential)
