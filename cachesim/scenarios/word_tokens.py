@@ -40,13 +40,13 @@ def expand(pieces: Pieces, words: Mapping[str, int], made: dict[str, Tokens] | N
     """The tokens of the pieces. A word's tokens depend on its place in ``words`` only, not on any length. ``made``
     keeps whole words, so that prompts share their tokens: a place of a prompt costs 8 bytes then, not 40."""
     made = {} if made is None else made
-    first = {word: THK if word == THINK else FIRST + STRIDE * k for k, word in enumerate(words)}
     spelled = words.spelled if isinstance(words, Words) else {}
     out: list[int] = []
     for piece in pieces:
         start, stop = span(piece, words)
         if piece.word not in made:
-            whole = range(first[piece.word], first[piece.word] + words[piece.word])
+            first = THK if piece.word == THINK else FIRST + STRIDE * list(words).index(piece.word)
+            whole = range(first, first + words[piece.word])
             made[piece.word] = spelled[piece.word] if piece.word in spelled else tuple(whole)
         out.extend(made[piece.word][start:stop])
     return tuple(out)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cachesim.model.attention_mask import View
+from cachesim.model.attention_mask import StretchView, View
 
 CASES = {
     "from the start": ([0, 1, 2], [0, 1, 2]),
@@ -37,3 +37,13 @@ def test_sees_what_the_rule_says(case: str, window: int) -> None:
 def test_bounds_are_found_once() -> None:
     view = View(np.arange(9), np.arange(5, 9))
     assert view.visible(3) is view.visible(3)
+
+
+@pytest.mark.parametrize("window", [0, 1, 4, 100])
+@pytest.mark.parametrize("n, t", [(1, 1), (9, 1), (9, 4), (9, 9)])
+def test_a_stretch_shows_what_its_positions_would(n: int, t: int, window: int) -> None:
+    digest = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    known, looked = StretchView(n, t), View(np.arange(20, 20 + n), np.arange(20 + n - t, 20 + n))
+    assert [bound.tolist() for bound in known.visible(window)] == [bound.tolist() for bound in looked.visible(window)]
+    assert known.visible_sum(digest, window).tolist() == looked.visible_sum(digest, window).tolist()
+    assert known.tail and looked.tail

@@ -1,0 +1,103 @@
+"""Micro-batches that are evaluated in one pass leave what they leave one after the other; so do cells found without
+trying."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+
+from cachesim.engines.llama_cpp.memory import context
+from cachesim.engines.llama_cpp.memory.attention import AttentionCache
+from cachesim.engines.llama_cpp.memory.merged_ubatches import in_one
+from cachesim.engines.llama_cpp.memory.ubatch import Batch, split_simple
+from cachesim.model.rng import Rng
+from cachesim.tokens import POS_INF
+from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World
+
+
+def decode(world, rng, n_seq):
+    """A batch of one or two sequences, which go on where they end; returns what was said after each token."""
+    batch, seqs = Batch(), sorted({rng.below(n_seq), rng.below(n_seq)} if rng.chance(30) else {rng.below(n_seq)})
+    for seq in seqs:
+        start = world.memory.pos_max(seq) + 1
+        for pos in range(start, start + 1 + rng.below(14)):
+            batch.add(1000 * seq + pos + rng.below(3), pos, seq, True)
+    code = world.context.decode(batch)
+    world.memory.check()
+    return code, {at: said.digest for at, said in sorted(world.context.spoken.items())}
+
+
+def left(world):
+    """Everything that a world holds."""
+    memory = world.memory
+    tables = [(c.pos.tolist(), c.seqs.tolist(), c.used, c.head) for p in memory.parts.values() for c in p.streams]
+    kept = [held for part in memory.parts.values() for held in part.rows]
+    rows = [(layer, one.digest.tolist()) for held in kept for layer, one in held.items()]
+    recr = memory.recr
+    states = [] if recr is None else [
+        (cell.pos, cell.src, sorted(cell.seqs), {k: (s.conv.tolist(), s.hash) for k, s in row.items() if s is not None})
+        for cell, row in zip(recr.meta.cells, recr.rows, strict=True)
+    ]
+    places = None if recr is None else (recr.meta.head, recr.meta.used, recr.meta.tail)
+    return tables, rows, states, places, world.events
+
+
+def story(model, unified, seed):
+    """What a memory says and holds after some batches and removals."""
+    rng, world, out = Rng(seed, "merged"), World(model, n_seq=2, unified=unified), []
+    for _ in range(10):
+        out.append(decode(world, rng, 2))
+        if rng.chance(30):
+            seq = rng.below(2)
+            cut = max(0, world.memory.pos_max(seq) - rng.below(4))
+            out.append(world.memory.seq_rm(seq, rng.one((0, cut)), POS_INF))
+    return out, left(world)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("unified", [False, True])
+@pytest.mark.parametrize("model", KINDS)
+def test_one_pass_leaves_what_several_leave(model, unified, seed):
+    quick = story(model, unified, seed)
+    with patch.object(context, "in_one", lambda *of: None), \
+            patch.object(AttentionCache, "_behind", lambda *of: None):
+        slow = story(model, unified, seed)
+    assert quick == slow
+
+
+def cuts(world, n, n_ubatch=3):
+    """A batch of so many tokens of sequence 0, cut and placed."""
+    batch, start = Batch(), world.memory.pos_max(0) + 1
+    batch.extend(list(range(n)), start, 0)
+    found = world.memory.parts["base"].prepare(split_simple(batch, n_ubatch))
+    return [(ubatch, {"base": cells}) for ubatch, cells in zip(split_simple(batch, n_ubatch), found, strict=True)]
+
+
+def test_what_lies_behind_everything_is_one():
+    world = World("A")
+    world.go(n=5)
+    [run], at, n = (whole := in_one(cuts(world, 8), world.memory.parts, None))[0]
+    assert (run.seq, run.pos0, list(run.tokens), at, n) == (0, 5, list(range(8)), (0,), 8)
+    assert whole[1] == {"base": [range(5, 13)]}
+
+
+def test_what_fills_a_hole_is_not():
+    world = World("A", n_seq=2, unified=True)
+    world.go(0, n=5)
+    world.go(1, n=5)
+    world.memory.seq_rm(0, 2, POS_INF)
+    found = cuts(world, 6)
+    assert [list(cells["base"][0]) for _, cells in found] == [[2, 3, 4], [10, 11, 12]]
+    assert in_one(found, world.memory.parts, None) is None
+
+
+def test_numbers_are_computed_as_the_engine_cuts():
+    world = World("A")
+    batch = Batch()
+    batch.extend(list(range(8)), 0, 0)
+    placed = world.memory.init_batch(batch, 3)
+    passes = [len(world.context._passes(placed))]
+    world.context.model = type("Exact", (), {"exact": True})()
+    assert [*passes, len(world.context._passes(placed))] == [1, 3]
+
