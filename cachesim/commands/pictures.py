@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from cachesim.picture.told import Told
     from cachesim.scenarios.schema import Scenario
 
-END = 2**31 - 1              # a removal up to here is one of everything behind its beginning
 Runs = Sequence[tuple["Scenario", dict[str, Any]]]
 
 
@@ -108,14 +107,12 @@ def _told(scenario: Scenario, data: dict[str, Any]) -> Told:
 def _says(event: Event) -> str:
     """An event in words: its name and its numbers, or what a rule decided."""
     from cachesim.events import Decided
+    from cachesim.picture.told import event_text
     from cachesim.reports.sentences import sentence
 
     if isinstance(event, Decided):
         return f"{event.rule}: {sentence(event.rule, event.value, event.because, every=True)}"
-    fields = {name: "end" if value == END else str(value).lower() if isinstance(value, bool) else value
-              for name, value in event.record().items() if value not in (None, "")}  # fmt: skip
-    name = fields.pop("ev")
-    return f"{name}: {', '.join(f'{key} {value}' for key, value in fields.items())}" if fields else str(name)
+    return event_text(event.record())
 
 
 def _shown(event: Event) -> bool:

@@ -62,14 +62,15 @@ def run(args: Namespace) -> int:
 def _draw(args: Namespace, file: Path, data: dict[str, Any]) -> None:
     """A picture of what was recorded, with the first step at which the simulator differs."""
     from cachesim.engines.registry import profiles
-    from cachesim.picture.recording import Differs, recorded_scene
+    from cachesim.picture.recording import Differs, recorded_scene, recorded_told
     from cachesim.replay.trace import read_trace
 
     first = data["first_difference"]
     differs = None if first is None else Differs(first["step"], f"the simulator differs: {_said(first)}")
     note = "" if differs is None else f"Step {differs.step}: {differs.says}"
-    scene = recorded_scene(read_trace(file, profiles()), differs)
-    write_scenes(args, [scene], [], Shown(f"cachesim replay {file} --mode {args.mode}", note))
+    trace = read_trace(file, profiles())
+    told, scene = [recorded_told(trace)], recorded_scene(trace, differs)
+    write_scenes(args, [scene], told, Shown(f"cachesim replay {file} --mode {args.mode}", note))
 
 
 def _said(first: dict[str, Any]) -> str:

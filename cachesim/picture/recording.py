@@ -10,6 +10,8 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.notation.tidy import letters
 from cachesim.picture.scene import Entries, Memory, Row, Scene, Stretch, Word
+from cachesim.picture.told import Told, event_text
+from cachesim.picture.walk import Walk
 from cachesim.replay.trace import Member, Trace, TraceStep
 
 Tokens = tuple[int, ...]
@@ -68,6 +70,18 @@ def _action(step: TraceStep, number: int, note: str) -> Row:
     what = " ".join(filter(None, (step.action, step.file)))
     read = [note] if note else []
     return Row(number, what, note, step.id_slot, [], [], NOTHING, Entries(), "", False, note, "", read, 0, 0)
+
+
+def recorded_told(trace: Trace) -> Told:
+    """The events of a recording in words. What the server held at each is not in it."""
+    rows, begins, says = list[int](), list[int](), list[str]()
+    for step in trace.steps:
+        first = len(begins)
+        begins += [len(says)] * max(1, len(step.members))
+        says += [event_text(event) for event in step.events]
+        rows += [first] * len(step.events)
+    ends = [next((later for later in begins if later > begin), len(says)) for begin in begins]
+    return Told(Walk((), rows, begins, ends, {}, {}, []), says, [False] * len(says))
 
 
 def _count(said: Mapping[str, Any], name: str, otherwise: int = 0) -> int:

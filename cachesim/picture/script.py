@@ -59,9 +59,9 @@ say(svg("g",{},g),"recurrent state after "+h.state+" tokens"));
 for(const c of h.checkpoints||[])svg("path",{class:"mark",d:"M"+(this.px(c[0])-4)+" "+(y+24)+"h8l-4 -8z"},
 say(svg("g",{},g),"checkpoint of "+c[0]+" tokens"+(c.length>1?", [pos_min "+c[1]+", pos_max "+c[2]+"]":"")));
 this.live.set(h.owner,{key,group:g});this.rows[h.owner].classList.add("alive");}
-lane(k,over,current){if(over||current<0||!this.cache){this.now.replaceChildren();this.cache?.removeAttribute("clip-path");
+lane(k,over,current){if(over||!this.cache){this.now.replaceChildren();this.cache?.removeAttribute("clip-path");
 return;}
-const y=this.y(current)+7,there=last(this.d.entries,k)||[],before=last(this.d.entries,k-1)||[];
+const y=this.y(Math.max(0,current))+7,there=last(this.d.entries,k)||[],before=last(this.d.entries,k-1)||[];
 const has=(list,one)=>list.some(o=>o[0]===one[0]&&o[1]===one[1]);
 this.clip.setAttribute("height",y);this.cache.setAttribute("clip-path","url(#"+this.mark+"clip)");
 this.now.replaceChildren();const [,first,second]=this.d.cache;
@@ -75,7 +75,7 @@ svg("path",{class:"gone",d:"M"+x+" "+(y+4)+"H"+(this.d.lanes[current]+15)+"m4 -3
 
 const runs=data.runs.map((d,i)=>new Run(d,i)),places=[];
 if(runs.length){const most=Math.max(...runs.map(r=>r.d.begins.length));
-for(let q=0;q<most;q++){const from=runs.map(r=>r.d.begins[q]??r.n),to=runs.map(r=>r.d.begins[q+1]??r.n);
+for(let q=-1;q<most;q++){const from=runs.map(r=>q<0?0:r.d.begins[q]??r.n),to=runs.map(r=>r.d.begins[q+1]??r.n);
 const wide=Math.max(...runs.map((r,i)=>to[i]-from[i]));
 for(let j=0;j<wide;j++)places.push(runs.map((r,i)=>Math.max(0,Math.min(from[i]+j,to[i]-1))));}
 places.push(runs.map(r=>r.n));}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Iterable, NamedTuple, Sequence
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from cachesim.picture.lanes import SHOWN
 from cachesim.picture.layout import STEP, TOP
@@ -14,6 +14,7 @@ from cachesim.picture.walk import Held, Walk
 
 NUMBER = re.compile(r"(?<![\w#-])(?<!\w\.)\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
 GAP = "\t"
+END = 2**31 - 1              # a removal up to here is one of everything behind its beginning
 
 
 class Told(NamedTuple):
@@ -23,6 +24,14 @@ class Told(NamedTuple):
     walk: Walk
     says: Sequence[str]
     decisions: Sequence[bool]
+
+
+def event_text(record: Mapping[str, Any]) -> str:
+    """An event as a log has it: its name and its numbers."""
+    fields = {name: "end" if value == END else str(value).lower() if isinstance(value, bool) else value
+              for name, value in record.items() if name != "ev" and value not in (None, "")}  # fmt: skip
+    name = str(record["ev"])
+    return f"{name}: {', '.join(f'{key} {value}' for key, value in fields.items())}" if fields else name
 
 
 def script_data(drawn: Sequence[Drawn], told: Sequence[Told]) -> str:
@@ -69,5 +78,6 @@ def flat(changes: Iterable[tuple[int, Any]]) -> list[Any]:
 
 def _line(says: str, forms: dict[str, int]) -> str:
     """A sentence as the number of its form and the numbers in it."""
+    says = says.replace(GAP, " ")
     numbers = NUMBER.findall(says)
     return " ".join([str(forms.setdefault(NUMBER.sub(GAP, says), len(forms))), *numbers])

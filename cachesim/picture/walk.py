@@ -37,10 +37,11 @@ class Held(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """``events`` in order, and the request that each belongs to (``rows``). ``begins`` and ``ends``: of every request,
-    the number of events before it was sent, and before it was answered. ``held``: of every slot, (event, what it held
-    from there on); ``owners``: (event, the request whose tokens these are); ``entries``: of the prompt cache, (event,
-    column in its lane and length of each conversation). An event one behind the last stands for the end."""
+    """``events`` in order, and the request that each belongs to (``rows``; -1 = none was sent yet). ``begins`` and
+    ``ends``: of every request, the number of events before it was sent, and before it was answered. ``held``: of every
+    slot, (event, what it held from there on); ``owners``: (event, the request whose tokens these are); ``entries``: of
+    the prompt cache, (event, column in its lane and length of each conversation). An event one behind the last stands
+    for the end."""
 
     events: Sequence[Event]
     rows: list[int]
@@ -124,7 +125,7 @@ class _Watcher(Silent):
 
     def begins(self, number: int, step: Step) -> None:
         """The step comes next."""
-        self.row, self.first[number] = number, len(self.rows) if number else 0
+        self.row, self.first[number] = number, len(self.rows)
 
     def answered(self, number: int, request: Request, answer: Answer) -> None:
         """A request is answered."""
@@ -143,7 +144,7 @@ class _Watcher(Silent):
         self.look(len(self.rows) - 1)
 
     def _unheard(self, events: int) -> None:
-        self.rows += [max(0, self.row)] * (events - len(self.rows))
+        self.rows += [self.row] * (events - len(self.rows))
 
     def look(self, k: int) -> None:
         """Keep what every slot and the prompt cache hold at event k, where that is new."""

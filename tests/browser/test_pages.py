@@ -74,9 +74,9 @@ def test_the_slider_moves_by_keyboard(opened):
     page.locator("#back").click()
     assert count.text_content() == "3 of 327"
     begins = page.evaluate("() => runs[0].d.begins")
-    for key, begin in (("PageDown", begins[1]), ("PageDown", begins[2]), ("PageUp", begins[1])):
+    for key, request in (("PageDown", 0), ("PageDown", 1), ("PageDown", 2), ("PageUp", 1)):
         slider.press(key)
-        assert count.text_content() == f"{begin + 1} of 327"
+        assert count.text_content() == f"{begins[request] + 1} of 327"
     assert slider.get_attribute("aria-valuetext").startswith("request 1: ")
 
 
@@ -114,7 +114,7 @@ def test_two_runs_are_walked_in_step_and_the_first_difference_is_reached(opened)
     assert page.locator("#now.apart").count() == 1 and page.locator("rect.first").count() == 2
     page.locator("#back").click()
     assert page.locator("#now.apart").count() == 0
-    for place in range(0, int(page.locator("#at").get_attribute("max")), 7):
+    for place in range(20, int(page.locator("#at").get_attribute("max")), 7):
         page.locator("#at").fill(str(place))
         ids = [one.get_attribute("id") for one in current]
         assert ids[1] == f"p1-{ids[0]}"

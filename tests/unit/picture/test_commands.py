@@ -13,7 +13,7 @@ import cachesim
 from cachesim.cli import main
 from cachesim.engines.registry import profiles
 from cachesim.picture.chrome_trace import chrome_trace
-from cachesim.picture.recording import Differs, recorded_scene, words_of
+from cachesim.picture.recording import Differs, recorded_scene, recorded_told, words_of
 from cachesim.picture.svg import draw
 from cachesim.replay.trace import read_trace
 from tests.shared import ROOT
@@ -97,6 +97,16 @@ def test_a_recording_is_drawn_as_the_server_said_it():
     for row in rows:
         assert [part.start for part in row.stretches] == [0, *(part.stop for part in row.stretches)][:-1]
     ET.fromstring(draw([one]))
+
+
+def test_the_slider_of_a_recording_walks_its_events():
+    trace = read_trace(ROOT / RECORDED, profiles())
+    told, one = recorded_told(trace), recorded_scene(trace)
+    assert len(told.says) == len(told.walk.rows) == sum(len(step.events) for step in trace.steps) > 0
+    assert len(told.walk.begins) == len(told.walk.ends) == len(one.rows)
+    for number, row in enumerate(told.walk.rows):
+        assert told.walk.begins[row] <= number < told.walk.ends[row]
+    assert told.says[0].startswith(f"{trace.steps[0].events[0]['ev']}")
 
 
 def test_text_that_is_no_scenario_draws_nothing(tmp_path):
