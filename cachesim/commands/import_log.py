@@ -11,7 +11,7 @@ from cachesim.commands.common import add_json, add_limits, add_profiles, add_set
 from cachesim.commands.import_bodies import add_body_arguments, run_bodies
 from cachesim.commands.pictures import Shown, add_pictures, draw_text, wanted
 from cachesim.errors import BadInput
-from cachesim.limits import LOG_REQUESTS, REBUILT
+from cachesim.limits import LOG_REQUESTS, REBUILT, SOUGHT
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--model", metavar="MODEL", default="", help="layers or a model's name (default: solved for)")
     add_profiles(parser, "rule set, build or date of the server (default: solved for)")
     add_settings(parser)
-    add_limits(parser, LOG_REQUESTS, REBUILT)
+    add_limits(parser, LOG_REQUESTS, REBUILT, SOUGHT)
     add_body_arguments(parser)
     add_json(parser)
     add_pictures(parser)
@@ -65,7 +65,8 @@ def run(args: Namespace) -> int:
             say_tip(args, text if data["line"] else "", args.out)
     if wanted(args) and found[0][1]:
         draw_text(args, found[0][1], Shown(f"cachesim import {args.files[0]}"))
-    return exits.worst([exits.HOLDS if data["line"] else exits.UNDECIDED for data, _ in found])
+    open_ = any(data["undecided"] or not data["line"] for data, _ in found)
+    return exits.UNDECIDED if open_ else exits.HOLDS
 
 
 def _reading(lines: Iterator[str]) -> Iterator[str]:

@@ -6,16 +6,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
+from cachesim.counted import counted
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar
-from cachesim.limits import REBUILT
+from cachesim.limits import REBUILT, SOUGHT
 from cachesim.logs.cause import summary, turns
 from cachesim.logs.explain import HEAD, no_log
 from cachesim.logs.message import plain
 from cachesim.logs.read import read_session
 from cachesim.logs.rebuild import Open, solve
-from cachesim.logs.rebuilt import Rebuild, Rebuilt
+from cachesim.logs.rebuilt import Rebuild
 from cachesim.logs.recognise import engine_of_log, grammars
 from cachesim.logs.session import Logged, Session
 from cachesim.reading import open_lines
@@ -124,22 +125,25 @@ def _data(
         "lines": session.lines,
         "recognised": session.recognised,
         "log_requests": len(session.requests) + session.beyond,
-        "requests": [_request(number, one) for number, one in enumerate(requests)],
+        "requests": [] if found is None else [_request(found, number) for number in range(len(requests))],
         "turns": [{name: value for name, value in one._asdict().items() if name != "forced"} for one in happened],
         "agree": 0 if found is None else found.score[0],
-        "differ": 0 if found is None else -found.score[1],
+        "differ": 0 if found is None else -found.score[1] - found.undecided,
+        "undecided": 0 if found is None else found.undecided,
         "summary": summary(happened),
-        "missing": list(_missing(session)),
+        "missing": [*_missing(session), *_cut(found)],
         "line": "" if found is None else found.line,
     }
 
 
-def _request(number: int, one: Rebuilt) -> dict[str, Any]:
+def _request(found: Rebuild, number: int) -> dict[str, Any]:
+    one = found.requests[number]
     logged = one.logged
     return {
         "request": number, "step": one.step, "text": one.text, "slot": logged.slot, "task": logged.task,
         "lines": list(logged.lines), "n_tokens": logged.n_tokens, "cache_n": logged.cache_n,
-        "prompt_n": logged.prompt_n, "predicted_n": logged.predicted_n, "simulated": one.got, "agrees": one.agrees,
+        "prompt_n": logged.prompt_n, "predicted_n": logged.predicted_n, "simulated": one.got,
+        "agrees": found.agrees(number), "undecided": found.open(number),
         "lcp": one.lcp, "assumed": one.assumed, "left_out": one.left_out,
     }  # fmt: skip
 
@@ -158,6 +162,17 @@ def _missing(session: Session) -> Iterator[str]:
         yield "the log has no timings: what was evaluated is known only where it lists batches or checkpoints"
     if any(not one.whole for one in session.requests):
         yield "the log begins in the middle of a request"
+
+
+def _cut(found: Rebuild | None) -> Iterator[str]:
+    """What was not tried, where the search was cut."""
+    if found is None or not found.undecided:
+        return
+    left = list(found.unsought)
+    if found.untried:
+        left.append(f"what {counted(len(found.untried), 'request')} may go on from")
+    yield f"the search was cut after {SOUGHT.now:,} requests sent; not all was tried of: {', '.join(left)}; " \
+          f"{SOUGHT.flag} N sends more"
 
 
 def _file(path: Path, engine: Engine, found: Rebuild, data: Mapping[str, Any], name: str) -> str:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from cachesim.limits import REBUILT
-from cachesim.logs.rebuild_player import TRIED, Builder
+from cachesim.limits import REBUILT, SOUGHT
+from cachesim.logs.rebuild_player import Builder
 from cachesim.logs.rebuilt import Rebuild
 from cachesim.logs.session import Session
 
@@ -32,7 +32,8 @@ class Open(NamedTuple):
 def solve(session: Session, known: Open) -> Rebuild | None:
     """The values under which the simulator says what the log says at most requests: the model, the open options and the
     rule set, one after the other, and round again as long as one of them helps. None if nothing of the log can be
-    played. Of a long log the first requests are played."""
+    played. Of a long log the first requests are played, and at most so many are sent as the limit allows: what was not
+    tried for that is named in what was found."""
     session = replace(session, requests=session.requests[: REBUILT.now])
     if not any(one.n_tokens for one in session.requests):
         return None
@@ -45,34 +46,43 @@ class _Search:
     def __init__(self, session: Session, known: Open) -> None:
         self.session, self.known = session, known
         self.best: Rebuild | None = None
-        self.left = TRIED
+        self.left = SOUGHT.now
+        self.unsought: list[str] = []
 
     def found(self) -> Rebuild | None:
         known = self.known
-        self._try((known.profiles[0], model, dict(known.server)) for model in known.models)
+        self._try("kinds of model", ((known.profiles[0], model, dict(known.server)) for model in known.models))
         for name, values in known.joint.items():
-            self._try((known.profiles[0], model, {**known.server, name: value})
-                      for value in values for model in known.models)  # fmt: skip
+            self._try(name, ((known.profiles[0], model, {**known.server, name: value})
+                             for value in values for model in known.models))  # fmt: skip
         for _ in range(ROUNDS):
             before = self.best and self.best.score
             for name, values in known.options.items():
-                self._try((profile, model, {**server, name: value})
-                          for profile, model, server in self._from_here() for value in values)  # fmt: skip
-            self._try((profile, model, server) for profile, _, server in self._from_here() for model in known.models)
-            self._try((name, model, server) for _, model, server in self._from_here() for name in known.profiles)
+                self._try(name, ((profile, model, {**server, name: value})
+                                 for profile, model, server in self._from_here() for value in values))  # fmt: skip
+            self._try("kinds of model", ((profile, model, server) for profile, _, server in self._from_here()
+                                         for model in known.models))  # fmt: skip
+            self._try("rule sets", ((name, model, server) for _, model, server in self._from_here()
+                                    for name in known.profiles))  # fmt: skip
             if self.best is None or self.best.score == before:
                 break
+        if self.best is not None:
+            self.best.unsought = self.unsought
         return self.best
 
     def _from_here(self) -> list[tuple[str, str, dict[str, Any]]]:
         best = self.best
         return [] if best is None else [(best.profile, best.model, dict(best.server))]
 
-    def _try(self, servers: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
-        """Take the best of these, unless everything agrees already. One that is worse is not played to its end."""
+    def _try(self, what: str, servers: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
+        """Take the best of these, which differ in ``what``, unless everything agrees already. One that is worse is not
+        played to its end."""
         for profile, model, server in servers:
             most = None if self.best is None else -self.best.score[1]
-            if most == 0 or self.left <= 0:
+            if most == 0:
+                return
+            if self.left <= 0:
+                self.unsought += [what] * (what not in self.unsought)
                 return
             builder = Builder(self.session, profile, model, server)
             one = builder.build(most)

@@ -8,6 +8,7 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.engines.base import Answer
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import ENGINES
+from cachesim.limits import SOUGHT
 from cachesim.logs.contents import Text, names
 from cachesim.logs.prefix import MOST, held_by_shares, ladder, prefix_by_shares, thold
 from cachesim.logs.rebuild_stage import Playing
@@ -15,7 +16,6 @@ from cachesim.logs.rebuilt import Choice, Rebuild, Rebuilt
 from cachesim.logs.recognise import grammars
 from cachesim.logs.session import Logged, Session, overlapping
 
-TRIED = 1_000                # requests that are sent to one server; behind them the simplest choice is taken
 ENDS = "its prompt is taken to end where the log last saw it"
 GOES_ON = "its prompt is taken to go on from the longest one before it"
 AGAIN = 8                    # choices that are tried where each means to play everything again
@@ -73,21 +73,26 @@ class Builder(Playing):
             self._keep(found.answer.id_slot, found.held)
 
     def _best(self, logged: Logged, playing: _Together | None) -> _Played | None:
-        """The request with the first choice that agrees with the log, else the simplest; the server is behind it."""
+        """The request with the first choice that agrees with the log, else the simplest; the server is behind it. Where
+        no more may be sent, only the simplest is tried."""
         choices = list(dict.fromkeys(islice(self._choices(logged), MOST)))
-        first = None
+        first, tries = None, 0
         begin = None if playing else self._copy()
-        if begin is None and playing is None:
-            choices = choices[:AGAIN]
-        if self.sent > TRIED:
-            choices = choices[:1]
-        for number, choice in enumerate(choices):
-            if number and not playing:
+        most = AGAIN if begin is None and playing is None else MOST
+        for choice in choices:
+            if tries and (tries == most or self.sent > SOUGHT.now):
+                break
+            if tries and not playing:
                 self._back(self._again(begin))
+            tries += 1
             played = self._try(logged, choice, playing)
             first = first or played
             if played is not None and logged.cache_n in (None, played.answer.cache_n):
                 return played
+        if tries < len(choices):
+            self.out.untried.add(len(self.out.requests) - 1)
+        if tries == 1 and first is not None:
+            return first
         if not playing:
             self._back(begin)
         return self._try(logged, first.choice, playing) if first is not None else None

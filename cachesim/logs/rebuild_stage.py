@@ -15,7 +15,7 @@ from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.runner import Silent, Stage, groups
 from cachesim.scenarios.schema import Step
 
-LONG = 4096                  # tokens of a prompt
+LONG, BEHIND = 4096, 16       # tokens of a prompt, and requests before it, that make a request count as one more
 
 
 class _Last(Silent):
@@ -30,7 +30,8 @@ class _Last(Silent):
 
 class Playing:
     """A server, the ``lines`` of the requests that it has answered for good, and the lengths of their ``words``;
-    ``sent``: requests that were sent to it, with every choice; a long one counts as several."""
+    ``sent``: requests that were sent to it, with every choice, and again where it cannot be copied; a long one, and one
+    behind many, counts as several."""
 
     def __init__(self, profile: str, model: str, server: Mapping[str, Any]) -> None:
         self.lines: list[str] = []
@@ -58,7 +59,9 @@ class Playing:
             self.stage.server, self.stage.log = server, server.log
             return
         self.stage = self._begin()
-        for first, group in groups(self.steps(self.lines) if self.lines else []):
+        steps = self.steps(self.lines) if self.lines else []
+        self._count(steps)
+        for first, group in groups(steps):
             self.stage.send(first, group)
 
     def steps(self, texts: Sequence[str]) -> list[Step]:
@@ -72,7 +75,7 @@ class Playing:
         try:
             steps = self.steps(texts)
             first = len(self.lines) - len(texts) + 1
-            self.sent += sum(1 + len(step.request.prompt) // LONG for step in steps)
+            self._count(steps)
             self.stage.send(first, steps)
         except BadInput:
             return None
@@ -80,10 +83,14 @@ class Playing:
             self.stage.log.events.clear()               # nobody reads them, and every copy would take them along
         return self.last.answers.get(first + len(steps) - 1)
 
+    def _count(self, steps: Sequence[Step]) -> None:
+        self.sent += sum(1 + len(step.request.prompt) // LONG + len(self.lines) // BEHIND for step in steps)
+
     def rounds(self, base: Server | None, texts: Sequence[str], over: Sequence[str]) -> int:
         """Rounds of the server's loop behind the last of some requests until those that are over have been answered."""
         self._back(self._again(base))
         server, steps = self.stage.server, self.steps(texts)
+        self._count(steps)
         answers = []
         for step in steps:
             for _ in range(step.after):

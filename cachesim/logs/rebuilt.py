@@ -37,7 +37,7 @@ class Rebuilt:
 
     @property
     def agrees(self) -> bool | None:
-        """Does the simulator reuse what the log says? None = one of them says nothing."""
+        """Does the simulator reuse what the log says, as far as was searched? None = one of them says nothing."""
         if self.step < 0 or self.logged.cache_n is None or (self.logged.guessed and not self.logged.named):
             return None
         return self.got == self.logged.cache_n
@@ -45,13 +45,30 @@ class Rebuilt:
 
 @dataclass(slots=True)
 class Rebuild:
-    """A log as a scenario under a rule set and a model."""
+    """A log as a scenario under a rule set and a model. ``untried``: requests of which not every choice was tried;
+    ``unsought``: what of the server was not tried for its requests, in words: the search was cut."""
 
     profile: str
     model: str
     server: Mapping[str, Any]
     requests: list[Rebuilt] = field(default_factory=list)
     line: str = ""
+    untried: set[int] = field(default_factory=set)
+    unsought: list[str] = field(default_factory=list)
+
+    def agrees(self, number: int) -> bool | None:
+        """Does the simulator reuse at a request what the log says? None = one of them says nothing, or they differ and
+        the search that might have made them agree was cut."""
+        return None if self.open(number) else self.requests[number].agrees
+
+    def open(self, number: int) -> bool:
+        """Does a request differ from the log, and might agree if the search had not been cut?"""
+        return self.requests[number].agrees is False and bool(self.unsought or number in self.untried)
+
+    @property
+    def undecided(self) -> int:
+        """How many requests differ from the log that might agree if the search had not been cut."""
+        return sum(map(self.open, range(len(self.requests))))
 
     @property
     def score(self) -> tuple[int, int, int]:

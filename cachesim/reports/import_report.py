@@ -78,7 +78,8 @@ def _table(data: Data, everything: bool) -> Table:
     rows = data["requests"] if everything else data["requests"][:SHOWN]
     for one in rows:
         style = "red" if one["agrees"] is False else "yellow" if one["left_out"] else ""
-        note = one["left_out"] or ("differs" if one["agrees"] is False else "assumed" if one["assumed"] else "exact")
+        note = one["left_out"] or ("differs" if one["agrees"] is False else "undecided" if one["undecided"]
+                                   else "assumed" if one["assumed"] else "exact")  # fmt: skip
         cells = (one["slot"], one["n_tokens"], one["lcp"] or None, one["prompt_n"], one["cache_n"], one["simulated"])
         numbers = ("-" if cell is None else f"{cell:,}" for cell in cells)
         table.add_row(str(one["request"]), *numbers, Text(note), style=style)
@@ -90,9 +91,13 @@ def _table(data: Data, everything: bool) -> Table:
 def _open(data: Data) -> Iterator[Text]:
     """What was solved for and what could not be known."""
     if data["line"]:
-        given = "given" if data["profile_given"] else "the best of those tried" if data["differ"] else "the likeliest"
-        sure = f"{data['agree']} of {counted(data['agree'] + data['differ'], 'request')} reused as in the log"
-        if not data["agree"] + data["differ"]:
+        worse = data["differ"] or data["undecided"]
+        given = "given" if data["profile_given"] else "the best of those tried" if worse else "the likeliest"
+        told = data["agree"] + data["differ"] + data["undecided"]
+        sure = f"{data['agree']} of {counted(told, 'request')} reused as in the log"
+        if data["undecided"]:
+            sure += f", {data['undecided']} undecided: the search was cut"
+        if not told:
             sure = "the log does not say what was reused"
         yield Text(f"simulated under {data['profile']} ({given}), model {data['model']}: {sure}", "dim")
     if wrong := [str(one["request"]) for one in data["requests"] if one["agrees"] is False]:

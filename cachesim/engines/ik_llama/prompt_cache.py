@@ -19,6 +19,7 @@ from cachesim.engines.ik_llama.rules.slot_selection import Shifted
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.held_tokens import HeldTokens
+from cachesim.engines.shared.immutable import Immutable
 from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits
 from cachesim.engines.shared.server_loop import tell_change, write_down
 
@@ -26,7 +27,7 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class Entry(Immutable):
     """A stored conversation; ``blob`` is the target's whole state, ``size`` counts it and the checkpoints in bytes."""
 
     tokens: list[int]

@@ -13,6 +13,7 @@ from cachesim.engines.ik_llama.memory.cells import Cells
 from cachesim.engines.ik_llama.memory.kv import Blob, States
 from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
 from cachesim.engines.shared.held_tokens import HeldTokens
+from cachesim.engines.shared.immutable import Immutable
 from cachesim.engines.shared.slots import SlotBase
 
 
@@ -26,7 +27,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Immutable):
     """The facts of a checkpoint and the saved state behind it. Immutable, so a copy is a reference."""
 
     facts: Ckpt

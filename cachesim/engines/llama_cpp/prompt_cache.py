@@ -16,6 +16,7 @@ from cachesim.engines.llama_cpp.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.llama_cpp.server_flags import MIB
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
 from cachesim.engines.shared.held_tokens import HeldTokens
+from cachesim.engines.shared.immutable import Immutable
 from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits, part
 from cachesim.engines.shared.server_loop import tell_change, write_down
 from cachesim.tokens import common_prefix
@@ -25,7 +26,7 @@ LOADING = "state_seq_set_data: error loading state:"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class Entry(Immutable):
     """A stored conversation. ``size`` in bytes: state and checkpoints, headers included. ``blob`` LOST: the state was
     handed out in a load that failed at the draft context."""
 

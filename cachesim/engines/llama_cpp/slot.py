@@ -13,6 +13,7 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt
 from cachesim.engines.shared.held_tokens import HeldTokens
+from cachesim.engines.shared.immutable import Immutable
 from cachesim.engines.shared.slots import SlotBase
 
 
@@ -28,7 +29,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Immutable):
     """The facts of a checkpoint and the saved state behind it. Immutable, so a copy is a reference."""
 
     facts: Ckpt

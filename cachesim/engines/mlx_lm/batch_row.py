@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from copy import copy, deepcopy
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from cachesim.engines.base import Answer, Output, Request
@@ -44,6 +45,15 @@ class Row:
     stop: bool = False              # its client has gone, and whoever serves it alone has noticed
     left: list[Any] | None = None
     child: bool = False             # never: there are no further completions
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Row:
+        """One that is done never changes again: a copy of the server shares it, however many have come and gone."""
+        if not self.busy and self.caches is None and self.left is None:
+            return self
+        twin = memo[id(self)] = copy(self)
+        for one in fields(self):
+            setattr(twin, one.name, deepcopy(getattr(self, one.name), memo))
+        return twin
 
     @property
     def request(self) -> Request:

@@ -9,7 +9,7 @@ import pytest
 
 from cachesim.cli import main
 from cachesim.errors import BadInput
-from cachesim.limits import LOG_REQUESTS, REBUILT
+from cachesim.limits import LOG_REQUESTS, REBUILT, SOUGHT
 from cachesim.logs.contents import Text, names
 from cachesim.logs.imported import import_log
 from cachesim.scenarios.load import load
@@ -167,3 +167,23 @@ def test_prefixes_of_three_slots_are_taken_from_the_log():
         (0, 5752, 331), (1, 6325, 331), (3, 870, 333)]  # fmt: skip
     assert data["model"] == "W128 A" and data["server"]["ctx_checkpoints"] == 8
     assert data["summary"]["from_nothing"] and data["summary"]["causes"][0]["cause"] == "start"
+
+
+NEVER = "2026-11-21 14:18:58 [cache_wrapper][INFO]: Prompt cache: using 390/420 tokens from cache\n" * 6
+"""A log that no server wrote: a recurrent state cannot go back."""
+
+
+@pytest.mark.parametrize("sought", [5, 1000])
+def test_a_search_that_is_cut_says_so_and_decides_nothing(tmp_path, monkeypatch, capsys, sought):
+    monkeypatch.setattr(SOUGHT, "now", sought)
+    (file := tmp_path / "a.log").write_text(NEVER)
+    data, _ = import_log(file, model="GGGA")
+    differing = [one["request"] for one in data["requests"] if one["simulated"] != one["cache_n"]]
+    assert differing
+    code, cut = main(["import", str(file), "--model", "GGGA", "--max-sought", str(sought)]), sought == 5
+    assert (data["undecided"], data["differ"]) == ((len(differing), 0) if cut else (0, len(differing)))
+    assert {data["requests"][number]["agrees"] for number in differing} == {None if cut else False}
+    assert [one for one in data["missing"] if "the search was cut after 5 requests sent" in one] or not cut
+    out = " ".join(capsys.readouterr().out.split())
+    assert ("undecided: the search was cut" in out, "log and simulator differ" in out) == (cut, not cut)
+    assert code == (3 if cut else 0)

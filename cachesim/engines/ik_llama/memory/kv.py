@@ -19,6 +19,7 @@ from cachesim.engines.ik_llama.memory.cells import Cells
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
 from cachesim.engines.ik_llama.memory.window import Window
 from cachesim.engines.shared.batch import Ubatch
+from cachesim.engines.shared.immutable import Immutable
 from cachesim.engines.shared.rows import put, take
 from cachesim.events import Event, SeqRm
 from cachesim.model import LayerState, Model, Rows
@@ -32,7 +33,7 @@ States = dict[int, LayerState | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Blob:
+class Blob(Immutable):
     """A saved sequence: labels of its cells by cell index, and their own positions; ``rows`` None = left out.
     ``states`` are the recurrent rows, which have absorbed everything up to ``state_pos``; ``size`` in bytes."""
 

@@ -15,6 +15,7 @@ from typing import Callable, Mapping, NamedTuple
 
 import numpy as np
 
+from cachesim.engines.shared.immutable import Immutable
 from cachesim.model import LayerState, Rows
 
 HOST_HEADER = 8        # bytes in front of a blob kept in host memory: a magic and the sequence id
@@ -80,7 +81,7 @@ class RecurrentState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Blob:
+class Blob(Immutable):
     """A saved sequence. ``base``, ``swa`` and ``recr`` are None where the state does not contain the part;
     ``size`` is in bytes, without the header of a blob in host memory."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from copy import copy
 from typing import Any, Callable, Sequence
 
 from cachesim.tokens import Tokens
@@ -17,6 +18,12 @@ class Queues:
     def __init__(self, kinds: Sequence[str], victim: Callable[..., int]) -> None:
         self._queues: dict[str, deque[Item]] = {kind: deque() for kind in kinds}
         self._victim = victim
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Queues:
+        """Keys never change."""
+        twin = copy(self)
+        twin._queues = {kind: deque(queue) for kind, queue in self._queues.items()}
+        return twin
 
     def __len__(self) -> int:
         return sum(len(queue) for queue in self._queues.values())

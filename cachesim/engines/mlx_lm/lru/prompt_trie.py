@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, Generic, Iterator, NamedTuple, Sequence, TypeVar
 
 from cachesim.tokens import Tokens
@@ -29,6 +30,16 @@ class Node(Generic[T]):
     def __init__(self) -> None:
         self.next: dict[int, Node[T]] = {}
         self.entry: T | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Node[T]:
+        """Node by node: a trie is as deep as its longest key, and calls within calls have an end."""
+        twins: list[tuple[Node[T], Node[T]]] = [(self, Node())]
+        memo[id(self)] = twins[0][1]
+        for old, new in twins:
+            new.entry = old.entry if old.entry is None else deepcopy(old.entry, memo)
+            new.next = {token: Node() for token in old.next}
+            twins += zip(old.next.values(), new.next.values(), strict=True)
+        return twins[0][1]
 
 
 class PromptTrie(Generic[T]):

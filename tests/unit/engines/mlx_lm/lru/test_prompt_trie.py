@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 
 from cachesim.engines.mlx_lm.lru import PromptTrie, SearchResult
@@ -63,3 +65,13 @@ def test_a_new_value_gives_back_the_old_one():
     found = trie([1, 2])
     assert found.add("m", [1, 2], "new") == "[1, 2]"
     assert (found.get("m", [1, 2]), found.has("m", [1])) == ("new", False)
+
+
+def test_a_trie_deeper_than_python_calls_is_copied():
+    key = tuple(range(5000))
+    trie = PromptTrie()
+    trie.add("m", key, ["x"])
+    twin = deepcopy(trie)
+    assert twin.get("m", key) == ["x"] and twin.get("m", key) is not trie.get("m", key)
+    twin.pop("m", key)
+    assert trie.has("m", key) and not twin.has("m", key)

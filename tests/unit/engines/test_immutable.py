@@ -1,0 +1,41 @@
+"""Does a copy of a server share what never changes, however much that is?"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+
+from cachesim.engines.contract import copied
+from cachesim.engines.llama_cpp.memory.saved_state import Blob
+from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.runner import Silent, Stage, groups
+from tests.shared import ROOT
+
+LINE = "A60>a4/B60>b4/A.a.C9>c3/D70>d2/A.a.C.c.E5"
+
+
+def behind(profile, cut=None):
+    """A server behind the requests of the line, or the first of them."""
+    scenario = from_line(LINE, model="GGGA", profiles=(profile,))
+    stage = Stage(scenario, profile, "none", ROOT, Silent(), profile)
+    for first, group in groups(scenario.steps[:cut]):
+        stage.send(first, group)
+    return stage, scenario
+
+
+def test_what_was_saved_is_its_own_copy():
+    one = Blob(9)
+    assert deepcopy([one])[0] is one
+
+
+@pytest.mark.parametrize("profile", ["llama_cpp@head", "ik_llama@main", "mlx_lm@head"])
+def test_a_copy_goes_its_own_way(profile):
+    whole, _ = behind(profile)
+    stage, scenario = behind(profile, 2)
+    stage.server = copied(other := stage.server)
+    stage.log = stage.server.log
+    for first, group in list(groups(scenario.steps))[2:]:
+        stage.send(first, group)
+    assert [tuple(x.tokens) for x in stage.server.slots] == [tuple(x.tokens) for x in whole.server.slots]
+    assert [tuple(x.tokens) for x in other.slots] == [tuple(x.tokens) for x in behind(profile, 2)[0].server.slots]
