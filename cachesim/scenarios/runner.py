@@ -23,7 +23,7 @@ from cachesim.scenarios.schema import Action, Scenario, Step
 
 DEAD = "before this step"
 """The error of whoever asks a server whose process has ended."""
-STUCK = 10_000         # rounds without an event after which a server is taken for one that waits for ever
+STUCK = 10_000         # rounds without an event or a token after which a server is taken for one that waits for ever
 
 
 class Watcher(Protocol):
@@ -126,7 +126,7 @@ class Stage:
         while self.server.working:
             self._iterate(waiting)
             quiet, told = quiet + 1 if len(self.log.events) == told else 0, len(self.log.events)
-            if quiet > STUCK:
+            if quiet > STUCK + sum(len(answer.tokens) for _, answer in waiting.values()):
                 raise Crash(f"nothing has happened for {STUCK} rounds, and {len(waiting)} requests wait")
         self._tell(waiting, everything=True)
 

@@ -158,6 +158,18 @@ def test_a_server_that_waits_for_ever_is_a_fault_and_no_endless_run(monkeypatch)
         play(scenario("S20"), HEAD, "none", Deaf())
 
 
+def test_a_server_that_generates_without_an_event_is_no_fault(monkeypatch):
+    monkeypatch.setattr(runner, "STUCK", 50)
+    answers = []
+
+    class Heard(Silent):
+        def answered(self, number, request, answer):
+            answers.append(len(answer.tokens))
+
+    play(from_line("S20>100", model="AAAA", profiles=("mlx_lm@0.32.2",)), "mlx_lm@0.32.2", "none", Heard())
+    assert answers == [100]
+
+
 def test_a_constants_docstring_stands_below_it():
     body = ast.parse(Path(runner.__file__).read_text(encoding="utf-8")).body
     told = {node.targets[0].id: ast.unparse(below) for node, below in pairwise(body) if isinstance(node, ast.Assign)}
