@@ -22,7 +22,7 @@ def add_body_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--template", metavar="FILE", default="",
                         help="request bodies: chat template: Jinja, tokenizer_config.json, GGUF (default: plain)")
     parser.add_argument("--with-text", action="store_true",
-                        help="request bodies: let the scenario file quote what differs")
+                        help="let the scenario file quote: what differs in request bodies; texts that a log has")
     for limit in (BODIES, BODY_BYTES):
         parser.add_argument(limit.flag, dest=f"limit {limit.name}", metavar="N", type=count,
                             help=f"{limit.unit} allowed, {limit.of} (default {limit.value})")  # fmt: skip

@@ -51,7 +51,8 @@ def run(args: Namespace) -> int:
     server = parse_settings(args.settings, engine) if args.settings else {}
     found = []
     for name in args.files:
-        data, text = import_log(Path(name), args.profiles, args.model, server, Path(args.out).stem, _reading)
+        stem = Path(args.out).stem
+        data, text = import_log(Path(name), args.profiles, args.model, server, stem, _reading, args.with_text)
         if args.out:
             if not text:
                 raise BadInput("no request of it can be played", file=name)

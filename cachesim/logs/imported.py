@@ -19,19 +19,21 @@ from cachesim.logs.rebuild import Open, solve
 from cachesim.logs.rebuilt import Rebuild
 from cachesim.logs.recognise import engine_of_log, grammars
 from cachesim.logs.session import Logged, Session
+from cachesim.logs.texts import comments, texts
 from cachesim.reading import open_lines
 from cachesim.scenarios.toml_writer import to_toml
 
 
 def import_log(
     path: Path, profiles: Sequence[str] = (), model: str = "", server: Mapping[str, Any] | None = None, name: str = "",
-    reading: Callable[[Iterator[str]], Iterable[str]] = iter,
+    reading: Callable[[Iterator[str]], Iterable[str]] = iter, with_text: bool = False,
 ) -> tuple[dict[str, Any], str]:
     """What a log says, as data, and the scenario file that was made of it ("" if nothing can be played).
 
     ``profiles``, ``model``, ``server``: rule sets, model and options that are known better than from the log; ``name``:
-    the scenario's id, "" = one after the log; ``reading`` is given the lines, to show how far it is. Raises BadInput
-    for a file that is no log of a server that is known."""
+    the scenario's id, "" = one after the log; ``reading`` is given the lines, to show how far it is;
+    ``with_text``: the file quotes the requests' texts that stand in the log. Raises BadInput for a file that is no log
+    of a server that is known."""
     known = grammars()
     engine = _engine(path, profiles)
     session = read_session(engine.name, known[engine.name], reading(open_lines(path)))
@@ -43,7 +45,10 @@ def import_log(
         {name: values for name, values in _hints(grammar, session).items() if name not in options},
     ))  # fmt: skip
     data = _data(path, engine, session, found, bool(profiles), bool(model))
-    return data, "" if found is None else _file(path, engine, found, data, name)
+    quoted = comments(texts(open_lines(path))) if with_text else ""
+    if with_text and not quoted:
+        data["missing"].append("no body of a request is in this log: --with-text has nothing to quote")
+    return data, "" if found is None else _file(path, engine, found, data, name) + quoted
 
 
 def _engine(path: Path, profiles: Sequence[str]) -> Engine:
