@@ -43,25 +43,38 @@ class Node(Generic[T]):
 
 
 class PromptTrie(Generic[T]):
-    """Keys (model, tokens) with one value each."""
+    """Keys (model, tokens) with one value each; the values are kept by key too, since a walk is as long as the key."""
 
     def __init__(self) -> None:
         self._roots: dict[Any, Node[T]] = {}
+        self._values: dict[tuple[Any, Tokens], T] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PromptTrie[T]:
+        """Keys are not copied: nothing in them can change."""
+        twin: PromptTrie[T] = PromptTrie()
+        twin._roots = {model: deepcopy(root, memo) for model, root in self._roots.items()}
+        twin._values = {key: deepcopy(value, memo) for key, value in self._values.items()}
+        return twin
 
     def add(self, model: Any, tokens: Sequence[int], value: T) -> T | None:
         """Put a value under the key; the value that was there."""
         node = self._roots.setdefault(model, Node())
         for token in tokens:
-            node = node.next.setdefault(token, Node())
+            after = node.next.get(token)
+            if after is None:
+                after = node.next[token] = Node()
+            node = after
         before, node.entry = node.entry, value
+        self._values[model, tuple(tokens)] = value
         return before
 
     def get(self, model: Any, tokens: Sequence[int]) -> T:
         """The value under the key. Raises KeyError if there is none."""
-        entry = self._path(model, tokens)[-1].entry
-        if entry is None:
-            raise KeyError(tuple(tokens))
-        return entry
+        value = self._values.get((model, tuple(tokens)))
+        if value is not None:
+            return value
+        self._path(model, tokens)                  # raises KeyError where the walk ends
+        raise KeyError(tuple(tokens))
 
     def has(self, model: Any, tokens: Sequence[int]) -> bool:
         """Whether there is a value under the key."""
@@ -77,6 +90,7 @@ class PromptTrie(Generic[T]):
         entry, path[-1].entry = path[-1].entry, None
         if entry is None:
             raise KeyError(tuple(tokens))
+        del self._values[model, tuple(tokens)]
         for i in range(len(tokens), 0, -1):
             if path[i].next or path[i].entry is not None:
                 break
@@ -85,8 +99,12 @@ class PromptTrie(Generic[T]):
 
     def prefixes(self, model: Any, tokens: Sequence[int]) -> list[int]:
         """Lengths of the proper prefixes of a stored key that are keys themselves."""
-        path = self._path(model, tokens)
-        return [i for i, node in enumerate(path[:-1]) if node.entry is not None]
+        found, node = [], self._roots[model]
+        for i, token in enumerate(tokens):
+            if node.entry is not None:
+                found.append(i)
+            node = node.next[token]
+        return found
 
     def _path(self, model: Any, tokens: Sequence[int]) -> list[Node[T]]:
         path = [self._roots[model]]

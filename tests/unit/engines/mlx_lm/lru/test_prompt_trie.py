@@ -75,3 +75,13 @@ def test_a_trie_deeper_than_python_calls_is_copied():
     assert twin.get("m", key) == ["x"] and twin.get("m", key) is not trie.get("m", key)
     twin.pop("m", key)
     assert trie.has("m", key) and not twin.has("m", key)
+
+
+def test_values_follow_the_keys_through_add_pop_and_copy():
+    trie = PromptTrie()
+    trie.add("m", [1, 2], "two")
+    twin = deepcopy(trie)
+    trie.add("m", (1, 2), "new")
+    assert (trie.get("m", [1, 2]), twin.get("m", [1, 2])) == ("new", "two")
+    assert trie.pop("m", [1, 2]) == "new" and not trie.has("m", [1, 2]) and twin.has("m", [1, 2])
+    assert twin.pop("m", [1, 2]) == "two" and not twin.has("m", [1, 2])
