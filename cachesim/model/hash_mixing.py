@@ -103,8 +103,8 @@ def place(positions: Positions) -> Digests:
 
 
 def places(pos0: int, n: int) -> Digests:
-    """(n,) the same of consecutive positions."""
-    return np.arange(2 * pos0 + 1, 2 * (pos0 + n), 2, dtype=np.uint64)
+    """(n,) the same of consecutive positions, which may be negative: padding stands before a sequence."""
+    return np.arange(2 * pos0 + 1, 2 * (pos0 + n), 2).astype(np.uint64)
 
 
 def inverse(odd: Digests) -> Digests:

@@ -26,7 +26,7 @@ LLAMA_CPP = [
     Fault("an entry of exactly a quarter is left", "not k < F32(MIN_KEEP)", "k > F32(MIN_KEEP)"),
     Fault("of unused slots the lowest id", "slot.t_last <= found.t_last", "slot.t_last < found.t_last"),
     Fault("an empty named slot asks the prompt cache", 'if held else F32("nan")', "if held else F32(0)"),
-    Fault("seq_rm spares the first position", "self.pos >= max(p0, 0)", "self.pos > max(p0, 0)"),
+    Fault("seq_rm spares the first position", "known[max(p0 - lo, 0) :", "known[max(p0 + 1 - lo, 0) :"),
     Fault("a dropped state keeps its tail",
           "                if p0 <= cell.pos < p1:\n                    self.meta.tail[seq] = -1\n", ""),
     Fault("two sequences share a state array", "self.rows[cell] = dict(row)", "self.rows[cell] = row"),

@@ -19,6 +19,7 @@ from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.registry import profiles
 from cachesim.model import Rows
+from cachesim.model.attention_mask import ByPosition
 from cachesim.oracle import cold
 from cachesim.replay.trace import read_trace
 from tests.replay.verdicts import DATA, decided_alike, judged_alike, verdicts
@@ -52,6 +53,9 @@ class TruthStore(UbatchStore):
 
     def _stop(self, run):
         return self.ubatch.runs[run].pos0 + len(self.ubatch.runs[run].tokens)
+
+    def view(self, part, run, asked):
+        return ByPosition.view(self, part, run, asked)
 
     def positions(self, part, run):
         return np.arange(self._stop(run))

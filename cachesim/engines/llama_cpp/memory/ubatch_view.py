@@ -31,7 +31,7 @@ class UbatchStore(ByPosition):
         whole = self.ubatch.runs[run]
         part = Run(whole.seq, whole.pos0 + start, whole.tokens[start:stop])
         found = {name: [cells[run][start:stop]] for name, cells in self.found.items()}
-        return UbatchStore(Ubatch((part,), (0,), stop - start), self.parts, found, self.recr)
+        return type(self)(Ubatch((part,), (0,), stop - start), self.parts, found, self.recr)
 
     def _visible(self, part: str, run: int) -> tuple[np.ndarray, np.ndarray | slice]:
         """(positions ascending, cells in that order) of the run's sequence; a slice where the cells allow it."""
