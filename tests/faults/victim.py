@@ -36,11 +36,13 @@ class Victim:
         before: Sequence[object] = (), **more: Any,
     ) -> None:
         self.mark, self.begin = uuid.uuid4().hex, time.monotonic()
+        heard = signal.signal(signal.SIGINT, signal.default_int_handler)     # ignored in a job in the background
         self.process = subprocess.Popen(
             [*map(str, before), sys.executable, "-m", "cachesim", *map(str, argv)], text=True, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if stdout is None else stdout, stderr=subprocess.PIPE,
             env={**os.environ, MARK: self.mark, **(env or {})}, **more,
         )  # fmt: skip
+        signal.signal(signal.SIGINT, heard)
         self.err, self.out = "", ""
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
