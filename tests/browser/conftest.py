@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import contextmanager
 
 import pytest
 
@@ -34,9 +35,16 @@ def browser():
 def opened(browser, files):
     """A function that opens a page: its name, "wide" or "narrow", "light" or "dark". What the console says is in
     ``page.said``, what was asked of a network in ``page.asked``."""
+    with opening(browser) as open_file:
+        yield lambda name, *given, **more: open_file(files[name], *given, **more)
+
+
+@contextmanager
+def opening(browser):
+    """Opens a file in a context of its own; listens to its console, its errors and its requests."""
     contexts = []
 
-    def open_page(name, size="wide", scheme="light", anchor="", script=True):
+    def open_file(file, size="wide", scheme="light", anchor="", script=True):
         width, height = SIZES[size]
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme,
                                       java_script_enabled=script)  # fmt: skip
@@ -46,10 +54,10 @@ def opened(browser, files):
         page.on("console", lambda one: page.said.append(one.text))
         page.on("pageerror", lambda one: page.said.append(str(one)))
         page.on("request", lambda one: page.asked.append(one.url))
-        page.goto(f"file://{files[name]}{anchor}")
+        page.goto(f"file://{file}{anchor}")
         return page
 
-    yield open_page
+    yield open_file
     for context in contexts:
         context.close()
 

@@ -7,10 +7,10 @@ import pytest
 
 from cachesim.cli import main
 from cachesim.lessons import shelf
+from tests.browser.conftest import SIZES, opening
 
 pytestmark = pytest.mark.browser
 LESSONS = [*shelf.lessons(), shelf.quiz()]
-SIZES = {"wide": (1280, 900), "narrow": (390, 800)}
 both = pytest.mark.parametrize("scheme", ["light", "dark"])
 
 OVERLAPS = """() => {
@@ -51,23 +51,8 @@ def file(tmp_path_factory):
 def shown(browser, file):
     """A function that opens the page of lessons; what the console says is in ``page.said``, what was asked of a network
     in ``page.asked``."""
-    contexts = []
-
-    def show(size="wide", scheme="light", anchor="", script=True):
-        width, height = SIZES[size]
-        contexts.append(browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme,
-                                            java_script_enabled=script))  # fmt: skip
-        page = contexts[-1].new_page()
-        page.said, page.asked = [], []
-        page.on("console", lambda one: page.said.append(one.text))
-        page.on("pageerror", lambda one: page.said.append(str(one)))
-        page.on("request", lambda one: page.asked.append(one.url))
-        page.goto(f"file://{file}{anchor}")
-        return page
-
-    yield show
-    for context in contexts:
-        context.close()
+    with opening(browser) as open_file:
+        yield lambda *given, **more: open_file(file, *given, **more)
 
 
 @both

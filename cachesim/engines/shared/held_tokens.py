@@ -46,6 +46,6 @@ class HeldTokens(list[int]):
         super().clear()
 
     def _elsewhere(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError("the tokens of a slot are appended, cut off or written over")
+        raise TypeError("the tokens of a slot are appended, cut off or written over")
 
     insert = pop = remove = reverse = sort = __imul__ = _elsewhere

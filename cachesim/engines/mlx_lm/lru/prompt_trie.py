@@ -1,11 +1,15 @@
-"""Which stored keys lie on the way of a query? One trie of tokens per model; a node may carry an entry."""
+"""Which stored keys lie on the way of a query? One trie of tokens per model; a node may carry an entry.
+
+The original has a node for each token. Here a node stands for all tokens up to the next branch or entry, so that a key
+of 100,000 tokens is one node: every answer is the same, and a walk compares slices.
+"""
 
 from __future__ import annotations
 
 from copy import deepcopy
 from typing import Any, Generic, Iterator, NamedTuple, Sequence, TypeVar
 
-from cachesim.tokens import Tokens
+from cachesim.tokens import Tokens, common_prefix
 
 T = TypeVar("T")
 
@@ -23,58 +27,86 @@ class SearchResult(NamedTuple):
 
 
 class Node(Generic[T]):
-    """A place in the trie: the next tokens in the order in which they came, and an entry or None."""
+    """A branch or an entry: the tokens that lead to it, what follows by first token in the order in which it came, and
+    an entry or None."""
 
-    __slots__ = ("entry", "next")
+    __slots__ = ("entry", "next", "tokens")
 
-    def __init__(self) -> None:
+    def __init__(self, tokens: Tokens = (), entry: T | None = None) -> None:
+        self.tokens = tokens
         self.next: dict[int, Node[T]] = {}
-        self.entry: T | None = None
+        self.entry: T | None = entry
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Node[T]:
-        """Node by node: a trie is as deep as its longest key, and calls within calls have an end."""
-        twins: list[tuple[Node[T], Node[T]]] = [(self, Node())]
+        """Node by node: a trie can be deeper than Python calls may be. Tokens are not copied: they cannot change."""
+        twins: list[tuple[Node[T], Node[T]]] = [(self, Node(self.tokens))]
         memo[id(self)] = twins[0][1]
         for old, new in twins:
             new.entry = old.entry if old.entry is None else deepcopy(old.entry, memo)
-            new.next = {token: Node() for token in old.next}
+            new.next = {first: Node(node.tokens) for first, node in old.next.items()}
             twins += zip(old.next.values(), new.next.values(), strict=True)
         return twins[0][1]
 
+    def split(self, length: int) -> None:
+        """Stop after so many of the tokens; the rest becomes a node below. The place among the siblings stays."""
+        below: Node[T] = Node(self.tokens[length:], self.entry)
+        below.next, self.next = self.next, {self.tokens[length]: below}
+        self.tokens, self.entry = self.tokens[:length], None
+
+    def join(self) -> None:
+        """Take in the only node below."""
+        (below,) = self.next.values()
+        self.tokens += below.tokens
+        self.next, self.entry = below.next, below.entry
+
+
+class Walk(NamedTuple, Generic[T]):
+    """How far a query leads: the nodes reached, the root first, the tokens up to each, and the tokens that follow the
+    last of them towards ``within``."""
+
+    nodes: list[Node[T]]
+    lengths: list[int]
+    extra: int
+    within: Node[T] | None
+
+    @property
+    def walked(self) -> int:
+        """Tokens of the query for which the original has nodes."""
+        return self.lengths[-1] + self.extra
+
 
 class PromptTrie(Generic[T]):
-    """Keys (model, tokens) with one value each; the values are kept by key too, since a walk is as long as the key."""
+    """Keys (model, tokens) with one value each."""
 
     def __init__(self) -> None:
         self._roots: dict[Any, Node[T]] = {}
-        self._values: dict[tuple[Any, Tokens], T] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PromptTrie[T]:
-        """Keys are not copied: nothing in them can change."""
+        """Models are not copied: nothing in them can change."""
         twin: PromptTrie[T] = PromptTrie()
         twin._roots = {model: deepcopy(root, memo) for model, root in self._roots.items()}
-        twin._values = {key: deepcopy(value, memo) for key, value in self._values.items()}
         return twin
 
     def add(self, model: Any, tokens: Sequence[int], value: T) -> T | None:
         """Put a value under the key; the value that was there."""
-        node = self._roots.setdefault(model, Node())
-        for token in tokens:
-            after = node.next.get(token)
-            if after is None:
-                after = node.next[token] = Node()
-            node = after
+        key = tuple(tokens)
+        walk = _walk(self._roots.setdefault(model, Node()), key)
+        node, rest = walk.nodes[-1], key[walk.walked :]
+        if walk.within is not None:
+            node = walk.within
+            node.split(walk.extra)
+        if rest:
+            node.next[rest[0]] = Node(rest, value)
+            return None
         before, node.entry = node.entry, value
-        self._values[model, tuple(tokens)] = value
         return before
 
     def get(self, model: Any, tokens: Sequence[int]) -> T:
         """The value under the key. Raises KeyError if there is none."""
-        value = self._values.get((model, tuple(tokens)))
-        if value is not None:
-            return value
-        self._path(model, tokens)                  # raises KeyError where the walk ends
-        raise KeyError(tuple(tokens))
+        entry = self._path(model, tokens)[-1].entry
+        if entry is None:
+            raise KeyError(tuple(tokens))
+        return entry
 
     def has(self, model: Any, tokens: Sequence[int]) -> bool:
         """Whether there is a value under the key."""
@@ -87,62 +119,84 @@ class PromptTrie(Generic[T]):
     def pop(self, model: Any, tokens: Sequence[int]) -> T:
         """Take the value out, and the nodes that led to nothing else. Raises KeyError if there is none."""
         path = self._path(model, tokens)
-        entry, path[-1].entry = path[-1].entry, None
+        node = path[-1]
+        entry, node.entry = node.entry, None
         if entry is None:
             raise KeyError(tuple(tokens))
-        del self._values[model, tuple(tokens)]
-        for i in range(len(tokens), 0, -1):
-            if path[i].next or path[i].entry is not None:
-                break
-            del path[i - 1].next[tokens[i - 1]]
+        if not node.next and len(path) > 1:
+            del path[-2].next[path.pop().tokens[0]]
+            node = path[-1]
+        if node.entry is None and len(node.next) == 1 and len(path) > 1:
+            node.join()
         return entry
 
     def prefixes(self, model: Any, tokens: Sequence[int]) -> list[int]:
         """Lengths of the proper prefixes of a stored key that are keys themselves."""
-        found, node = [], self._roots[model]
-        for i, token in enumerate(tokens):
-            if node.entry is not None:
-                found.append(i)
-            node = node.next[token]
-        return found
+        lengths, at = [], 0
+        for node in self._path(model, tokens):
+            at += len(node.tokens)
+            if node.entry is not None and at < len(tokens):
+                lengths.append(at)
+        return lengths
 
     def _path(self, model: Any, tokens: Sequence[int]) -> list[Node[T]]:
-        path = [self._roots[model]]
-        for token in tokens:
-            path.append(path[-1].next[token])
-        return path
+        """The nodes on the way to a key. Raises KeyError where the walk of the original ends."""
+        key = tuple(tokens)
+        walk = _walk(self._roots[model], key)
+        if walk.walked < len(key):
+            raise KeyError(key[walk.walked])
+        if walk.within is not None:
+            raise KeyError(key)
+        return walk.nodes
 
     def search(self, model: Any, tokens: Sequence[int]) -> SearchResult:
-        """Walk the query as far as there are nodes."""
-        node = self._roots.get(model)
-        if node is None:
+        """Walk the query as far as there are keys."""
+        root = self._roots.get(model)
+        if root is None:
             return SearchResult(False, False, 0, None, 0)
-        walked, at = 0, 0
-        while walked < len(tokens) and tokens[walked] in node.next:
-            node = node.next[tokens[walked]]
-            walked += 1
-            if node.entry is not None:
-                at = walked
-        exact = walked == len(tokens) and node.entry is not None
-        longer = None if exact or not walked else (*tokens[:walked], *shortest(node))
-        return SearchResult(True, exact, at, longer, walked)
+        key = tuple(tokens)
+        walk = _walk(root, key)
+        ends = [at for node, at in zip(walk.nodes, walk.lengths, strict=True) if node.entry is not None]
+        exact = ends[-1:] == [len(key)]
+        longer = None if exact or not walk.walked else (*key[: walk.walked], *_onwards(walk))
+        return SearchResult(True, exact, ends[-1] if ends else 0, longer, walk.walked)
+
+
+def _walk(root: Node[T], key: Tokens) -> Walk[T]:
+    nodes, lengths, at = [root], [0], len(root.tokens)
+    while at < len(key) and (node := nodes[-1].next.get(key[at])) is not None:
+        shared = common_prefix(node.tokens, key[at : at + len(node.tokens)])
+        if shared < len(node.tokens):
+            return Walk(nodes, lengths, shared, node)
+        at += shared
+        nodes.append(node)
+        lengths.append(at)
+    return Walk(nodes, lengths, 0, None)
+
+
+def _onwards(walk: Walk[Any]) -> Tokens:
+    """From the end of a walk to the nearest entry."""
+    if walk.within is None:
+        return shortest(walk.nodes[-1])
+    return walk.within.tokens[walk.extra :] + shortest(walk.within)
 
 
 def shortest(node: Node[Any]) -> Tokens:
     """The fewest tokens from here to an entry. Of equals the branch that was added last, depth first."""
-    best: Tokens | None = None
-    for extra in _entries(node):
-        if best is None or len(extra) < len(best):
-            best = extra
-    return best or ()
+    best: list[Tokens] | None = None
+    fewest = 0
+    for length, way in _entries(node):
+        if best is None or length < fewest:
+            best, fewest = way, length
+    return tuple(token for part in best or () for token in part)
 
 
-def _entries(node: Node[Any]) -> Iterator[Tokens]:
-    """Ways to the entries below, nothing below an entry, last branch first."""
-    waiting: list[tuple[Node[Any], Tokens]] = [(node, ())]
+def _entries(node: Node[Any]) -> Iterator[tuple[int, list[Tokens]]]:
+    """Ways to the entries below with their lengths, nothing below an entry, last branch first."""
+    waiting: list[tuple[Node[Any], int, list[Tokens]]] = [(node, 0, [])]
     while waiting:
-        here, extra = waiting.pop()
+        here, length, way = waiting.pop()
         if here.entry is not None:
-            yield extra
+            yield length, way
         else:
-            waiting.extend((there, (*extra, token)) for token, there in here.next.items())
+            waiting.extend((there, length + len(there.tokens), [*way, there.tokens]) for there in here.next.values())

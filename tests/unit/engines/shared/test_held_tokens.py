@@ -71,5 +71,5 @@ def test_only_the_last_reader_may_ask_and_none_about_a_copy():
 
 
 def test_what_nobody_needs_is_not_possible_unseen():
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(TypeError):
         HeldTokens((1, 2)).pop()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from copy import deepcopy
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cachesim.engines.mlx_lm.lru import PromptTrie, SearchResult
 
@@ -85,3 +87,88 @@ def test_values_follow_the_keys_through_add_pop_and_copy():
     assert (trie.get("m", [1, 2]), twin.get("m", [1, 2])) == ("new", "two")
     assert trie.pop("m", [1, 2]) == "new" and not trie.has("m", [1, 2]) and twin.has("m", [1, 2])
     assert twin.pop("m", [1, 2]) == "two" and not twin.has("m", [1, 2])
+
+
+class Plain:
+    """A node for each token, as the original has them: {token: node} and the value under None."""
+
+    def __init__(self):
+        self.root = {}
+
+    def add(self, key, value):
+        node = self.root
+        for token in key:
+            node = node.setdefault(token, {})
+        before, node[None] = node.get(None), value
+        return before
+
+    def pop(self, key):
+        path = [self.root]
+        for token in key:
+            path.append(path[-1][token])
+        value = path[-1].pop(None, None)
+        if value is None:
+            raise KeyError(tuple(key))
+        for i in range(len(key), 0, -1):
+            if path[i]:
+                break
+            del path[i - 1][key[i - 1]]
+        return value
+
+    def prefixes(self, key):
+        node, found = self.root, []
+        for i, token in enumerate(key):
+            found += [i] * (None in node)
+            node = node[token]
+        return found
+
+    def search(self, key):
+        node, at, walked = self.root, 0, 0
+        while walked < len(key) and key[walked] in node:
+            node, walked = node[key[walked]], walked + 1
+            at = walked if None in node else at
+        exact = walked == len(key) and None in node
+        return SearchResult(True, exact, at, None if exact or not walked else (*key[:walked], *self.near(node)), walked)
+
+    def near(self, node):
+        found, waiting = [], [(node, ())]
+        while waiting:
+            here, way = waiting.pop()
+            if None in here:
+                found.append(way)
+            else:
+                waiting += [(below, (*way, token)) for token, below in here.items()]
+        return min(found, key=len, default=())
+
+
+KEY = st.lists(st.sampled_from([1, 2, 3]), max_size=7).map(tuple)
+CALLS = st.lists(st.tuples(st.sampled_from(["add", "add", "pop", "search", "prefixes", "copy"]), KEY), max_size=40)
+
+
+def answer(what, *given):
+    try:
+        return what(*given)
+    except KeyError as error:
+        return error.args
+
+
+@given(CALLS)
+def test_a_trie_of_branches_answers_as_one_with_a_node_for_each_token(calls):
+    ours, plain = PromptTrie(), Plain()
+    assert ours.add("m", (1, 2), "first") == plain.add((1, 2), "first")
+    for i, (call, key) in enumerate(calls):
+        if call == "add":
+            assert ours.add("m", key, i + 1) == plain.add(key, i + 1)
+        elif call == "copy":
+            ours = deepcopy(ours)
+        elif call != "prefixes" or ours.has("m", key):
+            assert answer(getattr(ours, call), "m", key) == answer(getattr(plain, call), key)
+
+
+def test_a_long_key_is_one_node():
+    found = trie(tuple(range(100_000)), (*range(50_000), 7))
+    nodes, waiting = 0, [found._roots["m"]]
+    while waiting:
+        nodes += 1
+        waiting += waiting.pop().next.values()
+    assert nodes == 4
