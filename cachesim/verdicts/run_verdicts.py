@@ -8,7 +8,7 @@ from cachesim.engines.base import Answer, Request, prompt_of
 from cachesim.engines.contract import Server
 from cachesim.engines.judge_view import Stored
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.events import Changed, Event, Launch
+from cachesim.events import Changed, Event, Launch, Release
 from cachesim.scenarios.schema import Action, Scenario, Step
 from cachesim.tokens import Tokens, common_prefix
 from cachesim.verdicts.cold_comparison import Judge, Judged
@@ -51,6 +51,8 @@ class Watch(Observer):
             believed=lambda slot: self.server.tokens_of(slot), whose=self._whose, covers=self.judge.colds.covers,
         )
         server.log.listener = self.hear
+        if not self.bills:
+            server.log.kinds = frozenset({Launch, Release})     # so that nobody looks at each token
 
     def hear(self, event: Event) -> None:
         """Told of every event."""

@@ -34,7 +34,7 @@ def decode(srv: Core, batch: Batch) -> None:
         stop = off + len(view)
         cost = cost_of(srv.context.model, stop - off, srv.settings.n_ubatch, sum(view.pos))
         srv.log.spend(*cost)
-        ret = srv.context.decode(view)
+        ret = OK if srv.put_off(view) else srv.context.decode(view)
         if ret == OK:
             n = srv.settings.n_batch
             srv.said.update({off + k: said for k, said in srv.context.spoken.items()})

@@ -85,6 +85,7 @@ class Server(Inspected):
         hang-ups of this round."""
         try:
             while self.queue:
+                self.settle()
                 process(self, self.queue.popleft())
         except Aborted as abort:
             self._die(abort)
@@ -155,6 +156,7 @@ class Server(Inspected):
             add_prompt(self, slot, task, batch)
 
     def _die(self, end: Aborted) -> None:
+        self.settle()
         self.emit(ev.Aborted(str(end)))
         self.dead = True
         tasks = [*self.queue, *self.deferred, *(slot.task for slot in self.slots if slot.task)]

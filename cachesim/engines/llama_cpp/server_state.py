@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import deque
 
 from cachesim import events as ev
+from cachesim.engines.base import Answer, Output
 from cachesim.engines.llama_cpp.memory.build_differences import Habits
 from cachesim.engines.llama_cpp.memory.context import Context
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
 from cachesim.engines.llama_cpp.memory.recurrent import Planes
 from cachesim.engines.llama_cpp.memory.target_and_draft import CommonMemory
+from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, Use
@@ -49,17 +51,18 @@ class Core(Driver):
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
         self.sampler = Counted(sampler, log)
         self.settings = settings(opts, kind, rules)
-        self.memory = Memory(
+        self._memory = memory = Memory(
             kind, self.settings.sizes, model,
             keep=lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value,
             refuses=self._refuses,
             emit=log.emit,
             habits=_habits(rules),
         )
-        self.context = self._context(self.memory, model)
+        self.context = self._context(memory, model)
+        self.unsaid: list[tuple[Answer, int]] = []   # after which tokens the model has spoken, but was not heard
         self.carried: dict[int, Carried] = {}        # per sequence, what the trunk said last: in no saved state
         self.dft = self._draft_context(self.settings.draft)
-        self.both = CommonMemory(self.memory, self.dft.memory if self.dft else None)
+        self._both = CommonMemory(memory, self.dft.memory if self.dft else None)
         sizes = self.settings.sizes
         for asked in (
             rules.n_swa(kind.n_swa, sizes.swa_full), rules.kv_read(), rules.kv_undo(), rules.kv_fail(),
@@ -72,14 +75,13 @@ class Core(Driver):
         ):
             self.decide(asked, None)
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
-        self.cache = PromptCache(rules, self.both, limits, log) if self.settings.has_cache else None
+        self.cache = PromptCache(rules, self._both, limits, log) if self.settings.has_cache else None
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
         self.view = (0, 0)                           # where the last view began and ended in its batch
         self.said: dict[int, Spoken] = {}
-        self.tick = 0
-        self.dead = False
+        self.tick, self.dead = 0, False
         self.ended, self.looked = 0, Shelves()       # tasks that were released; what a judge has seen
         self.empty_rounds = 0                        # rounds in sequence in which nothing came of the busy slots
 
@@ -88,6 +90,37 @@ class Core(Driver):
         """Will nothing happen any more until somebody sends something? Slots are busy, and a round leaves them as they
         were (D2: a conversation longer than the running prompt was loaded over it)."""
         return self.empty_rounds > 1 and not self.queue
+
+    @property
+    def memory(self) -> Memory:
+        """The memory, as it is when every token is evaluated."""
+        self.settle()
+        return self._memory
+
+    @property
+    def both(self) -> CommonMemory:
+        """The same together with that of the drafter."""
+        self.settle()
+        return self._both
+
+    def put_off(self, view: Batch) -> bool:
+        """Put off the evaluation of a generated token, if it may wait: not if it is heard of at once, or a drafter
+        evaluates it, too."""
+        slot = self.slots[view.seq[0]]
+        heard = self.log.listener is not None and not self.log.kinds
+        if heard or self.dft is not None or slot.state is not State.GENERATING or not self.context.put_off(view):
+            self.settle()
+            return False
+        if slot.task is not None and self.context.model is not None:
+            self.unsaid.append((slot.task.answer, len(slot.tokens) - 1))
+        return True
+
+    def settle(self) -> None:
+        """Evaluate the tokens whose evaluation was put off."""
+        if self.context.waiting:
+            said, unsaid, self.unsaid = self.context.settle(), self.unsaid, []
+            for (answer, pos), one in zip(unsaid, said, strict=True):
+                answer.outputs.append(Output(pos, one.digest, one.logits))
 
     def _draft_context(self, kind: ModelKind | None) -> Context | None:
         """The drafter's own context: an MTP head behind the trunk, or a model of its own. What it would guess is not
@@ -143,6 +176,7 @@ class Core(Driver):
         """The task ends; tokens and checkpoints stay. The oldest deferred task gets its turn."""
         task = slot.task
         assert task is not None
+        self.settle()
         self.ended += 1
         self.emit(ev.Release(slot.id, task.id, len(slot.tokens), int(slot.truncated)))
         answer = task.answer

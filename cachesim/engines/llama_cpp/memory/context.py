@@ -3,6 +3,9 @@
 Returns 0 on success, 1 if no room was found (nothing changed), -1 if the batch does not continue what the
 memory holds. The real function has further codes for failures that a simulator cannot have.
 
+A generated token that simply goes on behind all others may be ``put_off``: nobody can tell whether it was evaluated at
+once or together with those that follow it, as long as ``settle`` comes before anybody looks.
+
 Source: llama.cpp src/llama-context.cpp decode, src/llama-batch.cpp init (3f545be).
 """
 
@@ -16,6 +19,7 @@ from cachesim.engines.llama_cpp.memory.merged_ubatches import in_one
 from cachesim.engines.llama_cpp.memory.ubatch import Batch, runs_of
 from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore
 from cachesim.engines.shared.batch_outputs import Spoken, joined, spoken
+from cachesim.errors import Crash
 from cachesim.events import Error, Warn
 from cachesim.model import Hidden, Model, Run
 
@@ -35,6 +39,7 @@ class Context:
         self.n_batch, self.n_ubatch = n_batch, n_ubatch
         self.spoken: dict[int, Spoken] = {}
         self._pieces: list[tuple[int, Hidden]] = []
+        self._put_off, self._room = Batch(), 0
 
     def decode(self, batch: Batch, before: Hidden | None = None) -> int:
         """Evaluate a batch. ``spoken`` then maps places in the batch to what the model said there. ``before``: for an
@@ -44,8 +49,42 @@ class Context:
             for line in self.bad_batch_lines:
                 self.emit(Error(line))
             return BAD_BATCH
+        return self._evaluate(batch, self.n_ubatch, before)
+
+    def put_off(self, batch: Batch) -> bool:
+        """Take a batch of one token, whose evaluation can wait for ``settle``. False = it cannot wait: numbers are
+        computed, it is another sequence than that of the tokens that wait already, or it needs more than the next cell
+        behind all that are used."""
+        if len(batch) != 1 or (self.model is not None and self.model.exact):
+            return False
+        token, pos, seq, waiting = batch.tokens[0], batch.pos[0], batch.seq[0], self._put_off
+        if not waiting.tokens:
+            self._room = self.memory.room_behind(seq) if self.memory.pos_max(seq) == pos - 1 else 0
+        elif waiting.seq[0] != seq or waiting.pos[-1] != pos - 1:
+            return False
+        if len(waiting) >= self._room:
+            return False
+        waiting.add(token, pos, seq, True)
+        self.spoken = {}
+        return True
+
+    @property
+    def waiting(self) -> int:
+        """Tokens that were put off."""
+        return len(self._put_off)
+
+    def settle(self) -> list[Spoken]:
+        """Evaluate the tokens that were put off. Returns what the model said after each, nothing where nothing is
+        computed."""
+        batch, self._put_off = self._put_off, Batch()
+        self.spoken, self._pieces = {}, []
+        if self._evaluate(batch, len(batch), None) != OK:
+            raise Crash("there is no room for tokens that were put off")
+        return [said for _, said in sorted(self.spoken.items())]
+
+    def _evaluate(self, batch: Batch, n_ubatch: int, before: Hidden | None) -> int:
         self.memory.init_update()
-        placed = self.memory.init_batch(batch, self.n_ubatch)
+        placed = self.memory.init_batch(batch, n_ubatch)
         if placed is None:
             self.emit(Warn(f"decode: failed to find a memory slot for batch of size {len(batch)}"))
             return NO_ROOM

@@ -169,6 +169,11 @@ class RecurrentCache:
         trial = self.meta.copy()
         return all(find_slot(trial, ubatch, self.emit) is not None for ubatch in ubatches)
 
+    def goes_on(self, seq: int) -> bool:
+        """Does the sequence go on in a cell of its own, without planes of earlier states?"""
+        cell = self.cell(seq)
+        return not self.n_rs_seq and cell is not None and len(cell.seqs) == 1
+
     def apply(self, ubatch: Ubatch) -> None:
         """Give the ubatch its cells and bring their states to them."""
         sources = find_slot(self.meta, ubatch, self.emit)

@@ -1,0 +1,138 @@
+"""A generated token that nobody looks at is evaluated later, together with others: nobody can tell."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from cachesim.engines.llama_cpp.memory.context import Context
+from cachesim.errors import BadInput
+from cachesim.fuzz.case import draw_case
+from cachesim.scenarios.runner import Silent, play
+from tests.unit.engines.llama_cpp.talk import Talk, word
+
+PROFILES = ["llama_cpp@head", "llama_cpp@b11549", "llama_cpp@base-24143", "llama_cpp@swa-first"]
+
+
+class Seen(Silent):
+    """What is answered, and what the memory then holds. ``hears`` each event as it happens."""
+
+    def __init__(self, hears):
+        self.hears, self.found = hears, []
+
+    def started(self, server):
+        self.server = server
+        if self.hears:
+            server.log.listener = lambda event: None
+
+    def answered(self, number, request, answer):
+        told = asdict(answer)
+        told["outputs"] = [(one.pos, one.digest) for one in answer.outputs]
+        self.found.append((told, [self.live(slot) for slot in range(self.server.n_slots)]))
+
+    def live(self, slot):
+        stored = self.server.live(slot)
+        rows = [(part.window, part.pos.tolist(), {layer: one.digest.tolist() for layer, one in part.rows.items()})
+                for part in stored.rows]  # fmt: skip
+        states = stored.state and (stored.state.pos, {layer: state and (state.hash, state.conv.tolist())
+                                                      for layer, state in stored.state.rows.items()})  # fmt: skip
+        return stored.tokens, rows, states
+
+
+def played(case, profile, mode, hears):
+    seen = Seen(hears)
+    try:
+        log = play(case.scenario(profile), profile, mode, seen)
+    except BadInput as bad:
+        return str(bad)
+    return seen.found, [repr(event) for event in log.events], log.spent, log.passes
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_nobody_can_tell_the_difference(profile):
+    for seed in range(60):
+        case = draw_case(seed, "llama_cpp")
+        mode = "none" if seed % 5 == 0 else "provenance"
+        assert played(case, profile, mode, False) == played(case, profile, mode, True), seed
+
+
+def evaluated(monkeypatch):
+    """Tokens of each pass that is evaluated from now on."""
+    sizes, compute = [], Context._compute
+
+    def counted(self, batch, placed, before):
+        sizes.append(placed.ubatch.n)
+        compute(self, batch, placed, before)
+
+    monkeypatch.setattr(Context, "_compute", counted)
+    return sizes
+
+
+def iterated(talk, n):
+    for _ in range(n):
+        talk.server.iterate()
+
+
+@pytest.mark.parametrize("kind", ["A", "W", "R", "H", "HW"])
+def test_an_answer_is_evaluated_in_one_pass(monkeypatch, kind):
+    sizes, talk = evaluated(monkeypatch), Talk(kind)
+    talk.send(word("A", 4), 9)
+    while talk.server.working:
+        talk.server.iterate()
+    assert sizes[-1] == 8 and sum(sizes) == 12, "the last token is never evaluated"
+
+
+def test_who_looks_at_the_memory_sees_every_token(monkeypatch):
+    sizes, talk = evaluated(monkeypatch), Talk("H")
+    answer = talk.send(word("A", 4), 9)
+    iterated(talk, 5)
+    before = len(sizes)
+    assert talk.server.context.waiting == 4 and len(answer.outputs) == 1
+    assert talk.server.memory.pos_max(0) == 7 and len(answer.outputs) == 5
+    assert sizes[before:] == [4] and talk.server.context.waiting == 0
+
+
+def test_a_copy_goes_its_own_way():
+    talk = Talk("H")
+    answer = talk.send(word("A", 4), 9)
+    iterated(talk, 5)
+    twin = talk.server.fork()
+    assert twin.memory.pos_max(0) == 7 and talk.server.context.waiting == 4
+    assert len(twin.answer_at(0).outputs) == 5 and len(answer.outputs) == 1
+
+
+@pytest.mark.parametrize("more", [{"mode": "exact"}, {"spec_type": "draft-mtp", "kind": "GGA+M"}])
+def test_numbers_and_drafters_do_not_wait(more):
+    talk = Talk(**{"kind": "H", **more})
+    talk.send(word("A", 4), 9)
+    iterated(talk, 5)
+    assert talk.server.context.waiting == 0
+
+
+def test_two_answers_at_once_do_not_wait():
+    talk = Talk("A", parallel=2)
+    talk.send(word("A", 4), 9), talk.send(word("B", 4), 9)
+    iterated(talk, 6)
+    assert talk.server.context.waiting == 0
+
+
+def test_a_token_whose_cell_is_searched_for_does_not_wait():
+    talk = Talk("A")
+    talk.send(word("A", 4), 9)
+    iterated(talk, 3)
+    table = talk.server.memory.parts["base"].streams[0]
+    assert table.head == table.end > 0
+    table.head = 0                              # cells before the end are looked at first
+    iterated(talk, 1)
+    assert talk.server.context.waiting == 0 and table.head == table.end
+    iterated(talk, 1)
+    assert talk.server.context.waiting == 1
+
+
+def test_no_more_tokens_wait_than_there_are_cells():
+    talk = Talk("A")
+    talk.send(word("A", 250), 20)
+    while talk.server.working:
+        talk.server.iterate()
+        assert talk.server.context.waiting <= 256 - 250
