@@ -219,14 +219,6 @@ class AttentionCache:
             return None
         return [by_run(range(at, at + ubatch.n), ubatch) for ubatch, at in zip(ubatches, stops, strict=False)]
 
-    def room_behind(self, seq: int) -> int:
-        """Cells behind all that are used, if the search for one for a token of the sequence would begin there; 0 = it
-        would not, or other work comes first."""
-        table = self.cells(seq)
-        if self.copies or table.has_shift or not table.end <= table.head <= table.used + 2:     # both grow alike
-            return 0
-        return table.size - table.head
-
     def _prepare_leaving_holes(self, ubatches: Sequence[Ubatch]) -> list[list[Found]] | None:
         """The same, every ubatch tried out, and only the cells found for them put back, the last ones first."""
         out: list[list[Found]] = []

@@ -3,8 +3,8 @@
 Returns 0 on success, 1 if no room was found (nothing changed), -1 if the batch does not continue what the
 memory holds. The real function has further codes for failures that a simulator cannot have.
 
-A generated token that simply goes on behind all others may be ``put_off``: nobody can tell whether it was evaluated at
-once or together with those that follow it, as long as ``settle`` comes before anybody looks.
+A generated token may be ``put_off``: it takes its cells at once, but nobody can tell whether it was evaluated then or
+together with those that follow it, as long as ``settle`` comes before anybody looks at rows and states.
 
 Source: llama.cpp src/llama-context.cpp decode, src/llama-batch.cpp init (3f545be).
 """
@@ -16,10 +16,10 @@ from typing import Sequence
 from cachesim.engines.llama_cpp.memory.attention import Emit
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory, Placed
 from cachesim.engines.llama_cpp.memory.merged_ubatches import in_one
+from cachesim.engines.llama_cpp.memory.put_off import Waiting, next_cells
 from cachesim.engines.llama_cpp.memory.ubatch import Batch, runs_of
 from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore
 from cachesim.engines.shared.batch_outputs import Spoken, joined, spoken
-from cachesim.errors import Crash
 from cachesim.events import Error, Warn
 from cachesim.model import Hidden, Model, Run
 
@@ -39,7 +39,7 @@ class Context:
         self.n_batch, self.n_ubatch = n_batch, n_ubatch
         self.spoken: dict[int, Spoken] = {}
         self._pieces: list[tuple[int, Hidden]] = []
-        self._put_off, self._room = Batch(), 0
+        self._waiting: Waiting | None = None
 
     def decode(self, batch: Batch, before: Hidden | None = None) -> int:
         """Evaluate a batch. ``spoken`` then maps places in the batch to what the model said there. ``before``: for an
@@ -49,48 +49,47 @@ class Context:
             for line in self.bad_batch_lines:
                 self.emit(Error(line))
             return BAD_BATCH
-        return self._evaluate(batch, self.n_ubatch, before)
+        self.memory.init_update()
+        placed = self.memory.init_batch(batch, self.n_ubatch)
+        if placed is None:
+            self.emit(Warn(f"decode: failed to find a memory slot for batch of size {len(batch)}"))
+            return NO_ROOM
+        for piece in self._passes(placed):
+            self._compute(batch, piece, self.memory.apply(piece), before)
+        return OK
 
     def put_off(self, batch: Batch) -> bool:
-        """Take a batch of one token, whose evaluation can wait for ``settle``. False = it cannot wait: numbers are
-        computed, it is another sequence than that of the tokens that wait already, or it needs more than the next cell
-        behind all that are used."""
+        """Give the one token of a batch its cells, and leave its evaluation to ``settle``. False = it cannot wait, and
+        nothing has changed: numbers are computed, or see ``next_cells``."""
         if len(batch) != 1 or (self.model is not None and self.model.exact):
             return False
-        token, pos, seq, waiting = batch.tokens[0], batch.pos[0], batch.seq[0], self._put_off
-        if not waiting.tokens:
-            self._room = self.memory.room_behind(seq) if self.memory.pos_max(seq) == pos - 1 else 0
-        elif waiting.seq[0] != seq or waiting.pos[-1] != pos - 1:
+        token, pos, seq = batch.tokens[0], batch.pos[0], batch.seq[0]
+        placed = next_cells(self.memory, token, pos, seq, self._waiting)
+        if placed is None:
             return False
-        if len(waiting) >= self._room:
-            return False
-        waiting.add(token, pos, seq, True)
+        self.memory.apply(placed)
+        if self._waiting is None:
+            self._waiting = Waiting(seq, pos, [], [])
+        self._waiting.tokens.append(token)
+        self._waiting.cells.append(placed.found)
         self.spoken = {}
         return True
 
     @property
     def waiting(self) -> int:
         """Tokens that were put off."""
-        return len(self._put_off)
+        return 0 if self._waiting is None else len(self._waiting.tokens)
 
     def settle(self) -> list[Spoken]:
         """Evaluate the tokens that were put off. Returns what the model said after each, nothing where nothing is
         computed."""
-        batch, self._put_off = self._put_off, Batch()
+        if self._waiting is None:
+            return []
+        placed, self._waiting = self._waiting.placed(), None
         self.spoken, self._pieces = {}, []
-        if self._evaluate(batch, len(batch), None) != OK:
-            raise Crash("there is no room for tokens that were put off")
-        return [said for _, said in sorted(self.spoken.items())]
-
-    def _evaluate(self, batch: Batch, n_ubatch: int, before: Hidden | None) -> int:
-        self.memory.init_update()
-        placed = self.memory.init_batch(batch, n_ubatch)
-        if placed is None:
-            self.emit(Warn(f"decode: failed to find a memory slot for batch of size {len(batch)}"))
-            return NO_ROOM
-        for piece in self._passes(placed):
-            self._compute(batch, piece, before)
-        return OK
+        n = placed.ubatch.n
+        self._compute(Batch(out=[True] * n), placed, self.memory.store(placed), None)
+        return [self.spoken[i] for i in range(n)] if self.spoken else []
 
     def _passes(self, placed: list[Placed]) -> list[Placed]:
         """The ubatches as they are evaluated: all in one pass where that makes no difference."""
@@ -119,8 +118,7 @@ class Context:
             next_pos[seq] = batch.pos[stop - 1] + 1
         return True
 
-    def _compute(self, batch: Batch, placed: Placed, before: Hidden | None) -> None:
-        store = self.memory.apply(placed)
+    def _compute(self, batch: Batch, placed: Placed, store: UbatchStore, before: Hidden | None) -> None:
         if self.model is None:
             return
         if before is None:

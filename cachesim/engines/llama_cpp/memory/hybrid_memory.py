@@ -202,19 +202,16 @@ class Memory:
             Placed(ubatch, {name: cells[i] for name, cells in found.items()}) for i, ubatch in enumerate(ubatches)
         ]
 
-    def room_behind(self, seq: int) -> int:
-        """How many tokens of the sequence can come one by one, each into the next cell behind all that are used, and
-        into the state that the sequence has for itself? 0 = it is not as simple."""
-        if self.recr is not None and not self.recr.goes_on(seq):
-            return 0
-        return min([cache.room_behind(seq) for cache in self.parts.values()], default=POS_INF)
-
     def apply(self, placed: Placed) -> UbatchStore:
         """Write the metadata of one ubatch; returns what the model sees while it computes."""
         if self.recr is not None:
             self.recr.apply(placed.ubatch)
         for name, cache in self.parts.items():
             cache.apply(placed.ubatch, placed.found[name])
+        return self.store(placed)
+
+    def store(self, placed: Placed) -> UbatchStore:
+        """What the model sees while it computes a ubatch whose metadata is written."""
         return UbatchStore(placed.ubatch, self.parts, placed.found, self.recr)
 
     # --- saving and loading ------------------------------------------------------------------------------------

@@ -61,9 +61,9 @@ def evaluated(monkeypatch):
     """Tokens of each pass that is evaluated from now on."""
     sizes, compute = [], Context._compute
 
-    def counted(self, batch, placed, before):
+    def counted(self, batch, placed, *more):
         sizes.append(placed.ubatch.n)
-        compute(self, batch, placed, before)
+        compute(self, batch, placed, *more)
 
     monkeypatch.setattr(Context, "_compute", counted)
     return sizes
@@ -117,17 +117,19 @@ def test_two_answers_at_once_do_not_wait():
     assert talk.server.context.waiting == 0
 
 
-def test_a_token_whose_cell_is_searched_for_does_not_wait():
-    talk = Talk("A")
-    talk.send(word("A", 4), 9)
-    iterated(talk, 3)
-    table = talk.server.memory.parts["base"].streams[0]
-    assert table.head == table.end > 0
-    table.head = 0                              # cells before the end are looked at first
-    iterated(talk, 1)
-    assert talk.server.context.waiting == 0 and table.head == table.end
-    iterated(talk, 1)
-    assert talk.server.context.waiting == 1
+def test_no_token_takes_a_cell_that_one_before_it_has_still_to_read(monkeypatch):
+    """A ring of 256 cells for a window of 8. The first 256 positions fill it; then the cell comes round that the first
+    token that waits reads, as soon as 249 wait."""
+    sizes, said = evaluated(monkeypatch), []
+    for heard in (False, True):
+        talk = Talk("W", ctx_size=1024)
+        talk.server.log.listener = (lambda event: None) if heard else None
+        answer = talk.send(word("A", 4), 700)
+        while talk.server.working:
+            talk.server.iterate()
+        said.append([one.digest for one in answer.outputs])
+    assert said[0] == said[1] and len(said[0]) == 700
+    assert sizes[:6] == [4, 252, 1, 249, 1, 196] and set(sizes[6:]) == {4, 1}
 
 
 def test_no_more_tokens_wait_than_there_are_cells():
