@@ -23,11 +23,12 @@ MILLION = fuzz -p llama_cpp@latest-repaired --property warm-equals-cold --proper
 	--property survives --jobs $(JOBS) --out tests/fuzz/million --resume
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test check lint smoke oldest matrix bench meta fuzz million hostile rediscover replay docs coverage peers adapters live workloads upstream optimized browser dist clean
+.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million hostile rediscover replay docs coverage peers adapters live workloads upstream optimized browser dist clean
 
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
 	@echo 'make test     run the test suite                    make test ARGS="tests/house -x" WORKERS=2'
+	@echo 'make long     the tests that take longer            make long'
 	@echo 'make check    ruff, mypy, then the tests            make check'
 	@echo 'make smoke    import and run on every other Python  make smoke'
 	@echo 'make oldest   tests with the oldest packages        make oldest'
@@ -56,6 +57,10 @@ run: $(VENV)/.run
 
 test: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+# Whole replays, packages, processes that are killed, campaigns: as much again as `make test`.
+long: $(VENV)/.dev
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'long and not slow' $(ARGS)
 
 check: lint
 	@$(MAKE) --no-print-directory test

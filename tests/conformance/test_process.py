@@ -16,6 +16,7 @@ from cachesim.conformance.timeouts import TIMEOUTS, GaveUp, Patience
 from cachesim.errors import BadInput
 from tests.house.checks import ROOT
 
+pytestmark = pytest.mark.long
 PEER = str(ROOT / "tests" / "conformance" / "peer.py")
 NAIVE = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); sys.argv = ['', 'lines'];"
          "import runpy; runpy.run_module('tests.conformance.naive', run_name='__main__')"]  # fmt: skip

@@ -13,6 +13,7 @@ import pytest
 
 from tests.docs.examples import ROOT
 
+pytestmark = pytest.mark.long
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 FILES = {name: body for name, body in re.findall(r"```python\n# (\w+\.py): (.*?)```", TEXT, re.S)}
 COMMANDS = [

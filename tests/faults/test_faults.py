@@ -6,6 +6,8 @@ import pytest
 
 from tests.faults.table import FAULTS, happen, possible
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_what_should_survive_does_and_no_process_is_left(name, tmp_path):

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.long
 NEW, OLD = "blockpool@0.33.0", "blockpool@0.15.1"
 TWINS = f"""
 id = "twins"

@@ -16,6 +16,7 @@ from tests.hostile.planted import PLANTS, no_form
 from tests.hostile.smaller import smaller
 from tests.hostile.tame import tame
 
+pytestmark = pytest.mark.long
 SHORT = 160                  # mutants
 NOTICED = 400                # mutants of one kind, within which a check that is missing shows
 WELL = Ended(code=0, cpu=0.1, mib=50, stdout=10, stderr="", parsed=True)

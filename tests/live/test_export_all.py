@@ -22,6 +22,7 @@ from tests.live.export_all import (
     table,
 )  # fmt: skip
 
+pytestmark = pytest.mark.long
 FAKE = Path(__file__).parents[1] / "unit" / "live" / "fake_llama.py"
 PROFILE = "llama_cpp@b11549"
 needs_tools = pytest.mark.skipif(not (shutil.which("jq") and shutil.which("curl")), reason="no curl or no jq")

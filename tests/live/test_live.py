@@ -18,6 +18,7 @@ from tests.live.state import State
 from tests.live.worlds import option_set
 from tests.shared import alike
 
+pytestmark = pytest.mark.long
 CLASSES = Path(__file__).parent / "classes"
 PROFILE = "llama_cpp@head"
 """The rule set that plays the real server."""

@@ -85,7 +85,7 @@ class Copy:
 
     def test(self, engine: str, group: str) -> tuple[int, str]:
         """(pytest's exit code, first test that failed or "") of a group of tests, stopped at its first failure."""
-        command = ["-m", "pytest", "-x", "-p", "no:cacheprovider", *GROUPS[engine][group]]
+        command = ["-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not slow", *GROUPS[engine][group]]
         code, out = self._python(command)
         failed = re.search(r"^(?:FAILED|ERROR) (?:\S*/)?(\S+?\.py(?:::.*?)?)(?: - .*)?$", out, re.MULTILINE)
         return code, failed[1] if failed else ""

@@ -17,6 +17,7 @@ from tests.docs.examples import README, examples
 from tests.docs.test_readme import ALL, complaints, typed
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.long
 COMMANDS = [one for one in examples(ALL) if one[0].startswith("cachesim ") and " tests/" not in one[0]]
 
 

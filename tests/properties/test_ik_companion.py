@@ -7,6 +7,7 @@ import pytest
 
 from tests.properties.companion import MODELS, Tally, conversation, run
 
+pytestmark = pytest.mark.long
 BASE, PR = "ik_llama@1889-base", "ik_llama@pr1889"
 
 

@@ -12,6 +12,7 @@ import pytest
 from cachesim.model import Model, Spec, make_model
 from cachesim.oracle import ColdRun, cold
 
+pytestmark = pytest.mark.long
 MODELS = [
     "AAAA", "W32 A W32 A", "SSSS", "GGGAGGGA", "CCACAC", "C C W32 C W32 C", "HHH", "SSASSA", "GGGA", "W8 W8 W8 W8",
     "CCCC",

@@ -17,6 +17,7 @@ from cachesim.engines.rule import Decision
 from tests.properties.histories import KINDS, PROFILE_NAMES, flags, histories, keen, requests, short_histories
 from tests.unit.engines.llama_cpp.talk import Talk
 
+pytestmark = pytest.mark.long
 ERASES_ALL_STALE = ("24035-v1", "24035-v3")
 OLD = ("base-24143", "base-24035", "pr24143-on-base", "24035-v1")
 

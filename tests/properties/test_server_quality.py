@@ -12,6 +12,9 @@ from hypothesis.errors import NoSuchExample
 from tests.properties.histories import histories, keen, short_histories
 from tests.properties.test_server_histories import play, small
 
+pytestmark = pytest.mark.long
+
+
 # class, profile, --swa-full, histories that must suffice: the defects D1, erosion, D5, narrow window data, and HW
 DEFECTS = [
     ("R", "head", False, 300),

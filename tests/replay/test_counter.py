@@ -24,6 +24,7 @@ from cachesim.oracle import cold
 from cachesim.replay.trace import read_trace
 from tests.replay.verdicts import DATA, decided_alike, judged_alike, verdicts
 
+pytestmark = pytest.mark.long
 FILES = sorted((DATA / "llama_cpp").glob("*.json"))
 
 

@@ -23,7 +23,7 @@ RECORDED = {
     "ik_llama_odd": (77, 1582, 77),
 }
 
-pytestmark = needs(TRACES / "llama_cpp")
+pytestmark = [pytest.mark.long, needs(TRACES / "llama_cpp")]
 
 
 def files(folder: str) -> list[Path]:

@@ -25,7 +25,7 @@ RECORDED = {
     "swa-first": (21, 144, 1167),
 }
 
-pytestmark = needs(TRACES / "llama_cpp_history")
+pytestmark = [pytest.mark.long, needs(TRACES / "llama_cpp_history")]
 
 
 def files(name: str) -> list[Path]:

@@ -17,6 +17,7 @@ from cachesim.verdicts.cold_comparison import Judge
 from cachesim.verdicts.judged_run import run_judged
 from tests.scenarios.test_corpus import RUNS, SCENARIOS, undecided
 
+pytestmark = pytest.mark.long
 KINDS = {"llama_cpp": model_kind, "ik_llama": ik_model_kind, "mlx_lm": mlx_model_kind}
 
 

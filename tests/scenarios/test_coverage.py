@@ -8,6 +8,7 @@ from cachesim.engines.registry import profiles
 from cachesim.scenarios.load import find, load_all
 from tests.scenarios.coverage import CORPUS, Seen, combinations_of, counting, differing, play, table
 
+pytestmark = pytest.mark.long
 HEAD, BASE = "llama_cpp@head", "llama_cpp@base-24143"
 
 

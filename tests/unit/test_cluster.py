@@ -18,6 +18,7 @@ from cachesim.fuzz.remote import PLAY, block_of, packed, play, unpacked
 from cachesim.pool import Lost
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.long
 distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
 PROFILE, PROPERTIES = "ik_llama@1889-base", ("warm-equals-cold",)
 JOBS = list(blocks(PROFILE, PROPERTIES, ("GA",), 0, 300))

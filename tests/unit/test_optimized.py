@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cachesim.cli import COMMANDS
 
+pytestmark = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[2]
 SEED = "scenarios/llama_cpp/seed-24143-dense.toml"
 SMOKE = {

@@ -17,6 +17,7 @@ from cachesim.fuzz.finding import Finding
 from cachesim.verdicts.fault_kinds import Kind
 from tests.unit.fuzz.test_case import made
 
+pytestmark = pytest.mark.long
 BAD, GOOD = "ik_llama@1889-base", "ik_llama@main"
 WARM = ("warm-equals-cold",)
 

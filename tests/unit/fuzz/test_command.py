@@ -20,6 +20,7 @@ from cachesim.scenarios.load import load
 from cachesim.verdicts.fault_kinds import Kind
 from tests.shared import alike
 
+pytestmark = pytest.mark.long
 BAD = ("fuzz", "-p", "ik_llama@1889-base", "--property", "warm-equals-cold", "--model", "GA", "--examples", "20")
 
 

@@ -127,11 +127,11 @@ def test_what_happens_in_no_smaller_case_stays_as_it_is():
 
 @pytest.mark.parametrize("tries", [0, 5])
 def test_a_line_of_thousands_of_words_takes_no_longer_for_what_is_not_asked(tries):
-    """Half a minute, if every pair of words were thought about when all tries are used up."""
-    names = [f"{letters(i).lower()}3" for i in range(3000)]
-    line = parse("/".join(".".join(names[i : i + 10]) for i in range(0, 3000, 10)))
-    search = Shrinking(Case(line), lambda case: len(case.line.steps) > 290, tries)
-    assert len(search.run().line.steps) > 290 and search.tries <= tries
+    """Some seconds, if every pair of words were thought about when all tries are used up."""
+    names = [f"{letters(i).lower()}3" for i in range(1000)]
+    line = parse("/".join(".".join(names[i : i + 10]) for i in range(0, 1000, 10)))
+    search = Shrinking(Case(line), lambda case: len(case.line.steps) > 90, tries)
+    assert len(search.run().line.steps) > 90 and search.tries <= tries
 
 
 def test_lengths_that_must_fit_each_other_are_made_small_by_chance():
