@@ -56,9 +56,11 @@ class ColdRun:
         inputs, taps = self._digests.inputs[layer], self.spec.layers[layer].taps
         if not 0 <= n <= len(inputs):
             raise Crash(f"a sequence of {len(inputs)} tokens has no state after {n}")
-        conv = np.zeros(taps - 1, np.uint64)                        # (taps-1,) oldest first
-        kept = inputs[max(0, n - taps + 1) : n]
-        conv[taps - 1 - len(kept) :] = kept
+        if n < taps:
+            conv = np.zeros(taps - 1, np.uint64)                    # (taps-1,) oldest first
+            conv[taps - 1 - n :] = inputs[:n]
+        else:
+            conv = inputs[n - taps + 1 : n].copy()
         hashes = self._digests.hashes.get(layer)
         conv_x = None if self._numbers is None else self._numbers.conv_x.get((layer, n))
         h = None if self._numbers is None else self._numbers.h.get((layer, n))

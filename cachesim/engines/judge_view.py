@@ -11,7 +11,9 @@ from typing import Mapping, NamedTuple, Sequence
 
 import numpy as np
 
+from cachesim.engines.shared.held_tokens import Moment
 from cachesim.model import LayerState, Rows
+from cachesim.tokens import Tokens
 
 
 class RowsPart(NamedTuple):
@@ -62,19 +64,47 @@ class Point(NamedTuple):
     hi: int
     step: int = 1
 
+    def of(self, tokens: Tokens) -> Point:
+        """The same with these tokens."""
+        return self._replace(stored=self.stored._replace(tokens=tokens))
+
 
 class Shelf:
     """The restore points of one conversation: the same object as long as none of them, and nothing in them, has
-    changed. ``tokens`` is what the engine believes the conversation to be: those of every point are its beginning.
+    changed. ``tokens`` is what the engine believes the conversation to be, ``n`` how many they are: those of every
+    point are its beginning.
 
     ``before``: what was here at the last look, None = it is not known. Its first ``same`` tokens, and all rows of them,
     are still the same; a point that is the same object, too, is usable at no more tokens than these, and the others
-    have only the rows from position ``same`` on. ``rows`` are those rows, of full attention; None = see the points."""
+    have only the rows from position ``same`` on. ``rows`` are those rows, of full attention; None = see the points.
+    ``own`` are points of the conversation itself, whose stored objects list no tokens if they have all of them;
+    ``copies`` those of kept copies, the same tuple as before if they are the same. The tokens of a slot are to be asked
+    for before the server goes on."""
 
-    __slots__ = ("before", "points", "rows", "same", "tokens")
+    __slots__ = ("_tokens", "before", "copies", "n", "own", "rows", "same")
 
     def __init__(
-        self, tokens: tuple[int, ...], points: Sequence[Point], before: Shelf | None = None, same: int = 0,
-        rows: RowsPart | None = None,
+        self, tokens: Tokens | Moment, own: Sequence[Point], before: Shelf | None = None, same: int = 0,
+        rows: RowsPart | None = None, copies: tuple[Point, ...] = (),
     ) -> None:
-        self.tokens, self.points, self.before, self.same, self.rows = tokens, tuple(points), before, same, rows
+        self._tokens, self.n, self.own, self.copies = tokens, len(tokens), tuple(own), copies
+        self.before, self.same, self.rows = before, same, rows
+
+    @property
+    def tokens(self) -> Tokens:
+        """All tokens."""
+        return self._tokens[:]
+
+    def after(self, n: int) -> Tokens:
+        """The tokens from position ``n`` on."""
+        return self._tokens[n:]
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """All points, each with its tokens."""
+        return (*(one if one.stored.tokens else one.of(self.tokens) for one in self.own), *self.copies)
+
+    @property
+    def empty(self) -> bool:
+        """Is there no point?"""
+        return not (self.own or self.copies)

@@ -65,8 +65,10 @@ def foreign_rows(part: RowsPart, cold: ColdRun, n: int) -> list[int]:
     pos = part.pos
     mine: np.ndarray | slice = slice(None)
     first, last = (int(pos[0]), int(pos[-1])) if len(pos) else (0, -1)
-    if last < n and last - first == len(pos) - 1 and bool((pos[1:] > pos[:-1]).all()):
+    if last < n and last - first == len(pos) - 1 and (first == last or bool((pos[1:] > pos[:-1]).all())):
         at: np.ndarray | slice = slice(first, last + 1)         # the common case: a stretch without holes
+        if all(rows.digest.tobytes() == cold.rows(layer).digest[at].tobytes() for layer, rows in part.rows.items()):
+            return []
     else:
         mine = pos < n
         at = pos = pos[mine]

@@ -20,6 +20,7 @@ class Colds:
     def __init__(self, model: Model) -> None:
         self.model = model
         self._recent: list[tuple[Tokens, ColdRun]] = []
+        self._found: tuple[Tokens, ColdRun] | None = None
         self._coming: list[Tokens] = []
         self._exact: dict[Tokens, list[tuple[ColdRun, set[int], set[int]]]] = {}
 
@@ -29,18 +30,17 @@ class Colds:
 
     def covering(self, tokens: Tokens) -> ColdRun:
         """A cold run without numbers that begins with these tokens."""
-        for known, run in reversed(self._recent):
-            if begins(known, tokens):
-                return run
-        whole = self._ahead(tokens)
-        run = self.digests(whole)
-        self._recent = [*self._recent[1 - RECENT :], (whole, run)]
-        return run
+        if self._found is None or not begins(self._found[0], tokens):
+            self._found = next((one for one in reversed(self._recent) if begins(one[0], tokens)), None)
+        if self._found is None:
+            whole = self._ahead(tokens)
+            self._found = whole, self.digests(whole)
+            self._recent = [*self._recent[1 - RECENT :], self._found]
+        return self._found[1]
 
     def covers(self, run: ColdRun, tokens: Tokens, same: int) -> bool:
-        """Does a recent run go on with these tokens, the first ``same`` of which are its own?"""
-        n = len(tokens)
-        return any(one is run and known[same:n] == tokens[same:] for known, one in self._recent)
+        """Does a recent run, the first ``same`` tokens of which are wanted, go on with these?"""
+        return any(one is run and known[same : same + len(tokens)] == tokens for known, one in self._recent)
 
     def _ahead(self, tokens: Tokens) -> Tokens:
         """These tokens and more of what is expected: a long prompt needs few runs, and none that is far longer than

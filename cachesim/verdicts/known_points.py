@@ -79,13 +79,17 @@ def notes_of(text: Text) -> Notes:
     return notes
 
 
-def enter(known: Known, past: int = -1) -> None:
+def enter(known: Known, past: Callable[[], int] = lambda: -1) -> None:
     """From now on it is found. No request that is still to be settled, or to come, began before the time ``past``."""
-    if known.lo == known.hi:
-        notes = notes_of(owner(known.place.text, known.lo)[0])
-        if known.lo not in notes.single:
-            insort(notes.lengths, known.lo)
-        _append(notes.single.setdefault(known.lo, []), known, past)
+    lo = known.lo
+    if lo == known.hi:
+        path = known.place.text
+        notes = notes_of(path if lo > path.start else owner(path, lo)[0])
+        if lo in notes.single:
+            _append(notes.single[lo], known, past)
+        else:
+            insort(notes.lengths, lo)
+            notes.single[lo] = [known]
         return
     _append(notes_of(known.place.text).ranged, known, past)
     text: Text | None = known.place.text
@@ -94,13 +98,14 @@ def enter(known: Known, past: int = -1) -> None:
         text = text.parent
 
 
-def _append(points: list[Known], known: Known, past: int) -> None:
+def _append(points: list[Known], known: Known, past: Callable[[], int]) -> None:
     """One more point of a path. Whenever the list has doubled, those that were lost before ``past`` and are worse than
     another such one for every request are taken out of it."""
     points.append(known)
     if len(points) < MANY or len(points) & (len(points) - 1):
         return
-    gone = [one for one in points if one.lost is not None and one.lost_clock <= past]
+    earliest = past()
+    gone = [one for one in points if one.lost is not None and one.lost_clock <= earliest]
     best: list[Known] = []
     for one in sorted(gone, key=lambda one: one.rank, reverse=True):
         if not any(_serves(other, one) for other in best):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Hashable, Iterator, NamedTuple, Sequence
+from typing import Any, Callable, Hashable, Iterator, Sequence
 
 from cachesim.engines.judge_view import Point, RowsPart, Shelf, StatePart
 from cachesim.oracle import ColdRun
@@ -16,6 +16,8 @@ ENOUGH = 512             # states of which it is known whether they are clean
 
 def differing(was: Sequence[Shelf], now: Sequence[Shelf]) -> tuple[list[Shelf], list[Shelf]]:
     """The shelves that are gone, and those that have come, in order."""
+    if len(was) == len(now) and was[1:] == now[1:]:                 # the common case: one slot has gone on
+        return ([], []) if was[:1] == now[:1] else (list(was[:1]), list(now[:1]))
     behind = common_prefix(was[::-1], now[::-1])
     was, now = was[: len(was) - behind], now[: len(now) - behind]
     before, after = set(was), set(now)
@@ -43,47 +45,65 @@ class Remembered:
         return found[1]
 
 
-class View(NamedTuple):
-    """What was seen on a shelf: the place of its tokens, a cold run that begins with them (None = there are no points),
-    positions of rows of full attention that are not the cold run's, and each point, by its identity, with the lengths
-    at which it could be used."""
+Seen = tuple[Point, list[Known]]
+"""A point, and the lengths at which it could be used."""
 
-    place: Place
-    cold: ColdRun | None
-    foreign: list[int]
-    points: dict[int, tuple[Point, list[Known]]]
+
+class View:
+    """What was seen on a shelf: the place of its tokens, a cold run that begins with them (None = there are no points),
+    positions of rows of full attention that are not the cold run's, its own points, and, by identity, its copies."""
+
+    __slots__ = ("cold", "copies", "foreign", "own", "place")
+
+    def __init__(self, place: Place, cold: ColdRun | None, foreign: list[int]) -> None:
+        self.place, self.cold, self.foreign = place, cold, foreign
+        self.own: list[list[Known]] = []
+        self.copies: dict[int, Seen] = {}
 
     def known(self) -> Iterator[Known]:
         """All that is usable."""
-        return (known for _, found in self.points.values() for known in found)
+        for found in self.own:
+            yield from found
+        for _, found in self.copies.values():
+            yield from found
 
 
 def seen(
     shelf: Shelf, was: View | None, place: Place, cold: ColdRun, states: Remembered,
     known: Callable[[Point, Place, Span], Known],
 ) -> View:
-    """What is on a shelf. ``was``: what was on the one that it goes on from; ``known`` gives the restore point that is
-    usable in a span of lengths."""
-    n = len(shelf.tokens)
-    foreign: dict[int, list[int]] = {}
-    view = View(place, cold, [], {})
-    if shelf.rows is not None:
-        view.foreign.extend(position for position in (was.foreign if was else ()) if position < shelf.same)
-        view.foreign.extend(foreign_rows(shelf.rows, cold, n))
-        foreign[id(shelf.rows)] = view.foreign
+    """What is on a shelf, but for copies that are on the one that it goes on from, too. ``was``: what was seen on that
+    one; ``known`` gives the restore point that is usable in a span of lengths."""
+    n, rows = shelf.n, shelf.rows
+    wrong: dict[int, list[int]] = {}
+    view = View(place, cold, [])
+    if rows is not None:
+        if was is not None and was.foreign:
+            view.foreign += [position for position in was.foreign if position < shelf.same]
+        view.foreign += foreign_rows(rows, cold, n)
+        wrong[id(rows)] = view.foreign
 
-    def wrong(part: RowsPart) -> list[int]:
-        if id(part) not in foreign:
-            foreign[id(part)] = foreign_rows(part, cold, n)
-        return foreign[id(part)]
+    def foreign(part: RowsPart) -> list[int]:
+        if id(part) not in wrong:
+            wrong[id(part)] = foreign_rows(part, cold, n)
+        return wrong[id(part)]
 
-    def usable(point: Point) -> Iterator[Known]:
-        state = point.stored.state
-        if state is None or states.clean(state, cold, Place(*owner(place.text, point.hi))):
-            here = Place(*owner(place.text, len(point.stored.tokens)))
-            yield from (known(point, here, span) for span in clean_rows(point, wrong))
+    def usable(point: Point) -> list[Known]:
+        stored, lo, hi, step = point
+        if stored.state is not None and not states.clean(stored.state, cold, _at(place, hi)):
+            return []
+        here = _at(place, len(stored.tokens) or n)
+        if step == 1 and not any(map(foreign, stored.rows)):
+            return [known(point, here, (lo, hi))]
+        return [known(point, here, span) for span in clean_rows(point, foreign)]
 
-    for point in shelf.points:
-        same = was.points.get(id(point)) if was else None
-        view.points[id(point)] = same or (point, list(usable(point)))
+    view.own = [usable(point) for point in shelf.own]
+    if shelf.copies and (shelf.before is None or shelf.copies is not shelf.before.copies):
+        before = was.copies if was is not None else {}
+        view.copies = {id(one): before.get(id(one)) or (one, usable(one)) for one in shelf.copies}
     return view
+
+
+def _at(place: Place, n: int) -> Place:
+    """The place of a beginning."""
+    return place if n == place.n else Place(*owner(place.text, n))

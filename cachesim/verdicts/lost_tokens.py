@@ -27,10 +27,14 @@ from cachesim.tokens import Tokens, common_prefix
 from cachesim.verdicts.clean_prefix import Span
 from cachesim.verdicts.known_points import Key, Known, best_of, decline, enter, nearest_decline
 from cachesim.verdicts.last_look import Remembered, View, differing, seen
-from cachesim.verdicts.texts import Place, Texts, owner
+from cachesim.verdicts.texts import Place, Texts
 
 WITHIN = ("erased", "truncated", "overwritten", "cleared", "evaluated")
 """Causes that, inside the request itself, only carry out the decision not to use a restore point."""
+
+
+HEARD: frozenset[type[Event]] = frozenset((Decided, Changed, Launch, Release))
+"""The events that the ledger must be told of."""
 
 
 class Charge(NamedTuple):
@@ -107,7 +111,7 @@ class Ledger:
         return Start(self.clock, len(self.evaluated), len(self.asked))
 
     def hear(self, event: Event) -> None:
-        """Told of every event of the log."""
+        """Told of every event of the log, or of these kinds only."""
         if isinstance(event, Decided):
             role = role_of(event.rule)
             if role is Role.ASSIGN:
@@ -132,12 +136,20 @@ class Ledger:
 
     def _compare(self, change: Changed) -> None:
         self.clock += 1
-        was, self.shelves = self.shelves, list(self.look())
-        gone, came = differing(was, self.shelves)
+        was, now = self.shelves, list(self.look())
+        if now == was:
+            return
+        self.shelves = now
+        gone, came = differing(was, now)
         for shelf in came:
             self.views[shelf] = view = self._view(shelf)
             for known in view.known():
                 known.seen += 1
+            before = shelf.before
+            if before is not None and before not in gone:
+                raise Crash("a slot goes on from what is still there")
+            if before is not None and shelf.copies is before.copies:        # they have only gone from there to here
+                view.copies, self.views[before].copies = self.views[before].copies, {}
         for shelf in gone:
             for known in self.views.pop(shelf).known():
                 known.seen -= 1
@@ -148,20 +160,21 @@ class Ledger:
 
     def _view(self, shelf: Shelf) -> View:
         """What is on a shelf. Raises Crash for one that goes on from another that was never looked at."""
-        if not shelf.points:
-            return View(Place(self.texts.root, 0), None, [], {})
-        first = shelf.points[0].stored
-        who = first.owner if first.kind == "slot" else -1
-        if shelf.before is None:
-            was, place, cold = None, self.texts.place(shelf.tokens, who), self.cold(shelf.tokens)
-        else:
-            was = self.views.get(shelf.before)
-            if was is None or was.cold is None:
-                raise Crash("a slot goes on from what the judge has not seen")
-            place = self.texts.place(shelf.tokens, who, Place(*owner(was.place.text, shelf.same)))
-            covers = self.covers(was.cold, shelf.tokens, shelf.same)
-            cold = was.cold if covers else self.cold(shelf.tokens)
-        self.texts.remember(who, shelf.tokens, place)
+        if shelf.empty:
+            return View(Place(self.texts.root, 0), None, [])
+        before = shelf.before
+        if before is None:
+            first = (*shelf.own, *shelf.copies)[0].stored
+            who, tokens = first.owner if first.kind == "slot" else -1, shelf.tokens
+            place = self.texts.place(tokens, who)
+            self.texts.remember(who, tokens, place)
+            return seen(shelf, None, place, self.cold(tokens), self.states, self._known)
+        was = self.views.get(before)
+        if was is None or was.cold is None:
+            raise Crash("a slot goes on from what the judge has not seen")
+        new, same = shelf.after(shelf.same), shelf.same
+        place = self.texts.go_on(Place(was.place.text, same), new)
+        cold = was.cold if self.covers(was.cold, new, same) else self.cold(shelf.tokens)
         return seen(shelf, was, place, cold, self.states, self._known)
 
     def _known(self, point: Point, place: Place, span: Span) -> Known:
@@ -173,7 +186,7 @@ class Ledger:
             self.count += 1
             limits.JUDGED_TOKENS.check(self.texts.kept + self.count, "what the judge keeps of restore points")
             known = Known(self.count, key, kind, place, *span, step, born=self.clock, owner=point.stored.owner)
-            enter(known, self._past())
+            enter(known, self._past)
             self.present[key] = known
             if kind == "slot":
                 self.live[known] = None

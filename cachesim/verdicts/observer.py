@@ -5,6 +5,8 @@ One observer for every purpose: ``Watch`` adds the recompute account of each req
 
 from __future__ import annotations
 
+from typing import Sequence
+
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.judge_view import Stored
@@ -30,6 +32,7 @@ class Observer(Silent):
     def __init__(self, scenario: Scenario, profile: str, table: RuleSet | None, judge: Judge | None = None) -> None:
         self.scenario, self.profile, self.table, self.given = scenario, profile, table, judge
         self.left: dict[int, tuple[Stored, bool]] = {}     # what a request left behind, and does the memory agree
+        self.kept: Sequence[Stored] = ()                   # when the last answer was judged
         self.starts = 0
 
     def started(self, server: Server) -> None:
@@ -54,7 +57,8 @@ class Observer(Silent):
     def judged(self, number: int, request: Request, answer: Answer) -> Judged:
         """The verdicts about an answer and what it left behind."""
         slot, agrees = self.left.pop(answer.request, (None, True))
-        judged = self.judge.judge(request, answer, slot, self.server.kept())
+        self.kept = self.server.kept()
+        judged = self.judge.judge(request, answer, slot, self.kept)
         judged.window = _window(slot) if slot is not None else None
         if not (answer.done or answer.died):
             judged.answer = undecided(Kind.NEVER_ANSWERED)

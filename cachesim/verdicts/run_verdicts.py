@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from cachesim.engines.base import Answer, Request, prompt_of
 from cachesim.engines.contract import Server
@@ -14,7 +14,7 @@ from cachesim.tokens import Tokens, common_prefix
 from cachesim.verdicts.cold_comparison import Judge, Judged
 from cachesim.verdicts.fault_kinds import Kind
 from cachesim.verdicts.foreign_reads import evaluated
-from cachesim.verdicts.lost_tokens import Account, Ledger
+from cachesim.verdicts.lost_tokens import HEARD, Account, Ledger
 from cachesim.verdicts.observer import Observer
 from cachesim.verdicts.request_judgement import Judgement, Slot
 from cachesim.verdicts.verdict import HOLDS, broken
@@ -51,16 +51,16 @@ class Watch(Observer):
             believed=lambda slot: self.server.tokens_of(slot), whose=self._whose, covers=self.judge.colds.covers,
         )
         server.log.listener = self.hear
-        if not self.bills:
-            server.log.kinds = frozenset({Launch, Release})     # so that nobody looks at each token
+        server.log.kinds = HEARD if self.bills else frozenset({Launch, Release})    # then nobody looks at each token
 
     def hear(self, event: Event) -> None:
-        """Told of every event."""
+        """Told of what the ledger must know."""
         self.ledger.hear(event)
-        super().hear(event)
-        if isinstance(event, Launch) and event.slot is not None:
+        if isinstance(event, Release):
+            super().hear(event)
+        elif isinstance(event, Launch) and event.slot is not None:
             self._launched(event.slot)
-        elif self.bills and isinstance(event, Changed) and event.cause == "truncated" and event.slot is not None:
+        elif isinstance(event, Changed) and self.bills and event.cause == "truncated" and event.slot is not None:
             self._cut(event.slot)
 
     def _launched(self, slot: int) -> None:
@@ -95,7 +95,8 @@ class Watch(Observer):
         else:
             self.ledger.evaluated += [evaluated(request, one) for one in (answer, *answer.children)]
         began = self.began.pop(number, None)
-        self._found(number, request, answer, judged, account, began if judged.equal_cold is False else None)
+        began = began if judged.equal_cold is False else None
+        self._found(number, request, answer, judged, account, began, self.kept)
 
     def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
         """A step that is no completion is done. What a restored slot holds is judged."""
@@ -110,16 +111,16 @@ class Watch(Observer):
             self.failed(number, answer, judged)
         elif action.do == "restore":
             judged.state = self.judge.stored(self.server.live(slot))
-        self._found(number, Request(()), answer, judged, NOTHING)
+        self._found(number, Request(()), answer, judged, NOTHING, None, self.server.kept())
 
     def _found(
         self, number: int, request: Request, answer: Answer, judged: Judged, account: Account,
-        began: Stored | None = None,
+        began: Stored | None, kept: Sequence[Stored],
     ) -> None:
         has = answer.id_slot >= 0
         lengths = self.server.checkpoints(answer.id_slot) if has else []
         spans = self.server.checkpoint_spans(answer.id_slot) if has else []
-        self.entries = [one.tokens for one in self.server.kept() if one.kind == "entry"]
+        self.entries = [one.tokens for one in kept if one.kind == "entry"]
         self.found[number] = Judgement(
             request, answer, judged, account, lengths, len(self.entries), self.slots.get(number), began,
             spans, [len(one) for one in self.entries],

@@ -48,19 +48,30 @@ class Texts:
     def place(self, tokens: Tokens, who: int, near: Place | None = None) -> Place:
         """The place of a list, made if there is none. ``who``: the slot that holds it, which has mostly held the
         beginning of it before; -1 = none. ``near``: the place of a beginning of it."""
-        text, n = self._walk(tokens, *(near or self._from(tokens, who)))
-        rest = list(tokens[n:])
+        return self._place(tokens, 0, near or Place(*self._from(tokens, who)))
+
+    def go_on(self, place: Place, tokens: Tokens) -> Place:
+        """The place of the list that begins as a place does, and goes on with these tokens; made if there is none."""
+        return self._place(tokens, place.n, Place(*owner(*place)))
+
+    def _place(self, tokens: Tokens, before: int, near: Place) -> Place:
+        """The place of a list whose first ``before`` tokens, which are not given, lie on the way to ``near``."""
+        text, n = self._walk(tokens, *near, before)
+        rest = list(tokens[n - before :])
         self.kept += len(rest)
         if rest and n == text.stop:                     # nothing goes on here: the path becomes longer
             text.tokens.extend(rest)
         elif rest:
             text.kids.setdefault(n, {})[rest[0]] = text = Text(self.count, text, n, rest)
             self.count += 1
-        return Place(text, len(tokens))
+        return Place(text, before + len(tokens))
 
     def path(self, tokens: Tokens, who: int) -> Place:
         """The place of the longest beginning of a list that has one."""
-        return Place(*self._walk(tokens, *self._from(tokens, who)))
+        place = Place(*self._walk(tokens, *self._from(tokens, who)))
+        if place.n == len(tokens):
+            self.remember(who, tokens, place)
+        return place
 
     def remember(self, who: int, tokens: Tokens, place: Place) -> None:
         """The next list of this slot will mostly begin like this one."""
@@ -76,12 +87,15 @@ class Texts:
                 agree, at = n, place
         return owner(at.text, agree)
 
-    def _walk(self, tokens: Tokens, text: Text, n: int) -> tuple[Text, int]:
-        """Along the paths from a place as far as they go with the list."""
+    def _walk(self, tokens: Tokens, text: Text, n: int, before: int = 0) -> tuple[Text, int]:
+        """Along the paths from a place as far as they go with the list, whose first ``before`` tokens are not given."""
+        stop = before + len(tokens)
         while True:
-            own = min(len(tokens), text.stop)
-            n += common_prefix(text.tokens[n - text.start : own - text.start], list(tokens[n:own]))
-            kid = text.kids.get(n, {}).get(tokens[n]) if n < len(tokens) else None
+            own = min(stop, text.stop)
+            if n < own:
+                theirs = list(tokens[n - before : own - before])
+                n += common_prefix(text.tokens[n - text.start : own - text.start], theirs)
+            kid = text.kids[n].get(tokens[n - before]) if n < stop and n in text.kids else None
             if kid is None:
                 return text, n
             text = kid

@@ -17,11 +17,14 @@ from cachesim.engines.ik_llama.prompt_cache import Entry
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
 from cachesim.engines.judge_view import Excess, Point, RowsPart, Shelf, StatePart, Stored
+from cachesim.engines.shared.held_tokens import Moment
 from cachesim.engines.shared.prompt_cache_limits import over_limits
 from cachesim.engines.shared.seen_rows import in_line
 from cachesim.engines.shared.server_loop import watched
 from cachesim.engines.shared.shelves import Cut, Shelves, unbroken
+from cachesim.engines.shared.writes import Stretch
 from cachesim.model import Rows
+from cachesim.tokens import Tokens
 
 
 def _rows(kv: KvCache, own: np.ndarray, rows: Mapping[int, Rows]) -> tuple[RowsPart, ...]:
@@ -64,37 +67,45 @@ def _points(
 
 def _cut(ckpt: Checkpoint | None, tokens: tuple[int, ...], state: StatePart | None) -> Cut:
     """These tokens with this state."""
-    return Cut(ckpt, tokens, *_bounds(tokens, state), (), state)
+    return Cut(ckpt, tokens, *_bounds(len(tokens), state), (), state)
 
 
-def _bounds(tokens: tuple[int, ...], state: StatePart | None) -> tuple[int, int]:
-    """The lengths at which a state could be used: its own end only."""
-    lo, hi = 1, len(tokens)
+def _bounds(n: int, state: StatePart | None) -> tuple[int, int]:
+    """The lengths at which a state of n tokens could be used: its own end only."""
+    lo, hi = 1, n
     return (lo, hi) if state is None else (max(lo, state.pos + 1), min(hi, state.pos + 1))
 
 
-def _cut_of(kv: KvCache, ckpt: Checkpoint, held: tuple[int, ...]) -> Cut:
+def _cut_of(kv: KvCache, ckpt: Checkpoint, held: Tokens | Moment) -> Cut:
     return _cut(ckpt, held[: ckpt.facts.n_tokens], _of(kv, ckpt.blob))
 
 
-def _slot_shelf(srv: Core, slot: Slot, looked: Shelves) -> Shelf:
-    kv, cells = srv.memory, srv.memory.cells.of(slot.id)
+def _slot_shelf(srv: Core, slot: Slot, looked: Shelves, written: Stretch) -> Shelf:
+    kv, number = srv.memory, slot.id
     used = slot.checkpoints if kv.kind.hybrid else []
-    line = None if kv.kind.recurrent or kv.kind.windows else in_line(kv.cells.own, cells, kv.rows)
+    if written.first >= written.stop:
+        now = _state(kv, kv.state_pos[number], kv.states[number])
+        known = looked.unchanged(number, slot.tokens, now, used)
+        if known is not None:
+            return known
+    cells = kv.cells.of(number)
+    first = int(cells[0]) if len(cells) else 0
+    kept = looked.rows_kept(number, written, first)
+    line = None if kv.kind.recurrent or kv.kind.windows else in_line(kv.cells.own, cells, kv.rows, kept)
     if line is not None:
-        state = _state(kv, kv.state_pos[slot.id], dict(kv.states[slot.id]))
+        state = _state(kv, kv.state_pos[number], kv.states[number])
         return looked.of_slot_in_line(
-            slot.id, slot.tokens, len(cells), line, state, used, partial(_cut_of, kv),
-            lambda tokens: _bounds(tokens, state),
+            number, slot.tokens, len(cells), line, state, used, partial(_cut_of, kv),
+            _bounds(len(slot.tokens), state), kept, first,
         )
-    tokens, blob = tuple(slot.tokens), kv.get(slot.id, partial=False)
+    blob = kv.get(number, partial=False)
     state = _of(kv, blob)
     rows = _rows(kv, blob.own, {layer: Rows(one.digest, None, None) for layer, one in (blob.rows or {}).items()})
 
-    def points(cuts: Sequence[Cut]) -> Iterator[Point]:
-        return _points(kv, "slot", slot.id, _cut(None, tokens, state), cuts, rows, blob.own)
+    def points(tokens: Tokens, cuts: Sequence[Cut]) -> Iterator[Point]:
+        return _points(kv, "slot", number, _cut(None, tokens, state), cuts, rows, blob.own)
 
-    return looked.of_slot(slot.id, tokens, rows, state, used, partial(_cut_of, kv), points)
+    return looked.of_slot(number, slot.tokens, rows, state, used, partial(_cut_of, kv), points)
 
 
 def _entry_shelf(kv: KvCache, entry: Entry) -> Shelf:
@@ -140,7 +151,7 @@ class Inspected(Core):
 
     def points(self) -> list[Point]:
         """Every restore point: live slots, their checkpoints, stored conversations and theirs."""
-        return [point for shelf in self._shelves(Shelves()) for point in shelf.points]
+        return [point for shelf in self._shelves(Shelves(once=True)) for point in shelf.points]
 
     def shelves(self) -> list[Shelf]:
         """The same by conversation."""
@@ -151,8 +162,9 @@ class Inspected(Core):
         entries = [entry for entry in self.cache.entries if entry.tokens] if self.cache else []
         stored = looked.entries.each(entries, partial(_entry_shelf, self.memory))
         used = [slot for slot in self.slots if slot.tokens]
-        looked.only(slot.id for slot in used)
-        return [_slot_shelf(self, slot, looked) for slot in used] + stored
+        looked.only([slot.id for slot in used])
+        written = self.memory.cells.writes.look(looked.reader)
+        return [_slot_shelf(self, slot, looked, written) for slot in used] + stored
 
     def checkpoints(self, slot: int) -> list[int]:
         """Lengths in tokens of the slot's checkpoints, oldest first."""

@@ -18,9 +18,11 @@ from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, Recurr
 from cachesim.engines.llama_cpp.prompt_cache import LOST, Entry
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
+from cachesim.engines.shared.held_tokens import Moment
 from cachesim.engines.shared.rows import take
-from cachesim.engines.shared.seen_rows import ByLayer, in_line
+from cachesim.engines.shared.seen_rows import in_line
 from cachesim.engines.shared.shelves import Cut, Shelves, unbroken
+from cachesim.engines.shared.writes import Stretch, Writes
 from cachesim.model import Rows
 from cachesim.tokens import Tokens
 
@@ -44,44 +46,61 @@ def state_part(state: RecurrentState | None) -> StatePart | None:
 def shelves(server: Core, looked: Shelves) -> list[Shelf]:
     """Every restore point by conversation: live slots with their checkpoints, stored conversations with theirs.
     ``looked``: what was seen at the last look."""
-    looked.only(slot.id for slot in server.slots if slot.tokens)
-    out = [_of_slot(server, slot, looked) for slot in server.slots if slot.tokens]
+    used = [slot for slot in server.slots if slot.tokens]
+    looked.only([slot.id for slot in used])
+    told: dict[Writes, Stretch] = {}
+    out = [_of_slot(server, slot, looked, told) for slot in used]
     entries = [entry for entry in server.cache.entries if entry.blob is not LOST] if server.cache else []
     return out + looked.entries.each(entries, lambda entry: _of_entry(server, entry))
 
 
-def _of_slot(server: Core, slot: Slot, looked: Shelves) -> Shelf:
-    parts, n_swa = server.memory.parts, server.kind.n_swa
-    recr = server.memory.recr.state_write(slot.id) if server.memory.recr is not None else None
-    state, cut = state_part(recr), partial(_cut, n_swa)
+def _written(cache: AttentionCache, seq: int, looked: Shelves, told: dict[Writes, Stretch]) -> Stretch:
+    """What may have been written since the last look in the cells of a sequence's stream, and in their rows. ``told``:
+    what each stream has told already of this look."""
+    writes = cache.cells(seq).writes
+    if writes not in told:
+        told[writes] = writes.look(looked.reader)
+    return told[writes]
+
+
+def _of_slot(server: Core, slot: Slot, looked: Shelves, told: dict[Writes, Stretch]) -> Shelf:
+    parts, memory, number = server.memory.parts, server.memory.recr, slot.id
+    written = {name: _written(cache, number, looked, told) for name, cache in parts.items()}
+    state = None if memory is None else StatePart(memory.pos_max(number), memory.row(number))
+    if all(one.first >= one.stop for one in written.values()):
+        known = looked.unchanged(number, slot.tokens, state, slot.checkpoints)
+        if known is not None:
+            return known
+    if state is not None:
+        state = StatePart(state.pos, dict(state.rows))
+    n, n_swa = len(slot.tokens), server.kind.n_swa
     if "swa" not in parts:
-        base = parts.get("base")
-        cells = range(len(slot.tokens)) if base is None else base.cells(slot.id).of(slot.id)
-        rows = None if base is None else _in_line(base, slot.id, cells)
+        base, first, kept = parts.get("base"), 0, n
+        if base is not None:
+            table = base.cells(number)
+            cells = table.of(number)
+            n, first = len(cells), int(cells[0]) if len(cells) else 0
+            kept = looked.rows_kept(number, written["base"], first)
+        rows = None if base is None else in_line(table.pos, cells, base.rows[base.stream(number)], kept)
         if base is None or rows is not None:
             return looked.of_slot_in_line(
-                slot.id, slot.tokens, len(cells), rows, state, slot.checkpoints, cut,
-                lambda tokens: _bounds(tokens, None, recr, n_swa),
+                number, slot.tokens, n, rows, state, slot.checkpoints, partial(_cut, n_swa),
+                _bounds(len(slot.tokens), None, state, n_swa), kept, first,
             )
-    return _copied(slot, {name: _digests(cache, slot.id) for name, cache in parts.items()}, recr, n_swa, looked)
+    return _copied(slot, {name: _digests(cache, number) for name, cache in parts.items()}, state, n_swa, looked)
 
 
 def _copied(
-    slot: Slot, parts: Mapping[str, AttentionState], recr: RecurrentState | None, n_swa: int, looked: Shelves
+    slot: Slot, parts: Mapping[str, AttentionState], state: StatePart | None, n_swa: int, looked: Shelves
 ) -> Shelf:
     base, swa = parts.get("base"), parts.get("swa")
-    tokens, rows, state = tuple(slot.tokens), parts_of(base, swa, n_swa), state_part(recr)
+    rows = parts_of(base, swa, n_swa)
 
-    def points(cuts: Sequence[Cut]) -> Iterator[Point]:
-        live = Cut(None, tokens, *_bounds(tokens, swa, recr, n_swa), rows[-1:] if swa else (), state)
+    def points(tokens: Tokens, cuts: Sequence[Cut]) -> Iterator[Point]:
+        live = Cut(None, tokens, *_bounds(len(tokens), swa, state, n_swa), rows[-1:] if swa else (), state)
         yield from _points("slot", "checkpoint", slot.id, live, cuts, base)
 
-    return looked.of_slot(slot.id, tokens, rows, state, slot.checkpoints, partial(_cut, n_swa), points)
-
-
-def _in_line(cache: AttentionCache, seq: int, cells: range | np.ndarray) -> ByLayer | None:
-    """Digests of a sequence's rows, where they lie in the order of their positions."""
-    return in_line(cache.cells(seq).pos, cells, cache.rows[cache.stream(seq)])
+    return looked.of_slot(slot.id, slot.tokens, rows, state, slot.checkpoints, partial(_cut, n_swa), points)
 
 
 def _digests(cache: AttentionCache, seq: int) -> AttentionState:
@@ -94,24 +113,24 @@ def _digests(cache: AttentionCache, seq: int) -> AttentionState:
 
 def _of_entry(server: Core, entry: Entry) -> Shelf:
     tokens, blob, n_swa = tuple(entry.tokens), entry.blob, server.kind.n_swa
-    live = Cut(None, tokens, *_bounds(tokens, blob.swa, blob.recr, n_swa), parts_of(None, blob.swa, n_swa),
+    live = Cut(None, tokens, *_bounds(len(tokens), blob.swa, blob.recr, n_swa), parts_of(None, blob.swa, n_swa),
                state_part(blob.recr))  # fmt: skip
     cuts = [_cut(n_swa, ckpt, tokens) for ckpt in entry.checkpoints]
     return Shelf(tokens, tuple(_points("entry", "entry checkpoint", -1, live, cuts, blob.base)))
 
 
-def _cut(n_swa: int, ckpt: Checkpoint, held: Tokens) -> Cut:
+def _cut(n_swa: int, ckpt: Checkpoint, held: Tokens | Moment) -> Cut:
     """A checkpoint of the conversation that holds these tokens."""
     tokens, blob = held[: ckpt.facts.n_tokens], ckpt.blob
-    bounds = _bounds(tokens, blob.swa, blob.recr, n_swa)
+    bounds = _bounds(len(tokens), blob.swa, blob.recr, n_swa)
     return Cut(ckpt, tokens, *bounds, parts_of(None, blob.swa, n_swa), state_part(blob.recr))
 
 
 def _bounds(
-    tokens: Tokens, swa: AttentionState | None, recr: RecurrentState | None, n_swa: int
+    n: int, swa: AttentionState | None, recr: RecurrentState | StatePart | None, n_swa: int
 ) -> tuple[int, int]:
-    """The lengths at which windows and states could be used, whatever is there of full attention."""
-    lo, hi = 1, len(tokens)
+    """The lengths at which windows and states of n tokens could be used, whatever is there of full attention."""
+    lo, hi = 1, n
     if swa is not None:
         first, last = (int(swa.pos.min()), int(swa.pos.max())) if len(swa.pos) else (0, -1)
         lo, hi = max(lo, first + n_swa - 1 if first else 1), min(hi, last + 1)

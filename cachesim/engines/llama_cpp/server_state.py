@@ -107,7 +107,7 @@ class Core(Driver):
         """Put off the evaluation of a generated token, if it may wait: not if it is heard of at once, or a drafter
         evaluates it, too."""
         slot = self.slots[view.seq[0]]
-        heard = self.log.listener is not None and not self.log.kinds
+        heard = self.log.listener is not None and (not self.log.kinds or ev.Changed in self.log.kinds)
         if heard or self.dft is not None or slot.state is not State.GENERATING or not self.context.put_off(view):
             self.settle()
             return False

@@ -73,7 +73,7 @@ class Inspected(Core):
 
     def points(self) -> list[Point]:
         """Every restore point: live slots, their checkpoints, stored conversations and theirs."""
-        return [point for shelf in shelves(self, Shelves()) for point in shelf.points]
+        return [point for shelf in shelves(self, Shelves(once=True)) for point in shelf.points]
 
     def shelves(self) -> list[Shelf]:
         """The same by conversation."""

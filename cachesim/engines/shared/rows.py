@@ -1,15 +1,45 @@
 """K/V rows kept in cells: taken out as copies, put back in place.
 
-The arrays are as long as the cells that were ever written need; a row beyond their end is zero.
+The arrays are as long as the cells that were ever written need; a row beyond their end is zero. Those of digests refuse
+to be written by anybody but ``put``, which tells of it.
 """
 
 from __future__ import annotations
 
+from typing import Any, Iterable
+
 import numpy as np
 
 from cachesim.engines.shared.growing_table import longer, room
+from cachesim.engines.shared.writes import Writes, stretch_of
 from cachesim.model import Rows
 from cachesim.model.arrays import Values
+
+
+class RowTable(dict[int, Rows]):
+    """The rows of each of these layers by cell; ``writes``, which may be that of the table of the cells, knows which of
+    them have been written."""
+
+    __slots__ = ("writes",)
+
+    def __init__(self, layers: Iterable[int], writes: Writes) -> None:
+        super().__init__((layer, Rows(np.zeros(0, np.uint64), None, None)) for layer in layers)
+        self.writes = writes
+
+    def __setitem__(self, layer: int, rows: Rows) -> None:
+        """All rows of a layer are others now."""
+        self.writes.touch()
+        super().__setitem__(layer, rows)
+
+    def extend(self, layer: int, rows: Rows) -> None:
+        """The rows of a layer are in these arrays now; they are the same, or about to be told of."""
+        rows.digest.flags.writeable = False
+        super().__setitem__(layer, rows)
+
+    def _elsewhere(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("rows are put into a table, or all of a layer are replaced")
+
+    __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _elsewhere
 
 
 def take(rows: Rows, cells: np.ndarray | slice) -> Rows:
@@ -33,23 +63,29 @@ def copied(rows: Rows, cells: np.ndarray | slice) -> Rows:
     return Rows(found.digest.copy(), k, v)
 
 
-def put(kept: dict[int, Rows], layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
+def put(kept: RowTable, layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
     """Write rows into cells: the arrays grow with them; those of numbers are made when the first numbers arrive."""
     mine, need = kept[layer], _stop(cells)
     if need > len(mine.digest):
-        mine = kept[layer] = _longer(mine, room(len(mine.digest), need))
+        mine = _longer(mine, room(len(mine.digest), need))
+        kept.extend(layer, mine)
+    kept.writes.touch(*stretch_of(cells))
+    flags = mine.digest.flags
+    flags.writeable = True
     mine.digest[cells] = rows.digest
+    flags.writeable = False
     if rows.k is None or rows.v is None:
         return
     if mine.k is None or mine.v is None:
         k, v = (np.zeros((len(mine.digest), *x.shape[1:])) for x in (rows.k, rows.v))
-        mine = kept[layer] = Rows(mine.digest, k, v)
+        mine = Rows(mine.digest, k, v)
+        kept.extend(layer, mine)
     assert mine.k is not None and mine.v is not None
     mine.k[cells] = rows.k
     mine.v[cells] = rows.v
 
 
-def put_all(kept: dict[int, Rows], layer: int, rows: Rows) -> None:
+def put_all(kept: RowTable, layer: int, rows: Rows) -> None:
     """Overwrite all rows of a layer by copies of these, and what lies beyond them by zeros."""
     mine = kept[layer]
     k, v = (_copy(old, new, len(rows.digest)) for old, new in ((mine.k, rows.k), (mine.v, rows.v)))

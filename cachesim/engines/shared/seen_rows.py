@@ -16,15 +16,20 @@ ByLayer = Mapping[int, Digests]
 """layer -> (n,) digests of its rows at positions 0 .. n-1."""
 
 
-def in_line(pos: np.ndarray, cells: np.ndarray | range, rows: Mapping[int, Rows]) -> ByLayer | None:
+def in_line(
+    pos: np.ndarray, cells: np.ndarray | range, rows: Mapping[int, Rows], known: int = 0
+) -> ByLayer | None:
     """The digests of rows that lie in neighbouring cells in the order 0, 1, .. of their positions, to be read at once;
-    None = they do not. ``pos``: (cells,) position in each cell of the table."""
+    None = they do not. ``pos``: (cells,) position in each cell of the table, the first ``known`` of which are what they
+    should be."""
     n = len(cells)
     first = int(cells[0]) if n else 0
-    at = slice(first, first + n)
-    if n and (int(cells[-1]) != first + n - 1 or bool((pos[at] != np.arange(n)).any())):
+    if n and (int(cells[-1]) != first + n - 1 or
+              (known < n and bool((pos[first + known : first + n] != np.arange(known, n)).any()))):
         return None
-    return {layer: take(Rows(one.digest, None, None), at).digest for layer, one in rows.items()}
+    at = slice(first, first + n)
+    return {layer: one.digest[at] if len(one.digest) >= first + n else take(Rows(one.digest, None, None), at).digest
+            for layer, one in rows.items()}  # fmt: skip
 
 
 class SeenRows:
@@ -34,16 +39,17 @@ class SeenRows:
         self.n = 0
         self.layers: dict[int, Digests] = {}
 
-    def alike(self, n: int, rows: ByLayer) -> int:
-        """How many of the first rows are those of the copies? There are ``n`` now."""
+    def alike(self, n: int, rows: ByLayer, known: int = 0) -> int:
+        """How many of the first rows are those of the copies? There are ``n`` now, of which the first ``known`` were
+        not written since they were copied."""
         if self.layers.keys() != rows.keys():
             return 0
-        same = min(n, self.n)
-        for layer, now in rows.items():
-            differ = now[:same] != self.layers[layer][:same]
-            at = int(differ.argmax()) if same else 0
-            if same and differ[at]:
-                same = at
+        same, known = min(n, self.n), min(known, n, self.n)
+        for layer, now in rows.items() if known < same else ():
+            differ = now[known:same] != self.layers[layer][known:same]
+            at = int(differ.argmax()) if same > known else 0
+            if same > known and differ[at]:
+                same = known + at
         return same
 
     def take(self, same: int, n: int, rows: ByLayer) -> RowsPart:
@@ -54,6 +60,7 @@ class SeenRows:
             kept = self.layers.get(layer, now[:0])
             if len(kept) < n:
                 self.layers[layer] = kept = longer(kept, room(len(kept), n))
-            kept[same:n] = now[same:n]
+            if same < n:
+                kept[same:n] = now[same:n]
             new[layer] = Rows(now[same:n].copy(), None, None)
         return RowsPart(0, np.arange(same, n), new)

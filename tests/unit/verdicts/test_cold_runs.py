@@ -60,7 +60,7 @@ def test_an_exact_cold_run_is_made_again_only_for_positions_that_it_did_not_spea
 def test_a_run_covers_what_goes_on_as_it_does():
     colds, long = Colds(make_model(parse("AA"), exact=False)), tuple(range(40))
     run = colds.covering(long)
-    assert colds.covers(run, long[:7], 5) and colds.covers(run, long, 0)
-    assert not colds.covers(run, (*long[:7], 99), 7)
-    assert not colds.covers(run, (*long, 40), 40)
-    assert not colds.covers(colds.digests(long), long, 40)
+    assert colds.covers(run, long[5:7], 5) and colds.covers(run, long, 0)
+    assert not colds.covers(run, (99,), 7) and not colds.covers(run, long[5:7], 6)
+    assert not colds.covers(run, (40,), 40) and not colds.covers(run, (39, 40), 39)
+    assert not colds.covers(colds.digests(long), (), 40)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
+from operator import sub
 from random import Random
 
 import pytest
@@ -52,7 +54,7 @@ def history(rng, wait):
         lo, hi, step = rng.choice([(4, 4, 1), (2, 6, 1), (2, 6, 2), (3, 6, 1), (1, 5, 2), (1, 3, 1)])
         known = Known(number, ("", 0, 0, 0, 0, 0), rng.choice(["slot", "slot", "checkpoint"]), Place(place.text, hi),
                       lo, hi, step, born=number, rested=rng.random() < 0.3)  # fmt: skip
-        enter(known, past=number - wait)
+        enter(known, past=partial(sub, number, wait))
         every.append(known)
         for one in every:
             if one.lost is None and rng.random() < 0.4:
@@ -87,7 +89,7 @@ def test_points_that_were_lost_long_ago_are_not_kept():
     for number in range(1000):
         for lo in (3, 6):
             known = Known(number, ("", 0, 0, 0, 0, 0), "slot", place, lo, 6, 1, born=number)
-            enter(known, past=number - 1)
+            enter(known, past=partial(sub, number, 1))
             known.lost, known.lost_clock, known.lost_at = Changed(0, "evaluated", ""), number, number
     notes = notes_of(place.text)
     assert len(notes.ranged) < 2 * MANY and len(notes.single[6]) < 2 * MANY

@@ -80,7 +80,7 @@ def shelf(n, wrong=(), before=None, same=0, points=()):
     """A slot of n tokens, some rows of which are not a cold run's."""
     part = rows(same, n, wrong)
     live = Point(Stored("slot", 0, TOKENS[:n], n, (part,), None, same), 1, n)
-    return Shelf(TOKENS[:n], (live, *points), before, same, part)
+    return Shelf(TOKENS[:n], (live,), before, same, part, tuple(points))
 
 
 class Looks:
@@ -121,12 +121,12 @@ def test_a_point_that_is_still_there_is_not_looked_at_again(monkeypatch):
     looks, asked = Looks(), []
     plain = last_look.clean_rows
     monkeypatch.setattr(last_look, "clean_rows", lambda point, foreign: asked.append(point) or plain(point, foreign))
-    part = rows(0, 6)
+    part = rows(0, 6, {4})
     kept = Point(Stored("checkpoint", 0, TOKENS[:3], 3, (part,), None), 3, 3)
-    first = Shelf(TOKENS[:6], (kept,), None, 0, part)
+    first = Shelf(TOKENS[:6], (), None, 0, part, (kept,))
     assert looks.show(first) == [(3, 3, 3)]
     [known] = looks.ledger.present.values()
-    second = shelf(7, (), first, 6, (kept,))
+    second = shelf(7, (), first, 4, (kept,))
     assert looks.show(second) == [(3, 3, 3), (7, 1, 7)]
     assert asked.count(kept) == 1 and known in looks.ledger.present.values() and known.seen == 1
     assert looks.show(shelf(7)) == [(7, 1, 7)]

@@ -16,11 +16,11 @@ from typing import Callable, Mapping, Sequence
 import numpy as np
 
 from cachesim.engines.llama_cpp.memory.build_differences import Habits
-from cachesim.engines.llama_cpp.memory.cell_ranges import Found, ascending, index, listed
-from cachesim.engines.llama_cpp.memory.cells import Cells, Saved, SavedCells
+from cachesim.engines.llama_cpp.memory.cell_ranges import Found, Saved, SavedCells, ascending, index, listed
+from cachesim.engines.llama_cpp.memory.cells import Cells
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch, by_run, in_order
-from cachesim.engines.shared.rows import copied, put, put_all, take
+from cachesim.engines.shared.rows import RowTable, copied, put, put_all, take
 from cachesim.errors import Aborted, Crash
 from cachesim.events import Event, RowsPurged
 from cachesim.model import Model, Rows
@@ -48,10 +48,7 @@ class AttentionCache:
         self.layers, self.shape, self.emit, self.model = tuple(layers), shape, emit, model
         self.streams = [Cells(size, n_seq) for _ in range(self.n_stream)]
         self.copies: list[tuple[int, int]] = []         # streams whose rows the next decode copies
-        self.rows: list[dict[int, Rows]] = [
-            {layer: Rows(np.zeros(0, np.uint64), None, None) for layer in self.layers} if model else {}
-            for _ in range(self.n_stream)
-        ]
+        self.rows = [RowTable(self.layers if model else (), table.writes) for table in self.streams]
 
     def stream(self, seq: int) -> int:
         """Number of the sequence's stream."""

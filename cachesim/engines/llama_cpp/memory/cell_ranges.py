@@ -9,6 +9,8 @@ What is known follows from what was done to the table; where that is not easily 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 Found = range | np.ndarray
@@ -86,3 +88,24 @@ class Extents:
         """It is no longer known where a sequence lies (seq < 0: where any of them does)."""
         for each in range(len(self.span)) if seq < 0 else (seq,):
             self.span[each], self.first[each] = None, -1
+
+
+class Saved(NamedTuple):
+    """A table as it was: what ``prepare`` puts back after trying."""
+
+    pos: np.ndarray
+    shift: np.ndarray
+    seqs: np.ndarray
+    used: int
+    head: int
+    end: int
+    extents: Extents
+
+
+class SavedCells(NamedTuple):
+    """Some cells of a table, and its head, as they were."""
+
+    pos: np.ndarray
+    shift: np.ndarray
+    seqs: np.ndarray
+    head: int

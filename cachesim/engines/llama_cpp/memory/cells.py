@@ -12,44 +12,24 @@ Source: llama.cpp src/llama-kv-cells.h, src/llama-kv-cache.cpp (3f545be).
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple
+from typing import Callable
 
 import numpy as np
 
-from cachesim.engines.llama_cpp.memory.cell_ranges import Extents, Found, index, listed
+from cachesim.engines.llama_cpp.memory.cell_ranges import Extents, Found, Saved, SavedCells, index, listed
 from cachesim.engines.shared.growing_table import longer, room
+from cachesim.engines.shared.writes import Writes, stretch_of
 from cachesim.errors import Crash
 
 Masked = Callable[[np.ndarray, int], np.ndarray]
 """(key positions, query position) -> which keys the query cannot see."""
 
 
-class Saved(NamedTuple):
-    """A table as it was: what ``prepare`` puts back after trying."""
-
-    pos: np.ndarray
-    shift: np.ndarray
-    seqs: np.ndarray
-    used: int
-    head: int
-    end: int
-    extents: Extents
-
-
-class SavedCells(NamedTuple):
-    """Some cells of a table, and its head, as they were."""
-
-    pos: np.ndarray
-    shift: np.ndarray
-    seqs: np.ndarray
-    head: int
-
-
 class Cells:
     """The cell table of one stream: ``size`` cells, ``n_seq`` sequences."""
 
     def __init__(self, size: int, n_seq: int) -> None:
-        self.size, self.n_seq = size, n_seq
+        self.size, self.n_seq, self.writes = size, n_seq, Writes()
         self.clear()
 
     def clear(self) -> None:
@@ -59,6 +39,7 @@ class Cells:
         self.seqs = np.zeros((self.n_seq, 0), dtype=bool)              # (n_seq, n)
         self.used, self.head, self.end, self.has_shift = 0, 0, 0, False
         self.extents = Extents(self.n_seq)
+        self.writes.touch()
 
     def reach(self, stop: int) -> None:
         """Make the arrays long enough for the first ``stop`` cells, or for all there are."""
@@ -160,7 +141,7 @@ class Cells:
         stop = cells.stop if isinstance(cells, range) else int(cells.max()) + 1
         self.reach(stop)
         lost = {} if isinstance(cells, range) and cells.start >= self.end else self._take_over(listed(cells))
-        at = index(cells)
+        at = self._told(cells)
         self.pos[at] = np.arange(pos.start, pos.stop) if isinstance(pos, range) else pos
         self.seqs[seq, at] = True
         self.used += len(cells)
@@ -187,7 +168,7 @@ class Cells:
         cells = self.in_range(seq, p0, p1)
         if not len(cells):
             return
-        freed, at = cells, index(cells)
+        freed, at = cells, self._told(cells)
         if seq < 0:
             self.extents.forget(seq)
         else:
@@ -202,6 +183,7 @@ class Cells:
     def keep(self, seq: int) -> None:
         """Only ``seq`` stays."""
         others = np.flatnonzero((self.pos >= 0) & ~self.seqs[seq])
+        self.writes.touch()
         self.seqs[:seq] = False
         self.seqs[seq + 1 :] = False
         for other in {*range(self.n_seq)} - {seq}:
@@ -215,7 +197,7 @@ class Cells:
         if delta == 0 or p0 >= p1:
             return
         cells = listed(self.in_range(seq, p0, p1))
-        self.pos[cells] += delta
+        self.pos[self._told(cells)] += delta
         self.shift[cells] += delta
         self.has_shift = self.has_shift or bool(len(cells))
         gone = cells[self.pos[cells] < 0]
@@ -229,17 +211,23 @@ class Cells:
             return
         cells = listed(self.in_range(seq, p0, p1))
         old = self.pos[cells]
-        self.pos[cells] = old // d
+        self.pos[self._told(cells)] = old // d
         self.shift[cells] += old // d - old
         self.has_shift = self.has_shift or bool(len(cells))
         self.extents.forget(-1)
 
     def share(self, src: int, dst: int, p0: int, p1: int) -> None:
         """``dst`` uses the cells of ``src`` in the range too."""
-        self.seqs[dst, index(self.in_range(src, p0, p1))] = True
+        self.seqs[dst, self._told(self.in_range(src, p0, p1))] = True
         self.extents.forget(dst)
 
+    def _told(self, cells: Found) -> slice | np.ndarray:
+        """The cells as an array is asked for them, which are about to be written."""
+        self.writes.touch(*stretch_of(cells))
+        return index(cells)
+
     def _empty(self, cells: Found) -> None:
+        """Empty cells that were told of."""
         if len(cells):
             at = index(cells)
             self.pos[at] = -1
@@ -258,6 +246,7 @@ class Cells:
 
     def restore(self, saved: Saved) -> None:
         """Back to a saved table."""
+        self.writes.touch()
         self.pos, self.shift, self.seqs = saved.pos, saved.shift, saved.seqs
         self.used, self.head, self.end = saved.used, saved.head, saved.end
         self.extents = saved.extents
@@ -270,7 +259,7 @@ class Cells:
 
     def restore_at(self, saved: SavedCells, cells: Found) -> None:
         """Put these cells back as they were saved; what was emptied elsewhere stays empty."""
-        at = index(cells)
+        at = self._told(cells)
         self.pos[at], self.shift[at], self.seqs[:, at] = saved.pos, saved.shift, saved.seqs
         used = np.flatnonzero(self.pos >= 0)
         self.used, self.head, self.end = len(used), saved.head, int(used[-1]) + 1 if len(used) else 0

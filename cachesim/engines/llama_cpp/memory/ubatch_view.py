@@ -10,7 +10,7 @@ from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found, index
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
-from cachesim.engines.shared.rows import by_position, put, take
+from cachesim.engines.shared.rows import RowTable, by_position, put, take
 from cachesim.errors import Crash
 from cachesim.model import LayerState, Rows, Run
 from cachesim.model.attention_mask import ByPosition, StretchView, View
@@ -67,7 +67,7 @@ class UbatchStore(ByPosition):
         part, kept = self._kept(layer, run)
         return take(kept[layer], self._visible(part, run)[1])
 
-    def _kept(self, layer: int, run: int) -> tuple[str, dict[int, Rows]]:
+    def _kept(self, layer: int, run: int) -> tuple[str, RowTable]:
         """The part that a layer belongs to, and the rows of all its layers in the stream of a run."""
         for part, cache in self.parts.items():
             kept = cache.rows[cache.stream(self.ubatch.runs[run].seq)]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachesim.engines.shared.held_tokens import HeldTokens
+from cachesim.errors import Crash
 from cachesim.tokens import common_prefix
 
 TOKENS = st.lists(st.integers(0, 2), max_size=5)
@@ -38,7 +39,8 @@ def change(tokens, what, *rest):
 @given(TOKENS, st.lists(CHANGES, max_size=6))
 def test_what_is_kept_was_there_at_the_last_look(first, changes):
     held, plain, reader = HeldTokens(first), list(first), object()
-    before = held.look(reader)
+    moment = held.look(reader)
+    before = moment[:]
     assert before == tuple(first)
     for one in changes:
         change(held, *one)
@@ -73,3 +75,37 @@ def test_only_the_last_reader_may_ask_and_none_about_a_copy():
 def test_what_nobody_needs_is_not_possible_unseen():
     with pytest.raises(TypeError):
         HeldTokens((1, 2)).pop()
+
+
+def test_who_looks_once_is_not_noticed():
+    held, reader = HeldTokens((1, 2, 3)), object()
+    held.look(reader)
+    del held[2:]
+    assert held.look(None)[:] == (1, 2)
+    assert (held.kept(reader), held.kept(None)) == (2, None)
+
+
+@given(TOKENS, st.lists(CHANGES, max_size=4), st.integers(0, 5))
+def test_tokens_of_a_moment_are_copied_when_they_are_asked_for_and_never_wrong(first, changes, start):
+    held, reader = HeldTokens(first), object()
+    moment, twin = held.look(reader), held.look(reader)
+    assert len(moment) == len(first) and moment[start:] == tuple(first[start:])
+    for one in changes:
+        change(held, *one)
+    assert twin.left(reader) == tuple(first)[: len(twin.left(reader))]
+    if all(what in ("append", "add") for what, *_ in changes):
+        assert moment[:] == moment.left(reader) == tuple(first)
+        del held[:]
+        assert moment[:] == tuple(first) and moment[1:] == tuple(first[1:])         # asked for before
+
+
+def test_tokens_that_were_touched_are_not_told():
+    held, reader = HeldTokens((1, 2, 3)), object()
+    moment = held.look(reader)
+    del held[2:]
+    held.append(4)
+    assert moment.left(reader) == (1, 2)
+    with pytest.raises(Crash, match="after they have changed"):
+        moment[:]
+    held.look(object())
+    assert moment.left(reader) == ()

@@ -70,7 +70,7 @@ class Reader(Silent):
             return whole(parts[0]) if parts else None
         self.went_on += 1
         before = self.rows[shelf.before]
-        old = [id(one) for one in shelf.before.points]
+        old = [id(one) for one in shelf.before.copies]
         assert 0 < shelf.same <= len(shelf.tokens) and shelf.tokens[: shelf.same] == shelf.before.tokens[: shelf.same]
         for one in shelf.points:
             assert one.hi <= shelf.same if id(one) in old else one.stored.start == shelf.same
@@ -107,7 +107,7 @@ class Slot:
         return looked.of_slot_in_line(
             0, self.tokens, len(self.rows), rows, self.state, self.checkpoints,
             lambda n, held: Cut(n, held[: n[0]], n[0], n[0], (), None),
-            lambda tokens: (self.usable[0], min(self.usable[1], len(tokens))),
+            (self.usable[0], min(self.usable[1], len(self.tokens))),
         )
 
 
