@@ -168,7 +168,8 @@ class Server(ABC):
     @abstractmethod
     def kept(self) -> list[Stored]:
         """Every checkpoint and every stored conversation, with the tokens that the engine believes them to hold. What
-        consists of the same tokens, rows and states (the objects themselves) as at the last look has not changed."""
+        consists of the same tokens, positions, rows and states (the arrays and mappings themselves) as at the last look
+        has not changed."""
 
     @abstractmethod
     def points(self) -> list[Point]:

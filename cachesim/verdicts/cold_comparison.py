@@ -66,6 +66,7 @@ class Judge:
         self.model = model
         self._colds = None if model is None else Colds(model)
         self._known: dict[tuple[int, ...], tuple[Stored, Verdict]] = {}
+        self._alike: dict[tuple[int, ...], tuple[Stored, Verdict]] = {}
 
     def judge(self, request: Request, answer: Answer, slot: Stored | None, stored: Sequence[Stored] = ()) -> Judged:
         """Judge one answered request. ``slot`` is what it left behind, ``stored`` everything else kept."""
@@ -79,12 +80,17 @@ class Judge:
 
     def _each(self, stored: Sequence[Stored]) -> Iterator[tuple[Stored, Verdict]]:
         """The verdict about each stored object. One that consists of the same objects as after the last request, which
-        nobody can change, is not compared again."""
+        nobody can change, is not compared again; nor is a copy of it that has only gone from one place to another."""
         before, self._known = self._known, {}
+        alike, self._alike = self._alike, {}
         for one in stored:
             key = (id(one.tokens), one.resume, id(one.rows), id(one.state), one.start)
-            found = before.get(key) or self._known.get(key) or (one, self.stored(one))
-            self._known[key] = found
+            found = before.get(key) or self._known.get(key)
+            same = _parts(one)
+            if found is None:
+                other = alike.get(same) or self._alike.get(same)
+                found = one, other[1] if other is not None and other[0].tokens == one.tokens else self.stored(one)
+            self._known[key] = self._alike[same] = found
             yield one, found[1]
 
     def _whole(self, request: Request, answer: Answer, slot: Stored | None) -> tuple[Verdict, Verdict]:
@@ -144,6 +150,14 @@ class Judge:
         if self._colds is None:
             raise Crash("no cold run without a model")
         return self._colds
+
+
+def _parts(stored: Stored) -> tuple[int, ...]:
+    """What an object consists of apart from its tokens, by identity: two with the same parts, and equal tokens, are the
+    same copy."""
+    state = () if stored.state is None else (stored.state.pos, id(stored.state.rows))
+    rows = (number for part in stored.rows for number in (part.window, id(part.pos), id(part.rows)))
+    return (stored.resume, stored.start, len(stored.tokens), *state, len(state), *rows)
 
 
 def evaluated(answer: Answer) -> Tokens:

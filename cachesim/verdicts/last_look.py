@@ -90,9 +90,13 @@ def seen(
 
     def usable(point: Point) -> list[Known]:
         stored, lo, hi, step = point
-        if stored.state is not None and not states.clean(stored.state, cold, _at(place, hi)):
-            return []
-        here = _at(place, len(stored.tokens) or n)
+        m = len(stored.tokens) or n
+        here = place if m == n else Place(*owner(place.text, m))
+        state = stored.state
+        if state is not None:
+            end = here if hi == m else Place(*owner(place.text, hi))
+            if not states.clean(state, cold, end):
+                return []
         if step == 1 and not any(map(foreign, stored.rows)):
             return [known(point, here, (lo, hi))]
         return [known(point, here, span) for span in clean_rows(point, foreign)]
@@ -102,8 +106,3 @@ def seen(
         before = was.copies if was is not None else {}
         view.copies = {id(one): before.get(id(one)) or (one, usable(one)) for one in shelf.copies}
     return view
-
-
-def _at(place: Place, n: int) -> Place:
-    """The place of a beginning."""
-    return place if n == place.n else Place(*owner(place.text, n))

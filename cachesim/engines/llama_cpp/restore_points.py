@@ -22,7 +22,7 @@ from cachesim.engines.shared.held_tokens import Moment
 from cachesim.engines.shared.rows import take
 from cachesim.engines.shared.seen_rows import in_line
 from cachesim.engines.shared.shelves import Cut, Shelves, unbroken
-from cachesim.engines.shared.writes import Stretch, Writes
+from cachesim.engines.shared.writes import NONE, Stretch, Writes
 from cachesim.model import Rows
 from cachesim.tokens import Tokens
 
@@ -58,16 +58,21 @@ def _written(cache: AttentionCache, seq: int, looked: Shelves, told: dict[Writes
     """What may have been written since the last look in the cells of a sequence's stream, and in their rows. ``told``:
     what each stream has told already of this look."""
     writes = cache.cells(seq).writes
-    if writes not in told:
-        told[writes] = writes.look(looked.reader)
-    return told[writes]
+    found = told.get(writes)
+    if found is None:
+        found = told[writes] = writes.look(looked.reader)
+    return found
 
 
 def _of_slot(server: Core, slot: Slot, looked: Shelves, told: dict[Writes, Stretch]) -> Shelf:
     parts, memory, number = server.memory.parts, server.memory.recr, slot.id
-    written = {name: _written(cache, number, looked, told) for name, cache in parts.items()}
+    quiet, written = True, NONE
+    for name, cache in parts.items():
+        found = _written(cache, number, looked, told)
+        quiet = quiet and found.first >= found.stop
+        written = found if name == "base" else written
     state = None if memory is None else StatePart(memory.pos_max(number), memory.row(number))
-    if all(one.first >= one.stop for one in written.values()):
+    if quiet:
         known = looked.unchanged(number, slot.tokens, state, slot.checkpoints)
         if known is not None:
             return known
@@ -80,7 +85,7 @@ def _of_slot(server: Core, slot: Slot, looked: Shelves, told: dict[Writes, Stret
             table = base.cells(number)
             cells = table.of(number)
             n, first = len(cells), int(cells[0]) if len(cells) else 0
-            kept = looked.rows_kept(number, written["base"], first)
+            kept = looked.rows_kept(number, written, first)
         rows = None if base is None else in_line(table.pos, cells, base.rows[base.stream(number)], kept)
         if base is None or rows is not None:
             return looked.of_slot_in_line(

@@ -76,11 +76,10 @@ class Moment:
             return self._all[at]
         if self._held.changes != self._changes:
             raise Crash("the tokens of a slot are asked for after they have changed")
-        first, stop, step = at.indices(self._n)
-        if step == 1 and first == 0 and stop == self._n:
-            self._all = tuple(self._held[:stop])
-            return self._all
-        return tuple(self._held[first:stop:step])
+        found = tuple(self._held[at] if len(self._held) == self._n else self._held[: self._n][at])
+        if len(found) == self._n:
+            self._all = found
+        return found
 
     def left(self, reader: object) -> Tokens:
         """As many of the first ones as are known to be there still. ``reader``: who has looked."""

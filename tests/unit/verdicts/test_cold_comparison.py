@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from cachesim.engines.base import Answer, Output, Request
-from cachesim.engines.judge_view import Stored
-from cachesim.model import make_model, parse
+from cachesim.engines.judge_view import RowsPart, Stored
+from cachesim.model import Rows, make_model, parse
 from cachesim.oracle import cold
 from cachesim.verdicts import cold_runs as module
 from cachesim.verdicts.cold_comparison import Judge
@@ -162,3 +163,30 @@ def test_every_further_completion_is_judged():
     child.outputs[2] = child.outputs[2]._replace(digest=7)
     found = Judge(model()).judge(request, answer, None)
     assert (found.equal_cold, found.answer.where) == (False, 11)
+
+
+class Counting(Judge):
+    """Counts what is compared with a cold run."""
+
+    asked = 0
+
+    def stored(self, stored):
+        self.asked += 1
+        return super().stored(stored)
+
+
+def test_a_copy_that_goes_from_one_place_to_another_is_compared_once_with_these_tokens():
+    judge, run = Counting(model()), cold(model(), HELD, speak=())
+    part = RowsPart(0, np.arange(9), {1: Rows(run.rows(1).digest[:9].copy(), None, None)})
+    first = Stored("checkpoint", 0, HELD[:9], 9, (part,), None)
+
+    def verdicts(*stored):
+        return [verdict.holds for _, verdict in judge._each(stored)]
+
+    assert verdicts(first) == [True] and judge.asked == 1
+    assert verdicts(first._replace(owner=3, tokens=tuple(list(HELD[:9])), rows=(part,))) == [True] and judge.asked == 1
+    assert verdicts(first._replace(tokens=(7, *HELD[1:9]), rows=(part,))) == [False] and judge.asked == 2
+    other = part._replace(rows=dict(part.rows))
+    assert verdicts(first._replace(rows=(other,))) == [True] and judge.asked == 3
+    assert verdicts(first._replace(rows=(other,), resume=8)) == [True] and judge.asked == 4
+    assert verdicts() == [] and verdicts(first) == [True] and judge.asked == 5           # forgotten meanwhile
