@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from cachesim.engines.base import Request
+from cachesim.engines.shared.rows import put
 from cachesim.errors import BadInput
+from cachesim.model import Rows
 from cachesim.scenarios.notation import from_line
 from cachesim.verdicts.cold_comparison import Judge
 from cachesim.verdicts.judged_run import run_judged
@@ -87,7 +89,9 @@ def test_a_foreign_row_in_a_shared_block_is_found_once(engine):
     judge = Judge(server.model)
     assert all(judge.stored(one).holds for one in server.kept())
     hurt = server.kept()[1]
-    server.memory.rows[0].digest[server.pool.blocks[hurt.owner - 1].id * 4 + 2] += np.uint64(1)
+    at = server.pool.blocks[hurt.owner - 1].id * 4 + 2
+    foreign = server.memory.rows[0].digest[at : at + 1] + np.uint64(1)
+    put(server.memory.rows, 0, slice(at, at + 1), Rows(foreign, None, None))
     wrong = [(one.start, verdict.where) for one in server.kept() if not (verdict := judge.stored(one)).holds]
     assert wrong == [(4, 6)]
 

@@ -22,14 +22,14 @@ class RowTable(dict[int, Rows]):
 
     __slots__ = ("writes",)
 
-    def __init__(self, layers: Iterable[int], writes: Writes) -> None:
+    def __init__(self, layers: Iterable[int], writes: Writes | None = None) -> None:
         super().__init__((layer, Rows(np.zeros(0, np.uint64), None, None)) for layer in layers)
-        self.writes = writes
+        self.writes = writes or Writes()
 
     def __setitem__(self, layer: int, rows: Rows) -> None:
         """All rows of a layer are others now."""
         self.writes.touch()
-        super().__setitem__(layer, rows)
+        self.extend(layer, rows)
 
     def extend(self, layer: int, rows: Rows) -> None:
         """The rows of a layer are in these arrays now; they are the same, or about to be told of."""

@@ -9,7 +9,7 @@ import numpy as np
 from blockpool.pool import Block
 from blockpool.row import Row
 from cachesim.engines.judge_view import RowsPart, StatePart
-from cachesim.engines.shared.rows import put, take
+from cachesim.engines.shared.rows import RowTable, put, take
 from cachesim.model import LayerState, Rows, Run, Spec
 from cachesim.model.arrays import Positions
 from cachesim.model.attention_mask import ByPosition
@@ -28,9 +28,7 @@ class Memory:
 
     def __init__(self, spec: Spec, block: int) -> None:
         self.spec, self.block = spec, block
-        self.rows: dict[int, Rows] = {
-            i: Rows(np.zeros(0, np.uint64), None, None) for i, layer in enumerate(spec.layers) if layer.part
-        }
+        self.rows = RowTable(i for i, layer in enumerate(spec.layers) if layer.part)
         self.states: dict[int, dict[int, LayerState]] = {}
         self.recurrent = [i for i, layer in enumerate(spec.layers) if layer.taps]
 

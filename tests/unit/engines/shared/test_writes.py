@@ -170,7 +170,7 @@ def rows(*digests):
 
 
 def test_rows_are_written_by_put_and_by_nothing_else():
-    table, reader = RowTable((3, 5), Writes()), object()
+    table, reader = RowTable((3, 5)), object()
     assert table.writes.look(reader) == ALL and table.writes.look(reader) == NONE
     put(table, 3, slice(2, 4), rows(7, 8))
     assert table[3].digest[:4].tolist() == [0, 0, 7, 8] and table.writes.look(reader) == (2, 4)
@@ -187,10 +187,14 @@ def test_rows_are_written_by_put_and_by_nothing_else():
             change()
     put_all(table, 3, rows(1))
     assert table.writes.look(reader) == ALL
+    with pytest.raises(ValueError, match="read-only"):
+        table[3].digest[0] = 2
+    put(table, 3, slice(0, 1), rows(5))
+    assert table[3].digest.tolist() == [5] and table.writes.look(reader) == (0, 1)
 
 
 def test_rows_with_numbers_are_locked_too():
-    table = RowTable((0,), Writes())
+    table = RowTable((0,))
     put(table, 0, slice(0, 1), Rows(np.array([1], np.uint64), np.ones((1, 2)), np.ones((1, 2))))
     put(table, 0, slice(300, 301), Rows(np.array([1], np.uint64), np.ones((1, 2)), np.ones((1, 2))))
     with pytest.raises(ValueError, match="read-only"):
