@@ -10,6 +10,9 @@ import pytest
 
 from cachesim.engines.base import Request
 from cachesim.engines.registry import engine_of
+from cachesim.engines.shared import shelves
+from cachesim.engines.shared.held_tokens import HeldTokens, Moment
+from cachesim.engines.shared.seen_rows import SeenRows
 from cachesim.scenarios.schema import Scenario, Step
 from cachesim.verdicts.judged_run import run_judged
 
@@ -70,6 +73,54 @@ def calls(requests, profile, model="GGGA", **server):
         sys.setprofile(before)
     assert not run.broken
     return count
+
+
+def elements(monkeypatch, requests, profile):
+    """Tokens that are copied, rows that are compared, when the judge looks: an array is one call, however long."""
+    plain, alike, count = Moment.__getitem__, SeenRows.alike, 0
+
+    def copied(self, at):
+        nonlocal count
+        found = plain(self, at)
+        count += len(found)
+        return found
+
+    def compared(self, n, rows, known=0):
+        nonlocal count
+        count += max(0, min(n, self.n) - known)
+        return alike(self, n, rows, known)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Moment, "__getitem__", copied)
+        patch.setattr(SeenRows, "alike", compared)
+        calls(requests, profile)
+    return count
+
+
+@pytest.mark.parametrize("profile", [LLAMA, IK])
+def test_what_is_copied_and_compared_of_an_answer_grows_as_the_answer(monkeypatch, profile):
+    once, twice = (elements(monkeypatch, answer(many), profile) for many in (200, 400))
+    assert once > 0 and log2(twice / once) < STEEPEST
+
+
+def copying(look):
+    """A look that copies all tokens at once."""
+    def looked(self, reader):
+        moment = look(self, reader)
+        assert len(moment[:]) == len(self)
+        return moment
+
+    return looked
+
+
+@pytest.mark.parametrize("profile", [LLAMA, IK])
+@pytest.mark.parametrize(("of", "name", "planted"), [
+    (HeldTokens, "look", copying), (shelves, "still", lambda still: lambda written, first, n: 0),
+], ids=["every token is copied", "every row is compared"])  # fmt: skip
+def test_a_look_at_all_that_was_there_before_is_found(monkeypatch, profile, of, name, planted):
+    monkeypatch.setattr(of, name, planted(getattr(of, name)))
+    once, twice = (elements(monkeypatch, answer(many), profile) for many in (200, 400))
+    assert log2(twice / once) > STEEPEST
 
 
 # Not `different` with ik_llama: its rule compares the prompt with the text of every entry, token by token.
