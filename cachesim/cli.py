@@ -65,6 +65,7 @@ CARD = (
 """Commands on the card, in the order in which one meets them, and an example of each."""
 
 
+_CHOICES = re.compile(r" \(choose from .{150,}\)$")      # many, which --help lists
 _LONG = re.compile(r"'[^']{79,}'|\S{81,}")          # values that argparse repeats
 
 
@@ -72,7 +73,8 @@ class Parser(ArgumentParser):
     """An argument parser that raises instead of printing usage and ending the process."""
 
     def error(self, message: str) -> NoReturn:
-        raise BadInput(_LONG.sub(lambda found: cut(found[0]), message), hint=f"see {self.prog} --help")
+        said = _CHOICES.sub("", _LONG.sub(lambda found: cut(found[0]), message))
+        raise BadInput(said, hint=f"see {self.prog} --help")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Help and version, of which the parent class would not say that they cannot be written."""

@@ -65,7 +65,7 @@ JSON_VALUES = Limit("JSON values", 4_000_000, "values", "brackets, commas, colon
 SLOT_FILE_BYTES = Limit("slot file", 2**30, "bytes", "a saved slot", MACHINE)
 LOG_REQUESTS = Limit("log requests", 10_000, "requests", "of one log", PATIENCE, "--max-log-requests")
 REBUILT = Limit("rebuilt requests", 400, "requests", "of a log that is played", PATIENCE, "--max-rebuilt")
-SOUGHT = Limit("log search", 600, "requests", "sent for what a log does not say", PATIENCE, "--max-sought")
+SOUGHT = Limit("log search", 270_000, "units", "of work: a token that is generated", PATIENCE, "--max-sought")
 BODY_BYTES = Limit("request bodies", 2**27, "bytes", "all files of one import", MACHINE, "--max-body-bytes")
 BODIES = Limit("bodies", 5_000, "requests", "of one import of request bodies", PATIENCE, "--max-bodies")
 RENDERED = Limit("rendered prompts", 2**27, "characters", "of all request bodies of one import", MACHINE)
@@ -75,7 +75,8 @@ NESTING = Limit("nesting", 32, "levels", "tables, lists and objects within each 
 TABLE = (
     NEW_TOKENS, SAMPLED_TOKENS, PASSES, EXACT_WORK, JUDGED_TOKENS, SLOTS, SPINNING, ORDERS, ORDER_WORK,
     PROMPT_TOKENS, WORKLOAD_TOKENS, WORD_LENGTH, LAYERS, WINDOW, EXACT_ROWS, SCENARIO_BYTES, TRACE_BYTES, JSON_VALUES,
-    SLOT_FILE_BYTES, LOG_REQUESTS, REBUILT, SOUGHT, BODY_BYTES, BODIES, RENDERED, TEMPLATE_TIME, NESTING,
+    SLOT_FILE_BYTES, LOG_REQUESTS, REBUILT, SOUGHT, BODY_BYTES, BODIES, RENDERED, TEMPLATE_TIME,
+    NESTING,
 )  # fmt: skip
 """All limits, in the order in which the documents show them."""
 

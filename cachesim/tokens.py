@@ -28,6 +28,8 @@ def common_prefix(a: Sequence[object], b: Sequence[object]) -> int:
     Compares slices (one C loop each) and halves the range, so that long equal prefixes stay cheap.
     """
     n = min(len(a), len(b))
+    if not n or a[0] != b[0]:       # most that are compared
+        return 0
     if a[:n] == b[:n]:
         return n
     lo, hi = 0, n                   # equal up to lo, different somewhere below hi

@@ -8,7 +8,7 @@ from typing import Any, Sequence
 from cachesim.advise.changes import Case, Change, Kind
 from cachesim.advise.command import command_words
 from cachesim.advise.memory import Sizes
-from cachesim.advise.outcome import Outcome, bound_of
+from cachesim.advise.outcome import Outcome
 from cachesim.advise.ranking import Advice, Piece
 from cachesim.advise.search import Search
 from cachesim.engines.registry import engine_of
@@ -48,14 +48,13 @@ def _mib(piece: Piece, sizes: Sizes) -> float | None:
 
 def _piece(piece: Piece, search: Search, sizes: Sizes, asked: Sequence[str]) -> Data:
     one, before = piece.tried, search.base.outcome.evaluated
-    client = any(change.client for change in one.changes)
     return {
         "changes": [_change(change, search.case) for change in one.changes],
         **_outcome(one.outcome),
         "saved": before - one.outcome.evaluated,
         "share": round((before - one.outcome.evaluated) / before, 4) if before else 0.0,
         "mib": _mib(piece, sizes),
-        "bound": bound_of(one.run).total if client else search.bound.total,
+        "bound": one.bound.total,
         "later": piece.later,
         "since": [since._asdict() for since in piece.since],
         "alike": [other.changes[0].profile for other in piece.alike if other.changes[0].profile],

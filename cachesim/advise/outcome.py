@@ -27,11 +27,12 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Tried:
-    """A case with these changes (none = as it is), its run, and what came of it."""
+    """A case with these changes (none = as it is), what its requests must evaluate at least, and what came of it. The
+    run is not kept: a search makes many."""
 
     changes: tuple[Change, ...]
     case: Case
-    run: Run
+    bound: Bound
     outcome: Outcome
 
     @property
@@ -41,10 +42,11 @@ class Tried:
         return max(kinds, default=0), len(kinds), sum(len(one.options) for one in self.changes)
 
 
-def tried(case: Case, changes: tuple[Change, ...] = ()) -> Tried:
-    """Play and judge a case, by provenance. Raises BadInput for one that this version cannot play."""
+def tried(case: Case, changes: tuple[Change, ...] = (), bound: Bound | None = None) -> Tried:
+    """Play and judge a case, by provenance. ``bound``: that of its requests, None = not known yet. Raises BadInput for
+    a case that this version cannot play."""
     run = run_judged(case.scenario, case.profile, MODE, bills=False)
-    return Tried(changes, case, run, outcome_of(run))
+    return Tried(changes, case, bound or bound_of(run), outcome_of(run))
 
 
 def outcome_of(run: Run) -> Outcome:
@@ -71,4 +73,4 @@ def bound_of(run: Run) -> Bound:
 def loses(scenario: Scenario, profile: str) -> bool:
     """Is more evaluated under this rule set than must be, or is an answer wrong?"""
     one = tried(Case(scenario, profile))
-    return bool(one.outcome.wrong) or one.outcome.evaluated > bound_of(one.run).total
+    return bool(one.outcome.wrong) or one.outcome.evaluated > one.bound.total

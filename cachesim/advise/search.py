@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Iterator
 
 from cachesim.advise.changes import Case, Change, Kind, clashes, single_changes
-from cachesim.advise.outcome import Tried, bound_of, tried
+from cachesim.advise.outcome import Tried, tried
 from cachesim.advise.ranking import best_of_families, helps, rank
 from cachesim.engines.registry import engine_of
 from cachesim.errors import BadInput
@@ -24,7 +24,7 @@ class Search:
     def __init__(self, case: Case) -> None:
         self.case, self.engine = case, engine_of(case.profile)
         self.base = tried(case)
-        self.bound = bound_of(self.base.run)
+        self.bound = self.base.bound
         self.found: list[Tried] = []
         self._singles = list(single_changes(case, self.engine))
 
@@ -57,6 +57,7 @@ class Search:
             for one in changes:
                 case = case and one.of(case)
             if case is not None:
-                self.found.append(tried(case, changes))
+                same = not any(one.client for one in changes)
+                self.found.append(tried(case, changes, self.bound if same else None))
                 return self.found[-1]
         return None

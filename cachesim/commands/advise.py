@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
 
 SECONDS = 60           # after which a search ends unless told
-TIP, SENT = 1_000_000, 200       # prompt tokens and requests that are played where nobody asked for advice
+TIP, SENT = 1_000_000, 200       # prompt tokens and requests that are played where nobody asked for advice,
+ROUNDS, PART = 11_000, 128       # and tokens that are generated; so many of a prompt take as long as one
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -117,8 +118,8 @@ def advice_for(
 
 def say_tip(args: Namespace, text: str, file: str) -> None:
     """The best advice for the scenario file of this text, in a line on stdout, where something helps of the first
-    changes that are tried: as many as ``TIP`` and ``SENT`` allow, whatever the clock says; where they allow none, the
-    command that tries them. ``file``: where the text was written, "" = nowhere. Nothing with -q or --json."""
+    changes that are tried: as many as ``TIP``, ``SENT`` and ``ROUNDS`` allow, whatever the clock says; where they allow
+    none, the command that tries them. ``file``: where the text was written, "" = nowhere. Nothing with -q or --json."""
     from rich.text import Text
 
     from cachesim.advise.advice_data import advice_data
@@ -134,13 +135,15 @@ def say_tip(args: Namespace, text: str, file: str) -> None:
     scenario = scenario_of_text(text)
     tokens = sum(len(step.request.prompt) for step in scenario.steps)
     tries = min(TIP // max(1, tokens), SENT // len(scenario.steps) - 1)          # the case as it is is played first
-    if tries <= 0:
-        show(Text(f"What would help is not tried for so many requests unasked: cachesim advise {file or 'FILE.toml'}"))
+    cost = sum(step.request.n_predict for step in scenario.steps) + tokens // PART
+    if tries <= 0 or 2 * cost > ROUNDS:
+        show(Text(f"What would help is not tried unasked for so much work: cachesim advise {file or 'FILE.toml'}"))
         return
     search = Search(Case(scenario, scenario.profiles[0]))
     tries = min(tries, len(search))
     for _ in progress(islice(search, tries), tries, "trying changes"):
-        pass
+        if cost * (2 + len(search.found)) > ROUNDS:
+            break
     data = advice_data(search, choose(search.base, search.bound.total, search.found, UNITS), UNITS)
     if said := try_sentence(data):
         show(Text(f"Helps most: {said.removeprefix('Try: ')}; all of it: cachesim advise {file or 'FILE.toml'}"))

@@ -49,10 +49,10 @@ def run(args: Namespace) -> int:
     if args.settings and not engine:
         raise BadInput("--set needs -p: which engine's option is it?")
     server = parse_settings(args.settings, engine) if args.settings else {}
-    found = []
+    found, logs = [], len(args.files)
     for name in args.files:
         stem = Path(args.out).stem
-        data, text = import_log(Path(name), args.profiles, args.model, server, stem, _reading, args.with_text)
+        data, text = import_log(Path(name), args.profiles, args.model, server, stem, _reading, args.with_text, logs)
         if args.out:
             if not text:
                 raise BadInput("no request of it can be played", file=name)

@@ -27,12 +27,14 @@ from cachesim.scenarios.toml_writer import to_toml
 def import_log(
     path: Path, profiles: Sequence[str] = (), model: str = "", server: Mapping[str, Any] | None = None, name: str = "",
     reading: Callable[[Iterator[str]], Iterable[str]] = iter, with_text: bool = False,
+    logs: int = 1,
 ) -> tuple[dict[str, Any], str]:
     """What a log says, as data, and the scenario file that was made of it ("" if nothing can be played).
 
     ``profiles``, ``model``, ``server``: rule sets, model and options that are known better than from the log; ``name``:
     the scenario's id, "" = one after the log; ``reading`` is given the lines, to show how far it is;
-    ``with_text``: the file quotes the requests' texts that stand in the log. Raises BadInput for a file that is no log
+    ``with_text``: the file quotes the requests' texts that stand in the log; ``logs``: of so many, which share the work
+    that may be done, this is one. Raises BadInput for a file that is no log
     of a server that is known."""
     known = grammars()
     engine = _engine(path, profiles)
@@ -43,7 +45,7 @@ def import_log(
         tuple(profiles) or _profiles(engine, session), (model,) if model else _models(session), options,
         {name: values for name, values in grammar.open.items() if name not in options},
         {name: values for name, values in _hints(grammar, session).items() if name not in options},
-    ))  # fmt: skip
+    ), SOUGHT.now // logs)  # fmt: skip
     data = _data(path, engine, session, found, bool(profiles), bool(model))
     quoted = comments(texts(open_lines(path))) if with_text else ""
     if with_text and not quoted:
@@ -136,7 +138,7 @@ def _data(
         "differ": 0 if found is None else -found.score[1] - found.undecided,
         "undecided": 0 if found is None else found.undecided,
         "summary": summary(happened),
-        "missing": [*_missing(session), *_cut(found)],
+        "missing": [*_unplayed(session, found), *_missing(session), *_cut(found)],
         "line": "" if found is None else found.line,
     }
 
@@ -153,11 +155,17 @@ def _request(found: Rebuild, number: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _unplayed(session: Session, found: Rebuild | None) -> Iterator[str]:
+    """How many requests are left out behind the last that is played."""
+    total = len(session.requests) + session.beyond
+    if found is not None and total > (played := len(found.requests)):
+        flag = (REBUILT if played == REBUILT.now else SOUGHT).flag
+        yield f"of {total:,} requests the first {played:,} were played: {flag} N plays more"
+
+
 def _missing(session: Session) -> Iterator[str]:
     """What the log could have said, and how to make it."""
-    kinds, total = session.kinds, len(session.requests) + session.beyond
-    if total > REBUILT.now:
-        yield f"of {total:,} requests the first {REBUILT.now:,} were played: --max-rebuilt N plays more"
+    kinds = session.kinds
     slots = [one for one in session.requests if one.named]
     if any(one.guessed and not one.named for one in session.requests):
         yield "what was reused is not in this log: start the server with --log-level DEBUG"
@@ -176,8 +184,8 @@ def _cut(found: Rebuild | None) -> Iterator[str]:
     left = list(found.unsought)
     if found.untried:
         left.append(f"what {counted(len(found.untried), 'request')} may go on from")
-    yield f"the search was cut after {SOUGHT.now:,} requests sent; not all was tried of: {', '.join(left)}; " \
-          f"{SOUGHT.flag} N sends more"
+    yield f"the search was cut after {SOUGHT.now:,} units of work; not all was tried of: {', '.join(left)}; " \
+          f"{SOUGHT.flag} N does more"
 
 
 def _file(path: Path, engine: Engine, found: Rebuild, data: Mapping[str, Any], name: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from cachesim.limits import REBUILT, SOUGHT
+from cachesim.limits import REBUILT
 from cachesim.logs.rebuild_player import Builder
 from cachesim.logs.rebuilt import Rebuild
 from cachesim.logs.session import Session
@@ -29,25 +29,26 @@ class Open(NamedTuple):
     joint: Mapping[str, Sequence[Any]]
 
 
-def solve(session: Session, known: Open) -> Rebuild | None:
+def solve(session: Session, known: Open, most: int) -> Rebuild | None:
     """The values under which the simulator says what the log says at most requests: the model, the open options and the
     rule set, one after the other, and round again as long as one of them helps. None if nothing of the log can be
-    played. Of a long log the first requests are played, and at most so many are sent as the limit allows: what was not
-    tried for that is named in what was found."""
+    played. No more than ``most`` units of work are done: of a long log the first requests are played, and what was not
+    tried is named in what was found."""
     session = replace(session, requests=session.requests[: REBUILT.now])
     if not any(one.n_tokens for one in session.requests):
         return None
-    return _Search(session, known).found()
+    return _Search(session, known, most).found()
 
 
 class _Search:
-    """The best so far, and how many requests may still be sent for a better one."""
+    """The best so far, and how much work may still be done for a better one."""
 
-    def __init__(self, session: Session, known: Open) -> None:
+    def __init__(self, session: Session, known: Open, most: int) -> None:
         self.session, self.known = session, known
         self.best: Rebuild | None = None
-        self.left = SOUGHT.now
+        self.left = most
         self.unsought: list[str] = []
+        self.played: set[tuple[str, str, str]] = set()
 
     def found(self) -> Rebuild | None:
         known = self.known
@@ -76,17 +77,24 @@ class _Search:
 
     def _try(self, what: str, servers: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
         """Take the best of these, which differ in ``what``, unless everything agrees already. One that is worse is not
-        played to its end."""
+        played to its end, and none is played twice."""
         for profile, model, server in servers:
-            most = None if self.best is None else -self.best.score[1]
-            if most == 0:
+            if self.best is not None and self.best.score[1] == 0:
                 return
+            if (known := (profile, model, repr(sorted(server.items())))) in self.played:
+                continue
             if self.left <= 0:
                 self.unsought += [what] * (what not in self.unsought)
                 return
+            self.played.add(known)
             builder = Builder(self.session, profile, model, server)
-            one = builder.build(most)
-            self.left -= builder.sent
+            one = builder.build(self.left, self.best)
+            self.left -= builder.work
+            if builder.cut and self.best is not None:
+                self.unsought += [what] * (what not in self.unsought)
+                continue
+            if builder.cut and one.line:
+                self.session = replace(self.session, requests=self.session.requests[: len(one.requests)])
             if one.line and len(one.requests) == len(self.session.requests) and (
                 self.best is None or one.score > self.best.score
             ):

@@ -5,13 +5,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
-from cachesim.engines.base import Answer
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import ENGINES
-from cachesim.limits import SOUGHT
 from cachesim.logs.contents import Text, names
 from cachesim.logs.prefix import MOST, held_by_shares, ladder, prefix_by_shares, thold
-from cachesim.logs.rebuild_stage import Playing
+from cachesim.logs.rebuild_stage import Playing, Sent
 from cachesim.logs.rebuilt import Choice, Rebuild, Rebuilt
 from cachesim.logs.recognise import grammars
 from cachesim.logs.session import Logged, Session, overlapping
@@ -29,18 +27,27 @@ class Builder(Playing):
         self.session, self.out = session, Rebuild(profile, model, server)
         self.slots: dict[int, Text] = {}
         self.stored: list[Text] = []
-        self.names = names()
+        self.names, self.most, self.cut = names(), 0, False
         n_swa = session.facts.get("n_swa")
         self.n_swa = n_swa if isinstance(n_swa, int) and n_swa > 1 else 0
         slots = {one.slot for one in session.requests}
         self.several = len(slots) > 1 and ENGINES[self.blank.engine].manual.slots
 
-    def build(self, most: int | None = None) -> Rebuild:
-        """Play the requests; not on behind one with which more than ``most`` differ from the log."""
+    def build(self, most: int, best: Rebuild | None = None) -> Rebuild:
+        """Play the requests, as far as ``most`` units of work go, not all = ``cut``. The first server that is tried has
+        only the simplest choices where half of that is done; one that is tried against ``best`` is given up where the
+        rest cannot make it better."""
+        self.most, owed = most if best else most // 2, 0
         for members in overlapping(self.session.requests) if self.several else ([one] for one in self.session.requests):
-            self._add_all(members)
-            if most is not None and -self.out.score[1] > most:
+            *others, last = (one.predicted_n or 0 for one in members)
+            self.cut = self.work + (owed + sum(others)) * self.round > most
+            if self.cut:
                 break
+            self._add_all(members)
+            owed = sum(others) + last
+            if best is not None and not self.out.can_pass(best, self.session.requests[len(self.out.requests) :]):
+                break
+        self.cut = self.cut or bool(best and self.work > most and self.out.untried)
         self.out.line = "/".join(self.lines)
         return self.out
 
@@ -70,7 +77,7 @@ class Builder(Playing):
             if playing is not None:
                 playing.texts.append(found.text)
         for _, found in sorted(kept, key=lambda pair: pair[0].lines[1]):
-            self._keep(found.answer.id_slot, found.held)
+            self._keep(found.sent.slot, found.held)
 
     def _best(self, logged: Logged, playing: _Together | None) -> _Played | None:
         """The request with the first choice that agrees with the log, else the simplest; the server is behind it. Where
@@ -80,26 +87,26 @@ class Builder(Playing):
         begin = None if playing else self._copy()
         most = AGAIN if begin is None and playing is None else MOST
         for choice in choices:
-            if tries and (tries == most or self.sent > SOUGHT.now):
+            if tries and (tries == most or self.work > self.most):
                 break
             if tries and not playing:
                 self._back(self._again(begin))
             tries += 1
-            played = self._try(logged, choice, playing)
+            played = self._try(logged, choice, playing, begin)
             first = first or played
-            if played is not None and logged.cache_n in (None, played.answer.cache_n):
+            if played is not None and logged.cache_n in (None, played.sent.cache_n):
                 return played
         if tries < len(choices):
             self.out.untried.add(len(self.out.requests) - 1)
         if tries == 1 and first is not None:
             return first
         if not playing:
-            self._back(begin)
-        return self._try(logged, first.choice, playing) if first is not None else None
+            self._back(self._again(begin))
+        return self._try(logged, first.choice, playing, begin) if first is not None else None
 
     def _take(self, one: Rebuilt, found: _Played) -> None:
         one.step, one.text = len(self.lines), found.text
-        one.got, one.slot, one.assumed = found.answer.cache_n, found.answer.id_slot, found.choice.why
+        one.got, one.slot, one.assumed = found.sent.cache_n, found.sent.slot, found.choice.why
         if one.logged.guessed:
             how = ENDS if one.logged.named else GOES_ON
             one.assumed = "; ".join(filter(None, (how, one.assumed)))
@@ -127,13 +134,13 @@ class Builder(Playing):
                 self.words[word.lower()] = answered
                 line += f">{word.lower()}{answered}"
             line += f"@{logged.slot}" if self.several else ""
-            answer = self._send([line])
-            if answer is None:
+            sent = self._send([line])
+            if sent is None:
                 del self.words[word]
                 return
             self.lines.append(line)
             left = text.then(word.lower(), answered).first(size + answered - 1) if last else text
-            self.slots[answer.id_slot] = left._replace(prompt=size)
+            self.slots[sent.slot] = left._replace(prompt=size)
 
     def _keep(self, slot: int, text: Text) -> None:
         old = self.slots.pop(slot, None)
@@ -191,8 +198,11 @@ class Builder(Playing):
                 if least <= lcp <= min(n_tokens, text.size) and lcp:
                     yield Choice(text, lcp, f"{lcp} tokens in common with an earlier conversation")
 
-    def _try(self, logged: Logged, choice: Choice, playing: _Together | None) -> _Played | None:
-        """Send this request with one choice; the server is then behind it. None if it cannot be played."""
+    def _try(
+        self, logged: Logged, choice: Choice, playing: _Together | None, begin: Server | None
+    ) -> _Played | None:
+        """Send this request with one choice to the server, which is as at ``begin``; it is then behind it. None if it
+        cannot be played."""
         n_tokens = logged.n_tokens or 0
         word = next(self.names)
         kept = choice.base.first(choice.lcp)
@@ -204,21 +214,21 @@ class Builder(Playing):
         self.words |= {word: n_tokens - kept.size} if n_tokens > kept.size else {}
         self.words[word.lower()] = size
         text = prompt.written(word) + f">{word.lower()}{size}"
-        before = self._copy() if self.several and playing is None else None
-        found, answer = self._sent(text, "", playing)
-        if self.several and answer is not None and answer.id_slot != logged.slot:
+        found, sent = self._sent(text, "", playing)
+        if self.several and sent is not None and sent.slot != logged.slot:
             if playing is None:
-                self._back(before)                        # another slot than in the log: the request names it
-            found, answer = self._sent(text, f"@{logged.slot}", playing)
+                self._back(self._again(begin))            # another slot than in the log: the request names it
+            found, sent = self._sent(text, f"@{logged.slot}", playing)
         self.words = known
-        if answer is None:
+        if sent is None:
             return None
         held = prompt.then(word.lower(), size).first(n_tokens + size - 1)
-        return _Played(found, answer, choice, word, n_tokens - kept.size, Text().then(word.lower(), size),
+        return _Played(found, sent, choice, word, n_tokens - kept.size, Text().then(word.lower(), size),
                        Text(held.parts, n_tokens))
 
-    def _sent(self, text: str, where: str, playing: _Together | None) -> tuple[str, Answer | None]:
-        """A request behind everything, or behind those that it is sent together with: how it is written, its answer."""
+    def _sent(self, text: str, where: str, playing: _Together | None) -> tuple[str, Sent | None]:
+        """A request behind everything, or behind those that it is sent together with: how it is written, and where it
+        is."""
         text += where
         if playing is None:
             return text, self._send([text])
@@ -246,7 +256,7 @@ class _Played(NamedTuple):
     """A request that was sent: its line, what it reused, and what it leaves in its slot."""
 
     text: str
-    answer: Answer
+    sent: Sent
     choice: Choice
     word: str
     new: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.logs.contents import Text
 from cachesim.logs.session import Logged
@@ -38,9 +38,12 @@ class Rebuilt:
     @property
     def agrees(self) -> bool | None:
         """Does the simulator reuse what the log says, as far as was searched? None = one of them says nothing."""
-        if self.step < 0 or self.logged.cache_n is None or (self.logged.guessed and not self.logged.named):
-            return None
-        return self.got == self.logged.cache_n
+        return self.got == self.logged.cache_n if self.step >= 0 and tells(self.logged) else None
+
+
+def tells(logged: Logged) -> bool:
+    """Does the log say what a request reused, so that the simulator can agree with it?"""
+    return logged.cache_n is not None and (logged.named or not logged.guessed)
 
 
 @dataclass(slots=True)
@@ -76,6 +79,13 @@ class Rebuild:
         found = [one.agrees for one in self.requests]
         assumed = sum(bool(one.assumed) for one in self.requests)
         return sum(one is True for one in found), -sum(one is False for one in found), -assumed
+
+    def can_pass(self, other: Rebuild, left: Sequence[Logged]) -> bool:
+        """May its score become higher than that of another with the requests that are ``left``? It does not where more
+        differ by now."""
+        agree, differ, assumed = self.score
+        most = agree + sum(map(tells, left)), differ, assumed
+        return differ >= other.score[1] and most > other.score
 
     @property
     def scenario(self) -> Scenario:

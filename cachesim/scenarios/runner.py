@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Iterator, Mapping, Protocol, Sequence
+from typing import Any, Callable, Iterator, Mapping, Protocol, Sequence
 
 from cachesim import limits
 from cachesim.engines.base import Answer, Draft, Request
@@ -21,6 +21,8 @@ from cachesim.errors import BadInput, Crash
 from cachesim.events import Log
 from cachesim.scenarios.schema import Action, Scenario, Step
 
+Waiting = dict[int, tuple[Request, Answer]]
+"""Requests that are not answered yet, by the number of their step."""
 DEAD = "before this step"
 """The error of whoever asks a server whose process has ended."""
 STUCK = 10_000         # rounds without an event or a token after which a server is taken for one that waits for ever
@@ -113,7 +115,11 @@ class Stage:
     def send(self, first: int, group: Sequence[Step]) -> None:
         """Send requests at the same time, each so many iterations of the loop after the one before, and work until
         everything is answered."""
-        waiting: dict[int, tuple[Request, Answer]] = {}
+        self.work(self.submit(first, group))
+
+    def submit(self, first: int, group: Sequence[Step]) -> Waiting:
+        """The same up to the last of them, which has only come: what is not answered yet."""
+        waiting: Waiting = {}
         for number, step in enumerate(group, first):
             self.engine.check_request(step.request)
             self._wait(step.after, waiting)
@@ -122,15 +128,21 @@ class Stage:
             waiting[number] = request, self.server.submit(request)
             if self.server.dead:
                 waiting[number][1].error, waiting[number][1].error_kind = DEAD, "ended-before"
+        return waiting
+
+    def work(self, waiting: Waiting, until: Callable[[], bool] | None = None) -> None:
+        """Work until everything is answered, or not on once ``until`` is true; calling it again goes on."""
         quiet, told = 0, len(self.log.events)
         while self.server.working:
+            if until is not None and until():
+                return
             self._iterate(waiting)
             quiet, told = quiet + 1 if len(self.log.events) == told else 0, len(self.log.events)
             if quiet > STUCK + sum(len(answer.tokens) for _, answer in waiting.values()):
                 raise Crash(f"nothing has happened for {STUCK} rounds, and {len(waiting)} requests wait")
         self._tell(waiting, everything=True)
 
-    def _wait(self, rounds: int, waiting: dict[int, tuple[Request, Answer]]) -> None:
+    def _wait(self, rounds: int, waiting: Waiting) -> None:
         """So many rounds; those of a server that has nothing to do are passed over. Raises BadInput for one that spins
         for too long."""
         spun = 0
@@ -141,13 +153,13 @@ class Stage:
             spun += self.server.stuck
             limits.SPINNING.check(spun, "waiting for a server that gets nowhere")
 
-    def _iterate(self, waiting: dict[int, tuple[Request, Answer]]) -> None:
+    def _iterate(self, waiting: Waiting) -> None:
         self.server.take_tasks()
         self._tell(waiting)
         self.server.update()
         self._tell(waiting)
 
-    def _tell(self, waiting: dict[int, tuple[Request, Answer]], everything: bool = False) -> None:
+    def _tell(self, waiting: Waiting, everything: bool = False) -> None:
         for number, (request, answer) in list(waiting.items()):
             over = answer.done and all(child.done for child in answer.children)
             if over or answer.died or everything:

@@ -223,7 +223,7 @@ KINDS = {
         Kind("reply", 2, reply, ("cachesim.conformance.jsonl_adapter", "ProcessSubject._read")),
         Kind("body", 2, body, ("cachesim.bodies.imported", "read_bodies")),
         Kind("log", 1, log, ("tests.hostile.readers", "read_tasks")),
-        Kind("server-log", 3, server_log, ("cachesim.logs.read", "read_session")),
+        Kind("server-log", 3, server_log, ("cachesim.logs.imported", "read_session")),
         Kind("rules", 1, rules, ("cachesim.rule_files", "run")),
     )
 }

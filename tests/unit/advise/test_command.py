@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 
 import pytest
 
@@ -100,3 +101,15 @@ def test_an_imported_log_ends_with_the_best_advice(capsys):
     assert "tokens evaluated); all of it: cachesim advise FILE.toml" in " ".join(capsys.readouterr().out.split())
     main(["import", log, "-q"])
     assert "Helps most: " not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("rounds", "played"), [(50, 0), (10**4, 3)])
+def test_unasked_advice_is_bounded_by_the_tokens_that_are_generated(capsys, monkeypatch, rounds, played):
+    made = []
+    monkeypatch.setattr(advise, "ROUNDS", rounds)
+    monkeypatch.setattr(Search, "__iter__", lambda self: (made.append(self.found.append(self.base)) for _ in range(9)))
+    case = 'id="a"\ntitle="a"\nsource=["a"]\nwhy="a"\nengine="llama_cpp"\nmodel="A"\nprofiles=["llama_cpp@b11549"]\n' \
+           '[words]\nA=40\na=2500\n[[request]]\nprompt="A"\nanswer="a"\n'
+    advise.say_tip(Namespace(json=False, quiet=False), case, "x.toml")
+    assert len(made) == played
+    assert ("is not tried" in capsys.readouterr().out) == (not played)

@@ -232,3 +232,21 @@ def test_the_options_of_a_restart_last_until_the_next_one_changes_them():
     notes = Slots()
     play(scenario("S20/{restart parallel=3}/S/{restart}/{restart parallel=2}"), HEAD, "none", notes)
     assert notes.slots == [1, 3, 3, 2]
+
+
+def test_work_that_stops_early_goes_on_where_it_was():
+    made, ends = scenario("A40>9/A.B20>3"), []
+
+    class Heard(Silent):
+        def answered(self, number, request, answer):
+            ends.append((number, len(answer.tokens)))
+
+    stage = runner.Stage(made, HEAD, "none", Path("."), Heard(), HEAD)
+    waiting = stage.submit(0, made.steps[:1])
+    _, answer = waiting[0]
+    stage.work(waiting, lambda: len(answer.tokens) == 4)
+    assert (len(answer.tokens), answer.done, list(waiting), ends) == (4, False, [0], [])
+    stage.work(waiting)
+    stage.send(1, made.steps[1:])
+    assert (answer.done, list(waiting), ends) == (True, [], [(0, 9), (1, 3)])
+    assert stage.log.events == play(made, HEAD, "none").events
