@@ -80,6 +80,14 @@ class Extents:
         else:
             self.first[seq] = -1
 
+    def lose(self, seq: int, pos: int) -> None:
+        """The sequence loses this position, and has the one after it: its smallest, if it was that."""
+        known = self.span[seq]
+        if known is not None and known[0] == pos:
+            self.span[seq], self.first[seq] = (pos + 1, known[1]), -1
+        else:
+            self.forget(seq)
+
     def gone(self, seq: int) -> None:
         """The sequence is absent."""
         self.span[seq], self.first[seq] = (-1, -1), -1

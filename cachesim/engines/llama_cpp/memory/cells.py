@@ -90,7 +90,7 @@ class Cells:
         if n > self.size:
             return None
         stop = start + n
-        if stop <= self.size and (start >= self.end or (self.pos[start:stop] < 0).all()):      # the common case
+        if stop <= self.size and (start >= self.end or self._free(masked, slice(start, stop)).all()):  # the common case
             return range(start, stop)
         cells = np.flatnonzero(self._free(masked))
         k = int(np.searchsorted(cells, start))
@@ -118,19 +118,20 @@ class Cells:
         taken = np.concatenate(([0], np.cumsum(~self._free(masked))))       # (cells + 1,) taken before each cell
         return np.flatnonzero(taken[n:] == taken[: max(0, len(taken) - n)])
 
-    def _free(self, masked: Masked | None) -> np.ndarray:
-        """(n,) which cells within the arrays can be taken."""
-        free: np.ndarray = self.pos < 0
-        return free if masked is None else free | self._forgotten(masked)
+    def _free(self, masked: Masked | None, at: slice = slice(None)) -> np.ndarray:
+        """(n,) which of these cells, as far as the arrays go, can be taken."""
+        free: np.ndarray = self.pos[at] < 0
+        return free if masked is None or free.all() else free | self._forgotten(masked, at)
 
-    def _forgotten(self, masked: Masked) -> np.ndarray:
+    def _forgotten(self, masked: Masked, at: slice) -> np.ndarray:
         """Cells of exactly one sequence that the next token of that sequence cannot see."""
-        alone = self.seqs.sum(axis=0) == 1
-        gone = np.zeros(len(self.pos), dtype=bool)
+        pos, seqs = self.pos[at], self.seqs[:, at]
+        alone = seqs[0] if self.n_seq == 1 else seqs.sum(axis=0) == 1
+        gone = np.zeros(len(pos), dtype=bool)
         for seq in range(self.n_seq):
             last = self.span(seq)[1]
             if last >= 0:
-                gone |= alone & self.seqs[seq] & masked(self.pos, last + 1)
+                gone |= alone & seqs[seq] & masked(pos, last + 1)
         return gone
 
     # --- changing -----------------------------------------------------------------------------------------
@@ -157,9 +158,16 @@ class Cells:
             mine = taken[self.seqs[other, taken]]
             if len(mine):
                 lost[other] = int(self.pos[mine].max())
-                self.extents.forget(other)
+                if len(mine) == 1 and self._holds(other, int(mine[0]) + 1, lost[other] + 1):
+                    self.extents.lose(other, lost[other])
+                else:
+                    self.extents.forget(other)
         self._empty(taken)
         return lost
+
+    def _holds(self, seq: int, cell: int, pos: int) -> bool:
+        """Is this position of the sequence in this cell?"""
+        return cell < self.end and int(self.pos[cell]) == pos and bool(self.seqs[seq, cell])
 
     def remove(self, seq: int, p0: int, p1: int) -> None:
         """KV-RM: the sequence lets go of its cells in the range (seq < 0: the cells are emptied)."""
