@@ -108,7 +108,13 @@ class Report:
                 "sections": sections, "properties": [_data(one) for one in self.results]}  # fmt: skip
 
     def __str__(self) -> str:
-        return "\n".join(_lines(self))
+        return _printable("\n".join(_lines(self)))
+
+
+def _printable(text: str) -> str:
+    """A text in which what a tested process says cannot do anything to a terminal, or to whoever encodes it."""
+    shown = (one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode() for one in text)
+    return "".join(shown)
 
 
 class Nonconforming(AssertionError):
