@@ -23,6 +23,9 @@ NO_PLACE = undecided(Kind.NO_PLACE)
 OTHER_TEXT = broken("provenance", Kind.OTHER_TEXT)
 
 
+Parts = tuple[int, ...]
+
+
 @dataclass(slots=True)
 class Judged:
     """The verdicts about one request: its answer, the slot it left behind, and stored objects that are not what the
@@ -65,8 +68,8 @@ class Judge:
     def __init__(self, model: Model | None) -> None:
         self.model = model
         self._colds = None if model is None else Colds(model)
-        self._known: dict[tuple[int, ...], tuple[Stored, Verdict]] = {}
-        self._alike: dict[tuple[int, ...], tuple[Stored, Verdict]] = {}
+        self._known: dict[int, tuple[Stored, Verdict, Parts]] = {}         # by identity
+        self._alike: dict[Parts, tuple[Stored, Verdict, Parts]] = {}
 
     def judge(self, request: Request, answer: Answer, slot: Stored | None, stored: Sequence[Stored] = ()) -> Judged:
         """Judge one answered request. ``slot`` is what it left behind, ``stored`` everything else kept."""
@@ -84,13 +87,13 @@ class Judge:
         before, self._known = self._known, {}
         alike, self._alike = self._alike, {}
         for one in stored:
-            key = (id(one.tokens), one.resume, id(one.rows), id(one.state), one.start)
-            found = before.get(key) or self._known.get(key)
-            same = _parts(one)
+            found = before.get(id(one))
             if found is None:
-                other = alike.get(same) or self._alike.get(same)
-                found = one, other[1] if other is not None and other[0].tokens == one.tokens else self.stored(one)
-            self._known[key] = self._alike[same] = found
+                parts = _parts(one)
+                other = alike.get(parts) or self._alike.get(parts)
+                same = other is not None and other[0].tokens == one.tokens
+                found = one, other[1] if other is not None and same else self.stored(one), parts
+            self._known[id(one)] = self._alike[found[2]] = found
             yield one, found[1]
 
     def _whole(self, request: Request, answer: Answer, slot: Stored | None) -> tuple[Verdict, Verdict]:
@@ -152,7 +155,7 @@ class Judge:
         return self._colds
 
 
-def _parts(stored: Stored) -> tuple[int, ...]:
+def _parts(stored: Stored) -> Parts:
     """What an object consists of apart from its tokens, by identity: two with the same parts, and equal tokens, are the
     same copy."""
     state = () if stored.state is None else (stored.state.pos, id(stored.state.rows))

@@ -50,8 +50,10 @@ def shelves(server: Core, looked: Shelves) -> list[Shelf]:
     looked.only([slot.id for slot in used])
     told: dict[Writes, Stretch] = {}
     out = [_of_slot(server, slot, looked, told) for slot in used]
-    entries = [entry for entry in server.cache.entries if entry.blob is not LOST] if server.cache else []
-    return out + looked.entries.each(entries, lambda entry: _of_entry(server, entry))
+    if server.cache is None or not server.cache.entries:
+        return out
+    entries = [entry for entry in server.cache.entries if entry.blob is not LOST]
+    return out + looked.entries.each(entries, partial(_of_entry, server))
 
 
 def _written(cache: AttentionCache, seq: int, looked: Shelves, told: dict[Writes, Stretch]) -> Stretch:
