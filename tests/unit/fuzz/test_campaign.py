@@ -146,7 +146,7 @@ def test_a_crash_of_the_simulator_is_made_small_and_keeps_its_traceback():
         [(group, failure)] = out.failures.items()
         small = shrunk(failure, "llama_cpp@head", (), 300, properties=("survives",))
     assert group == small.finding.group == ("simulator", "IndexError", "send", "")
-    assert small.finding.label == "IndexError in send"
+    assert small.finding.label == "IndexError in submit"
     assert (len(small.small.asked), longest(small.small)) == (2, 7)
     assert small.finding.text == "list index out of range"
     assert any("scenarios/runner.py" in line and "submit" in line for line in small.finding.causes)

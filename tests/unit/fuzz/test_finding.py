@@ -70,7 +70,7 @@ def test_a_crash_is_exit_70_and_its_file_says_where(capsys, tmp_path):
         code = main([*argv, "--json"])
     [one] = json.loads(capsys.readouterr().out)["failures"]
     assert (code, one["property"], one["kind"], one["requests"]) == (exits.CRASH, "simulator", "IndexError", 2)
-    assert (one["numbers"], one["rule"]) == ({"error": "list index out of range"}, "IndexError in send")
+    assert (one["numbers"], one["rule"]) == ({"error": "list index out of range"}, "IndexError in submit")
     [file] = tmp_path.glob("*.toml")
     assert [line[2:] for line in file.read_text().splitlines() if line.startswith("# ")] == one["causes"]
     assert load(file).id == file.stem
