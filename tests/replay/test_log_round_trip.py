@@ -8,6 +8,7 @@ from typing import Any, Mapping
 
 import pytest
 
+from cachesim.limits import SOUGHT
 from cachesim.logs.imported import import_log
 from cachesim.logs.read import read_session
 from cachesim.logs.recognise import grammars
@@ -95,6 +96,7 @@ def test_pieces_that_were_moved_are_found_again(tmp_path, name, agree, differ):
 @pytest.mark.slow
 @pytest.mark.skipif(not SHARED.exists(), reason="../shared/traces is not there")
 @pytest.mark.parametrize("verbosity, least", [(3, 975), (4, 990)])
-def test_the_simulator_reuses_what_all_logs_say(tmp_path, verbosity, least):
+def test_the_simulator_reuses_what_all_logs_say(tmp_path, monkeypatch, verbosity, least):
+    monkeypatch.setattr(SOUGHT, "now", 1_000_000)        # requests that are sent together are sent again and again
     agree, differ = agreeing(recordings(SHARED), verbosity, tmp_path)
     assert 1000 * agree >= least * (agree + differ), (agree, differ)
