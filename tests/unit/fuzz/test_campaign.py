@@ -145,7 +145,7 @@ def test_a_crash_of_the_simulator_is_made_small_and_keeps_its_traceback():
         out.take(work(next(blocks("llama_cpp@head", ("survives",), (), 0, 4))))
         [(group, failure)] = out.failures.items()
         small = shrunk(failure, "llama_cpp@head", (), 300, properties=("survives",))
-    assert group == small.finding.group == ("simulator", "IndexError", "send", "")
+    assert group == small.finding.group == ("simulator", "IndexError", "submit", "")
     assert small.finding.label == "IndexError in submit"
     assert (len(small.small.asked), longest(small.small)) == (2, 7)
     assert small.finding.text == "list index out of range"
