@@ -46,7 +46,7 @@ class Limit:
 
 NEW_TOKENS = Limit("new tokens", 1_000_000, "tokens", "evaluated and generated in one run", PATIENCE, "--max-tokens")
 SAMPLED_TOKENS = Limit("sampled tokens", 16_384, "tokens", "generated without being forced", PATIENCE, "--max-sampled")
-PASSES = Limit("micro-batches", 100_000, "micro-batches", "evaluated in one run", PATIENCE, "--max-passes")
+PASSES = Limit("micro-batches", 100_000, "micro-batches", "of one run, a slot file as ten", PATIENCE, "--max-passes")
 EXACT_WORK = Limit("exact work", 400_000, "units", "a token in a layer, or 300 rows read", PATIENCE, "--max-exact")
 JUDGED_TOKENS = Limit("judged tokens", 2**22, "tokens", "all restore points of a run", PATIENCE, "--max-judged")
 SLOTS = Limit("slots", 256, "slots", "a server whose source names no limit", MACHINE)

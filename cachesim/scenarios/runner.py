@@ -25,6 +25,7 @@ Waiting = dict[int, tuple[Request, Answer]]
 """Requests that are not answered yet, by the number of their step."""
 DEAD = "before this step"
 """The error of whoever asks a server whose process has ended."""
+SLOT_FILE = 10         # micro-batches that a slot takes as long as to be written to a file, or read from one
 STUCK = 10_000         # rounds without an event or a token after which a server is taken for one that waits for ever
 
 
@@ -178,6 +179,8 @@ class Stage:
             self.log.mark()
             reply = {"status": 0, "error": DEAD}
         else:
+            if action.file:
+                self.log.spend(0, SLOT_FILE)
             reply = self.server.slot(action.do, action.id_slot, self.folder / action.file if action.file else None)
         self.watcher.acted(number, action, reply)
 

@@ -217,7 +217,7 @@ KINDS = {
         Kind("scenario", 6, scenario, ("cachesim.scenarios.load", "read_toml")),
         Kind("line", 4, line, ("cachesim.scenarios.notation", "parse")),
         Kind("trace", 6, trace, ("cachesim.replay.trace", "read_json")),
-        Kind("workload", 1, workload, ("cachesim.workloads.read", "read_session")),
+        Kind("workload", 1, workload, ("cachesim.workloads.run", "read_session")),
         Kind("shared", 2, shared, ("cachesim.replay.trace", "read_json"), TRACES),
         Kind("option", 3, option, ("cachesim.cli", "_parse")),
         Kind("reply", 2, reply, ("cachesim.conformance.jsonl_adapter", "ProcessSubject._read")),

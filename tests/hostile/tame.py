@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-PATIENT = {"--max-tokens": 20_000, "--max-sampled": 2_000}
-EXACT = {"--max-tokens": 1_500, "--max-sampled": 1_500}          # attention: quadratic by nature
+PATIENT = {"--max-tokens": 20_000, "--max-sampled": 2_000, "--max-passes": 20_000}
+EXACT = {"--max-tokens": 1_500, "--max-sampled": 1_500, "--max-passes": 20_000}     # attention: quadratic by nature
 WITH_LIMITS = ("run", "try", "why", "diff", "bisect", "shrink", "replay", "workload")
 MOST = {"-j": 2, "--jobs": 2, "--examples": 4, "--minutes": 0, "--tries": 20}
 EXAMPLES = ("--examples", str(MOST["--examples"]))
