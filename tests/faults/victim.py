@@ -27,6 +27,10 @@ class End(NamedTuple):
     seconds: float
 
 
+UNCACHED = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""A process that may write few bytes only would leave byte code cut off behind, which every later process reads."""
+
+
 class Victim:
     """A running command line of cachesim. ``before``: words before the command; ``more``: keywords of
     Popen."""
@@ -40,7 +44,7 @@ class Victim:
         self.process = subprocess.Popen(
             [*map(str, before), sys.executable, "-m", "cachesim", *map(str, argv)], text=True, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if stdout is None else stdout, stderr=subprocess.PIPE,
-            env={**os.environ, MARK: self.mark, **(env or {})}, **more,
+            env={**os.environ, **UNCACHED, MARK: self.mark, **(env or {})}, **more,
         )  # fmt: skip
         signal.signal(signal.SIGINT, heard)
         self.err, self.out = "", ""
