@@ -74,8 +74,12 @@ def test_a_prompt_that_is_refused_costs_no_cold_run(monkeypatch):
 
 def test_without_bills_the_verdicts_are_the_same():
     line = "A40>4/B9>4/A40.C3>4"
-    with_bills, without = watched(line), watched(line, make=partial(Watch, bills=False))
-    assert [one.judged for one in without.found.values()] == [one.judged for one in with_bills.found.values()]
+    with_bills, without = (watched(line, "W8 A", make) for make in (Watch, partial(Watch, bills=False)))
+    assert all(one.judged.window for one in with_bills.found.values()), "what every request left behind was seen"
+    for ours, theirs in zip(without.found.values(), with_bills.found.values(), strict=True):
+        ours, theirs = ours.judged, theirs.judged
+        assert (ours.answer, ours.state, ours.window) == (theirs.answer, theirs.state, theirs.window)
+        assert [verdict for _, verdict in ours.armed] == [verdict for _, verdict in theirs.armed]
     assert with_bills.ledger.count and not without.ledger.count
 
 

@@ -6,8 +6,10 @@ from dataclasses import asdict
 
 import pytest
 
+from cachesim.engines.llama_cpp import server
 from cachesim.engines.llama_cpp.memory.context import Context
-from cachesim.errors import BadInput
+from cachesim.engines.llama_cpp.memory.ubatch import Batch
+from cachesim.errors import Aborted, BadInput
 from cachesim.fuzz.case import draw_case
 from cachesim.scenarios.runner import Silent, play
 from tests.unit.engines.llama_cpp.talk import Talk, word
@@ -102,12 +104,26 @@ def test_a_copy_goes_its_own_way():
     assert len(twin.answer_at(0).outputs) == 5 and len(answer.outputs) == 1
 
 
-@pytest.mark.parametrize("more", [{"mode": "exact"}, {"spec_type": "draft-mtp", "kind": "GGA+M"}])
+@pytest.mark.parametrize("more", [
+    {"mode": "exact"}, {"spec_type": "draft-mtp", "kind": "GGA+M"}, {"spec_type": "draft-mtp", "kind": "A+M"},
+])  # fmt: skip
 def test_numbers_and_drafters_do_not_wait(more):
     talk = Talk(**{"kind": "H", **more})
     talk.send(word("A", 4), 9)
     iterated(talk, 5)
     assert talk.server.context.waiting == 0
+
+
+def test_nothing_waits_where_earlier_states_are_kept():
+    """The states between the tokens of a pass would be missing."""
+    talk = Talk("GGA+M", "b11549", spec_type="draft-mtp", spec_draft_n_max=3, ubatch_size=16)
+    talk.ask(word("A", 4), 1)
+    batch = Batch([7], [4], [0], [True])
+    assert talk.server.memory.pos_max(0) == 3
+    assert talk.server.memory.recr.n_rs_seq == 3 and not talk.server.context.put_off(batch)
+    plain = Talk("GGA", "b11549")
+    plain.ask(word("A", 4), 1)
+    assert plain.server.context.put_off(batch)
 
 
 def test_two_answers_at_once_do_not_wait():
@@ -130,6 +146,41 @@ def test_no_token_takes_a_cell_that_one_before_it_has_still_to_read(monkeypatch)
         said.append([one.digest for one in answer.outputs])
     assert said[0] == said[1] and len(said[0]) == 700
     assert sizes[:6] == [4, 252, 1, 249, 1, 196] and set(sizes[6:]) == {4, 1}
+
+
+def test_a_token_of_another_sequence_does_not_join_those_that_wait():
+    talk = Talk("A", parallel=2)
+    talk.send(word("A", 4), 9)
+    iterated(talk, 5)
+    context, busy = talk.server.context, next(slot for slot in talk.server.slots if slot.busy)
+    one, other = (Batch([7], [len(busy.tokens)], [seq], [True]) for seq in (busy.id, 1 - busy.id))
+    assert context.waiting == 4 and not context.put_off(other) and context.put_off(one)
+
+
+def test_a_task_that_comes_finds_every_token_evaluated(monkeypatch):
+    """What it loads may take a cell that a token that waits has still to read."""
+    found, process = [], server.process
+    monkeypatch.setattr(server, "process", lambda srv, task: found.append(srv.context.waiting) or process(srv, task))
+    talk = Talk("W", parallel=2)
+    talk.send(word("A", 4), 9)
+    iterated(talk, 5)
+    assert talk.server.context.waiting == 4
+    talk.send(word("B", 4), 2)
+    talk.work()
+    assert found == [0, 0]
+
+
+def test_a_server_that_dies_has_said_what_it_evaluated(monkeypatch):
+    talk = Talk("H")
+    answer = talk.send(word("A", 4), 9)
+    iterated(talk, 5)
+
+    def die(srv):
+        raise Aborted("no more", "planted")
+
+    monkeypatch.setattr(server, "shift_full_slots", die)
+    iterated(talk, 1)
+    assert answer.died and len(answer.outputs) == 5
 
 
 def test_no_more_tokens_wait_than_there_are_cells():

@@ -85,6 +85,17 @@ def test_the_mask_asks_for_the_next_token_however_many_are_inserted():
     assert cells.find(2, window(8)) is None            # 1 would be invisible to token 9, which is not asked
 
 
+def test_the_oldest_position_that_is_lost_leaves_the_next_that_there_is():
+    """Not the one after it, where there is a gap."""
+    cells = Cells(8, 1)
+    for cell, pos in enumerate((0, 5, 6)):
+        cells.place(range(cell, cell + 1), range(pos, pos + 1), 0)
+    assert cells.place(range(0, 1), range(7, 8), 0) == {0: 0}
+    assert cells.span(0) == (5, 7)
+    assert cells.place(range(1, 2), range(8, 9), 0) == {0: 5}
+    assert cells.span(0) == (6, 8)
+
+
 def test_a_shared_cell_is_never_reused_by_a_window():
     cells = table(size=4, s0=4)
     cells.share(0, 1, 0, 1)
