@@ -120,8 +120,8 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
         if srv.dft is not None and ckpt.draft is not None:
             srv.dft.memory.state_read(slot.id, ckpt.draft)
     except StateReadError as error:
-        srv.emit(ev.Error(str(error)))
-        srv.emit(ev.Error("state_seq_set_data: error loading state: failed to restore kv cache"))
+        for line in error.lines:
+            srv.emit(ev.Error(line))
         last_words: str = srv.decide(srv.rules.ckpt_unread(ckpt.facts.id_task), slot)
         if last_words:
             raise Aborted(last_words, "checkpoint-unreadable") from error

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Sequence
 
 from cachesim import events as ev
-from cachesim.engines.llama_cpp.memory.saved_state import Blob, StateReadError
+from cachesim.engines.llama_cpp.memory.saved_state import LOADING, Blob, StateReadError
 from cachesim.engines.llama_cpp.memory.target_and_draft import CommonMemory
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission, EntryFacts
@@ -22,7 +22,6 @@ from cachesim.engines.shared.server_loop import tell_change, write_down
 from cachesim.tokens import common_prefix
 
 LOST = Blob(0, None, None, None)
-LOADING = "state_seq_set_data: error loading state:"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,8 +106,8 @@ class PromptCache:
         except StateReadError as error:
             if read and after.value:
                 self._hand_out(index)
-            self.log.emit(ev.Error(str(error)))
-            self.log.emit(ev.Error(f"{LOADING} failed to restore kv cache"))
+            for line in error.lines:
+                self.log.emit(ev.Error(line))
             self.log.emit(ev.PcLoadFailed())
             self.log.emit(ev.PcLoadFailed(slot.id))
             return False

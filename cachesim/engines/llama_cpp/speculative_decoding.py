@@ -123,8 +123,11 @@ def _go_back(srv: Core, slot: Slot, ids: list[int]) -> None:
             srv.memory.state_read(slot.id, ckpt.tgt)
         if ckpt.dft is not None and srv.dft is not None:
             srv.dft.memory.state_read(slot.id, ckpt.dft)
-    except StateReadError as error:             # a load of another size than was saved
-        raise Aborted(f"checkpoint size mismatch: {error}", "checkpoint-of-another-size") from error
+    except StateReadError as error:
+        for line in error.lines:
+            srv.emit(ev.Error(line))
+        last_words: str = srv.decide(srv.rules.spec_unread(), slot)
+        raise Aborted(last_words, "draft-not-undone") from error
     srv.both.must_rm(slot.id, ckpt.pos_max + 1)
     del slot.tokens[ckpt.n_tokens :]
     slot.draft, slot.replay = ids, True

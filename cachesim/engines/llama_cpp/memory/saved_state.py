@@ -24,8 +24,17 @@ KeepCells = Callable[[np.ndarray, int, int], np.ndarray]
 """(positions, pos_max, n_swa) -> which cells a saved state contains (a rule of the profile)."""
 
 
+LOADING = "state_seq_set_data: error loading state:"
+
+
 class StateReadError(Exception):
-    """A saved state could not be put back; the caller sees 0 bytes read. ``text`` is what the library logs."""
+    """A saved state could not be put back; the caller sees 0 bytes read. Its text is the first line that the library
+    logs, ``lines`` all that it logs where the state comes from memory, not from a file."""
+
+    @property
+    def lines(self) -> tuple[str, str]:
+        """What is logged of it."""
+        return str(self), f"{LOADING} failed to restore kv cache"
 
 
 class StateForm(NamedTuple):

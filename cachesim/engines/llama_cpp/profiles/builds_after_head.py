@@ -58,6 +58,7 @@ B11549 = replace(
     shared=prompt_lifecycle.shared_prefix,
     marks=prompt_lifecycle.marks_of_chats,
     ckpt_unread=use.unread_of_file_resets,
+    spec_unread=speculative.unread_asserts,
     rs_back=seq_rm_and_state.back_alone,
     file_ckpts=slot_file.newest_checkpoints,
     outside={**B11312.outside, "port": "9931"},

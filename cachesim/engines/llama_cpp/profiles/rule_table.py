@@ -86,6 +86,7 @@ class Rules(RuleSet):
     spec_room: Rule
     spec_split: Rule
     spec_replay: Rule
+    spec_unread: Rule
     rs_planes: Rule
     rs_rm: Rule
     rs_back: Rule
@@ -96,6 +97,7 @@ class Rules(RuleSet):
     kv_undo: Rule
     kv_fail: Rule
     kv_full: Rule
+    kv_shared: Rule
     kv_shift: Rule
     file_ckpts: Rule
     min_step: int = 8192

@@ -103,6 +103,17 @@ def full_keeps() -> Decision:
 
 
 # [New in llama_cpp@latest-repaired]
+@rule("LC-KV-SHARED.GOES", Role.MEMORY,
+      llama_cpp(KV_CACHE, "llama_kv_cache::find_slot, apply_ubatch", "b11549",
+                note="proposed here: find_slot takes a cell that lies outside of the window of each sequence that uses "
+                     "it; apply_ubatch notes the position for each of them"))
+def shared_goes() -> Decision:
+    """Returns False: a cell of a window cache is taken for new tokens when it lies outside of the window of all its
+    sequences, however many they are, so that a saved window always finds room."""
+    return Decision(False, {})
+
+
+# [New in llama_cpp@latest-repaired]
 @rule("LC-KV-SHIFT.LAYERS", Role.MEMORY,
       llama_cpp(KV_CACHE, "llama_kv_cache::update", "b11549",
                 note="proposed here: the graph of a K-shift is neither built nor run for a cache without layers; its "

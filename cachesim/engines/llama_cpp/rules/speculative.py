@@ -55,6 +55,24 @@ def must_replay(exact: bool, n_rs_seq: int, n_rollback: int) -> Decision:
     return Decision(yes, {"exact": exact, "n_rs_seq": n_rs_seq, "n_rollback": n_rollback})
 
 
+@rule("LC-SPEC-UNREAD.SIZE", Role.DRAFT,
+      llama_cpp(COMMON, "common_prompt_checkpoint::load_tgt", "3f545be"), until="b11549")
+def unread_says_size() -> Decision:
+    """Returns what the server aborts with if the state saved before a draft finds no room in the memory."""
+    return Decision("checkpoint size mismatch", {})
+
+
+# [New in llama_cpp@b11549]
+@rule("LC-SPEC-UNREAD.ASSERT", Role.DRAFT,
+      llama_cpp(CONTEXT, 'post_decode "restoring speculative checkpoint" "GGML_ASSERT"', "b11549", pull=26004),
+      since="b11549")
+def unread_asserts() -> Decision:
+    """Returns what the server aborts with if the state saved before a draft finds no room in the memory: the assertion
+    that it was restored."""
+    call = "ckpt.load_tgt(slot.ctx_tgt, slot.id, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)"
+    return Decision(f"GGML_ASSERT({call}) failed", {})
+
+
 @rule("LC-SPEC-ACCEPT.ALL", Role.DRAFT,
       llama_cpp(SAMPLING, "common_sampler_sample_and_accept_n", "3f545be"), until="b11312")
 def accept_while_same(same: bool, eog: bool, left: int) -> Decision:
