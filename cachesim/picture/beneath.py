@@ -10,24 +10,30 @@ from cachesim.picture.scale import Scale
 from cachesim.picture.scene import Foreign, Memory, Row
 
 CELL = 8.0                   # pixels of a cell of attention, where that many fit
+NAME = 190.0                 # pixels of a label
 
 
 def memory(held: Memory, scale: Scale, y: float) -> Iterator[str]:
     """Rows of attention as cells, those of the window, the one position of a recurrent state, and checkpoints."""
     if held.rows is not None:
-        yield _bar("rows", held.rows, scale, y + 3, "attention rows: any of them can be removed")
+        yield _bar("rows", held.rows, scale, y + 2, "attention rows: any of them can be removed")
     if held.window is not None:
         first, last = held.window[0], held.window[1] - 1
-        yield _bar("win", held.window, scale, y + 8, f"window: rows {first} to {last}; what lies before is gone")
+        yield _bar("win", held.window, scale, y + 6.5, f"window: rows {first} to {last}; what lies before is gone")
     if held.state is not None:
         x = scale.px(held.state)
-        yield f'<g><title>recurrent state after {held.state} tokens: it cannot go back</title>'
-        yield f'<circle class="dot" cx="{x:g}" cy="{y + 15:g}" r="4"/></g>'
+        says = f"recurrent state after {held.state} tokens: it cannot go back"
+        yield f'<circle class="dot" cx="{x:g}" cy="{y + 13:g}" r="4"><title>{says}</title></circle>'
+    if held.checkpoints:
+        yield f'<g class="mark">{"".join(_marks(held, scale, y + 26))}</g>'
+
+
+def _marks(held: Memory, scale: Scale, y: float) -> Iterator[str]:
     for number, mark in enumerate(held.checkpoints):
         x = scale.px(mark)
         span = f", [pos_min {held.spans[number][0]}, pos_max {held.spans[number][1]}]" if held.spans else ""
-        yield f"<g><title>checkpoint of {mark} tokens{span}</title>"
-        yield f'<path class="mark" d="M{x - 4:g} {y + 24:g}h8l-4 -8z"/></g>'
+        says = f"checkpoint of {mark} tokens{span}"
+        yield f'<path d="M{x - 4:g} {y:g}h8l-4 -8z"><title>{says}</title></path>'
 
 
 def _bar(name: str, rows: tuple[int, int], scale: Scale, y: float, title: str) -> str:
@@ -36,27 +42,30 @@ def _bar(name: str, rows: tuple[int, int], scale: Scale, y: float, title: str) -
     wide = max(1.0, b - a)
     each = wide / max(1, min(rows[1] - rows[0], int(wide / CELL) or 1))
     line = f'M{a:g} {y + 1.5:g}H{a + wide:g}'
-    path = f'<path class="{name}" d="{line}" stroke-dasharray="{max(each - 1, 0.5):.2f} 1"/>'
-    return f"<g><title>{escape(title)}</title>{path}</g>"
+    dashes = f'stroke-dasharray="{max(each - 1, 0.5):.2f} 1"'
+    return f'<path class="{name}" d="{line}" {dashes}><title>{escape(title)}</title></path>'
 
 
 def foreign(row: Row, scale: Scale, y: float, top: float, named: set[tuple[int, int]]) -> Iterator[str]:
     """What a wrong answer read: the positions are hatched, and an arrow leads to the request they belong to. ``named``:
-    sources that are labelled already, of this row and those above; it takes what is labelled here."""
+    sources that are labelled already, of this row and those above; it takes what is labelled here. One that stands too
+    near to another has no label."""
     for number, read in enumerate(row.foreign):
         a, b = scale.px(max(0, read.start)), scale.px(max(read.stop, read.start + 1))
         box = f'x="{a:.1f}" y="{y:.1f}" width="{max(6.0, b - a):.1f}" height="{BAR}"'
         yield f'<g><title>{escape(read.says)}</title><rect {box} fill="url(#p-wrong)"/>'
         yield f'<rect class="wrong" {box}/>'
-        source = read.request, read.theirs
         if 0 <= read.request < row.number:
             up = top + read.request * STEP + BAR + STRIP
-            yield _source(read, scale, a + 3 + 5 * number, y, up, "" if source in named else "#{}:{}".format(*source))
-            named.add(source)
+            yield _source(read, scale, a + 3 + 5 * number, y, up, named)
         yield "</g>"
 
 
-def _source(read: Foreign, scale: Scale, x: float, y: float, up: float, label: str) -> str:
+def _source(read: Foreign, scale: Scale, x: float, y: float, up: float, named: set[tuple[int, int]]) -> str:
     to = scale.px(max(0, read.theirs))
+    near = any(row == read.request and abs(scale.px(other) - to) < NAME for row, other in named)
+    label = "" if near else f"request {read.request}, position {read.theirs}"
+    if label:
+        named.add((read.request, max(0, read.theirs)))
     line = f'M{x:.1f} {y:.1f}V{up + 12:.1f}L{to:.1f} {up:.1f}m-4 6l4 -6l4 6'
-    return f'<path class="wrong" d="{line}"/>' + (text(to + 6, up + 8, label, "bad") if label else "")
+    return f'<path class="wrong" d="{line}"/>' + (text(to + 6, up + 8, label, "bad halo") if label else "")

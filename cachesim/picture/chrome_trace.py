@@ -42,6 +42,7 @@ def _request(pid: int, row: Row, at: int, cost: int) -> Iterator[dict[str, Any]]
     for part in row.stretches:
         tokens = part.stop - part.start
         if part.origin in WORK:
-            yield {"ph": "X", "name": part.origin, "ts": at, "dur": tokens, "args": {"why": part.why}, **place}
+            yield {"ph": "X", "name": part.origin, "ts": at, "dur": tokens,
+                   "args": {"why": part.why} if part.why else {}, **place}
             at += tokens
     yield {"ph": "C", "name": "tokens reused", "pid": pid, "ts": at, "args": {"tokens": row.cache_n}}

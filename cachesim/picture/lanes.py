@@ -6,12 +6,12 @@ from __future__ import annotations
 from html import escape
 from typing import Iterator, NamedTuple, Sequence
 
-from cachesim.picture.layout import BAR, STEP, TOP, text
+from cachesim.picture.layout import BAR, STEP, TOP, label, text
 from cachesim.picture.scene import Row, Scene
 
 MOST = 8                     # slots that have a lane each; more share one
 SHOWN = 8                    # entries side by side
-LABELS, LANE, BOX = 150.0, 32.0, 11.0
+LANE, BOX = 32.0, 11.0
 
 
 class Entry(NamedTuple):
@@ -60,7 +60,8 @@ def lives(rows: Sequence[Row]) -> list[Entry]:
 
 
 class Lanes:
-    """Where lanes are, in pixels. ``left``: where the tokens begin."""
+    """Where lanes are, in pixels. ``names``: where those of the requests end; ``left``: where the tokens begin;
+    ``stores``: there is a lane for the prompt cache; a recording does not say what is in it."""
 
     def __init__(self, one: Scene) -> None:
         self.slots = sorted({row.slot for row in one.rows if row.slot >= 0})
@@ -69,14 +70,17 @@ class Lanes:
         self.lives = lives(one.rows)
         wide = min(SHOWN, 1 + max((entry.column for entry in self.lives), default=0))
         self.more = any(entry.column >= SHOWN for entry in self.lives)
-        self.cache = LABELS + self.count * LANE + 6
-        self.width = max(50.0, wide * BOX + 8) + 34 * self.more
+        self.names = 24 + 7.25 * max((len(line) for row in one.rows for line in label(row.number, row.text)), default=0)
+        self.names = round(max(self.names, 52.0))
+        self.cache = self.names + self.count * LANE + 6
+        self.stores = not one.recorded
+        self.width = (max(50.0, wide * BOX + 8) + 34 * self.more) * self.stores
         self.left = self.cache + self.width + 14
 
     def slot(self, number: int) -> float:
         """The middle of the lane of a slot."""
         lane = 0 if self.shared or number not in self.slots else self.slots.index(number)
-        return LABELS + lane * LANE + (LANE - 4) / 2
+        return self.names + lane * LANE + (LANE - 4) / 2
 
     def entry(self, column: int) -> float:
         """The left edge of the box of an entry."""
@@ -89,22 +93,29 @@ class Lanes:
 
 
 def bands(lanes: Lanes, one: Scene, top: float) -> Iterator[str]:
-    """The lanes themselves with their names, and a thread through the requests of each slot."""
+    """The lanes themselves, and a thread through the requests of each slot."""
     high = TOP - 50 + len(one.rows) * STEP
     for lane in range(lanes.count):
-        x = LABELS + lane * LANE
+        x = lanes.names + lane * LANE
         yield f'<rect class="lane" x="{x:g}" y="{top + 46:g}" width="{LANE - 4:g}" height="{high:g}"/>'
-        name = "all" if lanes.shared else str(lanes.slots[lane]) if lanes.slots else ""
-        yield text(x + (LANE - 4) / 2, top + 76, name, "mid")
         mine = [index for index, row in enumerate(one.rows)
                 if row.slot >= 0 and (lanes.shared or row.slot == lanes.slots[lane])]  # fmt: skip
         if len(mine) > 1:
             first, last = (top + TOP + index * STEP + BAR / 2 for index in (mine[0], mine[-1]))
             yield f'<path class="thread" d="M{x + (LANE - 4) / 2:g} {first:g}V{last:g}"/>'
-    yield text(LABELS, top + 60, "slot", "start")
-    box = f'x="{lanes.cache:g}" y="{top + 46:g}" width="{lanes.width:g}" height="{high:g}"'
-    yield f'<rect class="lane" {box}/>'
-    yield text(lanes.cache + 3, top + 60, "prompt") + text(lanes.cache + 3, top + 76, "cache")
+    if lanes.stores:
+        box = f'x="{lanes.cache:g}" y="{top + 46:g}" width="{lanes.width:g}" height="{high:g}"'
+        yield f'<rect class="lane" {box}/>'
+
+
+def headings(lanes: Lanes, top: float) -> Iterator[str]:
+    """The names of the lanes."""
+    yield text(lanes.names, top + 60, "slot", "start")
+    for lane in range(lanes.count):
+        name = "all" if lanes.shared else str(lanes.slots[lane]) if lanes.slots else ""
+        yield text(lanes.names + lane * LANE + (LANE - 4) / 2, top + 76, name, "mid")
+    if lanes.stores:
+        yield text(lanes.cache + 3, top + 60, "prompt") + text(lanes.cache + 3, top + 76, "cache")
 
 
 def block(lanes: Lanes, row: Row, y: float) -> Iterator[str]:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from html import escape
 
-TOP, RIGHT, LEAST = 102, 460, 1040
+HEAD, TOP, RIGHT = 46, 102, 380    # of a run: where its lanes begin, its first row, and what stands beside its tokens
 LABEL = 18                   # characters of a line at the left edge of a row
 BAR, STRIP, GAP = 22, 26, 26
 STEP = BAR + STRIP + GAP
-SHOWN = 58                   # characters of a line beside a row
+SHOWN, LINES = 48, 4          # characters of a line beside a row, and lines beneath the verdict
 
 
 def text(x: float, y: float, words: str, kind: str = "") -> str:
     """A text at a place, escaped; ``kind``: classes."""
     mark = f' class="{kind}"' if kind else ""
     return f'<text x="{x:.7g}" y="{y:.7g}"{mark}>{escape(words)}</text>'
+
+
+def label(number: int, words: str) -> list[str]:
+    """The name of a request at the left edge of its row, in one line or two."""
+    name = f"#{number} {words}"
+    return [name] if len(name) <= LABEL else [f"#{number}", cut(words, LABEL)]
 
 
 def cut(words: str, most: int) -> str:

@@ -9,6 +9,7 @@ stand beside the drawing where there is room. Two runs stand side by side, and o
 from __future__ import annotations
 
 from html import escape
+from itertools import groupby
 from string import Template
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
@@ -16,7 +17,7 @@ from cachesim.picture.causes import Cause
 from cachesim.picture.scene import Row, Scene, Stretch
 from cachesim.picture.script import SCRIPT
 from cachesim.picture.svg import Drawn, draw, first_difference, lost_line, prefix
-from cachesim.picture.told import Told, script_data
+from cachesim.picture.told import Told, packed, script_data
 
 PAGE = Template("""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -28,13 +29,14 @@ PAGE = Template("""<!doctype html>
 --tint:#2a3644;--link:#8cc4ff}}
 *{box-sizing:border-box}body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);
 margin:1rem auto;max-width:120rem;padding:0 1rem}a{color:var(--link)}
-.runs{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,44rem),1fr));gap:1rem}
+.runs{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,38rem),1fr));gap:1rem}
 .run{min-width:0;container:run/inline-size}.draw{overflow:auto;max-height:75vh;border:1px solid var(--edge)}
 .draw svg{max-width:none;display:block;zoom:var(--zoom,1)}.tables,.why{min-width:0}
 code,.why dt{font-family:ui-monospace,Menlo,Consolas,monospace;overflow-wrap:anywhere}
 .table{overflow-x:auto}table{border-collapse:collapse}
 td,th{padding:.15rem .6rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--edge)}
-.req td:nth-child(-n+5):not(:nth-child(2)){text-align:right}.req td:last-child{min-width:15rem}
+.req td:nth-child(-n+5):not(:nth-child(2)){text-align:right}.req td:nth-child(n+7){min-width:13rem}
+#command{display:block;max-height:4.6em;overflow-y:auto}
 td code{white-space:nowrap}
 .bad{color:var(--bad);font-weight:bold}summary{cursor:pointer}
 .why p{margin:.3rem 0}.why dl{margin:.3rem 0}.why dd{margin:0 0 .2rem 1rem;overflow-wrap:anywhere}
@@ -53,26 +55,28 @@ h1{font-size:1.4rem}h2{font-size:1.15rem}
 @container run (min-width:62rem){.script .pair{display:grid;grid-template:auto 1fr/minmax(0,1fr) 23rem;gap:0 1rem}
 .script .why{grid-area:1/2/3/3;max-height:75vh;overflow-y:auto;border:1px solid var(--edge);padding:.2rem .6rem}
 .script .why details:not(.shown){display:none}}
-.narrow .notes{display:none}
+.narrow .notes{display:none}.head:not(.moved) .back,.names:not(.moved){display:none}.names{pointer-events:none}
+.back{fill:var(--paper)}
 @media print{:root{--ink:#1b1b1b;--paper:#fff;--dim:#5a5a5a;--bad:#b3001b;--edge:#9a9a9a;--tint:#dfe8f2;--link:#00549e}
-#tools,#copy{display:none}.draw,.script .why{overflow:visible;max-height:none;border:0}.script .pair{display:block}
+#tools,#copy,.names,.back{display:none!important}.head{transform:none}#command{max-height:none}
+.draw,.script .why{overflow:visible;max-height:none;border:0}.script .pair{display:block}
 .draw svg{max-width:100%;height:auto;zoom:1}.script .why details:not(.shown){display:block}.runs{display:block}
 h2,summary{break-after:avoid}}
 </style></head><body><main>
 <h1>$title</h1>
 $texts
-<p><code id="command">$command</code> <button type="button" id="copy" hidden>copy</button></p>
+<p><code id="command" tabindex="0">$command</code> <button type="button" id="copy" hidden>copy</button></p>
 <section id="tools" hidden aria-label="walk through the event log">
 <button type="button" id="back" aria-label="event before">&lt;</button>
 <input id="at" type="range" min="0" max="0" value="0" step="1" aria-label="event; Page Up and Page Down: request">
 <button type="button" id="on" aria-label="next event">&gt;</button>
 <output id="count" for="at"></output>
 <button type="button" id="differ" hidden>first difference</button>
-<button type="button" id="out" aria-label="smaller">-</button>
+<span>zoom</span> <button type="button" id="out" aria-label="smaller">-</button>
 <button type="button" id="in" aria-label="larger">+</button>
 <p id="now" aria-live="polite"></p></section>
 <div class="runs">$runs</div></main>
-<script type="application/json" id="walk">$walk</script>
+<script type="text/plain" id="walk">$walk</script>
 <script>$script</script>
 </body></html>
 """)
@@ -92,7 +96,7 @@ def page(
         texts="".join(f"<p{kind}>{escape(text)}</p>" for kind, text in texts),
         runs="".join(_Run(one, log, number).html(focus, differs)
                      for number, (one, log) in enumerate(zip(scenes, logs, strict=True))),
-        walk=script_data([Drawn(one) for one in scenes], told), script=SCRIPT,
+        walk=packed(script_data([Drawn(one) for one in scenes], told)), script=SCRIPT,
     )  # fmt: skip
 
 
@@ -120,19 +124,24 @@ class _Run(NamedTuple):
         rows = "".join(_table_row(row, one.causes) for row in one.rows)
         heads = "".join(f"<th>{name}</th>" for name in ("#", "prompt", "slot", "reused", "evaluated", "verdict", "how",
                                                         "evaluated again"))  # fmt: skip
-        table = f"<div class='table req'><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
+        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        table = f"<div class='table req'{self._region('requests')}>{table}</div>"
         decided = self.decided
         each = "".join(self._details(row, decided.get(row.number, []), row.number == focus) for row in one.rows)
-        head = f"<h2>{escape(one.profile)}: <span{kind}>{escape(one.verdict)}</span></h2>"
-        label = f"picture {self.number + 1}: the run under {name}"
-        drawing = f'<div class="draw" tabindex="0" role="region" aria-label="{label}">'
-        drawing += draw([one], self.number, differs) + "</div>"
-        why = f'<div class="why" tabindex="0" role="region" aria-label="why, {self.number + 1}: {name}">{each}</div>'
-        pair = f'<div class="pair">{drawing}{why}<div class="tables">{table}{_rules(one)}</div></div>'
-        return f'<section class="run" data-run="{name}" data-first="{_first_shown(one)}">{head}{pair}</section>'
+        head = f"<h2>{escape(one.profile)}, model {escape(one.model)}: <span{kind}>{escape(one.verdict)}</span></h2>"
+        drawing = f'<div class="draw"{self._region("picture")}>'
+        drawing += draw([one], self.number, differs, alone=False) + "</div>"
+        why = f'<div class="why"{self._region("why")}>{each}</div>'
+        pair = f'<div class="pair">{drawing}{why}<div class="tables">{table}{self._rules()}</div></div>'
+        data = f'data-run="{name}" data-first="{_first_shown(one)}" data-mark="{prefix(self.number)}"'
+        return f'<section class="run" {data}>{head}{pair}</section>'
+
+    def _region(self, what: str) -> str:
+        """Of a part that may scroll: it is reached by keyboard, and has a name."""
+        return f' tabindex="0" role="region" aria-label="{what}, run {self.number + 1}: {escape(self.one.profile)}"'
 
     def _details(self, row: Row, decided: Sequence[str], shown: bool) -> str:
-        mine = "".join(_decision(says) for says in decided)
+        mine = "".join(_decision(says, len([*same])) for says, same in groupby(decided))
         lost = "".join(self._lost(row))
         why = f"<p>{escape(row.why)}</p>" if row.why else ""
         said = "; ".join(filter(None, (": ".join(filter(None, (row.verdict, row.reason))), *row.read)))
@@ -160,6 +169,17 @@ class _Run(NamedTuple):
         k = self.told.walk.behind(request, part.rule, part.lost[0]) if self.told is not None and part.rule else None
         return "" if k is None else f", <a href='#{mark}e{k}'>event {k + 1}</a>"
 
+    def _rules(self) -> str:
+        """The rules behind the losses, with their sources and the options that govern them."""
+        rows = "".join(
+            f"<tr><td><code>{escape(cause.rule)}</code></td><td>{escape(cause.source)}</td>"
+            f"<td>{'<br>'.join(f'<code>{escape(flag)}</code>' for flag in cause.flags)}</td></tr>"
+            for cause in self.one.causes.values()
+        )
+        heads = "<th>rule behind a loss</th><th>source</th><th>governed by</th>"
+        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        return f"<div class='table'{self._region('rules')}>{table}</div>" if rows else ""
+
 
 def _first_shown(one: Scene) -> int:
     """The request that is chosen when a page opens: the first wrong one, else the first that lost something."""
@@ -178,9 +198,9 @@ def _table_row(row: Row, causes: Mapping[str, Cause]) -> str:
     return f"<tr>{cells}<td{kind}>{escape(row.verdict)}</td><td>{escape(how)}</td><td>{again}</td></tr>"
 
 
-def _decision(says: str) -> str:
+def _decision(says: str, times: int) -> str:
     rule, _, what = says.partition(": ")
-    return f'<dt>{escape(rule)}<dd>{escape(what)}'
+    return f"<dt>{escape(rule)}<dd>{escape(what)}{f' ({times} times)' * (times > 1)}"
 
 
 def _cause(rule: str, cause: Cause | None) -> str:
@@ -191,16 +211,3 @@ def _cause(rule: str, cause: Cause | None) -> str:
     if cause.link:
         parts.append(f'<a href="{escape(cause.link, quote=True)}">source</a>')
     return f" ({', '.join(parts)})"
-
-
-def _rules(one: Scene) -> str:
-    """The rules behind the losses of a run, with their sources and the options that govern them."""
-    if not one.causes:
-        return ""
-    rows = "".join(
-        f"<tr><td><code>{escape(cause.rule)}</code></td><td>{escape(cause.source)}</td>"
-        f"<td>{'<br>'.join(f'<code>{escape(flag)}</code>' for flag in cause.flags)}</td></tr>"
-        for cause in one.causes.values()
-    )
-    heads = "<th>rule behind a loss</th><th>source</th><th>governed by</th>"
-    return f"<div class='table'><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"

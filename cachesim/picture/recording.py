@@ -35,7 +35,7 @@ def recorded_scene(trace: Trace, differs: Differs | None = None) -> Scene:
         rows += _members(step, len(rows), words, note) if step.members else [_action(step, len(rows), note)]
     wrong = len(trace.inexact)
     verdict = f"{wrong} answers differ from cold ones" if wrong else "recorded"
-    return Scene(trace.name, f"recorded: {trace.file.name}", trace.profile, trace.model, verdict, rows)
+    return Scene(trace.name, f"recorded: {trace.file.name}", trace.profile, trace.model, verdict, rows, recorded=True)
 
 
 def _members(step: TraceStep, first: int, words: Mapping[Tokens, list[Word]], note: str) -> Iterator[Row]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import accumulate, pairwise
 from typing import Iterable, Sequence
 
 LEAST, MOST = 16.0, 150.0    # pixels of an interval between two boundaries
-UNIT = 4.0                   # pixels of a token, as long as that fits
+UNITS = (4.0, 3.0, 2.0, 1.0, 0.5)     # pixels of a token: the first with which the whole is not wider than WIDE
+WIDE = 1200.0
 
 
 class Scale:
@@ -16,14 +18,11 @@ class Scale:
     def __init__(self, boundaries: Iterable[int], left: float = 0.0) -> None:
         self.left = left
         self.at: Sequence[int] = sorted({0, *boundaries})
-        x, self.x, self.broken = 0.0, [0.0], list[tuple[int, int]]()
-        for start, stop in zip(self.at, self.at[1:], strict=False):
-            wanted = (stop - start) * UNIT
-            width = min(MOST, max(LEAST, wanted))
-            if wanted > MOST:
-                self.broken.append((start, stop))
-            x += width
-            self.x.append(x)
+        every = [*pairwise(self.at)]
+        fits = (unit for unit in UNITS if sum(_width(one, unit) for one in every) <= WIDE)
+        unit = next(fits, UNITS[-1])
+        self.x = [0.0, *accumulate(_width(one, unit) for one in every)]
+        self.broken = [(start, stop) for start, stop in every if (stop - start) * unit > MOST]
 
     @property
     def width(self) -> float:
@@ -42,3 +41,8 @@ class Scale:
         start, stop = self.at[number], self.at[number + 1]
         share = min(1.0, (position - start) / (stop - start))
         return round(self.x[number] + share * (self.x[number + 1] - self.x[number]), 1)
+
+
+def _width(interval: tuple[int, int], unit: float) -> float:
+    """Pixels of an interval in which a token is so many pixels wide."""
+    return min(MOST, max(LEAST, (interval[1] - interval[0]) * unit))

@@ -103,7 +103,8 @@ class Row(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """A whole run. ``causes``: what is known of the rules behind its losses, by id."""
+    """A whole run. ``causes``: what is known of the rules behind its losses, by id; ``recorded``: it is one of a real
+    server, and what the server held is not known."""
 
     title: str
     why: str
@@ -112,6 +113,7 @@ class Scene(NamedTuple):
     verdict: str
     rows: Sequence[Row]
     causes: Mapping[str, Cause] = {}
+    recorded: bool = False
 
     @property
     def fine(self) -> bool:
@@ -176,8 +178,8 @@ def _reused(one: Data) -> Iterator[Stretch]:
     at = one["kept"] + one["restored"]
     stay = max(0, at - one["moved"])
     if one["kept"]:
-        parts = (Stretch(0, stay, "kept", "was in the slot"),
-                 Stretch(stay, at, "moved", "was in the slot at other positions"))  # fmt: skip
+        parts = (Stretch(0, stay, "kept"),
+                 Stretch(stay, at, "moved"))  # fmt: skip
         yield from (part for part in parts if part.stop > part.start)
     elif at:
         yield Stretch(0, at, "loaded" if one["loaded"] == at else "restored", one["reason"])
@@ -194,6 +196,6 @@ def _stretches(one: Data, lost: Sequence[Data], end: int) -> Iterator[Stretch]:
             yield Stretch(at, stop, "again", why, charge["at"], charge["rule"], (charge["event"], charge["kind"]))
         at = stop
     if at < one["prompt"] and one["prompt_n"]:
-        yield Stretch(at, one["prompt"], "evaluated", "never evaluated before")
+        yield Stretch(at, one["prompt"], "evaluated")
     if end > one["prompt"] and one["status"] == 200:
-        yield Stretch(one["prompt"], end, "generated", "the answer")
+        yield Stretch(one["prompt"], end, "generated")

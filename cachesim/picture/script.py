@@ -3,21 +3,40 @@
 SCRIPT = r"""
 "use strict";
 const $=id=>document.getElementById(id),all=(what,of=document)=>[...of.querySelectorAll(what)];
-const NS="http://www.w3.org/2000/svg",data=JSON.parse($("walk").textContent),tools=$("tools"),at=$("at");
+const NS="http://www.w3.org/2000/svg",tools=$("tools"),at=$("at");
+let data={forms:[],runs:[]},runs=[],places=[],firstDifference=-1,zoom=1;
+async function unpacked(text){const bytes=Uint8Array.from(atob(text),c=>c.charCodeAt(0));
+return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();}
 function svg(name,attributes,parent){const e=document.createElementNS(NS,name);
 for(const [key,value] of Object.entries(attributes))e.setAttribute(key,value);if(parent)parent.append(e);return e;}
 function index(list,k){let lo=0,hi=list.length/2;while(lo<hi){const mid=(lo+hi)>>1;
 if(list[2*mid]<=k)lo=mid+1;else hi=mid;}return 2*(lo-1);}
 function last(list,k){const i=index(list,k);return i<0?undefined:list[i+1];}
+function summed(list){for(let i=2;i<list.length;i+=2)list[i]+=list[i-2];}
 function say(group,text){svg("title",{},group).textContent=text;return group;}
 
 class Run{
-constructor(d,number){this.d=d;this.mark=number?"p"+number+"-":"";this.section=all("section.run")[number];
+constructor(d,number){[d.rows,d.entries,...Object.values(d.slots).flatMap(Object.values)].forEach(summed);
+this.d=d;this.mark=number?"p"+number+"-":"";this.section=all("section.run")[number];
 this.log=d.log?d.log.split("\n"):[];this.n=this.log.length;this.k=this.n;this.live=new Map();this.state=[];
 this.rows=d.begins.map((_,i)=>$(this.mark+"r"+i));this.draw=this.section.querySelector(".draw");
 this.svg=this.draw.querySelector("svg");this.cache=this.svg.querySelector(".cache");
 const clip=svg("clipPath",{id:this.mark+"clip"},this.svg.querySelector("defs"));
-this.clip=svg("rect",{x:0,y:0,width:d.x[0],height:0},clip);this.now=svg("g",{class:"now"},this.svg);}
+this.clip=svg("rect",{x:0,y:0,width:d.x[0],height:0},clip);this.now=svg("g",{class:"now"},this.svg);
+this.head=this.svg.querySelector(".head");const [top,under]=d.head;
+this.head.prepend(svg("rect",{class:"back",x:0,y:top,width:d.width[1],height:under-top}));this.svg.append(this.head);
+this.draw.addEventListener("scroll",()=>this.stay());}
+stay(){const x=this.draw.scrollLeft/zoom,y=this.draw.scrollTop/zoom;
+this.head.classList.toggle("moved",y>0);this.head.setAttribute("transform","translate(0 "+y+")");
+if(x>0&&!this.names)this.name();if(!this.names)return;
+this.names.classList.toggle("moved",x>0);this.names.setAttribute("transform","translate("+x+" 0)");}
+name(){this.names=svg("g",{class:"names","aria-hidden":"true"});const short=this.draw.clientWidth<600;
+const some=this.rows.filter(g=>g).map(g=>g.querySelector(".name").cloneNode(true));
+if(short)some.forEach(g=>g.replaceChildren(...all("text",g).slice(0,1).map(t=>{
+t.textContent=t.textContent.split(" ")[0];return t;})));
+const most=Math.max(...some.map(g=>g.textContent.length)),wide=short?16+7.3*most:this.d.names-4;
+svg("rect",{class:"back",x:0,y:this.d.head[1],width:wide,height:this.rows.length*this.d.step},this.names);
+this.names.append(...some);this.head.before(this.names);}
 text(k){if(k>=this.n)return "the end";const [form,...numbers]=this.log[k].split(" ");
 let i=0;return data.forms[form].replace(/\t/g,()=>numbers[i++]);}
 row(k){return k>=this.n?-1:last(this.d.rows,k);}
@@ -52,11 +71,11 @@ const bar=(name,span,dy,title)=>{const a=this.px(span[0]),b=this.px(span[1]),wid
 const each=wide/Math.max(1,Math.min(span[1]-span[0],Math.floor(wide/8)||1));
 svg("path",{class:name,d:"M"+a+" "+(y+dy+1.5)+"H"+(a+wide),"stroke-dasharray":Math.max(each-1,.5)+" 1"},
 say(svg("g",{},g),title+" "+span[0]+" to "+(span[1]-1)));};
-for(const span of h.rows||[])bar("rows",span,3,"attention: rows");
-for(const span of h.window||[])bar("win",span,8,"window: rows");
-if(h.state!==null&&h.state!==undefined)svg("circle",{class:"dot",cx:this.px(h.state),cy:y+15,r:4},
+for(const span of h.rows||[])bar("rows",span,2,"attention: rows");
+for(const span of h.window||[])bar("win",span,6.5,"window: rows");
+if(h.state!==null&&h.state!==undefined)svg("circle",{class:"dot",cx:this.px(h.state),cy:y+13,r:4},
 say(svg("g",{},g),"recurrent state after "+h.state+" tokens"));
-for(const c of h.checkpoints||[])svg("path",{class:"mark",d:"M"+(this.px(c[0])-4)+" "+(y+24)+"h8l-4 -8z"},
+for(const c of h.checkpoints||[])svg("path",{class:"mark",d:"M"+(this.px(c[0])-4)+" "+(y+26)+"h8l-4 -8z"},
 say(svg("g",{},g),"checkpoint of "+c[0]+" tokens"+(c.length>1?", [pos_min "+c[1]+", pos_max "+c[2]+"]":"")));
 this.live.set(h.owner,{key,group:g});this.rows[h.owner].classList.add("alive");}
 lane(k,over,current){if(over||!this.cache){this.now.replaceChildren();this.cache?.removeAttribute("clip-path");
@@ -73,22 +92,20 @@ if(this.d.taken.includes(current))
 svg("path",{class:"gone",d:"M"+x+" "+(y+4)+"H"+(this.d.lanes[current]+15)+"m4 -3l-4 3l4 3"},this.now);}}
 }
 
-const runs=data.runs.map((d,i)=>new Run(d,i)),places=[];
-if(runs.length){const most=Math.max(...runs.map(r=>r.d.begins.length));
+function line(){if(runs.length){const most=Math.max(...runs.map(r=>r.d.begins.length));
 for(let q=-1;q<most;q++){const from=runs.map(r=>q<0?0:r.d.begins[q]??r.n),to=runs.map(r=>r.d.begins[q+1]??r.n);
 const wide=Math.max(...runs.map((r,i)=>to[i]-from[i]));
 for(let j=0;j<wide;j++)places.push(runs.map((r,i)=>Math.max(0,Math.min(from[i]+j,to[i]-1))));}
-places.push(runs.map(r=>r.n));}
+places.push(runs.map(r=>r.n));}}
 const differ=p=>new Set(runs.map((r,i)=>r.text(places[p][i]))).size>1;
-const firstDifference=runs.length>1?places.findIndex((_,p)=>differ(p)):-1;
-let zoom=1;
 
 function choose(id,scroll){const d=$("d-"+id);if(!d)return;const section=d.closest("section");
 all("details.shown",section).forEach(e=>{e.classList.remove("shown");if(e!==d&&!e.dataset.kept)e.open=false;});
 d.classList.add("shown");d.open=true;
 all("g.chosen",section).forEach(g=>g.classList.remove("chosen"));const g=$(id);if(!g)return;g.classList.add("chosen");
-if(scroll){const box=section.querySelector(".draw"),y=g.querySelector(".frame").y.baseVal.value*zoom;
-if(y<box.scrollTop||y+90*zoom>box.scrollTop+box.clientHeight)box.scrollTop=Math.max(0,y-60*zoom);}}
+if(scroll){const box=section.querySelector(".draw"),top=box.querySelector("svg").viewBox.baseVal.y;
+const y=(g.querySelector(".frame").y.baseVal.value-top)*zoom;
+if(y<box.scrollTop+40*zoom||y+90*zoom>box.scrollTop+box.clientHeight)box.scrollTop=Math.max(0,y-60*zoom);}}
 function show(){const p=+at.value,ks=places[p],end=p===places.length-1;
 $("count").textContent=end?"end, "+(places.length-1)+" events":(p+1)+" of "+(places.length-1);
 const lines=runs.map((r,i)=>{r.go(ks[i]);const q=r.row(ks[i]);if(q>=0)choose(r.mark+"r"+q,true);
@@ -102,19 +119,27 @@ function step(by){go(+at.value+by);}
 function request(by){const r=runs[0],p=+at.value,q=p===places.length-1?r.d.begins.length:r.row(places[p][0]);
 const to=q+by;if(to<0)return go(0);const k=r.d.begins[to];
 go(k===undefined?places.length-1:places.findIndex(one=>one[0]>=k));}
-function size(by){zoom=Math.min(4,Math.max(.25,zoom*by));document.body.style.setProperty("--zoom",zoom);}
+function size(by){zoom=Math.min(4,Math.max(.25,zoom*by));document.body.style.setProperty("--zoom",zoom);
+runs.forEach(r=>r.stay());}
 function went(){const id=decodeURIComponent(location.hash.slice(1)).replace(/^d-/,""),m=id.match(/^(p(\d+)-)?e(\d+)$/);
 if(m){const i=+(m[2]||0),p=places.findIndex(one=>one[i]>=+m[3]);if(p>=0)go(p);}else if($(id))choose(id,true);}
 function fit(){runs.forEach(r=>{const narrow=r.draw.clientWidth<r.d.width[1],to=r.d.width[narrow?0:1];
 r.section.classList.toggle("narrow",narrow);const old=r.svg.viewBox.baseVal;if(old.width===to)return;
-r.svg.setAttribute("viewBox","0 0 "+to+" "+old.height);r.svg.setAttribute("width",to);});}
+r.svg.setAttribute("viewBox",[0,old.y,to,old.height].join(" "));r.svg.setAttribute("width",to);});}
+function first(section){const open=section.querySelector("details[open]"),number=section.dataset.first;
+const mark=section.dataset.mark;if(open||number)choose(open?open.id.slice(2):mark+"r"+number);}
 
 document.body.classList.add("script");
+function start(read){data=read;runs=data.runs.map((d,i)=>new Run(d,i));line();
+if(runs.length>1)firstDifference=places.findIndex((_,p)=>differ(p));
 if(places.length){tools.hidden=false;at.max=places.length-1;at.value=at.max;at.addEventListener("input",show);
 $("back").onclick=()=>step(-1);$("on").onclick=()=>step(1);$("out").onclick=()=>size(.8);$("in").onclick=()=>size(1.25);
 at.addEventListener("keydown",e=>{const by={PageUp:-1,PageDown:1}[e.key];if(by){e.preventDefault();request(by);}});
 if(firstDifference>=0){$("differ").hidden=false;$("differ").onclick=()=>go(firstDifference);}
 show();}
+fit();addEventListener("resize",fit);
+all("section.run").forEach(first);if(location.hash)went();
+document.body.dataset.ready="";}
 all("svg g[role=listitem]").forEach(g=>{const go=()=>{history.replaceState(null,"","#"+g.id);choose(g.id);};
 g.addEventListener("click",go);
 g.addEventListener("keydown",e=>{if(e.key==="Enter"||e.key===" "){e.preventDefault();go();}});});
@@ -126,8 +151,6 @@ addEventListener("beforeprint",()=>{if(before)return;before=[+at.value,all("deta
 if(places.length)go(places.length-1);before[1].forEach(d=>{d.open=true;});});
 addEventListener("afterprint",()=>{if(!before)return;before[1].forEach(d=>{d.open=false;});
 if(places.length)go(before[0]);before=null;});
-fit();addEventListener("resize",fit);
 addEventListener("hashchange",went);
-if(location.hash)went();else{const d=document.querySelector("details[open]")||null;
-if(d)choose(d.id.slice(2));else for(const r of runs){const bad=r.section.dataset.first;if(bad)choose(r.mark+"r"+bad);}}
+unpacked($("walk").textContent).then(start,()=>start(data));
 """

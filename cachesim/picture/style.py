@@ -1,13 +1,10 @@
-"""How a drawing looks: colours, hatchings and letters of where tokens come from, and the line that explains them.
+"""How a drawing looks: colours, hatchings and letters of where tokens come from.
 
 Every origin has a colour, a hatching and a letter, so that none of them is the only signal. Colours are Okabe and
 Ito's, which people with any colour vision tell apart.
 """
 
 from __future__ import annotations
-
-from cachesim.picture.layout import text
-from cachesim.picture.scene import Scene
 
 LETTERS = {"kept": "K", "reused": "U", "restored": "R", "loaded": "L", "evaluated": "E", "again": "!", "generated": "g",
            "moved": "M"}  # fmt: skip
@@ -29,11 +26,11 @@ STYLE = """
 @media print{.cs{--ink:#1b1b1b;--dim:#5a5a5a;--line:#9a9a9a;--paper:#ffffff;
 --lane:#eef1f4;--kept:#0072b2;--reused:#0072b2;--moved:#cc79a7;--restored:#56b4e9;--loaded:#009e73;--evaluated:#d9d9d9;
 --again:#e69f00;--generated:#f2f2f2;--bad:#b3001b;print-color-adjust:exact;-webkit-print-color-adjust:exact}}
-.cs text{fill:var(--ink)}.cs .dim{fill:var(--dim)}.cs .bad{fill:var(--bad);font-weight:bold}
+.cs text{fill:var(--ink)}.cs .dim,.cs .dim text{fill:var(--dim)}.cs .bad{fill:var(--bad);font-weight:bold}
+.cs .halo{paint-order:stroke;stroke:var(--paper);stroke-width:5px}
 .cs .big{font-size:15px;font-weight:bold}
 .cs .letter{font-weight:bold;text-anchor:middle;paint-order:stroke;stroke:var(--paper);stroke-width:5px;
-stroke-linejoin:round;stroke-opacity:.8}
-
+stroke-linejoin:round;stroke-opacity:.8;pointer-events:none}
 .cs .mid{text-anchor:middle}.cs .start{text-anchor:start}.cs .paper{fill:var(--paper)}
 .cs .frame{fill:none;pointer-events:all}
 .cs .thin{stroke:var(--line);fill:none}.cs .lane{fill:var(--lane)}.cs .thread{stroke:var(--dim);fill:none}
@@ -69,24 +66,3 @@ def patterns() -> str:
         f'<pattern id="p-{name}" width="8" height="8" patternUnits="userSpaceOnUse">{under(name)}{body}</pattern>'
         for name, body in lines.items()
     ) + "</defs>"
-
-
-def legend(y: float, one: Scene, wide: float) -> tuple[str, float]:
-    """What colours and signs mean, as far as they are in the drawing, in lines that are so many pixels wide; and their
-    height."""
-    x, top, out = 12.0, y, list[str]()
-    seen = {part.origin for row in one.rows for part in row.stretches}
-    signs = [(f'class="o-{origin}"', LETTERS[origin], word, "dim")
-             for origin, word in WORDS.items() if origin in seen]  # fmt: skip
-    if any(row.foreign for row in one.rows):
-        signs.append(('fill="url(#p-wrong)"', "", "read by a wrong answer; #request:position", "bad"))
-    for box, letter, word, kind in signs:
-        if x > 12 and x + 24 + 7.3 * len(word) > wide:
-            x, y = 12.0, y + 20
-        place = f'x="{x:.0f}" y="{y:.0f}" width="14" height="14"'
-        out.append(f"<rect {place} {box}/>")
-        out.append(text(x + 7, y + 11, letter, "letter") if letter else "")
-        out.append(text(x + 20, y + 11, word, kind))
-        x += 40 + 7.3 * len(word)
-    marks = "▲ checkpoint  ● recurrent state  ▬ attention rows  ■ prompt cache entry"
-    return "".join([*out, text(12, y + 31, marks, "dim")]), y - top + 44

@@ -11,11 +11,14 @@ from typing import Iterator, Mapping, Sequence
 
 from cachesim.picture.beneath import foreign, memory
 from cachesim.picture.causes import Cause
-from cachesim.picture.lanes import Lanes, bands, block, stored
-from cachesim.picture.layout import BAR, LABEL, LEAST, RIGHT, SHOWN, STEP, STRIP, TOP, cut, text
+from cachesim.picture.lanes import Lanes, bands, block, headings, stored
+from cachesim.picture.layout import BAR, HEAD, LINES, RIGHT, SHOWN, STEP, STRIP, TOP, cut, label, text
+from cachesim.picture.legend import legend
 from cachesim.picture.scale import Scale
 from cachesim.picture.scene import Row, Scene, Stretch
-from cachesim.picture.style import LETTERS, STYLE, WORDS, legend, patterns
+from cachesim.picture.style import LETTERS, STYLE, WORDS, patterns
+
+LEGEND = 600                 # pixels of a line of it
 
 
 class Drawn:
@@ -38,7 +41,7 @@ class Drawn:
     @property
     def width(self) -> float:
         """Pixels with what is said beside the tokens."""
-        return max(self.scale.left + self.scale.width + RIGHT, LEAST)
+        return max(self.scale.left + self.scale.width + RIGHT, self.plain)
 
 
 def prefix(number: int) -> str:
@@ -46,21 +49,23 @@ def prefix(number: int) -> str:
     return f"p{number}-" if number else ""
 
 
-def draw(scenes: Sequence[Scene], first: int = 0, differs: int | None = None) -> str:
+def draw(scenes: Sequence[Scene], first: int = 0, differs: int | None = None, alone: bool = True) -> str:
     """One drawing of the runs, one below the other; the first of them is number ``first`` of its page. ``differs``: the
-    request that is marked as the first difference, -1 = none, None = look for it. Widths and heights in pixels."""
+    request that is marked as the first difference, -1 = none, None = look for it; ``alone``: it stands on no page,
+    which would say the title and the sources of losses beside it. Widths and heights in pixels."""
     parts: list[str] = []
     y = width = 0.0
     found = first_difference(scenes) if differs is None else differs
     for number, one in enumerate(scenes, first):
         drawn = Drawn(one)
-        body, height = _scene(drawn, y, prefix(number), found)
+        body, height = _scene(drawn, y, prefix(number), found, alone)
         parts.append(body)
         y += height
         width = max(width, drawn.width)
     names = "; ".join(f"{one.title}, {one.profile}: {one.verdict}" for one in scenes)
-    head = f'<svg class="cs" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {y:.0f}" '
-    head += f'width="{width:.0f}" height="{y:.0f}" role="list" aria-label="{escape(names, quote=True)}">'
+    above = 0 if alone else HEAD
+    head = f'<svg class="cs" xmlns="http://www.w3.org/2000/svg" viewBox="0 {above} {width:.0f} {y - above:.0f}" '
+    head += f'width="{width:.0f}" height="{y - above:.0f}" role="list" aria-label="{escape(names, quote=True)}">'
     paper = f'<rect class="paper" width="{width:.0f}" height="{y:.0f}"/>'
     return f"{head}<style>{STYLE}</style>{patterns()}{paper}{''.join(parts)}</svg>\n"
 
@@ -81,24 +86,24 @@ def _first(drawn: Drawn, y: float) -> Iterator[str]:
     yield text(12, y - 5, "first difference", "letter start")
 
 
-def _scene(drawn: Drawn, top: float, mark: str, differs: int) -> tuple[str, float]:
+def _scene(drawn: Drawn, top: float, mark: str, differs: int, alone: bool) -> tuple[str, float]:
     """One run from ``top`` on, and its height. ``mark``: what the anchors of its requests begin with;
-    ``differs``: the first request in which it differs from another run, -1 = none."""
+    ``differs``: the first request in which it differs from another run, -1 = none; ``alone``: on no page."""
     one = drawn.one
-    said = f"{one.profile}   model {one.model}   {one.verdict}"
-    out = [text(12, top + 22, one.title, "big"), text(12, top + 42, said, "dim" if one.fine else "bad")]
+    said = f"{one.profile}, model {one.model}: {one.verdict}"
+    out = [text(12, top + 22, one.title, "big") + text(12, top + 42, said, "dim" if one.fine else "bad")] * alone
     out += bands(drawn.lanes, one, top)
-    out += _axis(drawn.scale, top + TOP - 14)
+    out += ['<g class="head">', *headings(drawn.lanes, top), *_axis(drawn.scale, top + TOP - 18), "</g>"]
     rows = ['<g class="cache">', *stored(drawn.lanes, one, top), "</g>"]
     named: set[tuple[int, int]] = set()
     for index, row in enumerate(one.rows):
         y = top + TOP + index * STEP
         arrows = [*_arrows(row, drawn, y, top + TOP), *foreign(row, drawn.scale, y, top + TOP, named)]
-        rows += _row(row, drawn, y, mark, arrows)
+        rows += _row(row, drawn, y, mark, arrows, alone)
         if row.number == differs:
             rows += _first(drawn, y)
     height = TOP + len(one.rows) * STEP
-    signs, more = legend(top + height, one, drawn.plain)
+    signs, more = legend(top + height, one, drawn.lanes, drawn.scale, min(drawn.plain, LEGEND))
     return "".join([*out, *rows, signs]), height + more
 
 
@@ -114,25 +119,22 @@ def _axis(scale: Scale, y: float) -> Iterator[str]:
         yield f'<path class="thin" d="M{x - 4:.1f} {y - 14:g}l3 8m3 -8l3 8"/>'
 
 
-def _row(row: Row, drawn: Drawn, y: float, mark: str, arrows: Sequence[str]) -> Iterator[str]:
+def _row(row: Row, drawn: Drawn, y: float, mark: str, arrows: Sequence[str], alone: bool) -> Iterator[str]:
     """A request: its place in the lane of its slot, its tokens with arrows, what is said of it, the memory beneath."""
     scale = drawn.scale
     yield f'<g id="{mark}r{row.number}" tabindex="0" role="listitem"><title>{escape(_said(row))}</title>'
     yield f'<rect class="frame" x="4" y="{y - 18:g}" width="{drawn.width - 8:.0f}" height="{STEP - 4}"/>'
-    name = f"#{row.number} {row.text}"
-    if len(name) <= LABEL:
-        yield text(12, y + 15, name)
-    else:
-        yield text(12, y + 15, f"#{row.number}") + text(12, y + 30, cut(row.text, LABEL))
+    names = (text(12, y + 15 + 15 * n, line) for n, line in enumerate(label(row.number, row.text)))
+    yield f'<g class="name">{"".join(names)}</g>'
     yield from block(drawn.lanes, row, y)
     yield '<g class="bar">'
     for part in row.stretches:
-        yield from _stretch(part, scale, y, drawn.one.causes)
+        yield from _stretch(part, scale, y, drawn.one.causes, alone)
     if row.wrong and row.stretches:
         box = f'x="{scale.left:g}" y="{y - 2:g}" width="{scale.of(row.stretches[-1].stop):g}" height="{BAR + 4}"'
         yield f'<rect {box} fill="none" stroke="var(--bad)" stroke-width="2"/>'
     yield from arrows
-    yield "</g>"
+    yield _letters(row, scale, y) + "</g>"
     yield from _named(row, scale, y)
     yield from ('<g class="notes">', *_notes(row, drawn, y), "</g>")
     yield from ('<g class="mem">', *memory(row.memory, scale, y + BAR), "</g></g>")
@@ -147,8 +149,8 @@ def _notes(row: Row, drawn: Drawn, y: float) -> Iterator[str]:
     lines += [lost_line(part, drawn.one.causes) for part in row.stretches if part.origin == "again"]
     broken = [piece for line in filter(None, lines) for piece in wrap(line, SHOWN, break_on_hyphens=False)]
     red = len(wrap(row.read[0], SHOWN, break_on_hyphens=False)) if row.wrong and row.read else 0
-    for number, line in enumerate(broken[:3]):
-        more = " ..." if number == 2 and len(broken) > 3 else ""
+    for number, line in enumerate(broken[:LINES]):
+        more = " ..." if number == LINES - 1 and len(broken) > LINES else ""
         kind = "bad" if number < red else "dim"
         yield text(x, y + 26 + 14 * number, line[: SHOWN - len(more)] + more, kind)
 
@@ -163,16 +165,20 @@ def lost_line(part: Stretch, known: Mapping[str, Cause], source: bool = False) -
     return line
 
 
-def _stretch(part: Stretch, scale: Scale, y: float, known: Mapping[str, Cause]) -> Iterator[str]:
+def _stretch(part: Stretch, scale: Scale, y: float, known: Mapping[str, Cause], source: bool) -> Iterator[str]:
     a, b = scale.px(part.start), scale.px(part.stop)
     box = f'x="{a:g}" y="{y:g}" width="{round(b - a, 1):g}" height="{BAR}"'
-    again = lost_line(part, known, source=True) if part.origin == "again" else ""
-    title = f"{part.start} to {part.stop - 1}: {again or f'{WORDS[part.origin]}. {part.why}'}"
+    again = lost_line(part, known, source) if part.origin == "again" else ""
+    title = f"{part.start} to {part.stop - 1}: {again or ', '.join(filter(None, (WORDS[part.origin], part.why)))}"
     title += f" (request {part.at})" if part.at >= 0 else ""
-    yield f'<g><title>{escape(title)}</title><rect {box} class="o-{part.origin}"/>'
-    if b - a >= 12:
-        yield text((a + b) / 2, y + 15, LETTERS[part.origin], "letter")
-    yield "</g>"
+    yield f'<rect {box} class="o-{part.origin}"><title>{escape(title)}</title></rect>'
+
+
+def _letters(row: Row, scale: Scale, y: float) -> str:
+    """A letter in every stretch that has room for it: above all colours and hatchings."""
+    ends = [(scale.px(part.start), scale.px(part.stop), part.origin) for part in row.stretches]
+    each = "".join(text((a + b) / 2, y + 15, LETTERS[origin]) for a, b, origin in ends if b - a >= 12)
+    return f'<g class="letter">{each}</g>' if each else ""
 
 
 def _named(row: Row, scale: Scale, y: float) -> Iterator[str]:
@@ -180,10 +186,9 @@ def _named(row: Row, scale: Scale, y: float) -> Iterator[str]:
     if row.words:
         ticks = "".join(f"M{scale.px(word.start):g} {y:g}v-4" for word in row.words)
         yield f'<path class="thin" d="{ticks}"/>'
-    for word in row.words:
-        a, b = scale.px(word.start), scale.px(word.stop)
-        if b - a > 7 * len(word.name):
-            yield text((a + b) / 2, y - 5, word.name, "dim mid")
+    ends = [(scale.px(word.start), scale.px(word.stop), word.name) for word in row.words]
+    each = "".join(text((a + b) / 2, y - 5, name) for a, b, name in ends if b - a > 7 * len(name) + 4)
+    yield f'<g class="dim mid">{each}</g>' if each else ""
 
 
 def _arrows(row: Row, drawn: Drawn, y: float, top: float) -> Iterator[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
+from base64 import b64encode
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from cachesim.picture.lanes import SHOWN
-from cachesim.picture.layout import STEP, TOP
+from cachesim.picture.layout import HEAD, STEP, TOP
 from cachesim.picture.svg import Drawn
 from cachesim.picture.walk import Held, Walk
 
@@ -35,11 +37,15 @@ def event_text(record: Mapping[str, Any]) -> str:
 
 
 def script_data(drawn: Sequence[Drawn], told: Sequence[Told]) -> str:
-    """JSON for ``<script type="application/json">``: the forms of all sentences, and each run."""
+    """JSON: the forms of all sentences, and each run."""
     forms: dict[str, int] = {}
     runs = [_run(one, other, forms) for one, other in zip(drawn, told, strict=False)]
-    text = json.dumps({"forms": list(forms), "runs": runs}, separators=(",", ":"), ensure_ascii=False)
-    return text.replace("<", "\\u003c")
+    return json.dumps({"forms": list(forms), "runs": runs}, separators=(",", ":"), ensure_ascii=False)
+
+
+def packed(text: str) -> str:
+    """Text as a browser's DecompressionStream reads it: deflated, base64. A log repeats itself: a tenth is left."""
+    return b64encode(zlib.compress(text.encode("utf-8"), 9)).decode("ascii")
 
 
 def _run(drawn: Drawn, told: Told, forms: dict[str, int]) -> dict[str, Any]:
@@ -51,6 +57,7 @@ def _run(drawn: Drawn, told: Told, forms: dict[str, int]) -> dict[str, Any]:
         "entries": flat((k, [list(one) for one in some if one[0] < SHOWN]) for k, some in walk.entries),
         "at": list(scale.at), "x": [round(scale.left + x, 1) for x in scale.x],
         "top": TOP, "step": STEP, "width": [round(drawn.plain), round(drawn.width)],
+        "names": lanes.names, "head": [HEAD, TOP - 16],
         "cache": [lanes.cache, lanes.entry(0), lanes.entry(1)],
         "lanes": [lanes.slot(row.slot) for row in drawn.one.rows],
         "taken": [row.number for row in drawn.one.rows if row.entries.consumed],
@@ -68,11 +75,13 @@ def _plain(value: Any) -> Any:
 
 
 def flat(changes: Iterable[tuple[int, Any]]) -> list[Any]:
-    """Pairs in one list, without those that change nothing."""
+    """Pairs in one list, without those that change nothing; of every event only how far it is behind the one before."""
     out: list[Any] = []
+    before = 0
     for k, value in changes:
         if not out or out[-1] != value:
-            out += [k, value]
+            out += [k - before, value]
+            before = k
     return out
 
 

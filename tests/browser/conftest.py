@@ -55,6 +55,8 @@ def opening(browser):
         page.on("pageerror", lambda one: page.said.append(str(one)))
         page.on("request", lambda one: page.asked.append(one.url))
         page.goto(f"file://{file}{anchor}")
+        if script:
+            page.wait_for_function("() => !document.getElementById('walk') || 'ready' in document.body.dataset")
         return page
 
     yield open_file

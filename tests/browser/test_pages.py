@@ -9,10 +9,11 @@ SMALL = ("one", "two", "wrong", "diff", "advise", "recording", "import", "window
 
 OVERLAPS = """() => {
   const texts = [...document.querySelectorAll('svg text')].filter(t => t.textContent.trim());
-  const boxes = texts.map(t => [t.getBoundingClientRect(), t.textContent]);
+  const boxes = texts.map(t => [t.getBoundingClientRect(), t.textContent, t.closest('svg')]);
   const found = [];
   for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < Math.min(boxes.length, i + 60); j++) {
-    const [a, x] = boxes[i], [b, y] = boxes[j];
+    const [a, x, one] = boxes[i], [b, y, other] = boxes[j];
+    if (one !== other) continue;
     const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
     const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
     if (wide > 1 && high > 4) found.push(x + ' | ' + y);
@@ -68,15 +69,15 @@ def test_the_slider_moves_by_keyboard(opened):
     slider, count = page.locator("#at"), page.locator("#count")
     slider.press("Home")
     slider.press("ArrowRight")
-    assert count.text_content() == "2 of 327"
+    assert count.text_content() == "2 of 328"
     page.locator("#on").click()
     page.locator("#on").click()
     page.locator("#back").click()
-    assert count.text_content() == "3 of 327"
+    assert count.text_content() == "3 of 328"
     begins = page.evaluate("() => runs[0].d.begins")
     for key, request in (("PageDown", 0), ("PageDown", 1), ("PageDown", 2), ("PageUp", 1)):
         slider.press(key)
-        assert count.text_content() == f"{begins[request] + 1} of 327"
+        assert count.text_content() == f"{begins[request] + 1} of 328"
     assert slider.get_attribute("aria-valuetext").startswith("request 1: ")
 
 
@@ -129,7 +130,7 @@ def test_print_shows_everything(opened):
     assert not page.locator("#tools").is_visible()
     assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert len(page.pdf()) > 10_000
-    assert page.locator("#count").text_content() == "41 of 327"
+    assert page.locator("#count").text_content() == "41 of 328"
 
 
 def test_an_anchor_opens_its_request(opened):
@@ -139,7 +140,7 @@ def test_an_anchor_opens_its_request(opened):
     page = opened("diff", anchor="#p1-r2")
     assert page.locator("section.run:nth-child(2) g.chosen").get_attribute("id") == "p1-r2"
     page = opened("one", anchor="#e99")
-    assert page.locator("#count").text_content() == "100 of 327"
+    assert page.locator("#count").text_content() == "100 of 328"
 
 
 def test_rows_are_reached_and_opened_by_keyboard(opened):
@@ -164,6 +165,44 @@ def test_larger_and_smaller(opened):
     assert page.evaluate(width) < before
 
 
+PLACES = """() => ['.head', '.names'].map(one => document.querySelector(one)).map(one => one
+  && one.checkVisibility() && one.querySelector('.back').getBoundingClientRect())
+  .map(one => one && [one.left, one.top].map(Math.round))"""
+
+
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+def test_names_of_lanes_and_requests_stay_when_a_picture_is_scrolled(opened, size):
+    page = opened("many", size)
+    box = page.locator(".draw").first
+    edge = box.evaluate("e => [e, e.querySelector('svg')].map(one => one.getBoundingClientRect().left)")[1]
+    text = page.locator("#r40 .name text").first.text_content().split(" ")[0]
+    page.evaluate("size(2)")                                     # so that it is wider than its box
+    for zoomed in (False, True):
+        if zoomed:
+            page.locator("#in").click()
+        box.evaluate("e => e.scrollTo(0, 0)")
+        page.wait_for_function("() => !document.querySelector('.head.moved')")
+        assert not page.locator(".head .back").is_visible()
+        box.evaluate("e => e.scrollTo(60, 3000)")
+        page.wait_for_function("() => document.querySelector('.head.moved') && document.querySelector('.names.moved')")
+        top = box.evaluate("e => e.getBoundingClientRect().top + e.clientTop")
+        (_, high), (left, _) = page.evaluate(PLACES)
+        assert abs(high - top) <= 1 and abs(left - edge) <= 1
+        words = page.locator(".head text").all_text_contents()
+        assert words[0] == "slot" and "prompt" in words and "cache" in words and "40" in words
+        stands = page.locator(".names .name").nth(40)
+        assert stands.text_content().split(" ")[0] == text == "#40"
+        assert stands.bounding_box()["x"] >= edge
+    assert page.evaluate(OUTSIDE) <= 0
+
+
+@pytest.mark.parametrize("name", ["two", "wrong", "diff"])
+def test_every_run_of_a_page_says_why_from_the_start(opened, name):
+    page = opened(name)
+    runs = page.locator("section.run").count()
+    assert runs > 1 and page.locator("section.run details.shown[open]:visible").count() == runs
+
+
 def test_without_script_the_picture_and_every_decision_are_there(opened):
     page = opened("two", script=False)
     assert page.locator("svg").count() == 2 and not page.locator("#tools").is_visible()
@@ -172,7 +211,7 @@ def test_without_script_the_picture_and_every_decision_are_there(opened):
 
 
 def test_two_runs_stand_side_by_side_where_there_is_room(opened, browser, files):
-    context = browser.new_context(viewport={"width": 1800, "height": 900})
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
     page.goto(f"file://{files['diff']}")
     tops = page.evaluate("() => [...document.querySelectorAll('section.run')].map(e => e.getBoundingClientRect().top)")

@@ -10,6 +10,7 @@ import pytest
 import cachesim
 from cachesim.cli import main
 from cachesim.picture.lanes import SHOWN, Entry, Lanes, lives
+from cachesim.picture.layout import HEAD
 from cachesim.picture.page import page
 from cachesim.picture.scale import LEAST, MOST, Scale
 from cachesim.picture.scene import Entries, scene
@@ -143,6 +144,59 @@ def test_a_page_needs_no_network_and_is_small(tmp_path):
     main(["try", line, "-p", "llama_cpp@head", "--html", str(file), "-q"])
     text = file.read_text("utf-8")
     assert text.count("<details") == 49 and "<dt>LC-" in text and file.stat().st_size < 300_000
+
+
+def chats(several, turns):
+    """Conversations with one beginning that grow in turn: of each request the question is new."""
+    known, said, steps = set(), [["S"] for _ in range(several)], []
+
+    def word(name, tokens):
+        new = name not in known
+        known.add(name)
+        return f"{name}{tokens}" if new else name
+
+    for number in range(several * turns):
+        mine = said[number % several]
+        mark = chr(97 + number // 26) + chr(97 + number % 26)
+        mine.append(f"u{mark}")
+        prompt = ".".join(word(name, {"S": 200, "u": 60, "r": 30}[name[0]]) for name in mine)
+        steps.append(f"{prompt}>{word(f'r{mark}', 30)}")
+        mine.append(f"r{mark}")
+    return "/".join(steps)
+
+
+@pytest.mark.parametrize(("profile", "model"), [
+    ("llama_cpp@b11549", "GGGA"), ("llama_cpp@b11549", "W8 A"), ("ik_llama@1889-base", "GA"), ("mlx_lm@0.32.2", "GGGA"),
+])  # fmt: skip
+def test_a_page_of_fifty_requests_of_growing_chats_is_small(tmp_path, profile, model):
+    file = tmp_path / "chats.html"
+    assert main(["try", chats(5, 10), "-p", profile, "--model", model, "--html", str(file), "-q"]) == 0
+    text = file.read_text("utf-8")
+    assert text.count("<details") == 50 and file.stat().st_size < 300_000
+    drawn = ET.fromstring(text[text.index("<svg"):text.index("</svg>") + len("</svg>")])
+    assert float(drawn.get("width", 0)) < 2_000               # and its picture is not wider than two screens
+
+
+def test_a_wide_scale_has_narrower_tokens():
+    assert Scale([300]).width == MOST and Scale(range(0, 400, 10)).width == 390 * 3.0
+    assert Scale(range(0, 2000, 20)).width == 99 * LEAST                    # narrower is not to be seen
+
+
+def test_the_legend_explains_what_is_drawn_and_nothing_else():
+    loss, wrong = draw([seen(HYBRID, "llama_cpp@head")]), draw([seen(WRONG, "ik_llama@1889-base")])
+    for says in ("recurrent state", "checkpoint", "entry removed on load", "where it was lost", "evaluated again"):
+        assert f">{says}<" in loss
+    assert ">wrong answer<" not in loss and ">rows of the window<" not in loss and ">entry removed<" not in loss
+    assert ">wrong answer<" in wrong and ">what it read wrongly<" in wrong and ">entry removed on load<" not in wrong
+    dense = draw([seen("S40.A60", "llama_cpp@head", "A")])
+    assert ">attention rows<" in dense and ">recurrent state<" not in dense and ">checkpoint<" not in dense
+
+
+def test_a_page_says_title_and_sources_beside_its_picture():
+    one = seen(HYBRID, "llama_cpp@head")
+    alone, within = draw([one]), draw([one], alone=False)
+    assert "; source ggml-org" in alone and "source" not in within
+    assert 'viewBox="0 0 ' in alone and f'viewBox="0 {HEAD} ' in within
 
 
 def test_a_scale_shows_short_stretches_and_breaks_long_ones():
