@@ -19,7 +19,7 @@ KEPT: Mapping[str, Mapping[str, str]] = {
         "slot_select": "repair-select", "reuse": "repair-reuse", "ckpt_pick": "repair-pick",
         "ckpt_restore": "repair-resume", "ckpt_erase": "repair-erase", "draft_max": "repair-draft",
         "kv_copy": "repair-copy", "kv_undo": "repair-undo", "kv_full": "repair-full", "kv_shift": "repair-shift",
-        "kv_shared": "repair-shared",
+        "spec_unread": "repair-unread",
     },
     "ik_llama@main-repaired": {
         "pc_failed": "repair-load", "refused": "repair-refused", "prompt_cut": "repair-cut",

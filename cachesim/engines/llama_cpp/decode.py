@@ -75,13 +75,10 @@ def purge_idle(srv: Core) -> bool:
 
 
 def give_up(srv: Core, text: str, kind: str, off: int, n_batch: int, ret: int) -> None:
-    """Every busy slot gets the error, is released and emptied."""
+    """Nothing can be evaluated: every request at work fails."""
     first, *rest = [line.format(text=text, off=off, n_batch=n_batch, ret=ret) for line in srv.rules.fatal_lines]
     srv.emit(ev.Error(first))
-    for slot in srv.slots:
-        if slot.busy:
-            srv.fail(slot, 500, text, kind)
-            srv.clear(slot)
+    srv.fail_all(text, kind)
     for line in rest:
         srv.emit(ev.Error(line))
 

@@ -30,7 +30,7 @@ RULE_FLAGS: Mapping[str, tuple[str, ...]] = {
     "LC-SHIFT": ("context_shift", "ctx_size"),
     "LC-N-SWA": ("swa_full",),
     "LC-KV-FULL": ("swa_full",),
-    "LC-KV-SHARED": ("kv_unified", "parallel", "swa_full"),
+    "LC-SPEC-UNREAD": ("kv_unified", "ctx_size", "parallel"),
     "LC-KV-STATE": ("swa_full",),
     "LC-KV-COPY": ("kv_unified",),
     "LC-KV-UNDO": ("batch_size", "ubatch_size", "swa_full"),

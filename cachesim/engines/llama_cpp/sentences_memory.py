@@ -80,15 +80,14 @@ FAMILIES: dict[str, Say] = {
         "does not bring back cells that it purged" if v else "brings back every cell"),
     "LC-KV-FULL": lambda v, b: "--swa-full: cells outside the window are " + (
         "reused and not saved" if v else "kept and saved"),
-    "LC-KV-SHARED": lambda v, b: "a cell outside the window of all sequences that use it is " + (
-        "not reused" if v else "reused"),
     "LC-KV-SHIFT": lambda v, b: "a K-shift of a cache without layers " + ("aborts the server" if v else "is skipped"),
     "LC-SPEC-ON": lambda v, b: "speculative decoding enabled" if v else (
         "speculative decoding not supported by this context"),
     "LC-SPEC-MAX": lambda v, b: f"drafts at most {counted(v, 'token')}",
     "LC-SPEC-CKPT": _spec_ckpt,
     "LC-SPEC-REPLAY": _replay,
-    "LC-SPEC-UNREAD": lambda v, b: f"the state saved before the draft finds no room: the server aborts ({v})",
+    "LC-SPEC-UNREAD": lambda v, b: "the state saved before the draft finds no room: " + (
+        f"the server aborts ({v})" if v else "the requests at work fail"),
     "LC-SPEC-ACCEPT": _accepted,
     "LC-SPEC-ROOM": _room,
     "LC-SPEC-SPLIT": lambda v, b: Dull("the draft lies in the batch view") if v is None else (

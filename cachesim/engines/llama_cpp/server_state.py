@@ -37,7 +37,7 @@ from cachesim.tokens import POS_INF
 def _habits(rules: Rules) -> Habits:
     return Habits(
         rules.kv_read().value, rules.kv_undo().value, rules.kv_fail().value, rules.kv_copy().value,
-        rules.kv_full().value, rules.kv_shared().value, rules.kv_shift().value, lambda *of: rules.rs_split(*of).value,
+        rules.kv_full().value, rules.kv_shift().value, lambda *of: rules.rs_split(*of).value,
     )
 
 
@@ -66,7 +66,7 @@ class Core(Driver):
         sizes = self.settings.sizes
         for asked in (
             rules.n_swa(kind.n_swa, sizes.swa_full), rules.kv_read(), rules.kv_undo(), rules.kv_fail(),
-            rules.kv_copy(), rules.kv_full(), rules.kv_shared(), rules.kv_shift(),
+            rules.kv_copy(), rules.kv_full(), rules.kv_shift(),
             rules.ctx_pool(opts.ctx_size, sizes.n_seq, opts.kv_unified_per_slot),
             rules.slot_ctx(sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq, opts.kv_unified_per_slot),
             rules.spec_on(self.settings.exact),
@@ -203,3 +203,10 @@ class Core(Driver):
         self.emit(ev.Error(f"error: {text}"))
         task.answer.fails(status, text, kind, **numbers)
         self.release(slot)
+
+    def fail_all(self, text: str, kind: str) -> None:
+        """Every busy slot's client gets the error; the slots are released and emptied."""
+        for slot in self.slots:
+            if slot.busy:
+                self.fail(slot, 500, text, kind)
+                self.clear(slot)

@@ -7,7 +7,7 @@ Source: llama.cpp tools/server/server-context.cpp update_slots, post_decode (3f5
 from __future__ import annotations
 
 from cachesim import events as ev
-from cachesim.engines.base import Output
+from cachesim.engines.base import NO_ROOM, Output
 from cachesim.engines.llama_cpp.memory.context import OK
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Batch, runs_of
@@ -113,8 +113,8 @@ def _accepted(srv: Core, slot: Slot, task: Task, held: int) -> list[int]:
 
 
 def _go_back(srv: Core, slot: Slot, ids: list[int]) -> None:
-    """Back to the state before the draft; the right tokens become the next draft. Raises Aborted where other slots have
-    taken the cells that the state would need."""
+    """Back to the state before the draft; the right tokens become the next draft. Where others have the cells that the
+    state would need, the server aborts (raises Aborted) or every request at work fails, as the rule says."""
     ckpt = slot.spec_ckpt
     assert ckpt is not None
     srv.emit(ev.SpecRestore(slot.id, slot.id_task, ckpt.pos_min, ckpt.pos_max))
@@ -127,7 +127,10 @@ def _go_back(srv: Core, slot: Slot, ids: list[int]) -> None:
         for line in error.lines:
             srv.emit(ev.Error(line))
         last_words: str = srv.decide(srv.rules.spec_unread(), slot)
-        raise Aborted(last_words, "draft-not-undone") from error
+        if last_words:
+            raise Aborted(last_words, "draft-not-undone") from error
+        srv.fail_all("Context size has been exceeded.", NO_ROOM)
+        return
     srv.both.must_rm(slot.id, ckpt.pos_max + 1)
     del slot.tokens[ckpt.n_tokens :]
     slot.draft, slot.replay = ids, True

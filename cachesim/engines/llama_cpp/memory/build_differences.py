@@ -18,8 +18,7 @@ class Habits(NamedTuple):
     the cells purged beside those it used stay purged. ``fail_undoes``: a hybrid state whose recurrent part cannot be
     read is given up whole. ``copy_waits``: the rows of a copy between streams are copied by the next decode.
     ``full_forgets``: a window cache of full size, too, takes cells outside of the window for new tokens and leaves them
-    out of a saved state. ``shared_stays``: a cell that several sequences use is never taken, though none of them will
-    read it again. ``shift_dies``: the process ends where cells have moved in a cache without layers. ``split``:
+    out of a saved state. ``shift_dies``: the process ends where cells have moved in a cache without layers. ``split``:
     how a memory with recurrent layers cuts a batch, by its rollback planes, whether it has attention layers too, and
     whether all sequences share one buffer."""
 
@@ -28,6 +27,5 @@ class Habits(NamedTuple):
     fail_undoes: bool = False
     copy_waits: bool = True
     full_forgets: bool = True
-    shared_stays: bool = True
     shift_dies: bool = True
     split: Callable[[int, bool, bool], Split] = split_any

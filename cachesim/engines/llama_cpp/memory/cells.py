@@ -26,10 +26,10 @@ Masked = Callable[[np.ndarray, int], np.ndarray]
 
 
 class Cells:
-    """The cell table of one stream: ``size`` cells, ``n_seq`` sequences. ``shared_stays``: see ``Habits``."""
+    """The cell table of one stream: ``size`` cells, ``n_seq`` sequences."""
 
-    def __init__(self, size: int, n_seq: int, shared_stays: bool = True) -> None:
-        self.size, self.n_seq, self.shared_stays, self.writes = size, n_seq, shared_stays, Writes()
+    def __init__(self, size: int, n_seq: int) -> None:
+        self.size, self.n_seq, self.writes = size, n_seq, Writes()
         self.clear()
 
     def clear(self) -> None:
@@ -124,15 +124,14 @@ class Cells:
         return free if masked is None or free.all() else free | self._forgotten(masked, at)
 
     def _forgotten(self, masked: Masked, at: slice) -> np.ndarray:
-        """Cells that the next token of each sequence that uses them cannot see; of exactly one, if shared ones stay."""
+        """Cells of exactly one sequence that the next token of that sequence cannot see."""
         pos, seqs = self.pos[at], self.seqs[:, at]
-        gone: np.ndarray = pos >= 0
-        if self.shared_stays and self.n_seq > 1:
-            gone = gone & (seqs.sum(axis=0) == 1)
+        alone = seqs[0] if self.n_seq == 1 else seqs.sum(axis=0) == 1
+        gone = np.zeros(len(pos), dtype=bool)
         for seq in range(self.n_seq):
             last = self.span(seq)[1]
             if last >= 0:
-                gone = gone & (~seqs[seq] | masked(pos, last + 1))
+                gone |= alone & seqs[seq] & masked(pos, last + 1)
         return gone
 
     # --- changing -----------------------------------------------------------------------------------------

@@ -88,7 +88,6 @@ HEAD = Rules(
     kv_undo=seq_rm_and_state.undo_used,
     kv_fail=seq_rm_and_state.fail_keeps,
     kv_full=seq_rm_and_state.full_forgets,
-    kv_shared=seq_rm_and_state.shared_stays,
     kv_shift=seq_rm_and_state.shift_dies,
     file_ckpts=slot_file.no_checkpoints,
     silent=frozenset({"ckpt_search"}),

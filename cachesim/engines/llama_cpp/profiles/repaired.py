@@ -25,10 +25,10 @@ LATEST_REPAIRED = replace(
     kv_copy=repaired.copy_at_once,
     kv_undo=repaired.undo_all,
     kv_full=repaired.full_keeps,
-    kv_shared=repaired.shared_goes,
+    spec_unread=repaired.unread_is_an_error,
     kv_shift=repaired.shift_skips,
     inferred=(
         "slot_select", "reuse", "ckpt_pick", "ckpt_restore", "ckpt_erase", "draft_max", "kv_copy", "kv_undo", "kv_full",
-        "kv_shared", "kv_shift",
+        "kv_shift", "spec_unread",
     ),
 )

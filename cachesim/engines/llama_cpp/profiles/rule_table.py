@@ -97,7 +97,6 @@ class Rules(RuleSet):
     kv_undo: Rule
     kv_fail: Rule
     kv_full: Rule
-    kv_shared: Rule
     kv_shift: Rule
     file_ckpts: Rule
     min_step: int = 8192

@@ -103,17 +103,6 @@ def full_keeps() -> Decision:
 
 
 # [New in llama_cpp@latest-repaired]
-@rule("LC-KV-SHARED.GOES", Role.MEMORY,
-      llama_cpp(KV_CACHE, "llama_kv_cache::find_slot, apply_ubatch", "b11549",
-                note="proposed here: find_slot takes a cell that lies outside of the window of each sequence that uses "
-                     "it; apply_ubatch notes the position for each of them"))
-def shared_goes() -> Decision:
-    """Returns False: a cell of a window cache is taken for new tokens when it lies outside of the window of all its
-    sequences, however many they are, so that a saved window always finds room."""
-    return Decision(False, {})
-
-
-# [New in llama_cpp@latest-repaired]
 @rule("LC-KV-SHIFT.LAYERS", Role.MEMORY,
       llama_cpp(KV_CACHE, "llama_kv_cache::update", "b11549",
                 note="proposed here: the graph of a K-shift is neither built nor run for a cache without layers; its "
@@ -148,3 +137,14 @@ def draft_max_in_batch(held: int, n_ctx: int, n_predict: int, n_gen: int, share:
     the sampled token, so that the drafts of all slots fit into one batch."""
     usual = draft_max(held, n_ctx, n_predict, n_gen)
     return Decision(min(usual.value, share - 1), {**usual.because, "share": share})
+
+
+# [New in llama_cpp@latest-repaired]
+@rule("LC-SPEC-UNREAD.ERROR", Role.DRAFT,
+      llama_cpp(CONTEXT, 'post_decode "restoring speculative checkpoint"', "b11549",
+                note="proposed here: where ckpt.load_tgt or ckpt.load_dft says no, every busy slot gets an error, is "
+                     "released and emptied, as where a batch finds no cells"))
+def unread_is_an_error() -> Decision:
+    """Returns "": the server goes on if the state saved before a draft finds no room in the memory, and the requests at
+    work fail."""
+    return Decision("", {})

@@ -215,14 +215,6 @@ def full_forgets() -> Decision:
     return Decision(True, {})
 
 
-@rule("LC-KV-SHARED.STAYS", Role.MEMORY,
-      llama_cpp(KV_CACHE, 'llama_kv_cache::find_slot "cells.seq_count"', "3f545be"))
-def shared_stays() -> Decision:
-    """Returns True: a cell that several sequences use is never taken for new tokens, though it lies outside of the
-    window of all of them. Completions of one prompt (n_cmpl) can fill a window cache so that nothing more fits."""
-    return Decision(True, {})
-
-
 @rule("LC-KV-SHIFT.ANY", Role.MEMORY,
       llama_cpp(KV_CACHE, "llama_kv_cache::update, build_graph_shift, set_input_k_shift", "3f545be"))
 def shift_dies() -> Decision:

@@ -103,19 +103,6 @@ def test_a_shared_cell_is_never_reused_by_a_window():
     assert list(cells.find(1, window(2))) == [1]
 
 
-@pytest.mark.parametrize("stays, found", [(True, [6, 7]), (False, [0, 1])])
-def test_the_repaired_rule_reuses_a_shared_cell_that_none_of_its_sequences_can_see(stays, found):
-    """Positions 0 to 3 of both sequences in four cells, then 4 and 5 of sequence 0."""
-    cells = Cells(8, 2, stays)
-    put(cells, 0, range(4))
-    cells.share(0, 1, 0, 4)
-    put(cells, 0, range(4, 6))
-    cells.head = 0
-    assert list(cells.find(2, window(3))) == found
-    if not stays:
-        assert cells.place(range(2), range(6, 8), 0) == {0: 1, 1: 1}
-
-
 def test_a_window_may_take_over_the_cells_of_another_sequence():
     cells = table(size=6, s0=6)
     cells.head = 0
