@@ -44,6 +44,7 @@ def failing(make):
     return {one.name: one.finding.line for one in report.failing}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("module", "make", "lines"), CASES, ids=lambda value: value if isinstance(value, str) else "")
 def test_the_suite_finds_what_it_found_in_the_packages(module, make, lines):
     found = failing(make)

@@ -69,13 +69,18 @@ def renewed(text: str) -> str:
     return with_fields(text, names(text))
 
 
-def pictures() -> Iterator[tuple[Path, str, str]]:
-    """File of each picture without its ending, as SVG and in letters."""
+def pictures() -> Iterator[tuple[Path, str, list[str]]]:
+    """File of each picture without its ending, the case that it shows, and under which profiles."""
     for lesson in LESSONS:
         for found in PICTURE.finditer(lesson.read_text("utf-8")):
             name, *profiles = found[1].split()
-            scenes = [_scene(name, profile) for profile in profiles]
-            yield lesson.parent / Path(found[2]).stem, draw(scenes), drawing(scenes)
+            yield lesson.parent / Path(found[2]).stem, name, profiles
+
+
+def drawn(name: str, profiles: list[str]) -> tuple[str, str]:
+    """A picture as SVG and in letters."""
+    scenes = [_scene(name, profile) for profile in profiles]
+    return draw(scenes), drawing(scenes)
 
 
 def _scene(name: str, profile: str) -> Scene:
@@ -86,6 +91,7 @@ def _scene(name: str, profile: str) -> Scene:
 if __name__ == "__main__":
     for one in LESSONS:
         one.write_text(renewed(one.read_text("utf-8")), "utf-8")
-    for stem, svg, letters in pictures():
+    for stem, *shown in pictures():
+        svg, letters = drawn(*shown)
         stem.with_suffix(".svg").write_text(svg, "utf-8")
         stem.with_suffix(".txt").write_text(letters, "utf-8")

@@ -10,13 +10,13 @@ from cachesim.lessons import plain, quiz, shelf
 from tests.docs.examples import BLOCK, examples
 from tests.docs.fields import FIELD, without_fields
 from tests.docs.here import run_here
-from tests.docs.lessons import LESSONS, NAMED, PICTURE, names, pictures, renewed
+from tests.docs.lessons import LESSONS, NAMED, PICTURE, drawn, names, pictures, renewed
 from tests.docs.toy import state
 from tests.shared import ROOT
 
 TEXTS = {one.stem: one.read_text("utf-8") for one in LESSONS}
 NUMBERED = [one.number for one in shelf.lessons() if one.number]
-PICTURES = [(str(stem.relative_to(ROOT)), stem, svg, letters) for stem, svg, letters in pictures()]
+PICTURES = {str(stem.relative_to(ROOT)): (stem, *shown) for stem, *shown in pictures()}
 each = pytest.mark.parametrize("name", TEXTS)
 
 CODE = re.compile(r"```.*?```|^    .*?$|`[^`]*`|<!--.*?-->|\]\([^)]*\)", re.S | re.M)
@@ -29,18 +29,19 @@ def test_outputs_and_numbers_are_those_of_today(name):
     assert renewed(TEXTS[name]) == TEXTS[name], "make docs renews them"
 
 
-@pytest.mark.parametrize(("stem", "svg", "letters"), [one[1:] for one in PICTURES], ids=[one[0] for one in PICTURES])
-def test_pictures_are_those_of_today(stem, svg, letters):
+@pytest.mark.parametrize(("stem", "case", "profiles"), PICTURES.values(), ids=PICTURES)
+def test_pictures_are_those_of_today(stem, case, profiles):
+    svg, letters = drawn(case, profiles)
     assert stem.with_suffix(".svg").read_text("utf-8") == svg, "make docs renews it"
     assert stem.with_suffix(".txt").read_text("utf-8") == letters
 
 
 def test_every_picture_is_made_by_the_product():
     shown = {found for text in TEXTS.values() for found in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)}
-    made = {f"{stem.name}.svg" for _, stem, _, _ in PICTURES}
+    made = {f"{stem.name}.svg" for stem, *_ in PICTURES.values()}
     there = {file.name for file in shelf.folder().glob("*.svg")}
     assert shown == made == there
-    assert {file.stem for file in shelf.folder().glob("*.txt")} == {stem.name for _, stem, _, _ in PICTURES}
+    assert {file.stem for file in shelf.folder().glob("*.txt")} == {stem.name for stem, *_ in PICTURES.values()}
 
 
 @each

@@ -103,6 +103,7 @@ def test_the_symptom_table_has_commands():
     assert len(typed()) >= 12
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", [
     pytest.param(one, marks=pytest.mark.slow) if one.startswith("cachesim repair") else one for one in typed()
 ])  # fmt: skip

@@ -9,6 +9,8 @@ from tests.hostile.child import CPU, prepare, run
 from tests.hostile.fixed import cases, made
 from tests.hostile.mutant import Mutant
 
+pytestmark = pytest.mark.long
+
 SLOW = 3        # a machine that runs tests may be so much slower: what has no bound takes minutes
 
 

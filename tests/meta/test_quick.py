@@ -5,6 +5,8 @@ import pytest
 from tests.meta.faults import FAULTS
 from tests.meta.plant import Field
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = 30
 SOON = {
     "seq_rm spares the first position": "warm-equals-cold",

@@ -41,6 +41,7 @@ def balances(path: Path) -> list[tuple[int, object]]:
     return [(i, a) for i, a in accounts if not a.balanced or any(charge.tokens <= 0 for charge in a.charges)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", FEW, ids=lambda path: path.stem)
 def test_charges_add_up(path):
     assert balances(path) == []

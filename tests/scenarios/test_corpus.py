@@ -16,15 +16,16 @@ from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.registry import profiles
 from cachesim.engines.rule import RULES
 from cachesim.events import Changed, Decided
-from cachesim.scenarios.load import find, load_all
+from cachesim.scenarios.load import find
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.symptoms import SYMPTOMS
 from cachesim.verdicts.judged_run import Run, run_judged
 from tests.scenarios.tables import readmes, with_table
+from tests.scenarios.whole import corpus
 
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
-SCENARIOS = {scenario.id: scenario for scenario in load_all(find([CORPUS]), set(profiles()))}
+SCENARIOS = {scenario.id: scenario for scenario in corpus()}
 RUNS = [(name, profile) for name, scenario in SCENARIOS.items() for profile in scenario.profiles]
 BROKEN = [(name, profile) for name, profile in RUNS if (e := SCENARIOS[name].expect.get(profile)) and e.broken]
 

@@ -19,6 +19,7 @@ from tests.schemas.samples import SAMPLES
 FILES = {file.stem: json.loads(file.read_text()) for file in sorted(SCHEMAS.glob("*.json"))}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "line"), [(name, line) for name, lines in SAMPLES.items() for line in lines])
 def test_a_command_prints_what_its_schema_says(monkeypatch, name, line):
     monkeypatch.chdir(ROOT)

@@ -77,6 +77,7 @@ def test_a_folder_without_scenarios_selects_nothing(capsys, tmp_path):
     assert call(capsys, "run", tmp_path)[0] == exits.NOTHING
 
 
+@pytest.mark.long
 def test_several_processes_give_the_same(capsys):
     assert call_json(capsys, "run", SEED, BUG) == call_json(capsys, "run", SEED, BUG, "-j", "2")
 

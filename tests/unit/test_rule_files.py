@@ -120,6 +120,7 @@ def refused_after(capsys, *argv):
     return refused(capsys, *argv)
 
 
+@pytest.mark.long
 def test_pytest_runs_it(pytester_run, rules):
     file = rules()
     done = pytester_run("--cachesim-profile", str(file), SEED)
@@ -140,6 +141,7 @@ def pytester_run(tmp_path):
 # Several processes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_know_it(rules, tmp_path, method):
     file = rules()
@@ -160,6 +162,7 @@ def test_workers_know_it(rules, tmp_path, method):
     assert [one for one in data["failures"] if one["property"] == "simulator"] == []
 
 
+@pytest.mark.long
 def test_one_seed_is_one_search(capsys, rules):
     argv = ("fuzz", "-p", str(rules()), "--examples", "120", "--model", "GA", "--no-shrink")
     alone, shared = call_json(capsys, *argv)[1], call_json(capsys, *argv, "-j", "2")[1]
@@ -328,6 +331,7 @@ def test_what_a_rule_raises_has_its_place(capsys, rules):
     assert len(json.loads(out)["runs"]) == 1 and told in err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", [
     ("fuzz", "--model", "GA", "--examples", "20"), ("shrink", *HYBRID),
     ("fuzz", "--model", "GA", "--examples", "20", "--against", "llama_cpp@head"),
@@ -388,6 +392,7 @@ def test_what_a_campaign_found_was_found_under_the_files_beside_it_too(capsys, r
     assert before != rule_files.digest("llama_cpp@mine") != ""
 
 
+@pytest.mark.long
 def test_workers_import_it_too(capsys, rules):
     rules(HELPER, "helper.py")
     code, out = call(capsys, "fuzz", "-p", rules(IMPORTS), "--model", "GA", "--examples", "120", "-j", "2", "--json")

@@ -38,6 +38,7 @@ def printed(capsys, *words):
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CURES)
 def test_the_known_cure_is_among_the_first_three(name, capsys):
     (data,) = printed(capsys, "advise", name)["advise"]

@@ -35,6 +35,7 @@ def states(data):
     return {one["name"]: one["state"] for one in data["properties"]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how, said", [
     ({}, "text; cold answers: behind 10 other prompts"),
     ({"chat": True, "base": 9, "style": "bool"}, "/v1/chat/completions, text"),
@@ -52,6 +53,7 @@ def test_a_sound_server_raises_no_alarm_however_it_is_asked(capsys, how, said):
     assert reused["branch"] and (reused["append"] or how.get("chat") or how.get("arrays"))
 
 
+@pytest.mark.long
 def test_a_stale_state_is_found_in_text(capsys):
     code, data, _ = checked(capsys, TextServer(stale=True))
     assert code == 1 and states(data)["branch"] == "failed"

@@ -102,6 +102,7 @@ def test_a_request_that_is_not_there(capsys):
     assert "there is no request 2 (0 to 1)" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("profile", "command"), [
     ("llama_cpp@b11549", "why"), ("ik_llama@main", "why"), ("mlx_lm@0.32.2", "why"), ("mlx_lm@0.32.2", "bisect"),
 ])  # fmt: skip

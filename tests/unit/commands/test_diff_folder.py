@@ -37,6 +37,7 @@ def call(capsys, *argv):
     return code, got.out, got.err
 
 
+@pytest.mark.long
 def test_totals_are_those_of_the_files_one_by_one(capsys, folder):
     code, out, _ = call(capsys, folder, "-p", BAD, "-p", GOOD, "--json")
     data = json.loads(out)

@@ -69,6 +69,7 @@ def test_a_colour_that_is_none(capsys):
     assert "'sometimes' is none of auto, always, never" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("columns", ["60", "100", "no", "-3", ""])
 def test_columns_count_in_a_pipe_too(columns):
     out = told("profiles", "list", COLUMNS=columns)[1]
@@ -111,6 +112,7 @@ def test_other_ends_are_objects_too(capsys, monkeypatch, raised, kind, code):
     assert json.loads(capsys.readouterr().out)["error"]["kind"] == kind
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["profiles show llama_cpp@head", "options llama_cpp", "scenarios", "profiles list"])
 def test_a_list_of_which_the_beginning_is_read_is_no_error(command):
     words = f'"{sys.executable}" -m cachesim {command}'
@@ -118,6 +120,7 @@ def test_a_list_of_which_the_beginning_is_read_is_no_error(command):
     assert (done.returncode, done.stderr) == (exits.HOLDS, b"")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("argv", [
     ("profiles", "list"), ("options", "llama_cpp"), (*LINE,), ("scenarios",), ("run", "lesson-attention"),
     ("why", "S40.A30/S.B30", "1"), ("bisect", "S40.A30/S.B30"), ("profiles", "show", "llama_cpp@head"), (),

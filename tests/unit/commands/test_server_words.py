@@ -82,6 +82,7 @@ def test_no_cache_prompt_is_the_default_of_requests(capsys):
     assert counts(tried(capsys, "A20/A.B5", "--model", "A")[0]) == [[0, 20]]
 
 
+@pytest.mark.long
 def test_a_search_sets_them_for_every_drawn_server(capsys):
     def found(*argv):
         main(["fuzz", "-p", "b9518", "--examples", "60", "--model", "W", "--no-shrink", *argv, "--json"])

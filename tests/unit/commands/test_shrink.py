@@ -54,6 +54,7 @@ def test_json_has_everything(capsys):
     assert 10 < data["tries"] < 200
 
 
+@pytest.mark.long
 def test_a_file_brings_its_profiles_its_model_and_its_options(capsys):
     code, data = shrunk(capsys, FILE)
     assert (code, data["line"], data["model"]) == (exits.BROKEN, "A5/B1>2/B.C1", "GGGA")

@@ -43,6 +43,7 @@ def found(profile, jobs, stop, start=0):
     return out
 
 
+@pytest.mark.long
 def test_one_process_or_two_find_the_same():
     one, two = found(PROFILE, 1, 110), found(PROFILE, 2, 110)
     assert (one.played, one.refused, one.failures) == (two.played, two.refused, two.failures)
@@ -65,6 +66,7 @@ def test_what_was_played_is_not_played_again():
     assert joined([(3, 3)]) == gaps([(0, 9)], 2, 9) == []
 
 
+@pytest.mark.long
 def test_blocks_may_come_in_any_order():
     every = [work(job) for job in blocks(PROFILE, NAMES, (), 3, 250)]
     forth, back = Campaign(PROFILE), Campaign(PROFILE)
@@ -94,6 +96,7 @@ def test_an_earlier_conversation_has_to_be_shrunk_again():
     assert out.failures[late.group] == Failure(4, early, 4) and not out.failures[late.group].shrunk
 
 
+@pytest.mark.long
 def test_two_parts_find_what_the_whole_finds():
     whole, first, second = found(PROFILE, 1, 80), found(PROFILE, 1, 50), found(PROFILE, 1, 80, 50)
     for block in work_of(second):

@@ -29,6 +29,7 @@ def parts(tmp_path_factory):
     return folders, whole
 
 
+@pytest.mark.long
 def test_the_parts_are_the_whole_in_any_order(capsys, parts):
     folders, whole = parts
     code, want, _ = call(capsys, *ARGV, "--out", whole, "--resume", "--json")

@@ -75,6 +75,7 @@ def test_files_are_cured_by_their_changes(capsys):
     assert sum(one["failures"] for one in data["groups"]) == 3
 
 
+@pytest.mark.long
 def test_drawn_conversations_are_grouped_priced_and_shown_within_80_columns(capsys):
     code, out, _ = call(capsys, *DRAWN)
     assert code == exits.BROKEN
@@ -85,6 +86,7 @@ def test_drawn_conversations_are_grouped_priced_and_shown_within_80_columns(caps
     assert "all of them: " in out and "--model GA" in out
 
 
+@pytest.mark.long
 def test_the_same_in_any_number_of_processes(capsys):
     one = call(capsys, *DRAWN, "--no-shrink", "--json")
     assert call(capsys, *DRAWN, "--no-shrink", "--json", "-j", "2") == one

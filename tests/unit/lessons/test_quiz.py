@@ -53,6 +53,7 @@ def test_an_answer_is_right_wrong_or_none(answers, typed, right, says):
     assert quiz.judged(answers, typed) == (right, says)
 
 
+@pytest.mark.long
 @given(st.text(max_size=60))
 def test_whatever_is_typed_is_judged(typed):
     right, says = quiz.judged(["4", "no"], typed)

@@ -73,6 +73,7 @@ def test_every_kind_of_step_is_written_in_plain_shell(shell, tmp_path):
     assert len(case.notes) >= 3
 
 
+@pytest.mark.long
 @needs_tools
 @pytest.mark.parametrize("shell", [one for one in SHELLS if one != "sh"] or ["sh"])
 def test_the_script_tells_a_server_with_the_fault_from_one_without(shell, binary, tmp_path):

@@ -18,6 +18,7 @@ def test_steps_of_a_line(line, steps):
     assert all(line[part.at :].startswith(part.text) for part in steps_of(line))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("line", ["/" * 1_000_000, "{/" * 500_000, "/}" * 500_000, "a{/}/" * 200_000],
                          ids=["slashes", "open", "closed", "pairs"])  # fmt: skip
 def test_a_long_line_is_cut_in_time(line):

@@ -74,6 +74,7 @@ def test_slices_stay_where_words_are_not_split():
     assert text(small) == "S1/r2[:1]"
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None)
 @given(lines())
 def test_nothing_that_is_one_step_smaller_does_it_too(line):

@@ -88,6 +88,7 @@ def test_hang_ups_between_the_same_rounds_come_in_the_order_of_the_log():
     assert [[event["task"] for event in log if event["ev"] == "release"] for log in logs] == [[0, 1], [1, 0]]
 
 
+@pytest.mark.long
 def test_a_request_may_come_unseen_while_all_slots_are_busy():
     """Without similarity nothing is said of one that waits. Which of two comes first when both slots are released shows
     that it waited behind the other."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.registry import profiles
 from cachesim.scenarios.corpus import corpus_root
-from cachesim.scenarios.load import find, load_all
 from cachesim.scenarios.search import COMMON, matching
 from cachesim.scenarios.symptoms import SYMPTOMS
+from tests.scenarios.whole import corpus
 
-CORPUS = load_all(find([corpus_root()]), set(profiles()))
+CORPUS = corpus()
 LINES = [line.split(": ") for line in (corpus_root() / COMMON).read_text("utf-8").splitlines()]
 SYMPTOM = {one.id: one.symptom for one in CORPUS}
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.registry import profiles
 from cachesim.errors import BadInput
 from cachesim.scenarios.corpus import corpus_root
-from cachesim.scenarios.load import find, load, load_all
+from cachesim.scenarios.load import find, load
 from cachesim.scenarios.symptoms import SYMPTOMS, grouped, meant, stems
+from tests.scenarios.whole import corpus
 
-CORPUS = load_all(find([corpus_root()]), set(profiles()))
+CORPUS = corpus()
 
 
 @pytest.mark.parametrize(("text", "symptom"), [

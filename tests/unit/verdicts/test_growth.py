@@ -16,6 +16,8 @@ from cachesim.engines.shared.seen_rows import SeenRows
 from cachesim.scenarios.schema import Scenario, Step
 from cachesim.verdicts.judged_run import run_judged
 
+pytestmark = pytest.mark.long
+
 LLAMA, IK, MLX = "llama_cpp@b11549", "ik_llama@main", "mlx_lm@0.32.2"
 STEEPEST = 1.2
 

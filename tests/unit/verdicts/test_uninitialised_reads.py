@@ -53,6 +53,7 @@ def test_a_run_whose_outcome_depends_on_it_is_never_green():
     assert exit_code([run_data(run)], as_expected=True) == exits.HOLDS
 
 
+@pytest.mark.long
 def test_no_report_shows_one_case_as_the_outcome(capsys):
     commands = {("why", str(D8), "5", "-p", "ik_llama@main"): exits.UNDECIDED, ("bisect", str(D8)): exits.HOLDS}
     for words, code in commands.items():

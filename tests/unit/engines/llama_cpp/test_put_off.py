@@ -51,6 +51,7 @@ def played(case, profile, mode, hears):
     return seen.found, [repr(event) for event in log.events], log.spent, log.passes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("profile", PROFILES)
 def test_nobody_can_tell_the_difference(profile):
     for seed in range(60):

@@ -81,6 +81,7 @@ class Reader(Silent):
         return {layer: {**{q: d for q, d in one.items() if q < same}, **new[layer]} for layer, one in before.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_look_finds_what_a_first_look_finds(profile):
     went_on = stayed = 0

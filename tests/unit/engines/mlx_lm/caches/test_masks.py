@@ -21,7 +21,7 @@ def by_hand(n, offset, window, right, left):
     return seen[:, None] if left or right else seen[0]
 
 
-@pytest.mark.parametrize(("n", "offset", "window"), product((1, 2, 5), (0, 3), (None, 1, 2, 4)))
+@pytest.mark.parametrize(("n", "offset", "window"), list(product((1, 2, 5), (0, 3), (None, 1, 2, 4))))
 @pytest.mark.parametrize(("right", "left"), [
     (None, None), (None, [0, 2]), ([1, 0], None), ([0, 3], [2, 0]), (None, [-1, 9]), (None, [1]),
 ])  # fmt: skip

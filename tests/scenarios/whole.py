@@ -1,0 +1,16 @@
+"""All scenarios of the repository, read once in a process: several test modules ask while they are collected."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from cachesim.engines.registry import profiles
+from cachesim.scenarios.corpus import corpus_root
+from cachesim.scenarios.load import find, load_all
+from cachesim.scenarios.schema import Scenario
+
+
+@cache
+def corpus() -> tuple[Scenario, ...]:
+    """The scenarios, in the order of their files."""
+    return tuple(load_all(find([corpus_root()]), set(profiles())))
