@@ -65,12 +65,17 @@ def draw_cases(args: Namespace, cases: Iterable[tuple[Scenario, str]], shown: Sh
 
 
 def draw_text(args: Namespace, text: str, shown: Shown | None = None) -> None:
-    """Play the scenario file of this text under its first profile, and write what was asked for. Raises BadInput."""
+    """Play the scenario file of this text under its first profile, and write what was asked for; the command is its
+    line, or that of ``shown`` where no line can say it. Raises BadInput."""
     if not wanted(args) or not text:
         return
     from cachesim.commands.common import scenario_of_text
+    from cachesim.verdicts.try_command import case_command
 
     scenario = scenario_of_text(text)
+    line = case_command(scenario, scenario.profiles[0])
+    if line.startswith("cachesim try "):
+        shown = (shown or Shown())._replace(command=line)
     draw_cases(args, [(scenario, scenario.profiles[0])], shown)
 
 

@@ -33,7 +33,7 @@ margin:1rem auto;max-width:120rem;padding:0 1rem}a{color:var(--link)}
 .run{min-width:0;container:run/inline-size}.draw{overflow:auto;max-height:75vh;border:1px solid var(--edge)}
 .draw svg{max-width:none;display:block;zoom:var(--zoom,1)}.tables,.why{min-width:0}
 code,.why dt{font-family:ui-monospace,Menlo,Consolas,monospace;overflow-wrap:anywhere}
-.table{overflow-x:auto}table{border-collapse:collapse}
+.tables{content-visibility:auto;contain-intrinsic-size:auto 30rem}.table{overflow-x:auto}table{border-collapse:collapse}
 td,th{padding:.15rem .6rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--edge)}
 .req td:nth-child(-n+5):not(:nth-child(2)){text-align:right}.req td:nth-child(n+7){min-width:13rem}
 #command{display:block;max-height:4.6em;overflow-y:auto}

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
-from cachesim.model import parse
+from cachesim.engines.registry import engine_of
 from cachesim.notation.tree import Asked
 from cachesim.notation.words import span
 from cachesim.picture.causes import Cause, causes
@@ -128,12 +128,18 @@ class Scene(NamedTuple):
 
 def scene(scenario: Scenario, data: Data) -> Scene:
     """The picture of one run; ``data`` as ``run_data`` has it."""
-    kinds = {layer.kind for layer in parse(scenario.model).layers}
+    kinds = _kinds(scenario, data["profile"])
     before = [(), *(one["entry_tokens"] for one in data["requests"])]
     rows = [_row(step, one, data, scenario, kinds, _entries(one, had))
             for step, one, had in zip(scenario.steps, data["requests"], before, strict=False)]  # fmt: skip
     known = causes((charge["rule"] for charge in data["lost"]), scenario, data["profile"])
     return Scene(data["title"], data["why"], data["profile"], data["model"], data["verdict"], rows, known)
+
+
+def _kinds(scenario: Scenario, profile: str) -> set[str]:
+    """Letters of the layers, as a server of this model has them: the model may have a name of its engine's."""
+    model = engine_of(profile).start(profile, scenario.model, dict(scenario.server), "provenance").model
+    return {layer.kind for layer in model.spec.layers} if model is not None else set()
 
 
 def _entries(one: Data, had: Sequence[int]) -> Entries:

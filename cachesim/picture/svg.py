@@ -18,7 +18,7 @@ from cachesim.picture.scale import Scale
 from cachesim.picture.scene import Row, Scene, Stretch
 from cachesim.picture.style import LETTERS, STYLE, WORDS, patterns
 
-LEGEND = 600                 # pixels of a line of it
+LEGEND = 600                 # pixels of a line of it on a page
 
 
 class Drawn:
@@ -103,7 +103,8 @@ def _scene(drawn: Drawn, top: float, mark: str, differs: int, alone: bool) -> tu
         if row.number == differs:
             rows += _first(drawn, y)
     height = TOP + len(one.rows) * STEP
-    signs, more = legend(top + height, one, drawn.lanes, drawn.scale, min(drawn.plain, LEGEND))
+    wide = drawn.width if alone else min(drawn.plain, LEGEND)
+    signs, more = legend(top + height, one, drawn.lanes, drawn.scale, wide)
     return "".join([*out, *rows, signs]), height + more
 
 

@@ -1,10 +1,21 @@
 """The pictures in the repository are those that the product draws today."""
 
+import xml.etree.ElementTree as ET
+
 import pytest
 
-from tests.docs.pictures import FOLDER, SHOWN, UNDER, picture
+from tests.docs.pictures import FOLDER, drawn, names, picture
+from tests.scenarios.whole import corpus
 
 
-@pytest.mark.parametrize("name", [*SHOWN, *UNDER])
+@pytest.mark.parametrize("name", names())
 def test_a_picture_is_up_to_date(name):
     assert (FOLDER / f"{name}.svg").read_text("utf-8") == picture(name), "make docs renews it"
+
+
+def test_a_scenario_of_every_model_can_be_drawn():
+    """The name of a model is its engine's; every picture failed whose model had one."""
+    some = {(one.engine, one.model): one.file for one in corpus() if "slow" not in one.file}
+    assert {"llama", "gemma3", "mamba2", "deepseek4", "GGGA"} <= {model for _, model in some}
+    for file in some.values():
+        assert ET.fromstring(drawn(file, 1)).tag.endswith("svg"), file

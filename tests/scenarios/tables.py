@@ -43,11 +43,17 @@ def _files(folder: Path, scenarios: list[Scenario]) -> str:
     mine = [one for one in scenarios if Path(one.file).is_relative_to(folder)]
     parts = []
     for name, group in grouped(_sorted(mine)).items():
-        rows = [f"| [{one.id}]({Path(one.file).relative_to(folder).as_posix()}) | {one.title} | "
+        rows = [f"| [{one.id}]({Path(one.file).relative_to(folder).as_posix()}) | {one.title}{_picture(one)} | "
                 f"{', '.join(map(short, one.source))} |\n" for one in group]  # fmt: skip
         parts.append(f"\n**{name}**: {SYMPTOMS[name].text}\n\n| file | what it shows | source |\n|---|---|---|\n")
         parts += rows
     return "".join(parts) + "\n"
+
+
+def _picture(one: Scenario) -> str:
+    """A link to its picture, where the repository has one."""
+    file = CORPUS / "pictures" / f"{one.id}.svg"
+    return f" ([picture](../pictures/{file.name}))" if file.exists() else ""
 
 
 def short(source: str) -> str:

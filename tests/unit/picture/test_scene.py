@@ -52,6 +52,18 @@ def test_what_was_lost_points_to_where_it_was_lost():
     assert (first.rule, first.lost) == ("LC-PC-LOAD.TAKE", ("consumed", "entry checkpoint"))
 
 
+@pytest.mark.parametrize(("profile", "model", "like"), [
+    ("llama_cpp@head", "llama", "AAAA"), ("llama_cpp@head", "gemma3", "W32 A W32 A"),
+    ("llama_cpp@head", "mamba2", "SSSS"), ("llama_cpp@head", "qwen35mtp", "GGGAGGGA+M"),
+    ("mlx_lm@0.32.2", "lfm2", "CCA"), ("ik_llama@main", "deepseek4", "W128 A W128 A+M"),
+])  # fmt: skip
+def test_a_model_with_a_name_is_drawn_as_its_layers(profile, model, like):
+    named, layers = (seen("S40.A60>r4/S.B9", profile, one).rows for one in (model, like))
+    assert [bool(row.memory.rows) for row in named] == [bool(row.memory.rows) for row in layers]
+    assert [row.memory.state for row in named] == [row.memory.state for row in layers]
+    assert named[0].memory.rows or named[0].memory.state
+
+
 def test_attention_has_rows_and_a_state_has_one_position():
     both, rows, state = (seen("S40.A60>r4", "llama_cpp@head", model).rows[0].memory for model in ("GA", "A", "S"))
     assert (both.rows, both.state) == ((0, 103), 103)
@@ -166,7 +178,8 @@ def chats(several, turns):
 
 
 @pytest.mark.parametrize(("profile", "model"), [
-    ("llama_cpp@b11549", "GGGA"), ("llama_cpp@b11549", "W8 A"), ("ik_llama@1889-base", "GA"), ("mlx_lm@0.32.2", "GGGA"),
+    ("llama_cpp@b11549", "W8 A"), *(pytest.param(*one, marks=pytest.mark.long) for one in (
+        ("llama_cpp@b11549", "GGGA"), ("ik_llama@1889-base", "GA"), ("mlx_lm@0.32.2", "GGGA"))),
 ])  # fmt: skip
 def test_a_page_of_fifty_requests_of_growing_chats_is_small(tmp_path, profile, model):
     file = tmp_path / "chats.html"
