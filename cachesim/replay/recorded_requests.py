@@ -46,7 +46,7 @@ def make_request(
         cancel_place=own.place if "cancel_after" in body else 0,
         stop=_stop_words(body),
         drafts=read_drafts(own.events, response, len(prompt), died, lengths),
-        children_drafts=_drafts_of_children(own, response, len(prompt), by_model),
+        children_drafts=_drafts_of_children(own, response, len(prompt), by_model, died),
     )
 
 
@@ -62,16 +62,20 @@ def _came_to_its_end(body: Mapping[str, Any], response: Mapping[str, Any], log: 
 
 
 def _drafts_of_children(
-    own: Own, response: Mapping[str, Any], n_prompt: int, by_model: bool
+    own: Own, response: Mapping[str, Any], n_prompt: int, by_model: bool, died: str = ""
 ) -> tuple[tuple[Draft, ...], ...]:
     """What was drafted in further completions. Their answers have no sum of drafted tokens: a model drafts in every
-    iteration, and of the same text n-grams make the same drafts."""
+    iteration, and of the same text n-grams make the same drafts. Of a request that failed there are no answers; where
+    the process ended, they drafted what the first one did."""
     found = []
-    for events, child in zip(own.children, response.get("completions") or (), strict=False):
+    answers: Sequence[Mapping[str, Any]] = response.get("completions") or ()
+    if not answers and not died:
+        answers = [{} for _ in own.children]
+    for events, child in zip(own.children, answers, strict=False):
         drafts = read_drafts(events, child, n_prompt)
         if "cancelled" not in response and by_model:
             drafts += last_of_child(events, drafts, n_prompt)
-        elif child.get("tokens") == response.get("tokens"):
+        elif child and child.get("tokens") == response.get("tokens"):
             drafts = read_drafts(own.events, response, n_prompt)
         found.append(drafts)
     return tuple(found)

@@ -245,6 +245,19 @@ def test_further_completions_are_drafted_as_their_own_events_say(tmp_path):
     assert request.children_drafts == (((3, 3, 1), (5, 3, 3)),)
 
 
+def test_further_completions_of_a_request_that_failed_drafted_what_their_events_say(tmp_path):
+    """The first is asked to go back, finds no room, and all fail."""
+    ckpts = [{"ev": "spec_ckpt", "slot": slot, "task": task, "n_tokens": 3} for task, slot in ((0, 1), (1, 0))]
+    back = {"ev": "spec_restore", "slot": 1, "task": 0}
+    ends = [{"ev": "release", "slot": slot, "task": task, "n_tokens": 5} for task, slot in ((0, 1), (1, 0))]
+    begin = [{"ev": "launch", "slot": slot, "task": task, "is_child": 1 - task} for task, slot in ((0, 1), (1, 0))]
+    answer = {"error": {"code": 500}, "status": 500}
+    step = with_step(request={"prompt": [5, 6, 7], "n_cmpl": 2}, response=answer, events=[*begin, *ckpts, back, *ends])
+    step["flags"] = [*step["flags"], "--spec-type", "ngram-simple"]
+    request = read(tmp_path, step).steps[0].members[0].request
+    assert request.drafts == ((3, 1, 1),) and request.children_drafts == (((3, 1, 0),),)
+
+
 def test_what_the_log_says_beside_an_answer_is_used(tmp_path):
     """In a step in which the process ends nobody is answered; whose task was over had no last draft."""
     def member(i, **more):
