@@ -42,7 +42,8 @@ td code{white-space:nowrap}
 .why p{margin:.3rem 0}.why dl{margin:.3rem 0}.why dd{margin:0 0 .2rem 1rem;overflow-wrap:anywhere}
 .why dt{font-size:.85em;color:var(--dim)}.why{overflow-wrap:anywhere}
 #tools{position:sticky;top:0;background:var(--paper);border-bottom:1px solid var(--edge);padding:.4rem 0;z-index:1}
-#tools button{font:inherit;min-width:2.2em}#now{min-height:2.8em;margin:.2rem 0;overflow-wrap:anywhere}
+#tools button{font:inherit;min-width:2.2em}#tools>span{margin-left:.8em}
+#now{min-height:2.8em;margin:.2rem 0;overflow-wrap:anywhere}
 #now span{display:block}#now.apart span{border-left:4px solid var(--bad);padding-left:.5rem}
 input[type=range]{width:min(50rem,55%);vertical-align:middle}
 @media (max-width:40rem){input[type=range]{width:calc(100% - 6rem)}}
@@ -58,7 +59,8 @@ h1{font-size:1.4rem}h2{font-size:1.15rem}
 .narrow .notes{display:none}.head:not(.moved) .back,.names:not(.moved){display:none}.names{pointer-events:none}
 .back{fill:var(--paper)}
 @media print{:root{--ink:#1b1b1b;--paper:#fff;--dim:#5a5a5a;--bad:#b3001b;--edge:#9a9a9a;--tint:#dfe8f2;--link:#00549e}
-#tools,#copy,.names,.back{display:none!important}.head{transform:none}#command{max-height:none}
+#tools,#copy,.names,.back{display:none!important}.tables{content-visibility:visible}
+.head{transform:none}#command{max-height:none}
 .draw,.script .why{overflow:visible;max-height:none;border:0}.script .pair{display:block}
 .draw svg{max-width:100%;height:auto;zoom:1}.script .why details:not(.shown){display:block}.runs{display:block}
 h2,summary{break-after:avoid}}

@@ -19,10 +19,12 @@ from cachesim.engines.registry import engine_of
 from cachesim.notation.tree import Asked
 from cachesim.notation.words import span
 from cachesim.picture.causes import Cause, causes
+from cachesim.picture.layout import cut
 from cachesim.scenarios.schema import Scenario, Step
 from cachesim.verdicts.recompute_reasons import what_happened
 
 Data = Mapping[str, Any]
+TITLE = 72                   # characters of a line that has no title of its own
 
 
 class Stretch(NamedTuple):
@@ -133,7 +135,8 @@ def scene(scenario: Scenario, data: Data) -> Scene:
     rows = [_row(step, one, data, scenario, kinds, _entries(one, had))
             for step, one, had in zip(scenario.steps, data["requests"], before, strict=False)]  # fmt: skip
     known = causes((charge["rule"] for charge in data["lost"]), scenario, data["profile"])
-    return Scene(data["title"], data["why"], data["profile"], data["model"], data["verdict"], rows, known)
+    title = cut(repr(scenario), TITLE) if scenario.id == "try" else data["title"]
+    return Scene(title, data["why"], data["profile"], data["model"], data["verdict"], rows, known)
 
 
 def _kinds(scenario: Scenario, profile: str) -> set[str]:

@@ -67,17 +67,18 @@ def walked(page, number, last):
 def test_the_slider_moves_by_keyboard(opened):
     page = opened("one")
     slider, count = page.locator("#at"), page.locator("#count")
+    events = page.evaluate("runs[0].n")
     slider.press("Home")
     slider.press("ArrowRight")
-    assert count.text_content() == "2 of 328"
+    assert count.text_content() == f"2 of {events}"
     page.locator("#on").click()
     page.locator("#on").click()
     page.locator("#back").click()
-    assert count.text_content() == "3 of 328"
+    assert count.text_content() == f"3 of {events}"
     begins = page.evaluate("() => runs[0].d.begins")
     for key, request in (("PageDown", 0), ("PageDown", 1), ("PageDown", 2), ("PageUp", 1)):
         slider.press(key)
-        assert count.text_content() == f"{begins[request] + 1} of 328"
+        assert count.text_content() == f"{begins[request] + 1} of {events}"
     assert slider.get_attribute("aria-valuetext").startswith("request 1: ")
 
 
@@ -130,7 +131,7 @@ def test_print_shows_everything(opened):
     assert not page.locator("#tools").is_visible()
     assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert len(page.pdf()) > 10_000
-    assert page.locator("#count").text_content() == "41 of 328"
+    assert page.locator("#count").text_content().startswith("41 of ")
 
 
 def test_an_anchor_opens_its_request(opened):
@@ -140,7 +141,7 @@ def test_an_anchor_opens_its_request(opened):
     page = opened("diff", anchor="#p1-r2")
     assert page.locator("section.run:nth-child(2) g.chosen").get_attribute("id") == "p1-r2"
     page = opened("one", anchor="#e99")
-    assert page.locator("#count").text_content() == "100 of 328"
+    assert page.locator("#count").text_content().startswith("100 of ")
 
 
 def test_rows_are_reached_and_opened_by_keyboard(opened):

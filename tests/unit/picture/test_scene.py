@@ -137,6 +137,13 @@ def test_the_drawing_is_xml_with_an_anchor_for_each_request():
     assert set(LETTERS) == set(WORDS) and len(set(LETTERS.values())) == len(LETTERS)
 
 
+def test_a_line_is_the_title_of_its_picture():
+    assert seen("S40.A60>r4/B70", "llama_cpp@head").title == "S40.A60>r4/B70"
+    long = seen("/".join(["S4.A6", *["S.A"] * 30]), "llama_cpp@head").title
+    assert long.startswith("S4.A6/S.A/S.A") and len(long) == 72 and long.endswith("…")
+    assert seen(HYBRID, "llama_cpp@head").title.startswith("a hit in the prompt cache")
+
+
 def test_texts_are_escaped():
     one = seen(HYBRID, "llama_cpp@head")._replace(title='<script>alert("x")</script>', why="</script><b>")
     found = walk(cachesim.load(HYBRID), "llama_cpp@head")
