@@ -47,7 +47,7 @@ def seconds(text: str) -> int:
 
 
 def run(args: Namespace) -> int:
-    from cachesim.reports.advise_report import advise_report
+    from cachesim.reports.advise_report import advise_report, try_sentence
 
     scenario, sizes = sized(args)
     other = args.model or args.sizes
@@ -68,7 +68,9 @@ def run(args: Namespace) -> int:
         say_json({"advise": found})
     else:
         show(*map(advise_report, found))
-    draw_cases(args, drawn[:2], Shown(f"cachesim advise {shlex.join(asked)}", "as it is, and below it the best advice"))
+    tip = try_sentence(found[0]) if found else ""
+    note = f"First as it is, then with the best advice. {tip}" if tip else "As it is: there is no advice."
+    draw_cases(args, drawn[:2], Shown(f"cachesim advise {shlex.join(asked)}", note))
     if ended is not None:
         return exits.interrupted(ended)
     return exits.BROKEN if any(data["base"]["wrong"] for data in found) else exits.HOLDS

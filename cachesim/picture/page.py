@@ -38,7 +38,7 @@ td,th{padding:.15rem .6rem;text-align:left;vertical-align:top;border-bottom:1px 
 .req td:nth-child(-n+5):not(:nth-child(2)){text-align:right}.req td:nth-child(n+7){min-width:13rem}
 #command{display:block;max-height:4.6em;overflow-y:auto}
 td code{white-space:nowrap}
-.bad{color:var(--bad);font-weight:bold}summary{cursor:pointer}
+.note{font-weight:bold}.bad{color:var(--bad);font-weight:bold}summary{cursor:pointer}
 .why p{margin:.3rem 0}.why dl{margin:.3rem 0}.why dd{margin:0 0 .2rem 1rem;overflow-wrap:anywhere}
 .why dt{font-size:.85em;color:var(--dim)}.why{overflow-wrap:anywhere}
 #tools{position:sticky;top:0;background:var(--paper);border-bottom:1px solid var(--edge);padding:.4rem 0;z-index:1}
@@ -91,7 +91,8 @@ def page(
     drawing; ``focus``: the request whose decisions are open, None = none; ``told``: of each run the event log, with its
     decisions, () = it is not known, and there is no slider."""
     first, differs = scenes[0], first_difference(scenes)
-    texts = [(kind, text) for kind, text in (("", first.why), (' class="bad"', note)) if text]
+    red = not all(one.fine for one in scenes)
+    texts = [(kind, text) for kind, text in (("", first.why), (f' class="note{" bad" * red}"', note)) if text]
     logs: Sequence[Told | None] = told or [None] * len(scenes)
     return PAGE.substitute(
         title=escape(first.title), command=escape(command),

@@ -49,12 +49,14 @@ def test_a_second_play_does_not_see_the_first(capsys):
         assert [verify(capsys, url, STALE)[0] for _ in range(3)] == [0, 0, 0]
 
 
-def test_a_server_that_was_repaired_differs(capsys):
+def test_a_server_that_was_repaired_differs(capsys, tmp_path):
     with simulated("GGGA", REPAIRED) as url:
         code, data = verify(capsys, url, STALE)
         assert code == 1 and [row["same"] for row in data["requests"]] == [True, True, False]
         assert verify(capsys, url, STALE, "-p", REPAIRED)[0] == 0
-        assert main(["verify", STALE, "--url", url]) == 1
+        page = tmp_path / "x.html"
+        assert main(["verify", STALE, "--url", url, "--html", str(page)]) == 1
+    assert "The real server differs at request 2: " in page.read_text() and 'id="d-r2" open>' in page.read_text()
     out = capsys.readouterr().out
     assert "WRONG | right" in out and "1 | 0" in out and "=> DIFFERS" in out
 

@@ -28,7 +28,7 @@ COMMANDS = {
              "warm-equals-cold: logits", 1),
     "replay": (f"replay {RECORDED}", "recorded: ", 1),
     "import": (f"import {LOGS}/verbosity_4.log", "<code id=\"command\" tabindex=\"0\">cachesim try &#x27;A", 1),
-    "advise": (f"advise {HYBRID} -p llama_cpp@head", "as it is, and below it the best advice", 2),
+    "advise": (f"advise {HYBRID} -p llama_cpp@head", "then with the best advice. Try: -np 2", 2),
 }  # fmt: skip
 
 
