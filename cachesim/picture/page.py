@@ -52,7 +52,7 @@ g.current .frame{fill:var(--tint);fill-opacity:.55}g.chosen .frame{stroke:var(--
 .later .bar,.later .notes,.later .mem{opacity:.12}.running .notes{visibility:hidden}
 .running .mem,.alive .mem{display:none}.walking g:not(.alive):not(.later)>.mem{opacity:.35}
 .veil{fill:var(--paper);opacity:.9;pointer-events:none}.fresh{stroke:var(--ink)!important;stroke-width:2}
-h1{font-size:1.4rem}h2{font-size:1.15rem}
+h1{font-size:1.4rem}h2{font-size:1.15rem}h1,h2{overflow-wrap:anywhere}
 @container run (min-width:62rem){.script .pair{display:grid;grid-template:auto 1fr/minmax(0,1fr) 23rem;gap:0 1rem}
 .script .why{grid-area:1/2/3/3;max-height:75vh;overflow-y:auto;border:1px solid var(--edge);padding:.2rem .6rem}
 .script .why details:not(.shown){display:none}}
