@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from itertools import pairwise
 from typing import Iterator
 
 from cachesim.picture.layout import BAR, STEP, STRIP, text
@@ -10,6 +11,7 @@ from cachesim.picture.scale import Scale
 from cachesim.picture.scene import Foreign, Memory, Row
 
 CELL = 8.0                   # pixels of a cell of attention, where that many fit
+EACH = 8                     # checkpoints that have a tooltip each
 NAME = 190.0                 # pixels of a label
 
 
@@ -29,6 +31,16 @@ def memory(held: Memory, scale: Scale, y: float) -> Iterator[str]:
 
 
 def _marks(held: Memory, scale: Scale, y: float) -> Iterator[str]:
+    """Triangles: each with its numbers, or of many all with those of all."""
+    if len(held.checkpoints) > EACH:
+        spans = [f" [{low}, {high}]" for low, high in held.spans] or [""] * len(held.checkpoints)
+        every = ", ".join(f"{mark}{span}" for mark, span in zip(held.checkpoints, spans, strict=True))
+        says = f"checkpoints of so many tokens{', with [pos_min, pos_max]' * bool(held.spans)}: {every}"
+        at = [scale.px(mark) for mark in held.checkpoints]
+        places = f"M{at[0] - 4:g} {y:g}h8l-4 -8z"
+        places += "".join(f"m{round(b - a, 1):g} 0h8l-4 -8z" for a, b in pairwise(at))
+        yield f'<path d="{places}"><title>{says}</title></path>'
+        return
     for number, mark in enumerate(held.checkpoints):
         x = scale.px(mark)
         span = f", [pos_min {held.spans[number][0]}, pos_max {held.spans[number][1]}]" if held.spans else ""

@@ -14,6 +14,7 @@ from string import Template
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.picture.causes import Cause
+from cachesim.picture.layout import PROMPT, inner
 from cachesim.picture.scene import Row, Scene, Stretch
 from cachesim.picture.script import SCRIPT
 from cachesim.picture.svg import Drawn, draw, first_difference, lost_line, prefix
@@ -150,10 +151,10 @@ class _Run(NamedTuple):
         said = "; ".join(filter(None, (": ".join(filter(None, (row.verdict, row.reason))), *row.read)))
         kind = ' class="bad"' if row.wrong else ""
         total = f"{row.cache_n} reused, {row.prompt_n} evaluated"
-        head = f"request {row.number} <code>{escape(row.text)}</code>"
-        inner = f"<summary>{head}</summary><p{kind}>{escape(said)}. {total}</p>{why}{lost}"
-        inner += f"<dl>{mine}</dl>" if mine else ""
-        return f'<details id="d-{prefix(self.number)}r{row.number}"{" open" * shown}>{inner}</details>'
+        head = f"request {row.number} <code>{escape(inner(row.text, PROMPT))}</code>"
+        body = f"<summary>{head}</summary><p{kind}>{escape(said)}. {total}</p>{why}{lost}"
+        body += f"<dl>{mine}</dl>" if mine else ""
+        return f'<details id="d-{prefix(self.number)}r{row.number}"{" open" * shown}>{body}</details>'
 
     def _lost(self, row: Row) -> Iterator[str]:
         """What was evaluated again: where it was lost, by which rule, its source, the options that govern it."""

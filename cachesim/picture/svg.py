@@ -12,12 +12,13 @@ from typing import Iterator, Mapping, Sequence
 from cachesim.picture.beneath import foreign, memory
 from cachesim.picture.causes import Cause
 from cachesim.picture.lanes import Lanes, bands, block, headings, stored
-from cachesim.picture.layout import BAR, HEAD, LINES, RIGHT, SHOWN, STEP, STRIP, TOP, cut, label, text
+from cachesim.picture.layout import BAR, HEAD, LINES, PROMPT, RIGHT, SHOWN, STEP, STRIP, TOP, cut, inner, label, text
 from cachesim.picture.legend import legend
 from cachesim.picture.scale import Scale
-from cachesim.picture.scene import Row, Scene, Stretch
+from cachesim.picture.scene import Row, Scene, Stretch, Word
 from cachesim.picture.style import LETTERS, STYLE, WORDS, patterns
 
+MANY = 24                    # words of a row that are all named
 LEGEND = 600                 # pixels of a line of it on a page
 
 
@@ -96,10 +97,12 @@ def _scene(drawn: Drawn, top: float, mark: str, differs: int, alone: bool) -> tu
     out += ['<g class="head">', *headings(drawn.lanes, top), *_axis(drawn.scale, top + TOP - 18), "</g>"]
     rows = ['<g class="cache">', *stored(drawn.lanes, one, top), "</g>"]
     named: set[tuple[int, int]] = set()
+    shown: set[Word] = set()
     for index, row in enumerate(one.rows):
         y = top + TOP + index * STEP
         arrows = [*_arrows(row, drawn, y, top + TOP), *foreign(row, drawn.scale, y, top + TOP, named)]
-        rows += _row(row, drawn, y, mark, arrows, alone)
+        words = [*_not_named(row, shown)]
+        rows += _row(row, drawn, y, mark, words, arrows, alone)
         if row.number == differs:
             rows += _first(drawn, y)
     height = TOP + len(one.rows) * STEP
@@ -120,7 +123,9 @@ def _axis(scale: Scale, y: float) -> Iterator[str]:
         yield f'<path class="thin" d="M{x - 4:.1f} {y - 14:g}l3 8m3 -8l3 8"/>'
 
 
-def _row(row: Row, drawn: Drawn, y: float, mark: str, arrows: Sequence[str], alone: bool) -> Iterator[str]:
+def _row(
+    row: Row, drawn: Drawn, y: float, mark: str, words: Sequence[Word], arrows: Sequence[str], alone: bool
+) -> Iterator[str]:
     """A request: its place in the lane of its slot, its tokens with arrows, what is said of it, the memory beneath."""
     scale = drawn.scale
     yield f'<g id="{mark}r{row.number}" tabindex="0" role="listitem"><title>{escape(_said(row))}</title>'
@@ -136,7 +141,7 @@ def _row(row: Row, drawn: Drawn, y: float, mark: str, arrows: Sequence[str], alo
         yield f'<rect {box} fill="none" stroke="var(--bad)" stroke-width="2"/>'
     yield from arrows
     yield _letters(row, scale, y) + "</g>"
-    yield from _named(row, scale, y)
+    yield from _named(words, scale, y)
     yield from ('<g class="notes">', *_notes(row, drawn, y), "</g>")
     yield from ('<g class="mem">', *memory(row.memory, scale, y + BAR), "</g></g>")
 
@@ -182,12 +187,21 @@ def _letters(row: Row, scale: Scale, y: float) -> str:
     return f'<g class="letter">{each}</g>' if each else ""
 
 
-def _named(row: Row, scale: Scale, y: float) -> Iterator[str]:
+def _not_named(row: Row, shown: set[Word]) -> Iterator[Word]:
+    """The words that a row names: all of them; of many, those that stand in no row above. Takes them to ``shown``."""
+    many = len(row.words) > MANY
+    for word in row.words:
+        if not many or word not in shown:
+            yield word
+        shown.add(word)
+
+
+def _named(words: Sequence[Word], scale: Scale, y: float) -> Iterator[str]:
     """Words stand above their tokens, with a tick where each begins."""
-    if row.words:
-        ticks = "".join(f"M{scale.px(word.start):g} {y:g}v-4" for word in row.words)
+    if words:
+        ticks = "".join(f"M{scale.px(word.start):g} {y:g}v-4" for word in words)
         yield f'<path class="thin" d="{ticks}"/>'
-    ends = [(scale.px(word.start), scale.px(word.stop), word.name) for word in row.words]
+    ends = [(scale.px(word.start), scale.px(word.stop), word.name) for word in words]
     each = "".join(text((a + b) / 2, y - 5, name) for a, b, name in ends if b - a > 7 * len(name) + 4)
     yield f'<g class="dim mid">{each}</g>' if each else ""
 
@@ -209,5 +223,5 @@ def _said(row: Row) -> str:
     """A row in words, for a tooltip and for a screen reader."""
     tokens = f"{row.cache_n} reused, {row.prompt_n} evaluated"
     slot = f"slot {row.slot}" if row.slot >= 0 else ""
-    parts = [f"request {row.number}: {row.text}", slot, tokens, row.reason, row.rule]
+    parts = [f"request {row.number}: {inner(row.text, PROMPT)}", slot, tokens, row.reason, row.rule]
     return "; ".join(filter(None, [*parts, row.verdict, *row.read, row.why]))
