@@ -12,6 +12,7 @@ from cachesim.picture.scene import Foreign, Memory, Row
 
 CELL = 8.0                   # pixels of a cell of attention, where that many fit
 EACH = 8                     # checkpoints that have a tooltip each
+STATE = 6.0                  # pixels of a state that was read, or of a single row at least
 NAME = 190.0                 # pixels of a label
 
 
@@ -63,8 +64,10 @@ def foreign(row: Row, scale: Scale, y: float, top: float, named: set[tuple[int, 
     sources that are labelled already, of this row and those above; it takes what is labelled here. One that stands too
     near to another has no label."""
     for number, read in enumerate(row.foreign):
-        a, b = scale.px(max(0, read.start)), scale.px(max(read.stop, read.start + 1))
-        box = f'x="{a:.1f}" y="{y:.1f}" width="{max(6.0, b - a):.1f}" height="{BAR}"'
+        a, b = scale.px(max(0, read.start)), scale.px(max(0, read.stop))
+        if b - a < STATE:                                  # a state: it stands at the end of its tokens
+            a, b = max(scale.left, b - STATE), max(scale.left + STATE, b)
+        box = f'x="{a:.1f}" y="{y:.1f}" width="{b - a:.1f}" height="{BAR}"'
         yield f'<g><title>{escape(read.says)}</title><rect {box} fill="url(#p-wrong)"/>'
         yield f'<rect class="wrong" {box}/>'
         if 0 <= read.request < row.number:

@@ -82,7 +82,7 @@ def first_difference(scenes: Sequence[Scene]) -> int:
 
 def _first(drawn: Drawn, y: float) -> Iterator[str]:
     """A frame around the first request that differs."""
-    wide = drawn.plain - 8
+    wide = drawn.scale.left + drawn.scale.width + 12
     yield f'<rect class="first" x="4" y="{y - 18:g}" width="{wide:.1f}" height="{STEP - 4}"/>'
     yield text(12, y - 5, "first difference", "letter start")
 

@@ -95,6 +95,15 @@ def test_foreign_rows_are_marked_and_lead_to_their_request():
     assert "url(#p-wrong)" in draw([one]) and "url(#p-wrong)" not in draw([seen(HYBRID, "llama_cpp@head")])
 
 
+def test_a_state_that_was_read_is_marked_at_the_end_of_its_tokens():
+    one = seen("d2-padding-into-the-state", "mlx_lm@v0.31.3")
+    assert [(read.start, read.stop) for read in one.rows[3].foreign] == [(24, 24), (20, 24)]
+    row = draw([one]).partition('id="r3"')[2].partition('id="r4"')[0]
+    boxes = re.findall(r'<rect class="wrong" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', row)
+    (state, short), (rows, long) = ((float(x), float(wide)) for x, wide in boxes)
+    assert short == 6.0 and long > short and state + short == pytest.approx(rows + long, abs=0.2)
+
+
 def test_entries_of_the_prompt_cache_come_and_go():
     takes, keeps = (seen(HYBRID, profile).rows for profile in ("llama_cpp@head", "llama_cpp@pr24143-on-head"))
     assert [row.entries for row in takes] == [
@@ -144,6 +153,9 @@ def test_of_many_words_those_are_named_that_stand_in_no_row_above():
 def test_the_first_difference_of_two_runs_is_marked():
     two = [seen(HYBRID, "llama_cpp@head"), seen(HYBRID, "llama_cpp@pr24143-on-head")]
     assert first_difference(two) == 2 and draw(two).count(">first difference<") == 2
+    frame, note = (float(re.search(one, draw(two))[1]) for one in (r'class="first" x="4"[^>]* width="([\d.]+)"',
+                                                                   r'<g class="notes"><text x="([\d.]+)"'))  # fmt: skip
+    assert 4 + frame < note                                     # and no line goes through what is said beside it
     assert first_difference([two[0], two[0]]) == first_difference(two[:1]) == -1
     assert "first difference" not in draw([two[0], two[0]])
 
