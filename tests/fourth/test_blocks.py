@@ -46,6 +46,7 @@ def test_a_block_that_is_used_again_is_charged_to_the_eviction(engine):
     ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("blocks", [40, 17, 16])
 @pytest.mark.parametrize("model", ["A", "GA", "GGGA", "CA", "H", "S"])
 def test_bits_and_bills(engine, model, blocks):

@@ -76,6 +76,7 @@ def truths() -> dict[tuple[str, bool], ColdRun]:
     return {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chunk", [1, 7, 64, 512])
 @pytest.mark.parametrize("exact", [True, False], ids=["exact", "provenance"])
 @pytest.mark.parametrize("notation", RECORDED)

@@ -30,6 +30,7 @@ def compared(profile, first, stop):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("profile", PROFILES)
 def test_all_rungs_agree(profile):
     compared(profile, 0, 6)

@@ -132,6 +132,7 @@ def _burst(server, rng, talk, template):
         talk.heard(one, answer.tokens)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model, profile", CASES)
 def test_nothing_is_broken_that_the_table_does_not_name(model, profile):
     found, looked = kinds(f"mlx_lm@{profile}", model, range(FEW))

@@ -54,6 +54,7 @@ def test_every_request_comes_back(verbosity):
     assert len(files) > 15 and [wrong(file, verbosity) for file in files if wrong(file, verbosity)] == []
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not SHARED.exists(), reason="../shared/traces is not there")
 @pytest.mark.parametrize("verbosity", [3, 4])
 def test_every_request_of_all_recordings_comes_back(verbosity):

@@ -11,6 +11,7 @@ from cachesim.reports.why_report import why_data, why_report
 from tests.scenarios.test_corpus import SCENARIOS, played
 
 MINE = [name for name, scenario in SCENARIOS.items() if scenario.engine == "mlx_lm"]
+@pytest.mark.long
 @pytest.mark.parametrize("name", MINE)
 def test_why_fits_into_80_columns_and_shows_no_tokens(name):
     for profile in SCENARIOS[name].profiles:

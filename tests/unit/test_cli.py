@@ -185,6 +185,7 @@ def test_signals_are_what_they_were_when_a_command_is_over(capsys):
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("argv", [("profiles", "list"), ("profiles", "list", "--json"), ("--help",), ("--version",)])
 def test_stdout_that_cannot_be_written_is_one_line(argv):
     words = f'"{sys.executable}" -m cachesim {" ".join(argv)}'

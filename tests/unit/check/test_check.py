@@ -60,6 +60,7 @@ def test_known_faults_are_found_within_sixty_requests(capsys, model, lines, slot
     assert set(lines) <= set(found) and max(found.values()) <= 60
 
 
+@pytest.mark.long
 def test_a_repaired_server_raises_no_alarm(capsys):
     with serving(Simulated(REPAIRED).complete) as url:
         sections = [word for name in ("same", "reuse", "books", "known") for word in ("--only", name)]

@@ -98,6 +98,7 @@ def test_every_old_path_has_a_scenario():
     assert not [parts for parts in OLD if corpus_root().joinpath(*parts).exists()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("argv", [
     ["run", SEED], ["why", SEED, "3"], ["bisect", SEED],
     ["diff", SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"],

@@ -141,6 +141,7 @@ def test_an_archive_on_the_path_is_looked_into(tmp_path, monkeypatch):
     assert plugins._any()
 
 
+@pytest.mark.long
 def test_commands_know_what_packages_bring(tmp_path):
     package(tmp_path, "twins", GOOD, {plugins.ENGINES: ("twin", "twins:ENGINE"), plugins.PROFILES: ("m", "twins:MINE")})
     package(tmp_path, "bad", "1 / 0", {plugins.ENGINES: ("worse", "bad:ENGINE")})

@@ -30,6 +30,7 @@ def test_a_seed_is_one_conversation(engine):
     assert len({repr(draw_case(seed, engine)) for seed in SEEDS}) > len(SEEDS) - 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", MODELS)
 def test_what_is_drawn_can_be_played_and_written(engine, tmp_path):
     """Nearly all: a template may refuse a chat, and a server a pair of options."""

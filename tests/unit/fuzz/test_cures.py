@@ -76,6 +76,7 @@ def test_a_change_that_does_not_matter_leaves_everything_as_it_was():
         ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", REPAIRS, ids=lambda file: file.stem)
 def test_what_cures_a_kept_conversation_is_found(file):
     """The change that the rule set of the same name makes, or it takes part in a pair."""

@@ -21,6 +21,7 @@ def kept(capsys, tmp_path, hasty):  # noqa: F811
     return tmp_path
 
 
+@pytest.mark.long
 def test_what_they_show_is_not_shrunk_again(capsys, kept):
     code, out, err = call(capsys, *SHORT, "--corpus", kept, "--json")
     data = json.loads(out)

@@ -173,6 +173,7 @@ NEVER = "2026-11-21 14:18:58 [cache_wrapper][INFO]: Prompt cache: using 390/420 
 """A log that no server wrote: a recurrent state cannot go back."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sought", [5, 100_000])
 def test_a_search_that_is_cut_says_so_and_decides_nothing(tmp_path, monkeypatch, capsys, sought):
     monkeypatch.setattr(SOUGHT, "now", sought)

@@ -24,6 +24,7 @@ def test_everything_stays_where_nothing_is_taken_away(line):
     assert whole(case).like(whole(case).flat) == whole(case)
 
 
+@pytest.mark.long
 @given(lines(), st.data())
 def test_less_is_never_longer(line, data):
     case = Case(line, ("parallel",))

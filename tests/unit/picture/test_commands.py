@@ -32,6 +32,7 @@ COMMANDS = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_draws_what_it_shows(monkeypatch, capsys, tmp_path, name):
     monkeypatch.chdir(ROOT)

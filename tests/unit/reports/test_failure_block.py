@@ -59,6 +59,7 @@ def test_let_then_hence_source_and_the_line():
     assert max(map(len, lines[:-2])) <= 80
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "profile"), [
     (STALE, HEAD), ("d2-one-token-too-far", "ik_llama@pr1888"), ("d4-last-token-missing", "mlx_lm@head"),
     ("lc-26-refused-cut-of-the-draft", HEAD), ("one-token-gemma3l6", HEAD), ("purged-while-tried", HEAD),

@@ -93,6 +93,7 @@ def test_try_says_refused_and_why(capsys):
     assert (run["holds"], run["refused"], run["requests"][0]["refused"]) == (None, [0], True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file, number, profile, code, said", [
     (WRONG, 2, HEAD.name, exits.BROKEN,
      "WRONG OUTPUT: logits at position 29 differ from a cold run's [argmax] (known bug, as expected)"),
