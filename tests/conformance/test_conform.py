@@ -14,6 +14,8 @@ from cachesim.errors import BadInput
 from tests.conformance import caches
 from tests.conformance.naive import FixedCache, NaiveCache
 
+pytestmark = pytest.mark.long
+
 FOUND = [
     (NaiveCache, {"repeat": "A2/A", "prefix": "A1>a2/A.a[:1]"}),
     (caches.Hasty, {"cancel": "A5{cancel_after=0}/A.B1", "stored": "A5{cancel_after=0}/B1"}),
@@ -32,7 +34,6 @@ START = {caches.Hasty: ["S9.A3{cancel_after=0}/S.A.B7"]}
 """What a hang-up breaks needs a long prompt and a luckier draw."""
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("cache", "lines"), FOUND, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_fault_is_found_in_its_smallest_form(cache, lines):
     report = conform(cache, histories=START.get(cache, ()), max_examples=80, check=False)

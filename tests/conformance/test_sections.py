@@ -17,6 +17,8 @@ from cachesim.errors import BadInput
 from tests.conformance import caches
 from tests.conformance.naive import FixedCache, NaiveCache
 
+pytestmark = pytest.mark.long
+
 ALL = frozenset(SECTIONS)
 
 

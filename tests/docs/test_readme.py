@@ -34,6 +34,7 @@ ALL = "\n".join(document.read_text() for document in DOCUMENTS)
 each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("command", "output"), examples(ALL), ids=lambda text: text[:40])
 def test_example_prints_what_it_says(command, output):
     assert run(command) == output

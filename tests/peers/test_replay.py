@@ -19,6 +19,7 @@ def ours(recorded):
     return transcript.digests(None, recorded["seed"], *recorded["ops"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", ["classes", "lru"])
 def test_every_answer_is_that_of_the_real_classes(recorded, ours, part):
     theirs = recorded[part]

@@ -97,6 +97,7 @@ class Machine(RuleBasedStateMachine):
                 assert not list(check(self.played)), name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("profile", SERVERS)
 def test_whatever_is_asked_the_properties_hold(profile):
     machine = type("Machine", (Machine,), {"profile": profile})

@@ -18,6 +18,8 @@ from cachesim.engines.rule import RULES
 from tests.shared import ROOT
 from tests.unit.test_commands import SEED, call, call_json
 
+pytestmark = pytest.mark.long
+
 HEAD = """
 from dataclasses import replace
 from cachesim.engines.llama_cpp.profiles import NEWEST, PROFILES
@@ -120,7 +122,6 @@ def refused_after(capsys, *argv):
     return refused(capsys, *argv)
 
 
-@pytest.mark.long
 def test_pytest_runs_it(pytester_run, rules):
     file = rules()
     done = pytester_run("--cachesim-profile", str(file), SEED)
@@ -141,7 +142,6 @@ def pytester_run(tmp_path):
 # Several processes
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_know_it(rules, tmp_path, method):
     file = rules()
@@ -162,7 +162,6 @@ def test_workers_know_it(rules, tmp_path, method):
     assert [one for one in data["failures"] if one["property"] == "simulator"] == []
 
 
-@pytest.mark.long
 def test_one_seed_is_one_search(capsys, rules):
     argv = ("fuzz", "-p", str(rules()), "--examples", "120", "--model", "GA", "--no-shrink")
     alone, shared = call_json(capsys, *argv)[1], call_json(capsys, *argv, "-j", "2")[1]
@@ -331,7 +330,6 @@ def test_what_a_rule_raises_has_its_place(capsys, rules):
     assert len(json.loads(out)["runs"]) == 1 and told in err
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("command", [
     ("fuzz", "--model", "GA", "--examples", "20"), ("shrink", *HYBRID),
     ("fuzz", "--model", "GA", "--examples", "20", "--against", "llama_cpp@head"),
@@ -392,7 +390,6 @@ def test_what_a_campaign_found_was_found_under_the_files_beside_it_too(capsys, r
     assert before != rule_files.digest("llama_cpp@mine") != ""
 
 
-@pytest.mark.long
 def test_workers_import_it_too(capsys, rules):
     rules(HELPER, "helper.py")
     code, out = call(capsys, "fuzz", "-p", rules(IMPORTS), "--model", "GA", "--examples", "120", "-j", "2", "--json")

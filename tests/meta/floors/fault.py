@@ -15,7 +15,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "fuzz": ("tests/unit/fuzz",),
     "conformance": ("tests/conformance",),
 }
-"""The folders above the engines, and the tests nearest to each: all of them run with `make test`."""
+"""The folders above the engines, and the tests nearest to each: all of them run with `make test` or `make long`."""
 
 
 class Fault(NamedTuple):

@@ -21,7 +21,8 @@ from tests.meta.floors.fault import FLOORS, Fault
 
 ROOT = Path(__file__).parents[3]
 ORDER = Path(__file__).with_name("nearest_first.py")
-PATIENCE = 300         # seconds after which the tests of a floor are taken for some that never end
+WHICH = ("-m", "not slow and not meta and not browser")     # those of `make long` too
+PATIENCE = 600         # seconds after which the tests of a floor are taken for some that never end
 FAILED = re.compile(r"^(?:FAILED|ERROR) (?:\S*/)?(\S+?\.py(?:::.*?)?)(?: - .*)?$", re.MULTILINE)
 BESIDE = shutil.ignore_patterns("meta", "*.pyc.*")      # the latter somebody is writing right now
 PASSED, FOUND = 0, (1, 2)
@@ -68,7 +69,7 @@ def first_failing(folder: Path, floor: str, near: str = "") -> Found:
     """The first test of a floor that fails in this copy; ``near``: the module in which to look first."""
     begun = time.perf_counter()
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(folder), "NEAR": near}
-    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", ORDER.stem, *FLOORS[floor]]
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", ORDER.stem, *WHICH, *FLOORS[floor]]
     try:
         done = subprocess.run(
             command, cwd=folder, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False

@@ -13,6 +13,8 @@ from cachesim.check.sizes import context_of, sizes_of
 from cachesim.cli import main
 from tests.unit.check.stand_in import Simulated, drop, hang, serving, trickle
 
+pytestmark = pytest.mark.long
+
 LATEST, REPAIRED = "llama_cpp@b11549", "llama_cpp@latest-repaired"
 httpx = pytest.importorskip("httpx")
 
@@ -33,7 +35,6 @@ def failing(data):
     return {one["name"]: one["finding"]["line"] for one in data["properties"] if one["state"] == "failed"}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("slots", [1, 4])
 def test_the_stale_checkpoint_is_found_in_one_slot_and_in_four(capsys, slots):
     simulated = Simulated(LATEST, parallel=slots, kv_unified=True)
@@ -45,7 +46,6 @@ def test_the_stale_checkpoint_is_found_in_one_slot_and_in_four(capsys, slots):
     assert any("llama_cpp@" in rule for rule in data["rules"]["branch"])
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("slots", [1, 4])
 @pytest.mark.parametrize("model, lines", [
     ("GA", ["A5/B10/B[:1].C5", "S8.A4>3/S.B5>3/S.C600>3/S.C[:2].D2>3"]), ("W32 A", ["A5/B10/B[:1].C5", "C37/C[:32]>8"]),
@@ -60,7 +60,6 @@ def test_known_faults_are_found_within_sixty_requests(capsys, model, lines, slot
     assert set(lines) <= set(found) and max(found.values()) <= 60
 
 
-@pytest.mark.long
 def test_a_repaired_server_raises_no_alarm(capsys):
     with serving(Simulated(REPAIRED).complete) as url:
         sections = [word for name in ("same", "reuse", "books", "known") for word in ("--only", name)]
@@ -83,7 +82,6 @@ def test_a_batch_split_otherwise_is_noise_even_if_only_long_prompts_show_it(caps
     assert code == 0 and failing(data) == {} and 0.009 < data["measured"] < 0.011, text
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("field", ["completion_probabilities", "tokens"])
 def test_one_spoilt_answer_in_a_hundred_is_found_and_is_no_fault_of_a_cache(capsys, field):
     simulated = Simulated(REPAIRED, "A", spoil=100, field=field)

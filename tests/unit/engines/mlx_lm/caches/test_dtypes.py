@@ -54,6 +54,7 @@ def tried(table, action):
     return None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rules", [AT_HEAD, AT_0_32_2, AT_M1072, AT_PR999])
 def test_structured_rows_go_where_numbers_go(rules):
     ours, done = Ours(rules), 0
