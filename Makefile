@@ -58,7 +58,7 @@ run: $(VENV)/.run
 test: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
-# Whole replays, packages, processes that are killed, campaigns: as much again as `make test`.
+# Whole replays, packages, processes that are killed, campaigns, and single tests that take seconds: some ten minutes.
 long: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'long and not slow' $(ARGS)
 
