@@ -59,7 +59,7 @@ NOT_YET: dict[str, str] = {
     **dict.fromkeys(("LC-SHARED.PREFIX", "LC-SHARED.UNKNOWN"),
                     "no scenario asks for decisions; tests/unit/engines/llama_cpp/test_newer.py does"),
     "LC-TASK-REUSE.ALL": "never says no, and only that is written down",
-    "LC-SPEC-SPLIT.NONE": "as above; tests/unit/engines/llama_cpp/test_draft.py shows what follows",
+    "LC-SPEC-SPLIT.NONE": "as above; tests/unit/engines/llama_cpp/test_speculative_decoding.py shows what follows",
     "LC-RS-BACK.ONCE": "no way of the server stacks two rollbacks; tests/unit/engines/llama_cpp/test_newer.py asks it",
     **dict.fromkeys(("LC-CKPT-UNREAD.ABORT", "LC-CKPT-UNREAD.FILE", "LC-CKPT-UNREAD.RESET"),
                     "a checkpoint always finds room again; tests/unit/engines/llama_cpp/test_newer.py takes it"),

@@ -118,15 +118,17 @@ def _go_back(srv: Core, slot: Slot, ids: list[int]) -> None:
     ckpt = slot.spec_ckpt
     assert ckpt is not None
     srv.emit(ev.SpecRestore(slot.id, slot.id_task, ckpt.pos_min, ckpt.pos_max))
+    of_draft = False
     try:
         if ckpt.tgt is not None:
             srv.memory.state_read(slot.id, ckpt.tgt)
+        of_draft = True
         if ckpt.dft is not None and srv.dft is not None:
             srv.dft.memory.state_read(slot.id, ckpt.dft)
     except StateReadError as error:
         for line in error.lines:
             srv.emit(ev.Error(line))
-        last_words: str = srv.decide(srv.rules.spec_unread(), slot)
+        last_words: str = srv.decide(srv.rules.spec_unread(of_draft), slot)
         if last_words:
             raise Aborted(last_words, "draft-not-undone") from error
         srv.fail_all("Context size has been exceeded.", NO_ROOM)

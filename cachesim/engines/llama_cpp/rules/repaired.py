@@ -144,7 +144,7 @@ def draft_max_in_batch(held: int, n_ctx: int, n_predict: int, n_gen: int, share:
       llama_cpp(CONTEXT, 'post_decode "restoring speculative checkpoint"', "b11549",
                 note="proposed here: where ckpt.load_tgt or ckpt.load_dft says no, every busy slot gets an error, is "
                      "released and emptied, as where a batch finds no cells"))
-def unread_is_an_error() -> Decision:
+def unread_is_an_error(of_draft: bool) -> Decision:
     """Returns "": the server goes on if the state saved before a draft finds no room in the memory, and the requests at
     work fail."""
-    return Decision("", {})
+    return Decision("", {"of_draft": of_draft})

@@ -57,20 +57,21 @@ def must_replay(exact: bool, n_rs_seq: int, n_rollback: int) -> Decision:
 
 @rule("LC-SPEC-UNREAD.SIZE", Role.DRAFT,
       llama_cpp(COMMON, "common_prompt_checkpoint::load_tgt", "3f545be"), until="b11549")
-def unread_says_size() -> Decision:
+def unread_says_size(of_draft: bool) -> Decision:
     """Returns what the server aborts with if the state saved before a draft finds no room in the memory."""
-    return Decision("checkpoint size mismatch", {})
+    return Decision("checkpoint size mismatch", {"of_draft": of_draft})
 
 
 # [New in llama_cpp@b11549]
 @rule("LC-SPEC-UNREAD.ASSERT", Role.DRAFT,
       llama_cpp(CONTEXT, 'post_decode "restoring speculative checkpoint" "GGML_ASSERT"', "b11549", pull=26004),
       since="b11549")
-def unread_asserts() -> Decision:
+def unread_asserts(of_draft: bool) -> Decision:
     """Returns what the server aborts with if the state saved before a draft finds no room in the memory: the assertion
-    that it was restored."""
-    call = "ckpt.load_tgt(slot.ctx_tgt, slot.id, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)"
-    return Decision(f"GGML_ASSERT({call}) failed", {})
+    that it was restored, in the target context or in that of the draft model."""
+    which = "dft" if of_draft else "tgt"
+    call = f"ckpt.load_{which}(slot.ctx_{which}, slot.id, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)"
+    return Decision(f"GGML_ASSERT({call}) failed", {"of_draft": of_draft})
 
 
 @rule("LC-SPEC-ACCEPT.ALL", Role.DRAFT,

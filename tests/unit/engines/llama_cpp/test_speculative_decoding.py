@@ -3,6 +3,10 @@
 import pytest
 
 from cachesim.engines.base import Draft
+from cachesim.engines.llama_cpp.rules import speculative
+from cachesim.scenarios.corpus import corpus_files
+from cachesim.scenarios.load import load
+from cachesim.scenarios.runner import play
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A = word("A", 20)
@@ -166,3 +170,15 @@ def test_a_draft_that_a_shortage_cuts_off_is_an_error_and_the_slot_keeps_what_wa
     first = next(text for text in texts if text.startswith("got exception"))
     assert first.startswith("got exception: speculative batch index ") and f"error: {first}" in texts
     assert (answer.status, answer.error, answer.tokens_cached) == (500, first, len(A) + 4)
+
+
+def test_a_state_that_finds_no_room_is_told_before_the_server_ends():
+    scenario = load(corpus_files()["repair-unread"])
+    said = [event.text for event in play(scenario, "llama_cpp@b11549", "none").events if event.ev == "error"]
+    assert said == ["state_read_meta: failed to find 8 available cells in kv cache",
+                    "state_seq_set_data: error loading state: failed to restore kv cache"]  # fmt: skip
+
+
+def test_the_assertion_names_the_context_that_was_not_restored():
+    assert "ckpt.load_tgt(slot.ctx_tgt, " in speculative.unread_asserts(False).value
+    assert "ckpt.load_dft(slot.ctx_dft, " in speculative.unread_asserts(True).value
