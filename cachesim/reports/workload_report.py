@@ -23,8 +23,8 @@ def _plain(one: Mapping[str, Any]) -> Data:
     lost = None if one["lost"] is None else [{"event": event, "tokens": n} for event, n in one["lost"].items()]
     scaled = [{"flag": flag, "real": real, "scaled": to} for flag, (real, to) in one["scaled"].items()]
     set_ = [f"{name}={_value(value)}" for name, value in one["given"].items()]
-    rest = {name: value for name, value in one.items() if name not in ("given", "flags", "how", "sessions")}
-    return {**rest, "lost": lost, "scaled": scaled, "set": set_, "sessions": one.get("sessions", 1)}
+    rest = {name: value for name, value in one.items() if name not in ("given", "flags", "how")}
+    return {"servers": 1, **rest, "lost": lost, "scaled": scaled, "set": set_}
 
 
 def _value(value: object) -> str:
@@ -40,14 +40,16 @@ def workload_report(data: Data) -> list[RenderableType]:
 def merged_report(data: Data) -> list[RenderableType]:
     """A workload that was put together: from how many files, what is not played, and its report."""
     n, files, done = data["jobs"], len(data["files"]), len(data["lines"])
-    head = Text(f"{files:,} file{'s' * (files != 1)}, {done:,} of {n:,} job{'s' * (n != 1)}", "bold")
+    head = Text(f"{_counted(files, 'file')}, {done:,} of {_counted(n, 'job')}", "bold")
     if done < n:
         head.append(f"; not played: {n - done:,}", "yellow")
     return [head, *(workload_report(data) if data["totals"] else [])]
 
 
 def _header(first: Mapping[str, Any]) -> list[RenderableType]:
-    sessions = "1 session" if first["sessions"] == 1 else f"{first['sessions']} sessions"
+    sessions = _counted(first["sessions"], "session")
+    if first["sessions"] != first["servers"]:
+        sessions += f" on {_counted(first['servers'], 'server')}"
     agents = f", {first['agents']} sub-agents" if first["agents"] else ""
     told = f"{sessions}, {first['requests']:,} requests{agents}, {first['prompt']:,} prompt tokens"
     lines: list[RenderableType] = [Text(told), Text(f"model {first['model']} ({first['layers']})", "dim")]
@@ -58,7 +60,7 @@ def _header(first: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def _table(totals: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("rule set", no_wrap=True)
     for name in ("evaluated", "%", "kept", "restored", "loaded", "wrong", "MiB ckpt", "MiB pc"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -105,6 +107,10 @@ def _told(totals: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
             pairs = ", ".join(f"{flag['flag']} {flag['real']}>{flag['scaled']}" for flag in one["scaled"])
             out.append(Text(f"{one['profile']} scaled: {pairs}", "dim"))
     return out
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
 
 
 def _short(n: int) -> str:

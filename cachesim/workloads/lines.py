@@ -24,12 +24,12 @@ from cachesim.shapes import INT64, anything, check, each, integer, number, optio
 from cachesim.shard import WHOLE, Shard
 from cachesim.workloads.run import Job, model_of
 
-FORM = 1                # of these files
+FORM = 2                # of these files
 Line = dict[str, Any]
 
 _count = integer(0, INT64, "a count")
-_COUNTS = ("agents", "requests", "answered", "refused", "died", "prompt", "evaluated", "kept", "restored", "loaded",
-           "generated", "least")  # fmt: skip
+_COUNTS = ("sessions", "agents", "requests", "answered", "refused", "died", "prompt", "evaluated", "kept", "restored",
+           "loaded", "generated", "least")  # fmt: skip
 _TEXTS = ("session", "form", "profile", "model", "layers", "how")
 _LINE_FIELDS = {
     **dict.fromkeys(_TEXTS, text), **dict.fromkeys(_COUNTS, _count), "scale": integer(1, INT64, "a scale"),

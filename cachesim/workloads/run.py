@@ -75,7 +75,8 @@ def line(session: Session, requests: Sequence[Played], job: Job) -> dict[str, An
     server = served(job.profile, model, job.given, room, job.scale)
     found = cell(requests, server, job.how)
     return {
-        "session": session.name, "form": session.form, "agents": session.agents, "profile": job.profile,
+        "session": session.name, "form": session.form, "sessions": len(job.files), "agents": session.agents,
+        "profile": job.profile,
         "model": job.model, "layers": server.model.partition("@")[0], "given": dict(job.given), "scale": job.scale,
         "scaled": {name: list(pair) for name, pair in server.shown.items()}, "flags": dict(server.flags),
         "how": job.how, **in_recorded_tokens(found, job.scale),
@@ -125,5 +126,7 @@ def summed(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             for event, n in one["lost"].items():
                 causes[event] = causes.get(event, 0) + n
         out["lost"] = dict(sorted(causes.items(), key=lambda pair: -pair[1]))
-    out["agents"], out["sessions"] = sum(one["agents"] for one in lines), len(lines)
-    return out | {"session": first["session"] if len(lines) == 1 else f"{len(lines)} sessions"}
+    for name in ("agents", "sessions"):
+        out[name] = sum(one[name] for one in lines)
+    out["servers"] = len(lines)
+    return out | {"session": first["session"] if len(lines) == 1 else f"{out['sessions']} sessions"}

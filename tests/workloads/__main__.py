@@ -13,7 +13,7 @@ from typing import Sequence
 from cachesim.workloads.play import BILLED, COUNTED, JUDGED
 from tests.workloads import agree, page
 from tests.workloads.cells import arguments, play_left
-from tests.workloads.grid import WITHOUT
+from tests.workloads.grid import TOGETHER, WITHOUT
 
 LINES = "workloads/lines.jsonl"
 FIRST = ("default", WITHOUT)
@@ -21,8 +21,8 @@ UNSCALED = ("trace_0012", "trace_0462", "trace_0576", "trace_0646", "trace_0650"
 """Sessions that are played unscaled, too."""
 PASSES: Sequence[Sequence[str]] = (
     ("--how", JUDGED, *(word for one in FIRST for word in ("--settings", one))),
-    ("--how", COUNTED),
     ("--how", BILLED, "--settings", "default", "--kinds", "hybrid"),
+    ("--how", JUDGED, "--together", str(TOGETHER)),
     ("--how", COUNTED, "--settings", "default", "--kinds", "hybrid", "--scale", "1",
      *(word for name in UNSCALED for word in ("--only", name))),
     ("--how", COUNTED, "--settings", "default", "--kinds", "hybrid", "--scale", "8", "--rules", "latest", "--rules",

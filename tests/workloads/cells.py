@@ -14,9 +14,9 @@ from typing import Any, Iterator, NamedTuple
 from cachesim import limits
 from cachesim.pool import Lost, begin_with, finished
 from cachesim.workloads.play import BILLED, COUNTED, JUDGED
-from cachesim.workloads.read import find_files, read_session
-from cachesim.workloads.run import Job, line, played_within
-from tests.workloads.grid import MODELS, Column, as_default, columns
+from cachesim.workloads.read import find_files
+from cachesim.workloads.run import Job, line, played_within, read_all
+from tests.workloads.grid import MODELS, Column, as_default, columns, columns_together
 
 DEPTH = {COUNTED: 0, JUDGED: 1, BILLED: 2}
 PATIENT = dict.fromkeys(("new tokens", "micro-batches", "judged tokens"), 10**9)
@@ -24,9 +24,9 @@ Key = tuple[str, str, str, str, int]
 
 
 class Share(NamedTuple):
-    """One session under some cells: what one process does at a time."""
+    """One session, or several on one server, under some cells: what one process does at a time."""
 
-    file: str
+    files: tuple[str, ...]
     cells: tuple[Column, ...]
     scale: int
     how: str
@@ -35,11 +35,11 @@ class Share(NamedTuple):
 
 def play_share(share: Share) -> list[dict[str, Any]]:
     """The lines of one share."""
-    session = read_session(Path(share.file))
+    session = read_all([Path(file) for file in share.files])
     requests, out = played_within(session, share.scale), []
     for one in share.cells:
         began = time.process_time()
-        job = Job((share.file,), one.profile, MODELS[one.kind], one.given, share.scale, share.how, share.bounds)
+        job = Job(share.files, one.profile, MODELS[one.kind], one.given, share.scale, share.how, share.bounds)
         try:
             found = line(session, requests, job)
         except Exception as error:
@@ -71,20 +71,28 @@ def read_lines(path: Path) -> dict[Key, dict[str, Any]]:
     return out
 
 
-def shares(files: list[Path], args: argparse.Namespace) -> Iterator[Share]:
+def groups(args: argparse.Namespace) -> list[tuple[Path, ...]]:
+    """Sessions by server, the short ones first. Those that share one are neighbours by their names, as they are for
+    ``cachesim workload --sessions``."""
+    files = [file for file in find_files([args.sessions]) if not args.only or file.name.partition(".")[0] in args.only]
+    found = [tuple(files[i : i + args.together]) for i in range(0, len(files), args.together)]
+    return sorted(found, key=lambda group: sum(file.stat().st_size for file in group))[: args.first]
+
+
+def shares(args: argparse.Namespace) -> Iterator[Share]:
     """What is left to do: short sessions first, settings in their order."""
-    done = read_lines(args.out)
-    wanted = [one for one in columns() if not args.settings or one.setting in args.settings]
+    done, every = read_lines(args.out), columns() if args.together == 1 else columns_together()
+    wanted = [one for one in every if not args.settings or one.setting in args.settings]
     wanted = [one for one in wanted if one.setting == "default" or not as_default(one.profile, one.kind, one.given)]
     wanted = [one for one in wanted if not args.rules or one.rules in args.rules]
     wanted = [one for one in wanted if not args.kinds or one.kind in args.kinds]
     for setting in dict.fromkeys(one.setting for one in wanted):
-        for file in files:
-            name = file.name.partition(".")[0]
+        for files in groups(args):
+            name = "+".join(file.name.partition(".")[0] for file in files)
             left = tuple(one for one in wanted if one.setting == setting and not _done(done, name, one, args))
             for kind in dict.fromkeys(one.kind for one in left):
                 mine = tuple(one for one in left if one.kind == kind)
-                yield Share(str(file), mine, args.scale, args.how, setting == "default" and args.scale > 1)
+                yield Share(tuple(map(str, files)), mine, args.scale, args.how, setting == "default" and args.scale > 1)
 
 
 def _done(done: dict[Key, dict[str, Any]], name: str, one: Column, args: argparse.Namespace) -> bool:
@@ -102,6 +110,7 @@ def arguments(prog: str) -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--until", default="", help="HH:MM, nothing is begun later")
     parser.add_argument("--first", type=int, default=10**6, help="so many of the sessions, the shortest first")
+    parser.add_argument("--together", type=int, default=1, help="so many on one server")
     parser.add_argument("--only", action="append", metavar="NAME", help="these sessions")
     parser.add_argument("--settings", action="append")
     parser.add_argument("--rules", action="append")
@@ -113,13 +122,11 @@ def play_left(args: argparse.Namespace) -> None:
     """Play what is left."""
     begin_with(limits.lift, PATIENT)
     limits.lift(PATIENT)
-    files = [file for file in find_files([args.sessions]) if not args.only or file.name.partition(".")[0] in args.only]
-    files = sorted(files, key=lambda file: file.stat().st_size)[: args.first]
-    todo = (one for one in shares(files, args) if not args.until or time.strftime("%H:%M") < args.until)
+    todo = (one for one in shares(args) if not args.until or time.strftime("%H:%M") < args.until)
     with args.out.open("a", encoding="utf-8") as stream:
         for done in finished(play_share, todo, args.jobs):
             if isinstance(done.result, Lost):
-                print(f"lost: {done.share.file}: {done.result.how}", flush=True)
+                print(f"lost: {' '.join(done.share.files)}: {done.result.how}", flush=True)
                 continue
             stream.write("".join(json.dumps(one) + "\n" for one in done.result))
             stream.flush()

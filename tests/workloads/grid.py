@@ -27,6 +27,18 @@ WITHOUT = "ctx-checkpoints 0"
 """The setting of the newest rule set only: no checkpoints at all."""
 
 
+TOGETHER = 4
+"""Sessions that use one server at the same time, in the table of those that share one."""
+
+OF_TOGETHER: Mapping[str, Mapping[str, Any]] = {
+    "default": {}, "cache-ram -1": {"cache_ram": -1}, "-np 1": {"parallel": 1},
+    "-np 1, cache-ram -1": {"parallel": 1, "cache_ram": -1}, "-np 2": {"parallel": 2},
+    "-np 2, cache-ram -1": {"parallel": 2, "cache_ram": -1}, "-np 4": {"parallel": 4},
+    "-np 4, cache-ram 0": {"parallel": 4, "cache_ram": 0},
+}  # fmt: skip
+RULES_TOGETHER = ("latest", "repaired", "head", "ik main", "mlx 0.32.2")
+
+
 class Column(NamedTuple):
     """One cell of every session."""
 
@@ -60,6 +72,14 @@ def as_default(profile: str, kind: str, given: Mapping[str, Any]) -> bool:
     both = (engine.start(profile, MODELS_IN_LAYERS[kind], options, "none") for options in ({}, given))
     plain, other = (getattr(server, "settings", server) for server in both)
     return bool(plain == other)
+
+
+def columns_together() -> Iterator[Column]:
+    """The cells of sessions that share a server: hybrid only."""
+    for setting, given in OF_TOGETHER.items():
+        for rules in RULES_TOGETHER:
+            if has(RULE_SETS[rules], given):
+                yield Column(rules, "hybrid", setting, given)
 
 
 def columns() -> Iterator[Column]:

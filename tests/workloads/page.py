@@ -15,6 +15,8 @@ from cachesim.workloads.charts import Bar, Dot, bars, dots
 from cachesim.workloads.run import summed
 from tests.workloads.cells import read_lines
 from tests.workloads.grid import MODELS, RULE_SETS, SETTINGS, WITHOUT, as_default, columns, has
+from tests.workloads.markdown import over, share, table
+from tests.workloads.together import Together, answered, held
 from tests.workloads.words import ALL, BOUNDS, DISTANCES, FINDINGS, FINER, HEAD, LOSSES, MEMORY, METHOD, UNSCALED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,17 +66,6 @@ class Results:
         return len(found), sum(one["wrong"] for one in found)
 
 
-def share(n: float, whole: float) -> str:
-    """Per cent with two decimals."""
-    return f"{100 * n / whole:.2f}" if whole else "-"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; all columns but the first to the right."""
-    lines = [f"| {' | '.join(head)} |", f"|---|{'--:|' * (len(head) - 1)}"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
-
-
 def cell(results: Results, rules: str, kind: str, setting: str, show: Callable[[Line], str]) -> str:
     """What a table shows of a cell."""
     given = {} if setting == WITHOUT else SETTINGS[setting]
@@ -88,11 +79,7 @@ def cell(results: Results, rules: str, kind: str, setting: str, show: Callable[[
 
 def evaluated(results: Results, kind: str) -> str:
     """Rule sets by settings: evaluated tokens in per cent of the prompts."""
-    def shown(one: Line) -> str:
-        lost = one["refused"] + one["died"]
-        return share(one["evaluated"], one["prompt"]) + (f" [{lost} unanswered]" if lost else "")
-
-    rows = [[rules, *(cell(results, rules, kind, one, shown) for one in COLUMNS)] for rules in RULE_SETS]
+    rows = [[rules, *(cell(results, rules, kind, one, answered) for one in COLUMNS)] for rules in RULE_SETS]
     return table(["rule set", *COLUMNS], rows)
 
 
@@ -114,12 +101,12 @@ def everything(results: Results) -> str:
             free = "-" if one["unlimited"] is None else share(one["unlimited"], one["prompt"])
             rows.append([rules, f"{one['sessions']}", share(one["evaluated"], one["prompt"]),
                          share(one["least"], one["prompt"]), over(one), free, f"{bad} in {n}",
-                         f"{one['peak_checkpoints']:,.0f} + {one['peak_cache']:,.0f}"])  # fmt: skip
+                         held(one)])  # fmt: skip
     head = ("rule set", "sessions", "evaluated", "at least", "above it", "unlimited memory", "wrong answers", "MiB")
     return table(head, rows)
 
 
-def facts(results: Results) -> dict[str, str]:
+def facts(results: Results, shared: Together) -> dict[str, str]:
     """The numbers of the findings; "-" for what was not run."""
     def full(rules: str, show: Callable[[Line], str]) -> str:
         one = results.every(rules, "hybrid")
@@ -160,11 +147,6 @@ def bounds(results: Results) -> str:
     return table(["model", "at least", *RULE_SETS, "nothing kept"], rows)
 
 
-def over(one: Line) -> str:
-    """How many tokens more than the bound, in per cent of the bound."""
-    return f"+{100 * (one['evaluated'] / one['least'] - 1):.1f} %"
-
-
 def best(results: Results, rules: str, kind: str) -> tuple[str, Line] | None:
     """The setting of all sessions with the fewest evaluated tokens; of equals that with the least memory, and then the
     default."""
@@ -191,11 +173,8 @@ def distances(results: Results) -> str:
 
 def memory(results: Results, kind: str) -> str:
     """Rule sets by settings: MiB of checkpoints + prompt cache, the most after any answer of any session."""
-    def shown(one: Line) -> str:
-        return f"{one['peak_checkpoints']:,.0f} + {one['peak_cache']:,.0f}"
-
-    return table(["rule set", *COLUMNS], [[rules, *(cell(results, rules, kind, one, shown) for one in COLUMNS)]
-                                          for rules in RULE_SETS])  # fmt: skip
+    rows = [[rules, *(cell(results, rules, kind, one, held) for one in COLUMNS)] for rules in RULE_SETS]
+    return table(["rule set", *COLUMNS], rows)
 
 
 def wrong(results: Results) -> str:
@@ -288,16 +267,18 @@ def agreements(lines: Sequence[Line]) -> str:
 
 def page(
     results: Results, whole: Sequence[Line], scaled: Sequence[Line], agree: Sequence[Line], fine: Sequence[Line] = (),
+    shared: Sequence[Line] = (),
 ) -> str:
     """The whole page. Writes the pictures."""
+    several = Together(shared)
     whole_set = results.every("latest", "hybrid") or {"requests": 0, "prompt": 0, "sessions": 0}
     parts = [HEAD.format(sessions=whole_set["sessions"], requests=f"{whole_set['requests']:,}",
-                         tokens=f"{whole_set['prompt'] / 1e6:,.1f}"), FINDINGS.format(**facts(results))]  # fmt: skip
-    parts += [ALL, everything(results)]
+                         tokens=f"{whole_set['prompt'] / 1e6:,.1f}")]  # fmt: skip
+    parts += [FINDINGS.format(**facts(results, several)), ALL, everything(results)]
     parts.append("## Evaluated tokens, per cent of the prompt tokens\n")
     for kind, model in MODELS.items():
         parts += [f"### {kind.capitalize()} ({model})\n", sessions_of(results, kind), evaluated(results, kind)]
-    parts += [DISTANCES, distances(results), BOUNDS, bounds(results), LOSSES, *_loss_part(results)]
+    parts += [several.part(), DISTANCES, distances(results), BOUNDS, bounds(results), LOSSES, *_loss_part(results)]
     parts += [MEMORY, *_memory_picture(results)]
     for kind in ("hybrid", "window", "recurrent", "attention"):
         parts += [f"### {kind.capitalize()} ({MODELS[kind]})\n", memory(results, kind)]
@@ -342,11 +323,13 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("lines", type=Path)
     parser.add_argument("--agree", type=Path)
     args = parser.parse_args(argv)
-    every = list(read_lines(args.lines).values())
+    read = list(read_lines(args.lines).values())
+    every = [one for one in read if one["sessions"] == 1]
     rough = max(one["scale"] for one in every)
     at = {scale: [one for one in every if one["scale"] == scale] for scale in {one["scale"] for one in every}}
     between = [one for scale, lines in at.items() if 1 < scale < rough for one in lines]
-    text = page(Results(at[rough]), at.get(1, []), at[rough], read_plain(args.agree), between)
+    text = page(Results(at[rough]), at.get(1, []), at[rough], read_plain(args.agree), between,
+                [one for one in read if one["sessions"] > 1])
     PAGE.write_text(text, "utf-8")
 
 

@@ -18,9 +18,14 @@ def test_the_table_has_a_row_for_each_rule_set(capsys):
 
 
 def test_sessions_share_a_server(capsys):
-    assert main(["workload", DATA, "--sessions", "2", "--scale", "16", "--detail", "counts", "--json"]) == 0
-    (line,) = json.loads(capsys.readouterr().out)["lines"]
+    shared = ["workload", DATA, "--sessions", "2", "--scale", "16", "--detail", "counts"]
+    assert main([*shared, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (line,), (total,) = found["lines"], found["totals"]
     assert (line["session"], line["requests"], line["wrong"]) == ("agents+chat", 12, None)
+    assert [(one["sessions"], one["servers"]) for one in (line, total)] == [(2, 1), (2, 1)]
+    assert main(shared) == 0
+    assert capsys.readouterr().out.startswith("2 sessions on 1 server, 12 requests, 2 sub-agents, ")
 
 
 @pytest.mark.parametrize(("argv", "told"), [

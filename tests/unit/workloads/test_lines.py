@@ -119,7 +119,7 @@ def test_two_files_that_say_different_things_of_a_job_are_refused(parts, tmp_pat
 
 @pytest.mark.parametrize("spoil", [
     lambda head, line: b"", lambda head, line: b"x\n", lambda head, line: b"[]\n", lambda head, line: line + head,
-    lambda head, line: head.replace(b'"form": 1', b'"form": 0') + line, lambda head, line: head + b"[" * 9000 + b"\n",
+    lambda head, line: head.replace(b'"form": 2', b'"form": 0') + line, lambda head, line: head + b"[" * 9000 + b"\n",
     lambda head, line: head + line.replace(b'"prompt": ', b'"prompt": -'), lambda head, line: head + b"\n" + line,
     lambda head, line: head + line.replace(b'"id": "', b'"id": "0'),
 ])  # fmt: skip

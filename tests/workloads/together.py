@@ -1,0 +1,76 @@
+"""Several sessions on one server: the part of the page about them."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Mapping
+
+from cachesim.workloads.run import summed
+from tests.workloads.grid import OF_TOGETHER, RULE_SETS, RULES_TOGETHER, as_default, has
+from tests.workloads.markdown import share, table
+from tests.workloads.words import SHARED
+
+Line = dict[str, Any]
+
+
+class Together:
+    """Sums by rule set and setting, over the groups of sessions in which every cell was played that was played."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        cells: dict[tuple[str, str], list[Line]] = {}
+        for one in lines:
+            cells.setdefault((one["rules"], one["setting"]), []).append(one)
+        every = [{one["session"] for one in found} for found in cells.values()]
+        common = set.intersection(*every) if every else set()
+        self.cells = {key: summed([one for one in found if one["session"] in common])
+                      for key, found in cells.items() if common}  # fmt: skip
+        for rules in RULES_TOGETHER:
+            for setting, given in OF_TOGETHER.items():
+                plain = self.cells.get((rules, "default"))
+                if plain is not None and has(RULE_SETS[rules], given) and as_default(RULE_SETS[rules], "hybrid", given):
+                    self.cells[rules, setting] = plain
+
+    def rows(self, show: Callable[[Line], str]) -> str:
+        """Settings by rule sets."""
+        def cell(rules: str, setting: str, given: Mapping[str, Any]) -> str:
+            one = self.cells.get((rules, setting))
+            return show(one) if one is not None else "not run" if has(RULE_SETS[rules], given) else "n/a"
+
+        return table(["setting", *RULES_TOGETHER], [
+            [setting, *(cell(rules, setting, given) for rules in RULES_TOGETHER)]
+            for setting, given in OF_TOGETHER.items()
+        ])  # fmt: skip
+
+    def part(self) -> str:
+        """The tables."""
+        if not self.cells:
+            return SHARED + "\nNot run.\n"
+        first = next(iter(self.cells.values()))
+        servers = f"{first['servers']} server{'s' * (first['servers'] != 1)}"
+        told = (f"{first['sessions']} sessions on {servers}, {first['requests']:,} requests, "
+                f"{first['prompt'] / 1e6:,.1f} million prompt tokens; the bound is "
+                f"{share(first['least'], first['prompt'])} % of them.\n")  # fmt: skip
+        return "\n".join([SHARED, told, "Evaluated tokens, per cent of the prompt tokens:\n", self.rows(answered),
+                          "Wrong answers:\n", self.rows(wrong),
+                          "MiB of checkpoints + prompt cache, the most after any answer of any server:\n",
+                          self.rows(held)])  # fmt: skip
+
+    def fact(self, rules: str, setting: str, show: Callable[[Line], str]) -> str:
+        """A number of the findings; "-" for what was not run."""
+        one = self.cells.get((rules, setting))
+        return show(one) if one is not None else "-"
+
+
+def answered(one: Line) -> str:
+    """In per cent of the prompt tokens, and what has no answer."""
+    lost = one["refused"] + one["died"]
+    return share(one["evaluated"], one["prompt"]) + (f" [{lost} unanswered]" if lost else "")
+
+
+def wrong(one: Line) -> str:
+    """Of those that were judged."""
+    return "not judged" if one["wrong"] is None else f"{one['wrong']:,} of {one['answered']:,}"
+
+
+def held(one: Line) -> str:
+    """Checkpoints and stored conversations."""
+    return f"{one['peak_checkpoints']:,.0f} + {one['peak_cache']:,.0f}"
