@@ -1,6 +1,8 @@
 """The whole table: cells of all sessions, then the page and its pictures. What was played before is not played again.
 
     python -m tests.workloads SESSIONS [--out LINES] [--jobs N] [--agree SESSIONS]
+
+Sessions with sub-agents (``--agree``) are played scaled and unscaled, and under the settings of shared servers.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ UNSCALED = ("trace_0012", "trace_0462", "trace_0576", "trace_0646", "trace_0650"
 PASSES: Sequence[Sequence[str]] = (
     ("--how", JUDGED, *(word for one in FIRST for word in ("--settings", one))),
     ("--how", BILLED, "--settings", "default", "--kinds", "hybrid"),
-    ("--how", JUDGED, "--together", str(TOGETHER)),
+    ("--how", JUDGED, "--shared", "--together", str(TOGETHER)),
     ("--how", COUNTED, "--settings", "default", "--kinds", "hybrid", "--scale", "1",
      *(word for name in UNSCALED for word in ("--only", name))),
     ("--how", COUNTED, "--settings", "default", "--kinds", "hybrid", "--scale", "8", "--rules", "latest", "--rules",
@@ -38,17 +40,21 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("sessions")
     parser.add_argument("--out", default=LINES)
     parser.add_argument("--jobs", default="1")
-    parser.add_argument("--agree", default="", help="folder of sessions with sub-agents, played scaled and unscaled")
+    parser.add_argument("--agree", default="", help="folder of sessions with sub-agents, played too")
     args = parser.parse_args(argv)
     out = Path(args.out)
     out.parent.mkdir(parents=True, exist_ok=True)
+    both, agents = out.with_name("agree.jsonl"), out.with_name("agents.jsonl")
+
+    def play(sessions: str, lines: Path, words: Sequence[str]) -> None:
+        play_left(arguments("tests.workloads").parse_args([sessions, "--out", str(lines), "--jobs", args.jobs, *words]))
+
     for one in PASSES:
-        words = [args.sessions, "--out", args.out, "--jobs", args.jobs, *one]
-        play_left(arguments("tests.workloads").parse_args(words))
-    both = out.with_name("agree.jsonl")
+        play(args.sessions, out, one)
     if args.agree:
         agree.main([args.agree, "--out", str(both)])
-    page.main([args.out, "--agree", str(both)])
+        play(args.agree, agents, ("--how", JUDGED, "--shared"))
+    page.main([args.out, "--agree", str(both), "--agents", str(agents)])
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from cachesim.pool import Lost, begin_with, finished
 from cachesim.workloads.play import BILLED, COUNTED, JUDGED
 from cachesim.workloads.read import find_files
 from cachesim.workloads.run import Job, line, played_within, read_all
-from tests.workloads.grid import MODELS, Column, as_default, columns, columns_together
+from tests.workloads.grid import MODELS, Column, as_default, columns, columns_shared
 
 DEPTH = {COUNTED: 0, JUDGED: 1, BILLED: 2}
 PATIENT = dict.fromkeys(("new tokens", "micro-batches", "judged tokens"), 10**9)
@@ -81,7 +81,7 @@ def groups(args: argparse.Namespace) -> list[tuple[Path, ...]]:
 
 def shares(args: argparse.Namespace) -> Iterator[Share]:
     """What is left to do: short sessions first, settings in their order."""
-    done, every = read_lines(args.out), columns() if args.together == 1 else columns_together()
+    done, every = read_lines(args.out), columns_shared() if args.shared else columns()
     wanted = [one for one in every if not args.settings or one.setting in args.settings]
     wanted = [one for one in wanted if one.setting == "default" or not as_default(one.profile, one.kind, one.given)]
     wanted = [one for one in wanted if not args.rules or one.rules in args.rules]
@@ -111,6 +111,7 @@ def arguments(prog: str) -> argparse.ArgumentParser:
     parser.add_argument("--until", default="", help="HH:MM, nothing is begun later")
     parser.add_argument("--first", type=int, default=10**6, help="so many of the sessions, the shortest first")
     parser.add_argument("--together", type=int, default=1, help="so many on one server")
+    parser.add_argument("--shared", action="store_true", help="the settings of servers that several use")
     parser.add_argument("--only", action="append", metavar="NAME", help="these sessions")
     parser.add_argument("--settings", action="append")
     parser.add_argument("--rules", action="append")

@@ -30,13 +30,13 @@ WITHOUT = "ctx-checkpoints 0"
 TOGETHER = 4
 """Sessions that use one server at the same time, in the table of those that share one."""
 
-OF_TOGETHER: Mapping[str, Mapping[str, Any]] = {
+SHARED: Mapping[str, Mapping[str, Any]] = {
     "default": {}, "cache-ram -1": {"cache_ram": -1}, "-np 1": {"parallel": 1},
     "-np 1, cache-ram -1": {"parallel": 1, "cache_ram": -1}, "-np 2": {"parallel": 2},
     "-np 2, cache-ram -1": {"parallel": 2, "cache_ram": -1}, "-np 4": {"parallel": 4},
     "-np 4, cache-ram 0": {"parallel": 4, "cache_ram": 0},
 }  # fmt: skip
-RULES_TOGETHER = ("latest", "repaired", "head", "ik main", "mlx 0.32.2")
+RULES_SHARED = ("latest", "repaired", "head", "ik main", "mlx 0.32.2")
 
 
 class Column(NamedTuple):
@@ -74,10 +74,10 @@ def as_default(profile: str, kind: str, given: Mapping[str, Any]) -> bool:
     return bool(plain == other)
 
 
-def columns_together() -> Iterator[Column]:
-    """The cells of sessions that share a server: hybrid only."""
-    for setting, given in OF_TOGETHER.items():
-        for rules in RULES_TOGETHER:
+def columns_shared() -> Iterator[Column]:
+    """The cells of servers that several sessions, or sub-agents, use: hybrid only."""
+    for setting, given in SHARED.items():
+        for rules in RULES_SHARED:
             if has(RULE_SETS[rules], given):
                 yield Column(rules, "hybrid", setting, given)
 

@@ -16,8 +16,21 @@ from cachesim.workloads.run import summed
 from tests.workloads.cells import read_lines
 from tests.workloads.grid import MODELS, RULE_SETS, SETTINGS, WITHOUT, as_default, columns, has
 from tests.workloads.markdown import over, share, table
-from tests.workloads.together import Together, answered, held
-from tests.workloads.words import ALL, BOUNDS, DISTANCES, FINDINGS, FINER, HEAD, LOSSES, MEMORY, METHOD, UNSCALED
+from tests.workloads.shared import Shared, answered, held
+from tests.workloads.words import (
+    AGENTS,
+    ALL,
+    BOUNDS,
+    DISTANCES,
+    FINDINGS,
+    FINER,
+    HEAD,
+    LOSSES,
+    MEMORY,
+    METHOD,
+    TOGETHER,
+    UNSCALED,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "scenarios" / "WORKLOADS.md"
@@ -106,7 +119,7 @@ def everything(results: Results) -> str:
     return table(head, rows)
 
 
-def facts(results: Results, shared: Together) -> dict[str, str]:
+def facts(results: Results, together: Shared, agents: Shared) -> dict[str, str]:
     """The numbers of the findings; "-" for what was not run."""
     def full(rules: str, show: Callable[[Line], str]) -> str:
         one = results.every(rules, "hybrid")
@@ -267,18 +280,19 @@ def agreements(lines: Sequence[Line]) -> str:
 
 def page(
     results: Results, whole: Sequence[Line], scaled: Sequence[Line], agree: Sequence[Line], fine: Sequence[Line] = (),
-    shared: Sequence[Line] = (),
+    together: Sequence[Line] = (), agents: Sequence[Line] = (),
 ) -> str:
     """The whole page. Writes the pictures."""
-    several = Together(shared)
+    several, delegating = Shared(together), Shared(agents)
     whole_set = results.every("latest", "hybrid") or {"requests": 0, "prompt": 0, "sessions": 0}
     parts = [HEAD.format(sessions=whole_set["sessions"], requests=f"{whole_set['requests']:,}",
                          tokens=f"{whole_set['prompt'] / 1e6:,.1f}")]  # fmt: skip
-    parts += [FINDINGS.format(**facts(results, several)), ALL, everything(results)]
+    parts += [FINDINGS.format(**facts(results, several, delegating)), ALL, everything(results)]
     parts.append("## Evaluated tokens, per cent of the prompt tokens\n")
     for kind, model in MODELS.items():
         parts += [f"### {kind.capitalize()} ({model})\n", sessions_of(results, kind), evaluated(results, kind)]
-    parts += [several.part(), DISTANCES, distances(results), BOUNDS, bounds(results), LOSSES, *_loss_part(results)]
+    parts += [TOGETHER, several.part(), AGENTS, delegating.part(), DISTANCES, distances(results)]
+    parts += [BOUNDS, bounds(results), LOSSES, *_loss_part(results)]
     parts += [MEMORY, *_memory_picture(results)]
     for kind in ("hybrid", "window", "recurrent", "attention"):
         parts += [f"### {kind.capitalize()} ({MODELS[kind]})\n", memory(results, kind)]
@@ -322,6 +336,7 @@ def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="tests.workloads.page")
     parser.add_argument("lines", type=Path)
     parser.add_argument("--agree", type=Path)
+    parser.add_argument("--agents", type=Path, default=Path("workloads/agents.jsonl"))
     args = parser.parse_args(argv)
     read = list(read_lines(args.lines).values())
     every = [one for one in read if one["sessions"] == 1]
@@ -329,7 +344,7 @@ def main(argv: Sequence[str]) -> None:
     at = {scale: [one for one in every if one["scale"] == scale] for scale in {one["scale"] for one in every}}
     between = [one for scale, lines in at.items() if 1 < scale < rough for one in lines]
     text = page(Results(at[rough]), at.get(1, []), at[rough], read_plain(args.agree), between,
-                [one for one in read if one["sessions"] > 1])
+                [one for one in read if one["sessions"] > 1], list(read_lines(args.agents).values()))
     PAGE.write_text(text, "utf-8")
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.workloads.cells import arguments, play_left, read_lines
 from tests.workloads.grid import RULE_SETS, SETTINGS, columns
 from tests.workloads.page import Results, evaluated, losses, page, points, wrong
-from tests.workloads.together import Together
+from tests.workloads.shared import Shared
 
 DATA = Path(__file__).parent / "data"
 
@@ -62,14 +62,14 @@ def test_a_page_has_every_part(lines, monkeypatch, tmp_path):
 
 def test_sessions_that_share_a_server_have_tables_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setattr("tests.workloads.page.PICTURES", tmp_path)
-    play(out := tmp_path / "lines.jsonl", "--how", "judged", "--together", "2", "--settings", "default", "--settings",
-         "-np 1")  # fmt: skip
+    play(out := tmp_path / "lines.jsonl", "--how", "judged", "--shared", "--together", "2", "--settings", "default",
+         "--settings", "-np 1")  # fmt: skip
     lines = list(read_lines(out).values())
     assert [(one["rules"], one["setting"], one["session"], one["sessions"]) for one in lines] == [
         ("latest", "default", "agents+chat", 2), ("mlx 0.32.2", "default", "agents+chat", 2),
         ("latest", "-np 1", "agents+chat", 2),
     ]  # fmt: skip
-    found = Together(lines)
+    found = Shared(lines)
     assert found.fact("latest", "-np 1", lambda one: str(one["requests"])) == "12"
     assert found.fact("head", "-np 2", str) == "-"
     text = page(Results([]), [], [], [], [], lines)

@@ -88,9 +88,14 @@ FINER = """## A finer scale (hybrid, default settings)
 Evaluated tokens in per cent of the prompt tokens with 8 tokens as one, and with 64.
 """
 
-SHARED = """## Four sessions on one server (hybrid)
+TOGETHER = """## Four sessions on one server (hybrid)
 
-The sessions in the order of their names, four on each server (the last has the rest), each begun at the same time:
+The sessions in the order of their names, four on each server (the last has the rest), all begun at the same time:
 `cachesim workload FOLDER --sessions 4 --scale 64`. By default a new llama-server has four slots that share the cells of
-one context, ik_llama.cpp one slot.
+one context, ik_llama.cpp one slot; with `-np N` each slot has a context of its own.
+"""
+
+AGENTS = """## Sessions with sub-agents (hybrid)
+
+Seven other sessions of the same repository: the main agent waits for its sub-agents, or goes on beside them.
 """

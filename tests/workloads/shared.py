@@ -1,18 +1,17 @@
-"""Several sessions on one server: the part of the page about them."""
+"""Several sessions, or sub-agents, on one server: the parts of the page about them."""
 
 from __future__ import annotations
 
 from typing import Any, Callable, Iterable, Mapping
 
 from cachesim.workloads.run import summed
-from tests.workloads.grid import OF_TOGETHER, RULE_SETS, RULES_TOGETHER, as_default, has
+from tests.workloads.grid import RULE_SETS, RULES_SHARED, SHARED, as_default, has
 from tests.workloads.markdown import share, table
-from tests.workloads.words import SHARED
 
 Line = dict[str, Any]
 
 
-class Together:
+class Shared:
     """Sums by rule set and setting, over the groups of sessions in which every cell was played that was played."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
@@ -23,8 +22,8 @@ class Together:
         common = set.intersection(*every) if every else set()
         self.cells = {key: summed([one for one in found if one["session"] in common])
                       for key, found in cells.items() if common}  # fmt: skip
-        for rules in RULES_TOGETHER:
-            for setting, given in OF_TOGETHER.items():
+        for rules in RULES_SHARED:
+            for setting, given in SHARED.items():
                 plain = self.cells.get((rules, "default"))
                 if plain is not None and has(RULE_SETS[rules], given) and as_default(RULE_SETS[rules], "hybrid", given):
                     self.cells[rules, setting] = plain
@@ -35,21 +34,22 @@ class Together:
             one = self.cells.get((rules, setting))
             return show(one) if one is not None else "not run" if has(RULE_SETS[rules], given) else "n/a"
 
-        return table(["setting", *RULES_TOGETHER], [
-            [setting, *(cell(rules, setting, given) for rules in RULES_TOGETHER)]
-            for setting, given in OF_TOGETHER.items()
+        return table(["setting", *RULES_SHARED], [
+            [setting, *(cell(rules, setting, given) for rules in RULES_SHARED)]
+            for setting, given in SHARED.items()
         ])  # fmt: skip
 
     def part(self) -> str:
         """The tables."""
         if not self.cells:
-            return SHARED + "\nNot run.\n"
+            return "Not run.\n"
         first = next(iter(self.cells.values()))
         servers = f"{first['servers']} server{'s' * (first['servers'] != 1)}"
-        told = (f"{first['sessions']} sessions on {servers}, {first['requests']:,} requests, "
+        agents = f", {first['agents']} sub-agents" if first["agents"] else ""
+        told = (f"{first['sessions']} sessions on {servers}, {first['requests']:,} requests{agents}, "
                 f"{first['prompt'] / 1e6:,.1f} million prompt tokens; the bound is "
                 f"{share(first['least'], first['prompt'])} % of them.\n")  # fmt: skip
-        return "\n".join([SHARED, told, "Evaluated tokens, per cent of the prompt tokens:\n", self.rows(answered),
+        return "\n".join([told, "Evaluated tokens, per cent of the prompt tokens:\n", self.rows(answered),
                           "Wrong answers:\n", self.rows(wrong),
                           "MiB of checkpoints + prompt cache, the most after any answer of any server:\n",
                           self.rows(held)])  # fmt: skip
