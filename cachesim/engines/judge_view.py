@@ -32,9 +32,10 @@ class StatePart(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """One stored object. ``resume``: tokens that would not be evaluated again. ``start``: rows before this position
-    are those of other objects, and not looked at; ``tokens`` are then those of any conversation that goes through the
-    object, so that objects of one conversation can be compared with one cold run."""
+    """One stored object. ``owner``: its slot, or the number of a stored conversation (-1: it is to be counted).
+    ``resume``: tokens that would not be evaluated again. ``start``: rows before this position are those of other
+    objects, and not looked at; ``tokens`` are then those of any conversation that goes through the object, so that
+    objects of one conversation can be compared with one cold run."""
 
     kind: str
     owner: int

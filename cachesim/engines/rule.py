@@ -193,7 +193,7 @@ def rule_id(rule: Callable[..., Any]) -> str:
 def role_of(rule_id: str) -> Role | None:
     """The role of the rule with this id, None for an id that no loaded engine has."""
     found = RULES.get(rule_id)
-    return None if found is None else about(found).role
+    return None if found is None else found.about.role       # type: ignore[attr-defined]
 
 
 def rule_text(rule: Callable[..., Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Iterator, NamedTuple, Sequence
+from typing import Iterable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
@@ -76,6 +76,8 @@ class Judge:
         try:
             said, state = self._whole(request, answer, slot)
             armed = [(s, v) for s, v in self._each(stored) if not v.holds]
+            if armed:
+                armed = list(_numbered(armed, stored))
             return Judged(said, state, armed)
         except Exception as error:      # a checker that raises has decided nothing
             failed = undecided(Kind.JUDGE_FAILED, exception=type(error).__name__, error=str(error))
@@ -153,6 +155,18 @@ class Judge:
         if self._colds is None:
             raise Crash("no cold run without a model")
         return self._colds
+
+
+def _numbered(
+    armed: Iterable[tuple[Stored, Verdict]], stored: Iterable[Stored]
+) -> Iterator[tuple[Stored, Verdict]]:
+    """The same with the numbers of stored conversations, counted from 0, where an engine has not told them."""
+    number, numbers = -1, dict[int, int]()
+    for one in stored:
+        number += one.kind == "entry"
+        numbers[id(one)] = number
+    for one, verdict in armed:
+        yield one if one.owner >= 0 else one._replace(owner=numbers[id(one)]), verdict
 
 
 def _parts(stored: Stored) -> Parts:

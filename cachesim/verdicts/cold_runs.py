@@ -40,6 +40,8 @@ class Colds:
 
     def covers(self, run: ColdRun, tokens: Tokens, same: int) -> bool:
         """Does a recent run, the first ``same`` tokens of which are wanted, go on with these?"""
+        if self._found is not None and self._found[1] is run:           # the one that was asked for last
+            return self._found[0][same : same + len(tokens)] == tokens
         return any(one is run and known[same : same + len(tokens)] == tokens for known, one in self._recent)
 
     def _ahead(self, tokens: Tokens) -> Tokens:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Hashable, Iterator, Sequence
+from typing import Any, Callable, Hashable, Sequence
 
 from cachesim.engines.judge_view import Point, RowsPart, Shelf, StatePart
 from cachesim.oracle import ColdRun
@@ -60,12 +60,10 @@ class View:
         self.own: list[list[Known]] = []
         self.copies: dict[int, Seen] = {}
 
-    def known(self) -> Iterator[Known]:
-        """All that is usable."""
-        for found in self.own:
-            yield from found
-        for _, found in self.copies.values():
-            yield from found
+    @property
+    def known(self) -> list[list[Known]]:
+        """All that is usable, point by point."""
+        return [*self.own, *(found for _, found in self.copies.values())] if self.copies else self.own
 
 
 def seen(

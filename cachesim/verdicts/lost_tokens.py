@@ -143,20 +143,22 @@ class Ledger:
         gone, came = differing(was, now)
         for shelf in came:
             self.views[shelf] = view = self._view(shelf)
-            for known in view.known():
-                known.seen += 1
+            for seen_at in view.known:
+                for known in seen_at:
+                    known.seen += 1
             before = shelf.before
             if before is not None and before not in gone:
                 raise Crash("a slot goes on from what is still there")
             if before is not None and shelf.copies is before.copies:        # they have only gone from there to here
                 view.copies, self.views[before].copies = self.views[before].copies, {}
         for shelf in gone:
-            for known in self.views.pop(shelf).known():
-                known.seen -= 1
-                if not known.seen:
-                    known.lost, known.lost_clock, known.lost_at = change, self.clock, self._owner(change.slot)
-                    del self.present[known.key]
-                    self.live.pop(known, None)
+            for seen_at in self.views.pop(shelf).known:
+                for known in seen_at:
+                    known.seen -= 1
+                    if not known.seen:
+                        known.lost, known.lost_clock, known.lost_at = change, self.clock, self._owner(change.slot)
+                        del self.present[known.key]
+                        self.live.pop(known, None)
 
     def _view(self, shelf: Shelf) -> View:
         """What is on a shelf. Raises Crash for one that goes on from another that was never looked at."""

@@ -99,18 +99,21 @@ def keep_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
     near = srv.rules.ckpt_spacing(slot.facts, task.id, srv.settings.min_step, srv.settings.max_checkpoints)
     gone = srv.drop(slot, near, srv.rules.limit_told)
-    srv.changed(slot, "erased", near.rule)
+    if gone:
+        srv.changed(slot, "erased", near.rule)
     for lost in gone:
         srv.emit(ev.CkptTooClose(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
     over = srv.rules.ckpt_limit(slot.facts, srv.settings.max_checkpoints)
     gone = srv.drop(slot, over, srv.rules.limit_told)
-    srv.changed(slot, "evicted", over.rule)
+    if gone:
+        srv.changed(slot, "evicted", over.rule)
     for lost in gone:
         srv.emit(ev.CkptEvict(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
     same = srv.rules.ckpt_replace(slot.facts, n_tokens)
     note = next((slot.facts[i].note for i in same.value), None)
     gone = srv.drop(slot, same, srv.rules.limit_told)
-    srv.changed(slot, "erased", same.rule)
+    if gone:
+        srv.changed(slot, "erased", same.rule)
     for lost in gone:
         srv.emit(ev.CkptSupersede(slot.id, task.id, lost.n_tokens))
     blob = srv.memory.state_write(slot.id, partial=True)

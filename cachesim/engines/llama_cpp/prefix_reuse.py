@@ -85,7 +85,8 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
         resume = _search(srv, slot, task, ask, need.thold)
     erase = srv.rules.ckpt_erase(slot.facts, ask, resume)
     gone = srv.drop(slot, erase, srv.rules.erase_told)
-    srv.changed(slot, "erased", erase.rule)
+    if gone or need.search:                              # a checkpoint that could not be read has spoilt the memory
+        srv.changed(slot, "erased", erase.rule)
     for c in gone:
         srv.emit(ev.CkptInvalidate(
             slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, srv.settings.n_swa, resume.pos_next

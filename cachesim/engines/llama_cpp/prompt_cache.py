@@ -76,7 +76,8 @@ class PromptCache:
         self.entries = [e for i, e in enumerate(self.entries) if i not in plan.obsolete]
         for _ in range(plan.evict):
             self.log.emit(ev.PcEvict(ev.mib(self.entries.pop(0).size)))
-        tell_change(self.log, None, "evicted", rule)
+        if plan.obsolete or plan.evict:
+            tell_change(self.log, None, "evicted", rule)
 
     def load(self, slot: Slot, prompt: list[int]) -> bool:
         """PC-LOAD: put the best entry into the slot, if one is better than what the slot holds. True also when
@@ -147,7 +148,8 @@ class PromptCache:
         for _ in range(plan.for_tokens):
             gone = self.entries.pop(0)
             self.log.emit(ev.PcEvictTokens(self.limits.tokens, plan.est, ev.mib(gone.size)))
-        tell_change(self.log, None, "evicted", decision.rule)
+        if plan.for_size or plan.for_tokens:
+            tell_change(self.log, None, "evicted", decision.rule)
         total = sum(e.size for e in self.entries)
         self.log.emit(ev.PcState(
             len(self.entries), ev.mib(total), self.limits.size / MIB, self.limits.tokens, plan.est

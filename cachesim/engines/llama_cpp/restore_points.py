@@ -14,7 +14,7 @@ import numpy as np
 from cachesim.engines.judge_view import Point, RowsPart, Shelf, StatePart, Stored
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.cell_ranges import index
-from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, RecurrentState
+from cachesim.engines.llama_cpp.memory.saved_state import AttentionState
 from cachesim.engines.llama_cpp.prompt_cache import LOST, Entry
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
@@ -38,18 +38,16 @@ def parts_of(base: AttentionState | None, swa: AttentionState | None, n_swa: int
     return (*found, *([RowsPart(n_swa, swa.pos, swa.rows)] if swa is not None else []))
 
 
-def state_part(state: RecurrentState | None) -> StatePart | None:
-    """A saved recurrent state as the judge sees it."""
-    return None if state is None else StatePart(state.pos, state.rows)
-
-
 def shelves(server: Core, looked: Shelves) -> list[Shelf]:
     """Every restore point by conversation: live slots with their checkpoints, stored conversations with theirs.
     ``looked``: what was seen at the last look."""
-    used = [slot for slot in server.slots if slot.tokens]
-    looked.only([slot.id for slot in used])
     told: dict[Writes, Stretch] = {}
-    out = [_of_slot(server, slot, looked, told) for slot in used]
+    out, numbers = [], []
+    for slot in server.slots:
+        if slot.tokens:
+            numbers.append(slot.id)
+            out.append(_of_slot(server, slot, looked, told))
+    looked.only(numbers)
     if server.cache is None or not server.cache.entries:
         return out
     entries = [entry for entry in server.cache.entries if entry.blob is not LOST]
@@ -121,7 +119,7 @@ def _digests(cache: AttentionCache, seq: int) -> AttentionState:
 def _of_entry(server: Core, entry: Entry) -> Shelf:
     tokens, blob, n_swa = tuple(entry.tokens), entry.blob, server.kind.n_swa
     live = Cut(None, tokens, *_bounds(len(tokens), blob.swa, blob.recr, n_swa), parts_of(None, blob.swa, n_swa),
-               state_part(blob.recr))  # fmt: skip
+               blob.recr)  # fmt: skip
     cuts = [_cut(n_swa, ckpt, tokens) for ckpt in entry.checkpoints]
     return Shelf(tokens, tuple(_points("entry", "entry checkpoint", -1, live, cuts, blob.base)))
 
@@ -130,11 +128,11 @@ def _cut(n_swa: int, ckpt: Checkpoint, held: Tokens | Moment) -> Cut:
     """A checkpoint of the conversation that holds these tokens."""
     tokens, blob = held[: ckpt.facts.n_tokens], ckpt.blob
     bounds = _bounds(len(tokens), blob.swa, blob.recr, n_swa)
-    return Cut(ckpt, tokens, *bounds, parts_of(None, blob.swa, n_swa), state_part(blob.recr))
+    return Cut(ckpt, tokens, *bounds, parts_of(None, blob.swa, n_swa), blob.recr)
 
 
 def _bounds(
-    n: int, swa: AttentionState | None, recr: RecurrentState | StatePart | None, n_swa: int
+    n: int, swa: AttentionState | None, recr: StatePart | None, n_swa: int
 ) -> tuple[int, int]:
     """The lengths at which windows and states of n tokens could be used, whatever is there of full attention."""
     lo, hi = 1, n

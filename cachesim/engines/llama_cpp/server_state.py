@@ -94,7 +94,8 @@ class Core(Driver):
     @property
     def memory(self) -> Memory:
         """The memory, as it is when every token is evaluated."""
-        self.settle()
+        if self.context.waiting:
+            self.settle()
         return self._memory
 
     @property

@@ -11,7 +11,7 @@ from cachesim.engines.contract import Removal, StoredBytes
 from cachesim.engines.judge_view import Excess, Point, RowsPart, Shelf, StatePart, Stored
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
 from cachesim.engines.llama_cpp.prompt_cache import Entry
-from cachesim.engines.llama_cpp.restore_points import keep_all, parts_of, shelves, state_part
+from cachesim.engines.llama_cpp.restore_points import keep_all, parts_of, shelves
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Resume
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint
@@ -21,7 +21,7 @@ from cachesim.engines.shared.shelves import Shelves
 
 
 def _blob(blob: Blob, n_swa: int) -> tuple[tuple[RowsPart, ...], StatePart | None]:
-    return parts_of(blob.base, blob.swa, n_swa), state_part(blob.recr)
+    return parts_of(blob.base, blob.swa, n_swa), blob.recr
 
 
 class Inspected(Core):
@@ -42,7 +42,7 @@ class Inspected(Core):
         parts = {name: cache.state_write(slot, keep_all) for name, cache in memory.parts.items()}
         state = memory.recr.state_write(slot) if memory.recr is not None else None
         rows = parts_of(parts.get("base"), parts.get("swa"), memory.kind.n_swa)
-        return Stored("slot", slot, tokens, len(tokens), rows, state_part(state))
+        return Stored("slot", slot, tokens, len(tokens), rows, state)
 
     def agrees(self, slot: int) -> bool:
         """Does the memory end where the slot's tokens end?"""

@@ -188,12 +188,8 @@ class Shelves:
         return [one for _, one in made]
 
     def stored_of(self, entries: Sequence[Any], make: Callable[[Any], list[Stored]]) -> list[Stored]:
-        """What each entry stores, with the number that it has now as the owner."""
-        every = self.stored.each(entries, make)
-        for number, found in enumerate(every):
-            if found and found[0].owner != number:
-                every[number] = [one._replace(owner=number) for one in found]
-        return [one for found in every for one in found]
+        """What each entry stores. The owner is -1: the number of an entry changes whenever one before it goes."""
+        return [one for found in self.stored.each(entries, make) for one in found]
 
 
 def _cuts(

@@ -40,6 +40,7 @@ class Context:
         self.spoken: dict[int, Spoken] = {}
         self._pieces: list[tuple[int, Hidden]] = []
         self._waiting: Waiting | None = None
+        self.waiting = 0                                # tokens that were put off
 
     def decode(self, batch: Batch, before: Hidden | None = None) -> int:
         """Evaluate a batch. ``spoken`` then maps places in the batch to what the model said there. ``before``: for an
@@ -72,20 +73,16 @@ class Context:
             self._waiting = Waiting(seq, pos, [], [])
         self._waiting.tokens.append(token)
         self._waiting.cells.append(placed.found)
+        self.waiting += 1
         self.spoken = {}
         return True
-
-    @property
-    def waiting(self) -> int:
-        """Tokens that were put off."""
-        return 0 if self._waiting is None else len(self._waiting.tokens)
 
     def settle(self) -> list[Spoken]:
         """Evaluate the tokens that were put off. Returns what the model said after each, nothing where nothing is
         computed."""
         if self._waiting is None:
             return []
-        placed, self._waiting = self._waiting.placed(), None
+        placed, self._waiting, self.waiting = self._waiting.placed(), None, 0
         self.spoken, self._pieces = {}, []
         n = placed.ubatch.n
         self._compute(Batch(out=[True] * n), placed, self.memory.store(placed), None)

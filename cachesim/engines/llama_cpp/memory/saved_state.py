@@ -15,8 +15,9 @@ from typing import Callable, Mapping, NamedTuple
 
 import numpy as np
 
+from cachesim.engines.judge_view import StatePart
 from cachesim.engines.shared.immutable import Immutable
-from cachesim.model import LayerState, Rows
+from cachesim.model import Rows
 
 HOST_HEADER = 8        # bytes in front of a blob kept in host memory: a magic and the sequence id
 
@@ -82,11 +83,11 @@ class AttentionState(NamedTuple):
     rows: Mapping[int, Rows]
 
 
-class RecurrentState(NamedTuple):
-    """The one cell of a sequence, -1 if it had none, and the state of every recurrent layer."""
+class RecurrentState(StatePart):
+    """The one cell of a sequence: its position, -1 if it had none, and the state of every recurrent layer; as a judge
+    sees it, too."""
 
-    pos: int
-    rows: Mapping[int, LayerState | None]
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
