@@ -85,7 +85,7 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
         resume = _search(srv, slot, task, ask, need.thold)
     erase = srv.rules.ckpt_erase(slot.facts, ask, resume)
     gone = srv.drop(slot, erase, srv.rules.erase_told)
-    if gone or need.search:                              # a checkpoint that could not be read has spoilt the memory
+    if gone:
         srv.changed(slot, "erased", erase.rule)
     for c in gone:
         srv.emit(ev.CkptInvalidate(
@@ -123,9 +123,11 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
     except StateReadError as error:
         for line in error.lines:
             srv.emit(ev.Error(line))
-        last_words: str = srv.decide(srv.rules.ckpt_unread(ckpt.facts.id_task), slot)
+        unread = srv.rules.ckpt_unread(ckpt.facts.id_task)
+        last_words: str = srv.decide(unread, slot)
         if last_words:
             raise Aborted(last_words, "checkpoint-unreadable") from error
+        srv.changed(slot, "overwritten", unread.rule)    # half of it may have been read
         return _nothing(srv, slot, task, ask)
     srv.changed(slot, "overwritten", pick.rule)
     again: Resume = srv.decide(srv.rules.ckpt_restore(ckpt.facts, ask), slot)

@@ -190,3 +190,16 @@ def test_a_copy_that_goes_from_one_place_to_another_is_compared_once_with_these_
     assert verdicts(first._replace(rows=(other,))) == [True] and judge.asked == 3
     assert verdicts(first._replace(rows=(other,), resume=8)) == [True] and judge.asked == 4
     assert verdicts() == [] and verdicts(first) == [True] and judge.asked == 5           # forgotten meanwhile
+
+
+def test_a_wrong_object_of_a_stored_conversation_is_told_with_its_number():
+    """Servers that do not number their conversations leave it to the judge."""
+    part = RowsPart(0, np.arange(9), {1: Rows(np.zeros(9, np.uint64), None, None)})
+    wrong = Stored("entry", -1, HELD[:9], 9, (part,), None)
+    stored = [wrong._replace(kind="checkpoint", owner=4), wrong._replace(resume=0), wrong,
+              wrong._replace(kind="entry checkpoint"), wrong._replace(owner=7)]  # fmt: skip
+    request, answer = right(model())
+    armed = Judge(model()).judge(request, answer, None, stored).armed
+    assert [(one.kind, one.owner) for one, _ in armed] == [
+        ("checkpoint", 4), ("entry", 1), ("entry checkpoint", 1), ("entry", 7),
+    ]  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cachesim.engines.registry import profiles
+from cachesim.events import Changed
 from tests.unit.engines.llama_cpp.talk import Talk, reuse, word
 
 LOOSE = {"slot_prompt_similarity": 0.0, "cache_idle_slots": False}
@@ -163,3 +164,28 @@ def test_an_empty_state_is_loaded_without_complaint():
     ]
     assert talk.kinds(found, "pc_load", "pc_load_failed") == ["pc_load"]
     assert (found.died, talk.entries()) == (True, [])
+
+
+@pytest.mark.parametrize("kind", ["A", "H", "HW"])
+def test_what_is_told_as_erased_or_evicted_has_gone(kind):
+    """Who listens looks at the whole server then. Nothing is told where a rule took nothing away."""
+    talk, told = Talk(kind, ctx_checkpoints=2, checkpoint_min_step=0, **LOOSE), []
+
+    def kept():
+        slots = [len(slot.checkpoints) for slot in talk.server.slots]
+        return slots, [(len(one.tokens), len(one.checkpoints)) for one in talk.server.cache.entries]
+
+    def hear(event):
+        if isinstance(event, Changed):
+            now = kept()
+            if event.cause in ("erased", "evicted"):
+                told.append((event.rule, now != before[0]))
+            before[0] = now
+
+    before = [kept()]
+    talk.log.listener = hear
+    for w in "abacb":
+        for n in (12, 20, 28):
+            talk.ask(word(w, n) + word("x", 3), user_starts=(n,))
+    assert all(changed for _, changed in told)
+    assert kind == "A" or told
