@@ -8,16 +8,19 @@ the grid, need not be bit-equal to one: a cold run of a shifted sequence has to 
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from cachesim.model.arrays import Positions, Values
 from cachesim.model.function_tables import circle
+from cachesim.model.grid import frozen
 
 STEPS = np.array([683565276, 216162320, 68356528, 21616232, 6835653, 2161623, 683565, 216162])
 """(8,) phase per position of each pair: 2**32 * 10000**(-i/8) / (2 pi), rounded."""
 
+_NEIGHBOURS = 256              # positions whose rotations are worked out at once
 _COARSE = circle(2048, Fraction(1, 2048))
 _FINE = circle(2048, Fraction(1, 2048**2))
 
@@ -31,6 +34,21 @@ class Turn(NamedTuple):
 
 def turns(positions: Positions) -> Turn:
     """The rotation for each position; negative ones turn back."""
+    if len(positions) == 1:                         # a generated token: its neighbours come next
+        block, at = divmod(int(positions[0]), _NEIGHBOURS)
+        cos, sin = _block(block)
+        return Turn(cos[at : at + 1], sin[at : at + 1])
+    return _turns(positions)
+
+
+@lru_cache(maxsize=64)
+def _block(number: int) -> Turn:
+    first = number * _NEIGHBOURS
+    turn = _turns(np.arange(first, first + _NEIGHBOURS))
+    return Turn(frozen(turn.cos), frozen(turn.sin))
+
+
+def _turns(positions: Positions) -> Turn:
     phase = (positions[:, None, None] * STEPS + 512) >> 10              # (n, 1, 8) in units of 2**-22 turn, nearest
     coarse, fine = (phase >> 11) & 2047, phase & 2047
     c, s, cf, sf = _COARSE[0][coarse], _COARSE[1][coarse], _FINE[0][fine], _FINE[1][fine]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+from array import array
 from typing import Any, Iterable, Mapping
 
 from cachesim.errors import Crash
@@ -14,6 +16,7 @@ class HeldTokens(list[int]):
     def __init__(self, tokens: Iterable[int] = ()) -> None:
         super().__init__(tokens)
         self._kept, self.changes = 0, 0
+        self._summed = 0, 0, 0                          # tokens that are in a checksum, ``changes`` then, and it
         self._reader: object = None
 
     def __deepcopy__(self, memo: Mapping[int, Any]) -> HeldTokens:
@@ -29,6 +32,15 @@ class HeldTokens(list[int]):
     def kept(self, reader: object) -> int | None:
         """How many of the first tokens has nobody touched since this reader looked? None = it was not the last one."""
         return self._kept if reader is self._reader and reader is not None else None
+
+    def crc32(self) -> int:
+        """CRC-32 of all tokens as 64-bit integers. What was only appended since the last call is added to it."""
+        n, changes, known = self._summed
+        if changes != self.changes:
+            n, known = 0, 0
+        known = zlib.crc32(array("q", self[n:]).tobytes(), known)
+        self._summed = len(self), self.changes, known
+        return known
 
     def _touch(self, at: Any) -> None:
         """What is at this index, or in this slice, changes."""

@@ -22,6 +22,12 @@ def test_tables_are_near_the_functions() -> None:
     assert (np.abs(turn.sin[:, 0] - np.sin(angle)) < 1e-5).all()
 
 
+@pytest.mark.parametrize("position", [0, 1, 255, 256, 257, 131_071, 2**31, -1, -256, -300])
+def test_one_position_turns_as_it_does_among_others(position: int) -> None:
+    alone, among = turns(np.array([position])), turns(np.arange(position - 2, position + 2))
+    assert alone.cos.tobytes() == among.cos[2:3].tobytes() and alone.sin.tobytes() == among.sin[2:3].tobytes()
+
+
 def test_tables_are_pinned() -> None:
     all_of_them = (function_tables.SIGMOID, function_tables.SOFTPLUS, function_tables.WEIGHTS, *turns(np.arange(-9, 9)))
     text = hashlib.sha256(b"".join(np.ascontiguousarray(table).tobytes() for table in all_of_them)).hexdigest()

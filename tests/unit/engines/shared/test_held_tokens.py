@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+from array import array
 from copy import deepcopy
 
 import pytest
@@ -109,3 +111,21 @@ def test_tokens_that_were_touched_are_not_told():
         moment[:]
     held.look(object())
     assert moment.left(reader) == ()
+
+
+@given(TOKENS, st.lists(CHANGES, max_size=6))
+def test_the_checksum_is_that_of_all_tokens_whatever_was_changed(first, changes):
+    tokens = HeldTokens(first)
+    for one in [("append", []), *changes]:
+        change(tokens, *one)
+        assert tokens.crc32() == zlib.crc32(array("q", tokens).tobytes()) == deepcopy(tokens).crc32()
+
+
+def test_the_checksum_of_tokens_that_grow_takes_in_each_of_them_once(monkeypatch):
+    tokens, read = HeldTokens(range(100)), []
+    counted = lambda kind, some: read.append(len(some)) or array(kind, some)  # noqa: E731
+    monkeypatch.setattr("cachesim.engines.shared.held_tokens.array", counted)
+    for number in range(50):
+        tokens.append(number)
+        tokens.crc32()
+    assert sum(read) == 150
