@@ -10,6 +10,7 @@ from rich.text import Text
 
 Data = dict[str, Any]
 NOT_JUDGED = "-"
+LONGEST = 20            # letters of a name that stands in one line
 
 
 def workload_data(lines: Sequence[Mapping[str, Any]], totals: Sequence[Mapping[str, Any]]) -> Data:
@@ -67,11 +68,16 @@ def _table(totals: Sequence[Mapping[str, Any]]) -> Table:
     for one in totals:
         wrong = NOT_JUDGED if one["wrong"] is None else str(one["wrong"])
         table.add_row(
-            Text(one["profile"], "cyan"), _short(one["evaluated"]), _share(one["evaluated"], one["prompt"]),
+            Text(_broken(one["profile"]), "cyan"), _short(one["evaluated"]), _share(one["evaluated"], one["prompt"]),
             _short(one["kept"]), _short(one["restored"]), _short(one["loaded"]),
             Text(wrong, "red" if one["wrong"] else ""), f"{one['peak_checkpoints']:,.0f}", f"{one['peak_cache']:,.0f}",
         )  # fmt: skip
     return table
+
+
+def _broken(profile: str) -> str:
+    """The name of a rule set, in two lines where the numbers would not fit beside it in 80 columns."""
+    return profile if len(profile) <= LONGEST else profile.replace("@", "@\n")
 
 
 def _bounds(totals: Sequence[Mapping[str, Any]]) -> list[RenderableType]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Iterator, Mapping, NamedTuple
 
 from cachesim.engines.registry import engine_of
+from cachesim.errors import BadInput
 
 MODELS = {"attention": "llama-3", "window": "gpt-oss", "recurrent": "mamba-2", "hybrid": "qwen3-next"}
 """Kind of model -> the real one whose layers and sizes stand for it."""
@@ -59,6 +61,16 @@ def has(profile: str, given: Mapping[str, Any]) -> bool:
     return all(manual.flag(name) is not None for name in given)
 
 
+@cache
+def knows(profile: str, kind: str) -> bool:
+    """Does the engine have models of this kind?"""
+    try:
+        engine_of(profile).start(profile, MODELS_IN_LAYERS[kind], {}, "none")
+    except BadInput:
+        return False
+    return True
+
+
 CHECKPOINTS = {"ctx_checkpoints", "checkpoint_min_step"}
 
 
@@ -87,7 +99,7 @@ def columns() -> Iterator[Column]:
     for setting, given in SETTINGS.items():
         for rules, profile in RULE_SETS.items():
             if has(profile, given):
-                for kind in MODELS:
+                for kind in (one for one in MODELS if knows(profile, one)):
                     yield Column(rules, kind, setting, given)
         if setting == "default":
             for kind in MODELS:

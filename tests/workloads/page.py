@@ -14,9 +14,9 @@ from typing import Any, Callable, Iterable, Sequence
 from cachesim.workloads.charts import Bar, Dot, bars, dots
 from cachesim.workloads.run import summed
 from tests.workloads.cells import read_lines
-from tests.workloads.grid import MODELS, RULE_SETS, SETTINGS, WITHOUT, as_default, columns, has
+from tests.workloads.grid import MODELS, RULE_SETS, SETTINGS, WITHOUT, as_default, columns, has, knows
 from tests.workloads.markdown import over, share, table
-from tests.workloads.shared import Shared, answered, held
+from tests.workloads.shared import Shared, answered, held, in_words, wrong_of
 from tests.workloads.words import (
     AGENTS,
     ALL,
@@ -37,6 +37,7 @@ PAGE = ROOT / "scenarios" / "WORKLOADS.md"
 PICTURES = ROOT / "scenarios" / "pictures"
 Line = dict[str, Any]
 COLUMNS = (*SETTINGS, WITHOUT)
+SHARED_WORDS = {"default": "default", "one": "-np 1", "one_all": "-np 1, cache-ram -1", "two": "-np 2", "each": "-np 4"}
 
 
 class Results:
@@ -82,7 +83,8 @@ class Results:
 def cell(results: Results, rules: str, kind: str, setting: str, show: Callable[[Line], str]) -> str:
     """What a table shows of a cell."""
     given = {} if setting == WITHOUT else SETTINGS[setting]
-    if not has(RULE_SETS[rules], given) or (setting == WITHOUT and rules != "latest"):
+    known = has(RULE_SETS[rules], given) and knows(RULE_SETS[rules], kind)
+    if not known or (setting == WITHOUT and rules != "latest"):
         return "n/a"
     found = results.total(rules, kind, setting)
     if found is None:
@@ -101,7 +103,9 @@ def sessions_of(results: Results, kind: str) -> str:
     one = results.total("latest", kind, "default")
     if one is None:
         return "Not run.\n"
-    return f"In the {one['sessions']} shortest sessions, {one['prompt'] / 1e6:,.1f} million prompt tokens.\n"
+    every = results.every("latest", kind)
+    which = "all" if every is not None and every["sessions"] == one["sessions"] else "the shortest"
+    return f"In {which} {one['sessions']} sessions, {one['prompt'] / 1e6:,.1f} million prompt tokens.\n"
 
 
 def everything(results: Results) -> str:
@@ -142,9 +146,18 @@ def facts(results: Results, together: Shared, agents: Shared) -> dict[str, str]:
     out["mlx_gib"] = full("mlx 0.32.2", lambda one: f"{one['peak_cache'] / 1024:,.0f}")
     lines = [one for (_, _, setting), found in results.cells.items() if setting == "default" for one in found]
     judged = [one for one in lines if one["wrong"] is not None]
-    out["wrong"] = str(sum(one["wrong"] for one in judged))
+    for word, rules in (("latest", "latest"), ("repaired", "repaired"), ("swa", "swa-first")):
+        window = [one for one in judged if (one["rules"], one["kind"]) == (rules, "window")]
+        bad, every = (sum(one[name] for one in window) for name in ("wrong", "answered"))
+        out[f"window_{word}"] = f"{bad:,} of {every:,}"
     out["judged"] = f"{sum(one['answered'] for one in judged):,}"
-    return out | {"common": str(len(results.sessions["hybrid"]))}
+    for name, shared in (("four", together), ("agents", agents)):
+        out[f"{name}_least"] = shared.fact("latest", "default", lambda one: share(one["least"], one["prompt"]))
+        for word, setting in SHARED_WORDS.items():
+            out[f"{name}_{word}"] = shared.fact("latest", setting, in_words)
+    out["ik_wrong"] = together.fact("ik main", "-np 4", wrong_of)
+    out["mlx_four"] = together.fact("mlx 0.32.2", "default", in_words)
+    return out
 
 
 def bounds(results: Results) -> str:
@@ -176,7 +189,7 @@ def distances(results: Results) -> str:
     def shown(rules: str, kind: str) -> str:
         plain, found = results.total(rules, kind, "default"), best(results, rules, kind)
         if plain is None or found is None:
-            return "not run"
+            return cell(results, rules, kind, "default", over)
         setting, one = found
         return over(plain) if setting == "default" else f"{over(plain)}; {over(one)} with {setting}"
 
@@ -194,7 +207,9 @@ def wrong(results: Results) -> str:
     """Rule sets by kinds: wrong answers with the default setting, in how many sessions they were looked for."""
     def shown(rules: str, kind: str) -> str:
         n, bad = results.judged(rules, kind, "default")
-        return f"{bad} in {n} sessions" if n else "not judged"
+        if n:
+            return f"{bad} in {n} sessions"
+        return "not judged" if knows(RULE_SETS[rules], kind) else "n/a"
 
     return table(["rule set", *MODELS], [[rules, *(shown(rules, kind) for kind in MODELS)] for rules in RULE_SETS])
 

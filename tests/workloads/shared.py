@@ -50,7 +50,8 @@ class Shared:
                 f"{first['prompt'] / 1e6:,.1f} million prompt tokens; the bound is "
                 f"{share(first['least'], first['prompt'])} % of them.\n")  # fmt: skip
         return "\n".join([told, "Evaluated tokens, per cent of the prompt tokens:\n", self.rows(answered),
-                          "Wrong answers:\n", self.rows(wrong),
+                          "Wrong answers; an error that a cold run does not end with counts as one:\n",
+                          self.rows(wrong_of),
                           "MiB of checkpoints + prompt cache, the most after any answer of any server:\n",
                           self.rows(held)])  # fmt: skip
 
@@ -66,9 +67,15 @@ def answered(one: Line) -> str:
     return share(one["evaluated"], one["prompt"]) + (f" [{lost} unanswered]" if lost else "")
 
 
-def wrong(one: Line) -> str:
+def in_words(one: Line) -> str:
+    """The same in a sentence."""
+    lost = one["refused"] + one["died"]
+    return f"{share(one['evaluated'], one['prompt'])} %" + (f" ({lost} unanswered)" if lost else "")
+
+
+def wrong_of(one: Line) -> str:
     """Of those that were judged."""
-    return "not judged" if one["wrong"] is None else f"{one['wrong']:,} of {one['answered']:,}"
+    return "not judged" if one["wrong"] is None else f"{one['wrong']:,} of {one['requests']:,}"
 
 
 def held(one: Line) -> str:

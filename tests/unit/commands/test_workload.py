@@ -17,6 +17,13 @@ def test_the_table_has_a_row_for_each_rule_set(capsys):
     assert max(map(len, out.splitlines())) <= 80
 
 
+def test_a_long_name_takes_no_room_from_the_numbers(capsys):
+    assert main(["workload", DATA, "-p", "llama_cpp@latest-repaired", "--scale", "16", "--detail", "counts"]) == 0
+    out = capsys.readouterr().out
+    assert "llama_cpp@" in out and "latest-repaired" in out and "restored loaded wrong MiB ckpt MiB pc" in out
+    assert "\u2026" not in out and max(map(len, out.splitlines())) <= 80
+
+
 def test_sessions_share_a_server(capsys):
     shared = ["workload", DATA, "--sessions", "2", "--scale", "16", "--detail", "counts"]
     assert main([*shared, "--json"]) == 0

@@ -108,6 +108,13 @@ def test_what_is_not_modelled_is_refused_and_never_an_answer(request_, what):
     assert not one.working
 
 
+@pytest.mark.parametrize("model", ["SSSS", "C", "G"])
+def test_a_model_that_the_engine_does_not_have_is_refused(model):
+    with pytest.raises(BadInput, match=f"ik_llama.cpp has no model of the layers '{model}'"):
+        server(model)
+    assert server("H").complete(Request(P, 2)).status == 200
+
+
 def test_behind_a_restored_checkpoint_the_interval_is_counted_from_there():
     """Every 80 positions, looked at when 64 more are evaluated: 127, and from the restored 127 on 255, not 191."""
     one = server("GGGA", ctx_checkpoints_interval=80)
