@@ -50,7 +50,8 @@ said; "above the bound" is per cent of the least that any rules must evaluate.
   evaluates {mlx_four}. Unanswered are errors: the one context was full.
 - **ik_llama.cpp with `-np 2` or more answers wrongly**, if its model has recurrent layers: {ik_wrong} answers with
   `-np 4`. Where the prompts of two slots lie in one micro-batch, the one that begins does not begin with a zeroed
-  state (`cachesim explain IK-STATE-ZERO.ALONE`), and all that goes on from it is wrong. `-np 1` is right.
+  state, and all that goes on from it is wrong ([ik-zero](FAULTS.md#ik-zero); read from its source, there is no
+  recording of it). `-np 1` is right.
 - **Sub-agents** need {agents_least} % at the least, in the seven sessions that have some. `latest` evaluates
   {agents_default} by default, {agents_one} with one slot, {agents_one_all} if the prompt cache has no limit
   besides, {agents_each} with four slots of their own.
