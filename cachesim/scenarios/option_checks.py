@@ -142,6 +142,8 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE) -> Named:
     manual, name = manual_of(engine), find(text)
     real = manual.known.get(name) if name else None
     if real is None:
+        if name and text not in manual.models:
+            raise BadInput(f"{name} is no model of {engine}", hint=f"its models: cachesim options {engine}")
         check_model(text, engine)
         return Named(text)
     if text in manual.models:

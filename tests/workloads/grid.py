@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, Iterator, Mapping, NamedTuple
 
 from cachesim.engines.registry import engine_of
-from cachesim.errors import BadInput
 
 MODELS = {"attention": "llama-3", "window": "gpt-oss", "recurrent": "mamba-2", "hybrid": "qwen3-next"}
 """Kind of model -> the real one whose layers and sizes stand for it."""
@@ -61,14 +59,9 @@ def has(profile: str, given: Mapping[str, Any]) -> bool:
     return all(manual.flag(name) is not None for name in given)
 
 
-@cache
 def knows(profile: str, kind: str) -> bool:
-    """Does the engine have models of this kind?"""
-    try:
-        engine_of(profile).start(profile, MODELS_IN_LAYERS[kind], {}, "none")
-    except BadInput:
-        return False
-    return True
+    """Does the engine have this model?"""
+    return MODELS[kind] in engine_of(profile).manual.known
 
 
 CHECKPOINTS = {"ctx_checkpoints", "checkpoint_min_step"}

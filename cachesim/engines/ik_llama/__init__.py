@@ -26,9 +26,6 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
     if not isinstance(rules, Rules):
         raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
     kind = model_kind(model)
-    if kind.recurrent:
-        raise BadInput(f"ik_llama.cpp has no model of the layers {quoted(kind.name)}",
-                       hint="its one model of recurrent layers only is Mamba-1, which is not simulated")
     tiny = None if mode == "none" else make_model(kind.spec, exact=mode == "exact")
     return Server(rules, kind, options({**rules.defaults, **flags}), tiny, log)
 

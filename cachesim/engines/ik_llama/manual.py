@@ -11,6 +11,7 @@ from cachesim.engines.ik_llama.flag_help import ALSO, HELP, IGNORED, OFF, SPELLI
 from cachesim.engines.ik_llama.server_flags import WORDS, Options
 from cachesim.engines.manual import MANY, Context, Manual, World, draw_batches, flags_of
 from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
+from cachesim.engines.shared.known_models import MODELS
 from cachesim.model.rng import Rng
 from cachesim.model.spec import TRAINED_ON
 
@@ -82,6 +83,7 @@ MANUAL = Manual(
         "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "context_shift": False, "ctx_checkpoints": 32,
         "spec_draft_n_max": 3,
     },
+    known={name: model for name, model in MODELS.items() if name != "mamba-2"},    # it has Mamba-1
     drawn=("A", "W8 A", "GA", "GGGA", "GGA+M", "A+M"),
     draw=draw,
     draw_fields=draw_fields,

@@ -126,6 +126,9 @@ class Inspected(Core):
     def live(self, slot: int) -> Stored:
         """The slot as it stands: its tokens, and what the memory holds for it."""
         kv, tokens = self.memory, self.tokens_of(slot)
+        if kv.kind.recurrent:                           # no part of it lies in cells
+            state = StatePart(kv.state_pos[slot], dict(kv.states[slot]))
+            return Stored("slot", slot, tokens, len(tokens), (), state)
         blob = kv.get(slot, partial=False)
         return Stored("slot", slot, tokens, len(tokens), _rows(kv, blob.own, blob.rows or {}), _of(kv, blob))
 

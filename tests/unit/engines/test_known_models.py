@@ -62,6 +62,11 @@ def test_every_engine_starts_with_every_one_of_them(engine):
         ENGINES[engine].start(ENGINES[engine].line[-1], model, {}, "none")
 
 
+def test_a_real_model_that_an_engine_does_not_have_is_no_model_of_it():
+    with pytest.raises(BadInput, match="mamba-2 is no model of ik_llama"):
+        model_named("mamba2", "ik_llama")
+
+
 def test_names_of_ours_keep_their_meaning():
     for engine in ENGINES.values():
         for name in engine.manual.models:

@@ -6,6 +6,8 @@ import pytest
 
 from cachesim.engines.base import Draft, Request
 from cachesim.engines.ik_llama import PROFILES, start
+from cachesim.engines.judge_view import StatePart
+from cachesim.engines.registry import ENGINES
 from cachesim.errors import BadInput
 from cachesim.events import Log
 from cachesim.verdicts.cold_comparison import Judge
@@ -108,11 +110,16 @@ def test_what_is_not_modelled_is_refused_and_never_an_answer(request_, what):
     assert not one.working
 
 
-@pytest.mark.parametrize("model", ["SSSS", "C", "G"])
-def test_a_model_that_the_engine_does_not_have_is_refused(model):
-    with pytest.raises(BadInput, match=f"ik_llama.cpp has no model of the layers '{model}'"):
-        server(model)
-    assert server("H").complete(Request(P, 2)).status == 200
+def test_what_has_recurrent_layers_only_is_judged_by_its_state():
+    """No real model of them is known to this engine; logs are tried with one."""
+    one = server("SS")
+    first = Request(P, 3)
+    answer = one.complete(first)
+    live, judge = one.live(0), Judge(one.context.model)
+    assert live.rows == () and judge.judge(first, answer, live).equal_cold is True
+    spoilt = live._replace(state=StatePart(live.state.pos, {**live.state.rows, 0: live.state.rows[1]}))
+    assert judge.judge(first, answer, spoilt).equal_cold is False
+    assert "mamba-2" not in ENGINES["ik_llama"].manual.known
 
 
 def test_behind_a_restored_checkpoint_the_interval_is_counted_from_there():
