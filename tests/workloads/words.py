@@ -64,8 +64,9 @@ said; "above the bound" is per cent of the least that any rules must evaluate.
   `--prompt-cache-bytes`.
 - **Wrong answers with windows** (gpt-oss): {window_latest} of `latest` and `head`, in three of the 30 sessions;
   {window_repaired} of `repaired`. In trace_0301 each restore of a window checkpoint loses a row
-  ([window-erosion](FAULTS.md#window-erosion); as many answers are wrong unscaled), in trace_0497 and trace_0280 a
-  batch that was only tried leaves rows purged ([tried-batch](FAULTS.md#tried-batch)). `swa-first`: {window_swa}.
+  ([window-erosion](FAULTS.md#window-erosion)), in trace_0497 and trace_0280 a batch that was only tried leaves rows
+  purged ([tried-batch](FAULTS.md#tried-batch)); unscaled, as many answers of trace_0301 and trace_0497 are wrong.
+  `swa-first`: {window_swa}.
   With the other kinds of model every answer is a cold run's. All answers that were compared: {judged}.
 """
 
