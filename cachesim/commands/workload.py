@@ -110,7 +110,7 @@ def _tell(lines: Sequence[dict[str, Any]], as_json: bool) -> list[int]:
 
 def jobs(args: Namespace) -> list[Job]:
     """One job for each server and rule set. Raises BadInput, also where there is no file."""
-    from cachesim.scenarios.option_checks import check_profile, parse_settings
+    from cachesim.scenarios.option_checks import check_has, check_profile, parse_settings
     from cachesim.scenarios.schema import DEFAULT_PROFILE
     from cachesim.workloads.read import find_files
     from cachesim.workloads.run import Job, model_of
@@ -124,6 +124,7 @@ def jobs(args: Namespace) -> list[Job]:
     for profile in dict.fromkeys(args.profiles or [DEFAULT_PROFILE]):
         engine = profile.partition("@")[0]
         check_profile(profile, engine, known_profiles())
+        check_has(args.model, engine)
         given = parse_settings(args.settings, engine)
         out += [
             Job(tuple(map(str, group)), profile, args.model, given, args.scale, DETAIL[args.detail], True)

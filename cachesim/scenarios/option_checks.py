@@ -139,11 +139,10 @@ class Named(NamedTuple):
 def model_named(text: str, engine: str = DEFAULT_ENGINE) -> Named:
     """The model of this engine that a text means: a name of ours, a notation of layers, or the name of a real model,
     which becomes its layers. Raises BadInput for none."""
+    check_has(text, engine)
     manual, name = manual_of(engine), find(text)
     real = manual.known.get(name) if name else None
     if real is None:
-        if name and text not in manual.models:
-            raise BadInput(f"{name} is no model of {engine}", hint=f"its models: cachesim options {engine}")
         check_model(text, engine)
         return Named(text)
     if text in manual.models:
@@ -151,6 +150,13 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE) -> Named:
     model = f"{real.arch}-{real.layers}" if real.arch in manual.architectures else real.layers
     check_model(model, engine)
     return Named(model, f"{name} is {model}: {real.real}")
+
+
+def check_has(text: str, engine: str) -> None:
+    """Raise BadInput for the name of a real model that this engine does not have."""
+    manual, name = manual_of(engine), find(text)
+    if name and name not in manual.known and text not in manual.models:
+        raise BadInput(f"{engine} has no model {quoted(name)}", hint=f"its models: cachesim options {engine}")
 
 
 def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:

@@ -83,7 +83,7 @@ MANUAL = Manual(
         "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "context_shift": False, "ctx_checkpoints": 32,
         "spec_draft_n_max": 3,
     },
-    known={name: model for name, model in MODELS.items() if name != "mamba-2"},    # it has Mamba-1
+    known={name: model for name, model in MODELS.items() if name != "mamba-2"},    # LLM_ARCH_MAMBA only
     drawn=("A", "W8 A", "GA", "GGGA", "GGA+M", "A+M"),
     draw=draw,
     draw_fields=draw_fields,

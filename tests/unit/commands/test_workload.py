@@ -41,6 +41,7 @@ def test_sessions_share_a_server(capsys):
     ([DATA, "--model", "nobodys-model"], "the sizes of model 'nobodys-model' are not known"),
     (["tests/workloads/data/none.json"], "none.json"),
     ([DATA, "--max-workload", "100"], "at most 100 tokens are allowed"),
+    ([DATA, "--model", "mamba-2", "-p", "llama_cpp@head", "-p", "ik_llama@main"], "ik_llama has no model 'mamba-2'"),
     ([DATA, "--set", "nonsense=1"], "unknown server option 'nonsense'"),
 ])  # fmt: skip
 def test_what_cannot_be_played_is_one_line(capsys, argv, told):
