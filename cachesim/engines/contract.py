@@ -224,13 +224,15 @@ def copied(server: Server, *shared: object) -> Any:
 class Recorded:
     """How real servers of an engine are recorded. ``name`` stands in the recordings, ``commits`` are the commits (or
     builds) of recordings that name no rule set; ``events`` are those that only this engine logs; ``read`` gives the
-    options of a command line, None = its recordings are not replayed; ``write`` the command line that sets them."""
+    options of a command line, None = its recordings are not replayed; ``write`` the command line that sets them;
+    ``base``: the constant flags of the recordings set options, too."""
 
     name: str
     commits: Mapping[str, str] = field(default_factory=dict)
     events: Sequence[type[Event]] = ()
     read: Callable[[list[str]], CommandLine] | None = None
     write: Callable[[Mapping[str, Option]], list[str]] | None = None
+    base: bool = False
 
 
 @dataclass(frozen=True)

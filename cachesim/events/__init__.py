@@ -81,6 +81,7 @@ from cachesim.events.unlogged import (
     Changed,
     Compared,
     Decided,
+    Decoded,
     RowsPurged,
     SeqRm,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "CopyToChild",
     "CtxShift",
     "Decided",
+    "Decoded",
     "DoCkpt",
     "Error",
     "Event",

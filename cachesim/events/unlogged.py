@@ -20,6 +20,15 @@ class Decided(Event):
 
 
 @frozen
+class Decoded(Event):
+    """A batch of ``n_tokens`` tokens is about to be evaluated. Some recordings have the batches of a server."""
+
+    ev = "decode"
+    logged = False
+    n_tokens: int
+
+
+@frozen
 class SeqRm(Event):
     """Rows of a sequence were asked to go: positions p0 .. p1-1; ``ok`` False = refused, nothing changed."""
 

@@ -11,6 +11,7 @@ Source: FORMAT.md, "What a step leaves open".
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim import limits
@@ -18,20 +19,25 @@ from cachesim.engines.base import Answer
 from cachesim.engines.contract import Server
 from cachesim.replay.trace import TraceStep
 
-CHOICE = ("slot_by_id", "slot_sim", "slot_skip_busy", "slot_skip_empty", "slot_by_lru", "user_pos")
+CHOICE = frozenset({"slot_by_id", "slot_sim", "slot_skip_busy", "slot_skip_empty", "slot_by_lru", "user_pos"})
+STARTS = CHOICE | {"slot_by_lcp", "launch"}
+"""The first event of a request where a named slot leaves no line."""
 MOST_SILENT = 100        # rounds without an arrival in sequence
 Records = Callable[[Server, int], list[Mapping[str, Any]]]
 Hear = Callable[[Server, int, Answer], None]
-Fits = Callable[[Sequence[Answer]], bool]
 
 
 class Sent(NamedTuple):
-    """What came of a step: the server, and the answers in the order of the members. ``untried``: no order of arrival
-    agreed, and after so many the search was given up (0 = it was not)."""
+    """What came of a step: the server, the answers and the results of slot actions by number of the member.
+    ``untried``: no order of arrival agreed, and after so many the search was given up (0 = it was not)."""
 
     server: Server
-    answers: list[Answer]
+    answers: Mapping[int, Answer]
+    actions: Mapping[int, Mapping[str, Any]]
     untried: int = 0
+
+
+Fits = Callable[[Sent], bool]
 
 
 class Way(NamedTuple):
@@ -52,38 +58,40 @@ class Chosen(NamedTuple):
 
 def send(
     server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, hear: Hear,
-    fits: Fits = lambda answers: True,
+    fits: Fits = lambda sent: True, folder: Path = Path(), passed: int = 0,
 ) -> Sent:
     """Send the members of a step to the server.
 
     ``records(server, start)`` gives our events since a place of the log; ``hear`` is told of each answer as soon as it
-    is complete.
+    is complete; ``folder`` is for saved slots; ``passed``: so many of the ways that agree are passed over.
     """
     if len(step.members) == 1 and step.members[0].launched:
         answer = server.complete(step.members[0].request)
         hear(server, 0, answer)
-        return Sent(server, [answer])
-    way = find_way(server, step, theirs, records, fits)
-    last = Attempt(server, step, theirs, records, way.options, hear, way.unseen)
+        return Sent(server, {0: answer}, {})
+    way = find_way(server, step, theirs, records, fits, folder, passed)
+    last = Attempt(server, step, theirs, records, way.options, hear, way.unseen, folder)
     last.run(to_the_end=True)
-    return Sent(server, last.answers, way.untried)
+    return last.sent._replace(untried=way.untried)
 
 
 def find_way(
     server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records,
-    fits: Fits = lambda answers: True,
+    fits: Fits = lambda sent: True, folder: Path = Path(), passed: int = 0,
 ) -> Way:
     """The way on which the log agrees and the answers fit (of two requests with the same prompt the log does not say
-    which came first); if none of those tried does, the one with which most of it did."""
-    found, agrees = _search(server, step, theirs, records, fits, False)
-    if agrees or not server.comes_unseen:
+    which came first), the first so many of them ``passed`` over; if none of those tried does, the one with which most
+    of it did."""
+    found, agrees = _search(server, step, theirs, records, fits, step.rounds, folder, passed)
+    if agrees or step.rounds or not server.comes_unseen:
         return found
-    other, agrees = _search(server, step, theirs, records, fits, True)
+    other, agrees = _search(server, step, theirs, records, fits, True, folder, passed)
     return other if agrees else found
 
 
 def _search(
-    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, fits: Fits, unseen: bool
+    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, fits: Fits, unseen: bool,
+    folder: Path, passed: int,
 ) -> tuple[Way, bool]:
     """The best way, and whether it agrees."""
     way: list[int] | None = []
@@ -92,13 +100,15 @@ def _search(
     while way is not None:
         if tried >= limits.ORDERS.now or work > limits.ORDER_WORK.now:
             return Way(best, tried, unseen), False
-        trial = Attempt(server.fork(), step, theirs, records, way, unseen=unseen)
+        trial = Attempt(server.fork(), step, theirs, records, way, unseen=unseen, folder=folder)
         trial.run()
         tried, work = tried + 1, work + trial.work
         if trial.met > reach:
             best, reach = [chosen.option for chosen in trial.chosen], trial.met
-        if trial.agrees and fits(trial.answers):
-            return Way([chosen.option for chosen in trial.chosen], unseen=unseen), True
+        if trial.agrees and fits(trial.sent):
+            if not passed:
+                return Way([chosen.option for chosen in trial.chosen], unseen=unseen), True
+            passed -= 1
         way = next_way(trial.chosen)
     return Way(best, unseen=unseen), False
 
@@ -118,12 +128,15 @@ class Attempt:
 
     def __init__(
         self, server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records,
-        way: Sequence[int], hear: Hear | None = None, unseen: bool = False,
+        way: Sequence[int], hear: Hear | None = None, unseen: bool = False, folder: Path = Path(),
     ) -> None:
         self.server, self.step, self.theirs, self.records, self.way = server, step, theirs, records, way
         self.hear, self.start, self.met, self.apart = hear, len(server.log.events), 0, False
         self.waiting, self.silent = _as_launched(step), 0
-        self.passing = [i for i, member in enumerate(step.members) if not member.launched]
+        self.passing = [i for i, member in enumerate(step.members) if not (member.launched or member.action)]
+        self.actions = [i for i, member in enumerate(step.members) if member.action]     # not done yet
+        self.done: dict[int, Mapping[str, Any]] = {}
+        self.folder, self.starts = folder, STARTS if step.rounds else CHOICE
         self.chosen: list[Chosen] = []
         self.given: dict[int, Answer] = {}
         self.still = False          # did the last round bring nothing?
@@ -133,10 +146,10 @@ class Attempt:
         self.asked: set[tuple[int, ...]] = set()    # tasks in slots, then those that wait, with which one might come
 
     @property
-    def answers(self) -> list[Answer]:
-        """In the order of the members."""
+    def sent(self) -> Sent:
+        """What came of it so far."""
         unseen = {i: Answer(-1, cancelled=True, done=True) for i in self.passing}
-        return [answer for _, answer in sorted({**self.given, **unseen}.items())]
+        return Sent(self.server, dict(sorted({**self.given, **unseen}.items())), self.done)
 
     @property
     def work(self) -> int:
@@ -150,8 +163,8 @@ class Attempt:
 
     def run(self, to_the_end: bool = False) -> None:
         """Work until everything is answered, or (unless ``to_the_end``) an event is not the recorded one."""
-        while (self.waiting or self.server.working or self._due()) and (to_the_end or not self.apart):
-            if self._before_hang_ups():
+        while (self.waiting or self.actions or self.server.working or self._due()) and (to_the_end or not self.apart):
+            if self._before_hang_ups() or self._act():
                 continue
             self.server.take_tasks()
             self._compare()
@@ -177,22 +190,45 @@ class Attempt:
         self._compare()
         return True
 
+    def _act(self) -> bool:
+        """One of the slot actions is done, or none yet, as the way says. Is one? None is where its slot is busy."""
+        free = [i for i in self.actions if self.server.answer_at(self.step.members[i].id_slot) is None]
+        if not free or self.apart:
+            return False
+        must = not (self.waiting or self.server.working)
+        option = self._option(len(free) + (not must))
+        if option >= len(free):
+            return False
+        member = self.step.members[free[option]]
+        self.actions.remove(free[option])
+        file = self.folder / member.file if member.file else None
+        self.done[free[option]] = self.server.slot(member.action, member.id_slot, file)
+        return True
+
+    def _option(self, options: int) -> int:
+        """The option that the way takes at this choice."""
+        option = self.way[len(self.chosen)] if len(self.chosen) < len(self.way) else 0
+        self.chosen.append(Chosen(option, options))
+        return option
+
     def _come_unseen(self) -> bool:
         """One of the waiting requests may come while all slots are busy, once for each set of tasks. Does one?"""
         at_work, deferred = self.server.tasks()
-        held = (*at_work, *deferred)
+        held = (*at_work, *deferred, *([self.rounds] if self.step.rounds else []))
         if len(at_work) < self.server.n_slots or held in self.asked or not self.waiting or self.apart:
             return False
         self.asked.add(held)
-        option = self.way[len(self.chosen)] if len(self.chosen) < len(self.way) else 0
-        self.chosen.append(Chosen(option, 1 + len(self.waiting)))
-        if option:
-            number = self.waiting.pop(option - 1)
-            self.given[number] = self.server.submit(self.step.members[number].request)
-        return option > 0
+        option = self._option(1 + len(self.waiting))
+        # Where the batches are recorded, requests that are sent together most likely come together.
+        place = option if self.step.rounds else option - 1
+        if not 0 <= place < len(self.waiting):
+            return False
+        number = self.waiting.pop(place)
+        self.given[number] = self.server.submit(self.step.members[number].request)
+        return True
 
     def _choice_is_next(self) -> bool:
-        return not self.apart and self.met < len(self.theirs) and self.theirs[self.met]["ev"] in CHOICE
+        return not self.apart and self.met < len(self.theirs) and self.theirs[self.met]["ev"] in self.starts
 
     def _due(self) -> bool:
         """Does the log now show a choice that no task of ours will make? Without work left a request must come."""
@@ -206,14 +242,15 @@ class Attempt:
         """One of the waiting requests arrives, or none yet, as the way says. Does one?"""
         coming = [*self.waiting, *(self.passing if self._choice_is_next() else ())]
         may_wait = not must and not self.apart and self.server.working and self.silent < MOST_SILENT
-        option = self.way[len(self.chosen)] if len(self.chosen) < len(self.way) else 0
-        self.chosen.append(Chosen(option, len(coming) + may_wait))
-        if option >= len(coming):
+        choices = 1 if self.step.at_once else len(coming)
+        option = self._option(choices + may_wait)
+        if option >= choices:
             self.silent += 1
             return False
-        number, self.silent = coming[option], 0
-        (self.waiting if number in self.waiting else self.passing).remove(number)
-        self.given[number] = self.server.submit(self.step.members[number].request)
+        self.silent = 0
+        for number in coming if self.step.at_once else [coming[option]]:
+            (self.waiting if number in self.waiting else self.passing).remove(number)
+            self.given[number] = self.server.submit(self.step.members[number].request)
         return True
 
     def _compare(self) -> None:
@@ -233,4 +270,6 @@ class Attempt:
 def _as_launched(step: TraceStep) -> list[int]:
     """The members in the order in which their tasks appear in the log, those of which that is not recorded last."""
     tasks = {i: member.task for i, member in enumerate(step.members) if member.launched}
+    if step.at_once:
+        return list(tasks)
     return sorted(tasks, key=lambda i: (tasks[i] is None, tasks[i] or 0))

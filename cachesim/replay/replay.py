@@ -7,7 +7,7 @@ in order. The generated tokens are the recorded ones. A group of requests sent a
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,31 +18,16 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of
 from cachesim.errors import BadInput
-from cachesim.events import Compared, Event, Log
-from cachesim.replay.arrival_order import send
+from cachesim.events import Compared, Decoded, Event, Log
+from cachesim.replay.arrival_order import Sent, send
 from cachesim.replay.asleep import awakened
 from cachesim.replay.late_log_lines import in_streams, too_early, without_cut_off
+from cachesim.replay.replayed import Replayed
 from cachesim.replay.trace import Trace, TraceStep
+from cachesim.replay.unrecorded import Supposed, settled
 
 FIELDS = ("cache_n", "prompt_n", "tokens_cached", "id_slot", "truncated", "draft_n_accepted")
 SLOT_FIELDS = ("n_saved", "n_written", "n_restored", "n_read", "n_erased", "status")
-
-
-@dataclass(slots=True)
-class Replayed:
-    """What a replay found. ``steps_agree`` counts steps, ``events_agree`` recorded events met in place;
-    ``first`` describes the first difference."""
-
-    trace: Trace
-    steps: int = 0
-    steps_agree: int = 0
-    steps_undecided: int = 0
-    events: int = 0
-    events_agree: int = 0
-    first: dict[str, Any] | None = None
-    broken: list[int] = field(default_factory=list)
-    verdicts_agree: int | None = None
-    why: str = ""               # the first step of which nothing could be said, and the reason
 
 
 Check = Callable[[Server, Request, Answer], bool | None]
@@ -60,9 +45,16 @@ def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Repl
     if out.why:
         out.steps_undecided = out.steps
         return out
-    files = any(step.file for step in trace.steps)
+    if not any(step.acts or step.waits or step.action == "restore" for step in trace.steps):
+        return _play(trace, mode, check, Supposed(), out)
+    return settled(trace, lambda case: _play(trace, mode, check, case, replace(out)), mode != "none")
+
+
+def _play(trace: Trace, mode: str, check: Check | None, supposed: Supposed, out: Replayed) -> Replayed:
+    """Replay a trace under a supposition."""
+    files = any(step.file or step.acts for step in trace.steps)
     with TemporaryDirectory(prefix="cachesim-") if files else nullcontext(".") as folder:
-        run = Replaying(trace, mode, Path(folder), check if mode != "none" else None)
+        run = Replaying(trace, mode, Path(folder), check if mode != "none" else None, supposed)
         for number, step in enumerate(trace.steps):
             later = map(trace.steps.__getitem__, range(number + 1, len(trace.steps)))
             run.following = chain.from_iterable(one.events for one in later)
@@ -78,16 +70,21 @@ def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Repl
 class Replaying:
     """Our server on its way through a trace, step by step. ``folder`` is for saved slots."""
 
-    def __init__(self, trace: Trace, mode: str, folder: Path, check: Check | None) -> None:
+    def __init__(
+        self, trace: Trace, mode: str, folder: Path, check: Check | None, supposed: Supposed = Supposed()
+    ) -> None:
         self.engine = engine_of(trace.profile)
         self.folder, self.check, self.verdicts_agree = folder, check, 0
-        self.rules = self.engine.rules(trace.profile)
+        rules = self.engine.rules(trace.profile)
+        self.rules = rules.changed({"unset": supposed.unset}) if supposed.unset else rules
+        self.supposed = supposed
         self.late = self.rules.late
         self.following: Iterable[Mapping[str, Any]] = ()      # recorded events of the steps to come
         self.files = any(step.file for step in trace.steps)
         # A recorder that did not learn the number of slots wrote the slot into every event.
         self.one_slot = trace.server.get("n_slots") == 1
         self.tasks = False          # does the present step have several tasks?
+        self.rounds = False         # does its recording have the batches that were evaluated?
         self.trace, self.mode = trace, mode
         self.flags = trace.flags
         self.server = self._fresh(Log())
@@ -106,6 +103,7 @@ class Replaying:
             self.tasks = any("task" in event for event in step.events)
             theirs = without_cancel(step.events)
             self.server = awakened(self.server, step, theirs, self._records, lambda: self._started(self.flags))
+        self.rounds = step.rounds
         if not step.members:
             self._slot_action(out, step)
             return
@@ -119,11 +117,14 @@ class Replaying:
                 verdicts.append((equal and self._as_uncached(member.request, answer), member.inexact))
 
         theirs = without_cancel(step.events)
-        self.server, answers, untried = send(self.server, step, theirs, self._records, hear,
-                                             lambda answers: self._fields(step, answers) is None)
-        self._count(out, step, self._records(self.server, first), self._fields(step, answers), untried)
+        sent = send(self.server, step, theirs, self._records, hear, lambda sent: self._fields(step, sent) is None,
+                    self.folder, self.supposed.passed.get(step.number, 0))
+        self.server = sent.server
+        self._count(out, step, self._records(self.server, first), self._fields(step, sent), sent.untried)
         if self.check is not None:
-            self.verdicts_agree += all(equal is not None and equal != inexact for equal, inexact in verdicts)
+            agrees = all(equal is not None and equal != inexact for equal, inexact in verdicts)
+            out.verdicts[step.number] = agrees
+            self.verdicts_agree += agrees
             if any(equal is False for equal, _ in verdicts):
                 out.broken.append(step.number)
 
@@ -144,23 +145,21 @@ class Replaying:
             return
         first = len(self.server.log.events)
         answer = self.server.slot(step.action, step.id_slot, self.folder / step.file if step.file else None)
-        wrong = _first_field(step.response, answer, SLOT_FIELDS)
+        wrong = compare_action(step.response, answer)
         self._count(out, step, self._records(self.server, first), wrong)
         self.verdicts_agree += 1
 
     def _records(self, server: Server, start: int) -> list[Mapping[str, Any]]:
         """Our events from a place of the log on, as the trace would hold them."""
         return without_cancel(records(server.log.events[start:], self.one_slot, self.rules.silent, self.tasks,
-                                      self.rules.unlogged))
+                                      self.rules.unlogged, self.rounds))
 
     def _count(
         self, out: Replayed, step: TraceStep, ours: Sequence[Mapping[str, Any]], wrong: dict[str, Any] | None,
         untried: int = 0,
     ) -> None:
         """Compare the events of a step; ``wrong`` is what was found to differ besides. ``untried``: see ``Sent``."""
-        if self.files and any(isinstance(event, Compared) for event in self.server.log.events):
-            self._undecided(out, step, "it depends on an uninitialised number")
-            return
+        out.unset |= {event.unset for event in self.server.log.events if isinstance(event, Compared)} if self.files else set()
         ours = ours if self.trace.logged else []
         theirs = without_cancel(step.events)
         cancels = len(step.events) - len(theirs)
@@ -181,26 +180,27 @@ class Replaying:
         out.steps_undecided += 1
         out.why = out.why or f"step {step.number}: {why}"
 
-    def _fields(self, step: TraceStep, answers: Sequence[Answer]) -> dict[str, Any] | None:
+    def _fields(self, step: TraceStep, sent: Sent) -> dict[str, Any] | None:
+        answers = list(sent.answers.values())
         if step.died != any(answer.died for answer in answers):
             return {"field": "died", "recorded": step.died, "ours": not step.died}
         stuck = any(not (answer.done or answer.died) for answer in answers)
         if step.stuck != stuck:
             return {"field": "stuck", "recorded": step.stuck, "ours": stuck}
-        for member, answer in zip(step.members, answers, strict=True):
-            wrong = compare_answer(member.response, answer)
-            if wrong is not None:
-                return wrong
-        return None
+        compared = [compare_answer(step.members[number].response, answer) for number, answer in sent.answers.items()]
+        compared += [compare_action(step.members[number].response, done) for number, done in sent.actions.items()]
+        return next(filter(None, compared), None)
 
 
 def records(
     events: Sequence[Event], one_slot: bool, silent: AbstractSet[str], several_tasks: bool,
-    unlogged: Mapping[str, AbstractSet[str]] = MappingProxyType({}),
+    unlogged: Mapping[str, AbstractSet[str]] = MappingProxyType({}), batches: bool = False,
 ) -> list[dict[str, Any]]:
     """Logged events as a trace holds them: tasks numbered by their first appearance, if there are several. ``silent``
-    kinds of events and ``unlogged`` fields by kind are what the build does not say."""
-    logged = [event for event in events if event.logged and event.ev not in silent]
+    kinds of events and ``unlogged`` fields by kind are what the build does not say; ``batches``: evaluated batches are
+    among the events."""
+    logged = [event for event in events
+              if event.ev not in silent and (event.logged or (batches and isinstance(event, Decoded)))]
     tasks: dict[int, int] = {}
     for event in logged:
         task = getattr(event, "task", None)
@@ -220,7 +220,7 @@ def tells(step: TraceStep) -> bool:
         return any(name in step.response for name in SLOT_FIELDS)
     if step.died or any(member.response.get("cancelled") for member in step.members):
         return bool(step.events)                 # nobody was answered: the log alone is compared
-    return all("status" in said if "error" in said else any(name in said for name in FIELDS)
+    return all("status" in said if "error" in said else any(name in said for name in (*FIELDS, *SLOT_FIELDS))
                for said in (member.response for member in step.members))  # fmt: skip
 
 
@@ -248,6 +248,11 @@ def compare_answer(response: Mapping[str, Any], answer: Answer) -> dict[str, Any
     for theirs, child in zip(response.get("completions") or (), answer.children, strict=False):
         wrong = wrong or compare_answer(theirs, child)
     return wrong
+
+
+def compare_action(response: Mapping[str, Any], done: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The first field in which the result of a slot action differs. Status 0 = the server did it and lost its reply."""
+    return None if response.get("status") == 0 else _first_field(response, done, SLOT_FIELDS)
 
 
 def _first_field(theirs: Mapping[str, Any], ours: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ from cachesim.engines.registry import commits, engine_of, recorded_as
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.errors import BadInput, nearest, quoted
+from cachesim.events import Decoded
 from cachesim.reading import read_json
 from cachesim.replay.event_owners import Own, own_events
 from cachesim.replay.recorded_requests import make_request
@@ -27,7 +28,7 @@ OPERATIONS = ("completion", "chat", "slot", "parallel", "restart")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One request and its answer. ``inexact``: the answer differed from a cold run; None = nobody compared them, as
+    """One request and its answer, or an ``action`` on slot ``id_slot``, perhaps with a file. ``inexact``: the answer differed from a cold run; None = nobody compared them, as
     after a hang-up. ``task``: number of its task in the events of the step, None = not recorded. ``launched``: a slot
     was given to it before its client hung up."""
 
@@ -36,13 +37,17 @@ class Member:
     inexact: bool | None = False
     task: int | None = None
     launched: bool = True
+    action: str = ""
+    id_slot: int = 0
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
     """One step: what was sent, what came back, what was logged. Several members = sent at the same time; none = an
     ``action`` on slot ``id_slot``, perhaps with a file, or a "restart", perhaps with other ``options``. ``died``: the
-    process ended; ``stuck``: it did not, and will never answer some of the requests."""
+    process ended; ``stuck``: it did not, and will never answer some of the requests; ``rounds``: the events contain
+    the batches that were evaluated; ``at_once``: the members are the prompts of one HTTP request."""
 
     number: int
     members: tuple[Member, ...]
@@ -54,6 +59,18 @@ class TraceStep:
     died: bool = False
     stuck: bool = False
     options: Mapping[str, Any] | None = None
+    rounds: bool = False
+    at_once: bool = False
+
+    @property
+    def acts(self) -> bool:
+        """True if a slot action is among the members of the group: its moment is not recorded."""
+        return any(member.action for member in self.members)
+
+    @property
+    def waits(self) -> bool:
+        """True if requests may have waited unlogged for a slot: the moment at which they came is not recorded."""
+        return self.rounds and not self.at_once and len(self.members) > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +116,8 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]) ->
         why = _missing(engine, profile, profiles)
     except BadInput as bad:
         raise bad.at(str(path), 1) from None
-    flags = CommandLine() if why else _command_line(engine, data["flags"])
+    constant = data.get("base_flags", []) if engine.recorded.base else []
+    flags = CommandLine() if why else _command_line(engine, [*constant, *data["flags"]])
     inexact = {str(entry["i"]) for entry in data["inexact"]} | _other_tokens(data["steps"])
     loads = [not number or flags.sleeps for number in range(len(data["steps"]))]
     steps = [_step(step, flags, inexact, engine, load) for step, load in zip(data["steps"], loads, strict=True)]
@@ -174,7 +192,7 @@ def _step(
     step: Mapping[str, Any], flags: CommandLine, inexact: AbstractSet[str], engine: Engine, loads: bool
 ) -> TraceStep:
     response = step.get("response") or {}
-    i, events = int(step["i"]), list(step.get("events", []))
+    i, events = int(step["i"]), _with_batches(step)
     events = _started(events) if loads else events
     died = str(step["died"]["fatal"]) if "died" in step else ""
     body = step.get("request") or {}
@@ -187,15 +205,33 @@ def _step(
     if step["op"] not in ("completion", "chat", "parallel"):
         raise BadInput(f"unknown operation '{step['op']}'", hint=nearest(str(step["op"]), OPERATIONS))
     sent = step["steps"] if step["op"] == "parallel" else [step]
-    served = [one for one in sent if one.get("launched", True)]
+    served = [one for one in sent if one["op"] != "slot" and one.get("launched", True)]
     numbers = [_number(one.get("task")) for one in served]
     own = iter(own_events([(one["request"], one.get("response") or {}) for one in served], events, numbers))
     stuck = bool(step.get("stuck"))
     members = tuple(
+        _action(one) if one["op"] == "slot" else
         _member(one, next(own) if one.get("launched", True) else None, flags, _inexact(one, inexact, stuck), died)
         for one in sent
     )
-    return TraceStep(i, members, response, events, died=bool(died), stuck=stuck)
+    return TraceStep(i, members, response, events, died=bool(died), stuck=stuck, rounds="decodes" in step,
+                     at_once=bool(step.get("one_request")))
+
+
+def _with_batches(step: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The events of a step, with one for each batch that was evaluated where the recording has them."""
+    events: list[dict[str, Any]] = list(step.get("events", []))
+    for place, n_tokens in reversed(step.get("decodes", ())):
+        events.insert(place, {"ev": Decoded.ev, "n_tokens": n_tokens})
+    return events
+
+
+def _action(one: Mapping[str, Any]) -> Member:
+    """A slot action within a group."""
+    body = one["request"]
+    file = Path(str(body.get("filename", ""))).name
+    return Member(Request(()), one.get("response") or {}, None, launched=False, action=str(body["action"]),
+                  id_slot=int(body["id_slot"]), file=file)
 
 
 def _member(

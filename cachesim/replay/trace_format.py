@@ -93,7 +93,7 @@ _ANSWER: Mapping[str, Shape] = {
     **dict.fromkeys(("cache_n", "prompt_n", "predicted_n", "tokens_cached", "tokens_evaluated", "draft_n",
                      "draft_n_accepted"), count),
     "id_slot": whole, "truncated": flag, "stop_type": text, "tokens": TOKENS, "tokens_in_slot": TOKENS,
-    "tokens_incomplete": flag, "text": text, "status": count, "error": anything,
+    "tokens_incomplete": flag, "tokens_in_slot_unknown": count, "text": text, "status": count, "error": anything,
 }  # fmt: skip
 RESPONSE = record({
     **_ANSWER, "cancelled": flag, "streamed_tokens_match": flag,
@@ -120,6 +120,7 @@ def _kinds() -> dict[str, tuple[type, ...]]:
         for field in fields(one):
             found.setdefault(field.name, set()).update(types.get(str(field.type).partition(" ")[0], ()))
     found.update((name, {bool, int}) for name in SWITCHES)
+    found["f_keep"].add(str)                    # "-nan": the share of an empty slot
     return {name: tuple(kinds) for name, kinds in found.items() if kinds}
 
 
@@ -179,6 +180,7 @@ _STEP: Mapping[str, Shape] = {
     "i": step_number, "op": text, "why": optional(text), "conv": optional(text), "racy": flag, "stuck": flag,
     "events": log, "cold": optional(OBJECT), "after": count, "task": optional(count),
     "drafts": each(integers(0, INT32, "a count of tokens")), "generated": TOKENS, "launched": flag,
+    "decodes": each(integers(0, INT32, "a place and a count of tokens")), "one_request": flag,
     "died": record({"fatal": one_of(text, texts)}, needs=("fatal",), others=anything),
 }  # fmt: skip
 COMPLETION = record({**_STEP, "request": REQUEST, "response": optional(RESPONSE)}, needs=("i", "op", "request"))
@@ -187,9 +189,9 @@ RESTART = record({**_STEP, "flags": texts, "server": OBJECT, "response": anythin
 
 
 def member(value: Any) -> None:
-    """A request of a group."""
-    _operation(value, ("completion", "chat"))
-    COMPLETION(value)
+    """A request or slot action of a group."""
+    op = _operation(value, ("completion", "chat", "slot"))
+    _SHAPES[op](value)
     _pairs(value)
 
 
@@ -224,11 +226,15 @@ def _operation(value: Any, known: tuple[str, ...]) -> str:
     return op
 
 
+PAIRS = {"drafts": "tokens held and tokens drafted", "decodes": "events before a batch and its tokens"}
+
+
 def _pairs(value: Mapping[str, Any]) -> None:
-    """Drafts are pairs: tokens held, tokens drafted."""
-    for i, pair in enumerate(value.get("drafts", ())):
-        if len(pair) != 2:
-            raise wanted("tokens held and tokens drafted", pair).within(f".drafts[{i}]")
+    """Drafts and batches are pairs: tokens held, tokens drafted; events before it, tokens in it."""
+    for name, what in PAIRS.items():
+        for i, pair in enumerate(value.get(name, ())):
+            if len(pair) != 2:
+                raise wanted(what, pair).within(f".{name}[{i}]")
 
 
 def number_entry(value: Any) -> None:

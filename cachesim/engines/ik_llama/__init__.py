@@ -46,7 +46,7 @@ def log() -> LogGrammar:
 
 ENGINE = Engine(
     "ik_llama", PROFILES, MANUAL, serve, say,
-    Recorded("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags), LINE, BESIDE, when=TIMELINE,
+    Recorded("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags, base=True), LINE, BESIDE, when=TIMELINE,
     log=log, rule_flags=RULE_FLAGS,
 )
 

@@ -28,6 +28,7 @@ WORDS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "-cram-n-min": ("cache_ram_n_min", whole), "--cache-ram-n-min": ("cache_ram_n_min", whole),
     "-sps": ("slot_prompt_similarity", share), "--slot-prompt-similarity": ("slot_prompt_similarity", share),
     "--reasoning-tokens": ("reasoning_tokens", str), "--context-shift": ("context_shift", _switch),
+    "-fa": ("flash_attn", _switch), "--flash-attn": ("flash_attn", _switch),
     "--spec-ckpt-mode": ("spec_ckpt_mode", str), "--recurrent-ckpt-mode": ("spec_ckpt_mode", str),
 }  # fmt: skip
 """Flag -> option, and how its value is read."""
@@ -35,7 +36,7 @@ WORDS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 SPEC_TYPE = "--spec-type"
 ALONE = {"--swa-compress": "swa_compress"}
 SILENT = ("--no-warmup",)
-SILENT_ONE = ("-t", "-tb", "-fa", "--verbosity", "--slot-save-path")
+SILENT_ONE = ("-t", "-tb", "--verbosity", "--slot-save-path")
 
 
 def read_flags(words: list[str]) -> CommandLine:

@@ -9,7 +9,7 @@ from cachesim import events as ev
 from cachesim.engines.base import NO_ROOM, Output
 from cachesim.engines.ik_llama.memory.context import FAILED, OK
 from cachesim.engines.ik_llama.prefill_chunk import at_interval, create
-from cachesim.engines.ik_llama.server_state import Core
+from cachesim.engines.ik_llama.server_state import Core, task_error
 from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.ik_llama.speculative_decoding import accept, warm_up
 from cachesim.engines.rule import rule_id
@@ -17,6 +17,9 @@ from cachesim.engines.shared.batch import Batch
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.model.spec import TRAINED_ON
 
+MIXED = (
+    "qwen3next mixed-sequence batch contains repeated seq_id values; falling back to single-token chunking"
+)
 SMALLER = (
     "failed to find free space in the KV cache, retrying with smaller batch size - try increasing it via the context "
     "size or enable defragmentation i={i} n_batch={n} ret=1"
@@ -31,38 +34,49 @@ TOO_BIG = "Input prompt is too big compared to KV size. Please try increasing KV
 def work(srv: Core, batch: Batch) -> None:
     """Evaluate the batch view by view; after each view the slots whose token lies in it speak."""
     n, off = srv.settings.n_batch, 0
+    if len(batch):
+        srv.emit(ev.Decoded(len(batch)))
     while off < len(batch):
         view = batch.view(off, n)
         srv.log.spend(*cost_of(srv.context.model, len(view), srv.settings.n_ubatch, sum(view.pos)))
         ret = srv.context.decode(view)
+        if srv.context.mixed:
+            srv.emit(ev.Warn(MIXED))
         if ret == OK:
-            srv.said.update({off + k: said for k, said in srv.context.spoken.items()})
-            srv.changed(None, "evaluated", rule_id(srv.rules.ckpt_create))
-            _after(srv, view, off, n)
-            off += n
+            off += _evaluated(srv, view, off)
             continue
         n = 0 if ret == FAILED else srv.decide(srv.rules.decode_retry(n), None)
         if not n:
             _give_up(srv, off, ret)
             return
         srv.emit(ev.Warn(SMALLER.format(i=off - n, n=n)))    # the place is already that from which the loop steps on
+        done = srv.decide(srv.rules.decode_again(srv.context.evaluated), None)
+        if done:
+            off += _evaluated(srv, view.view(0, done), off)
     for slot in srv.slots:
         if slot.task is not None and slot.drafting:
             _accepted(srv, slot, slot.task)
 
 
 def _give_up(srv: Core, off: int, ret: int) -> None:
-    """Every busy slot gets the error and leaves. What its tokens go on naming is for the rules to say."""
+    """Every slot, idle ones included, gets an error for its last task and is released. What its tokens go on naming is
+    for the rules to say."""
     srv.emit(ev.Error(GIVEN_UP.format(i=off, ret=ret)))
     for slot in srv.slots:
-        if slot.busy and slot.state is not State.LEAVING:
+        if slot.task is not None and slot.state is not State.LEAVING:
             srv.fail(slot, TOO_BIG, NO_ROOM)
             del slot.tokens[srv.decide(srv.rules.give_up(len(slot.tokens)), slot) :]
-            srv.leave(slot)
+        else:
+            srv.emit(ev.Error(task_error(slot.last_task, TOO_BIG)))
+        srv.leave(slot)
 
 
-def _after(srv: Core, view: Batch, off: int, n: int) -> None:
-    """A view is evaluated: the companion follows the prompts, checkpoints are taken, single tokens are sampled."""
+def _evaluated(srv: Core, view: Batch, off: int) -> int:
+    """A view is evaluated: the companion follows the prompts, checkpoints are taken, single tokens are sampled. Returns
+    its length."""
+    n = len(view)
+    srv.said.update({off + k: said for k, said in srv.context.spoken.items()})
+    srv.changed(None, "evaluated", rule_id(srv.rules.ckpt_create))
     for slot in srv.slots:
         first, stop = max(slot.fed[0], off), min(slot.fed[1], off + n)
         if slot.busy and first < stop:
@@ -78,6 +92,7 @@ def _after(srv: Core, view: Batch, off: int, n: int) -> None:
                 at_interval(srv, slot)
         elif off <= slot.at < off + n and not slot.drafting:
             _sampled(srv, slot, task)
+    return n
 
 
 def _sampled(srv: Core, slot: Slot, task: Task) -> None:

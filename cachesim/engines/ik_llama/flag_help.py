@@ -31,6 +31,7 @@ HELP: Mapping[str, str] = {
     "reasoning_tokens": "auto leaves out what stands between <think> and </think> when texts are compared, none does "
                         "not.",
     "context_shift": "A full context drops its older half and goes on generating; off = generation ends.",
+    "flash_attn": "Flash attention; without it the context is made of blocks of 32 cells instead of 256.",
     "swa_compress": "Sliding-window caches keep the window only, so that not every cut is possible. Since #2253.",
     "spec_type": "How tokens are drafted; a rejected draft is cut off again or restored from a checkpoint.",
     "spec_draft_n_max": "Most tokens of a draft. Spelled as a part of --spec-type: mtp:n_max=4.",

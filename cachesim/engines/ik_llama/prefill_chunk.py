@@ -85,7 +85,7 @@ def create(srv: Core, slot: Slot, prompt_end: bool = False) -> bool:
         evict = srv.rules.ckpt_evict(slot.facts, srv.settings.eviction)
         lost = slot.drop((srv.decide(evict, slot),))[0].facts
         srv.changed(slot, "evicted", evict.rule)
-        srv.emit(ev.CkptEvict(slot.id, slot.id_task, lost.pos_min, lost.pos_max, lost.n_tokens))
+        srv.emit(ev.CkptEvict(slot.id, slot.id_task, lost.pos_min, lost.pos_max, logged_tokens(srv, lost)))
     blob = srv.memory.get(slot.id, partial=True)
     facts = Ckpt(
         pos_min, pos_max, pos_min + slot.offset, pos_max + slot.offset, len(slot.tokens), blob.size,
@@ -98,6 +98,11 @@ def create(srv: Core, slot: Slot, prompt_end: bool = False) -> bool:
     ))
     srv.changed(slot, "stored")
     return True
+
+
+def logged_tokens(srv: Core, facts: Ckpt) -> int:
+    """The number of tokens that the log gives for a checkpoint; what happens to be in memory if nothing set it."""
+    return facts.n_tokens if facts.unset is None else srv.rules.unset.get(facts.unset, 0)
 
 
 def _compared(srv: Core, slot: Slot) -> bool:

@@ -9,6 +9,7 @@ from cachesim import events as ev
 from cachesim.engines.base import NO_ROOM
 from cachesim.engines.ik_llama.context_shift import shorten_prompt
 from cachesim.engines.ik_llama.events import CacheLcp
+from cachesim.engines.ik_llama.prefill_chunk import logged_tokens
 from cachesim.engines.ik_llama.rules.checkpoint_restore import Ask, Need, Resume
 from cachesim.engines.ik_llama.rules.common_prefix import Common
 from cachesim.engines.ik_llama.server_state import Core
@@ -105,6 +106,7 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
     c = slot.checkpoints[found].facts
     again: Resume = srv.decide(srv.rules.ckpt_resume(c, ask), slot)
     slot.last_checkpoint = max(slot.last_checkpoint, again.last_checkpoint)
-    srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, again.n_past, ev.mib(c.size)))
+    n_tokens = logged_tokens(srv, c)
+    srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, n_tokens, again.n_past, ev.mib(c.size)))
     task.answer.deciding, task.answer.restored = pick.rule, True
     return again

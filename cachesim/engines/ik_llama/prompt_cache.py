@@ -24,6 +24,7 @@ from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits
 from cachesim.engines.shared.server_loop import tell_change, write_down
 
 MIB = 1 << 20
+NO_SHARE = "-nan"             # as the server prints the share of nothing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +104,8 @@ class PromptCache:
         """Put the best entry into the slot, if one is better than what it holds."""
         mine = compare.facts(slot.tokens, slot.kept, slot.discarded)
         base = self.rules.pc_load([], mine, least_keep)
-        self.log.emit(ev.PcSearch(ev.share(base.because["f_keep"]), ev.share(base.because["f_sim"])))
+        kept = ev.share(base.because["f_keep"]) if mine.n_tokens else NO_SHARE
+        self.log.emit(ev.PcSearch(kept, ev.share(base.because["f_sim"])))
         facts = [self._reach(e, compare.facts(e.tokens, e.kept, e.discarded)) for e in self.entries]
         decision = self._decide(self.rules.pc_load(facts, mine, least_keep), slot)
         peek = self._decide(self.rules.pc_peek(compare.marks is not None), slot)
@@ -127,6 +129,7 @@ class PromptCache:
         entry = self.entries[decision.value]
         self.log.emit(ev.PcLoad(ev.share(decision.because["f_keep"]), ev.share(decision.because["f_sim"])))
         if not self.memory.set(slot.id, entry.blob):
+            self.log.emit(ev.PcLoadFailed())       # of the state, then of the prompt
             self.log.emit(ev.PcLoadFailed())
             failed = self._decide(self.rules.pc_failed(len(slot.tokens)), slot)
             if failed.value:

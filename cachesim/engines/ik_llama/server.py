@@ -79,14 +79,14 @@ class Server(Inspected):
             slot.state, slot.task = State.IDLE, None
 
     def _update_slots(self) -> None:
+        self._hang_up()
         for slot in self.slots:
-            if slot.state is State.LEAVING and slot.task is not None:
-                self._release(slot, slot.task)
+            if slot.state is State.LEAVING:
+                self._release(slot)
         if not any(slot.busy for slot in self.slots):
             return
         self.take_id()
         look_for_full_slots(self)
-        self._hang_up()
         batch, self.said = Batch(), {}
         for slot in self.slots:
             slot.fed = (0, 0)
@@ -115,19 +115,25 @@ class Server(Inspected):
             task = slot.task
             if task is None or task.request.cancel_at is None or slot.state is not State.GENERATING:
                 continue
-            if len(slot.tokens) >= task.request.cancel_at:
+            full = self.rules.full(len(slot.tokens), self.settings.n_ctx_slot, self.settings.context_shift)
+            if len(slot.tokens) >= task.request.cancel_at and not full.value:    # a full slot ends by itself
                 task.answer.cancelled = True
                 self.leave(slot)
+                self.take_id()                 # the hang-up is a task of its own
 
-    def _release(self, slot: Slot, task: Task) -> None:
-        """The task ends; tokens and checkpoints stay. The oldest deferred task gets its turn."""
-        self.emit(ev.Release(slot.id, task.id, len(slot.tokens), int(slot.truncated)))
+    def _release(self, slot: Slot) -> None:
+        """The slot's task ends, if it has one; tokens and checkpoints stay. All deferred tasks are queued again."""
+        self.emit(ev.Release(slot.id, slot.last_task, len(slot.tokens), int(slot.truncated)))
+        if slot.task is not None:
+            self._end(slot, slot.task)
+        slot.state, slot.task, slot.t_last = State.IDLE, None, self.next_tick()
+        self.queue.extend(self.deferred)
+        self.deferred.clear()
+
+    def _end(self, slot: Slot, task: Task) -> None:
         answer = task.answer
         answer.id_slot, answer.predicted_n, answer.truncated = slot.id, slot.n_decoded, slot.truncated
         evaluated = len(slot.tokens) - (self.rules.undecoded if answer.stop_type == "limit" else 0)
         answer.tokens_cached = len(slot.tokens) if task.prompt else 0
         answer.slot_tokens = tuple(slot.tokens[:evaluated])
         answer.done = True
-        slot.state, slot.task, slot.t_last = State.IDLE, None, self.next_tick()
-        if self.deferred:
-            self.queue.append(self.deferred.popleft())

@@ -25,7 +25,8 @@ ROLLBACKS = ("auto", "per-step", "gpu-fallback", "cpu")
 class Options:
     """Flags by their long names, with the defaults of 8337e4cd3. ``ctx_size`` 0 = the model's own context,
     ``TRAINED_ON`` tokens; ``cache_ram`` in MiB, -1 = no limit, 0 = no prompt cache; ``reasoning_tokens`` "auto" leaves
-    <think> .. </think> out of similarities, "none" does not; ``spec_draft_n_max`` drafts of a round, for which the
+    <think> .. </think> out of similarities, "none" does not; ``flash_attn``: the context is made of blocks of 256 cells, of
+    32 without; ``spec_draft_n_max`` drafts of a round, for which the
     server is prepared. ``companion_recurrent`` is no flag of a real server: it makes the companion's memory one that
     refuses to be cut, as #1889 supposes."""
 
@@ -43,6 +44,7 @@ class Options:
     slot_prompt_similarity: float = 0.1
     reasoning_tokens: str = "auto"
     context_shift: bool = True
+    flash_attn: bool = True
     swa_compress: bool = False
     spec_type: str = "none"
     spec_draft_n_max: int = 16
@@ -74,10 +76,11 @@ def options(flags: Mapping[str, Any]) -> Options:
 class Settings:
     """What start-up makes of options and model: counts in tokens, limits in bytes. ``marks`` are the tokens around
     reasoning that similarities leave out, None = nothing is left out; ``n_max`` drafts of a round, 0 = none;
-    ``capacity`` tokens of a round whose recurrent rows can be kept."""
+    ``pad`` cells of a block, of which the context has a whole number; ``capacity`` tokens of a round whose recurrent rows can be kept."""
 
     n_slots: int
     n_ctx: int
+    pad: int
     n_ctx_slot: int
     n_batch: int
     n_ubatch: int
@@ -106,10 +109,12 @@ def settings(opts: Options, kind: ModelKind) -> Settings:
         raise BadInput("a model of recurrent layers only cannot be speculated with: its memory cannot be cut")
     n_max = opts.spec_draft_n_max if opts.spec_type != "none" else 0
     can_shift = not kind.states and not kind.private
-    n_ctx = opts.ctx_size or TRAINED_ON
+    pad = 256 if opts.flash_attn else 32
+    n_ctx = -(-(opts.ctx_size or TRAINED_ON) // pad) * pad
     return Settings(
         n_slots=opts.parallel,
         n_ctx=n_ctx,
+        pad=pad,
         n_ctx_slot=n_ctx // opts.parallel,
         n_batch=opts.batch_size,
         n_ubatch=min(opts.ubatch_size, opts.batch_size),

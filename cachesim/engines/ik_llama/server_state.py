@@ -11,7 +11,7 @@ from collections import deque
 from typing import Callable
 
 from cachesim import events as ev
-from cachesim.engines.ik_llama.memory.context import Context
+from cachesim.engines.ik_llama.memory.context import Context, DecodeRules
 from cachesim.engines.ik_llama.memory.kv import KvCache
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
 from cachesim.engines.ik_llama.memory.window import Window, capacity
@@ -25,8 +25,14 @@ from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.engines.shared.server_loop import Driver
 from cachesim.engines.shared.shelves import Shelves
 from cachesim.engines.shared.vocab import recorded_piece, unique_piece
+from cachesim.errors import BadInput
 from cachesim.model import Model
 from cachesim.tokens import POS_INF
+
+
+def task_error(task: int, text: str) -> str:
+    """The log line about an error that goes to the client of a task."""
+    return f'task error id_multi=-1 id_task={task} error="{text}"'
 
 
 class Core(Driver):
@@ -36,15 +42,16 @@ class Core(Driver):
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
         sampler: Sampler = forced_or_hashed,
     ) -> None:
+        if opts.spec_type != "mtp":
+            kind = kind.without_mtp()
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
         self.sampler = Counted(sampler, log)
+        if not rules.spec_start(opts.spec_type, opts.parallel).value:
+            raise BadInput("the server does not start with drafts and several slots", hint="parallel = 1")
         self.settings = settings(opts, kind)
         self.pieces: Callable[[int], str] = recorded_piece if kind.words else unique_piece
         self.memory = self._cache(model, opts.swa_compress, None)
-        self.context = Context(
-            self.memory, model, self.settings.n_ubatch, lambda runs: bool(rules.state_zero(runs).value),
-            lambda n: str(rules.spec_steps(n, self.settings.capacity).value),
-        )  # fmt: skip
+        self.context = Context(self.memory, model, self.settings.n_ubatch, self._decode_rules())
         self.companion = self._companion(opts) if self.settings.companion else None
         limits = Limits(self.settings.limit_size, 0)
         self.cache = PromptCache(rules, self.memory, limits, log) if self.settings.has_cache else None
@@ -70,7 +77,18 @@ class Core(Driver):
     def _companion(self, opts: Options) -> Context:
         """The MTP head's context: labels only, since drafts are forced. It has no recurrent rows, and counts as
         recurrent only where that is injected."""
-        return Context(self._cache(None, opts.swa_compress, opts.companion_recurrent), None, self.settings.n_ubatch)
+        cache = self._cache(None, opts.swa_compress, opts.companion_recurrent)
+        return Context(cache, None, self.settings.n_ubatch, self._decode_rules())
+
+    def _decode_rules(self) -> DecodeRules:
+        rules, one, hybrid = self.rules, self.settings, self.kind.hybrid
+        return DecodeRules(
+            split=lambda seqs: int(rules.ubatch_split(hybrid, seqs).value),
+            seen=lambda pos: int(rules.kv_seen(pos, one.n_ctx, one.pad).value),
+            blind=lambda tokens: bool(rules.kv_blind(tokens).value),
+            zeroes=lambda pos, sequences: bool(rules.state_zero(pos, sequences).value),
+            keeps=lambda n: str(rules.spec_steps(n, one.capacity).value),
+        )
 
     def wipe(self, slot: Slot) -> None:
         """The slot's sequence leaves both contexts; its tokens and its checkpoints are forgotten."""
@@ -84,7 +102,7 @@ class Core(Driver):
         """The client of the slot's task gets an error, unless it had its answer before. The slot goes on."""
         task = slot.task
         assert task is not None
-        self.emit(ev.Error(f'task error id_multi=-1 id_task={task.id} error="{text}"'))
+        self.emit(ev.Error(task_error(task.id, text)))
         if not task.answer.error:
             task.answer.fails(500, text, kind, **numbers)
             self.take_id()                     # the client hangs up, which is a task of its own

@@ -71,6 +71,7 @@ class Slot(SlotBase):
     tokens: list[int] = field(default_factory=HeldTokens)
     checkpoints: list[Checkpoint] = field(default_factory=list)
     task: Task | None = None
+    last_task: int = -1          # id of the present task, or of the one before
     t_last: int = -1
     n_prompt: int = 0
     offset: int = 0
@@ -95,6 +96,7 @@ class Slot(SlotBase):
     def begin(self, task: Task, last_checkpoint: int) -> None:
         """A task comes to the slot. What is not named here stays from the task before."""
         self.task, self.state, self.last_checkpoint = task, State.LOADING, last_checkpoint
+        self.last_task = task.id
         self.n_prompt, self.kept, self.discarded, self.unheard, self.due = 0, 0, 0, 0, False
         self.draft, self.drafting, self.spec, self.at, self.truncated = [], False, None, -1, False
 

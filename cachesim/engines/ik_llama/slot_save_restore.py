@@ -22,6 +22,10 @@ from cachesim.reading import kind, read_bytes
 from cachesim.tokens import POS_INF
 
 
+FILE_HEAD, SIDE_HEAD, SIDE_ENTRY = 12, 16, 24
+"""Bytes before the tokens of a slot file, before the checkpoints of a side file, and before each of them."""
+
+
 def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
     """Do one action on an idle slot; returns what the server answers. Raises BadInput; the slot is untouched then."""
     check_action(len(srv.slots), action, id_slot, file)
@@ -54,25 +58,37 @@ def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     model = srv.kind.spec.notation
     made = SlotFile(model, tuple(slot.tokens), srv.memory.get(slot.id, partial=False))
     write_whole(file, pack_slot(made), sync=False)
+    n_written = _file_bytes(len(slot.tokens), made.blob.size)
     if srv.decide(srv.rules.slot_save(len(slot.checkpoints)), slot):
         write_whole(beside(file), pack_side(model, slot.checkpoints), sync=False)
-    return {"status": 200, "n_saved": len(slot.tokens)}
+        n_written += SIDE_HEAD + sum(SIDE_ENTRY + one.facts.size for one in slot.checkpoints)
+    return {"status": 200, "n_saved": len(slot.tokens), "n_written": n_written}
+
+
+def _file_bytes(n_tokens: int, state: int) -> int:
+    """Bytes of the real server's slot file: heading, tokens, state."""
+    return FILE_HEAD + 4 * n_tokens + state
 
 
 def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
-    """The file's tokens, state and checkpoints replace the slot's. No room, or a longer text than the context: the slot
-    is emptied, the client gets 400."""
+    """The file's tokens and state replace the slot's, and its checkpoints where the rules say so. No room, or a longer
+    text than the context: the slot's tokens and cells go, its checkpoints stay, the client gets 400."""
     saved = unpack_slot(read_bytes(file, SLOT_FILE_BYTES, "slot file"), str(file))
     check_model(saved.model, srv.kind.spec.notation, file)
     decision: Decision = srv.rules.slot_restore(kind(beside(file)) != "")
-    side = _side(srv, beside(file)) if decision.value else SideFile(saved.model, ())
+    side = _side(srv, beside(file)) if decision.value else None
     srv.decide(decision, slot)
     if len(saved.tokens) > srv.settings.n_ctx_slot or not srv.memory.set(slot.id, saved.blob):
-        _erase(srv, slot)
+        srv.memory.seq_rm(slot.id, 0, POS_INF)
+        slot.tokens.clear()
+        srv.changed(slot, "cleared", decision.rule)
         return {"status": 400, "error": "the saved slot does not fit"}
-    slot.tokens, slot.checkpoints = HeldTokens(saved.tokens), list(side.checkpoints)
+    slot.tokens = HeldTokens(saved.tokens)
+    if side is not None:
+        slot.checkpoints = list(side.checkpoints)
     srv.changed(slot, "overwritten", decision.rule)
-    return {"status": 200, "n_restored": len(saved.tokens)}
+    n_read = _file_bytes(len(saved.tokens), saved.blob.size)
+    return {"status": 200, "n_restored": len(saved.tokens), "n_read": n_read}
 
 
 def _side(srv: Core, file: Path) -> SideFile:

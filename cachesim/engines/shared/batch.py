@@ -10,7 +10,7 @@ Source: llama.cpp src/llama-batch.cpp split_simple (3f545be); ik_llama.cpp src/l
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Sequence
+from typing import Callable, Iterator, NamedTuple, Sequence
 
 from cachesim.model import Run
 
@@ -85,3 +85,17 @@ def split_simple(batch: Batch, n_ubatch: int) -> list[Ubatch]:
         pieces = [(max(a, start), min(b, stop)) for a, b in stretches if a < stop and b > start]
         out.append(make_ubatch(batch, pieces))
     return out
+
+
+def split_by(
+    batch: Batch, n_ubatch: int, take: Callable[[Sequence[int]], int]
+) -> Iterator[tuple[Ubatch, bool]]:
+    """Micro-batches in batch order: of each window of ``n_ubatch`` tokens as many as ``take`` says, given the sequences
+    of its tokens; then the next window begins. With each: was it cut short?"""
+    stretches, start, n = runs_of(batch), 0, len(batch)
+    while start < n:
+        window = min(n_ubatch, n - start)
+        stop = start + take(batch.seq[start : start + window])
+        pieces = [(max(a, start), min(b, stop)) for a, b in stretches if a < stop and b > start]
+        yield make_ubatch(batch, pieces), stop - start < window
+        start = stop

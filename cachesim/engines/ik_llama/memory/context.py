@@ -1,18 +1,19 @@
 """llama_decode: a batch in micro-batches, each computed as soon as it has cells; what the model sees meanwhile.
 
-A recurrent row is zeroed where a text begins, if the rules say so. What was computed before a micro-batch found no room
-stays.
+What was computed before a micro-batch found no room stays.
 Source: ik_llama.cpp src/llama.cpp llama_decode_internal, src/llama-delta-net.cpp (8337e4cd3).
 """
 
 from __future__ import annotations
 
-from typing import Callable
+from dataclasses import dataclass
+from typing import Callable, Sequence
 
 import numpy as np
 
 from cachesim.engines.ik_llama.memory.kv import KvCache, States
-from cachesim.engines.shared.batch import Batch, Ubatch, split_simple
+from cachesim.engines.ik_llama.memory.not_a_number import is_nan, silenced, spoil, zeroed
+from cachesim.engines.shared.batch import Batch, Ubatch, split_by
 from cachesim.engines.shared.batch_outputs import Spoken, joined, spoken
 from cachesim.engines.shared.rows import by_position, put, take
 from cachesim.model import Hidden, LayerState, Model, Rows, Run
@@ -22,13 +23,15 @@ OK, NO_ROOM, FAILED = 0, 1, -1
 
 
 class UbatchStore(ByPosition):
-    """The store of one run of a micro-batch, whose tokens lie in the cells from ``first`` on. The model works run after
-    run, so a store has one."""
+    """The store of one run of a micro-batch, whose tokens lie in the cells from ``first`` on; cells from ``n_kv`` on
+    are not read. The model works run after run, so a store has one."""
 
-    def __init__(self, kv: KvCache, run: Run, first: int) -> None:
+    def __init__(self, kv: KvCache, run: Run, first: int, n_kv: int) -> None:
         self.kv, self.seq = kv, run.seq
         self.mine = slice(first, first + len(run.tokens))
         cells = kv.cells.of(run.seq)
+        if len(cells) and cells[-1] >= n_kv:
+            cells = cells[cells < n_kv]
         self.pos, self.cells = by_position(cells, kv.cells.pos[cells])
         base = kv.window.base if kv.window is not None else 0
         self.late = int(np.searchsorted(self.pos, base)) if base else 0    # rows that a compacted window has lost
@@ -55,14 +58,20 @@ class UbatchStore(ByPosition):
         self.kv.states[self.seq][layer] = state
 
 
-def alone(runs: int) -> bool:
-    """A row is zeroed in a micro-batch of one sequence."""
-    return runs == 1
+@dataclass(frozen=True)
+class DecodeRules:
+    """What the rules of a version say about micro-batches, as plain functions.
 
+    ``split``: tokens of the next micro-batch, given the sequences of the window; ``seen``: cells that attention reads,
+    given the labels of the cells; ``blind``: does a token that sees no cell leave rows that are not a number, given the
+    number of such cases; ``zeroes``: is a row zeroed, given its first position and the number of sequences; ``keeps``:
+    how recurrent rows of a micro-batch of so many tokens are kept ("place", "position" or "")."""
 
-def nothing(n: int) -> str:
-    """No rows are kept between the tokens of a micro-batch."""
-    return ""
+    split: Callable[[Sequence[int]], int]
+    seen: Callable[[np.ndarray], int]
+    blind: Callable[[int], bool]
+    zeroes: Callable[[int, int], bool]
+    keeps: Callable[[int], str]
 
 
 class Context:
@@ -70,27 +79,24 @@ class Context:
 
     While ``per_step`` is set, the recurrent rows after each token of a micro-batch are kept in ``steps`` as the rules
     say: by the place in the micro-batch, from the first one on, or by sequence and position. Nothing is emptied; a
-    place that was never written holds a zeroed row, and is not in ``steps``. ``zeroes``: is a row zeroed where its text
-    begins, in a micro-batch of so many sequences? ``keeps``: how rows of a micro-batch of so many tokens are kept
-    ("place", "position" or "").
+    place that was never written holds a zeroed row, and is not in ``steps``.
     Source: ik_llama.cpp src/llama-delta-net.cpp save_per_step_states, src/llama.cpp per_step_alloc (8337e4cd3).
     """
 
-    def __init__(
-        self, kv: KvCache, model: Model | None, n_ubatch: int, zeroes: Callable[[int], bool] = alone,
-        keeps: Callable[[int], str] = nothing,
-    ) -> None:
-        self.kv, self.model, self.n_ubatch = kv, model, n_ubatch
-        self.zeroes, self.keeps = zeroes, keeps
+    def __init__(self, kv: KvCache, model: Model | None, n_ubatch: int, rules: DecodeRules) -> None:
+        self.kv, self.model, self.n_ubatch, self.rules = kv, model, n_ubatch, rules
         self.spoken: dict[int, Spoken] = {}
         self.per_step = False
         self.steps: dict[int | tuple[int, int], States] = {}
+        self.evaluated = 0              # tokens of the last batch that were evaluated
+        self.mixed = False              # was a micro-batch of it cut because it mixed sequences?
 
     def decode(self, batch: Batch) -> int:
         """Evaluate a batch; returns OK, NO_ROOM, or FAILED if a compacted window does not end where the batch begins.
         ``spoken`` then maps places in the batch to what the model said there."""
-        self.spoken = {}
-        for ubatch in split_simple(batch, self.n_ubatch):
+        self.spoken, self.evaluated, self.mixed = {}, 0, False
+        for ubatch, cut in split_by(batch, self.n_ubatch, self.rules.split):
+            self.mixed |= cut
             window = self.kv.window
             if window is not None and window.end != ubatch.runs[0].pos0:
                 return FAILED
@@ -99,35 +105,56 @@ class Context:
                 return NO_ROOM
             self._compute(batch, ubatch, first)
             self.kv.advance(ubatch.n)
+            self.evaluated += ubatch.n
         return OK
 
     def _compute(self, batch: Batch, ubatch: Ubatch, first: int) -> None:
         kv = self.kv
         for run in ubatch.runs:
-            if run.pos0 == 0 and self.zeroes(len(ubatch.runs)):
-                kv.states[run.seq] = {}
-        for run in ubatch.runs:
+            if self.rules.zeroes(run.pos0, len(ubatch.runs)):
+                kv.states[run.seq] = zeroed(kv.states[run.seq])
             kv.state_pos[run.seq] = run.pos0 + len(run.tokens) - 1
         if self.model is None:
             return
-        hidden, kept = [], self.keeps(ubatch.n) if self.per_step and kv.kind.states else ""
+        n_kv = self.rules.seen(kv.cells.pos)
+        before = [frozenset(i for i, state in kv.states[run.seq].items() if is_nan(state)) for run in ubatch.runs]
+        hidden, kept = [], self.rules.keeps(ubatch.n) if self.per_step and kv.kind.states else ""
         for run, at in zip(ubatch.runs, ubatch.at, strict=True):
-            hidden.append(self._run(self.model, run, first + at - ubatch.at[0], at - ubatch.at[0], kept))
-        self.spoken |= spoken(self.model, batch, ubatch, hidden)
+            hidden.append(self._run(self.model, run, first + at - ubatch.at[0], at - ubatch.at[0], kept, n_kv))
+        said = spoken(self.model, batch, ubatch, hidden)
+        if not kv.recurrent and (kv.spoilt or first + ubatch.n > n_kv):
+            said = self._spoiled(said, ubatch, first, n_kv, before)
+        self.spoken |= said
+
+    def _spoiled(
+        self, said: dict[int, Spoken], ubatch: Ubatch, first: int, n_kv: int, before: Sequence[frozenset[int]]
+    ) -> dict[int, Spoken]:
+        """What the model said, with what is not a number marked in rows, states and answers."""
+        kv, blind = self.kv, []
+        for run, at in zip(ubatch.runs, ubatch.at, strict=True):
+            store, asked = UbatchStore(kv, run, first + at - ubatch.at[0], n_kv), run.pos0 + np.arange(len(run.tokens))
+            seen = {layer.notation: store.view(layer.part, 0, asked).visible(layer.window)
+                    for layer in kv.kind.spec.layers if layer.part}  # fmt: skip
+            blind.append({name: one.lo >= one.hi for name, one in seen.items()})
+        n_blind = sum(int(one.sum()) for views in blind for one in views.values())
+        kv.spoilt = kv.spoilt or (n_blind > 0 and self.rules.blind(n_blind))
+        if not kv.spoilt:
+            return said
+        return silenced(said, ubatch, spoil(kv.kind.spec, kv.rows, kv.states, before, ubatch, first, n_kv, blind))
 
     def kept_after(self, seq: int, n_past: int, step: int) -> States:
         """The recurrent rows kept after token ``step`` of a round behind ``n_past`` tokens; zeroed where there are
         none."""
         return dict(self.steps.get((seq, n_past + step), self.steps.get(step, {})))
 
-    def _run(self, model: Model, run: Run, first: int, place: int, kept: str) -> Hidden:
+    def _run(self, model: Model, run: Run, first: int, place: int, kept: str, n_kv: int) -> Hidden:
         """One run from a place of its micro-batch on; token by token where the states between are kept."""
         if not kept:
-            return model.forward([run], UbatchStore(self.kv, run, first))[0]
+            return model.forward([run], UbatchStore(self.kv, run, first, n_kv))[0]
         parts = []
         for k, token in enumerate(run.tokens):
             one = Run(run.seq, run.pos0 + k, [token])
-            parts += model.forward([one], UbatchStore(self.kv, one, first + k))
+            parts += model.forward([one], UbatchStore(self.kv, one, first + k, n_kv))
             key = place + k if kept == "place" else (run.seq, run.pos0 + k)
             self.steps[key] = dict(self.kv.states[run.seq])
         return joined(parts)

@@ -17,6 +17,7 @@ import numpy as np
 
 from cachesim.engines.ik_llama.memory.cells import Cells
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
+from cachesim.engines.ik_llama.memory.not_a_number import has_nan
 from cachesim.engines.ik_llama.memory.window import Window
 from cachesim.engines.shared.batch import Ubatch
 from cachesim.engines.shared.immutable import Immutable
@@ -61,6 +62,7 @@ class KvCache:
         self.states: list[States] = [{} for _ in range(n_seq)]
         self.state_pos = [-1] * n_seq
         self.tail = [-1] * n_seq              # pure recurrent: last position of the sequence's one cell
+        self.spoilt = False                   # was anything ever written that is not a number?
 
     def pos_max(self, seq: int) -> int:
         """Last position of the sequence; 0, not -1, if it is empty."""
@@ -167,6 +169,7 @@ class KvCache:
             self.states[seq], self.state_pos[seq] = dict(blob.states), blob.state_pos
         if blob.window is not None:
             self.window = replace(blob.window)
+        self.spoilt = self.spoilt or has_nan(blob.rows or {}, blob.states)
         return True
 
     def _set_states(self, seq: int, blob: Blob) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from cachesim.engines.ik_llama.profiles.since_1889_base import BASE_1889
 from cachesim.engines.ik_llama.rules import checkpoint_create as make
 from cachesim.engines.ik_llama.rules import checkpoint_restore as use
-from cachesim.engines.ik_llama.rules import slot_file
+from cachesim.engines.ik_llama.rules import micro_batch, slot_file
 
 AFTER_1743 = replace(
     BASE_1889,
@@ -59,6 +59,7 @@ AFTER_1398 = replace(
     name="ik_llama@1398",
     build="2026-03-13",
     source="ikawrakow/ik_llama.cpp#1398 (433531dda)",
+    kv_seen=micro_batch.seen_exact,          # until #1430
     ckpt_need=use.need_beyond,               # until #1673
     ckpt_pick=use.pick_pos_min,              # until #1673
     ckpt_erase=use.erase_pos_min,            # until #1673
@@ -67,7 +68,7 @@ AFTER_1398 = replace(
     slot_restore=slot_file.restore_state_only,  # until #1584
     slot_erase=slot_file.erase_tokens,       # until #1584
     ended={
-        **AFTER_1673.ended, **dict.fromkeys(("ckpt_need", "ckpt_pick", "ckpt_erase", "ckpt_reset"), "#1673"),
+        **AFTER_1673.ended, "kv_seen": "#1430", **dict.fromkeys(("ckpt_need", "ckpt_pick", "ckpt_erase", "ckpt_reset"), "#1673"),
         **dict.fromkeys(("slot_save", "slot_restore", "slot_erase"), "#1584"),
     },
 )

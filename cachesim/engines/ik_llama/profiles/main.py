@@ -5,7 +5,15 @@ from __future__ import annotations
 from cachesim.engines.ik_llama.profiles.rule_table import Rules
 from cachesim.engines.ik_llama.rules import checkpoint_create as make
 from cachesim.engines.ik_llama.rules import checkpoint_restore as use
-from cachesim.engines.ik_llama.rules import common_prefix, context_shift, slot_file, slot_selection, speculative, trim
+from cachesim.engines.ik_llama.rules import (
+    common_prefix,
+    context_shift,
+    micro_batch,
+    slot_file,
+    slot_selection,
+    speculative,
+    trim,
+)
 from cachesim.engines.ik_llama.rules import prompt_cache as pc
 
 MAIN = Rules(
@@ -44,9 +52,14 @@ MAIN = Rules(
     window=trim.window_compact,
     ckpt_on=make.on_with_states,
     ckpt_break=make.break_tolerance,
-    decode_retry=trim.next_attempt,
-    give_up=trim.give_up_keeps,
-    state_zero=trim.zero_alone,
+    spec_start=speculative.start_with_one_slot,
+    ubatch_split=micro_batch.split_repeated,
+    kv_seen=micro_batch.seen_by_block_ends,
+    kv_blind=micro_batch.blind_is_not_a_number,
+    state_zero=micro_batch.zero_at_start,
+    decode_retry=micro_batch.next_attempt,
+    decode_again=micro_batch.again_from_view,
+    give_up=micro_batch.give_up_keeps,
     ckpt_cells=trim.cells_claimed,
     ckpt_interval=make.interval_exact,
     ckpt_first=make.first_without_tolerance,
@@ -68,6 +81,7 @@ MAIN = Rules(
         "launch": frozenset({"is_child"}),
         "batch": frozenset({"n_tokens"}),
         "need_one": frozenset({"n_past", "n_tokens"}),
+        "cache_lcp": frozenset({"slot", "task"}),
         "ckpt_search": frozenset({"n_swa"}),
         "ckpt_invalidate": frozenset({"n_tokens", "n_swa", "pos_next"}),
         "spec_step": frozenset({"drafted"}),

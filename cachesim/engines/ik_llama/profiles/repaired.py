@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachesim.engines.ik_llama.profiles.main import MAIN
-from cachesim.engines.ik_llama.rules import repaired
+from cachesim.engines.ik_llama.rules import micro_batch, repaired
 
 MAIN_REPAIRED = replace(
     MAIN,
@@ -21,13 +21,14 @@ MAIN_REPAIRED = replace(
     prompt_cut=repaired.prompt_cut_none,
     shift_list=repaired.shift_list_all,
     give_up=repaired.give_up_clears,
-    state_zero=repaired.zero_each,
+    kv_seen=micro_batch.seen_exact,
+    decode_again=repaired.again_from_rest,
     ckpt_cells=repaired.cells_kept,
     spec_steps=repaired.steps_by_position,
     spec_row=repaired.row_own,
     slot_save=repaired.save_always,
     inferred=(
-        "window", "pc_failed", "refused", "prompt_cut", "shift_list", "give_up", "state_zero", "ckpt_cells",
+        "window", "pc_failed", "refused", "prompt_cut", "shift_list", "give_up", "kv_seen", "decode_again", "ckpt_cells",
         "spec_steps", "spec_row", "slot_save",
     ),
 )

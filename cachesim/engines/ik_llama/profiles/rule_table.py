@@ -62,9 +62,14 @@ class Rules(RuleSet):
     window: Rule
     ckpt_on: Rule
     ckpt_break: Rule
-    decode_retry: Rule
-    give_up: Rule
+    spec_start: Rule
+    ubatch_split: Rule
+    kv_seen: Rule
+    kv_blind: Rule
     state_zero: Rule
+    decode_retry: Rule
+    decode_again: Rule
+    give_up: Rule
     ckpt_cells: Rule
     ckpt_interval: Rule
     ckpt_first: Rule

@@ -71,6 +71,7 @@ AFTER_1949 = replace(
     name="ik_llama@1949",
     build="2026-06-12",
     source="ikawrakow/ik_llama.cpp#1949 (8a3802517)",
+    spec_start=speculative.start_with_any,          # until #1970
     spec_purge=speculative.purge_known,             # until #1992
     spec_commit=speculative.commit_level,           # until #1992
 )

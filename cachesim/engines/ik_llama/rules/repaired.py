@@ -42,13 +42,13 @@ def shift_list_all(cache_prompt: bool) -> Decision:
 
 
 # [New in ik_llama@main-repaired]
-@rule("IK-STATE-ZERO.EACH", Role.MEMORY,
-      ik_llama(DELTA_NET, "", MAIN,
-               note="proposed here: the row of every sequence whose first token in the micro-batch has position 0 is "
-                    "zeroed, where it is one sequence's alone"))
-def zero_each(runs: int) -> Decision:
-    """Returns True: the recurrent row is zeroed at position 0, whatever else is in the micro-batch."""
-    return Decision(True, {"runs": runs})
+@rule("IK-DECODE-AGAIN.REST", Role.FAIL,
+      ik_llama(CONTEXT, "process_batch_tokens", MAIN,
+               note="proposed here: llama_decode reports the tokens that it has evaluated, and the next attempt begins "
+                    "behind them"))
+def again_from_rest(evaluated: int) -> Decision:
+    """Returns the number of tokens that the failed attempt evaluated: the next one begins behind them."""
+    return Decision(evaluated, {"evaluated": evaluated})
 
 
 # [New in ik_llama@main-repaired]

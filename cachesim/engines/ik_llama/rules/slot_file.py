@@ -26,15 +26,15 @@ def save_state_only(ckpts: int) -> Decision:
 
 @rule("IK-SLOT-RESTORE.SIDE-FILE", Role.READ_FILE, ik_llama(CONTEXT, "slot restore", "8337e4cd3"), since="#1584")
 def restore_side_file(there: bool) -> Decision:
-    """Returns True if checkpoints are read from the side file of this name: if it exists, whoever wrote it. It does not
-    contain their n_tokens."""
+    """Returns True if the slot's checkpoints are replaced by those of the side file of this name: if it exists, whoever
+    wrote it; else the slot keeps its own. The file does not contain their n_tokens."""
     return Decision(there, {"there": there})
 
 
 # [Gone in ik_llama@1673]
 @rule("IK-SLOT-RESTORE.STATE-ONLY", Role.READ_FILE, ik_llama(CONTEXT, "slot restore"), until="#1584 (5e8bb724c)")
 def restore_state_only(there: bool) -> Decision:
-    """Returns False: no side file is read."""
+    """Returns False: no side file is read, and the slot keeps its checkpoints."""
     return Decision(False, {"there": there})
 
 

@@ -19,6 +19,19 @@ def draft_max(held: int, n_ctx: int, n_max: int, left: int) -> Decision:
     return Decision(max(0, most), {"held": held, "n_ctx": n_ctx, "n_max": n_max, "left": left})
 
 
+@rule("IK-SPEC-START.ONE-SLOT", Role.SETUP, ik_llama(CONTEXT, "load_model", "8337e4cd3"), since="#1970 (f9078e169)")
+def start_with_one_slot(spec_type: str, n_slots: int) -> Decision:
+    """Returns False if the server does not start: with drafts and more than one slot."""
+    return Decision(spec_type == "none" or n_slots == 1, {"spec_type": spec_type, "n_slots": n_slots})
+
+
+# [Gone in ik_llama@1992]
+@rule("IK-SPEC-START.ANY", Role.SETUP, ik_llama(CONTEXT, "load_model", "d2da6da05"), until="#1970 (f9078e169)")
+def start_with_any(spec_type: str, n_slots: int) -> Decision:
+    """Returns True: the server starts with drafts and any number of slots, an MTP head excepted, which is refused."""
+    return Decision(spec_type != "mtp" or n_slots == 1, {"spec_type": spec_type, "n_slots": n_slots})
+
+
 @rule("IK-SPEC-SAVE.ROOT-ONLY", Role.DRAFT, ik_llama(CONTEXT, "", "8337e4cd3"), since="#2205 (dd837ff21)")
 def save_or_root_only(n_batch: int, capacity: int) -> Decision:
     """Evaluates only the sampled token if the draft does not fit the saved states. Returns (saved, drafts kept)."""

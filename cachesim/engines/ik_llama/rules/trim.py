@@ -58,12 +58,6 @@ def failed_companion(target: bool, companion: bool) -> Decision:
     return Decision(repair, {"target": target, "companion": companion})
 
 
-@rule("IK-DECODE-RETRY", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "8337e4cd3"))
-def next_attempt(n_batch: int) -> Decision:
-    """Returns n_batch of the next attempt after no free cells were found: half; 0 = the request fails."""
-    return Decision(n_batch // 2, {"n_batch": n_batch})
-
-
 @rule("IK-END", Role.END, ik_llama(CONTEXT, "process_token, speculative_decoding_accept", "8337e4cd3"))
 def end_of_generation(n_decoded: int, n_predict: int) -> Decision:
     """Returns "limit" when n_predict is reached (0 still yields one token), "" = it continues. Tokens accepted together
@@ -84,19 +78,6 @@ def window_compact(asked: bool, private: bool, n_slots: int) -> Decision:
 def window_whole(asked: bool, private: bool, n_slots: int) -> Decision:
     """Returns False: a window is only a mask, and every row stays."""
     return Decision(False, {"asked": asked, "private": private, "n_slots": n_slots})
-
-
-@rule("IK-GIVE-UP.KEEPS", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "8337e4cd3"))
-def give_up_keeps(held: int) -> Decision:
-    """Returns the length of the slot's token list after a batch that found no free cells: all, though some tokens were
-    never evaluated."""
-    return Decision(held, {"held": held})
-
-
-@rule("IK-STATE-ZERO.ALONE", Role.MEMORY, ik_llama("src/llama-delta-net.cpp", "", "8337e4cd3"))
-def zero_alone(runs: int) -> Decision:
-    """Returns True if the recurrent row is zeroed at position 0: only if no other sequence is in the micro-batch."""
-    return Decision(runs == 1, {"runs": runs})
 
 
 @rule("IK-CKPT-CELLS.CLAIMED", Role.MEMORY, ik_llama(LLAMA, "llama_data_read::read_kv_cache", "8337e4cd3"))

@@ -1,0 +1,82 @@
+"""Micro-batches of llama_decode: how a batch is cut, which cells attention reads, when a recurrent row is zeroed.
+
+pad        cells of a block: 256 with flash attention, 32 without
+n_kv       cells that attention reads: 0 .. n_kv-1
+
+Source: ik_llama.cpp src/llama.cpp llama_decode_internal, src/llama-delta-net.cpp (8337e4cd3).
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+import numpy as np
+
+from cachesim.engines.ik_llama.source_files import CONTEXT, LLAMA, ik_llama
+from cachesim.engines.rule import Decision, Role, rule
+
+DELTA_NET = "src/llama-delta-net.cpp"
+
+
+@rule("IK-UBATCH-SPLIT", Role.MEMORY, ik_llama(LLAMA, "llama_decode_internal", "8337e4cd3"))
+def split_repeated(hybrid: bool, seqs: Sequence[int]) -> Decision:
+    """Returns how many tokens of the window form the next micro-batch: one if the model is hybrid, the window mixes
+    sequences and some sequence occurs twice in it; otherwise all."""
+    several, n = len(set(seqs)), len(seqs)
+    return Decision(1 if hybrid and 1 < several < n else n, {"hybrid": hybrid, "tokens": n, "sequences": several})
+
+
+@rule("IK-STATE-ZERO", Role.MEMORY, ik_llama(DELTA_NET, "build_layer_attn_linear", "8337e4cd3"))
+def zero_at_start(pos: int, sequences: int) -> Decision:
+    """Returns True if the recurrent row of a sequence is zeroed: if its first token in the micro-batch has position 0,
+    however many sequences the micro-batch has."""
+    return Decision(pos == 0, {"pos": pos, "sequences": sequences})
+
+
+@rule("IK-KV-SEEN.BLOCK-ENDS", Role.MEMORY, ik_llama(LLAMA, "llama_kv_cache_cell_max", "8337e4cd3"),
+      since="#1430 (edf54621d)")
+def seen_by_block_ends(pos: np.ndarray, size: int, pad: int) -> Decision:
+    """Returns n_kv. The search for the last used cell looks only at the last cell of each block, from the end: used
+    cells are missed if the last cells of their block and of the block before it are free. ``pos``: (n,) labels of the
+    first n cells, -1 = free; the cells from n on are free."""
+    ends = np.flatnonzero(pos[pad - 1 :: pad] >= 0)
+    top = (int(ends[-1]) + 1) * pad if len(ends) else 0
+    seen = top + pad if top and bool((pos[top : top + pad] >= 0).any()) else top
+    n_kv = min(size, max(pad, seen))
+    return Decision(n_kv, {"n_kv": n_kv, "size": size, "pad": pad})
+
+
+# [Gone in ik_llama@1673]
+@rule("IK-KV-SEEN.EXACT", Role.MEMORY, ik_llama(LLAMA, "llama_kv_cache_cell_max", "433531dda"), until="#1430")
+def seen_exact(pos: np.ndarray, size: int, pad: int) -> Decision:
+    """Returns n_kv: every used cell is below it, rounded up to a block."""
+    used = np.flatnonzero(pos >= 0)
+    last = int(used[-1]) + 1 if len(used) else 0
+    n_kv = min(size, max(pad, -(-last // pad) * pad))
+    return Decision(n_kv, {"n_kv": n_kv, "size": size, "pad": pad})
+
+
+@rule("IK-KV-BLIND", Role.MEMORY, ik_llama(LLAMA, "llama_set_inputs", "8337e4cd3"))
+def blind_is_not_a_number(tokens: int) -> Decision:
+    """Returns True: the row of a token to which no cell is visible is not a number, and so is all that is computed from
+    a micro-batch that reads its cell, masked or not, until the cell is written again."""
+    return Decision(True, {"tokens": tokens})
+
+
+@rule("IK-DECODE-RETRY", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "8337e4cd3"))
+def next_attempt(n_batch: int) -> Decision:
+    """Returns n_batch of the next attempt after no free cells were found: half; 0 = the requests fail."""
+    return Decision(n_batch // 2, {"n_batch": n_batch})
+
+
+@rule("IK-DECODE-AGAIN.VIEW", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "8337e4cd3"))
+def again_from_view(evaluated: int) -> Decision:
+    """Returns 0: the next attempt begins where the failed one began, though its first micro-batches were evaluated."""
+    return Decision(0, {"evaluated": evaluated})
+
+
+@rule("IK-GIVE-UP.KEEPS", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "8337e4cd3"))
+def give_up_keeps(held: int) -> Decision:
+    """Returns the length of the slot's token list after a batch that found no free cells: all, though some tokens were
+    never evaluated."""
+    return Decision(held, {"held": held})
