@@ -39,7 +39,7 @@ def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Repl
     """Replay one trace. ``mode``: "none" (positions only), "provenance", or "exact". With ``check`` the numbers of
     steps that it finds broken are compared with those that the trace calls inexact."""
     out = Replayed(trace, steps=len(trace.steps))
-    out.events = sum(len(step.events) for step in trace.steps)
+    out.events = sum(event["ev"] != Decoded.ev for step in trace.steps for event in step.events)
     asked = any(step.action != "restart" for step in trace.steps)
     out.why = trace.out or ("" if asked else "it holds no requests")
     if out.why:
@@ -166,7 +166,9 @@ class Replaying:
         ours = without_cut_off(ours, theirs, self.late, self.following)
         early = too_early(theirs, ours, self.late)
         theirs, ours = in_streams(theirs, self.late), in_streams(ours, self.late)
-        out.events_agree += cancels + sum(a == b for a, b in zip(theirs, ours, strict=False))
+        out.events_agree += cancels + sum(
+            a == b and a["ev"] != Decoded.ev for a, b in zip(theirs, ours, strict=False)
+        )
         wrong = difference(theirs, ours) or wrong or early
         if wrong is None and not tells(step):
             self._undecided(out, step, "the recording says nothing of an answer that could be compared")

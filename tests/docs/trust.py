@@ -17,6 +17,7 @@ MILLION = Path(__file__).parents[1] / "fuzz" / "million"
 
 FILES = {
     "llama_cpp": 409, "llama_cpp_odd": 93, "llama_cpp_b11549": 289, "ik_llama": 84, "ik_llama_odd": 11,
+    "ik_llama_parallel": 70,
     "llama_cpp_history/head": 24, "llama_cpp_history/pr24143-on-head": 39,
     "llama_cpp_history/base-24143": 61, "llama_cpp_history/base-24035": 61,
     **{f"llama_cpp_history/{name}": files for name, (files, _, _) in OLDER.items()},
@@ -44,6 +45,7 @@ BUILDS = {
     "llama_cpp_history/swa-first": ("llama.cpp", "b6160", ""),
     "ik_llama": ("ik_llama.cpp", "8337e4c", ""),
     "ik_llama_odd": ("ik_llama.cpp", "8337e4c", "odd workloads"),
+    "ik_llama_parallel": ("ik_llama.cpp", "8337e4c", "two to four slots"),
 }
 """Folder of recordings -> what was recorded: server, build, and what is special."""
 

@@ -21,6 +21,7 @@ RECORDED = {
     "ik_llama": (651, 9222, 651),
     "llama_cpp_odd": (678, 18971, 678),
     "ik_llama_odd": (77, 1582, 77),
+    "ik_llama_parallel": (545, 8818, 545),
 }
 
 pytestmark = [pytest.mark.long, needs(TRACES / "llama_cpp")]

@@ -23,8 +23,9 @@ KEPT: Mapping[str, Mapping[str, str]] = {
     },
     "ik_llama@main-repaired": {
         "pc_failed": "repair-load", "refused": "repair-refused", "prompt_cut": "repair-cut",
-        "shift_list": "repair-list", "state_zero": "repair-zero", "ckpt_cells": "repair-cells",
-        "spec_steps": "repair-steps", "spec_row": "repair-row", "slot_save": "repair-side", "give_up": "repair-room",
+        "shift_list": "repair-list", "kv_seen": "repair-sight", "decode_again": "repair-again",
+        "ckpt_cells": "repair-cells", "spec_steps": "repair-steps", "spec_row": "repair-row",
+        "slot_save": "repair-side",
     },
     "mlx_lm@0.32.2-repaired": {
         "tail": "repair-tail", "key": "repair-key", "key_alone": "repair-alone", "start_drafting": "repair-start",
@@ -76,6 +77,8 @@ def test_a_change_that_is_put_back_makes_its_conversation_fail(name, field):
 
 @pytest.mark.parametrize(("name", "field"), CHANGES)
 def test_a_repair_names_the_edit_of_the_source(name, field):
-    source = rules_of(name).fields()[field].about.source
-    assert source.note.startswith("proposed here: ") and source.path
-    assert source.commit == COMMITS[name.partition("@")[0]]
+    about = rules_of(name).fields()[field].about
+    if about.until:                  # the rule of an older release
+        return
+    assert about.source.note.startswith("proposed here: ") and about.source.path
+    assert about.source.commit == COMMITS[name.partition("@")[0]]

@@ -37,6 +37,7 @@ def draw(rng: Rng, model: str) -> World:
         server["context_shift"], server["ctx_size"] = True, 128
     if "+M" in model:
         server["spec_type"], server["spec_draft_n_max"] = "mtp", rng.one((1, 2, 4))
+        server.pop("parallel", None)             # the server does not start with both
     edges: tuple[int, ...] = (1, 4, 5, 6, ubatch, batch, server.get("ctx_checkpoints_interval", 512))
     room = server["ctx_size"] // server.get("parallel", 1)
     spare = 2 if server["context_shift"] else 8
@@ -46,6 +47,7 @@ def draw(rng: Rng, model: str) -> World:
         server["ctx_size"] = rng.one((128, 256))
         room = server["ctx_size"] + 150
         edges = (5, 64, 80, 100, 128)            # 64 tokens are the least that leave a checkpoint
+    server["flash_attn"] = server["ctx_size"] % 256 == 0 and rng.chance(15)      # blocks of 256 cells, else of 32
     return World("ik_llama", model, server, edges, min(room, MANY * ubatch))
 
 

@@ -29,6 +29,6 @@ def draw_fields(rng: Rng, server: Mapping[str, Any], completions: bool = False) 
     if completions and slots > 1 and rng.chance(5):
         fields["n_cmpl"] = rng.between(2, slots)
     if "spec_type" in server:
-        most = int(server["spec_draft_n_max"])
+        most = int(server.get("spec_draft_n_max", 16))
         fields["drafts"] = tuple((d, rng.between(0, d)) for d in (rng.between(1, most) for _ in range(rng.below(3))))
     return fields

@@ -37,10 +37,10 @@ def found(theirs, *requests, **flags):
     """What our log is when the requests are sent and the other log is known; how many answers were heard."""
     heard = []
     step = TraceStep(0, tuple(Member(request, {}) for request in requests), {}, theirs)
-    server, answers, _ = send(Talk(**{**FLAGS, **flags}).server, step, theirs, logged,
-                           lambda _server, number, _answer: heard.append(number))  # fmt: skip
-    assert len(answers) == len(requests) and sorted(heard) == list(range(len(requests)))
-    return logged(server, 0)
+    sent = send(Talk(**{**FLAGS, **flags}).server, step, theirs, logged,
+                lambda _server, number, _answer: heard.append(number))  # fmt: skip
+    assert list(sent.answers) == list(range(len(requests))) == sorted(heard)
+    return logged(sent.server, 0)
 
 
 @pytest.mark.parametrize("silent", [0, 1, 7, 40])
@@ -134,11 +134,11 @@ def test_of_two_requests_with_the_same_prompt_the_answers_say_which_came_first()
     def cached(fits):
         server = Talk(**FLAGS | {"parallel": 1}).server
         answers = send(server, step, theirs, logged, lambda *_: None, fits).answers
-        return [answer.cache_n > 0 for answer in answers]
+        return [answer.cache_n > 0 for answer in answers.values()]
 
-    assert cached(lambda answers: True) == [False, True]
-    assert cached(lambda answers: answers[0].cache_n > 0) == [True, False]
-    assert cached(lambda answers: False) == [False, True]
+    assert cached(lambda sent: True) == [False, True]
+    assert cached(lambda sent: sent.answers[0].cache_n > 0) == [True, False]
+    assert cached(lambda sent: False) == [False, True]
 
 
 def test_requests_arrive_in_the_order_of_their_recorded_tasks_where_the_log_fits_any():
@@ -162,9 +162,9 @@ def test_a_request_that_its_client_gave_up_while_it_waited_may_have_been_looked_
     first, gone = replace(A, id_slot=0), replace(B, id_slot=0, cancel_at=BEFORE_A_SLOT)
     for theirs in (played((0, first), **flags), played((0, first), (3, gone), **flags)):
         step = TraceStep(0, (Member(gone, {"cancelled": True}, None, launched=False), Member(first, {})), {}, theirs)
-        server, answers, _ = send(Talk(**FLAGS).server, step, theirs, logged, lambda *_: None)
-        assert logged(server, 0) == theirs
-        assert [answer.cancelled for answer in answers] == [True, False]
+        sent = send(Talk(**FLAGS).server, step, theirs, logged, lambda *_: None)
+        assert logged(sent.server, 0) == theirs
+        assert [answer.cancelled for answer in sent.answers.values()] == [True, False]
 
 
 @pytest.mark.parametrize("more", [0, 1, 5])
@@ -193,5 +193,6 @@ def test_a_request_may_come_to_a_server_that_works_on_nothing(more):
     one.submit(refused)
     theirs = logged(one, start)
     step = TraceStep(0, (Member(other, {}), Member(late, {}), Member(refused, {})), {}, theirs, stuck=True)
-    two, answers, _ = send(server(), step, theirs, logged, lambda *_: None)
-    assert logged(two, start) == theirs and [answer.done for answer in answers] == [False, False, True]
+    sent = send(server(), step, theirs, logged, lambda *_: None)
+    assert logged(sent.server, start) == theirs
+    assert [answer.done for answer in sent.answers.values()] == [False, False, True]

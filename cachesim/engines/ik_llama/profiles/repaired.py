@@ -20,7 +20,6 @@ MAIN_REPAIRED = replace(
     refused=repaired.refused_leaves,
     prompt_cut=repaired.prompt_cut_none,
     shift_list=repaired.shift_list_all,
-    give_up=repaired.give_up_clears,
     kv_seen=micro_batch.seen_exact,
     decode_again=repaired.again_from_rest,
     ckpt_cells=repaired.cells_kept,
@@ -28,7 +27,7 @@ MAIN_REPAIRED = replace(
     spec_row=repaired.row_own,
     slot_save=repaired.save_always,
     inferred=(
-        "window", "pc_failed", "refused", "prompt_cut", "shift_list", "give_up", "kv_seen", "decode_again", "ckpt_cells",
+        "window", "pc_failed", "refused", "prompt_cut", "shift_list", "kv_seen", "decode_again", "ckpt_cells",
         "spec_steps", "spec_row", "slot_save",
     ),
 )

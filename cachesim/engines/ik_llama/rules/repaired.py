@@ -90,16 +90,6 @@ def failed_clears(held: int) -> Decision:
 
 
 # [New in ik_llama@main-repaired]
-@rule("IK-GIVE-UP.CLEARS", Role.FAIL,
-      ik_llama(CONTEXT, "process_batch_tokens", MAIN,
-               note="proposed here: where a batch is given up, cache_tokens of every busy slot are cleared"))
-def give_up_clears(held: int) -> Decision:
-    """Returns the length of the slot's token list after a batch that found no free cells: 0, as some tokens were never
-    evaluated, others twice."""
-    return Decision(0, {"held": held})
-
-
-# [New in ik_llama@main-repaired]
 @rule("IK-SLOT-SAVE.ALWAYS", Role.WRITE_FILE,
       ik_llama(CONTEXT, "slot save", MAIN, note="proposed here: the side file is written where there are none, too"))
 def save_always(ckpts: int) -> Decision:

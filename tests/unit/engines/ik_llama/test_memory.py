@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cachesim.engines.ik_llama.memory.cells import Cells
-from cachesim.engines.ik_llama.memory.context import NO_ROOM, OK, Context
+from cachesim.engines.ik_llama.memory.context import NO_ROOM, OK, Context, DecodeRules
 from cachesim.engines.ik_llama.memory.kv import KvCache
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.engines.ik_llama.memory.window import Window, capacity
@@ -19,6 +19,9 @@ def refuses(*facts):
     return rm_refused(*facts).value
 
 
+RULES = DecodeRules(split=len, seen=len, blind=bool, zeroes=lambda pos, sequences: pos == 0, keeps=lambda n: "")
+
+
 def cache(model="GGGA", size=32, n_seq=1):
     return KvCache(model_kind(model), size, n_seq, None, refuses, lambda event: None)
 
@@ -27,7 +30,7 @@ def fill(kv, n, seq=0, start=0, n_ubatch=8):
     batch = Batch()
     for pos in range(start, start + n):
         batch.add(pos, pos, seq, False)
-    return Context(kv, None, n_ubatch).decode(batch)
+    return Context(kv, None, n_ubatch, RULES).decode(batch)
 
 
 def test_cells_are_neighbours_or_there_is_no_room():

@@ -33,10 +33,12 @@ def lengths(one):
 def test_a_restored_slot_goes_on_as_if_nothing_had_been(model, mode, tmp_path):
     one = server(model, mode)
     one.complete(Request(P, 4, forced=ANSWER))
-    assert one.slot("save", 0, tmp_path / "a") == {"status": 200, "n_saved": 103}
+    saved, size = one.slot("save", 0, tmp_path / "a"), one.memory.size_of(0, partial=False)
+    side = 16 + sum(24 + kept.facts.size for kept in one.slots[0].checkpoints) if "G" in model else 0
+    assert saved == {"status": 200, "n_saved": 103, "n_written": 12 + 4 * 103 + size + side}
     two = server(model, mode)
     two.complete(Request(Q, 1))
-    assert two.slot("restore", 0, tmp_path / "a") == {"status": 200, "n_restored": 103}
+    assert two.slot("restore", 0, tmp_path / "a") == {"status": 200, "n_restored": 103, "n_read": 12 + 4 * 103 + size}
     assert lengths(two) == ([95, 103] if "G" in model else [])
     request = Request((*P, *ANSWER, 7000), 1)
     answer = two.complete(request)
@@ -67,7 +69,7 @@ def test_before_1584_there_is_no_side_file(tmp_path):
     one.slot("erase", 0)
     assert lengths(one) == [95, 103]
     one.slot("restore", 0, tmp_path / "f")
-    assert lengths(one) == []
+    assert lengths(one) == [95, 103]          # nothing is read, and the slot's own list stays
 
 
 def test_files_keep_every_part_and_not_the_number_of_tokens(tmp_path):
@@ -107,7 +109,7 @@ def test_a_spoilt_file_is_refused_and_nothing_changes(tmp_path, which):
 
 
 def test_what_does_not_fit_empties_the_slot(tmp_path):
-    one, small = server("AAAA", "none"), server("AAAA", "none", ctx_size=90)
+    one, small = server("AAAA", "none"), server("AAAA", "none", ctx_size=96, flash_attn=False)
     one.complete(Request(P, 1))
     one.slot("save", 0, tmp_path / "a")
     small.complete(Request(Q, 1))
