@@ -70,6 +70,7 @@ MANUAL = Manual(
         also=ALSO,
     ),
     silent=IGNORED,
+    token_numbers=("block_flash", "block_plain"),
     models=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp", "deepseek4"),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     empty_prompt=True,

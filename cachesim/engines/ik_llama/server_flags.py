@@ -101,15 +101,14 @@ class Settings:
     rollback: str
 
 
-def settings(opts: Options, kind: ModelKind) -> Settings:
-    """The numbers that hold as long as the server runs. Raises BadInput for flags that it would not start with."""
+def settings(opts: Options, kind: ModelKind, pad: int) -> Settings:
+    """The numbers that hold as long as the server runs; ``pad`` cells are a block. Raises BadInput for flags that it would not start with."""
     if opts.spec_type == "mtp" and not kind.spec.mtp:
         raise BadInput(f"model {kind.name} has no MTP head for spec_type 'mtp'", hint="for example GGGA+M")
     if opts.spec_type != "none" and kind.recurrent:
         raise BadInput("a model of recurrent layers only cannot be speculated with: its memory cannot be cut")
     n_max = opts.spec_draft_n_max if opts.spec_type != "none" else 0
     can_shift = not kind.states and not kind.private
-    pad = 256 if opts.flash_attn else 32
     n_ctx = -(-(opts.ctx_size or TRAINED_ON) // pad) * pad
     return Settings(
         n_slots=opts.parallel,

@@ -48,7 +48,7 @@ class Core(Driver):
         self.sampler = Counted(sampler, log)
         if not rules.spec_start(opts.spec_type, opts.parallel).value:
             raise BadInput("the server does not start with drafts and several slots", hint="parallel = 1")
-        self.settings = settings(opts, kind)
+        self.settings = settings(opts, kind, rules.block_flash if opts.flash_attn else rules.block_plain)
         self.pieces: Callable[[int], str] = recorded_piece if kind.words else unique_piece
         self.memory = self._cache(model, opts.swa_compress, None)
         self.context = Context(self.memory, model, self.settings.n_ubatch, self._decode_rules())

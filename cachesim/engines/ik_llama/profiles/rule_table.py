@@ -20,11 +20,11 @@ class Rules(RuleSet):
     """One version. Fields in the order in which a request meets them; each is a rule or a number.
 
     ``last_checkpoint`` is where the interval of a new request is counted from, ``undecoded`` the sampled tokens that
-    join the slot's tokens at the end without having been evaluated. ``silent``, ``unlogged``: what this build does not
-    log; ``late``: kinds of events that another thread writes, some time after they happened; ``defaults``: flags whose
-    default is not that of the options; ``unset``: what numbers hold that nobody wrote, 0 where nothing is said (who
-    judges a run tries every value that matters); ``inferred``: fields that nobody saw run; ``ended``: what ended a
-    number.
+    join the slot's tokens at the end without having been evaluated; ``block_flash`` and ``block_plain`` are the cells
+    of a block with and without flash attention. ``silent``, ``unlogged``: what this build does not log; ``late``: kinds
+    of events that another thread writes, some time after they happened; ``defaults``: flags whose default is not that
+    of the options; ``unset``: values of uninitialised numbers, 0 where nothing is said (the judge of a run tries every
+    value that matters); ``inferred``: fields that were not seen running; ``ended``: what ended a number.
     """
 
     name: str
@@ -87,6 +87,8 @@ class Rules(RuleSet):
     slot_erase: Rule
     last_checkpoint: int = -1
     undecoded: int = 0
+    block_flash: int = 256
+    block_plain: int = 32
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     unset: Mapping[Unset, int] = field(default_factory=dict, hash=False)
     silent: frozenset[str] = frozenset()

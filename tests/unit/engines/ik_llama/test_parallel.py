@@ -1,0 +1,139 @@
+"""ik_llama.cpp with several slots: rows out of sight, answers that are not numbers, retries, failed batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cachesim import events as ev
+from cachesim.engines.base import Request
+from cachesim.engines.ik_llama import start
+from cachesim.engines.ik_llama.memory.not_a_number import NAN, is_nan, zeroed
+from cachesim.errors import BadInput
+from cachesim.events import Log
+from cachesim.model import LayerState
+from cachesim.verdicts.cold_comparison import Judge
+
+FLAGS = {"ctx_size": 512, "batch_size": 128, "ubatch_size": 128, "parallel": 2, "cache_ram": 0, "flash_attn": False}
+
+
+def server(model="AAAA", mode="exact", profile="ik_llama@main", **flags):
+    return start(profile, model, {**FLAGS, **flags}, mode, Log())
+
+
+def word(start_at, n):
+    return tuple(range(start_at, start_at + n))
+
+
+def gap(one, long=68):
+    """A slot that becomes shorter leaves free cells below the other slot's 10 tokens."""
+    one.complete(Request(word(1000, long), 1, id_slot=0))
+    one.complete(Request(word(2000, 10), 1, id_slot=1))
+    one.complete(Request((*word(1000, 5), *word(3000, 5)), 1, id_slot=0))
+
+
+def right(one, request):
+    answer = one.complete(request)
+    return Judge(one.context.model).judge(request, answer, one.live(request.id_slot)).equal_cold
+
+
+@pytest.mark.parametrize("model", ["AAAA", "W32 W32 A", "GGGA"])
+@pytest.mark.parametrize("mode", ["provenance", "exact"])
+def test_rows_above_free_blocks_are_out_of_sight(model, mode):
+    request = Request((*word(2000, 10), *word(4000, 4)), 1, id_slot=1)
+    for long, flags, expected in ((68, {}, False), (57, {}, True), (68, {"flash_attn": True}, True)):
+        one = server(model, mode, **flags)
+        gap(one, long)
+        assert right(one, request) is expected
+    repaired = server(model, mode, "ik_llama@main-repaired")
+    gap(repaired)
+    assert right(repaired, request) is True
+
+
+@pytest.mark.parametrize("mode", ["provenance", "exact"])
+def test_a_token_that_sees_nothing_spoils_every_sequence_that_reads_its_cell(mode):
+    """Slot 0 lacks cells 31 and 63, so that only cells 0 to 31 are read: slot 1, in cells 66 to 69, sees nothing. The
+    next text of slot 0 lies above and reads these cells too, until they are written anew."""
+    one = server("AAAA", mode, ctx_size=256)
+    one.complete(Request(word(1000, 66), 1, id_slot=0))
+    for pos in (31, 63):
+        one.memory.seq_rm(0, pos, pos + 1)
+    answer = one.complete(Request(word(2000, 4), 1, id_slot=1))
+    assert one.memory.cells.of(1).tolist() == [66, 67, 68, 69]
+    assert answer.outputs[-1].digest == int(NAN)
+    assert mode == "provenance" or np.isnan(answer.outputs[-1].logits).all()
+    one.slot("erase", 0)
+    assert right(one, Request(word(6000, 70), 1, id_slot=0)) is False
+    assert one.memory.cells.of(0)[0] == 70
+    for slot in (0, 1):
+        one.slot("erase", slot)
+    assert right(one, Request(word(7000, 120), 1, id_slot=0)) is True
+    assert one.memory.cells.of(0)[0] == 66
+
+
+def test_a_recurrent_row_that_is_not_a_number_survives_zeroing():
+    spoilt = LayerState(np.zeros(3, np.uint64), int(NAN), None, None)
+    plain = LayerState(np.zeros(3, np.uint64), 7, None, None)
+    assert zeroed({0: spoilt, 1: plain, 2: None}) == {0: spoilt}
+    assert [is_nan(one) for one in (spoilt, plain, None)] == [True, False, False]
+
+
+def retry(profile, model="GGGA"):
+    """44 single free cells and a stretch of 40: 46 tokens find room for two micro-batches of 16, not for the third."""
+    one = server(model, "provenance", profile, ctx_size=128, batch_size=64, ubatch_size=16, ctx_checkpoints=0)
+    for first in (1000, 2000):
+        one.submit(Request(word(first, 4), 41))
+    while one.working:
+        one.iterate()
+    request = Request(word(3000, 46), 1, id_slot=0)
+    return one, right(one, request)
+
+
+@pytest.mark.parametrize("model", ["AAAA", "GGGA"])
+def test_a_retry_evaluates_the_first_micro_batches_twice(model):
+    one, equal = retry("ik_llama@main", model)
+    texts = [event.text for event in one.log.events if isinstance(event, ev.Warn)]
+    warned = [text.rpartition("defragmentation ")[2] for text in texts if text.startswith("failed to find")]
+    assert warned == [
+        "i=-32 n_batch=32 ret=1", "i=-16 n_batch=16 ret=1", "i=-8 n_batch=8 ret=1", "i=4 n_batch=4 ret=1",
+        "i=10 n_batch=2 ret=1", "i=11 n_batch=1 ret=1",
+    ]
+    positions = one.held(0)
+    assert equal is False and len(positions) > len(set(positions.tolist()))
+    repaired, equal = retry("ik_llama@main-repaired", model)
+    assert equal is True and repaired.held(0).tolist() == list(range(46))
+
+
+def test_when_a_batch_is_given_up_every_slot_gets_an_error_and_is_released():
+    """Slot 1 was never used: its last task is -1."""
+    one = server("AAAA", "none", ctx_size=64, batch_size=32, ubatch_size=32, context_shift=False, parallel=2)
+    one.complete(Request(word(1000, 20), 1, id_slot=0))
+    start_at = len(one.log.events)
+    one.memory.cells.place(20, np.arange(44), np.arange(44), 1)
+    answer = one.complete(Request((*word(1000, 20), *word(5000, 5)), 1, id_slot=0))
+    events = one.log.events[start_at:]
+    errors = [event.text for event in events if isinstance(event, ev.Error)]
+    assert answer.status == 500 and [text.split('"')[0] for text in errors[1:]] == [
+        f"task error id_multi=-1 id_task={one.slots[0].last_task} error=", "task error id_multi=-1 id_task=-1 error="]
+    assert [event.slot for event in events if isinstance(event, ev.Release)] == [0, 1]
+
+
+def test_all_deferred_requests_are_tried_again_after_a_release():
+    """Both wait for slot 1; the one that names it goes there, the other takes slot 0 as soon as it is free."""
+    one = server("AAAA", "none")
+    answers = [one.submit(Request(word(first, 20), 8, id_slot=slot)) for first, slot in
+               ((1000, 0), (2000, 1), (3000, 1), (4000, -1))]  # fmt: skip
+    while one.working:
+        one.iterate()
+    assert [answer.id_slot for answer in answers] == [0, 1, 1, 0]
+
+
+def test_the_server_does_not_start_with_drafts_and_several_slots():
+    with pytest.raises(BadInput, match="does not start"):
+        server("GGGA+M", "none", spec_type="mtp")
+    assert server("GGGA", "none", "ik_llama@1889-base", spec_type="ngram-simple").n_slots == 2
+
+
+def test_the_context_is_made_of_whole_blocks():
+    for flash, expected in ((True, 256), (False, 128)):
+        assert server(ctx_size=100, flash_attn=flash, parallel=1).settings.n_ctx == expected
