@@ -96,7 +96,7 @@ class PcEvictTokens(Event):
 @frozen
 class PcSearch(Event):
     ev = "pc_search"
-    f_keep: float
+    f_keep: float | str       # "-nan" for an empty slot of ik_llama.cpp
     f_sim: float
 
 

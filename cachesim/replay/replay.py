@@ -24,7 +24,7 @@ from cachesim.replay.asleep import awakened
 from cachesim.replay.late_log_lines import in_streams, too_early, without_cut_off
 from cachesim.replay.replayed import Replayed
 from cachesim.replay.trace import Trace, TraceStep
-from cachesim.replay.unrecorded import Supposed, settled
+from cachesim.replay.unrecorded import NOTHING, Supposed, settled
 
 FIELDS = ("cache_n", "prompt_n", "tokens_cached", "id_slot", "truncated", "draft_n_accepted")
 SLOT_FIELDS = ("n_saved", "n_written", "n_restored", "n_read", "n_erased", "status")
@@ -46,7 +46,7 @@ def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Repl
         out.steps_undecided = out.steps
         return out
     if not any(step.acts or step.waits or step.action == "restore" for step in trace.steps):
-        return _play(trace, mode, check, Supposed(), out)
+        return _play(trace, mode, check, NOTHING, out)
     return settled(trace, lambda case: _play(trace, mode, check, case, replace(out)), mode != "none")
 
 
@@ -71,7 +71,7 @@ class Replaying:
     """Our server on its way through a trace, step by step. ``folder`` is for saved slots."""
 
     def __init__(
-        self, trace: Trace, mode: str, folder: Path, check: Check | None, supposed: Supposed = Supposed()
+        self, trace: Trace, mode: str, folder: Path, check: Check | None, supposed: Supposed = NOTHING
     ) -> None:
         self.engine = engine_of(trace.profile)
         self.folder, self.check, self.verdicts_agree = folder, check, 0
@@ -159,7 +159,8 @@ class Replaying:
         untried: int = 0,
     ) -> None:
         """Compare the events of a step; ``wrong`` is what was found to differ besides. ``untried``: see ``Sent``."""
-        out.unset |= {event.unset for event in self.server.log.events if isinstance(event, Compared)} if self.files else set()
+        if self.files:
+            out.unset |= {event.unset for event in self.server.log.events if isinstance(event, Compared)}
         ours = ours if self.trace.logged else []
         theirs = without_cancel(step.events)
         cancels = len(step.events) - len(theirs)

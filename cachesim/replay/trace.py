@@ -28,9 +28,9 @@ OPERATIONS = ("completion", "chat", "slot", "parallel", "restart")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One request and its answer, or an ``action`` on slot ``id_slot``, perhaps with a file. ``inexact``: the answer differed from a cold run; None = nobody compared them, as
-    after a hang-up. ``task``: number of its task in the events of the step, None = not recorded. ``launched``: a slot
-    was given to it before its client hung up."""
+    """One request and its answer, or an ``action`` on slot ``id_slot``, perhaps with a file. ``inexact``: the answer
+    differed from a cold run; None = nobody compared them, as after a hang-up. ``task``: number of its task in the
+    events of the step, None = not recorded. ``launched``: a slot was given to it before its client hung up."""
 
     request: Request
     response: Mapping[str, Any]

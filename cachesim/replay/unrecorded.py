@@ -26,11 +26,14 @@ class Supposed(NamedTuple):
     passed: Mapping[int, int] = MappingProxyType({})
 
 
+NOTHING = Supposed()
+
+
 def settled(trace: Trace, play: Callable[[Supposed], Replayed], judged: bool) -> Replayed:
     """The replay under the supposition that agrees best; ``judged``: verdicts are compared, too."""
     acting = [step.number for step in trace.steps if step.acts]
     waiting = [step.number for step in trace.steps if step.acts or step.waits]
-    case: Supposed | None = Supposed()
+    case: Supposed | None = NOTHING
     best: Replayed | None = None
     agreeing: list[Replayed] = []
     tried = 0

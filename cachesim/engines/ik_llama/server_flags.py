@@ -25,10 +25,10 @@ ROLLBACKS = ("auto", "per-step", "gpu-fallback", "cpu")
 class Options:
     """Flags by their long names, with the defaults of 8337e4cd3. ``ctx_size`` 0 = the model's own context,
     ``TRAINED_ON`` tokens; ``cache_ram`` in MiB, -1 = no limit, 0 = no prompt cache; ``reasoning_tokens`` "auto" leaves
-    <think> .. </think> out of similarities, "none" does not; ``flash_attn``: the context is made of blocks of 256 cells, of
-    32 without; ``spec_draft_n_max`` drafts of a round, for which the
-    server is prepared. ``companion_recurrent`` is no flag of a real server: it makes the companion's memory one that
-    refuses to be cut, as #1889 supposes."""
+    <think> .. </think> out of similarities, "none" does not; ``flash_attn``: the context is made of blocks of 256
+    cells, of 32 without; ``spec_draft_n_max`` drafts of a round, for which the server is prepared.
+    ``companion_recurrent`` is not a flag of a real server: it makes the companion's memory refuse a removal, as #1889
+    supposes."""
 
     ctx_size: int = 0
     batch_size: int = 2048
@@ -75,8 +75,9 @@ def options(flags: Mapping[str, Any]) -> Options:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What start-up makes of options and model: counts in tokens, limits in bytes. ``marks`` are the tokens around
-    reasoning that similarities leave out, None = nothing is left out; ``n_max`` drafts of a round, 0 = none;
-    ``pad`` cells of a block, of which the context has a whole number; ``capacity`` tokens of a round whose recurrent rows can be kept."""
+    reasoning that similarities leave out, None = nothing is left out; ``pad`` cells of a block, of which the context
+    has a whole number; ``n_max`` drafts of a round, 0 = none; ``capacity`` tokens of a round whose recurrent rows can
+    be kept."""
 
     n_slots: int
     n_ctx: int
@@ -102,7 +103,8 @@ class Settings:
 
 
 def settings(opts: Options, kind: ModelKind, pad: int) -> Settings:
-    """The numbers that hold as long as the server runs; ``pad`` cells are a block. Raises BadInput for flags that it would not start with."""
+    """The numbers that hold as long as the server runs; ``pad`` cells are a block. Raises BadInput for flags with which
+    it would not start."""
     if opts.spec_type == "mtp" and not kind.spec.mtp:
         raise BadInput(f"model {kind.name} has no MTP head for spec_type 'mtp'", hint="for example GGGA+M")
     if opts.spec_type != "none" and kind.recurrent:

@@ -21,7 +21,6 @@ from cachesim.limits import SLOT_FILE_BYTES
 from cachesim.reading import kind, read_bytes
 from cachesim.tokens import POS_INF
 
-
 FILE_HEAD, SIDE_HEAD, SIDE_ENTRY = 12, 16, 24
 """Bytes before the tokens of a slot file, before the checkpoints of a side file, and before each of them."""
 

@@ -173,11 +173,6 @@ class Inspected(Core):
         """Lengths in tokens of the slot's checkpoints, oldest first."""
         return [c.facts.n_tokens for c in self.slots[slot].checkpoints]
 
-    @property
-    def comes_unseen(self) -> bool:
-        """A request that finds its slot busy, or every slot, waits without a line at the usual verbosity."""
-        return True
-
     def checkpoint_spans(self, slot: int) -> list[tuple[int, int]]:
         """pos_min and pos_max of the slot's checkpoints, oldest first."""
         return [(c.facts.pos_min, c.facts.pos_max) for c in self.slots[slot].checkpoints]

@@ -68,7 +68,8 @@ AFTER_1398 = replace(
     slot_restore=slot_file.restore_state_only,  # until #1584
     slot_erase=slot_file.erase_tokens,       # until #1584
     ended={
-        **AFTER_1673.ended, "kv_seen": "#1430", **dict.fromkeys(("ckpt_need", "ckpt_pick", "ckpt_erase", "ckpt_reset"), "#1673"),
+        **AFTER_1673.ended, "kv_seen": "#1430",
+        **dict.fromkeys(("ckpt_need", "ckpt_pick", "ckpt_erase", "ckpt_reset"), "#1673"),
         **dict.fromkeys(("slot_save", "slot_restore", "slot_erase"), "#1584"),
     },
 )
