@@ -9,7 +9,8 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import profiles
-from cachesim.replay.replayed import Replayed, Replaying
+from cachesim.replay.replay import Replaying
+from cachesim.replay.replayed import Replayed
 from cachesim.replay.trace import Member, TraceStep, make_trace
 from cachesim.verdicts.cold_comparison import Judge
 
