@@ -48,10 +48,11 @@ said; "above the bound" is per cent of the least that any rules must evaluate.
   them), {four_one} with one slot, {four_two} with two and {four_each} with four slots of 262,144 tokens each. One
   slot with a prompt cache without limit (`-np 1 --cache-ram -1`) comes to {four_one_all}. mlx-lm 0.32.2
   evaluates {mlx_four}. Unanswered are errors: the one context was full.
-- **ik_llama.cpp with `-np 2` or more answers wrongly**, if its model has recurrent layers: {ik_wrong} answers with
-  `-np 4`. Where the prompts of two slots lie in one micro-batch, the one that begins does not begin with a zeroed
-  state, and all that goes on from it is wrong ([ik-zero](FAULTS.md#ik-zero); read from its source, there is no
-  recording of it). `-np 1` is right.
+- **ik_llama.cpp with `-np 2` or more answers wrongly** if its model has recurrent layers: {ik_wrong} answers with
+  `-np 4`. A checkpoint is restored into neighbouring cells. The cells of a slot are not neighbours once two
+  conversations take turns, so that attention reads rows of other positions ([IK-D3](FAULTS.md#ik-d3)). A real server
+  built from 8337e4c gives wrong answers in the same requests as the simulator (scenario `turns-of-two`). `-np 1` is
+  right.
 - **Sub-agents** need {agents_least} % at the least, in the seven sessions that have some. `latest` evaluates
   {agents_default} by default, {agents_one} with one slot, {agents_one_all} if the prompt cache has no limit
   besides, {agents_each} with four slots of their own.
