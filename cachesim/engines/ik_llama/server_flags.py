@@ -86,6 +86,7 @@ class Settings:
     n_batch: int
     n_ubatch: int
     context_shift: bool
+    flash_attn: bool
     max_checkpoints: int
     interval: int
     tolerance: int
@@ -120,6 +121,7 @@ def settings(opts: Options, kind: ModelKind, pad: int) -> Settings:
         n_batch=opts.batch_size,
         n_ubatch=min(opts.ubatch_size, opts.batch_size),
         context_shift=opts.context_shift and can_shift,
+        flash_attn=opts.flash_attn,
         max_checkpoints=opts.ctx_checkpoints,
         interval=opts.ctx_checkpoints_interval,
         tolerance=opts.ctx_checkpoints_tolerance,

@@ -85,7 +85,7 @@ class Core(Driver):
         return DecodeRules(
             split=lambda seqs: int(rules.ubatch_split(hybrid, seqs).value),
             seen=lambda pos: int(rules.kv_seen(pos, one.n_ctx, one.pad).value),
-            blind=lambda tokens: bool(rules.kv_blind(tokens).value),
+            blind=lambda tokens: bool(rules.kv_blind(tokens, one.flash_attn).value),
             zeroes=lambda pos, sequences: bool(rules.state_zero(pos, sequences).value),
             keeps=lambda n: str(rules.spec_steps(n, one.capacity).value),
         )

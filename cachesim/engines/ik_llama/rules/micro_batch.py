@@ -57,10 +57,11 @@ def seen_exact(pos: np.ndarray, size: int, pad: int) -> Decision:
 
 
 @rule("IK-KV-BLIND", Role.MEMORY, ik_llama(LLAMA, "llama_set_inputs", "8337e4cd3"))
-def blind_is_not_a_number(tokens: int) -> Decision:
-    """Returns True: the row of a token to which no cell is visible is not a number, and so is all that is computed from
-    a micro-batch that reads its cell, masked or not, until the cell is written again."""
-    return Decision(True, {"tokens": tokens})
+def blind_is_not_a_number(tokens: int, flash_attn: bool) -> Decision:
+    """Returns True if the row of a token to which no cell is visible is not a number, and with it all that is computed
+    from a micro-batch that reads its cell, masked or not, until the cell is written again: without flash attention.
+    With it such a token gets a wrong number, and no other token is affected."""
+    return Decision(not flash_attn, {"tokens": tokens, "flash_attn": flash_attn})
 
 
 @rule("IK-DECODE-RETRY", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "8337e4cd3"))
