@@ -24,17 +24,20 @@ STARTS = CHOICE | {"slot_by_lcp", "launch"}
 """The first event of a request where a named slot leaves no line."""
 MOST_SILENT = 100        # rounds without an arrival in sequence
 Records = Callable[[Server, int], list[Mapping[str, Any]]]
-Hear = Callable[[Server, int, Answer], None]
+Hear = Callable[[Server, int, Answer], Any]
 
 
 class Sent(NamedTuple):
     """What came of a step: the server, the answers and the results of slot actions by number of the member.
-    ``untried``: no order of arrival agreed, and after so many the search was given up (0 = it was not)."""
+    ``untried``: no order of arrival agreed, and after so many the search was given up (0 = it was not). ``heard``: what
+    ``Hear`` returned, answer by answer."""
+
 
     server: Server
     answers: Mapping[int, Answer]
     actions: Mapping[int, Mapping[str, Any]]
     untried: int = 0
+    heard: Sequence[Any] = ()
 
 
 Fits = Callable[[Sent], bool]
@@ -42,11 +45,12 @@ Fits = Callable[[Sent], bool]
 
 class Way(NamedTuple):
     """The options to take, choice by choice; ``untried`` as in ``Sent``. ``unseen``: a request may come while all slots
-    are busy."""
+    are busy. ``agreed``: the attempt that took these options and reproduced the log, None = no way does."""
 
     options: list[int]
     untried: int = 0
     unseen: bool = False
+    agreed: Attempt | None = None
 
 
 class Chosen(NamedTuple):
@@ -63,54 +67,56 @@ def send(
     """Send the members of a step to the server.
 
     ``records(server, start)`` gives our events since a place of the log; ``hear`` is told of each answer as soon as it
-    is complete; ``folder`` is for saved slots; ``passed``: so many of the ways that agree are passed over.
+    is complete, on every way that is tried; ``folder`` is for saved slots; ``passed``: so many of the ways that agree
+    are passed over.
     """
     if len(step.members) == 1 and step.members[0].launched:
         answer = server.complete(step.members[0].request)
-        hear(server, 0, answer)
-        return Sent(server, {0: answer}, {})
-    way = find_way(server, step, theirs, records, fits, folder, passed)
-    last = Attempt(server, step, theirs, records, way.options, hear, way.unseen, folder)
-    last.run(to_the_end=True)
+        return Sent(server, {0: answer}, {}, heard=[hear(server, 0, answer)])
+    way = find_way(server, step, theirs, records, hear, fits, folder, passed)
+    last = way.agreed
+    if last is None:
+        last = Attempt(server, step, theirs, records, way.options, hear, way.unseen, folder)
+        last.run(to_the_end=True)
     return last.sent._replace(untried=way.untried)
 
 
 def find_way(
-    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records,
-    fits: Fits = lambda sent: True, folder: Path = Path(), passed: int = 0,
+    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, hear: Hear, fits: Fits,
+    folder: Path = Path(), passed: int = 0,
 ) -> Way:
     """The way on which the log agrees and the answers fit (of two requests with the same prompt the log does not say
     which came first), the first so many of them ``passed`` over; if none of those tried does, the one with which most
     of it did."""
-    found, agrees = _search(server, step, theirs, records, fits, step.rounds, folder, passed)
-    if agrees or step.rounds or not server.comes_unseen:
+    found = _search(server, step, theirs, records, hear, fits, step.rounds, folder, passed)
+    if found.agreed or step.rounds or not server.comes_unseen:
         return found
-    other, agrees = _search(server, step, theirs, records, fits, True, folder, passed)
-    return other if agrees else found
+    other = _search(server, step, theirs, records, hear, fits, True, folder, passed)
+    return other if other.agreed else found
 
 
 def _search(
-    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, fits: Fits, unseen: bool,
-    folder: Path, passed: int,
-) -> tuple[Way, bool]:
-    """The best way, and whether it agrees."""
+    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, hear: Hear, fits: Fits,
+    unseen: bool, folder: Path, passed: int,
+) -> Way:
+    """The best way."""
     way: list[int] | None = []
     best: list[int] = []
     reach, tried, work = -1, 0, 0
     while way is not None:
         if tried >= limits.ORDERS.now or work > limits.ORDER_WORK.now:
-            return Way(best, tried, unseen), False
-        trial = Attempt(server.fork(), step, theirs, records, way, unseen=unseen, folder=folder)
+            return Way(best, tried, unseen)
+        trial = Attempt(server.fork(), step, theirs, records, way, hear, unseen, folder)
         trial.run()
         tried, work = tried + 1, work + trial.work
         if trial.met > reach:
             best, reach = [chosen.option for chosen in trial.chosen], trial.met
         if trial.agrees and fits(trial.sent):
             if not passed:
-                return Way([chosen.option for chosen in trial.chosen], unseen=unseen), True
+                return Way([chosen.option for chosen in trial.chosen], unseen=unseen, agreed=trial)
             passed -= 1
         way = next_way(trial.chosen)
-    return Way(best, unseen=unseen), False
+    return Way(best, unseen=unseen)
 
 
 def next_way(chosen: Sequence[Chosen]) -> list[int] | None:
@@ -128,7 +134,7 @@ class Attempt:
 
     def __init__(
         self, server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records,
-        way: Sequence[int], hear: Hear | None = None, unseen: bool = False, folder: Path = Path(),
+        way: Sequence[int], hear: Hear, unseen: bool = False, folder: Path = Path(),
     ) -> None:
         self.server, self.step, self.theirs, self.records, self.way = server, step, theirs, records, way
         self.hear, self.start, self.met, self.apart = hear, len(server.log.events), 0, False
@@ -141,7 +147,9 @@ class Attempt:
         self.given: dict[int, Answer] = {}
         self.still = False          # did the last round bring nothing?
         self.rounds, self.spent = 0, server.log.spent
+        self.compared = self.start  # events of our log that were compared
         self.told: set[int] = set()
+        self.heard: list[Any] = []
         self.unseen = unseen
         self.asked: set[tuple[int, ...]] = set()    # tasks in slots, then those that wait, with which one might come
 
@@ -149,7 +157,7 @@ class Attempt:
     def sent(self) -> Sent:
         """What came of it so far."""
         unseen = {i: Answer(-1, cancelled=True, done=True) for i in self.passing}
-        return Sent(self.server, dict(sorted({**self.given, **unseen}.items())), self.done)
+        return Sent(self.server, dict(sorted({**self.given, **unseen}.items())), self.done, heard=self.heard)
 
     @property
     def work(self) -> int:
@@ -254,6 +262,9 @@ class Attempt:
         return True
 
     def _compare(self) -> None:
+        new, self.compared = self.server.log.events[self.compared :], len(self.server.log.events)
+        if not any(event.logged for event in new):
+            return
         ours = self.records(self.server, self.start)
         self.met = next((i for i, (a, b) in enumerate(zip(self.theirs, ours, strict=False)) if a != b),
                         min(len(ours), len(self.theirs)))
@@ -262,9 +273,9 @@ class Attempt:
     def _tell(self) -> None:
         for number, answer in self.given.items():
             launched = self.step.members[number].launched
-            if launched and answer.done and number not in self.told and self.hear is not None:
+            if launched and answer.done and number not in self.told:
                 self.told.add(number)
-                self.hear(self.server, number, answer)
+                self.heard.append(self.hear(self.server, number, answer))
 
 
 def _as_launched(step: TraceStep) -> list[int]:

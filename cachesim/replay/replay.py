@@ -108,18 +108,19 @@ class Replaying:
             self._slot_action(out, step)
             return
         first, self.tasks = len(self.server.log.events), any("task" in event for event in step.events)
-        verdicts: list[tuple[bool | None, bool]] = []
 
-        def hear(server: Server, number: int, answer: Answer) -> None:
+        def hear(server: Server, number: int, answer: Answer) -> tuple[bool | None, bool] | None:
             member = step.members[number]
             equal = self.check(server, member.request, answer) if self.check else None
-            if member.inexact is not None:
-                verdicts.append((equal and self._as_uncached(member.request, answer), member.inexact))
+            if member.inexact is None:
+                return None
+            return equal and self._as_uncached(member.request, answer), member.inexact
 
         theirs = without_cancel(step.events)
         sent = send(self.server, step, theirs, self._records, hear, lambda sent: self._fields(step, sent) is None,
                     self.folder, self.supposed.passed.get(step.number, 0))
         self.server = sent.server
+        verdicts: list[tuple[bool | None, bool]] = [one for one in sent.heard if one is not None]
         self._count(out, step, self._records(self.server, first), self._fields(step, sent), sent.untried)
         if self.check is not None:
             agrees = all(equal is not None and equal != inexact for equal, inexact in verdicts)
