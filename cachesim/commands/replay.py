@@ -156,6 +156,6 @@ def _code(trace: dict[str, Any]) -> int:
     if trace["scope"] in (BAD, FAULT):
         return exits.BAD_INPUT if trace["scope"] == BAD else exits.CRASH
     decided = trace["steps"] - trace["steps_undecided"]
-    if trace["steps_agree"] < decided or trace["verdicts_agree"] not in (None, trace["steps"]):
+    if trace["steps_agree"] < decided or trace["verdicts_agree"] not in (None, decided):
         return exits.BROKEN
     return exits.UNDECIDED if trace["steps_undecided"] or not trace["steps"] else exits.HOLDS

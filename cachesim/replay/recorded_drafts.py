@@ -59,6 +59,19 @@ def last_of_child(events: Sequence[Event], drafts: Sequence[Draft], n_prompt: in
     return (Draft(held, right, right),) if right > 0 and not logged else ()
 
 
+def second_rejection(events: Sequence[Event]) -> int | None:
+    """Return the index of the first event that restores a checkpoint again although nothing was verified since it was
+    restored last, None if there is none: the accepted tokens were evaluated again, and the model then chose another
+    last token. The one that it chose first is in no recording."""
+    last: dict[Any, str] = {}
+    for place, event in enumerate(events):
+        if event["ev"] in KINDS:
+            if event["ev"] == last.get(event.get("task")) == "spec_restore":
+                return place
+            last[event.get("task")] = event["ev"]
+    return None
+
+
 def _with_checkpoints(events: Sequence[Event], lengths: Mapping[int, int]) -> list[Draft]:
     """A memory that cannot be cut: each draft begins with a checkpoint of what the slot held."""
     out = []

@@ -22,11 +22,13 @@ from cachesim.events import Compared, Decoded, Event, Log
 from cachesim.replay.arrival_order import Sent, send
 from cachesim.replay.asleep import awakened
 from cachesim.replay.late_log_lines import in_streams, too_early, without_cut_off
+from cachesim.replay.recorded_drafts import second_rejection
 from cachesim.replay.replayed import Replayed
 from cachesim.replay.trace import Trace, TraceStep
 from cachesim.replay.unrecorded import NOTHING, Supposed, settled
 
 FIELDS = ("cache_n", "prompt_n", "tokens_cached", "id_slot", "truncated", "draft_n_accepted")
+REJECTED_TWICE = "a replayed draft was rejected again, on a token that the recording does not contain"
 SLOT_FIELDS = ("n_saved", "n_written", "n_restored", "n_read", "n_erased", "status")
 
 
@@ -71,12 +73,13 @@ class Replaying:
     """Our server on its way through a trace, step by step. ``folder`` is for saved slots."""
 
     def __init__(
-        self, trace: Trace, mode: str, folder: Path, check: Check | None, supposed: Supposed = NOTHING
+        self, trace: Trace, mode: str, folder: Path, check: Check | None,
+        supposed: Supposed | None = None,
     ) -> None:
         self.engine = engine_of(trace.profile)
         self.folder, self.check, self.verdicts_agree = folder, check, 0
         rules = self.engine.rules(trace.profile)
-        self.rules = rules.changed({"unset": supposed.unset}) if supposed.unset else rules
+        self.rules = rules.changed({"unset": supposed.unset}) if supposed and supposed.unset else rules
         self.supposed = supposed
         self.late = self.rules.late
         self.following: Iterable[Mapping[str, Any]] = ()      # recorded events of the steps to come
@@ -85,6 +88,7 @@ class Replaying:
         self.one_slot = trace.server.get("n_slots") == 1
         self.tasks = False          # does the present step have several tasks?
         self.rounds = False         # does its recording have the batches that were evaluated?
+        self.left_at: int | None = None         # the step from which on the server is not the recorded one
         self.trace, self.mode = trace, mode
         self.flags = trace.flags
         self.server = self._fresh(Log())
@@ -117,12 +121,13 @@ class Replaying:
             return equal and self._as_uncached(member.request, answer), member.inexact
 
         theirs = without_cancel(step.events)
+        passed = self.supposed.passed.get(step.number, 0) if self.supposed else 0
         sent = send(self.server, step, theirs, self._records, hear, lambda sent: self._fields(step, sent) is None,
-                    self.folder, self.supposed.passed.get(step.number, 0))
-        self.server = sent.server
+                    self.folder, passed)
+        self.server, undecided = sent.server, out.steps_undecided
         verdicts: list[tuple[bool | None, bool]] = [one for one in sent.heard if one is not None]
         self._count(out, step, self._records(self.server, first), self._fields(step, sent), sent.untried)
-        if self.check is not None:
+        if self.check is not None and out.steps_undecided == undecided:
             agrees = all(equal is not None and equal != inexact for equal, inexact in verdicts)
             out.verdicts[step.number] = agrees
             self.verdicts_agree += agrees
@@ -141,14 +146,15 @@ class Replaying:
     def _slot_action(self, out: Replayed, step: TraceStep) -> None:
         if step.action == "restart":
             self.server = self._started(self.flags if step.options is None else step.options)
+            self.left_at = None
             out.steps_agree += 1
             self.verdicts_agree += 1
             return
-        first = len(self.server.log.events)
+        first, undecided = len(self.server.log.events), out.steps_undecided
         answer = self.server.slot(step.action, step.id_slot, self.folder / step.file if step.file else None)
         wrong = compare_action(step.response, answer)
         self._count(out, step, self._records(self.server, first), wrong)
-        self.verdicts_agree += 1
+        self.verdicts_agree += out.steps_undecided == undecided
 
     def _records(self, server: Server, start: int) -> list[Mapping[str, Any]]:
         """Our events from a place of the log on, as the trace would hold them."""
@@ -160,8 +166,14 @@ class Replaying:
         untried: int = 0,
     ) -> None:
         """Compare the events of a step; ``wrong`` is what was found to differ besides. ``untried``: see ``Sent``."""
-        if self.files:
-            out.unset |= {event.unset for event in self.server.log.events if isinstance(event, Compared)}
+        asked = {event.unset for event in self.server.log.events if isinstance(event, Compared)} if self.files else set()
+        if asked and self.supposed is None:
+            self._undecided(out, step, "it depends on an uninitialised number")
+            return
+        out.unset |= asked
+        if self.left_at is not None:
+            self._undecided(out, step, f"the memory is not the recorded one since step {self.left_at}")
+            return
         ours = ours if self.trace.logged else []
         theirs = without_cancel(step.events)
         cancels = len(step.events) - len(theirs)
@@ -171,8 +183,12 @@ class Replaying:
         out.events_agree += cancels + sum(
             a == b and a["ev"] != Decoded.ev for a, b in zip(theirs, ours, strict=False)
         )
-        wrong = difference(theirs, ours) or wrong or early
-        if wrong is None and not tells(step):
+        apart, again = difference(theirs, ours), second_rejection(theirs)
+        wrong = apart or wrong or early
+        if apart is not None and again is not None and apart["event"] >= again:
+            self.left_at = step.number
+            self._undecided(out, step, REJECTED_TWICE)
+        elif wrong is None and not tells(step):
             self._undecided(out, step, "the recording says nothing of an answer that could be compared")
         elif wrong is None:
             out.steps_agree += 1

@@ -41,7 +41,7 @@ def totals(traces: Sequence[Data]) -> Data:
     """Sums over all traces."""
     sums: Data = {name: sum(trace[name] for trace in traces) for name in TOTALS}
     judged = [trace for trace in traces if trace["verdicts_agree"] is not None]
-    sums["verdicts"] = sum(trace["steps"] for trace in judged)
+    sums["verdicts"] = sum(trace["steps"] - trace["steps_undecided"] for trace in judged)
     sums["verdicts_agree"] = sum(trace["verdicts_agree"] for trace in judged)
     return sums
 
