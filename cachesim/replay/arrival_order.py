@@ -263,7 +263,7 @@ class Attempt:
 
     def _compare(self) -> None:
         new, self.compared = self.server.log.events[self.compared :], len(self.server.log.events)
-        if not any(event.logged for event in new):
+        if not any(event.logged or self.step.rounds for event in new):
             return
         ours = self.records(self.server, self.start)
         self.met = next((i for i, (a, b) in enumerate(zip(self.theirs, ours, strict=False)) if a != b),

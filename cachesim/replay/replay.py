@@ -166,7 +166,8 @@ class Replaying:
         untried: int = 0,
     ) -> None:
         """Compare the events of a step; ``wrong`` is what was found to differ besides. ``untried``: see ``Sent``."""
-        asked = {event.unset for event in self.server.log.events if isinstance(event, Compared)} if self.files else set()
+        events = self.server.log.events if self.files else []
+        asked = {event.unset for event in events if isinstance(event, Compared)}
         if asked and self.supposed is None:
             self._undecided(out, step, "it depends on an uninitialised number")
             return

@@ -11,8 +11,8 @@ from cachesim.replay.trace import Trace
 @dataclass(slots=True)
 class Replayed:
     """What a replay found. ``steps_agree`` counts steps, ``events_agree`` recorded events met in place;
-    ``first`` describes the first difference; ``verdicts_agree`` counts no step that is undecided. ``verdicts``: by step, whether the verdict agrees with the recording;
-    ``unset``: uninitialised numbers that decided something."""
+    ``first`` describes the first difference; ``verdicts_agree`` counts no step that is undecided. ``verdicts``: by
+    step, whether the verdict agrees with the recording; ``unset``: uninitialised numbers that decided something."""
 
     trace: Trace
     steps: int = 0
