@@ -47,7 +47,7 @@ def draw(rng: Rng, model: str) -> World:
         server["ctx_size"] = rng.one((128, 256))
         room = server["ctx_size"] + 150
         edges = (5, 64, 80, 100, 128)            # 64 tokens are the least that leave a checkpoint
-    server["flash_attn"] = server["ctx_size"] % 256 == 0 and rng.chance(15)      # blocks of 256 cells, else of 32
+    server["flash_attn"] = server["ctx_size"] == 2048           # blocks of 256 cells, else of 32
     return World("ik_llama", model, server, edges, min(room, MANY * ubatch))
 
 

@@ -130,10 +130,13 @@ def _row(value: Any, because: Because) -> str:
     return f"draft rejected: state restored into row {value[0]} for sequence {because['seq']}{cell}"
 
 
-def _zeroed(value: bool, because: Because) -> str:
-    if value:
-        return Dull("recurrent state zeroed at position 0")
-    return f"recurrent state not zeroed at position 0: {because['runs']} sequences in the micro-batch"
+def _seen(value: int, because: Because) -> str:
+    return f"attention reads cells 0..{value - 1} of {because['size']} (blocks of {because['pad']})"
+
+
+def _blind(value: bool, because: Because) -> str:
+    no_cell = f"{counted(because['tokens'], 'token')} without a visible cell"
+    return f"{no_cell}: the result is not a number" if value else f"{no_cell}: the result is a wrong number"
 
 
 FAMILIES: dict[str, Say] = {
@@ -152,6 +155,11 @@ FAMILIES: dict[str, Say] = {
     "IK-PC-HIT": lambda v, b: "the entry is removed from the prompt cache on load" if v else (
         "the entry stays in the prompt cache; the slot gets a copy"),
     "IK-PC-UPDATE": _update,
+    "IK-UBATCH-SPLIT": lambda v, b: Dull(
+        f"micro-batch of {counted(v, 'token')} (window of {b['tokens']}, {counted(b['sequences'], 'sequence')})"),
+    "IK-KV-SEEN": _seen,
+    "IK-KV-BLIND": _blind,
+    "IK-DECODE-AGAIN": lambda v, b: f"the next attempt begins at token {v} ({b['evaluated']} evaluated)",
     "IK-DECODE-RETRY": lambda v, b: f"no free KV cells: retries with n_batch = {v}" if v else (
         "no free KV cells: the request fails"),
     "IK-END": lambda v, b: f"token {b['n_decoded']} of {b['n_predict']}: " + (f"stops ({v})" if v else "continues"),
@@ -184,7 +192,10 @@ FAMILIES: dict[str, Say] = {
     "IK-SPEC-ROW": _row,
     "IK-SPEC-STEPS": lambda v, b: Dull(f"states of {counted(b['n'], 'token')} saved by {v}" if v else (
         f"no states saved: {b['n']} tokens, capacity {b['capacity']}")),
-    "IK-STATE-ZERO": _zeroed,
+    "IK-SPEC-START": lambda v, b: Dull("the server starts") if v else (
+        f"the server does not start: drafts and {b['n_slots']} slots"),
+    "IK-STATE-ZERO": lambda v, b: Dull(
+        "recurrent state zeroed at position 0" if v else f"recurrent state continues at position {b['pos']}"),
     "IK-WINDOW": lambda v, b: Dull("window layers keep " + ("compacted rows" if v else "every row")),
 }
 

@@ -8,7 +8,10 @@ Source: ik_llama.cpp examples/server/server-context.cpp server_context (8337e4cd
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import Callable
+
+import numpy as np
 
 from cachesim import events as ev
 from cachesim.engines.ik_llama.memory.context import Context, DecodeRules
@@ -78,14 +81,22 @@ class Core(Driver):
         """The MTP head's context: labels only, since drafts are forced. It has no recurrent rows, and counts as
         recurrent only where that is injected."""
         cache = self._cache(None, opts.swa_compress, opts.companion_recurrent)
-        return Context(cache, None, self.settings.n_ubatch, self._decode_rules())
+        unread = replace(self._decode_rules(), seen=lambda pos: self.settings.n_ctx)
+        return Context(cache, None, self.settings.n_ubatch, unread)
+
+    def _seen(self, pos: np.ndarray) -> int:
+        """Cells that attention reads; written down where used ones are missed."""
+        decision = self.rules.kv_seen(pos, self.settings.n_ctx, self.settings.pad)
+        if (pos[decision.value :] >= 0).any():
+            self.decide(decision, None)
+        return int(decision.value)
 
     def _decode_rules(self) -> DecodeRules:
         rules, one, hybrid = self.rules, self.settings, self.kind.hybrid
         return DecodeRules(
             split=lambda seqs: int(rules.ubatch_split(hybrid, seqs).value),
-            seen=lambda pos: int(rules.kv_seen(pos, one.n_ctx, one.pad).value),
-            blind=lambda tokens: bool(rules.kv_blind(tokens, one.flash_attn).value),
+            seen=self._seen,
+            blind=lambda tokens: bool(self.decide(rules.kv_blind(tokens, one.flash_attn), None)),
             zeroes=lambda pos, sequences: bool(rules.state_zero(pos, sequences).value),
             keeps=lambda n: str(rules.spec_steps(n, one.capacity).value),
         )

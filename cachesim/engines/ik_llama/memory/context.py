@@ -114,22 +114,21 @@ class Context:
             if self.rules.zeroes(run.pos0, len(ubatch.runs)):
                 kv.states[run.seq] = zeroed(kv.states[run.seq])
             kv.state_pos[run.seq] = run.pos0 + len(run.tokens) - 1
+        n_kv = kv.cells.size if kv.recurrent else self.rules.seen(kv.cells.pos)
+        blind = self._blind(ubatch, first, n_kv) if kv.spoilt or first + ubatch.n > n_kv else None
         if self.model is None:
             return
-        n_kv = self.rules.seen(kv.cells.pos)
         before = [frozenset(i for i, state in kv.states[run.seq].items() if is_nan(state)) for run in ubatch.runs]
         hidden, kept = [], self.rules.keeps(ubatch.n) if self.per_step and kv.kind.states else ""
         for run, at in zip(ubatch.runs, ubatch.at, strict=True):
             hidden.append(self._run(self.model, run, first + at - ubatch.at[0], at - ubatch.at[0], kept, n_kv))
         said = spoken(self.model, batch, ubatch, hidden)
-        if not kv.recurrent and (kv.spoilt or first + ubatch.n > n_kv):
-            said = self._spoiled(said, ubatch, first, n_kv, before)
+        if blind is not None and kv.spoilt:
+            said = silenced(said, ubatch, spoil(kv.kind.spec, kv.rows, kv.states, before, ubatch, first, n_kv, blind))
         self.spoken |= said
 
-    def _spoiled(
-        self, said: dict[int, Spoken], ubatch: Ubatch, first: int, n_kv: int, before: Sequence[frozenset[int]]
-    ) -> dict[int, Spoken]:
-        """What the model said, with what is not a number marked in rows, states and answers."""
+    def _blind(self, ubatch: Ubatch, first: int, n_kv: int) -> list[dict[str, np.ndarray]]:
+        """For each run and kind of attention layer: (t,) True for the tokens that see no cell."""
         kv, blind = self.kv, []
         for run, at in zip(ubatch.runs, ubatch.at, strict=True):
             store, asked = UbatchStore(kv, run, first + at - ubatch.at[0], n_kv), run.pos0 + np.arange(len(run.tokens))
@@ -137,10 +136,8 @@ class Context:
                     for layer in kv.kind.spec.layers if layer.part}  # fmt: skip
             blind.append({name: one.lo >= one.hi for name, one in seen.items()})
         n_blind = sum(int(one.sum()) for views in blind for one in views.values())
-        kv.spoilt = kv.spoilt or (n_blind > 0 and self.rules.blind(n_blind))
-        if not kv.spoilt:
-            return said
-        return silenced(said, ubatch, spoil(kv.kind.spec, kv.rows, kv.states, before, ubatch, first, n_kv, blind))
+        kv.spoilt = (n_blind > 0 and self.rules.blind(n_blind)) or kv.spoilt
+        return blind
 
     def kept_after(self, seq: int, n_past: int, step: int) -> States:
         """The recurrent rows kept after token ``step`` of a round behind ``n_past`` tokens; zeroed where there are

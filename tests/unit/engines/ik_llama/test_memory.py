@@ -19,7 +19,9 @@ def refuses(*facts):
     return rm_refused(*facts).value
 
 
-RULES = DecodeRules(split=len, seen=len, blind=bool, zeroes=lambda pos, sequences: pos == 0, keeps=lambda n: "")
+RULES = DecodeRules(
+    split=len, seen=lambda pos: 10**6, blind=bool, zeroes=lambda pos, sequences: pos == 0, keeps=lambda n: "",
+)
 
 
 def cache(model="GGGA", size=32, n_seq=1):
