@@ -23,7 +23,7 @@ MILLION = fuzz -p llama_cpp@latest-repaired --property warm-equals-cold --proper
 	--property survives --jobs $(JOBS) --out tests/fuzz/million --resume
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million hostile rediscover replay docs coverage peers adapters live workloads upstream optimized browser dist clean
+.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million hostile rediscover replay docs coverage peers adapters live workloads upstream optimized browser dist targets clean
 
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
@@ -50,6 +50,7 @@ help:
 	@echo 'make upstream which rules a new llama.cpp touches   make upstream OLD=TREE NEW=TREE'
 	@echo 'make optimized  does python -OO print the same     make optimized EVERY=1'
 	@echo 'make dist     build and check sdist and wheel       make dist'
+	@echo 'make targets  every target, each in a fresh clone    make targets ARGS="help run docs"'
 	@echo 'make clean    remove the environment and caches     make clean'
 
 run: $(VENV)/.run
@@ -71,10 +72,10 @@ lint: $(VENV)/.dev
 
 # Other Pythons and the oldest packages; what this machine does not have is named and left out.
 smoke oldest matrix: $(VENV)/.dev
-	@$(BIN)/python .ci/pythons.py $@
+	@$(BIN)/python .ci/pythons.py $@ $(ARGS)
 
 bench: $(VENV)/.run
-	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench $(ARGS)
 
 meta: $(VENV)/.dev
 	META_JOBS=$(JOBS) $(BIN)/python -m pytest tests/meta -m meta $(ARGS)
@@ -85,15 +86,15 @@ fuzz: $(VENV)/.run
 # 1,000,000 conversations under llama_cpp@latest-repaired; Ctrl-C, and it goes on where it stopped. Rows that --cache-reuse
 # moves differ from a cold run's by design: models whose memory can be cut anywhere are searched without it.
 million: $(VENV)/.run
-	$(BIN)/cachesim $(MILLION) --model R --model H --model HW --examples 700000 --seed 2703
-	$(BIN)/cachesim $(MILLION) --model A --model W --set cache_reuse=0 --examples 300000 --seed 2704
+	$(BIN)/cachesim $(MILLION) --model R --model H --model HW --examples 700000 --seed 2703 $(ARGS)
+	$(BIN)/cachesim $(MILLION) --model A --model W --set cache_reuse=0 --examples 300000 --seed 2704 $(ARGS)
 
 # Goes on where it stopped; START= leaves the first ones out, ARGS="--only KIND:NUMBER" shows one.
 hostile: $(VENV)/.run
 	@$(BIN)/python -m tests.hostile --number $(N) --start $(START) --seed $(SEED) --jobs $(JOBS) $(ARGS)
 
 rediscover: $(VENV)/.run
-	$(BIN)/python -m tests.fuzz.rediscovery --seeds 5 --jobs $(JOBS)
+	$(BIN)/python -m tests.fuzz.rediscovery --seeds 5 --jobs $(JOBS) $(ARGS)
 
 replay: $(VENV)/.run
 	@$(BIN)/python -m tests.replay $(TRACES) -j $(JOBS)
@@ -116,7 +117,7 @@ peers: $(PEERS)/.made
 	$(PEERS)/bin/python -m tests.peers classes --ops $(OPS) --seed $(SEED)
 	$(PEERS)/bin/python -m tests.peers bursts --bursts $(BURSTS) --seed $(SEED)
 	$(PEERS)/bin/python -m tests.peers logs --talks $(TALKS) --seed $(SEED)
-	$(PEERS)/bin/python -m tests.live.check_mlx
+	$(PEERS)/bin/python -m tests.live.check_mlx $(ARGS)
 
 $(PEERS)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(PEERS)
@@ -171,8 +172,12 @@ dist: $(VENV)/.made
 	$(DIST)/bin/python -m build --quiet
 	$(DIST)/bin/twine check --strict dist/*
 
+# Each target once, in its smallest form, with nothing installed: what a first user of it meets.
+targets:
+	@$(PYTHON) .ci/targets.py $(ARGS)
+
 clean:
-	rm -rf $(VENV) $(PEERS) .venv-adapters $(LIVE) $(DIST) $(BROWSER) .venv-ci dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(PEERS) .venv-adapters $(LIVE) $(DIST) $(BROWSER) .venv-ci .venv-targets dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
 
 # The stamps: the environment is made once, and brought up to date when pyproject.toml changes.
 $(VENV)/.made:

@@ -1,0 +1,174 @@
+"""Every `make` target once, in its smallest form: `make targets`, or `python .ci/targets.py [TARGET ...]`.
+
+Each runs in a fresh clone of HEAD, with an empty home folder and a PATH of the system's folders and this Python, so
+that nothing is found that another target has left. pip's cache and settings stay. What a target prints is kept in
+FOLDER/TARGET.log, and its row in FOLDER/rows.json: a later run skips rows of the same commit that passed.
+Exit code 1 if a target failed. Standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Iterator, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+SMALLEST = {
+    "test": "ARGS=tests/unit/test_names.py WORKERS=1",
+    "long": "ARGS=tests/live/test_reports.py WORKERS=1",
+    "check": "ARGS=tests/unit/test_names.py WORKERS=1",
+    "oldest": "ARGS=--collect-only",
+    "matrix": "ARGS=tests/unit/test_names.py",
+    "bench": "ARGS='exact decode'",
+    "meta": "ARGS='-k unspoilt' JOBS=1",
+    "fuzz": "MINUTES=1 JOBS=1",
+    "million": "ARGS='--examples 20' JOBS=1",
+    "hostile": "N=20 JOBS=1",
+    "rediscover": "ARGS='--seeds 1 7.1' JOBS=1",
+    "replay": "TRACES=tests/data JOBS=1",
+    "peers": "OPS=2000 BURSTS=5 TALKS=2 ARGS='--row 5'",
+    "adapters": "ARGS=mlx_lm_lru",
+    "live": "N=5 MINUTES=1 JOBS=1",
+    "workloads": "SESSIONS=tests/workloads/data JOBS=1",
+    "optimized": "EVERY=100",
+}
+"""Variables of a target's smallest form; a target without a row has only one form."""
+OUTSIDE = {
+    "live": (("LLAMA_SERVER",), "a real llama-server", "LLAMA_SERVER=/no/llama-server"),
+    "upstream": (("OLD", "NEW"), "two trees of llama.cpp", ""),
+    "browser": (("CHROMIUM",), "a chromium", "CHROMIUM=/no/chromium"),
+}
+"""Targets that need something from outside: the variables of the environment that name it, what it is, and the
+variables to run the target with where it is absent: it must then end with one clear line."""
+KEPT = re.compile(r"LANG|LC_.*|PIP_.*|SSL_CERT_.*|.*_proxy|.*_PROXY")
+LACKING = re.compile(r"\babsent\b|\bleft out\b|: skipped\b|\bnot run\b|\bno real server\b")
+"""Lines in which a target names what the machine lacks."""
+SECONDS = 3600
+
+
+class Row(NamedTuple):
+    """What became of a target. ``said``: what the machine lacks, or the last line of a failure."""
+
+    target: str
+    command: str
+    code: int
+    seconds: float
+    result: str
+    said: str
+    commit: str
+
+
+def targets() -> list[str]:
+    """All targets of the Makefile but this one."""
+    [names] = re.findall(r"^\.PHONY:(.*)$", (ROOT / "Makefile").read_text("utf-8"), re.M)
+    return [name for name in names.split() if name != "targets"]
+
+
+def environment(home: Path) -> dict[str, str]:
+    """An empty home, and of this environment only what says how to reach packages and other Pythons."""
+    kept = {name: value for name, value in os.environ.items() if KEPT.fullmatch(name)}
+    places = [str(Path(sys.base_prefix, "bin")), "/usr/local/bin", "/usr/bin", "/bin"]
+    cache = subprocess.run([sys.executable, "-m", "pip", "cache", "dir"], capture_output=True, text=True).stdout.strip()
+    pyenv = os.environ.get("PYENV_ROOT", str(Path.home() / ".pyenv"))
+    return {"PIP_CACHE_DIR": cache, **kept, "PATH": os.pathsep.join(places), "HOME": str(home), "PYENV_ROOT": pyenv}
+
+
+def command(target: str) -> tuple[list[str], str]:
+    """The words of a target's command, and what it needs that is absent ("" = nothing)."""
+    names, what, instead = OUTSIDE.get(target, ((), "", ""))
+    given = {name: value for name in names if (value := os.environ.get(name))}
+    if target == "browser" and (there := shutil.which("chromium")):
+        given.setdefault("CHROMIUM", there)
+    absent = what if len(given) < len(names) else ""
+    more = instead.split() if absent else [f"{name}={value}" for name, value in given.items()]
+    return ["make", target, *shlex.split(SMALLEST.get(target, "")), *more], absent
+
+
+def run(target: str, folder: Path, commit: str) -> Row:
+    """Run one target in a clone of its own, which is removed afterwards."""
+    place, log = folder / target, folder / f"{target}.log"
+    shutil.rmtree(place, ignore_errors=True)
+    (place / "home").mkdir(parents=True)
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(place / "checkout")], check=True)
+    words, absent = command(target)
+    began = time.monotonic()
+    with log.open("w") as stream:
+        code = _ended(words, place, stream)
+    seconds = round(time.monotonic() - began, 1)
+    changed = subprocess.run(["git", "status", "--porcelain"], cwd=place / "checkout", capture_output=True, text=True)
+    lines = [line.strip() for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
+    result, said = judged(code, lines, absent, changed.stdout.split("\n")[0])
+    shutil.rmtree(place)
+    return Row(target, shlex.join(words), code, seconds, result, said, commit)
+
+
+def _ended(words: list[str], place: Path, stream: object) -> int:
+    """The exit code; 124 for a command that did not end in time. Its processes are a group of their own."""
+    process = subprocess.Popen(words, cwd=place / "checkout", env=environment(place / "home"), stdout=stream,
+                               stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
+    try:
+        return process.wait(SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return 124
+
+
+def judged(code: int, lines: list[str], absent: str, changed: str) -> tuple[str, str]:
+    """The result of a target in a word, and what else is to be said."""
+    last = next((line for line in reversed(lines) if not line.startswith("make: ")), "")
+    lacking = "; ".join(dict.fromkeys(line for line in lines if LACKING.search(line)))
+    if any(line.startswith("Traceback (most recent call last)") for line in lines):
+        return "FAILED", last
+    if absent:
+        return ("absent", f"{absent}: {last}") if code else ("FAILED", f"exit code 0 without {absent}")
+    if code:
+        return "FAILED", last
+    if changed:
+        return "FAILED", f"changes the checkout: {changed.strip()}"
+    return "passed", f"absent: {lacking}" if lacking else ""
+
+
+def table(rows: list[Row]) -> Iterator[str]:
+    """The lines of the report."""
+    width = max([7, *(len(row.command) for row in rows)])
+    yield f"{'target':10}  {'command':{width}}  commit   code  seconds  result"
+    for row in rows:
+        result = f"{row.result}: {row.said}" if row.said else row.result
+        yield f"{row.target:10}  {row.command:{width}}  {row.commit:7}  {row.code:4}  {row.seconds:7.1f}  {result}"
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python .ci/targets.py", description=__doc__)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="targets to run (default: all)")
+    parser.add_argument("--folder", type=Path, default=ROOT / ".venv-targets", help="clones, logs and rows")
+    args = parser.parse_args(argv)
+    if wrong := set(args.targets) - set(targets()):
+        parser.error(f"unknown target {sorted(wrong)[0]!r}")
+    head = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(head, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    folder = args.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / "rows.json"
+    rows = {name: Row(**row) for name, row in (json.loads(kept.read_text()) if kept.exists() else {}).items()}
+    for target in args.targets or targets():
+        old = rows.get(target)
+        if old is None or old.commit != commit or old.result == "FAILED":
+            rows[target] = run(target, folder, commit)
+            kept.write_text(json.dumps({name: row._asdict() for name, row in rows.items()}, indent=1) + "\n")
+        print("\n".join(list(table([rows[target]]))[1:]), flush=True)
+    print("\n".join(["", *table(list(rows.values()))]))
+    return int(any(row.result == "FAILED" for row in rows.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
