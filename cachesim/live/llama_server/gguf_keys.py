@@ -87,18 +87,20 @@ def _pattern(period: str, each: str, marked: list[bool], more: bool = False) -> 
     return {each: [int(mark) for mark in marked] + [0] * more}
 
 
-def vocabulary(out: Any) -> None:
+def vocabulary() -> dict[str, Any]:
     """The vocabulary of the recorded models, and their chat template."""
     byte = {" ": "Ġ", "\n": "Ċ"}
     marks = {token for token, text in SPECIAL.items() if text.startswith("<|")}
     plain = min(SPECIAL)
-    out.add_tokenizer_model("gpt2")
-    out.add_tokenizer_pre("gpt-2")
-    out.add_token_list([byte.get(piece, piece) for piece in PIECES])
-    out.add_token_types([3 if i in marks else 1 if i < plain else 4 for i in range(len(PIECES))])
-    out.add_token_merges(["Ġ Ġ"])
-    out.add_eos_token_id(96)
-    out.add_eot_token_id(98)
-    out.add_pad_token_id(96)
-    out.add_add_bos_token(False)
-    out.add_chat_template(TEMPLATE)
+    return {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "gpt-2",
+        "tokenizer.ggml.tokens": [byte.get(piece, piece) for piece in PIECES],
+        "tokenizer.ggml.token_type": [3 if i in marks else 1 if i < plain else 4 for i in range(len(PIECES))],
+        "tokenizer.ggml.merges": ["Ġ Ġ"],
+        "tokenizer.ggml.eos_token_id": 96,
+        "tokenizer.ggml.eot_token_id": 98,
+        "tokenizer.ggml.padding_token_id": 96,
+        "tokenizer.ggml.add_bos_token": False,
+        "tokenizer.chat_template": TEMPLATE,
+    }

@@ -3,7 +3,7 @@
     python -m cachesim.live.llama_server.gguf_models 'W8 A' tiny-W8A.gguf
 
 Sizes of K/V rows and of recurrent states are those that the engines' memories declare for the notation, so that byte
-limits evict the same. The package ``gguf`` (extra of that name) is imported when a file is written, and not before.
+limits evict the same.
 Source: llama.cpp src/models/*.cpp load_arch_hparams and load_arch_tensors, src/llama-model.cpp create_memory (b11549).
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
@@ -19,6 +18,7 @@ from cachesim.engines.llama_cpp.memory.model_layout import MROPE, model_kind
 from cachesim.errors import BadInput, quoted
 from cachesim.live.llama_server import gguf_tensors as t
 from cachesim.live.llama_server.gguf_keys import sizes, special, vocabulary
+from cachesim.live.llama_server.tiny_gguf import Tensor, TinyModel
 from cachesim.model import Layer, Spec
 
 ARCHITECTURES = (
@@ -80,25 +80,24 @@ def _architecture(spec: Spec, mrope: bool) -> str:
 
 
 def write_model(notation: str, path: Path, seed: int = 0) -> str:
-    """Write the model; returns its architecture. The bytes depend on nothing but notation, seed and version of the
-    package gguf. Raises BadInput for a notation that no architecture has, and where gguf is not installed."""
+    """Write the model; returns its architecture. The bytes depend on nothing but notation and seed. Raises BadInput for
+    a notation that no architecture has."""
     model = find_model(notation)
-    gguf = _package()
-    out = gguf.GGUFWriter(path, model.arch)
-    out.add_name(f"tiny-{model.name}")
-    out.add_description("random weights; for tests of cache logic only")
-    out.add_file_type(0)
-    add = {int: out.add_uint32, float: out.add_float32, list: out.add_array}
-    for key, value in {**sizes(model.arch, model.spec), **special(model.arch, model.spec)}.items():
-        add[type(value)](f"{model.arch}.{key}", value)
-    vocabulary(out)
-    for tensor in tensors(model):
-        out.add_tensor(tensor.name, t.values(tensor, seed))
-    out.write_header_to_file()
-    out.write_kv_data_to_file()
-    out.write_tensors_to_file()
-    out.close()
+    tiny_model(model).write(str(path), seed)
     return model.arch
+
+
+def _keys(model: Model) -> dict[str, Any]:
+    """All keys of a model, in the order of the file."""
+    own = {**sizes(model.arch, model.spec), **special(model.arch, model.spec)}
+    return {
+        "general.architecture": model.arch,
+        "general.name": f"tiny-{model.name}",
+        "general.description": "random weights; for tests of cache logic only",
+        "general.file_type": 0,
+        **{f"{model.arch}.{key}": value for key, value in own.items()},
+        **vocabulary(),
+    }
 
 
 EACH_LAYER = 11063          # the first build known to read a window for each layer of gemma3; b10809 does not
@@ -121,27 +120,21 @@ def check_build(file: Path, commit: str) -> None:
         raise BadInput(cause, file=str(file), hint=hint)
 
 
-def _package() -> Any:
-    try:
-        return import_module("gguf")
-    except ImportError:
-        raise BadInput("writing a model needs the package gguf", hint="pip install 'llm-cachesim[gguf]'") from None
-
-
-def tensors(model: Model) -> Iterator[t.Tensor]:
-    """All tensors of a model, in the order of the file."""
-    embedding = 0.125 if model.arch == "gemma3" else 1.0           # gemma3 multiplies it with the root of its width
-    yield from t.outer(embedding, "token_embd_norm.weight" if model.arch == "lfm2" else "output_norm.weight")
+def tiny_model(model: Model) -> TinyModel:
+    """A model's keys, and its tensors by kind of layer; an MTP head is a layer of kind "M"."""
+    arch, layers = model.arch, model.spec.layers
+    embedding = 0.125 if arch == "gemma3" else 1.0                 # gemma3 multiplies it with the root of its width
+    outer = t.outer(embedding, "token_embd_norm.weight" if arch == "lfm2" else "output_norm.weight")
     damping = t.DAMPED if model.spec.mtp else t.Damping()
-    for i, layer in enumerate(model.spec.layers):
-        for tensor in _layer(model.arch, layer, damping.trunk):
-            yield tensor._replace(name=f"blk.{i}.{tensor.name}")
+    kinds = {layer.kind: list(_layer(arch, layer, damping.trunk)) for layer in layers}
+    order = "".join(layer.kind for layer in layers)
     if model.spec.mtp:
-        for tensor in (*_norms(model.arch), *t.mtp_head(damping.head)):
-            yield tensor._replace(name=f"blk.{len(model.spec.layers)}.{tensor.name}")
+        kinds["M"] = [*_norms(arch), *t.mtp_head(damping.head)]
+        order += "M"
+    return TinyModel(_keys(model), outer, kinds, order)
 
 
-def _layer(arch: str, layer: Layer, damping: float) -> Iterator[t.Tensor]:
+def _layer(arch: str, layer: Layer, damping: float) -> Iterator[Tensor]:
     yield from _norms(arch)
     qwen = arch in ("qwen3next", "qwen35")
     if layer.kind == "G":
@@ -158,7 +151,7 @@ def _layer(arch: str, layer: Layer, damping: float) -> Iterator[t.Tensor]:
         yield from t.feed_forward(damping)
 
 
-def _norms(arch: str) -> Iterator[t.Tensor]:
+def _norms(arch: str) -> Iterator[Tensor]:
     """Norms between the parts of a layer."""
     for name in {
         "mamba2": ("attn_norm.weight",),
@@ -167,7 +160,7 @@ def _norms(arch: str) -> Iterator[t.Tensor]:
         "gemma3": ("attn_norm.weight", "post_attention_norm.weight", "ffn_norm.weight", "post_ffw_norm.weight"),
         "falcon-h1": ("attn_norm.weight", "ffn_norm"),
     }.get(arch, ("attn_norm.weight", "ffn_norm.weight")):
-        yield t.Tensor(name, (t.EMBD,), 0.1, 1.0)
+        yield Tensor(name, (t.EMBD,), 0.1, 1.0)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,15 @@
-"""Which tensors does a tiny model have, and which numbers are in them?
+"""Tensors of the tiny models: names, shapes and the deviation of their random values.
 
-Shapes are written as GGUF lists them, the fastest dimension first. Random values are a function of the seed and of the
-tensor's name alone, so that a file has the same bytes on every machine and with every NumPy.
 Source: names and shapes from the GGUFs of the recorded models; qwen3next's from llama.cpp src/models/qwen3next.cpp
 load_arch_tensors (b11549).
 """
 
 from __future__ import annotations
 
-from hashlib import shake_256
 from typing import Iterator, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cachesim.engines.shared.vocab import PIECES
+from cachesim.live.llama_server.tiny_gguf import Tensor
 
 EMBD, HEADS, KV_HEADS, HEAD, FF, TAPS = 64, 4, 2, 16, 96, 4
 """Width of the model, heads of queries and of K/V, width of a head, of the feed-forward; taps of a convolution."""
@@ -23,18 +18,6 @@ DELTA_HEADS, DELTA_KEYS = 4, 2                      # of the gated delta net, HE
 SSM_INNER, SSM_STATE, SSM_HEADS = 128, 32, 8
 EXPERTS, EXPERT_FF = 2, 48                          # every expert is used, so that no rounding decides which
 CONV_TAPS = 3                                       # of the short convolution
-
-
-class Tensor(NamedTuple):
-    """``std`` around ``mean``; ``decay``: no random values, but decay rates up to this one, slow ones first;
-    ``identity``: the unit matrix is added to the first columns."""
-
-    name: str
-    shape: tuple[int, ...]
-    std: float = 0.0
-    mean: float = 0.0
-    decay: float = 0.0
-    identity: bool = False
 
 
 class Damping(NamedTuple):
@@ -46,21 +29,6 @@ class Damping(NamedTuple):
 
 DAMPED = Damping(0.04, 0.05)
 """Of a model with an MTP head: both then follow the last token mostly, and agree about half of the time."""
-
-
-def values(tensor: Tensor, seed: int) -> NDArray[np.float32]:
-    """The tensor as NumPy has it, the slowest dimension first; normal values as sums of four uniform ones."""
-    shape = tensor.shape[::-1]
-    n = int(np.prod(shape))
-    if tensor.decay:
-        rates = tensor.decay * 300.0 ** (np.arange(n) / (n - 1) - 1.0)
-        return np.ascontiguousarray(-rates.round(6)[::-1].reshape(shape), np.float32)
-    bits = np.frombuffer(shake_256(f"{seed} {tensor.name}".encode()).digest(8 * n), "<u2")
-    spread = bits.reshape(n, 4).sum(axis=1, dtype=np.int64) - 2 * 65535
-    out = (tensor.mean + tensor.std * spread / 37837.0).reshape(shape)       # 65536 / sqrt(3): their deviation
-    if tensor.identity:
-        out = out + np.eye(shape[0], shape[1])
-    return np.ascontiguousarray(out, np.float32)
 
 
 def outer(embedding: float, norm: str) -> list[Tensor]:

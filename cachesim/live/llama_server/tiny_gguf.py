@@ -1,0 +1,98 @@
+"""Writer of GGUF files whose weights are random numbers. Standard library only.
+
+Exported programs contain the code of this module, so that they write the model themselves (``export/embedding.py``).
+Random values are a function of the seed and of the tensor's name alone: a file has the same bytes on every machine.
+Source: ggml docs/gguf.md, version 3.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from hashlib import shake_256
+from typing import Any, Mapping, NamedTuple, Sequence
+
+ALIGNMENT = 32
+UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
+
+
+class Tensor(NamedTuple):
+    """A tensor of F32. ``shape``: the fastest dimension first. ``std``, ``mean``: of its random values."""
+
+    name: str
+    shape: tuple[int, ...]
+    std: float = 0.0
+    mean: float = 0.0
+    decay: float = 0.0          # not 0: no random values, but decay rates up to this one, slow ones first
+    identity: bool = False      # add the unit matrix to the first columns
+
+
+class TinyModel(NamedTuple):
+    """A model as it is written."""
+
+    keys: Mapping[str, Any]
+    outer: Sequence[Tensor]                     # outside of the layers
+    kinds: Mapping[str, Sequence[Tensor]]       # of each kind of layer
+    order: str                                  # the kinds of the layers
+
+    def tensors(self) -> list[Tensor]:
+        """Return all tensors in the order of the file, those of a layer under its number."""
+        blocks = [(i, one) for i, kind in enumerate(self.order) for one in self.kinds[kind]]
+        return [*self.outer, *(one._replace(name=f"blk.{i}.{one.name}") for i, one in blocks)]
+
+    def write(self, path: str, seed: int = 0) -> None:
+        """Write the file."""
+        write_gguf(path, self.keys, self.tensors(), seed)
+
+
+def tensor_values(tensor: Tensor, seed: int) -> list[float]:
+    """Return the numbers of a tensor in the order of the file; normal values are sums of four uniform ones."""
+    n = math.prod(tensor.shape)
+    if tensor.decay:
+        return [-round(tensor.decay * 300.0 ** (i / (n - 1) - 1.0), 6) for i in reversed(range(n))]
+    bits = struct.unpack(f"<{4 * n}H", shake_256(f"{seed} {tensor.name}".encode()).digest(8 * n))
+    sums = [sum(bits[i : i + 4]) - 2 * 65535 for i in range(0, 4 * n, 4)]
+    out = [tensor.mean + tensor.std * one / 37837.0 for one in sums]        # 65536 / sqrt(3): their deviation
+    if tensor.identity:
+        for i in range(min(tensor.shape)):
+            out[i * tensor.shape[0] + i] += 1.0
+    return out
+
+
+def write_gguf(path: str, keys: Mapping[str, Any], tensors: Sequence[Tensor], seed: int = 0) -> None:
+    """Write a file with these keys and tensors. An int is a UINT32, but in a list an INT32."""
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
+    head += b"".join(_string(key) + _value(value) for key, value in keys.items())
+    offset = 0
+    for tensor in tensors:
+        n_dims = len(tensor.shape)
+        head += _string(tensor.name) + struct.pack(f"<I{n_dims}QIQ", n_dims, *tensor.shape, 0, offset)
+        offset += len(_padded(bytes(4 * math.prod(tensor.shape))))
+    with open(path, "wb") as file:
+        file.write(_padded(head))
+        for tensor in tensors:
+            numbers = tensor_values(tensor, seed)
+            file.write(_padded(struct.pack(f"<{len(numbers)}f", *numbers)))
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % ALIGNMENT)
+
+
+def _string(text: str) -> bytes:
+    return struct.pack("<Q", len(text.encode())) + text.encode()
+
+
+def _value(value: Any) -> bytes:
+    """Return a key's value behind the number of its type."""
+    if isinstance(value, bool):
+        return struct.pack("<I?", BOOL, value)
+    if isinstance(value, int):
+        return struct.pack("<II", UINT32, value)
+    if isinstance(value, float):
+        return struct.pack("<If", FLOAT32, value)
+    if isinstance(value, str):
+        return struct.pack("<I", STRING) + _string(value)
+    kind = STRING if isinstance(value[0], str) else INT32
+    items = [_string(one) if kind == STRING else struct.pack("<i", one) for one in value]
+    return struct.pack("<IIQ", ARRAY, kind, len(value)) + b"".join(items)
