@@ -21,7 +21,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--to", dest="form", choices=tuple(FORMS), required=True,
                         help="; ".join(f"{name}: {text}" for name, text in FORMS.items()))  # fmt: skip
     parser.add_argument("--with-server", action="store_true",
-                        help="curl: the script also writes the tiny model and starts the server")  # fmt: skip
+                        help="curl: the same as --to script")  # fmt: skip
     parser.add_argument("--out", "-o", metavar="FILE", type=Path, help="file to write (default: standard output)")
     add_model(parser)
     parser.add_argument("--server", metavar="BIN", type=Path, help="issue: llama-server to run: what came, its log")
@@ -64,13 +64,16 @@ def _text(scenario: Scenario, args: Namespace) -> tuple[str, tuple[str, ...]]:
     from cachesim.live.llama_server.export.scenario_file import scenario_file
     from cachesim.live.llama_server.export.script import make_script
     from cachesim.live.llama_server.export.shell import shell_script
+    from cachesim.live.llama_server.export.standalone import standalone_script
 
     profile = profile_of(scenario, args.profiles)
     if args.form == "toml":
         return scenario_file(scenario, profile, args.out.stem if args.out else scenario.id), ()
     script = make_script(scenario, profile)
+    if args.form == "script" or (args.form == "curl" and args.with_server):
+        return standalone_script(script), script.notes
     if args.form == "curl":
-        return shell_script(script, args.with_server), script.notes
+        return shell_script(script), script.notes
     if args.form != "issue":
         return (pytest_file if args.form == "pytest" else server_test)(script), script.notes
     from cachesim.live.llama_server.export.issue import issue
@@ -79,4 +82,4 @@ def _text(scenario: Scenario, args: Namespace) -> tuple[str, tuple[str, ...]]:
     if (args.server is None) != (args.gguf is None):
         raise BadInput("--server and --gguf go together")
     heard = observed(script, args.server, args.gguf) if args.server else None
-    return issue(script, shell_script(script, script.restarts), heard), script.notes
+    return issue(script, standalone_script(script), heard), script.notes

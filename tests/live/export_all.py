@@ -1,7 +1,7 @@
 """``python -m tests.live.export_all``: every broken llama.cpp case of the corpus, exported and run.
 
-Each scenario that is wrong under the build's rule set becomes a shell script (``cachesim export --to curl
---with-server``), which is run against the real server: it shows the fault, or it does not because of what no real
+Each scenario that is wrong under the build's rule set becomes a script (``cachesim export --to script``), which is run
+with a PATH of this Python alone and the real server: it shows the fault, or it does not because of what no real
 server can be told (a race, forced drafts, another kind of task, a model that llama.cpp has no architecture for), or it
 failed. Exit code 1 if one failed, or if less than 80 % are shown. ``--checkout TREE`` runs each as a server test
 (``--to llama-server-test``) in that tree of llama.cpp instead; its requirements must be installed for this Python.
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from typing import NamedTuple
 from cachesim.errors import BadInput
 from cachesim.live.llama_server.export.python_test import server_test
 from cachesim.live.llama_server.export.script import make_script
-from cachesim.live.llama_server.export.shell import shell_script
+from cachesim.live.llama_server.export.standalone import standalone_script
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load_each
 from cachesim.verdicts.judged_run import run_judged
@@ -61,7 +60,7 @@ def look(scenario, profile, server, models, checkout=None):
     """Export one scenario and run it."""
     try:
         script = make_script(scenario, profile)
-        text = server_test(script) if checkout else shell_script(script, with_server=True)
+        text = server_test(script) if checkout else standalone_script(script)
     except BadInput as bad:
         return Case(scenario.id, NOT_SHOWABLE, bad.cause)
     racy = "a race" if script.racy else ""
@@ -69,7 +68,7 @@ def look(scenario, profile, server, models, checkout=None):
     code, said = 0, ""
     for seed, delay in enumerate(DELAYS if why else DELAYS[:1]):
         if checkout:
-            code, said = run_test(text, server, models / script.model.file, checkout)
+            code, said = run_test(text, server, checkout)
         else:
             code, said = run(text, server, models, seed, delay)
         if code != 0:
@@ -90,21 +89,21 @@ def other_requests(script, said):
 
 
 def run(text, server, models, seed=0, delay=DELAYS[0]):
-    """Exit code and output of a script."""
-    env = {**os.environ, "LLAMA_SERVER": str(server), "MODELS": str(models), "PYTHON": sys.executable,
+    """Exit code and output of a script in an environment of its own settings alone."""
+    env = {"LLAMA_SERVER": str(server), "MODELS": str(models), "PYTHON": os.path.realpath(sys.executable),
            "SEED": str(seed), "DELAY": str(delay)}  # fmt: skip
     with tempfile.NamedTemporaryFile("w", suffix=".sh") as file:
         file.write(text)
         file.flush()
-        done = subprocess.run(["sh", file.name], capture_output=True, text=True, env=env, timeout=SECONDS)
+        done = subprocess.run(["/bin/sh", file.name], capture_output=True, text=True, env=env, timeout=SECONDS)
     return done.returncode, done.stdout + done.stderr
 
 
-def run_test(text, server, model, checkout):
+def run_test(text, server, checkout):
     """Exit code and output of a server test: 1 also means here that a test failed. The fixtures of that project's own
     ``conftest.py`` are left out: they load models from the net."""
     folder = checkout / "tools" / "server" / "tests"
-    env = {**os.environ, "LLAMA_SERVER_BIN_PATH": str(server), "CACHESIM_MODEL": str(model), "PYTHONPATH": str(folder),
+    env = {**os.environ, "LLAMA_SERVER_BIN_PATH": str(server), "PYTHONPATH": str(folder),
            "PORT": str(20000 + os.getpid() % 10000 + next(PORTS)), "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
     with tempfile.TemporaryDirectory() as place:
         file = Path(place, "test_case.py")
@@ -139,10 +138,6 @@ def main(argv):
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--verbose", action="store_true", help="print what the scripts of other cases than shown said")
     args = parser.parse_args(argv)
-    missing = [tool for tool in ("curl", "jq") if shutil.which(tool) is None]
-    if missing and not args.checkout:
-        print(f"exported cases: not run, there is no {' and no '.join(missing)}")
-        return 0
     try:
         server = args.server or build.binary(args.profile.partition("@")[2])
     except build.Missing as why:

@@ -1,7 +1,7 @@
 """``python -m tests.live.reports``: the worked reports in scenarios/reports, made anew with the real servers.
 
 Each folder holds what was written by ``cachesim export ID --to issue --server BIN --gguf GGUF`` (issue.md), the script
-of ``--to curl --with-server`` (case.sh), and what that script and ``cachesim verify`` say of b11549 and of b11549 with
+of ``--to script`` (case.sh), and what that script and ``cachesim verify`` say of b11549 and of b11549 with
 the repaired rules (proof.txt). models.txt says for which models the scripts show the fault on which server.
 """
 
@@ -48,7 +48,7 @@ def report(folder, scenario, models):
     binaries = {commit: build.binary(commit) for commit in SERVERS}
     issue, _ = said("export", scenario, "--to", "issue", "--server", binaries["b11549"], "--gguf", gguf)
     (folder / "issue.md").write_text(issue, "utf-8")
-    script, _ = said("export", scenario, "--to", "curl", "--with-server")
+    script, _ = said("export", scenario, "--to", "script")
     (folder / "case.sh").write_text(script, "utf-8")
     lines = []
     for commit, profile in SERVERS.items():
@@ -66,7 +66,7 @@ def of_models(models):
     yield f"{'scenario':32}" + "".join(f"{commit:22}" for commit in binaries)
     for name, file in sorted(corpus_files().items()):
         if name.startswith(("one-token-", "neighbour-", "first-window-")) and name != LONGER:
-            text, _ = said("export", file, "--to", "curl", "--with-server")
+            text, _ = said("export", file, "--to", "script")
             codes = [run(text, binary, models)[0] for binary in binaries.values()]
             yield f"{name:32}" + "".join(f"{WORDS[code]:22}" for code in codes)
 

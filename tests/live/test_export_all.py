@@ -25,13 +25,11 @@ from tests.live.export_all import (
 pytestmark = pytest.mark.long
 FAKE = Path(__file__).parents[1] / "unit" / "live" / "fake_llama.py"
 PROFILE = "llama_cpp@b11549"
-needs_tools = pytest.mark.skipif(not (shutil.which("jq") and shutil.which("curl")), reason="no curl or no jq")
 
 
 @pytest.fixture
 def played(tmp_path, monkeypatch):
     monkeypatch.setattr("tests.live.export_all.DELAYS", (0.0, 0.0))
-    (tmp_path / "tiny-A.gguf").touch()
 
     def play(line, mode, **server):
         binary = tmp_path / "llama-server"
@@ -42,14 +40,12 @@ def played(tmp_path, monkeypatch):
     return play
 
 
-@needs_tools
 def test_shown_and_failed(played):
     assert played("S5>2/B3>1/S>2", "remembers").outcome == SHOWN
     assert played("S5>2/B3>1/S>2", "well").outcome == FAILED
     assert played("S5>2", "stillborn").why == "exit code 2"
 
 
-@needs_tools
 def test_what_no_real_server_can_be_told_is_not_showable(played):
     race = played("S5>2/B3>1/C4>1{together+1}", "well", parallel=2)
     assert (race.outcome, race.why) == (NOT_SHOWABLE, "a race")
@@ -59,7 +55,6 @@ def test_what_no_real_server_can_be_told_is_not_showable(played):
     assert task.outcome == NOT_SHOWABLE and "embedding" in task.why
 
 
-@needs_tools
 def test_a_fault_at_another_request_is_told(played):
     found = played("S5>2/S>2/A3>1", "remembers")
     assert found.outcome == SHOWN and "wrong at [1], expected []" in found.why and "another cache_n at 1" in found.why

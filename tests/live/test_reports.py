@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.live.llama_server.export.script import make_script
-from cachesim.live.llama_server.export.shell import shell_script
+from cachesim.live.llama_server.export.standalone import standalone_script
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.load import load
 from cachesim.verdicts.judged_run import run_judged
@@ -22,9 +22,9 @@ def code(text):
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_report_is_what_the_commands_write(name):
     script = make_script(load(corpus_files()[REPORTS[name]]), SERVERS["b11549"])
-    assert code((FOLDER / name / "case.sh").read_text("utf-8")) == code(shell_script(script, with_server=True))
+    assert code((FOLDER / name / "case.sh").read_text("utf-8")) == code(standalone_script(script))
     issue = (FOLDER / name / "issue.md").read_text("utf-8")
-    assert "\n".join(code(shell_script(script))[-4:]) in "\n".join(code(issue))
+    assert "\n".join(code(standalone_script(script))) in "\n".join(code(issue))
     assert "to be filled in by you: the summary, in your own words" in issue and "WRONG: " in issue
     assert "llama_cpp@latest-repaired" in issue and "\n```console\n... request" in issue
 

@@ -1,133 +1,527 @@
 #!/bin/sh
 # default flags: a checkpoint of one token serves another text: qwen35 (hybrid)
-# Made by cachesim 0.1.0 from the scenario one-token-qwen35, expected numbers: llama_cpp@b11549.
+# Made by cachesim 0.2.0 from the scenario one-token-qwen35, expected numbers: llama_cpp@b11549.
 # Expected: request 2: logits at position 7 depend on wrong K/V rows or states
 # LLAMA_SERVER=build/bin/llama-server sh FILE
-# Exit status: 1 the fault shows, 0 it does not, 2 no server.
-set -u
-TOLERANCE=${TOLERANCE:-0.001}   # differences of log-probabilities up to this are rounding
-SEED=${SEED:-0}             # another number renames all tokens: use one if the server has seen this case before
-FIRST=${FIRST:-101} SIZE=219          # tokens that are used: FIRST .. FIRST+SIZE-1
-WITHIN=${WITHIN:-60}        # seconds for one request
-DELAY=${DELAY:-0.05}        # seconds for an iteration of the server, between requests that are sent together
-LLAMA_SERVER=${LLAMA_SERVER:-llama-server}
-PYTHON=${PYTHON:-python3}   # with the package llm-cachesim[gguf], to write the models
-MODELS=${MODELS:-.}         # folder of the models
-PORT=${PORT:-$((20000 + $$ % 20000))}
-URL=http://127.0.0.1:$PORT
+# Needs only that server and a python3 without packages: it writes a tiny model with random weights (below), sends the
+# requests, then sends each again to a server without a cache. Other settings, as variables of the environment:
+#   MODELS=FOLDER  keep the model there       TOLERANCE=X  differences of log-probabilities up to this are rounding
+#   SEED=N         use other tokens           FIRST=N      first token that is used
+#   WITHIN=S       seconds for one request    DELAY=S      seconds for an iteration, between requests sent together
+#   PYTHON=PATH    the python3
+# Exit status: 1 the fault shows, 0 it does not, 2 the server does not start.
+exec "${PYTHON:-python3}" - <<'END_OF_PROGRAM'
+from __future__ import annotations
 
-for tool in curl jq; do
-  command -v $tool >/dev/null || { echo "$tool is needed" >&2; exit 2; }
-done
-DIR=$(mktemp -d) || exit 2
-PID=
-finish() { [ -n "$PID" ] && kill $PID 2>/dev/null; wait; rm -rf "$DIR"; }
-trap finish EXIT
-trap 'exit 130' INT TERM HUP
-alive() { [ "$(curl -s -m 5 -o /dev/null -w '%{http_code}' "$URL/health")" = 200 ]; }
-MODEL=tiny-qwen35-GGGAGGGA.gguf
-model() {  # model LAYERS FILE: write a tiny model with random weights, unless it is there
-  [ -e "$MODELS/$2" ] || "$PYTHON" -m cachesim.live.llama_server.gguf_models "$1" "$MODELS/$2" ||
-    { echo "no model $MODELS/$2: pip install 'llm-cachesim[gguf]'" >&2; exit 2; }
+import http.client
+import json
+import math
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from hashlib import shake_256
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
+
+# The case
+
+FLAGS = ['-c', '1024', '-np', '1']
+COLD_FLAGS = ['-c', '1024', '-np', '1', '--cache-ram', '0', '--ctx-checkpoints', '0', '-lv', '1']
+WORDS = {
+ 'P': [182, 124, 298, 140, 168],
+ 'Q': [140, 267, 191, 201, 198, 188, 164, 222, 106, 247],
+ 'n': [314, 180, 214, 240, 215],
 }
-ours() { curl -s -m 5 "$URL/props" | grep -q "cachesim-$$"; }
-start() {  # start FLAGS...
-  mkdir -p "$DIR/slots"
-  "$LLAMA_SERVER" -m "$MODELS/$MODEL" --host 127.0.0.1 --port "$PORT" --alias "cachesim-$$" \
-    --slot-save-path "$DIR/slots/" -t 1 -tb 1 -fa off -ctk f32 -ctv f32 --no-warmup -fit off -lv 5 "$@" >"$DIR/log" 2>&1 &
-  PID=$!
-  tries=0
-  until alive && ours; do
-    tries=$((tries + 1))
-    if ! kill -0 $PID 2>/dev/null && grep -q "couldn't bind" "$DIR/log"; then
-      PORT=$((PORT + 1)); URL=http://127.0.0.1:$PORT; start "$@"; return
-    fi
-    if ! kill -0 $PID 2>/dev/null || [ $tries -gt 300 ]; then
-      echo "the server does not start:" >&2; tail -n 3 "$DIR/log" >&2; exit 2
-    fi
-    sleep 0.2
-  done
+SPELLED = []
+# Number of the request: tokens reused, tokens evaluated
+EXPECTED = {0: (0, 5), 1: (0, 10), 2: (1, 7)}
+TOLERANCE = 0.001
+
+
+def history(talk, server, w):
+    """Send the requests. Answers take the place of tokens of the words ``w``."""
+    talk.ask(0, w['P'], n_predict=3)
+    talk.ask(1, w['Q'], n_predict=3)
+    talk.ask(2, w['Q'][0:3] + w['n'], n_predict=3)
+
+
+# Requests of an exported program to a llama-server, and the comparison of its answers with a cold run's.
+GREEDY = {'temperature': 0, 'ignore_eos': True, 'n_probs': 4, 'return_tokens': True}
+KEPT = ['prompt', 'n_predict', 'n_keep', 'n_discard', 'max_tokens']
+
+
+class Talk:
+    """A conversation with a server: what was sent and what came, by the number of the request."""
+
+    def __init__(self, url: str, within: float = 60, delay: float = 0.05) -> None:
+        """``within``: seconds for one request; ``delay``: seconds for an iteration of the server."""
+        self.url, self.within, self.delay = url, within, delay
+        self.sent: dict[int, dict[str, Any]] = {}
+        self.came: dict[int, tuple[int, Any]] = {}
+        self.disconnected: set[int] = set()
+
+    def connect(self) -> http.client.HTTPConnection:
+        """Return a new connection to the server."""
+        return http.client.HTTPConnection(self.url.partition("//")[2].rstrip("/"), timeout=self.within)
+
+    def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Return the HTTP status, 0 if no answer came, and the decoded body, None if there is none."""
+        connection = self.connect()
+        try:
+            connection.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            data = response.read()
+        except (OSError, http.client.HTTPException):
+            return 0, None
+        finally:
+            connection.close()
+        try:
+            return response.status, json.loads(data)
+        except ValueError:
+            return response.status, None
+
+    def ask(self, number: int, prompt: list[int], hang_up: int | None = None, **fields: Any) -> None:
+        """Send a request; ``hang_up``: disconnect after so many tokens."""
+        body = self.sent[number] = {"prompt": list(prompt), **fields, **GREEDY}
+        if hang_up is None:
+            self.came[number] = self.request("POST", "/completion", body)
+        else:
+            self.came[number] = 0, {"tokens": self.disconnect(body, hang_up)}
+            self.disconnected.add(number)
+
+    def disconnect(self, body: Any, tokens: int) -> list[int]:
+        """Ask for a stream and disconnect after so many tokens; return those that came."""
+        connection, seen = self.connect(), list[int]()
+        try:
+            data = json.dumps({**body, "stream": True})
+            connection.request("POST", "/completion", data, {"Content-Type": "application/json"})
+            time.sleep(0 if tokens else self.delay)
+            for line in connection.getresponse() if tokens else ():
+                if line.startswith(b"data: {"):
+                    seen += json.loads(line[6:]).get("tokens", [])
+                if len(seen) >= tokens:
+                    break
+        except (OSError, http.client.HTTPException):
+            pass
+        connection.close()
+        time.sleep(0.3)
+        return seen
+
+    def together(self, *calls: tuple[int, Callable[[], None]]) -> None:
+        """Send requests that run at the same time; each comes some iterations of the server after the one before."""
+        threads = []
+        for after, call in calls:
+            time.sleep(after * self.delay)
+            threads.append(threading.Thread(target=call))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
+
+    def slot(self, id_slot: int, action: str, **body: str) -> None:
+        """Save, restore or erase a slot."""
+        status, _ = self.request("POST", f"/slots/{id_slot}?action={action}", body)
+        if status != 200:
+            print(f"slot {id_slot}, {action}: HTTP {status} (the server needs --slot-save-path)")
+
+    def hear(self, number: int, completion: int, at: int, word: list[int], start: int, stop: int) -> None:
+        """Write generated tokens of a completion, from ``at`` on, over ``start`` to ``stop`` of a word."""
+        bodies = answers(self.came[number][1])
+        said = (bodies[completion].get("tokens") or []) if completion < len(bodies) else []
+        said = said[at : at + stop - start]
+        word[start : start + len(said)] = said
+
+    def cold(self, number: int, server: Talk) -> tuple[int, Any]:
+        """Send a request again, to a server that has nothing cached; return status and body."""
+        kept = {name: value for name, value in self.sent[number].items() if name in KEPT}
+        return server.request("POST", "/completion", {**kept, "cache_prompt": False, "id_slot": 0, **GREEDY})
+
+    def verdict(self, number: int, cold: tuple[int, Any], tolerance: float) -> str:
+        """Compare an answer with the cold run's, in words; DIFFERS is one of them where they are not the same."""
+        (status, body), (cold_status, cold_body) = self.came[number], cold
+        if cold_status != 200:
+            return f"cold: HTTP {cold_status:03}, warm: {status:03}"
+        if status == 0:
+            return "DIFFERS from a cold run: NO ANSWER"
+        if status != 200:
+            message = body.get("error", {}).get("message", "") if isinstance(body, dict) else ""
+            return f"DIFFERS from a cold run: HTTP {status} {message}"
+        if not all("tokens" in one for one in [*answers(body), *answers(cold_body)]):
+            return "an answer that cannot be read"
+        said = [difference(one, cold_body, tolerance) for one in answers(body)]
+        return next((one for one in said if "DIFFERS" in one), said[0])
+
+
+def answers(body: Any) -> list[Any]:
+    """Return the completions of an answer."""
+    return body if isinstance(body, list) and body else [body or {}]
+
+
+def places(body: Any) -> list[Any]:
+    """Return the log-probabilities of the likeliest tokens, for every generated token."""
+    found = body.get("completion_probabilities") or []
+    top = [place.get("top_logprobs") or place.get("top_probs") or [] for place in found]
+    return [{one["id"]: one["logprob"] for one in place if "logprob" in one} for place in top]
+
+
+def difference(warm: Any, cold: Any, tolerance: float) -> str:
+    """Compare two completions: tokens, and the log-probabilities up to the first other token."""
+    ours, theirs, near, far = warm["tokens"], cold["tokens"], places(warm), places(cold)
+    at = next((i for i in range(min(len(ours), len(theirs))) if ours[i] != theirs[i]), None)
+    n = min(len(near), len(far), 10**6 if at is None else at + 1)
+    gaps = [abs(near[i][token] - far[i][token]) for i in range(n) for token in near[i].keys() & far[i].keys()]
+    tied = at is not None and at < n and bool(near[at].keys() & far[at].keys())
+    token = "" if at is None else f"token {at} is {ours[at]}, not {theirs[at]}"
+    if gaps and max(gaps) > tolerance:
+        return f"DIFFERS from a cold run: log-probabilities by {max(gaps)}" + (token and f", {token}")
+    if token and not tied:
+        return f"DIFFERS from a cold run: {token}"
+    if len(ours) != len(theirs):
+        return f"DIFFERS from a cold run: {len(ours)} tokens, not {len(theirs)}"
+    return "same as cold"
+
+
+# Writer of GGUF files whose weights are random numbers. Standard library only.
+
+
+ALIGNMENT = 32
+UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
+
+
+class Tensor(NamedTuple):
+    """A tensor of F32. ``shape``: the fastest dimension first. ``std``, ``mean``: of its random values."""
+
+    name: str
+    shape: tuple[int, ...]
+    std: float = 0.0
+    mean: float = 0.0
+    decay: float = 0.0          # not 0: no random values, but decay rates up to this one, slow ones first
+    identity: bool = False      # add the unit matrix to the first columns
+
+
+class TinyModel(NamedTuple):
+    """A model as it is written."""
+
+    keys: Mapping[str, Any]
+    outer: Sequence[Tensor]                     # outside of the layers
+    kinds: Mapping[str, Sequence[Tensor]]       # of each kind of layer
+    order: str                                  # the kinds of the layers
+
+    def tensors(self) -> list[Tensor]:
+        """Return all tensors in the order of the file, those of a layer under its number."""
+        blocks = [(i, one) for i, kind in enumerate(self.order) for one in self.kinds[kind]]
+        return [*self.outer, *(one._replace(name=f"blk.{i}.{one.name}") for i, one in blocks)]
+
+    def write(self, path: str, seed: int = 0) -> None:
+        """Write the file."""
+        write_gguf(path, self.keys, self.tensors(), seed)
+
+
+def tensor_values(tensor: Tensor, seed: int) -> list[float]:
+    """Return the numbers of a tensor in the order of the file; normal values are sums of four uniform ones."""
+    n = math.prod(tensor.shape)
+    if tensor.decay:
+        return [-round(tensor.decay * 300.0 ** (i / (n - 1) - 1.0), 6) for i in reversed(range(n))]
+    bits = struct.unpack(f"<{4 * n}H", shake_256(f"{seed} {tensor.name}".encode()).digest(8 * n))
+    sums = [sum(bits[i : i + 4]) - 2 * 65535 for i in range(0, 4 * n, 4)]
+    out = [tensor.mean + tensor.std * one / 37837.0 for one in sums]        # 65536 / sqrt(3): their deviation
+    if tensor.identity:
+        for i in range(min(tensor.shape)):
+            out[i * tensor.shape[0] + i] += 1.0
+    return out
+
+
+def write_gguf(path: str, keys: Mapping[str, Any], tensors: Sequence[Tensor], seed: int = 0) -> None:
+    """Write a file with these keys and tensors. An int is a UINT32, but in a list an INT32."""
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
+    head += b"".join(_string(key) + _value(value) for key, value in keys.items())
+    offset = 0
+    for tensor in tensors:
+        n_dims = len(tensor.shape)
+        head += _string(tensor.name) + struct.pack(f"<I{n_dims}QIQ", n_dims, *tensor.shape, 0, offset)
+        offset += len(_padded(bytes(4 * math.prod(tensor.shape))))
+    with open(path, "wb") as file:
+        file.write(_padded(head))
+        for tensor in tensors:
+            numbers = tensor_values(tensor, seed)
+            file.write(_padded(struct.pack(f"<{len(numbers)}f", *numbers)))
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % ALIGNMENT)
+
+
+def _string(text: str) -> bytes:
+    return struct.pack("<Q", len(text.encode())) + text.encode()
+
+
+def _value(value: Any) -> bytes:
+    """Return a key's value behind the number of its type."""
+    if isinstance(value, bool):
+        return struct.pack("<I?", BOOL, value)
+    if isinstance(value, int):
+        return struct.pack("<II", UINT32, value)
+    if isinstance(value, float):
+        return struct.pack("<If", FLOAT32, value)
+    if isinstance(value, str):
+        return struct.pack("<I", STRING) + _string(value)
+    kind = STRING if isinstance(value[0], str) else INT32
+    items = [_string(one) if kind == STRING else struct.pack("<i", one) for one in value]
+    return struct.pack("<IIQ", ARRAY, kind, len(value)) + b"".join(items)
+
+
+# Main part of an exported program: writes the tiny model, starts the server, runs the case warm and then cold.
+BASE = ['-t', '1', '-tb', '1', '-fa', 'off', '-ctk', 'f32', '-ctv', 'f32', '--no-warmup', '-fit', 'off', '-lv', '5']
+
+
+START_WITHIN = 60           # seconds until the model is loaded
+PORTS = 5                   # tries, if another process takes the port that was free
+
+
+class CaseServer:
+    """A llama-server of our own on a free port. ``models``: the folder of the models."""
+
+    def __init__(self, binary: str, models: str, model: str, folder: str) -> None:
+        self.binary, self.models, self.model, self.folder = binary, models, model, folder
+        self.log = os.path.join(folder, "log")
+        self.process: subprocess.Popen[bytes] | None = None
+        os.mkdir(os.path.join(folder, "slots"))
+
+    def start(self, *flags: str) -> str:
+        """End the server, start it with these flags and return its URL. Exits with 2 if it does not start."""
+        for _ in range(PORTS):
+            self.stop()
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            if self._started(port, flags):
+                return f"http://127.0.0.1:{port}"
+            if not any("couldn't bind" in line for line in self.lines()):
+                break
+        print("the server does not start:", *self.lines()[-3:], sep="\n", file=sys.stderr)
+        sys.exit(2)
+
+    def _started(self, port: int, flags: Sequence[str]) -> bool:
+        name, slots = f"case-{os.getpid()}-{port}", os.path.join(self.folder, "slots", "")
+        words = [self.binary, "-m", self._file(f"MODELS/{self.model}"), "--host", "127.0.0.1", "--port", str(port)]
+        words += ["--alias", name, "--slot-save-path", slots, *BASE, *map(self._file, flags)]
+        try:
+            with open(self.log, "wb") as log:
+                self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        except OSError as error:
+            print(f"{self.binary}: {error.strerror} (LLAMA_SERVER=PATH names the server)", file=sys.stderr)
+            sys.exit(2)
+        talk, end = Talk(f"http://127.0.0.1:{port}", within=5), time.monotonic() + START_WITHIN
+        while self.process.poll() is None and time.monotonic() < end:
+            status, body = talk.request("GET", "/props")
+            if status == 200 and body and body.get("model_alias") == name:
+                return True
+            time.sleep(0.1)
+        return False
+
+    def _file(self, word: str) -> str:
+        return os.path.join(self.models, word[len("MODELS/"):]) if word.startswith("MODELS/") else word
+
+    def lines(self) -> list[str]:
+        """Return the lines of its log."""
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            return log.read().splitlines()
+
+    def ended(self) -> bool:
+        """Return True if its process has ended or ends soon: the connection breaks before."""
+        assert self.process is not None
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def stop(self) -> None:
+        """End it."""
+        if self.process is not None:
+            self.process.terminate()
+            if not self.ended():
+                self.process.kill()
+                self.process.wait()
+
+
+class ExportedCase(NamedTuple):
+    """What is run. ``expected``: tokens reused and tokens evaluated, by the number of the request."""
+
+    models: Mapping[str, TinyModel]     # the first is the server's
+    flags: Sequence[str]
+    cold_flags: Sequence[str]
+    words: Mapping[str, list[int]]
+    spelled: Sequence[str]              # words that are texts: their tokens are never renamed
+    expected: Mapping[int, tuple[int, int]]
+    tolerance: float
+    history: Callable[[Talk, CaseServer, dict[str, list[int]]], None]
+
+
+def run_case(case: ExportedCase) -> int:
+    """Run a case; return 1 if an answer differs from a cold run's, 0 if none does, 2 if that cannot be found out."""
+    for one in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, lambda number, _: sys.exit(128 + number))
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            shown = _shown(case, folder)
+    except Exception:
+        traceback.print_exc()
+        return 2
+    print("THE FAULT SHOWS" if shown else "the fault does not show")
+    return int(shown)
+
+
+def _shown(case: ExportedCase, folder: str) -> bool:
+    models = os.environ.get("MODELS", folder)
+    os.makedirs(models, exist_ok=True)
+    for file, model in case.models.items():
+        if not os.path.exists(os.path.join(models, file)):
+            model.write(os.path.join(models, file))
+    server = CaseServer(os.environ.get("LLAMA_SERVER", "llama-server"), models, next(iter(case.models)), folder)
+    try:
+        return _compare(case, server, _warm(case, server))
+    finally:
+        server.stop()
+
+
+def _warm(case: ExportedCase, server: CaseServer) -> Talk:
+    within, delay = float(os.environ.get("WITHIN", "60")), float(os.environ.get("DELAY", "0.05"))
+    talk = Talk(server.start(*case.flags), within, delay)
+    case.history(talk, server, {name: _renamed(case, name) for name in case.words})
+    return talk
+
+
+def _renamed(case: ExportedCase, word: str) -> list[int]:
+    """Return the tokens of a word; SEED and FIRST of the environment choose others for those that are no text."""
+    tokens, seed, first = case.words[word], int(os.environ.get("SEED", "0")), int(os.environ.get("FIRST", "101"))
+    if word in case.spelled:
+        return list(tokens)
+    return [one if one < 101 else first + (one - 101 + seed) % 219 for one in tokens]
+
+
+def _compare(case: ExportedCase, server: CaseServer, talk: Talk) -> bool:
+    """Print a row for every request; return True if an answer differs from that of a server without a cache."""
+    tolerance = float(os.environ.get("TOLERANCE", case.tolerance))
+    cold, shown = Talk(server.start(*case.cold_flags), talk.within), False
+    print("request  cache_n (expected)  evaluated (expected)  answer")
+    for number, (cached, evaluated) in case.expected.items():
+        if number in talk.disconnected:
+            print(f"{number}  (disconnected)")
+            continue
+        came = talk.cold(number, cold)
+        if came[0] == 0 and server.ended():
+            print(f"{number}  - ({cached})  - ({evaluated})  the server has ended")
+            cold, shown = Talk(server.start(*case.cold_flags), talk.within), True
+            continue
+        said, first = talk.verdict(number, came, tolerance), answers(talk.came[number][1])[0]
+        timings, shown = first.get("timings", {}), shown or "DIFFERS" in said
+        tokens = f"  tokens: {' '.join(map(str, first['tokens'][:8]))}" if "tokens" in first else ""
+        counts = f"{timings.get('cache_n', '-')} ({cached})  {timings.get('prompt_n', '-')} ({evaluated})"
+        print(f"{number}  {counts}  {said}{tokens}")
+    return shown
+
+
+# The tiny model: keys of its file, tensors with deviation and mean of their values
+MODELS = {
+    'tiny-qwen35-GGGAGGGA.gguf': TinyModel(
+        keys={
+            'general.architecture': 'qwen35',
+            'general.name': 'tiny-qwen35-GGGAGGGA',
+            'general.description': 'random weights; for tests of cache logic only',
+            'general.file_type': 0,
+            'qwen35.context_length': 131072,
+            'qwen35.embedding_length': 64,
+            'qwen35.block_count': 8,
+            'qwen35.feed_forward_length': 96,
+            'qwen35.attention.head_count': 4,
+            'qwen35.attention.head_count_kv': 2,
+            'qwen35.attention.key_length': 16,
+            'qwen35.attention.value_length': 16,
+            'qwen35.attention.layer_norm_rms_epsilon': 1e-06,
+            'qwen35.rope.dimension_count': 16,
+            'qwen35.rope.freq_base': 10000.0,
+            'qwen35.vocab_size': 320,
+            'qwen35.ssm.conv_kernel': 4,
+            'qwen35.ssm.inner_size': 64,
+            'qwen35.ssm.state_size': 16,
+            'qwen35.ssm.time_step_rank': 4,
+            'qwen35.ssm.group_count': 2,
+            'qwen35.full_attention_interval': 4,
+            'qwen35.rope.dimension_sections': [4, 2, 2, 0],
+            'tokenizer.ggml.model': 'gpt2',
+            'tokenizer.ggml.pre': 'gpt-2',
+            'tokenizer.ggml.tokens': (
+                'Ġ ! " # $ % & \' ( ) * + , - . / 0 1 2 3 4 5 6 7 8 9 : ; < = > ? @ A B C D E F G H I J K L M N O '
+                'P Q R S T U V W X Y Z [ \\ ] ^ _ ` a b c d e f g h i j k l m n o p q r s t u v w x y z { | } ~ Ċ '
+                '<|endoftext|> <|im_start|> <|im_end|> <think> </think> Ba Be Bi Bo Bu Ca Ce Ci Co Cu Da De Di Do '
+                'Du Fa Fe Fi Fo Fu Ga Ge Gi Go Gu Ha He Hi Ho Hu Ja Je Ji Jo Ju Ka Ke Ki Ko Ku La Le Li Lo Lu Ma '
+                'Me Mi Mo Mu Na Ne Ni No Nu Pa Pe Pi Po Pu Qa Qe Qi Qo Qu Ra Re Ri Ro Ru Sa Se Si So Su Ta Te Ti '
+                'To Tu Va Ve Vi Vo Vu Wa We Wi Wo Wu Xa Xe Xi Xo Xu Za Ze Zi Zo Zu Ban Ben Bin Bon Bun Can Cen '
+                'Cin Con Cun Dan Den Din Don Dun Fan Fen Fin Fon Fun Gan Gen Gin Gon Gun Han Hen Hin Hon Hun Jan '
+                'Jen Jin Jon Jun Kan Ken Kin Kon Kun Lan Len Lin Lon Lun Man Men Min Mon Mun Nan Nen Nin Non Nun '
+                'Pan Pen Pin Pon Pun Qan Qen Qin Qon Qun Ran Ren Rin Ron Run San Sen Sin Son Sun Tan Ten Tin Ton '
+                'Tun Van Ven Vin Von Vun Wan Wen Win Won Wun Xan Xen Xin Xon Xun Zan Zen Zin Zon Zun Bas Bes Bis '
+                'Bos Bus Cas Ces Cis Cos Cus Das Des Dis Dos Dus Fas Fes Fis Fos'
+            ).split(' '),
+            'tokenizer.ggml.token_type': [1] * 96 + [3] * 3 + [4] * 221,
+            'tokenizer.ggml.merges': ['Ġ Ġ'],
+            'tokenizer.ggml.eos_token_id': 96,
+            'tokenizer.ggml.eot_token_id': 98,
+            'tokenizer.ggml.padding_token_id': 96,
+            'tokenizer.ggml.add_bos_token': False,
+            'tokenizer.chat_template': (
+                "{%- for message in messages -%}{%- set c = message['content'] if message['content'] is string "
+                "else '' -%}{%- if message['role'] == 'assistant' and '</think>' in c and not loop.last -%}{%- "
+                "set c = c.split('</think>')[-1] -%}{%- endif -%}{{- '<|im_start|>' + message['role'] + '\n"
+                "' + c + '<|im_end|>\n"
+                "' -}}{%- endfor -%}{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n"
+                "' -}}{%- endif -%}"
+            ),
+        },
+        outer=[
+            Tensor('token_embd.weight', (64, 320), std=1.0),
+            Tensor('output_norm.weight', (64,), std=0.1, mean=1.0),
+            Tensor('output.weight', (64, 320), std=0.375),
+        ],
+        kinds={
+            'G': [
+                Tensor('attn_norm.weight', (64,), std=0.1, mean=1.0),
+                Tensor('post_attention_norm.weight', (64,), std=0.1, mean=1.0),
+                Tensor('attn_qkv.weight', (64, 128), std=0.15),
+                Tensor('attn_gate.weight', (64, 64), std=0.15),
+                Tensor('ssm_conv1d.weight', (4, 128), std=0.6),
+                Tensor('ssm_dt.bias', (4,), std=0.2, mean=-1.0),
+                Tensor('ssm_a', (4,), decay=0.3),
+                Tensor('ssm_beta.weight', (64, 4), std=0.125),
+                Tensor('ssm_alpha.weight', (64, 4), std=0.125),
+                Tensor('ssm_norm.weight', (16,), std=0.1, mean=1.0),
+                Tensor('ssm_out.weight', (64, 64), std=0.1875),
+                Tensor('ffn_gate.weight', (64, 96), std=0.15),
+                Tensor('ffn_up.weight', (64, 96), std=0.125),
+                Tensor('ffn_down.weight', (96, 64), std=0.1),
+            ],
+            'A': [
+                Tensor('attn_norm.weight', (64,), std=0.1, mean=1.0),
+                Tensor('post_attention_norm.weight', (64,), std=0.1, mean=1.0),
+                Tensor('attn_q.weight', (64, 128), std=0.225),
+                Tensor('attn_k.weight', (64, 32), std=0.225),
+                Tensor('attn_v.weight', (64, 32), std=0.125),
+                Tensor('attn_output.weight', (64, 64), std=0.25),
+                Tensor('attn_q_norm.weight', (16,), std=0.1, mean=1.7),
+                Tensor('attn_k_norm.weight', (16,), std=0.1, mean=1.7),
+                Tensor('ffn_gate.weight', (64, 96), std=0.15),
+                Tensor('ffn_up.weight', (64, 96), std=0.125),
+                Tensor('ffn_down.weight', (96, 64), std=0.1),
+            ],
+        },
+        order='GGGAGGGA',
+    ),
 }
-stop() { [ -z "$PID" ] || { kill $PID 2>/dev/null; wait $PID 2>/dev/null; PID=; } }
-model qwen35 "$MODEL"
-start -c 1024 -np 1
-
-# The words of the conversation in tokens; answers take the place of theirs
-jq -c --argjson seed "$SEED" --argjson first "$FIRST" --argjson size "$SIZE" 'with_entries(
-  if .key | IN(empty) then . else .value |= map(if . < 101 then . else $first + (. - 101 + $seed) % $size end) end)' >"$DIR/words" <<'END' || exit 2
-{"P": [182, 124, 298, 140, 168],
-  "Q": [140, 267, 191, 201, 198, 188, 164, 222, 106, 247],
-  "n": [314, 180, 214, 240, 215]}
-END
-
-body() {  # body NUMBER PROMPT FIELDS: prepare a request; its prompt is a sum of words
-  jq -c --argjson fields "$3" '{prompt: ('"$2"')} + $fields + {"temperature": 0, "ignore_eos": true, "n_probs": 4, "return_tokens": true}' "$DIR/words" >"$DIR/$1.body"
-}
-send() {  # send NUMBER: ask, and keep the answer and its HTTP status (000 = none came)
-  curl -s -m "$WITHIN" -H 'Content-Type: application/json' -d @"$DIR/$1.body" \
-    -o "$DIR/$1.reply" -w '%{http_code}' "$URL/completion" >"$DIR/$1.status"
-  [ -s "$DIR/$1.reply" ] || echo null >"$DIR/$1.reply"
-}
-hear() {  # hear NUMBER CHANGE: the generated tokens ($t, one list for each completion) become words
-  jq -c --slurpfile reply "$DIR/$1.reply" '($reply[0] | if type == "array" then . else [.] end |
-    map(.tokens? // [])) as $t | '"$2" "$DIR/words" >"$DIR/new" && mv "$DIR/new" "$DIR/words"
-}
-
-# The history, warm
-body 0 '.P' '{"n_predict": 3}'
-send 0
-body 1 '.Q' '{"n_predict": 3}'
-send 1
-body 2 '.Q[0:3] + .n' '{"n_predict": 3}'
-send 2
-
-# Every prompt, cold
-cold_server() { stop; start -c 1024 -np 1 --cache-ram 0 --ctx-checkpoints 0 -lv 1; }
-cold_server
-echo 'request  cache_n (expected)  evaluated (expected)  answer'
-shown=0
-compare() {  # compare NUMBER CACHE_N EVALUATED STATUS: ask the same cold, and print both; what was expected follows
-  was=$(cat "$DIR/$1.status")
-  [ "$was" = cancelled ] && { echo "$1  (disconnected)"; return; }
-  cp "$DIR/$1.reply" "$DIR/warm"
-  jq -c '{prompt, n_predict, n_keep, n_discard, max_tokens} + {"cache_prompt": false, "id_slot": 0, "temperature": 0, "ignore_eos": true, "n_probs": 4, "return_tokens": true} | with_entries(select(.value != null))' "$DIR/$1.body" >"$DIR/cold.body"
-  send cold
-  if [ "$(cat "$DIR/cold.status")" = 000 ] && ! alive; then
-    echo "$1  - ($2)  - ($3)  the server has ended"; shown=1
-    cold_server; return
-  fi
-  jq -nr --arg n "$1" --arg expected "$2 $3 $4" --argjson tolerance "$TOLERANCE" --arg was "$was" \
-    --arg is "$(cat "$DIR/cold.status")" --slurpfile warm "$DIR/warm" --slurpfile cold "$DIR/cold.reply" '
-    def places: [.completion_probabilities[]? | (.top_logprobs // .top_probs // [])
-                 | map({(.id | tostring): .logprob}) | add // {}];
-    def versus($b): . as $a | [$a.tokens, $b.tokens] as [$s, $t] | ($a | places) as $p | ($b | places) as $q
-      | ([range(0; [$s, $t | length] | min) | select($s[.] != $t[.])][0]) as $at
-      | [range(0; [$p, $q | length] + [($at // 1000000) + 1] | min) as $i
-         | $p[$i] | keys[] | select($q[$i][.]) | $p[$i][.] - $q[$i][.] | fabs] as $gaps
-      | ($gaps | max) as $far
-      | ($at == null or ([($q[$at] // {} | keys[]) as $one | $p[$at] // {} | has($one)] | any)) as $near
-      | if $far != null and $far > $tolerance then "DIFFERS from a cold run: log-probabilities by \($far)"
-          + (if $at != null then ", token \($at) is \($s[$at]), not \($t[$at])" else "" end)
-        elif $at != null and ($near | not) then "DIFFERS from a cold run: token \($at) is \($s[$at]), not \($t[$at])"
-        elif ($s | length) != ($t | length) then "DIFFERS from a cold run: \($s | length) tokens, not \($t | length)"
-        else "same as cold" end;
-    ($expected | split(" ")) as [$cached, $evaluated, $status]
-    | ($warm[0] | if type == "array" then . else [.] end) as $all
-    | (if $was == $is and $is == "200" then ([$all[] | versus($cold[0])] | (map(select(startswith("DIFF"))) + .)[0])
-       elif $is != "200" then "cold: HTTP \($is), warm: \($was)"
-       elif $was == "000" then "DIFFERS from a cold run: NO ANSWER"
-       else "DIFFERS from a cold run: HTTP \($was) \($warm[0].error.message? // "")" end) as $said
-    | "\($n)  \($all[0].timings.cache_n? // "-") (\($cached))  "
-      + "\($all[0].timings.prompt_n? // "-") (\($evaluated))  \($said)"
-      + (if $was == "200" then "  tokens: \($all[0].tokens | map(tostring) | .[:8] | join(" "))" else "" end)
-  ' >"$DIR/line" || { echo "$1  an answer that cannot be read"; return; }
-  cat "$DIR/line"
-  grep -q DIFFERS "$DIR/line" && shown=1
-}
-
-compare 0 0 5 200
-compare 1 0 10 200
-compare 2 1 7 200
-
-if [ $shown = 1 ]; then echo 'THE FAULT SHOWS'; exit 1; fi
-echo 'the fault does not show'
+sys.exit(run_case(ExportedCase(MODELS, FLAGS, COLD_FLAGS, WORDS, SPELLED, EXPECTED, TOLERANCE, history)))
+END_OF_PROGRAM

@@ -25,7 +25,7 @@ def test_every_form(form, capsys, tmp_path):
 def test_a_scenario_and_its_options(capsys):
     assert main(["export", "d1-one-token-checkpoint", "--to", "curl", "--with-server", "--set", "ubatch_size=8"]) == 0
     text = capsys.readouterr().out
-    assert "-ub 8" in text and 'model GGGA "$MODEL"' in text
+    assert "'-ub', '8'" in text and "'tiny-GGGA.gguf': TinyModel(" in text
 
 
 def test_the_exported_file_is_the_scenario_of_its_name(capsys, tmp_path):

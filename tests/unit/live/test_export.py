@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cachesim.errors import BadInput
+from cachesim.live.llama_server.export.embedding import models_text
 from cachesim.live.llama_server.export.issue import Heard, issue
 from cachesim.live.llama_server.export.python_test import pytest_file, server_test
 from cachesim.live.llama_server.export.scenario_file import scenario_file
 from cachesim.live.llama_server.export.script import make_script
 from cachesim.live.llama_server.export.shell import shell_script
+from cachesim.live.llama_server.export.standalone import END, standalone_script
+from cachesim.live.llama_server.gguf_models import find_model, write_model
 from cachesim.live.llama_server.process import Process
+from cachesim.live.llama_server.tiny_gguf import Tensor, TinyModel
 from cachesim.scenarios.load import load
 from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.runner import play
@@ -48,13 +54,16 @@ def binary(tmp_path):
 
 
 def run(text, tmp_path, shell="sh", **env):
-    """Exit code and output of a script."""
-    file = tmp_path / "case.sh"
-    file.write_text(text)
-    (tmp_path / "tiny-A.gguf").touch()
+    """Exit code and output of a script that is run with this environment alone: a PATH of python3 and the shell."""
+    (tmp_path / "case.sh").write_text(text)
+    tools = tmp_path / "tools"
+    tools.mkdir(exist_ok=True)
+    for name, place in {"python3": sys.executable, shell: shutil.which(shell)}.items():
+        (tools / name).unlink(missing_ok=True)
+        (tools / name).symlink_to(place)
     words = [shell, "sh"] if shell == "busybox" else [shell]
-    done = subprocess.run([*words, str(file)], capture_output=True, text=True, timeout=120,
-                          env={**os.environ, "MODELS": str(tmp_path), **env})  # fmt: skip
+    done = subprocess.run(["env", "-i", f"PATH={tools}", *(f"{name}={value}" for name, value in env.items()), *words,
+                           "case.sh"], cwd=tmp_path, capture_output=True, text=True, timeout=120)  # fmt: skip
     return done.returncode, done.stdout + done.stderr
 
 
@@ -62,32 +71,70 @@ EVERYTHING = (
     "S9>r3/S.r[1:].|U4>1@0{n_keep=2}/A3>1/B3>q2{together+2}/C4>c5{cancel_after=2}/D4>4{cancel_after=0}"
     "/{save@0 f}/S.q!/{restart ctx_size=512}/{restore@0 f}/S>2{n_cmpl=2 answers=t2}/S.t>1{drafts=1:1}"
 )
+NO_RESTART = EVERYTHING.replace("/{restart ctx_size=512}", "")
 
 
+@pytest.mark.parametrize("form", [standalone_script, shell_script])
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_kind_of_step_is_written_in_plain_shell(shell, tmp_path):
-    case = script(EVERYTHING, parallel=2, spec_type="ngram-simple")
-    (tmp_path / "x").write_text(shell_script(case, with_server=True))
+def test_every_kind_of_step_is_written_in_plain_shell(shell, form, tmp_path):
+    line = EVERYTHING if form is standalone_script else NO_RESTART
+    case = script(line, parallel=2, spec_type="ngram-simple")
+    (tmp_path / "x").write_text(form(case))
     words = [shell, "sh"] if shell == "busybox" else [shell]
     subprocess.run([*words, "-n", str(tmp_path / "x")], check=True)
     assert len(case.notes) >= 3
 
 
-@pytest.mark.long
-@needs_tools
-@pytest.mark.parametrize("shell", [one for one in SHELLS if one != "sh"] or ["sh"])
+def program(text):
+    """The program in Python that a script contains."""
+    return text.partition(f"<<'{END}'\n")[2].removesuffix(f"{END}\n")
+
+
+def test_the_program_needs_no_packages():
+    nodes = list(ast.walk(ast.parse(program(standalone_script(script(EVERYTHING))))))
+    names = [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names]
+    names += [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]
+    assert len(names) > 10 and {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("model, draft", [
+    ("A", ""), ("W8 A", ""), ("W8 A A", ""), ("GGGA", ""), ("qwen35-GA", ""), ("GA+M", ""), ("SSA", ""), ("C W8", ""),
+    ("H", ""), ("GGGA", "A"),
+])  # fmt: skip
+def test_a_program_writes_the_bytes_of_our_models(model, draft, tmp_path):
+    extra = {"model_draft": draft, "spec_type": "draft-simple"} if draft else {}
+    made = {"Tensor": Tensor, "TinyModel": TinyModel}
+    exec(models_text(script("S5", model, **extra)), made)
+    assert list(made["MODELS"]) == [find_model(one).file for one in (model, draft) if one]
+    for notation, (file, one) in zip([model, draft], made["MODELS"].items(), strict=False):
+        one.write(str(tmp_path / "theirs"))
+        write_model(notation, tmp_path / file)
+        assert (tmp_path / "theirs").read_bytes() == (tmp_path / file).read_bytes()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_tells_a_server_with_the_fault_from_one_without(shell, binary, tmp_path):
-    text = shell_script(script(), with_server=True)
+    """With nothing but a shell, python3 and the server."""
+    text = standalone_script(script())
     code, said = run(text, tmp_path, shell, LLAMA_SERVER=str(binary("well")))
     assert code == 0 and said.count("same as cold") == 3 and "does not show" in said, said
-    code, said = run(text, tmp_path, shell, LLAMA_SERVER=str(binary("remembers")))
+    assert not list(tmp_path.glob("*.gguf"))
+    code, said = run(text, tmp_path, shell, LLAMA_SERVER=str(binary("remembers")), MODELS="kept")
     assert code == 1 and "2  0 (4)  5 (1)  DIFFERS from a cold run: token 1" in said and "THE FAULT SHOWS" in said, said
+    write_model("A", tmp_path / "ours")
+    assert (tmp_path / "kept" / "tiny-A.gguf").read_bytes() == (tmp_path / "ours").read_bytes()
 
 
-@needs_tools
+def test_the_script_plays_every_kind_of_step(binary, tmp_path):
+    """Each request must come and be answered; the stand-in gives no second completion."""
+    case = script(EVERYTHING, parallel=2, spec_type="draft-simple", model_draft="A")
+    code, said = run(standalone_script(case), tmp_path, LLAMA_SERVER=str(binary("well")))
+    assert code == 0 and said.count("same as cold") == 7 and said.count("(disconnected)") == 2, said
+
+
 def test_answers_become_the_words_of_later_prompts(binary, tmp_path):
     """The second prompt is the first one and what was generated behind it: the stand-in adds all tokens up."""
-    text = shell_script(script("S5>r2/S.r>1"), with_server=True)
+    text = standalone_script(script("S5>r2/S.r>1"))
     _, said = run(text, tmp_path, LLAMA_SERVER=str(binary("well")))
     rows = [line.partition("tokens: ")[2].split() for line in said.splitlines() if "tokens:" in line]
     prompt = sum(script("S5>r2/S.r>1").words["S"])
@@ -95,19 +142,46 @@ def test_answers_become_the_words_of_later_prompts(binary, tmp_path):
     assert int(rows[1][0]) == (prompt + sum(map(int, rows[0]))) % 300
 
 
-@needs_tools
+def test_another_seed_uses_other_tokens_but_not_for_texts(binary, tmp_path):
+    case = script("S2>1")
+    case.words["S"] = (7, 101)
+    for spelled, total in ((frozenset(), 7 + 104), (frozenset("S"), 7 + 101)):
+        text = standalone_script(replace(case, spelled=spelled))
+        _, said = run(text, tmp_path, LLAMA_SERVER=str(binary("well")), SEED="3")
+        assert f"tokens: {total}" in said, said
+
+
 def test_a_server_that_ends_shows_the_fault(binary, tmp_path):
     case = script("S1>1/A4>1")
     case.words["S"] = (13,)                                     # at [13] the stand-in aborts, cold or not
-    code, said = run(shell_script(case, with_server=True), tmp_path, LLAMA_SERVER=str(binary("well")))
-    assert code == 1 and "the server has ended" in said
+    code, said = run(standalone_script(case), tmp_path, LLAMA_SERVER=str(binary("well")))
+    assert code == 1 and "0  - (0)  - (1)  the server has ended\n1  - (0)  - (4)  DIFFERS from a cold run: NO" in said
+
+
+def test_without_a_server_it_ends_with_2(binary, tmp_path):
+    text = standalone_script(script())
+    code, said = run(text, tmp_path, LLAMA_SERVER=str(binary("stillborn")))
+    assert code == 2 and "failed to load model" in said
+    code, said = run(text, tmp_path)
+    assert (code, said) == (2, "llama-server: No such file or directory (LLAMA_SERVER=PATH names the server)\n")
+    assert run(text, tmp_path, LLAMA_SERVER=str(binary("well")), TOLERANCE="much")[0] == 2
+
+
+HOSTILE = "a title\n$(touch pwned)\n`touch pwned`'\"\"\"\nEND_OF_PROGRAM\ntouch pwned\u2028touch pwned\0"
+
+
+def test_a_title_is_no_code(binary, tmp_path):
+    case = script()
+    text = standalone_script(replace(case, scenario=replace(case.scenario, title=HOSTILE)))
+    code, said = run(text, tmp_path, LLAMA_SERVER=str(binary("well")), PATH=f"{tmp_path / 'tools'}:/usr/bin:/bin")
+    assert code == 0 and "does not show" in said and not (tmp_path / "pwned").exists()
+    assert "# a title $(touch pwned) `touch pwned`'" in text.splitlines()[1]
 
 
 @needs_tools
-def test_without_a_server_it_ends_with_2(binary, tmp_path):
-    assert run(shell_script(script()), tmp_path, URL="http://127.0.0.1:9")[0] == 2
-    code, said = run(shell_script(script(), True), tmp_path, LLAMA_SERVER=str(binary("stillborn")))
-    assert code == 2 and "failed to load model" in said
+def test_without_a_running_server_the_script_with_curl_ends_with_2(tmp_path):
+    code, said = run(shell_script(script()), tmp_path, URL="http://127.0.0.1:9", PATH=os.environ["PATH"])
+    assert (code, said) == (2, "no llama-server answers at http://127.0.0.1:9\n")
 
 
 @pytest.fixture
@@ -139,10 +213,10 @@ def running(binary, tmp_path):
 def test_a_running_server_is_asked(running, tmp_path):
     pytest.importorskip("httpx")
     text = shell_script(script())
-    assert run(text, tmp_path, URL=running("well").url)[0] == 0
+    assert run(text, tmp_path, URL=running("well").url, PATH=os.environ["PATH"])[0] == 0
     # The stand-in remembers the cold requests too: of the second play it answers every prompt wrongly, cold and warm.
     code, said = run(text.replace("compare 0 ", "# ").replace("compare 1 ", "# "), tmp_path,
-                     URL=running("remembers").url)  # fmt: skip
+                     URL=running("remembers").url, PATH=os.environ["PATH"])  # fmt: skip
     assert code == 0 and "same as cold" in said
 
 
@@ -151,7 +225,7 @@ def test_a_restart_needs_a_server_of_its_own():
     for form in (shell_script, pytest_file):
         with pytest.raises(BadInput, match="started again"):
             form(case)
-    assert "stop; start -c" in shell_script(case, with_server=True)
+    assert "\n    talk.url = server.start(*FLAGS)\n" in standalone_script(case)
 
 
 def pytest_run(folder, file, **env):
@@ -170,34 +244,22 @@ def test_the_test_that_stands_alone(running, tmp_path):
 
 
 UTILS = '''
-import os, subprocess, time, requests
+import os, subprocess, time, urllib.request
 class ServerProcess:
     server_path = model_file = slot_save_path = n_ctx = None
     def __init__(self): self.server_port = int(os.environ["PORT"])
     def start(self):
+        assert os.path.getsize(self.model_file) > 100000
         words = [self.server_path, "--host", "127.0.0.1", "--port", str(self.server_port), "--alias", "x"]
         self.process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
         for _ in range(200):
             try:
-                return requests.get(self.make_url("/health"))
-            except requests.exceptions.RequestException:
+                return urllib.request.urlopen(self.make_url("/health"), timeout=5)
+            except OSError:
                 time.sleep(0.05)
     def stop(self):
         self.process.terminate(); self.process.wait()
     def make_url(self, path): return f"http://127.0.0.1:{self.server_port}{path}"
-    def make_request(self, method, path, data): return requests.post(self.make_url(path), json=data)
-'''
-REQUESTS = '''
-import json as _json, urllib.request, urllib.error
-class exceptions:
-    RequestException = OSError
-class Response:
-    def __init__(self, status, body): self.status_code, self.body = status, body
-def get(url): return urllib.request.urlopen(url, timeout=5)
-def post(url, json):
-    body = _json.dumps(json).encode()
-    with urllib.request.urlopen(urllib.request.Request(url, body), timeout=30) as reply:
-        return Response(reply.status, _json.load(reply))
 '''
 
 
@@ -206,8 +268,6 @@ def test_the_test_in_the_form_of_the_servers_own(binary, tmp_path):
     from cachesim.live.llama_server.process import free_port
 
     (tmp_path / "utils.py").write_text(UTILS)
-    (tmp_path / "requests.py").write_text(REQUESTS)
-    (tmp_path / "tiny-A.gguf").touch()
     (tmp_path / "test_case.py").write_text(server_test(script(checkpoint_min_step=0)))
     for mode, code in (("well", 0), ("remembers", 1)):
         env = {"PORT": str(free_port()), "LLAMA_SERVER_BIN_PATH": str(binary(mode)), "PYTHONPATH": str(tmp_path)}
@@ -218,7 +278,7 @@ def test_the_test_in_the_form_of_the_servers_own(binary, tmp_path):
 
 @pytest.mark.parametrize("form", [pytest_file, server_test])
 def test_every_kind_of_step_is_python(form):
-    line = EVERYTHING if form is server_test else EVERYTHING.replace("/{restart ctx_size=512}", "")
+    line = EVERYTHING if form is server_test else NO_RESTART
     compile(form(script(line, parallel=2, spec_type="draft-simple", model_draft="A")), "case", "exec")
 
 
@@ -241,7 +301,7 @@ def test_a_scenario_file_is_read_back(tmp_path):
 
 def test_an_issue_has_what_the_form_asks_and_blanks_for_the_reporters_words():
     case = script("A5/B10/B[:3].C3", model="GGGA")
-    text = issue(case, shell_script(case))
+    text = issue(case, standalone_script(case))
     heads = [line.removeprefix("### ") for line in text.splitlines() if line.startswith("### ")]
     assert heads == ["Name and Version", "Operating systems", "GGML backends", "Hardware", "Models",
                      "Problem description & steps to reproduce", "First Bad Commit", "Relevant log output"]  # fmt: skip

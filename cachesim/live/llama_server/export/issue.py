@@ -27,7 +27,7 @@ class Heard(NamedTuple):
 
 
 def issue(script: Script, shell: str, heard: Heard | None = None) -> str:
-    """The text. ``shell``: the script that shows the fault, without a server of its own. ``heard`` None = no real
+    """The text. ``shell``: the script that shows the fault. ``heard`` None = no real
     server was asked: what came is what the simulator says."""
     engine = ENGINES[script.scenario.engine]
     courses = bisect(script.scenario, engine)
@@ -48,9 +48,8 @@ def issue(script: Script, shell: str, heard: Heard | None = None) -> str:
 
 def _model(script: Script) -> str:
     model = script.model
-    write = f"python -m cachesim.live.llama_server.gguf_models '{model.name}' {model.file}"
-    return f"A tiny model with random weights, architecture {model.arch}, layers {model.spec.notation}: `{write}` " \
-           "writes it (pip install 'llm-cachesim[gguf]')."  # fmt: skip
+    return f"A tiny model with random weights, architecture {model.arch}, layers {model.spec.notation}. The script " \
+           f"below writes it; with `MODELS=.` it leaves {model.file} in this folder."  # fmt: skip
 
 
 def _steps(script: Script, shell: str, heard: Heard | None) -> Iterator[str]:
@@ -71,7 +70,7 @@ def _steps(script: Script, shell: str, heard: Heard | None) -> Iterator[str]:
     yield "What should come: for every request the answer of a server without any cached tokens, that is the same " \
           "tokens, and log-probabilities that differ by rounding only."  # fmt: skip
     yield ""
-    yield "<details><summary>Script: curl and jq, exit status 1 where the fault shows</summary>"
+    yield "<details><summary>Script: needs llama-server and python3 only, exit status 1 where the fault shows</summary>"
     yield ""
     yield "```sh"
     yield shell.rstrip()

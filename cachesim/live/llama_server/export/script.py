@@ -219,3 +219,8 @@ class _Maker:
         words = self.scenario.words
         spans = [(piece.word, *span(piece, words)) for piece in pieces]
         return tuple(Part(word, a, b, (a, b) == (0, words[word])) for word, a, b in spans)
+
+
+def name_of(scenario: Scenario) -> str:
+    """The scenario's id, or its requests in one line."""
+    return f"the scenario {scenario.id}" if scenario.file else f"'{scenario!r}'"

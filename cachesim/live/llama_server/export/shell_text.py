@@ -7,52 +7,17 @@ SEED=${SEED:-0}             # another number renames all tokens: use one if the 
 FIRST=${FIRST:-101} SIZE=219          # tokens that are used: FIRST .. FIRST+SIZE-1
 WITHIN=${WITHIN:-60}        # seconds for one request
 DELAY=${DELAY:-0.05}        # seconds for an iteration of the server, between requests that are sent together
-"""
-GIVEN = """\
 URL=${URL:-http://127.0.0.1:8080}
-"""
-STARTED = """\
-LLAMA_SERVER=${LLAMA_SERVER:-llama-server}
-PYTHON=${PYTHON:-python3}   # with the package llm-cachesim[gguf], to write the models
-MODELS=${MODELS:-.}         # folder of the models
-PORT=${PORT:-$((20000 + $$ % 20000))}
-URL=http://127.0.0.1:$PORT
 """
 FOLDER = """\
 for tool in curl jq; do
   command -v $tool >/dev/null || { echo "$tool is needed" >&2; exit 2; }
 done
 DIR=$(mktemp -d) || exit 2
-PID=
-finish() { [ -n "$PID" ] && kill $PID 2>/dev/null; wait; rm -rf "$DIR"; }
-trap finish EXIT
+trap 'rm -rf "$DIR"' EXIT
 trap 'exit 130' INT TERM HUP
 alive() { [ "$(curl -s -m 5 -o /dev/null -w '%{http_code}' "$URL/health")" = 200 ]; }
-"""
-MODEL = """\
-model() {  # model LAYERS FILE: write a tiny model with random weights, unless it is there
-  [ -e "$MODELS/$2" ] || "$PYTHON" -m cachesim.live.llama_server.gguf_models "$1" "$MODELS/$2" ||
-    { echo "no model $MODELS/$2: pip install 'llm-cachesim[gguf]'" >&2; exit 2; }
-}
-ours() { curl -s -m 5 "$URL/props" | grep -q "cachesim-$$"; }
-start() {  # start FLAGS...
-  mkdir -p "$DIR/slots"
-  "$LLAMA_SERVER" -m "$MODELS/$MODEL" --host 127.0.0.1 --port "$PORT" --alias "cachesim-$$" \\
-    --slot-save-path "$DIR/slots/" @BASE@ "$@" >"$DIR/log" 2>&1 &
-  PID=$!
-  tries=0
-  until alive && ours; do
-    tries=$((tries + 1))
-    if ! kill -0 $PID 2>/dev/null && grep -q "couldn't bind" "$DIR/log"; then
-      PORT=$((PORT + 1)); URL=http://127.0.0.1:$PORT; start "$@"; return
-    fi
-    if ! kill -0 $PID 2>/dev/null || [ $tries -gt 300 ]; then
-      echo "the server does not start:" >&2; tail -n 3 "$DIR/log" >&2; exit 2
-    fi
-    sleep 0.2
-  done
-}
-stop() { [ -z "$PID" ] || { kill $PID 2>/dev/null; wait $PID 2>/dev/null; PID=; } }
+alive || { echo "no llama-server answers at $URL" >&2; exit 2; }
 """
 ASK = """\
 body() {  # body NUMBER PROMPT FIELDS: prepare a request; its prompt is a sum of words
@@ -101,7 +66,7 @@ compare() {  # compare NUMBER CACHE_N EVALUATED STATUS: ask the same cold, and p
   send cold
   if [ "$(cat "$DIR/cold.status")" = 000 ] && ! alive; then
     echo "$1  - ($2)  - ($3)  the server has ended"; shown=1
-    cold_server; return
+    return
   fi
   jq -nr --arg n "$1" --arg expected "$2 $3 $4" --argjson tolerance "$TOLERANCE" --arg was "$was" \\
     --arg is "$(cat "$DIR/cold.status")" --slurpfile warm "$DIR/warm" --slurpfile cold "$DIR/cold.reply" '
