@@ -15,6 +15,7 @@ from typing import Any, Callable, Iterable, Iterator
 
 from cachesim import __version__, limits
 from cachesim.errors import BadInput, cut, quoted
+from cachesim.extras import install_command
 from cachesim.pool import Done, Lost
 
 SCHEME = "dask://"
@@ -119,4 +120,4 @@ def _imported() -> Any:
     try:
         return import_module("distributed")
     except ImportError:
-        raise BadInput("dask.distributed is not installed", hint="pip install 'llm-cachesim[cluster]'") from None
+        raise BadInput("dask.distributed is not installed", hint=install_command("cluster")) from None

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from cachesim.errors import BadInput
+from cachesim.extras import install_command
 from cachesim.reading import kind
-
-INSTALL = "pip install 'llm-cachesim[import]'"
 
 
 def is_gguf(path: Path) -> bool:
@@ -27,7 +26,8 @@ def metadata(path: Path, keys: Sequence[str]) -> dict[str, Any]:
     try:
         from gguf import GGUFReader
     except ImportError:
-        raise BadInput("a GGUF file needs the package gguf, which is not installed", hint=INSTALL) from None
+        cause = "a GGUF file needs the package gguf, which is not installed"
+        raise BadInput(cause, hint=install_command("import")) from None
     try:
         fields = GGUFReader(path).fields
         return {key: fields[key].contents() for key in keys if key in fields}

@@ -11,11 +11,11 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from cachesim.bodies.body import Body
 from cachesim.bodies.gguf_file import is_gguf, metadata
 from cachesim.errors import BadInput, cut
+from cachesim.extras import install_command
 from cachesim.limits import RENDERED, SCENARIO_BYTES, TEMPLATE_TIME, TRACE_BYTES
 from cachesim.reading import parse_json, read_bytes, read_text
 
 CHILD = Path(__file__).with_name("render_child.py")
-INSTALL = "pip install 'llm-cachesim[import]'"
 OPTIONS = ("reasoning_effort", "enable_thinking", "thinking")
 """Fields of a body that templates read beside ``chat_template_kwargs``."""
 
@@ -77,7 +77,7 @@ def render(template: Template, bodies: Sequence[Body], file: str) -> list[Prompt
         raise BadInput(f"a chat template is rendered in a process of its own: {why}", file=file) from None
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.endswith(b"}")]
     if lines and "missing" in lines[0]:
-        raise BadInput("a chat template needs jinja2, which is not installed", hint=INSTALL)
+        raise BadInput("a chat template needs jinja2, which is not installed", hint=install_command("import"))
     if lines and "broken" in lines[0]:
         raise BadInput(f"not a chat template: {cut(lines[0]['broken'], 200)}", file=file)
     answers = iter(lines)

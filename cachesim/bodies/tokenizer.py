@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Mapping, Protocol, Sequence
 
 from cachesim.bodies.body import FIRST_TOKEN
-from cachesim.bodies.gguf_file import INSTALL, is_gguf, metadata
+from cachesim.bodies.gguf_file import is_gguf, metadata
 from cachesim.bodies.position import encoded
 from cachesim.errors import BadInput, cut
+from cachesim.extras import install_command
 from cachesim.limits import TRACE_BYTES
 from cachesim.reading import read_bytes
 
@@ -99,7 +100,8 @@ def read_tokenizer(path: Path) -> Tokenizer:
     try:
         import tokenizers
     except ImportError:
-        raise BadInput("a tokenizer needs the package tokenizers, which is not installed", hint=INSTALL) from None
+        cause = "a tokenizer needs the package tokenizers, which is not installed"
+        raise BadInput(cause, hint=install_command("import")) from None
     if is_gguf(path):
         return Exact(path.name, _of_gguf(tokenizers, path))
     data = read_bytes(path, TRACE_BYTES, "tokenizer")

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from cachesim.conformance.protocol import Failed, TimedOut
 from cachesim.conformance.timeouts import Patience
 from cachesim.errors import BadInput, cut, quoted
+from cachesim.extras import install_command
 
 LARGEST = 1 << 24            # bytes of a reply
 
@@ -39,8 +40,7 @@ class Http:
         try:
             self._httpx = import_module("httpx")
         except ImportError:
-            hint = "pip install 'llm-cachesim[live]'"
-            raise BadInput("a running server needs the package httpx", hint=hint) from None
+            raise BadInput("a running server needs the package httpx", hint=install_command("live")) from None
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._client = self._httpx.Client(base_url=self.url, timeout=timeout, trust_env=False, headers=headers)
 

@@ -17,7 +17,7 @@ PACKAGE = ROOT / "cachesim"
 LEVEL = {
     "errors": -2, "limits": -1, "palette": 0,            # below the design's level 0: what reads anything needs them
     "__init__": 0, "counted": 0, "glossary": 0, "tokens": 0, "events": 0, "reading": 0, "shapes": 0, "shard": 0,
-    "model": 1, "files": 1, "pool": 1,
+    "model": 1, "files": 1, "pool": 1, "extras": 1,
     "cluster": 2, "oracle": 2, "notation": 2,
     "oracle_shift": 2,
     "engines": 3,

@@ -115,5 +115,5 @@ def test_nobody_answers(monkeypatch):
 
 def test_the_package_is_missing(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    with pytest.raises(BadInput, match=r"not installed \(pip install 'llm-cachesim\[cluster\]'\)"):
+    with pytest.raises(BadInput, match=r"not installed \(pip install 'distributed>="):
         Cluster("dask://127.0.0.1:9")

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, Callable, Mapping, Sequence
 
 from cachesim.errors import BadInput
+from cachesim.extras import install_command
 
 GREEDY: Mapping[str, Any] = {"temperature": 0, "ignore_eos": True, "n_probs": 4, "return_tokens": True}
 """The constant part of every completion: the likeliest token, never an end, with the four likeliest and their
@@ -141,4 +142,4 @@ def _httpx() -> Any:
     try:
         return import_module("httpx")
     except ImportError:
-        raise BadInput("real servers need the package httpx", hint="pip install 'llm-cachesim[live]'") from None
+        raise BadInput("real servers need the package httpx", hint=install_command("live")) from None

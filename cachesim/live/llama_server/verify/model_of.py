@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
 from cachesim.errors import BadInput, quoted
+from cachesim.extras import install_command
 from cachesim.live.llama_server.gguf_models import find_model
 from cachesim.live.token_map import TINY, Vocabulary
 
@@ -78,7 +79,7 @@ def _keys(file: Path) -> dict[str, Any]:
     try:
         reader = import_module("gguf").GGUFReader(file)
     except ImportError:
-        raise BadInput("reading a model needs the package gguf", hint="pip install 'llm-cachesim[gguf]'") from None
+        raise BadInput("reading a model needs the package gguf", hint=install_command("gguf")) from None
     except (OSError, ValueError) as error:
         raise BadInput(f"no GGUF: {error}", file=str(file)) from None
     tokens = reader.fields.get("tokenizer.ggml.tokens")
