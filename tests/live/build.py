@@ -122,8 +122,11 @@ def commit_of(server: Path) -> str:
 
 
 def is_ik(server: Path) -> bool:
-    """Is it the server of ik_llama.cpp? Its help names a flag that llama.cpp does not have."""
-    done = subprocess.run([str(server), "--help"], capture_output=True, text=True, timeout=SECONDS["look"])
+    """Is it the server of ik_llama.cpp? Its help names a flag that llama.cpp does not have. Raises Missing."""
+    try:
+        done = subprocess.run([str(server), "--help"], capture_output=True, text=True, timeout=SECONDS["look"])
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Missing(f"{server} cannot be run: {error}") from None
     return "--ctx-checkpoints-interval" in done.stdout + done.stderr
 
 

@@ -21,10 +21,10 @@ def main(argv: Sequence[str], campaign: Callable[[list[str]], int] | None = None
     """Exit code: the worst of the campaigns; 2 if a server is missing."""
     args = _arguments(argv)
     given = os.environ.get("LLAMA_SERVER", "")
-    if given and build.is_ik(Path(given)):
-        print(f"{given}: ik_llama.cpp, no campaign: it is not recorded; its answers and its log are looked at next")
-        return 0
     try:
+        if given and build.is_ik(Path(given)):
+            print(f"{given}: ik_llama.cpp, no campaign: it is not recorded; its answers and its log are looked at next")
+            return 0
         servers = [one(Path(given), args.commit)] if given else [(commit, build.binary(commit)) for commit in PINNED]
     except Missing as why:
         print(why, file=sys.stderr)

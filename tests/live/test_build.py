@@ -154,6 +154,12 @@ def test_a_server_that_does_not_say_its_build_must_be_named(tmp_path, monkeypatc
     assert every.main(["--commit", "b10566"], campaign=lambda words: 0) == 0
 
 
+def test_a_server_that_is_not_there_is_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LLAMA_SERVER", str(tmp_path / "none"))
+    assert every.main([]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_of_ik_llama_only_answers_and_log_are_looked_at(tmp_path, monkeypatch, capsys):
     server = tmp_path / "server"
     _script(server, 'echo "version: 4000 (abc) --ctx-checkpoints-interval"')
