@@ -95,12 +95,19 @@ def command(target: str) -> tuple[list[str], str]:
     return ["make", target, *shlex.split(SMALLEST.get(target, "")), *more], absent
 
 
-def run(target: str, folder: Path, commit: str) -> Row:
+def head(checkout: Path) -> str:
+    """The commit of a checkout."""
+    words = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(words, cwd=checkout, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def run(target: str, folder: Path) -> Row:
     """Run one target in a clone of its own, which is removed afterwards."""
     place, log = folder / target, folder / f"{target}.log"
     shutil.rmtree(place, ignore_errors=True)
     (place / "home").mkdir(parents=True)
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(place / "checkout")], check=True)
+    commit = head(place / "checkout")
     words, absent = command(target)
     began = time.monotonic()
     with log.open("w") as stream:
@@ -127,7 +134,7 @@ def _ended(words: list[str], place: Path, stream: object) -> int:
 
 def judged(code: int, lines: list[str], absent: str, changed: str) -> tuple[str, str]:
     """The result of a target in a word, and what else is to be said."""
-    last = next((line for line in reversed(lines) if not line.startswith("make: ")), "")
+    last = next((line for line in reversed(lines) if not line.startswith(("make: ", "no tests ran"))), "")
     lacking = "; ".join(dict.fromkeys(line for line in lines if LACKING.search(line)))
     if any(line.startswith("Traceback (most recent call last)") for line in lines):
         return "FAILED", last
@@ -156,16 +163,14 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if wrong := set(args.targets) - set(targets()):
         parser.error(f"unknown target {sorted(wrong)[0]!r}")
-    head = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(head, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     folder = args.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "rows.json"
     rows = {name: Row(**row) for name, row in (json.loads(kept.read_text()) if kept.exists() else {}).items()}
     for target in args.targets or targets():
         old = rows.get(target)
-        if old is None or old.commit != commit or old.result == "FAILED":
-            rows[target] = run(target, folder, commit)
+        if old is None or old.commit != head(ROOT) or old.result == "FAILED":
+            rows[target] = run(target, folder)
             kept.write_text(json.dumps({name: row._asdict() for name, row in rows.items()}, indent=1) + "\n")
         print("\n".join(list(table([rows[target]]))[1:]), flush=True)
     print("\n".join(["", *table(list(rows.values()))]))

@@ -99,13 +99,15 @@ def test_the_program_needs_no_packages():
 
 @pytest.mark.parametrize("model, draft", [
     ("A", ""), ("W8 A", ""), ("W8 A A", ""), ("GGGA", ""), ("qwen35-GA", ""), ("GA+M", ""), ("SSA", ""), ("C W8", ""),
-    ("H", ""), ("GGGA", "A"),
+    ("H", ""), ("GGGA", "A"), ("GGGA", "qwen35"),
 ])  # fmt: skip
 def test_a_program_writes_the_bytes_of_our_models(model, draft, tmp_path):
+    """A draft model has the name by which the server's flags call it."""
     extra = {"model_draft": draft, "spec_type": "draft-simple"} if draft else {}
-    made = {"Tensor": Tensor, "TinyModel": TinyModel}
-    exec(models_text(script("S5", model, **extra)), made)
-    assert list(made["MODELS"]) == [find_model(one).file for one in (model, draft) if one]
+    made, case = {"Tensor": Tensor, "TinyModel": TinyModel}, script("S5", model, **extra)
+    exec(models_text(case), made)
+    assert not draft or f"MODELS/{list(made['MODELS'])[1]}" in case.flags
+    assert list(made["MODELS"]) == [find_model(model).file, *([f"tiny-{draft}.gguf"] if draft else [])]
     for notation, (file, one) in zip([model, draft], made["MODELS"].items(), strict=False):
         one.write(str(tmp_path / "theirs"))
         write_model(notation, tmp_path / file)

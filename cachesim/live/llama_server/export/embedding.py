@@ -73,8 +73,8 @@ def _merged(imports: set[str]) -> list[str]:
 def models_text(script: Script) -> str:
     """The dictionary MODELS of a program: by the name of the file the server's model, then its draft model."""
     draft = str(script.scenario.server.get("model_draft") or "")
-    models = [script.model, *([find_model(draft)] if draft else [])]
-    return "MODELS = {\n" + "".join(f"    {one.file!r}: {_model(one)},\n" for one in models) + "}"
+    models = {script.model.file: script.model, **({f"tiny-{draft}.gguf": find_model(draft)} if draft else {})}
+    return "MODELS = {\n" + "".join(f"    {file!r}: {_model(one)},\n" for file, one in models.items()) + "}"
 
 
 def _model(model: Model) -> str:
