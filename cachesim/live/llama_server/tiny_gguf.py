@@ -1,6 +1,6 @@
 """Writer of GGUF files whose weights are random numbers. Standard library only.
 
-Exported programs contain the code of this module, so that they write the model themselves (``export/embedding.py``).
+Exported programs contain the code of this module, so that they write the model themselves (``export/program_text.py``).
 Random values are a function of the seed and of the tensor's name alone: a file has the same bytes on every machine.
 Source: ggml docs/gguf.md, version 3.
 """

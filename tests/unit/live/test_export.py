@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from cachesim.errors import BadInput
-from cachesim.live.llama_server.export.embedding import models_text
 from cachesim.live.llama_server.export.issue import Heard, issue
+from cachesim.live.llama_server.export.program_text import models_text
 from cachesim.live.llama_server.export.python_test import pytest_file, server_test
 from cachesim.live.llama_server.export.scenario_file import scenario_file
 from cachesim.live.llama_server.export.script import make_script

@@ -14,7 +14,7 @@ from cachesim.errors import BadInput
 from cachesim.live.llama_server import tiny_gguf
 from cachesim.live.llama_server.cold import UNCACHED, cold_flags
 from cachesim.live.llama_server.export import talk
-from cachesim.live.llama_server.export.embedding import assignment, code_of, group_lines, models_text
+from cachesim.live.llama_server.export.program_text import assignment, code_of, group_lines, models_text
 from cachesim.live.llama_server.export.python_text import ALONE, IN_TREE, TEST_ALONE, TEST_IN_TREE
 from cachesim.live.llama_server.export.script import Act, Script, name_of
 from cachesim.live.llama_server.export.shell import DEFAULTS
@@ -105,8 +105,10 @@ def _test(text: str, script: Script, indent: int) -> str:
     words = assignment("w", {word: list(tokens) for word, tokens in script.words.items()}).replace("\n", "\n    ")
     history = list[str]()
     for group in script.groups:
-        restarts = isinstance(group, Act) and group.do == "restart"
-        history += _restart(group.flags) if restarts else group_lines(group)
+        if isinstance(group, Act) and group.do == "restart":
+            history += _restart(group.flags)
+        else:
+            history += group_lines(group)
     numbers = [one.number for one in script.asks if one.hang_up is None]
     name = re.sub(r"\W+", "_", script.scenario.id)
     return _fill(text, NAME=name, TITLE=_plain(script.scenario.title), WORDS=words, NUMBERS=str(numbers),

@@ -14,7 +14,7 @@ from cachesim.errors import BadInput
 from cachesim.live.llama_server.client import GREEDY
 from cachesim.live.llama_server.cold import KEPT
 from cachesim.live.llama_server.export import shell_text as t
-from cachesim.live.llama_server.export.embedding import one_line
+from cachesim.live.llama_server.export.program_text import one_line
 from cachesim.live.llama_server.export.script import Act, Ask, Group, Part, Script, name_of
 from cachesim.live.llama_server.server import BASE
 

@@ -11,13 +11,7 @@ from cachesim import __version__
 from cachesim.live.llama_server import tiny_gguf
 from cachesim.live.llama_server.cold import cold_flags
 from cachesim.live.llama_server.export import case_program, talk
-from cachesim.live.llama_server.export.embedding import (
-    assignment,
-    code_of,
-    group_lines,
-    models_text,
-    one_line,
-)
+from cachesim.live.llama_server.export.program_text import assignment, code_of, group_lines, models_text, one_line
 from cachesim.live.llama_server.export.script import Act, Script, name_of
 
 END = "END_OF_PROGRAM"

@@ -1,7 +1,7 @@
 """Requests of an exported program to a llama-server, and the comparison of its answers with a cold run's.
 
-Standard library only. Exported programs contain the code of this module (``embedding``); what it imports from cachesim
-is a literal there.
+Standard library only. Exported programs contain the code of this module (``program_text``); what it imports from
+cachesim is a literal there.
 """
 
 from __future__ import annotations
