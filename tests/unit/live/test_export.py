@@ -169,7 +169,7 @@ def test_without_a_server_it_ends_with_2(binary, tmp_path):
     assert run(text, tmp_path, LLAMA_SERVER=str(binary("well")), TOLERANCE="much")[0] == 2
 
 
-HOSTILE = "a title\n$(touch pwned)\n`touch pwned`'\"\"\"\nEND_OF_PROGRAM\ntouch pwned\u2028touch pwned\0"
+HOSTILE = "a title\n$(touch pwned)\n`touch pwned`'\"\"\"\nEND_OF_PROGRAM\ntouch pwned\u2028touch pwned\0\x1b[2J"
 
 
 def test_a_title_is_no_code(binary, tmp_path):
@@ -177,7 +177,7 @@ def test_a_title_is_no_code(binary, tmp_path):
     text = standalone_script(replace(case, scenario=replace(case.scenario, title=HOSTILE)))
     code, said = run(text, tmp_path, LLAMA_SERVER=str(binary("well")), PATH=f"{tmp_path / 'tools'}:/usr/bin:/bin")
     assert code == 0 and "does not show" in said and not (tmp_path / "pwned").exists()
-    assert "# a title $(touch pwned) `touch pwned`'" in text.splitlines()[1]
+    assert "# a title $(touch pwned) `touch pwned`'" in text.splitlines()[1] and text.splitlines()[1].isprintable()
 
 
 @needs_tools

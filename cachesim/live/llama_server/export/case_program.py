@@ -1,7 +1,7 @@
 """Main part of an exported program: writes the tiny model, starts the server, runs the case warm and then cold.
 
-Standard library only. Exported programs contain the code of this module (``program_text``); what it imports from cachesim
-is a literal or stands beside it there.
+Standard library only. Exported programs contain the code of this module (``program_text``); what it imports from
+cachesim is a literal or stands beside it there.
 """
 
 from __future__ import annotations
