@@ -333,7 +333,8 @@ class CaseServer:
                 return f"http://127.0.0.1:{port}"
             if not any("couldn't bind" in line for line in self.lines()):
                 break
-        print("the server does not start:", *self.lines()[-3:], sep="\n", file=sys.stderr)
+        errors = [line for line in self.lines() if " E " in line] or self.lines()
+        print("the server does not start:", *errors[-3:], sep="\n", file=sys.stderr)
         sys.exit(2)
 
     def _started(self, port: int, flags: Sequence[str]) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -167,6 +169,31 @@ def test_without_a_server_it_ends_with_2(binary, tmp_path):
     code, said = run(text, tmp_path)
     assert (code, said) == (2, "llama-server: No such file or directory (LLAMA_SERVER=PATH names the server)\n")
     assert run(text, tmp_path, LLAMA_SERVER=str(binary("well")), TOLERANCE="much")[0] == 2
+
+
+NEVER_READY = """#!{}
+import http.server, os, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        open("pid", "w").write(str(os.getpid()))
+        os.rename("pid", "asked")
+        self.send_error(503)
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Handler).serve_forever()
+"""
+
+
+def test_a_script_that_is_ended_ends_its_server(tmp_path):
+    (tmp_path / "case.sh").write_text(standalone_script(script()))
+    (tmp_path / "llama-server").write_text(NEVER_READY.format(sys.executable))
+    (tmp_path / "llama-server").chmod(0o755)
+    env = {"LLAMA_SERVER": "./llama-server", "PYTHON": sys.executable}
+    process = subprocess.Popen(["/bin/sh", "case.sh"], cwd=tmp_path, env=env)
+    while process.poll() is None and not (tmp_path / "asked").exists():
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(20) == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "asked").read_text()), 0)
 
 
 HOSTILE = "a title\n$(touch pwned)\n`touch pwned`'\"\"\"\nEND_OF_PROGRAM\ntouch pwned\u2028touch pwned\0\x1b[2J"
