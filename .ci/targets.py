@@ -29,7 +29,7 @@ SMALLEST = {
     "oldest": "ARGS=--collect-only",
     "matrix": "ARGS=tests/unit/test_names.py",
     "bench": "ARGS='exact decode'",
-    "meta": "ARGS='-k unspoilt' JOBS=1",
+    "meta": "ARGS='-k transcripts' JOBS=1",
     "fuzz": "MINUTES=1 JOBS=1",
     "million": "ARGS='--examples 20' JOBS=1",
     "hostile": "N=20 JOBS=1",
