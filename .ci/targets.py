@@ -24,7 +24,7 @@ from typing import Iterator, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 SMALLEST = {
     "test": "ARGS=tests/unit/test_names.py WORKERS=1",
-    "long": "ARGS=tests/live/test_reports.py WORKERS=1",
+    "long": "ARGS=tests/live/test_export_all.py WORKERS=1",
     "check": "ARGS=tests/unit/test_names.py WORKERS=1",
     "oldest": "ARGS=--collect-only",
     "matrix": "ARGS=tests/unit/test_names.py",
