@@ -201,7 +201,9 @@ HOSTILE = "a title\n$(touch pwned)\n`touch pwned`'\"\"\"\nEND_OF_PROGRAM\ntouch 
 
 def test_a_title_is_no_code(binary, tmp_path):
     case = script()
-    text = standalone_script(replace(case, scenario=replace(case.scenario, title=HOSTILE)))
+    case = replace(case, scenario=replace(case.scenario, title=HOSTILE))
+    assert [line for line in shell_script(case).split("\n") if "pwned" in line and line[:2] != "# "] == []
+    text = standalone_script(case)
     code, said = run(text, tmp_path, LLAMA_SERVER=str(binary("well")), PATH=f"{tmp_path / 'tools'}:/usr/bin:/bin")
     assert code == 0 and "does not show" in said and not (tmp_path / "pwned").exists()
     assert "# a title $(touch pwned) `touch pwned`'" in text.splitlines()[1] and text.splitlines()[1].isprintable()
