@@ -225,7 +225,8 @@ class Recorded:
     """How real servers of an engine are recorded. ``name`` stands in the recordings, ``commits`` are the commits (or
     builds) of recordings that name no rule set; ``events`` are those that only this engine logs; ``read`` gives the
     options of a command line, None = its recordings are not replayed; ``write`` the command line that sets them;
-    ``base``: the constant flags of the recordings set options, too."""
+    ``base``: the constant flags of the recordings set options, too. ``constant`` are the flags with which scripts start
+    a real server, ``uncached`` those of its cold twin; () = those of llama-server."""
 
     name: str
     commits: Mapping[str, str] = field(default_factory=dict)
@@ -233,6 +234,8 @@ class Recorded:
     read: Callable[[list[str]], CommandLine] | None = None
     write: Callable[[Mapping[str, Option]], list[str]] | None = None
     base: bool = False
+    constant: Sequence[str] = ()
+    uncached: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ REPORTS = {
     "eroded-window-checkpoint": "bug-swa-ckpt-erosion",
 }
 """Name of a report -> the scenario that it is of."""
+IK_REPORTS = {"ik-rows-out-of-sight": "cells-out-of-sight-attention"}
+"""Reports about ik_llama.cpp, whose issues are written by hand."""
 WORDS = {0: "right", 1: "WRONG", 2: "did not run"}
 LONGER = "one-token-checkpoint-past-the-minimum"          # another history than those of the models
 SERVERS = {"b11549": "llama_cpp@b11549", "b11549-repaired": "llama_cpp@latest-repaired"}

@@ -9,7 +9,7 @@ from cachesim.live.llama_server.export.standalone import standalone_script
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.load import load
 from cachesim.verdicts.judged_run import run_judged
-from tests.live.reports import REPORTS, SERVERS
+from tests.live.reports import IK_REPORTS, REPORTS, SERVERS
 
 FOLDER = corpus_root() / "reports"
 
@@ -40,7 +40,21 @@ def test_what_a_report_proves(name):
     assert proof.count("=> same\nexit status 0") == 2
 
 
+@pytest.mark.parametrize("name", IK_REPORTS)
+def test_a_report_about_ik_llama(name):
+    scenario = load(corpus_files()[IK_REPORTS[name]])
+    script = standalone_script(make_script(scenario, "ik_llama@main"))
+    assert code((FOLDER / name / "case.sh").read_text("utf-8")) == code(script)
+    broken = [run_judged(scenario, f"ik_llama@{rules}", "provenance", bills=False).broken
+              for rules in ("main", "main-repaired")]  # fmt: skip
+    assert broken == [[3], []]
+    shown, changed = (FOLDER / name / "proof.txt").read_text("utf-8").split("# llama_decode_internal calls")
+    assert shown.count("THE FAULT SHOWS\nexit status 1") == 2 == changed.count("the fault does not show\nexit status 0")
+    assert "8337e4cd3" in shown
+
+
 def test_every_report_is_there_and_no_other():
-    assert {one.name for one in FOLDER.iterdir() if one.is_dir()} == set(REPORTS)
+    every = {**REPORTS, **IK_REPORTS}
+    assert {one.name for one in FOLDER.iterdir() if one.is_dir()} == set(every)
     readme = (FOLDER / "README.md").read_text("utf-8")
-    assert all(f"[{name}]({name}/issue.md) | `{scenario}`" in readme for name, scenario in REPORTS.items())
+    assert all(f"[{name}]({name}/issue.md) | `{scenario}`" in readme for name, scenario in every.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from cachesim.engines.contract import Engine, Recorded
-from cachesim.engines.ik_llama.command_line import read_flags, write_flags
+from cachesim.engines.ik_llama.command_line import CONSTANT, UNCACHED, read_flags, write_flags
 from cachesim.engines.ik_llama.events import LOGGED
 from cachesim.engines.ik_llama.manual import MANUAL
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
@@ -46,8 +46,8 @@ def log() -> LogGrammar:
 
 ENGINE = Engine(
     "ik_llama", PROFILES, MANUAL, serve, say,
-    Recorded("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags, base=True), LINE, BESIDE, when=TIMELINE,
-    log=log, rule_flags=RULE_FLAGS,
+    Recorded("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags, True, CONSTANT, UNCACHED),
+    LINE, BESIDE, when=TIMELINE, log=log, rule_flags=RULE_FLAGS,
 )
 
 start = ENGINE.start

@@ -33,6 +33,10 @@ WORDS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 }  # fmt: skip
 """Flag -> option, and how its value is read."""
 
+CONSTANT = ("-t", "1", "-tb", "1", "--no-warmup")
+UNCACHED = ("-np", "1", "--cache-ram", "0", "--ctx-checkpoints", "0")
+"""Flags of a real server in scripts, and those of its cold twin."""
+
 SPEC_TYPE = "--spec-type"
 ALONE = {"--swa-compress": "swa_compress"}
 SILENT = ("--no-warmup",)

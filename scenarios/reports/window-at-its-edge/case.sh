@@ -33,6 +33,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 FLAGS = ['-c', '1024', '-np', '1']
 COLD_FLAGS = ['-c', '1024', '-np', '1', '--cache-ram', '0', '--ctx-checkpoints', '0', '-lv', '1']
+CONSTANT = ['-t', '1', '-tb', '1', '-fa', 'off', '-ctk', 'f32', '-ctv', 'f32', '--no-warmup', '-fit', 'off', '-lv', '5']
 WORDS = {
  'A': [182, 124, 298, 140, 168, 223, 221, 132, 214, 278, 107, 170, 280, 267, 186, 149, 291, 299, 122, 170, 278, 305,
        120, 294, 208, 197, 297, 167, 272, 206, 103, 272, 186, 222, 207, 196, 246],
@@ -149,7 +150,7 @@ class Talk:
         if status != 200:
             message = body.get("error", {}).get("message", "") if isinstance(body, dict) else ""
             return f"DIFFERS from a cold run: HTTP {status} {message}"
-        if not all("tokens" in one for one in [*answers(body), *answers(cold_body)]):
+        if not all("tokens" in one or "content" in one for one in [*answers(body), *answers(cold_body)]):
             return "an answer that cannot be read"
         said = [difference(one, cold_body, tolerance) for one in answers(body)]
         return next((one for one in said if "DIFFERS" in one), said[0])
@@ -160,16 +161,24 @@ def answers(body: Any) -> list[Any]:
     return body if isinstance(body, list) and body else [body or {}]
 
 
+def tokens_of(body: Any) -> list[Any]:
+    """Return the generated tokens, their texts where the server does not send ids (ik_llama.cpp)."""
+    return body.get("tokens") or [place.get("content") for place in body.get("completion_probabilities") or []]
+
+
 def places(body: Any) -> list[Any]:
-    """Return the log-probabilities of the likeliest tokens, for every generated token."""
+    """Return the log-probabilities of the likeliest tokens, for every generated token; -inf for what is no number."""
     found = body.get("completion_probabilities") or []
+    if found and "probs" in found[0]:                        # ik_llama.cpp
+        return [{one["tok_str"]: math.log(one["prob"]) if one["prob"] else -math.inf for one in place["probs"]}
+                for place in found]  # fmt: skip
     top = [place.get("top_logprobs") or place.get("top_probs") or [] for place in found]
     return [{one["id"]: one["logprob"] for one in place if "logprob" in one} for place in top]
 
 
 def difference(warm: Any, cold: Any, tolerance: float) -> str:
     """Compare two completions: tokens, and the log-probabilities up to the first other token."""
-    ours, theirs, near, far = warm["tokens"], cold["tokens"], places(warm), places(cold)
+    ours, theirs, near, far = tokens_of(warm), tokens_of(cold), places(warm), places(cold)
     at = next((i for i in range(min(len(ours), len(theirs))) if ours[i] != theirs[i]), None)
     n = min(len(near), len(far), 10**6 if at is None else at + 1)
     gaps = [abs(near[i][token] - far[i][token]) for i in range(n) for token in near[i].keys() & far[i].keys()]
@@ -274,7 +283,6 @@ def _value(value: Any) -> bytes:
 
 
 # Main part of an exported program: writes the tiny model, starts the server, runs the case warm and then cold.
-BASE = ['-t', '1', '-tb', '1', '-fa', 'off', '-ctk', 'f32', '-ctv', 'f32', '--no-warmup', '-fit', 'off', '-lv', '5']
 
 
 START_WITHIN = 60           # seconds until the model is loaded
@@ -282,10 +290,11 @@ PORTS = 5                   # tries, if another process takes the port that was 
 
 
 class CaseServer:
-    """A llama-server of our own on a free port. ``models``: the folder of the models."""
+    """A llama-server of our own on a free port. ``models``: the folder of the models; ``constant``: flags of every
+    start."""
 
-    def __init__(self, binary: str, models: str, model: str, folder: str) -> None:
-        self.binary, self.models, self.model, self.folder = binary, models, model, folder
+    def __init__(self, binary: str, models: str, model: str, folder: str, constant: Sequence[str]) -> None:
+        self.binary, self.models, self.model, self.folder, self.constant = binary, models, model, folder, constant
         self.log = os.path.join(folder, "log")
         self.process: subprocess.Popen[bytes] | None = None
         os.mkdir(os.path.join(folder, "slots"))
@@ -308,10 +317,12 @@ class CaseServer:
     def _started(self, port: int, flags: Sequence[str]) -> bool:
         name, slots = f"case-{os.getpid()}-{port}", os.path.join(self.folder, "slots", "")
         words = [self.binary, "-m", self._file(f"MODELS/{self.model}"), "--host", "127.0.0.1", "--port", str(port)]
-        words += ["--alias", name, "--slot-save-path", slots, *BASE, *map(self._file, flags)]
+        words += ["--alias", name, "--slot-save-path", slots, *self.constant, *map(self._file, flags)]
         try:
             with open(self.log, "wb") as log:
-                self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                self.process = subprocess.Popen(
+                    words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
+                )
         except OSError as error:
             print(f"{self.binary}: {error.strerror} (LLAMA_SERVER=PATH names the server)", file=sys.stderr)
             sys.exit(2)
@@ -355,6 +366,7 @@ class ExportedCase(NamedTuple):
     models: Mapping[str, TinyModel]     # the first is the server's
     flags: Sequence[str]
     cold_flags: Sequence[str]
+    constant: Sequence[str]
     words: Mapping[str, list[int]]
     spelled: Sequence[str]              # words that are texts: their tokens are never renamed
     expected: Mapping[int, tuple[int, int]]
@@ -377,12 +389,14 @@ def run_case(case: ExportedCase) -> int:
 
 
 def _shown(case: ExportedCase, folder: str) -> bool:
-    models = os.environ.get("MODELS", folder)
+    models = os.path.abspath(os.environ.get("MODELS", folder))
     os.makedirs(models, exist_ok=True)
     for file, model in case.models.items():
         if not os.path.exists(os.path.join(models, file)):
             model.write(os.path.join(models, file))
-    server = CaseServer(os.environ.get("LLAMA_SERVER", "llama-server"), models, next(iter(case.models)), folder)
+    binary = os.environ.get("LLAMA_SERVER", "llama-server")
+    binary = os.path.abspath(binary) if os.sep in binary else binary       # the server's folder is its own
+    server = CaseServer(binary, models, next(iter(case.models)), folder, case.constant)
     try:
         return _compare(case, server, _warm(case, server))
     finally:
@@ -420,7 +434,7 @@ def _compare(case: ExportedCase, server: CaseServer, talk: Talk) -> bool:
             continue
         said, first = talk.verdict(number, came, tolerance), answers(talk.came[number][1])[0]
         timings, shown = first.get("timings", {}), shown or "DIFFERS" in said
-        tokens = f"  tokens: {' '.join(map(str, first['tokens'][:8]))}" if "tokens" in first else ""
+        tokens = f"  tokens: {' '.join(map(str, tokens_of(first)[:8]))}" if tokens_of(first) else ""
         counts = f"{timings.get('cache_n', '-')} ({cached})  {timings.get('prompt_n', '-')} ({evaluated})"
         print(f"{number}  {counts}  {said}{tokens}")
     return shown
@@ -518,5 +532,5 @@ MODELS = {
         order='WAWA',
     ),
 }
-sys.exit(run_case(ExportedCase(MODELS, FLAGS, COLD_FLAGS, WORDS, SPELLED, EXPECTED, TOLERANCE, history)))
+sys.exit(run_case(ExportedCase(MODELS, FLAGS, COLD_FLAGS, CONSTANT, WORDS, SPELLED, EXPECTED, TOLERANCE, history)))
 END_OF_PROGRAM

@@ -16,8 +16,7 @@ import time
 import traceback
 from typing import Callable, Mapping, NamedTuple, Sequence
 
-from cachesim.live.llama_server.export.talk import Talk, answers
-from cachesim.live.llama_server.server import BASE
+from cachesim.live.llama_server.export.talk import Talk, answers, tokens_of
 from cachesim.live.llama_server.tiny_gguf import TinyModel
 
 START_WITHIN = 60           # seconds until the model is loaded
@@ -25,10 +24,11 @@ PORTS = 5                   # tries, if another process takes the port that was 
 
 
 class CaseServer:
-    """A llama-server of our own on a free port. ``models``: the folder of the models."""
+    """A llama-server of our own on a free port. ``models``: the folder of the models; ``constant``: flags of every
+    start."""
 
-    def __init__(self, binary: str, models: str, model: str, folder: str) -> None:
-        self.binary, self.models, self.model, self.folder = binary, models, model, folder
+    def __init__(self, binary: str, models: str, model: str, folder: str, constant: Sequence[str]) -> None:
+        self.binary, self.models, self.model, self.folder, self.constant = binary, models, model, folder, constant
         self.log = os.path.join(folder, "log")
         self.process: subprocess.Popen[bytes] | None = None
         os.mkdir(os.path.join(folder, "slots"))
@@ -51,10 +51,12 @@ class CaseServer:
     def _started(self, port: int, flags: Sequence[str]) -> bool:
         name, slots = f"case-{os.getpid()}-{port}", os.path.join(self.folder, "slots", "")
         words = [self.binary, "-m", self._file(f"MODELS/{self.model}"), "--host", "127.0.0.1", "--port", str(port)]
-        words += ["--alias", name, "--slot-save-path", slots, *BASE, *map(self._file, flags)]
+        words += ["--alias", name, "--slot-save-path", slots, *self.constant, *map(self._file, flags)]
         try:
             with open(self.log, "wb") as log:
-                self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                self.process = subprocess.Popen(
+                    words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
+                )
         except OSError as error:
             print(f"{self.binary}: {error.strerror} (LLAMA_SERVER=PATH names the server)", file=sys.stderr)
             sys.exit(2)
@@ -98,6 +100,7 @@ class ExportedCase(NamedTuple):
     models: Mapping[str, TinyModel]     # the first is the server's
     flags: Sequence[str]
     cold_flags: Sequence[str]
+    constant: Sequence[str]
     words: Mapping[str, list[int]]
     spelled: Sequence[str]              # words that are texts: their tokens are never renamed
     expected: Mapping[int, tuple[int, int]]
@@ -120,12 +123,14 @@ def run_case(case: ExportedCase) -> int:
 
 
 def _shown(case: ExportedCase, folder: str) -> bool:
-    models = os.environ.get("MODELS", folder)
+    models = os.path.abspath(os.environ.get("MODELS", folder))
     os.makedirs(models, exist_ok=True)
     for file, model in case.models.items():
         if not os.path.exists(os.path.join(models, file)):
             model.write(os.path.join(models, file))
-    server = CaseServer(os.environ.get("LLAMA_SERVER", "llama-server"), models, next(iter(case.models)), folder)
+    binary = os.environ.get("LLAMA_SERVER", "llama-server")
+    binary = os.path.abspath(binary) if os.sep in binary else binary       # the server's folder is its own
+    server = CaseServer(binary, models, next(iter(case.models)), folder, case.constant)
     try:
         return _compare(case, server, _warm(case, server))
     finally:
@@ -163,7 +168,7 @@ def _compare(case: ExportedCase, server: CaseServer, talk: Talk) -> bool:
             continue
         said, first = talk.verdict(number, came, tolerance), answers(talk.came[number][1])[0]
         timings, shown = first.get("timings", {}), shown or "DIFFERS" in said
-        tokens = f"  tokens: {' '.join(map(str, first['tokens'][:8]))}" if "tokens" in first else ""
+        tokens = f"  tokens: {' '.join(map(str, tokens_of(first)[:8]))}" if tokens_of(first) else ""
         counts = f"{timings.get('cache_n', '-')} ({cached})  {timings.get('prompt_n', '-')} ({evaluated})"
         print(f"{number}  {counts}  {said}{tokens}")
     return shown

@@ -11,7 +11,9 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.registry import ENGINES
 from cachesim.errors import BadInput
+from cachesim.live.llama_server.cold import cold_flags
 from cachesim.live.llama_server.gguf_models import Model, find_model
+from cachesim.live.llama_server.server import BASE
 from cachesim.live.player import BEHIND, UNLESS
 from cachesim.live.token_map import Text, TokenMap
 from cachesim.notation.tree import Action, Asked, Piece, Pieces
@@ -87,6 +89,17 @@ class Script:
     groups: tuple[Group, ...]
     expected: tuple[Expected, ...]
     notes: tuple[str, ...]
+
+    @property
+    def constant(self) -> tuple[str, ...]:
+        """Flags with which the server is started besides its own."""
+        return tuple(ENGINES[self.scenario.engine].recorded.constant) or BASE
+
+    @property
+    def cold_flags(self) -> tuple[str, ...]:
+        """Flags of the server without a cache."""
+        uncached = ENGINES[self.scenario.engine].recorded.uncached
+        return (*self.flags, *uncached) if uncached else cold_flags(self.flags)
 
     @property
     def asks(self) -> Iterator[Ask]:

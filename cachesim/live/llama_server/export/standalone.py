@@ -9,14 +9,13 @@ from typing import Iterator
 
 from cachesim import __version__
 from cachesim.live.llama_server import tiny_gguf
-from cachesim.live.llama_server.cold import cold_flags
 from cachesim.live.llama_server.export import case_program, talk
 from cachesim.live.llama_server.export.program_text import assignment, code_of, group_lines, models_text, one_line
 from cachesim.live.llama_server.export.script import Act, Script, name_of
 
 END = "END_OF_PROGRAM"
 MODEL = "# The tiny model: keys of its file, tensors with deviation and mean of their values"
-CASE = ("FLAGS", "COLD_FLAGS", "WORDS", "SPELLED", "EXPECTED", "TOLERANCE")
+CASE = ("FLAGS", "COLD_FLAGS", "CONSTANT", "WORDS", "SPELLED", "EXPECTED", "TOLERANCE")
 SETTINGS = """\
 # LLAMA_SERVER=build/bin/llama-server sh FILE
 # Needs only that server and a python3 without packages: it writes a tiny model with random weights (below), sends the
@@ -53,7 +52,8 @@ def _case(script: Script) -> Iterator[str]:
     """The assignments that describe the case, and the function that plays it."""
     expected = {one.number: script.expected[one.number] for one in script.asks}
     yield assignment("FLAGS", list(script.flags))
-    yield assignment("COLD_FLAGS", list(cold_flags(script.flags)))
+    yield assignment("COLD_FLAGS", list(script.cold_flags))
+    yield assignment("CONSTANT", list(script.constant))
     yield assignment("WORDS", {word: list(tokens) for word, tokens in script.words.items()})
     yield assignment("SPELLED", sorted(script.spelled))
     yield "# Number of the request: tokens reused, tokens evaluated"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import threading
 import time
 from typing import Any, Callable
@@ -111,7 +112,7 @@ class Talk:
         if status != 200:
             message = body.get("error", {}).get("message", "") if isinstance(body, dict) else ""
             return f"DIFFERS from a cold run: HTTP {status} {message}"
-        if not all("tokens" in one for one in [*answers(body), *answers(cold_body)]):
+        if not all("tokens" in one or "content" in one for one in [*answers(body), *answers(cold_body)]):
             return "an answer that cannot be read"
         said = [difference(one, cold_body, tolerance) for one in answers(body)]
         return next((one for one in said if "DIFFERS" in one), said[0])
@@ -122,16 +123,24 @@ def answers(body: Any) -> list[Any]:
     return body if isinstance(body, list) and body else [body or {}]
 
 
+def tokens_of(body: Any) -> list[Any]:
+    """Return the generated tokens, their texts where the server does not send ids (ik_llama.cpp)."""
+    return body.get("tokens") or [place.get("content") for place in body.get("completion_probabilities") or []]
+
+
 def places(body: Any) -> list[Any]:
-    """Return the log-probabilities of the likeliest tokens, for every generated token."""
+    """Return the log-probabilities of the likeliest tokens, for every generated token; -inf for what is no number."""
     found = body.get("completion_probabilities") or []
+    if found and "probs" in found[0]:                        # ik_llama.cpp
+        return [{one["tok_str"]: math.log(one["prob"]) if one["prob"] else -math.inf for one in place["probs"]}
+                for place in found]  # fmt: skip
     top = [place.get("top_logprobs") or place.get("top_probs") or [] for place in found]
     return [{one["id"]: one["logprob"] for one in place if "logprob" in one} for place in top]
 
 
 def difference(warm: Any, cold: Any, tolerance: float) -> str:
     """Compare two completions: tokens, and the log-probabilities up to the first other token."""
-    ours, theirs, near, far = warm["tokens"], cold["tokens"], places(warm), places(cold)
+    ours, theirs, near, far = tokens_of(warm), tokens_of(cold), places(warm), places(cold)
     at = next((i for i in range(min(len(ours), len(theirs))) if ours[i] != theirs[i]), None)
     n = min(len(near), len(far), 10**6 if at is None else at + 1)
     gaps = [abs(near[i][token] - far[i][token]) for i in range(n) for token in near[i].keys() & far[i].keys()]
