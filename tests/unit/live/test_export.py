@@ -175,8 +175,9 @@ NEVER_READY = """#!{}
 import http.server, os, sys
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        open("pid", "w").write(str(os.getpid()))
-        os.rename("pid", "asked")
+        here = os.path.dirname(os.path.abspath(sys.argv[0]))
+        open(os.path.join(here, "pid"), "w").write(str(os.getpid()))
+        os.rename(os.path.join(here, "pid"), os.path.join(here, "asked"))
         self.send_error(503)
 http.server.HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Handler).serve_forever()
 """
