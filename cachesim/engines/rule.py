@@ -115,11 +115,13 @@ class About(NamedTuple):
 @dataclass(slots=True)
 class Decision:
     """The answer of a rule. ``because`` holds the numbers looked at; the sentence is made elsewhere. ``rule`` is the id
-    of the rule, entered by its decorator: the only field that is ever set on a decision already made."""
+    of the rule, entered by its decorator: the only field that is ever set on a decision already made. ``case`` names
+    the kind of situation where the value alone does not tell which ones have been seen on a real server."""
 
     value: Any
     because: Mapping[str, Any]
     rule: str = ""
+    case: str = ""
 
 
 def rule(rule_id: str, role: Role, source: Source | str, since: str = "", until: str = "") -> Callable[[F], F]:

@@ -9,7 +9,8 @@ from cachesim.events.base import Event, frozen
 
 @frozen
 class Decided(Event):
-    """A rule was asked and answered. ``rule`` is its id, ``because`` the numbers it looked at."""
+    """A rule was asked and answered. ``rule`` is its id, ``because`` the numbers it looked at, ``case`` the kind of
+    situation where the rule named one."""
 
     ev = "decided"
     logged = False
@@ -17,6 +18,7 @@ class Decided(Event):
     rule: str
     value: Any
     because: Mapping[str, Any]
+    case: str = ""
 
 
 @frozen

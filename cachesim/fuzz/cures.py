@@ -12,9 +12,8 @@ from __future__ import annotations
 from functools import wraps
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
-import numpy as np
-
 from cachesim.engines.registry import engine_of, rules_of
+from cachesim.engines.shared.outcomes import same_answer
 from cachesim.engines.shared.rule_set import SAID, RuleSet
 from cachesim.errors import Unwritable
 from cachesim.fuzz.campaign import rarely_collected
@@ -164,8 +163,7 @@ def others_of(known: Sequence[Variant]) -> Others:
 def _says(other: Any, args: Any, names: Any, said: Any) -> bool:
     """Does another rule decide the same?"""
     try:
-        mine, theirs = (getattr(one, "value", one) for one in (said, other(*args, **names)))
-        return type(mine) is type(theirs) and bool(np.all(mine == theirs))
+        return same_answer(said, other(*args, **names))
     except Exception:                   # it cannot even be asked this: that is something else
         return False
 

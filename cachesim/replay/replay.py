@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +18,7 @@ from typing import AbstractSet, Any, Callable, Iterable, Mapping, Sequence
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.errors import BadInput
 from cachesim.events import Compared, Decoded, Event, Log
 from cachesim.replay.arrival_order import Sent, send
@@ -37,26 +39,30 @@ Check = Callable[[Server, Request, Answer], bool | None]
 this folder, so it is handed in."""
 
 
-def replay(trace: Trace, mode: str = "none", check: Check | None = None) -> Replayed:
+def replay(
+    trace: Trace, mode: str = "none", check: Check | None = None, table: RuleSet | None = None, brief: bool = False
+) -> Replayed:
     """Replay one trace. ``mode``: "none" (positions only), "provenance", or "exact". With ``check`` the numbers of
-    steps that it finds broken are compared with those that the trace calls inexact."""
-    out = Replayed(trace, steps=len(trace.steps))
-    out.events = sum(event["ev"] != Decoded.ev for step in trace.steps for event in step.events)
+    steps that it finds broken are compared with those that the trace calls inexact. ``table`` replaces the rules of the
+    trace's profile; ``brief``: stop after the first step that differs."""
+    events = sum(event["ev"] != Decoded.ev for step in trace.steps for event in step.events)
+    begun = partial(Replayed, trace, steps=len(trace.steps), events=events)
     asked = any(step.action != "restart" for step in trace.steps)
-    out.why = trace.out or ("" if asked else "it holds no requests")
-    if out.why:
-        out.steps_undecided = out.steps
-        return out
+    why = trace.out or ("" if asked else "it holds no requests")
+    if why:
+        return begun(steps_undecided=len(trace.steps), why=why)
     if not any(step.acts or step.waits or step.action == "restore" for step in trace.steps):
-        return _play(trace, mode, check, NOTHING, out)
-    return settled(trace, lambda case: _play(trace, mode, check, case, replace(out)), mode != "none")
+        return _play(trace, mode, check, NOTHING, begun(), table, brief)
+    return settled(trace, lambda case: _play(trace, mode, check, case, begun(), table, brief), mode != "none")
 
 
-def _play(trace: Trace, mode: str, check: Check | None, supposed: Supposed, out: Replayed) -> Replayed:
+def _play(
+    trace: Trace, mode: str, check: Check | None, supposed: Supposed, out: Replayed, table: RuleSet | None, brief: bool
+) -> Replayed:
     """Replay a trace under a supposition."""
     files = any(step.file or step.acts for step in trace.steps)
     with TemporaryDirectory(prefix="cachesim-") if files else nullcontext(".") as folder:
-        run = Replaying(trace, mode, Path(folder), check if mode != "none" else None, supposed)
+        run = Replaying(trace, mode, Path(folder), check if mode != "none" else None, supposed, table)
         for number, step in enumerate(trace.steps):
             later = map(trace.steps.__getitem__, range(number + 1, len(trace.steps)))
             run.following = chain.from_iterable(one.events for one in later)
@@ -64,6 +70,8 @@ def _play(trace: Trace, mode: str, check: Check | None, supposed: Supposed, out:
                 run.step(out, step)
             except BadInput as bad:
                 raise type(bad)(f"step {step.number}: {bad.cause}", file=str(trace.file), hint=bad.hint) from bad
+            if brief and (out.first or (run.check is not None and run.verdicts_agree <= number)):
+                break
     if run.check is not None:
         out.verdicts_agree = run.verdicts_agree
     return out
@@ -74,11 +82,11 @@ class Replaying:
 
     def __init__(
         self, trace: Trace, mode: str, folder: Path, check: Check | None,
-        supposed: Supposed | None = None,
+        supposed: Supposed | None = None, table: RuleSet | None = None,
     ) -> None:
         self.engine = engine_of(trace.profile)
         self.folder, self.check, self.verdicts_agree = folder, check, 0
-        rules = self.engine.rules(trace.profile)
+        rules = table or self.engine.rules(trace.profile)
         self.rules = rules.changed({"unset": supposed.unset}) if supposed and supposed.unset else rules
         self.supposed = supposed
         self.late = self.rules.late

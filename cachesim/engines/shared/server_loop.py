@@ -45,7 +45,7 @@ class AnySlot(Protocol):
 
 def write_down(log: Log, decision: Decision, slot: AnySlot | None) -> Any:
     """Write a decision down; returns its value."""
-    log.emit(Decided(slot.id if slot else None, decision.rule, decision.value, decision.because))
+    log.emit(Decided(slot.id if slot else None, decision.rule, decision.value, decision.because, decision.case))
     return decision.value
 
 
@@ -80,7 +80,8 @@ class Driver(Server):
 
     def decide(self, decision: Decision, slot: AnySlot | None) -> Any:
         """Write a decision down; returns its value."""
-        self.log.emit(Decided(slot.id if slot else None, decision.rule, decision.value, decision.because))
+        because, case = decision.because, decision.case
+        self.log.emit(Decided(slot.id if slot else None, decision.rule, decision.value, because, case))
         return decision.value
 
     def changed(self, slot: AnySlot | None, cause: str, rule: str = "") -> None:
