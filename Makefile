@@ -23,7 +23,7 @@ MILLION = fuzz -p llama_cpp@latest-repaired --property warm-equals-cold --proper
 	--property survives --jobs $(JOBS) --out tests/fuzz/million --resume
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million hostile rediscover replay docs coverage peers adapters live workloads upstream optimized browser dist targets clean
+.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million hostile rediscover replay grades docs coverage peers adapters live workloads upstream optimized browser dist targets clean
 
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
@@ -40,6 +40,7 @@ help:
 	@echo 'make hostile  files that nobody meant well        make hostile N=100000 SEED=0 JOBS=2'
 	@echo 'make rediscover  are the known ones found           make rediscover JOBS=2'
 	@echo 'make replay   replay all recorded traces            make replay TRACES=../shared/traces JOBS=2'
+	@echo 'make grades   which recording shows each rule       make grades TRACES=../shared/traces JOBS=2'
 	@echo 'make docs     renew the examples in the README      make docs'
 	@echo 'make coverage rules by profiles in the corpus        make coverage'
 	@echo 'make peers    compare with the real mlx-lm          make peers OPS=100000 BURSTS=1000 TALKS=72'
@@ -98,6 +99,11 @@ rediscover: $(VENV)/.run
 
 replay: $(VENV)/.run
 	@$(BIN)/python -m tests.replay $(TRACES) -j $(JOBS)
+
+# Grades of the outcomes of rules, in cachesim/engines/evidence; after a change of rules or recordings. Some seven minutes of
+# CPU; goes on where it was interrupted.
+grades: $(VENV)/.dev
+	@$(BIN)/python -m tests.evidence $(TRACES) -j $(JOBS)
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m tests.docs.examples

@@ -112,11 +112,11 @@ def world(rng, model):
 class Ours:
     """Our server under the same flags."""
 
-    def __init__(self, where, spec, weights, mode="none"):
+    def __init__(self, where, spec, weights, rules=PROFILES[PROFILE]):
         kind = ModelKind(where.model, parse(spec), tuple(Weight(row, tuple(slots)) for row, slots in weights))
         opts = options({**where.flags, "template": where.template.kind, "thinking": where.template.thinking})
         self.template = where.template
-        self.server = Server(PROFILES[PROFILE], kind, opts, None, Log())
+        self.server = Server(rules, kind, opts, None, Log())
 
     def burst(self, requests, said):
         answers = []
@@ -196,6 +196,26 @@ def _note(requests, real, stored):
         "said": [[one.cached, one.error, one.tokens] for one in real],
         "stored": [[kind, len(key), checksum(key)] for kind, key in entries], "nbytes": size,
     }  # fmt: skip
+
+
+def repeat(recorded, rules=PROFILES[PROFILE]):
+    """The recorded bursts of one server, under a rule set. Raises AssertionError where ours differs."""
+    name, template, flags = recorded["world"]
+    ours = Ours(World(name, Template(*template), flags), *recorded["spec"], rules)
+    for burst in recorded["bursts"]:
+        answers = ours.burst([_asked(data) for data in burst["asked"]], [tokens for _, _, tokens in burst["said"]])
+        for answer, (cached, error, _) in zip(answers, burst["said"], strict=True):
+            assert answer.died == (error == "died"), (answer, error)
+            assert error or answer.cache_n == cached, (answer, cached)
+        if not any(answer.died for answer in answers):
+            entries, size = ours.stored()
+            assert [[kind, len(key), checksum(key)] for kind, key in entries] == burst["stored"]
+            assert size == burst["nbytes"]
+
+
+def _asked(data):
+    messages, text, max_tokens, seed = data
+    return Asked(tuple(Message(role, tuple(content)) for role, content in messages), tuple(text), max_tokens, seed)
 
 
 def checksum(key):

@@ -6,32 +6,14 @@ import json
 
 import pytest
 
-from cachesim.engines.chat import Message, Template
-from tests.peers.bursts import TRANSCRIPT, Asked, Ours, World, checksum
+from tests.peers.bursts import TRANSCRIPT, repeat
 
 WORLDS = json.loads(TRANSCRIPT.read_text("utf-8"))
 
 
-def asked(data):
-    messages, text, max_tokens, seed = data
-    return Asked(tuple(Message(role, tuple(content)) for role, content in messages), tuple(text), max_tokens, seed)
-
-
 @pytest.mark.parametrize("number", range(len(WORLDS)))
 def test_every_burst_ends_as_the_real_one(number):
-    one = WORLDS[number]
-    name, template, flags = one["world"]
-    ours = Ours(World(name, Template(*template), flags), *one["spec"])
-    for burst in one["bursts"]:
-        requests = [asked(data) for data in burst["asked"]]
-        answers = ours.burst(requests, [tokens for _, _, tokens in burst["said"]])
-        for answer, (cached, error, _) in zip(answers, burst["said"], strict=True):
-            assert answer.died == (error == "died")
-            assert error or answer.cache_n == cached
-        if not any(answer.died for answer in answers):
-            entries, size = ours.stored()
-            assert [[kind, len(key), checksum(key)] for kind, key in entries] == burst["stored"]
-            assert size == burst["nbytes"]
+    repeat(WORLDS[number])
 
 
 def test_the_recording_is_small_and_worth_repeating():

@@ -26,13 +26,18 @@ def digest(answer):
 def digests(theirs, seed, class_ops, lru_ops):
     """The digits of both kinds of operations; ``theirs`` None: of ours alone."""
     classes, lru = [], []
-    ours = Ours(caches.AT_0_32_2)
-    try:
-        compare.run(ours, theirs, class_ops, seed, lambda answer: classes.append(digest(answer)))
-    finally:
-        ours.steps(STEP)
+    play_classes(caches.AT_0_32_2, theirs, class_ops, seed, lambda answer: classes.append(digest(answer)))
     lru_talk.run(theirs and theirs.caches, lru_ops, seed, told=lambda answer: lru.append(digest(answer)))
     return {"classes": "".join(classes), "lru": "".join(lru)}
+
+
+def play_classes(rules, theirs, ops, seed, told):
+    """Operations on the cache classes under a table of rules; ``told`` receives each answer."""
+    ours = Ours(rules)
+    try:
+        compare.run(ours, theirs, ops, seed, told)
+    finally:
+        ours.steps(STEP)
 
 
 def record(theirs, seed):

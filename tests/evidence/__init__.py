@@ -1,0 +1,1 @@
+"""Grades of the outcomes of rules: which recording would disagree if one of them were another?"""

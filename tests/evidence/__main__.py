@@ -1,0 +1,88 @@
+"""Grades the outcomes of all rules with the recordings of real servers. Run: make grades
+
+A pair is an outcome and another answer to it. What was found last time is tried first, so that only pairs that no
+recording refutes cost time. An interrupt keeps what was found; the next run goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+from cachesim.commands import exits
+from cachesim.engines.registry import ENGINES
+from cachesim.engines.shipped import SHIPPED
+from cachesim.pool import Lost, finished
+from cachesim.reading import files_in
+from cachesim.reports.console import complain, progress, show
+from cachesim.verdicts.evidence import Grade, table_of, write_table
+from tests.evidence import peer_runs, table
+from tests.evidence.search import Found, pairs, search
+from tests.evidence.survey import Survey, survey
+from tests.shared import ROOT, TRACES
+
+JOURNAL = ROOT / "build" / "grades.jsonl"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The exit code."""
+    parser = ArgumentParser(prog="make grades", description="Grade the outcomes of all rules.")
+    parser.add_argument("traces", type=Path, nargs="?", default=TRACES, help=f"folder of folders (default {TRACES})")
+    parser.add_argument("-j", "--jobs", type=int, default=2, help="processes to use")
+    args = parser.parse_args(argv)
+    files = files_in(args.traces, ".json")
+    if not files:
+        complain(f"nothing was graded: there are no recordings at {args.traces}")
+        return exits.NOTHING
+    surveys = [one for one in _all(survey, files, args.jobs, "reading") if isinstance(one, Survey)]
+    found = _recorded(surveys, args.traces, args.jobs)
+    compared = _all(peer_runs.search, peer_runs.pairs(), args.jobs, "comparing")
+    for engine in SHIPPED:
+        mine = [one for one in (*found, *compared) if one.engine == engine]
+        met = peer_runs.met() if engine == peer_runs.ENGINE else table.met(surveys, engine)
+        write_table(engine, table.made(engine, met, mine, args.traces))
+    JOURNAL.unlink(missing_ok=True)
+    show(summary())
+    return exits.HOLDS
+
+
+def _all(work, shares, jobs, doing):
+    """The results in the order of the shares. Raises what a share raised."""
+    done = {}
+    for one in progress(finished(work, shares, jobs), len(shares), doing):
+        if isinstance(one.result, Lost):
+            complain(f"{one.share}: {one.result.how}")
+        else:
+            done[one.number] = one.result
+    return [done[number] for number in sorted(done)]
+
+
+def _recorded(surveys, traces, jobs):
+    """What the recordings say to every pair; a line of the journal each, until all are done."""
+    every = list(pairs(surveys, table.known(traces)))
+    done = table.journal(JOURNAL, traces)
+    todo = [pair for pair in every if table.key(pair) not in done]
+    JOURNAL.parent.mkdir(exist_ok=True)
+    with JOURNAL.open("a", encoding="utf-8") as out:
+        for one in progress(finished(search, todo, jobs), len(todo), "grading"):
+            if isinstance(one.result, Found):
+                out.write(json.dumps(table.line(one.result, traces)) + "\n")
+                out.flush()
+    done = table.journal(JOURNAL, traces)
+    return [done[table.key(pair)] for pair in every if table.key(pair) in done]
+
+
+def summary() -> str:
+    """Outcomes by engine and grade."""
+    rows = []
+    for engine in ENGINES:
+        graded = ((stored := table_of(engine)) and stored.graded.values()) or ()
+        counts = ", ".join(f"{sum(one.grade is grade for one in graded)} {grade}" for grade in Grade)
+        rows.append(f"{engine}: {len(graded)} outcomes: {counts}")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""Outcomes that occur in the transcripts of the real mlx-lm 0.32.2, and what each transcript says to another answer."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+from cachesim.engines.mlx_lm import PROFILES
+from cachesim.engines.shared.outcomes import listening, replacing
+from tests.evidence.search import Found
+from tests.evidence.survey import variants
+from tests.peers import lru_talk, transcript
+from tests.peers.bursts import PROFILE, TRANSCRIPT, repeat
+
+ENGINE, RULES = "mlx_lm", PROFILES[PROFILE]
+
+
+class Differs(Exception):
+    """Ours is not what the transcript says."""
+
+
+@cache
+def _classes():
+    return json.loads(transcript.PATH.read_text("utf-8"))
+
+
+@cache
+def _worlds():
+    return json.loads(TRANSCRIPT.read_text("utf-8"))
+
+
+@cache
+def met():
+    """The other answers to each outcome that occurs in a transcript, by outcome."""
+    found = {}
+
+    def hear(outcome, others):
+        found.setdefault(outcome, set()).update(others)
+
+    for place in places():
+        play(place, listening(RULES, variants(ENGINE), hear))
+    return found
+
+
+def pairs():
+    """Every outcome in a transcript with every other answer to it."""
+    return [(outcome, other) for outcome, others in sorted(met().items()) for other in sorted(others)]
+
+
+def places():
+    """What a transcript consists of, the quick ones first: a server's bursts, the prompt cache, the cache classes."""
+    return [*range(len(_worlds())), "lru", "classes"]
+
+
+def play(place, rules):
+    """Repeat one part under a rule set. Raises Differs or AssertionError where ours differs."""
+    if isinstance(place, int):
+        repeat(_worlds()[place], rules)
+        return
+    recorded = _classes()
+    digits, number = recorded[place], 0
+
+    def told(answer):
+        nonlocal number
+        if digits[number : number + 8] != transcript.digest(answer):
+            raise Differs(f"operation {number // 8}")
+        number += 8
+
+    if place == "lru":
+        lru_talk.run(None, recorded["ops"][1], recorded["seed"], rules.lru, told)
+    else:
+        transcript.play_classes(rules.caches, None, recorded["ops"][0], recorded["seed"], told)
+
+
+def search(pair):
+    """The first part of a transcript that disagrees if an outcome is another."""
+    outcome, other = pair
+    rules, crashed = replacing(RULES, variants(ENGINE), outcome, other), 0
+    for place in places():
+        file = TRANSCRIPT if isinstance(place, int) else transcript.PATH
+        try:
+            play(place, rules)
+        except (AssertionError, Differs):
+            bursts = isinstance(place, int)
+            return Found(ENGINE, outcome, other, file, place if bursts else -1, "bursts" if bursts else place)
+        except Exception:
+            crashed += 1
+    return Found(ENGINE, outcome, other, crashes=crashed > 0)

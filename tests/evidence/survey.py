@@ -1,0 +1,97 @@
+"""Outcomes that occur in recordings, and what each recording says to another answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+from cachesim import limits
+from cachesim.commands.replay import checker
+from cachesim.engines.registry import profiles
+from cachesim.engines.shared.outcomes import Outcome, listening, replacing, variants_of
+from cachesim.engines.shipped import SHIPPED
+from cachesim.errors import BadInput, Crash
+from cachesim.replay.replay import replay
+from cachesim.replay.trace import read_trace
+
+ORDERS = 40              # orders of requests sent together that are tried with another answer
+ASKED = 100              # times that rules may be asked for each recorded event: with another answer a server may spin
+DECISION, VERDICT = "decision", "verdict"
+
+
+@dataclass(frozen=True)
+class Survey:
+    """One recording. ``agrees``: every decision of ours is the recorded one; ``groups``: some requests were sent
+    together; ``wrong``: an answer is not a cold one, or the server ended; ``met``: the other answers to each outcome
+    that occurs in it, by outcome."""
+
+    file: Path
+    engine: str
+    agrees: bool
+    groups: bool
+    wrong: bool
+    size: int
+    met: dict[Outcome, frozenset[str]]
+
+
+@cache
+def variants(engine):
+    """The rules of all rule sets that come with cachesim, by field."""
+    return variants_of(SHIPPED[engine].profiles.values())
+
+
+def survey(file):
+    """Replay a recording by positions and note what its outcomes could have been."""
+    try:
+        trace = read_trace(file, profiles())
+    except BadInput:
+        return None
+    engine = trace.profile.partition("@")[0]
+    if trace.out or engine not in SHIPPED:
+        return None
+    met = {}
+
+    def hear(outcome, others):
+        met.setdefault(outcome, set()).update(others)
+
+    rules = listening(SHIPPED[engine].rules(trace.profile), variants(engine), hear)
+    found = replay(trace, table=rules)
+    agrees = found.first is None and found.steps_agree + found.steps_undecided == found.steps
+    groups = any(len(step.members) > 1 for step in trace.steps)
+    wrong = bool(trace.inexact) or any(step.died for step in trace.steps)
+    return Survey(file, engine, agrees and found.steps_agree > 0, groups, wrong, file.stat().st_size,
+                  {outcome: frozenset(others) for outcome, others in met.items()})
+
+
+def disagrees(file, outcome, other, mode):
+    """The first step at which a recording differs if an outcome is another, and in what: a decision or a verdict. None
+    if it does not differ; raises whatever our server does where it cannot go on."""
+    trace = read_trace(file, profiles())
+    engine = trace.profile.partition("@")[0]
+    rules = replacing(SHIPPED[engine].rules(trace.profile), variants(engine), outcome, other)
+    left = count(ASKED * (100 + sum(len(step.events) for step in trace.steps)), -1)
+
+    def asked(outcome, others):
+        if not next(left):
+            raise Crash("the server gets nowhere")
+
+    rules = listening(rules, {}, asked)
+    limits.ORDERS.now = ORDERS
+    try:
+        found = replay(trace, mode, checker(), rules, brief=True)
+    finally:
+        limits.ORDERS.now = limits.ORDERS.value
+    if found.first is not None:
+        return None if "orders" in found.first else (found.first["step"], DECISION)
+    if mode == "none" or found.verdicts_agree == found.steps:
+        return None
+    return (trace.steps[found.verdicts_agree].number, VERDICT) if judged_alike(file) else None
+
+
+@cache
+def judged_alike(file):
+    """True if our verdicts are the recorded ones without any change."""
+    found = replay(read_trace(file, profiles()), "provenance", checker())
+    return found.first is None and found.verdicts_agree == found.steps

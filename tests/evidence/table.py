@@ -1,0 +1,96 @@
+"""From what was found to the stored table, and back to what is tried first."""
+
+from __future__ import annotations
+
+import json
+
+from cachesim.engines.shared.outcomes import Outcome, graded_rules
+from cachesim.engines.shipped import SHIPPED
+from cachesim.verdicts.evidence import Grade, Graded, Table, released_rules, table_of
+from tests.evidence import digests, peer_runs
+from tests.evidence.search import Found
+from tests.shared import ROOT
+
+TRANSCRIPTS = "tests/data"
+
+
+def rules_of_engine(engine):
+    """Every rule of the rule sets that come with cachesim, by id."""
+    return {fn.rule: fn for rules in SHIPPED[engine].profiles.values() for fn in graded_rules(rules).values()}
+
+
+def met(surveys, engine):
+    """The other answers to each outcome that occurs in a recording on which we agree, by outcome."""
+    found = {}
+    for one in surveys:
+        if one.agrees and one.engine == engine:
+            for outcome, others in one.met.items():
+                found.setdefault(outcome, set()).update(others)
+    return found
+
+
+def made(engine, occurs, found, traces):
+    """The table of an engine."""
+    graded, used = {}, set()
+    for outcome in occurs:
+        mine = [one for one in found if one.outcome == outcome and not one.crashes]
+        seen = {one.other: _where(one, traces) for one in mine if one.file}
+        used |= {one.file for one in mine if one.file}
+        unseen = tuple(one.other for one in mine if not one.file)
+        graded[outcome] = Graded(_grade(engine, outcome, mine), seen, unseen)
+    code = {name: digests.of_rule(rule) for name, rule in rules_of_engine(engine).items()}
+    return Table(graded, code, {_name(file, traces): digests.of_file(file) for file in used})
+
+
+def _grade(engine, outcome, found):
+    """Seen if one other answer fails somewhere."""
+    files = [one.file for one in found if one.file]
+    if files:
+        return Grade.COMPARED if engine == peer_runs.ENGINE else Grade.RECORDED
+    return Grade.READ if outcome.rule in released_rules(engine) else Grade.OURS
+
+
+def _name(file, traces):
+    return file.relative_to(traces if file.is_relative_to(traces) else ROOT).as_posix()
+
+
+def _where(one, traces):
+    """The place that refutes an answer, as a line."""
+    return f"{_name(one.file, traces)} {one.what}" + (f" at step {one.step}" if one.step >= 0 else "")
+
+
+def file_of(where, traces):
+    """The file of such a line."""
+    name = where.partition(" ")[0]
+    return ROOT / name if name.startswith(TRANSCRIPTS) else traces / name
+
+
+def known(traces):
+    """The recording that refuted each pair last time."""
+    return {
+        (engine, outcome, other): file_of(where, traces)
+        for engine in SHIPPED if (table := table_of(engine)) for outcome, one in table.graded.items()
+        for other, where in one.seen.items()
+    }
+
+
+def key(pair):
+    """A pair as it stands in the journal: with the digest of its rule."""
+    rule = rules_of_engine(pair.engine).get(pair.outcome.rule)
+    return pair.engine, *pair.outcome, pair.other, digests.of_rule(rule)
+
+
+def line(found, traces):
+    """A line of the journal."""
+    name = found.file and _name(found.file, traces)
+    return [*key(found), name, found.step, found.what, found.crashes]
+
+
+def journal(file, traces):
+    """What an interrupted run has found, by key."""
+    lines = file.read_text("utf-8").splitlines() if file.exists() else []
+    found = {}
+    for engine, rule, case, other, code, name, *rest in map(json.loads, lines):
+        one = Found(engine, Outcome(rule, case), other, name and traces / name, *rest)
+        found[engine, rule, case, other, code] = one
+    return found

@@ -1,0 +1,94 @@
+"""Are the stored grades those of the rules and recordings as they are?"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from cachesim.engines.shared.outcomes import Outcome
+from cachesim.engines.shipped import SHIPPED
+from cachesim.verdicts.evidence import Grade, released_rules, table_of
+from tests.evidence import digests, peer_runs
+from tests.evidence.survey import disagrees
+from tests.evidence.table import TRANSCRIPTS, file_of, rules_of_engine
+from tests.shared import TRACES, absent
+
+DRAWN = 12               # pairs of each engine that are found out anew
+TABLES = {engine: table_of(engine) for engine in SHIPPED}
+SEEN = {
+    engine: sorted((outcome, other, where) for outcome, one in table.graded.items() for other, where in one.seen.items())
+    for engine, table in TABLES.items()
+}
+
+
+@pytest.mark.parametrize("engine", SHIPPED)
+def test_every_rule_is_graded_with_its_present_code(engine):
+    stale = {name for name, rule in rules_of_engine(engine).items()
+             if TABLES[engine].code.get(name) != digests.of_rule(rule)}
+    assert (stale, "make grades") == (set(), "make grades")
+    assert set(TABLES[engine].code) == set(rules_of_engine(engine))
+
+
+@pytest.mark.parametrize("engine", SHIPPED)
+def test_every_recording_that_is_here_is_the_one_that_was_used(engine):
+    here = {name: file_of(name, TRACES) for name in TABLES[engine].recordings}
+    stale = {name for name, file in here.items()
+             if file.exists() and digests.of_file(file) != TABLES[engine].recordings[name]}
+    assert (stale, "make grades") == (set(), "make grades")
+
+
+def recorded_pairs(engine):
+    """Drawn pairs, the same ones on every machine."""
+    return random.Random(27).sample(SEEN[engine], min(DRAWN, len(SEEN[engine])))
+
+
+@pytest.mark.parametrize("engine, outcome, other, where", [
+    (engine, *pair) for engine in SHIPPED if engine != peer_runs.ENGINE for pair in recorded_pairs(engine)])  # fmt: skip
+def test_a_recording_still_refutes_another_answer(engine, outcome, other, where):
+    file = file_of(where, TRACES)
+    if not file.exists():
+        pytest.skip(absent(TRACES))
+    mode = "provenance" if " verdict " in where else "none"
+    step, what = disagrees(file, outcome, other, mode)
+    assert where.endswith(f" {what} at step {step}")
+
+
+@pytest.mark.parametrize("outcome, other, where", recorded_pairs(peer_runs.ENGINE)[:4])
+def test_a_transcript_of_the_real_code_still_refutes_another_answer(outcome, other, where):
+    assert where.startswith(TRANSCRIPTS)
+    found = peer_runs.search((outcome, other))
+    assert found.file == file_of(where, TRACES)
+
+
+def test_a_proposal_is_ours_unless_a_patched_server_was_recorded():
+    table = TABLES["llama_cpp"]
+    assert "LC-PC-LOAD.CLONE" not in released_rules("llama_cpp")
+    assert table.grade(Outcome("LC-PC-LOAD.CLONE", "no")) is Grade.RECORDED
+
+
+CODE = '''
+LIMIT = 3
+
+def _inner(x):
+    """Says something."""
+    return x > LIMIT
+
+@rule("X", 1, "source")
+def outer(x):
+    """Decides."""
+    return _inner(x)
+
+def other(x):
+    return x
+'''
+
+
+@pytest.mark.parametrize("old, new, same", [
+    ("LIMIT = 3", "LIMIT = 4", False), ("x > LIMIT", "x >= LIMIT", False), ("return _inner(x)", "return 1", False),
+    ("Says something", "Says more", True), ('"source"', '"another"', True), ("return x\n", "return 2\n", True),
+])
+def test_a_digest_is_of_the_code_that_a_rule_uses(old, new, same):
+    assert old in CODE
+    changed = digests.code_of(CODE.replace(old, new), "outer")
+    assert (changed == digests.code_of(CODE, "outer")) == same
