@@ -14,6 +14,7 @@ from cachesim.engines.shared.rule_set import ABOUT, SAID
 from cachesim.events import Decided
 from cachesim.reports.flags_line import flags_line
 from cachesim.reports.layout import Fitted, indented, lean_table, shortened
+from cachesim.reports.predicted_lines import predicted_lines
 from cachesim.reports.run_data import run_data
 from cachesim.reports.run_table import short_verdict
 from cachesim.reports.sentences import sentence
@@ -89,6 +90,7 @@ def _verdicts(data: Data) -> Iterator[RenderableType]:
             if one["verdict"] != "OK":
                 yield indented(f"request {one['i']}: {one['fault']}", style_of(one["verdict"]))
                 yield from (indented(f"request {one['i']} {read}", "", 4) for read in one["read_instead"][:1])
+        yield from predicted_lines(run["predicted"])
 
 
 def _changes(rules: Data, verbose: int) -> Iterator[RenderableType]:

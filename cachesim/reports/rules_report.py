@@ -14,11 +14,13 @@ from cachesim.engines.rule import about, rule_text
 from cachesim.reports.rule_life import Tables, life
 from cachesim.rule_files import file_with
 from cachesim.scenarios.corpus import shown_in
+from cachesim.verdicts.evidence import Grade, grades_of_rule
 
 
 def rule_data(rule_id: str, rule: Callable[..., Any], every: Tables) -> dict[str, Any]:
     """A rule: its words, its source in the real engine, its code, the profiles that use it, what other rule sets have
-    in its place, the flags that govern it, scenarios in which it is asked. ``every``: the tables of all rule sets."""
+    in its place, the flags that govern it, how its outcomes are known, scenarios in which it is asked. ``every``: the
+    tables of all rule sets."""
     known, lived = about(rule), life(rule, every)
     return {
         "rule": rule_id,
@@ -34,9 +36,16 @@ def rule_data(rule_id: str, rule: Callable[..., Any], every: Tables) -> dict[str
         "instead": {"before": lived.before, "after": lived.after,
                     "proposed": [{"profile": name, "rule": one} for name, one in lived.proposed]},
         "flags": [{"flag": name, "help": text} for name, text in lived.flags],
+        "grades": [{"case": case, "grade": grade} for case, grade in _grades(rule_id, lived.profiles)],
         "shown_in": shown_in().get(rule_id, []),
         "file": f"{_file(rule)}:{inspect.getsourcelines(rule)[1]}",
     }
+
+
+def _grades(rule_id: str, used_by: Sequence[str]) -> list[tuple[str, Grade]]:
+    """How the outcomes of a rule are known, by case."""
+    engine = used_by[0].partition("@")[0] if used_by else ""
+    return list(grades_of_rule(engine, rule_id).items())
 
 
 def _file(rule: Callable[..., Any]) -> str:
@@ -78,6 +87,8 @@ def _rows(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "proposed", ", ".join(f"{one['rule']} ({one['profile']})" for one in instead["proposed"])
     for one in data["flags"]:
         yield "flag", f"{one['flag']}: {one['help']}" if one["help"] else one["flag"]
+    if data["grades"]:
+        yield "evidence", ", ".join(f"{one['case']}: {one['grade']}" for one in data["grades"])
     if data["shown_in"]:
         yield "shown in", ", ".join(data["shown_in"])
     yield "source", data["source"]

@@ -9,6 +9,7 @@ from cachesim.reports.flags_line import flags_data
 from cachesim.reports.state_lines import stored_mib
 from cachesim.reports.verdict_words import verdict_of, verdict_of_run
 from cachesim.scenarios.schema import Step
+from cachesim.verdicts.evidence_of_run import predicted
 from cachesim.verdicts.failure_chain import failure_data
 from cachesim.verdicts.foreign_reads import sentence_of
 from cachesim.verdicts.judged_run import Run
@@ -22,7 +23,8 @@ def run_data(run: Run) -> dict[str, Any]:
     ``unsettled`` are the requests whose outcome depends on uninitialised values, ``refused`` those that got an error as
     a cold run does, ``told`` the refused ones whose file expects it. ``verdict`` is what reports say of a request and
     of the run, ``reason`` how it came to its reused tokens, ``read_instead`` what a wrong answer read in place of its
-    own rows and states; ``failure`` how the first wrong one came about. ``lcp``: of the prompt with the ``slot_held``
+    own rows and states; ``predicted`` the verdicts and charges that depend on an outcome which no real server was seen
+    to have; ``failure`` how the first wrong one came about. ``lcp``: of the prompt with the ``slot_held``
     tokens that were in the slot, None = no slot. ``flags`` are those of the server."""
     requests = [request_data(run, i, one) for i, one in enumerate(run.requests)]
     return {
@@ -46,6 +48,7 @@ def run_data(run: Run) -> dict[str, Any]:
         "failure": failure_data(run, run.broken[0]) if run.broken and run.reader else None,
         "lost": [charge._asdict() for one in run.requests for charge in one.account.charges],
         "armed": [armed for i, one in enumerate(run.requests) for armed in _armed(run, i, one)],
+        "predicted": [one._asdict() for one in predicted(run)],
     }
 
 

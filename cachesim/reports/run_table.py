@@ -13,6 +13,7 @@ from cachesim.counted import counted
 from cachesim.reports.failure_block import failure_block
 from cachesim.reports.flags_line import flags_line
 from cachesim.reports.layout import ROOMY, Fitted, indented, lean_table, shortened
+from cachesim.reports.predicted_lines import predicted_lines
 from cachesim.reports.state_lines import state_lines
 from cachesim.reports.verdict_words import style_of, verdict_line
 from cachesim.verdicts.recompute_reasons import what_happened
@@ -29,7 +30,7 @@ def run_report(data: Data, verbose: int = 0) -> RenderableType:
     title = [] if data["scenario"] == "try" else [Text(data["title"])]
     why = [indented(" ".join(data["why"].split()), "dim")] if verbose and data["why"] else []
     top = Text.assemble((data["scenario"], "bold"), f"  {data['model']}  ", (data["profile"], "cyan"))
-    first = [*_wrong(data), *map(_mismatch, data["mismatches"])]
+    first = [*_wrong(data), *predicted_lines(data["predicted"]), *map(_mismatch, data["mismatches"])]
     table = Fitted(lambda width: _table(data["requests"], width))
     left = state_lines(data["requests"]) if verbose else ()
     rest = [*left, *map(_lost, data["lost"]), *_corrupt(data, verbose), *map(_lives, data["lives"])]

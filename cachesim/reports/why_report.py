@@ -11,13 +11,17 @@ from rich.text import Text
 from cachesim.counted import counted
 from cachesim.engines.base import prompt_of
 from cachesim.engines.rule import Role, role_of
+from cachesim.engines.shared.outcomes import Outcome, case_of
 from cachesim.events import Aborted, Decided
 from cachesim.reports.failure_block import failure_block
 from cachesim.reports.flags_line import flags_data, flags_line
 from cachesim.reports.layout import indented
+from cachesim.reports.predicted_lines import predicted_lines
 from cachesim.reports.run_data import request_data
 from cachesim.reports.sentences import sentence
 from cachesim.reports.verdict_words import style_of
+from cachesim.verdicts.evidence import Grade, grade_of
+from cachesim.verdicts.evidence_of_run import predicted
 from cachesim.verdicts.failure_chain import failure_data
 from cachesim.verdicts.judged_run import Run
 from cachesim.verdicts.recompute_reasons import reasons
@@ -51,21 +55,24 @@ def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> d
         "told": number in run.told,
         "known_bug": expected is not None and number in expected.broken,
         "failure": failure_data(run, number) if one.judged.equal_cold is False else None,
+        "predicted": [found._asdict() for found in predicted(run) if found.request == number],
         "doubt": one.judged.answer.why if number in run.unsettled else "",
-        "decisions": [said for event in run.events(number) if (said := _step(event)) is not None],
+        "decisions": [said for event in run.events(number) if (said := _step(run.profile, event)) is not None],
     }
 
 
-def _step(event: Any) -> dict[str, Any] | None:
+def _step(profile: str, event: Any) -> dict[str, Any] | None:
     if isinstance(event, Decided):
+        outcome = Outcome(event.rule, event.case or case_of(event.value))
         text = sentence(event.rule, event.value, event.because, every=True)
         dull = not sentence(event.rule, event.value, event.because)
         because = {k: _plain(v) for k, v in event.because.items()}
         return {"rule": event.rule, "role": role_of(event.rule), "says": text, "dull": dull,
-                "value": _plain(event.value), "because": because}
+                "value": _plain(event.value), "because": because,
+                "grade": grade_of(profile.partition("@")[0], outcome)}
     if isinstance(event, Aborted):
         says = f"the server process ends: {event.text}"
-        return {"rule": "", "role": None, "says": says, "dull": False, "value": None, "because": {}}
+        return {"rule": "", "role": None, "says": says, "dull": False, "value": None, "because": {}, "grade": None}
     return None
 
 
@@ -88,7 +95,8 @@ def why_report(data: dict[str, Any], verbose: int = 0) -> RenderableType:
     doubt = [Text("this is one case of several", "yellow")] if data["doubt"] else []
     tokens = [] if data["refused"] or data["died"] else [_tokens(data), _ranges(data["computed"])]
     failure = [failure_block(data["failure"])] if data["failure"] else []
-    return Group(head, *title, _verdict(data), *reads, *doubt, *why, *tokens, _decisions(data, verbose), *failure)
+    read = [*reads, *predicted_lines(data["predicted"])]
+    return Group(head, *title, _verdict(data), *read, *doubt, *why, *tokens, _decisions(data, verbose), *failure)
 
 
 def _decisions(data: dict[str, Any], verbose: int) -> RenderableType:
@@ -100,7 +108,8 @@ def _decisions(data: dict[str, Any], verbose: int) -> RenderableType:
         if step["role"] == Role.ENABLE:
             made = bool(step["value"])
         if verbose or (step["role"] not in QUIET and (made or step["role"] != Role.CREATE)):
-            table.add_row(step["rule"], Text(step["says"]))
+            mark = f" [{step['grade']}]" if step["grade"] in (Grade.READ, Grade.OURS) else ""
+            table.add_row(step["rule"], Text(f"{step['says']}{mark}"))
     return table if table.row_count else Text("no decision was taken", "dim")
 
 
