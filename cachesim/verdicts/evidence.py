@@ -33,11 +33,12 @@ class Grade(StrEnum):
 
 class Graded(NamedTuple):
     """The stored grade of an outcome. ``seen``: where each other answer fails, by its name; ``unseen``: other answers
-    that nothing here refutes."""
+    that nothing here refutes; ``inadmissible``: those with which our server cannot go on."""
 
     grade: Grade
     seen: Mapping[str, str]
     unseen: tuple[str, ...] = ()
+    inadmissible: tuple[str, ...] = ()
 
 
 class Table(NamedTuple):
@@ -66,7 +67,8 @@ def table_of(engine: str) -> Table | None:
         return None
     data = json.loads(path.read_text("utf-8"))
     graded = {
-        Outcome(rule, case): Graded(Grade(one["grade"]), one.get("seen", {}), tuple(one.get("unseen", ())))
+        Outcome(rule, case): Graded(Grade(one["grade"]), one.get("seen", {}),
+                                    tuple(one.get("unseen", ())), tuple(one.get("inadmissible", ())))
         for rule, about in data["rules"].items() for case, one in about["cases"].items()
     }
     return Table(graded, {rule: about["code"] for rule, about in data["rules"].items()}, data["recordings"])
@@ -78,7 +80,7 @@ def write_table(engine: str, table: Table) -> None:
     for outcome, one in sorted(table.graded.items()):
         case: dict[str, Any] = {"grade": one.grade}
         case |= {"seen": dict(sorted(one.seen.items()))} if one.seen else {}
-        case |= {"unseen": sorted(one.unseen)} if one.unseen else {}
+        case |= {name: sorted(names) for name in ("unseen", "inadmissible") if (names := getattr(one, name))}
         rules[outcome.rule]["cases"][outcome.case] = case
     data = {"rules": rules, "recordings": dict(sorted(table.recordings.items()))}
     write_whole(path_of_table(engine), (json.dumps(data, indent=1) + "\n").encode())
@@ -110,7 +112,9 @@ def is_unseen(engine: str, outcome: Outcome, other: str) -> bool:
     if table is None or grade_of(engine, outcome) is Grade.OURS:
         return False
     found = table.graded.get(outcome)
-    return found is None or (other not in found.seen and (not found.seen or other in RULES or other == NEGATED))
+    if found is None:
+        return True
+    return other not in (*found.seen, *found.inadmissible) and (not found.seen or other in RULES or other == NEGATED)
 
 
 def grades_of_rule(engine: str, rule: str) -> dict[str, Grade]:

@@ -1,23 +1,25 @@
 """Dependence of a run on outcomes that no real server was seen to have.
 
-A verdict or a charge depends on an outcome if it changes when the outcome is replaced by another admissible answer.
-Only answers that no recording and no comparison refutes are tried, and only where an answer is wrong or tokens were
-charged.
+A verdict, or the tokens that are charged, depend on an outcome if they change when the outcome is replaced by another
+admissible answer. Only answers that no recording and no comparison refutes are tried, and only where an answer is wrong
+or tokens were charged.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
-from typing import NamedTuple
+from typing import Mapping, NamedTuple
 
-from cachesim.engines.registry import engine_of
-from cachesim.engines.shared.outcomes import Outcome, Variants, listening, replacing, variants_of
+from cachesim.engines.base import Answer, Request
+from cachesim.engines.registry import ENGINES
+from cachesim.engines.shared.outcomes import NEGATED, Outcome, Variants, listening, replacing, variants_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shipped import SHIPPED
 from cachesim.errors import BadInput
+from cachesim.scenarios.runner import Silent, play
 from cachesim.verdicts.evidence import is_unseen, table_of
 from cachesim.verdicts.judged_run import Run, run_judged
-from cachesim.verdicts.lost_tokens import Charge
 
 MODE = "provenance"
 MOST = 40                # other answers that are tried for one run
@@ -26,26 +28,29 @@ TOKENS = 60_000          # and tokens of prompts in all these tries
 
 class Dependence(NamedTuple):
     """What request ``request`` owes to an outcome that was read and not seen: its ``what``, a "verdict" or a "charge".
-    With the answer ``instead`` it would be another."""
+    With the answer ``other`` it would be another."""
 
     request: int
     what: str
     rule: str
     case: str
-    instead: str
+    other: str
 
 
-def predicted(run: Run) -> list[Dependence]:
+def predicted(run: Run, rules: RuleSet | None = None) -> list[Dependence]:
     """What of a run depends on outcomes that were only read, each request and kind once. [] where nothing is wrong and
-    nothing was charged, and for rules that are not graded."""
-    charged = any(one.account.charges for one in run.requests)
-    if not (run.broken or charged) or table_of(run.profile.partition("@")[0]) is None:
+    nothing was charged, and for rules that are not graded. ``rules``: those of a workload's server, which is repeated
+    whatever its size and for its verdicts only; None = those of the run's profile."""
+    charged = rules is None and any(one.account.charges for one in run.requests)
+    name = run.profile.partition("@")[0]
+    if not (run.broken or charged) or table_of(name) is None:
         return []
-    engine = engine_of(run.profile)
-    if run.profile not in engine.profiles:
+    known = ENGINES[name].profiles
+    if rules is None and run.profile not in known:
         return []
-    again = _Again(run, engine.rules(run.profile), variants_of_engine(engine.name), charged)
-    return again.dependences()
+    size = sum(len(step.request.prompt) for step in run.scenario.steps)
+    most = MOST if rules is not None else min(MOST, TOKENS // max(1, size))
+    return _Again(run, rules or known[run.profile], variants_of_engine(name)).dependences(most)
 
 
 @cache
@@ -54,45 +59,65 @@ def variants_of_engine(engine: str) -> Variants:
     return variants_of(SHIPPED[engine].profiles.values())
 
 
+class _Answers(Silent):
+    """Tokens that each request reused."""
+
+    def __init__(self) -> None:
+        self.reused: dict[int, int] = {}
+
+    def answered(self, number: int, request: Request, answer: Answer) -> None:
+        """A request is answered."""
+        self.reused[number] = answer.cache_n
+
+
 class _Again:
-    """A run that is repeated with other answers."""
+    """A run that is repeated with other answers: judged where it has wrong answers, else by positions only, which is
+    enough for the tokens that are evaluated again."""
 
-    def __init__(self, run: Run, rules: RuleSet, variants: Variants, charged: bool) -> None:
-        self.run, self.rules, self.variants, self.charged = run, rules, variants, charged
-        self.engine = run.profile.partition("@")[0]
+    def __init__(self, run: Run, rules: RuleSet, variants: Variants) -> None:
+        self.run, self.rules, self.variants = run, rules, variants
+        self.profile = run.profile.removesuffix(" (changed)")
 
-    def dependences(self) -> list[Dependence]:
-        """Each request and kind with the first outcome that it depends on."""
-        unseen: dict[tuple[Outcome, str], None] = {}
-
-        def hear(outcome: Outcome, others: dict[str, object]) -> None:
-            unseen.update({(outcome, other): None for other in others if is_unseen(self.engine, outcome, other)})
-
-        base = self._judged(listening(self.rules, self.variants, hear))
+    def dependences(self, most: int) -> list[Dependence]:
+        """Each request and kind with the first outcome that it depends on; ``most`` other answers are tried."""
         found: dict[tuple[int, str], Dependence] = {}
-        size = sum(len(step.request.prompt) for step in self.run.scenario.steps)
-        for outcome, other in sorted(unseen)[: min(MOST, TOKENS // max(1, size))]:
-            for request, what in self._changed(base, outcome, other):
+        for outcome, other in self._unseen()[:most]:
+            for request, what in self._changed(outcome, other):
                 found.setdefault((request, what), Dependence(request, what, *outcome, other))
         return [found[key] for key in sorted(found)]
 
-    def _judged(self, rules: RuleSet) -> Run:
-        return run_judged(self.run.scenario, self.run.profile, MODE, table=rules, bills=self.charged)
+    def _unseen(self) -> list[tuple[Outcome, str]]:
+        """The outcomes of the run with each other answer that nothing refutes, those that are the same once."""
+        asked: Counter[Outcome] = Counter()
+        met: Counter[tuple[Outcome, str]] = Counter()
 
-    def _changed(self, base: Run, outcome: Outcome, other: str) -> list[tuple[int, str]]:
-        """The wrong answers that would be right, and the requests that would be charged otherwise."""
+        def hear(outcome: Outcome, others: Mapping[str, object]) -> None:
+            asked[outcome] += 1
+            met.update((outcome, other) for other in others)
+
+        self._played(listening(self.rules, self.variants, hear))
+        engine = self.profile.partition("@")[0]
+        return [(outcome, other) for (outcome, other), n in sorted(met.items()) if is_unseen(engine, outcome, other)
+                and (other == NEGATED or n < asked[outcome] or (outcome, NEGATED) not in met)]  # fmt: skip
+
+    def _played(self, rules: RuleSet) -> dict[int, int]:
+        watcher = _Answers()
+        play(self.run.scenario, self.profile, "none", watcher, rules)
+        return watcher.reused
+
+    def _changed(self, outcome: Outcome, other: str) -> list[tuple[int, str]]:
+        """The wrong answers that would be right, and the charged requests that would reuse more or fewer tokens."""
+        rules, right = replacing(self.rules, self.variants, outcome, other), list[tuple[int, str]]()
         try:
-            run = self._judged(replacing(self.rules, self.variants, outcome, other))
+            if self.run.broken:
+                again = run_judged(self.run.scenario, self.profile, MODE, table=rules, bills=False).requests
+                right = [(i, "verdict") for i in self.run.broken if again[i].judged.equal_cold is not False]
+                reused = {i: one.answer.cache_n for i, one in enumerate(again)}
+            else:
+                reused = self._played(rules)
         except BadInput:
             raise
         except Exception:               # the server cannot go on with that answer: it is not admissible
             return []
-        pairs = list(enumerate(zip(base.requests, run.requests, strict=True)))
-        right = [(i, "verdict") for i, (was, now) in pairs
-                 if was.judged.equal_cold is False and now.judged.equal_cold is not False]  # fmt: skip
-        return right + [(i, "charge") for i, (was, now) in pairs if _less(was.account.charges, now.account.charges)]
-
-
-def _less(was: tuple[Charge, ...], now: tuple[Charge, ...]) -> bool:
-    """True if a request was charged, and would be charged with other tokens or for another event."""
-    return bool(was) and [one[:3] for one in was] != [one[:3] for one in now]
+        return right + [(i, "charge") for i, one in enumerate(self.run.requests)
+                        if one.account.charges and reused.get(i, -1) != one.answer.cache_n]  # fmt: skip

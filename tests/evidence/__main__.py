@@ -18,7 +18,7 @@ from cachesim.pool import Lost, finished
 from cachesim.reading import files_in
 from cachesim.reports.console import complain, progress, show
 from cachesim.verdicts.evidence import Grade, table_of, write_table
-from tests.evidence import peer_runs, table
+from tests.evidence import peer_runs, server_runs, table
 from tests.evidence.search import Found, pairs, search
 from tests.evidence.survey import Survey, survey
 from tests.shared import ROOT, TRACES
@@ -37,11 +37,12 @@ def main(argv: list[str] | None = None) -> int:
         complain(f"nothing was graded: there are no recordings at {args.traces}")
         return exits.NOTHING
     surveys = [one for one in _all(survey, files, args.jobs, "reading") if isinstance(one, Survey)]
-    found = _recorded(surveys, args.traces, args.jobs)
+    found = _on_servers(_recorded(surveys, args.traces, args.jobs))
     compared = _all(peer_runs.search, peer_runs.pairs(), args.jobs, "comparing")
     for engine in SHIPPED:
         mine = [one for one in (*found, *compared) if one.engine == engine]
-        met = peer_runs.met() if engine == peer_runs.ENGINE else table.met(surveys, engine)
+        met = {*peer_runs.met()} if engine == peer_runs.ENGINE else {*table.met(surveys, engine)}
+        met |= {one.outcome for one in mine}
         write_table(engine, table.made(engine, met, mine, args.traces))
     JOURNAL.unlink(missing_ok=True)
     show(summary())
@@ -72,6 +73,13 @@ def _recorded(surveys, traces, jobs):
                 out.flush()
     done = table.journal(JOURNAL, traces)
     return [done[table.key(pair)] for pair in every if table.key(pair) in done]
+
+
+def _on_servers(found):
+    """What was found, with what outputs of real servers say to pairs that no recording refutes."""
+    refuted = {one[:3] for one in found if one.file}
+    more = {pair: one for pair in server_runs.met() if pair not in refuted and (one := server_runs.search(pair))}
+    return [*(one for one in found if one[:3] not in more), *more.values()]
 
 
 def summary() -> str:

@@ -11,7 +11,7 @@ from tests.evidence import digests, peer_runs
 from tests.evidence.search import Found
 from tests.shared import ROOT
 
-TRANSCRIPTS = "tests/data"
+KEPT_HERE = ("tests/data/", "scenarios/")
 
 
 def rules_of_engine(engine):
@@ -33,11 +33,12 @@ def made(engine, occurs, found, traces):
     """The table of an engine."""
     graded, used = {}, set()
     for outcome in occurs:
-        mine = [one for one in found if one.outcome == outcome and not one.crashes]
+        mine = [one for one in found if one.outcome == outcome]
         seen = {one.other: _where(one, traces) for one in mine if one.file}
         used |= {one.file for one in mine if one.file}
-        unseen = tuple(one.other for one in mine if not one.file)
-        graded[outcome] = Graded(_grade(engine, outcome, mine), seen, unseen)
+        unseen = tuple(one.other for one in mine if not one.file and not one.crashes)
+        crashes = tuple(one.other for one in mine if one.crashes)
+        graded[outcome] = Graded(_grade(engine, outcome, mine), seen, unseen, crashes)
     code = {name: digests.of_rule(rule) for name, rule in rules_of_engine(engine).items()}
     return Table(graded, code, {_name(file, traces): digests.of_file(file) for file in used})
 
@@ -56,13 +57,14 @@ def _name(file, traces):
 
 def _where(one, traces):
     """The place that refutes an answer, as a line."""
-    return f"{_name(one.file, traces)} {one.what}" + (f" at step {one.step}" if one.step >= 0 else "")
+    unit = "request" if one.what.startswith("scenario") else "step"
+    return f"{_name(one.file, traces)} {one.what}" + (f" at {unit} {one.step}" if one.step >= 0 else "")
 
 
 def file_of(where, traces):
     """The file of such a line."""
     name = where.partition(" ")[0]
-    return ROOT / name if name.startswith(TRANSCRIPTS) else traces / name
+    return ROOT / name if name.startswith(KEPT_HERE) else traces / name
 
 
 def known(traces):

@@ -9,16 +9,16 @@ import pytest
 from cachesim.engines.shared.outcomes import Outcome
 from cachesim.engines.shipped import SHIPPED
 from cachesim.verdicts.evidence import Grade, released_rules, table_of
-from tests.evidence import digests, peer_runs
+from tests.evidence import digests, peer_runs, server_runs
 from tests.evidence.survey import disagrees
-from tests.evidence.table import TRANSCRIPTS, file_of, rules_of_engine
+from tests.evidence.table import file_of, rules_of_engine
 from tests.shared import TRACES, absent
 
 DRAWN = 12               # pairs of each engine that are found out anew
 TABLES = {engine: table_of(engine) for engine in SHIPPED}
 SEEN = {
-    engine: sorted((outcome, other, where) for outcome, one in table.graded.items() for other, where in one.seen.items())
-    for engine, table in TABLES.items()
+    engine: sorted((outcome, other, where) for outcome, one in table.graded.items() for other, where in
+                   one.seen.items()) for engine, table in TABLES.items()
 }
 
 
@@ -43,12 +43,18 @@ def recorded_pairs(engine):
     return random.Random(27).sample(SEEN[engine], min(DRAWN, len(SEEN[engine])))
 
 
-@pytest.mark.parametrize("engine, outcome, other, where", [
-    (engine, *pair) for engine in SHIPPED if engine != peer_runs.ENGINE for pair in recorded_pairs(engine)])  # fmt: skip
+RECORDED = [(engine, *pair) for engine in SHIPPED if engine != peer_runs.ENGINE for pair in recorded_pairs(engine)]
+
+
+@pytest.mark.parametrize("engine, outcome, other, where", RECORDED)
 def test_a_recording_still_refutes_another_answer(engine, outcome, other, where):
     file = file_of(where, TRACES)
     if not file.exists():
         pytest.skip(absent(TRACES))
+    if " scenario " in where:
+        found = server_runs.search((engine, outcome, other))
+        assert (found.file, f" {found.what} at request {found.step}" in where) == (file, True)
+        return
     mode = "provenance" if " verdict " in where else "none"
     step, what = disagrees(file, outcome, other, mode)
     assert where.endswith(f" {what} at step {step}")
@@ -56,7 +62,7 @@ def test_a_recording_still_refutes_another_answer(engine, outcome, other, where)
 
 @pytest.mark.parametrize("outcome, other, where", recorded_pairs(peer_runs.ENGINE)[:4])
 def test_a_transcript_of_the_real_code_still_refutes_another_answer(outcome, other, where):
-    assert where.startswith(TRANSCRIPTS)
+    assert where.startswith("tests/data/mlx_lm/")
     found = peer_runs.search((outcome, other))
     assert found.file == file_of(where, TRACES)
 

@@ -103,7 +103,7 @@ def neighbours(value: Any, numbered: bool = False) -> dict[str, Any]:
 
 def _with_another_field(value: Any) -> dict[str, Any]:
     """A record with one of its fields replaced; of one that stands for no, only truth values."""
-    found = {}
+    found: dict[str, Any] = {}
     for name, one in value._asdict().items():
         plain = isinstance(one, int | str) and bool(value)
         others = {NEGATED: not one} if isinstance(one, bool) else neighbours(one) if plain else {}

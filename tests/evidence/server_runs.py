@@ -1,0 +1,78 @@
+"""Outcomes that occur in scenarios which an unchanged real server ran, and what its output says to another answer.
+
+The outputs are in scenarios/evidence, one file per build.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+
+from cachesim.engines.shared.outcomes import listening, replacing
+from cachesim.engines.shipped import SHIPPED
+from cachesim.scenarios.load import load
+from cachesim.verdicts.judged_run import run_judged
+from tests.evidence.search import Found
+from tests.evidence.survey import variants
+from tests.shared import ROOT
+
+FOLDER = ROOT / "scenarios" / "evidence"
+
+
+@cache
+def runs():
+    """(file, scenario, profile, requests) of every output that is of a scenario as it is now, and as simulated."""
+    files = {file.stem: file for file in (ROOT / "scenarios").rglob("*.toml")}
+    found = []
+    for file in sorted(FOLDER.glob("*.json")):
+        for name, one in sorted(json.loads(file.read_text("utf-8"))["scenarios"].items()):
+            case = files.get(name)
+            fresh = case and hashlib.sha256(case.read_bytes()).hexdigest() == one["scenario"]
+            if fresh and one["as_simulated"] and first_difference(load(case), one, None) is None:
+                found.append((file, load(case), one))
+    return found
+
+
+def first_difference(scenario, stored, rules):
+    """The first request in which a simulated run is not as the real server was, None if none is."""
+    run = run_judged(scenario, stored["profile"], "provenance", table=rules, bills=False)
+    for theirs in stored["requests"]:
+        ours = run.requests[theirs["n"]]
+        counts = {name: theirs[name] for name in ("cache_n", "prompt_n") if theirs.get(name) is not None}
+        if any(getattr(ours.answer, name) != n for name, n in counts.items()):
+            return theirs["n"]
+        if (ours.judged.equal_cold is False) != theirs["differs"]:
+            return theirs["n"]
+    return None
+
+
+@cache
+def met():
+    """The other answers to each outcome of an engine that occurs in one of these runs, with its runs."""
+    found = {}
+    for number, (_, scenario, stored) in enumerate(runs()):
+        engine = scenario.engine
+
+        def hear(outcome, others, engine=engine, number=number):
+            for other in others:
+                found.setdefault((engine, outcome, other), {})[number] = None
+
+        rules = listening(SHIPPED[engine].rules(stored["profile"]), variants(engine), hear)
+        run_judged(scenario, stored["profile"], "provenance", table=rules, bills=False)
+    return found
+
+
+def search(pair):
+    """The first output of a real server that disagrees if an outcome is another; None if there is none."""
+    engine, outcome, other = pair
+    for number in met().get(pair, ()):
+        file, scenario, stored = runs()[number]
+        rules = replacing(SHIPPED[engine].rules(stored["profile"]), variants(engine), outcome, other)
+        try:
+            wrong = first_difference(scenario, stored, rules)
+        except Exception:              # our server cannot go on: that answer is not admissible here
+            continue
+        if wrong is not None:
+            return Found(engine, outcome, other, file, wrong, f"scenario {scenario.id}")
+    return None
