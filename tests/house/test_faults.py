@@ -1,0 +1,92 @@
+"""Does every fault that is attributed to a server give evidence of it, and does the evidence hold?"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from tests.house import faults
+from tests.house.faults import Fault, doubt, misplaced
+from tests.shared import ROOT
+
+FOUND = list(faults.faults(faults.FAULTS.read_text("utf-8")))
+PAGE = """# Known faults
+
+## engine: found by reading
+
+### D1
+
+**A checkpoint survives.** Wrong answer.
+Evidence: recording llama_cpp/mamba2-bug-stale-ckpt-pos0.json step 2;
+scenario one on b1.
+
+## engine: reported faults
+
+### LC-1
+
+**A window is short.** Reported as [#1](https://github.com/ggml-org/llama.cpp/issues/1).
+
+## Predicted
+
+### P1
+
+**A row is not zeroed.** Read in the source.
+"""
+
+
+@pytest.mark.parametrize("fault", FOUND, ids=lambda fault: fault.name)
+def test_a_fault_gives_evidence_or_stands_under_predicted(fault):
+    assert misplaced(fault) == ""
+    assert [why for piece in fault.evidence if (why := doubt(piece))] == []
+
+
+def test_a_page_is_read_by_sections():
+    one, two, three = faults.faults(PAGE)
+    assert one.evidence == ("recording llama_cpp/mamba2-bug-stale-ckpt-pos0.json step 2", "scenario one on b1")
+    assert (two.evidence, three.section) == ((), "Predicted")
+    assert [misplaced(fault) for fault in (one, two, three)] == ["", "", ""]
+
+
+@pytest.mark.parametrize("fault", [
+    Fault("D1", "engine: found by reading", "**It is.**", ()),
+    Fault("LC-1", "engine: reported faults", "**It is.** Nobody says where.", ()),
+    Fault("P1", "Predicted", "**It is.**", ("compared with mlx-lm 0.32.2",)),
+])
+def test_a_fault_in_the_wrong_place_is_found(fault):
+    assert misplaced(fault)
+
+
+STALE = "recording llama_cpp/mamba2-bug-stale-ckpt-pos0.json"
+
+
+@pytest.mark.parametrize("piece, told", [
+    (f"{STALE} step 2", ""), (f"{STALE} step 0", "is not wrong"), (f"{STALE} step 0 (reuse)", ""),
+    (f"{STALE} step 99", "has no step"), ("compared with mlx-lm 0.32.2", ""),
+    ("compared with mlx-lm 9.9", "no transcript"), ("everybody knows", "not a piece of evidence"),
+    ("scenario nothing on b0", "no output of b0"),
+])
+def test_a_piece_of_evidence_is_looked_at(piece, told):
+    assert told in doubt(piece) and bool(doubt(piece)) == bool(told)
+
+
+def stored(tmp_path, **changes):
+    """The output of a build for one scenario, in the form of scenarios/evidence."""
+    file = next((ROOT / "scenarios").rglob("seed-24143-hybrid.toml"))
+    one = {
+        "scenario": hashlib.sha256(file.read_bytes()).hexdigest(), "profile": "llama_cpp@b1", "flags": ["-np", "1"],
+        "requests": [{"n": 0, "cache_n": 0, "prompt_n": 5, "warm": [1], "cold": [2], "max_dlogprob": 0.5,
+                      "differs": True}], "as_simulated": True, **changes,
+    }  # fmt: skip
+    data = {"build": "b1", "version": "version: 1", "scenarios": {file.stem: one}}
+    (tmp_path / "b1.json").write_text(json.dumps(data))
+    return f"scenario {file.stem} on b1"
+
+
+@pytest.mark.parametrize("changes, told", [
+    ({}, ""), ({"scenario": "0" * 64}, "has changed"), ({"as_simulated": False}, "did otherwise"),
+])
+def test_the_output_of_a_server_is_that_of_the_scenario_as_it_is(tmp_path, changes, told):
+    assert told in (found := doubt(stored(tmp_path, **changes), tmp_path)) and bool(found) == bool(told)
+    assert "has no scenario" in doubt("scenario another on b1", tmp_path)
