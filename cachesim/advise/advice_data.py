@@ -8,10 +8,12 @@ from typing import Any, Sequence
 from cachesim.advise.changes import Case, Change, Kind
 from cachesim.advise.command import command_words
 from cachesim.advise.memory import Sizes
-from cachesim.advise.outcome import Outcome
+from cachesim.advise.outcome import MODE, Outcome, Tried
 from cachesim.advise.ranking import Advice, Piece
 from cachesim.advise.search import Search
 from cachesim.engines.registry import engine_of
+from cachesim.verdicts.evidence_of_run import predicted
+from cachesim.verdicts.judged_run import run_judged
 
 Data = dict[str, Any]
 MIB = 1 << 20
@@ -29,7 +31,7 @@ def advice_data(search: Search, advice: Advice, sizes: Sizes, asked: Sequence[st
         "requests": len(case.scenario.steps),
         "prompt_tokens": sum(len(step.request.prompt) for step in case.scenario.steps),
         "sizes": sizes.source or None,
-        "base": {**_outcome(base.outcome), "mib": _mib(advice.base, sizes)},
+        "base": {**_outcome(base.outcome), "mib": _mib(advice.base, sizes), "predicted": _predicted(base)},
         "bound": {"total": search.bound.total, "each": list(search.bound.each)},
         "advice": [_piece(one, search, sizes, asked) for one in advice.good],
         "traps": [_piece(one, search, sizes, asked) for one in advice.traps],
@@ -40,6 +42,11 @@ def advice_data(search: Search, advice: Advice, sizes: Sizes, asked: Sequence[st
 
 def _outcome(outcome: Outcome) -> Data:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in outcome._asdict().items()}
+
+
+def _predicted(one: Tried) -> list[Data]:
+    """The verdicts and charges of a case that depend on an outcome which no real server was seen to have."""
+    return [found._asdict() for found in predicted(run_judged(one.case.scenario, one.case.profile, MODE))]
 
 
 def _mib(piece: Piece, sizes: Sizes) -> float | None:
@@ -59,6 +66,7 @@ def _piece(piece: Piece, search: Search, sizes: Sizes, asked: Sequence[str]) -> 
         "since": [since._asdict() for since in piece.since],
         "alike": [other.changes[0].profile for other in piece.alike if other.changes[0].profile],
         "profile": one.case.profile,
+        "predicted": _predicted(one),
         "command": shlex.join(["cachesim", "try", *command_words(one, search.case, asked)]),
     }
 

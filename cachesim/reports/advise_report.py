@@ -12,6 +12,7 @@ from cachesim.engines.registry import engine_of
 from cachesim.reports.failure_block import as_typed
 from cachesim.reports.flags_line import flag_text
 from cachesim.reports.layout import indented
+from cachesim.reports.predicted_lines import predicted_lines
 
 Data = dict[str, Any]
 
@@ -46,6 +47,7 @@ def _head(data: Data) -> Iterator[RenderableType]:
                        "dim")  # fmt: skip
     if marks := _marks(base, data["requests"]):
         yield indented(marks, "bold red")
+    yield from predicted_lines(base["predicted"])
     yield indented(f"held at most: {base['mib']:,.1f} MiB ({data['sizes']})" if data["sizes"]
                    else "MiB: n/a (--sizes names a model)", "dim")  # fmt: skip
 
@@ -66,6 +68,7 @@ def _piece(number: str, one: Data, data: Data) -> Iterator[RenderableType]:
         yield indented(note, "dim", 3)
     if marks := _marks(one, data["requests"], base):
         yield indented(marks, "bold red", 3)
+    yield from predicted_lines(one["predicted"])
     yield as_typed(f"   {one['command']}", "cyan")
 
 

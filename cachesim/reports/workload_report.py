@@ -8,6 +8,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cachesim.verdicts.evidence import PREDICTED
+
 Data = dict[str, Any]
 NOT_JUDGED = "-"
 LONGEST = 20            # letters of a name that stands in one line
@@ -109,6 +111,9 @@ def _told(totals: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
         for name, word in (("refused", "refused"), ("died", "after the server had died")):
             if one[name]:
                 out.append(Text(f"{one['profile']}: {one[name]} of {one['requests']} requests {word}", "yellow"))
+        if one.get("predicted"):
+            told = f"{one['predicted']} of {one['wrong']} wrong answers {PREDICTED}"
+            out.append(Text(f"{one['profile']}: {told}", "yellow"))
         if one["scaled"]:
             pairs = ", ".join(f"{flag['flag']} {flag['real']}>{flag['scaled']}" for flag in one["scaled"])
             out.append(Text(f"{one['profile']} scaled: {pairs}", "dim"))

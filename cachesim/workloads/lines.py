@@ -38,8 +38,9 @@ _LINE_FIELDS = {
     "wrong": optional(_count), "undecided": optional(_count), "unlimited": optional(_count),
     "lost": optional(record({}, others=_count)),
 }  # fmt: skip
+_KNOWN = {**_LINE_FIELDS, "predicted": _count}           # older files lack the last one
 _HEAD = record({"cachesim": text, "form": _count, "jobs": each(text)}, needs=("cachesim", "form", "jobs"))
-_ENTRY = record({"id": text, "line": record(_LINE_FIELDS, needs=tuple(_LINE_FIELDS))}, needs=("id", "line"))
+_ENTRY = record({"id": text, "line": record(_KNOWN, needs=tuple(_LINE_FIELDS))}, needs=("id", "line"))
 
 
 def id_of(job: Job) -> str:

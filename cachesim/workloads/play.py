@@ -12,6 +12,7 @@ from cachesim.errors import Crash
 from cachesim.notation.tree import Asked
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario, Step
+from cachesim.verdicts.evidence_of_run import predicted
 from cachesim.verdicts.judged_run import Run, run_judged
 from cachesim.verdicts.lower_bound import Sent, lower_bound, sent
 from cachesim.workloads.servers import Served
@@ -28,7 +29,8 @@ class Cell:
     """A workload under a rule set. Counts are tokens, scaled ones if it is scaled: of ``prompt`` tokens ``evaluated``
     were evaluated, ``kept`` stayed in a slot, ``restored`` came from a checkpoint, ``loaded`` from the prompt cache.
     ``least``: the lower bound for the requests that were answered; ``peak_checkpoints`` and ``peak_cache`` in MiB of
-    the named model, the largest after any answer. ``wrong`` and ``undecided`` count answers (None = not judged),
+    the named model, the largest after any answer. ``wrong`` and ``undecided`` count answers (None = not judged);
+    ``predicted`` of the wrong ones depend on an outcome which no real server was seen to have;
     ``lost`` the tokens that were evaluated again, by cause (None = not asked). ``each``: tokens evaluated for each
     request, ``deciding`` the rule that settled it."""
 
@@ -47,6 +49,7 @@ class Cell:
     peak_cache: float = 0.0
     wrong: int | None = None
     undecided: int | None = None
+    predicted: int = 0
     lost: dict[str, int] | None = None
     each: list[int] = field(default_factory=list)
     deciding: list[str] = field(default_factory=list)
@@ -91,6 +94,8 @@ def _judge(found: Cell, scenario: Scenario, served: Served, bills: bool) -> None
         raise Crash("the judged run evaluates other tokens than the counted one")
     found.wrong = len([number for number in run.broken if number not in run.refused])
     found.undecided = len(run.unsettled)
+    if found.wrong:
+        found.predicted = len({one.request for one in predicted(run, served.rules) if one.what == "verdict"})
     if bills:
         found.lost = causes(run)
 

@@ -112,9 +112,9 @@ def summed(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Several sessions under one rule set, one model and one setting: sums of counts, the largest of the peaks; what
     one of them does not know is not known."""
     first, out = lines[0], dict(lines[0])
-    counts = (*TOKENS, "requests", "answered", "refused", "died", "wrong", "undecided", "unlimited")
+    counts = (*TOKENS, "requests", "answered", "refused", "died", "wrong", "undecided", "predicted", "unlimited")
     for name in counts:
-        values = [one[name] for one in lines]
+        values = [one.get(name, 0) for one in lines]
         out[name] = None if None in values else sum(values)
     for name in ("peak_checkpoints", "peak_cache"):
         out[name] = max(one[name] for one in lines)

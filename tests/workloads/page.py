@@ -16,7 +16,7 @@ from cachesim.workloads.run import summed
 from tests.workloads.cells import read_lines
 from tests.workloads.grid import MODELS, RULE_SETS, SETTINGS, WITHOUT, as_default, columns, has, knows
 from tests.workloads.markdown import over, share, table
-from tests.workloads.shared import Shared, answered, held, in_words, wrong_of
+from tests.workloads.shared import Shared, answered, held, in_words, seen_of, wrong_of
 from tests.workloads.words import (
     AGENTS,
     ALL,
@@ -79,6 +79,10 @@ class Results:
         found = [one for one in self.cells.get((rules, kind, setting), ()) if one["wrong"] is not None]
         return len(found), sum(one["wrong"] for one in found)
 
+    def seen(self, rules: str, kind: str, setting: str) -> str:
+        """A note on wrong answers that no real server was seen to give."""
+        return seen_of(self.cells.get((rules, kind, setting), ()))
+
 
 def cell(results: Results, rules: str, kind: str, setting: str, show: Callable[[Line], str]) -> str:
     """What a table shows of a cell."""
@@ -116,8 +120,9 @@ def everything(results: Results) -> str:
         if one is not None:
             n, bad = results.judged(rules, "hybrid", "default")
             free = "-" if one["unlimited"] is None else share(one["unlimited"], one["prompt"])
+            wrong_in = f"{bad} in {n}{results.seen(rules, 'hybrid', 'default')}"
             rows.append([rules, f"{one['sessions']}", share(one["evaluated"], one["prompt"]),
-                         share(one["least"], one["prompt"]), over(one), free, f"{bad} in {n}",
+                         share(one["least"], one["prompt"]), over(one), free, wrong_in,
                          held(one)])  # fmt: skip
     head = ("rule set", "sessions", "evaluated", "at least", "above it", "unlimited memory", "wrong answers", "MiB")
     return table(head, rows)
@@ -208,7 +213,7 @@ def wrong(results: Results) -> str:
     def shown(rules: str, kind: str) -> str:
         n, bad = results.judged(rules, kind, "default")
         if n:
-            return f"{bad} in {n} sessions"
+            return f"{bad} in {n} sessions{results.seen(rules, kind, 'default')}"
         return "not judged" if knows(RULE_SETS[rules], kind) else "n/a"
 
     return table(["rule set", *MODELS], [[rules, *(shown(rules, kind) for kind in MODELS)] for rules in RULE_SETS])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable, Mapping
 
+from cachesim.verdicts.evidence import PREDICTED
 from cachesim.workloads.run import summed
 from tests.workloads.grid import RULE_SETS, RULES_SHARED, SHARED, as_default, has
 from tests.workloads.markdown import share, table
@@ -75,7 +76,13 @@ def in_words(one: Line) -> str:
 
 def wrong_of(one: Line) -> str:
     """Of those that were judged."""
-    return "not judged" if one["wrong"] is None else f"{one['wrong']:,} of {one['requests']:,}"
+    return "not judged" if one["wrong"] is None else f"{one['wrong']:,} of {one['requests']:,}{seen_of([one])}"
+
+
+def seen_of(lines: Iterable[Line]) -> str:
+    """How many of the wrong answers no real server was seen to give, "" where all were."""
+    n = sum(one.get("predicted", 0) for one in lines)
+    return f" ({n:,} {PREDICTED})" if n else ""
 
 
 def held(one: Line) -> str:
