@@ -1,0 +1,101 @@
+"""``python -m tests.live.evidence --commit b11549 [ids...]``: what an unchanged real server makes of scenarios.
+
+Each is sent to the server and, request by request, to a second process of it without any cache; what came is stored in
+``scenarios/evidence/<commit>.json``. Without ids: every scenario of a fault that names the build's rule set. Exit code
+1 if one is not as the simulator has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from cachesim.engines.registry import commits, engine_of
+from cachesim.errors import BadInput
+from cachesim.live.llama_server.gguf_models import find_model
+from cachesim.live.llama_server.recorder import Recorder, Start
+from cachesim.live.llama_server.verify.case import AMPLIFIED, ROUNDING
+from cachesim.live.llama_server.verify.rows import rows
+from cachesim.live.player import Player
+from cachesim.scenarios.corpus import corpus_files, corpus_root
+from cachesim.scenarios.load import load
+from tests.live import build
+from tests.live.evidence_file import entry_of, store
+from tests.live.verify_all import models_of
+
+RIGHT = "right"             # symptom of a scenario in which nothing is wrong
+
+
+def record(scenario, profile, server, commit, models):
+    """The recording of a scenario, sent as it is written. Raises BadInput where it cannot be sent."""
+    gguf, player = models_of(scenario, models), Player(scenario)
+    rounding = AMPLIFIED if find_model(scenario.model).arch == "gemma3" else ROUNDING
+    start = Start(server, gguf, tuple(player.write(scenario.server)), commit)
+    with Recorder(start, rounding=rounding) as recorder:
+        for _ in player.run(recorder.play):
+            pass
+        return recorder.trace(scenario.id, profile=profile.partition("@")[2])
+
+
+def differences(scenario, profile, recording):
+    """What the simulator has otherwise, in words, and whether both agree (None = not known)."""
+    found = rows(recording, profile, [step.text for step in scenario.steps], sized=True)
+    same = [row.same for row in found]
+    why = "; ".join(f"{row.number}: {row.why or row.first or 'answer'}" for row in found if not row.same)
+    return why, None if None in same and False not in same else all(same)
+
+
+def look(scenario, profile, server, commit, models):
+    """The id of a scenario, its entry (None = it was not sent), and what is to be said of it."""
+    try:
+        recording = record(scenario, profile, server, commit, models)
+        why, same = differences(scenario, profile, recording)
+    except BadInput as bad:
+        return scenario.id, None, f"not sent: {bad.cause}"
+    return scenario.id, entry_of(scenario, profile, recording, same), why
+
+
+def chosen(ids, profile):
+    """The scenarios that are asked for, or all of a fault that name the rule set."""
+    if ids:
+        return [load(corpus_files()[name]) for name in ids]
+    own = corpus_root() / engine_of(profile).name
+    every = (load(file) for file in sorted(corpus_files().values()) if file.is_relative_to(own))
+    return [one for one in every if profile in one.profiles and one.symptom not in (RIGHT, "")]
+
+
+def main(argv):
+    parser = argparse.ArgumentParser(prog="python -m tests.live.evidence", description=__doc__)
+    parser.add_argument("ids", nargs="*", help="scenarios (default: those of a fault that name the build's rule set)")
+    parser.add_argument("--server", type=Path, help="llama-server, unedited (default: the pinned build)")
+    parser.add_argument("--commit", default="b11549")
+    parser.add_argument("--models", type=Path, default=build.cache() / "models")
+    parser.add_argument("--out", type=Path, default=corpus_root() / "evidence")
+    parser.add_argument("--jobs", type=int, default=1)
+    args = parser.parse_args(argv)
+    profile = commits()[args.commit]
+    try:
+        server = args.server or build.binary(args.commit)
+    except build.Missing as why:
+        print(why, file=sys.stderr)
+        return 2
+    args.models.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(args.jobs) as pool:
+        cases = list(pool.map(lambda one: look(one, profile, server, args.commit, args.models),
+                              chosen(args.ids, profile)))  # fmt: skip
+    for name, entry, why in cases:
+        print(f"{name:42} {_word(entry):10} {why}".rstrip())
+    entries = {name: entry for name, entry, _ in cases if entry is not None}
+    version = build.said_version(server).strip().splitlines()[0]
+    store(args.out / f"{args.commit}.json", args.commit, version, entries)
+    return int(any(entry["as_simulated"] is False for entry in entries.values()))
+
+
+def _word(entry):
+    return "-" if entry is None else {True: "same", False: "DIFFERS", None: "undecided"}[entry["as_simulated"]]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
