@@ -68,17 +68,25 @@ def record(args):
     return 0
 
 
+def evidence(args):
+    """Play scenarios on the real server and store what came."""
+    from tests.peers import evidence as found
+
+    return found.main(args)
+
+
 def main(argv):
     """Pick the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.peers", description=__doc__)
     commands = parser.add_subparsers(required=True)
-    for command in (classes, bursts, logs, record):
+    for command in (classes, bursts, logs, record, evidence):
         sub = commands.add_parser(command.__name__, help=command.__doc__)
         sub.set_defaults(run=command)
         sub.add_argument("--ops", type=int, default=100_000)
         sub.add_argument("--seed", type=int, default=0)
         sub.add_argument("--bursts", type=int, default=1000)
         sub.add_argument("--talks", type=int, default=72, help="conversations whose log is imported")
+        sub.add_argument("--ids", nargs="*", help="scenarios to play (default: all of the installed version)")
         sub.add_argument("--out", default="", help="where a transcript of the bursts goes")
         sub.add_argument("--rules", choices=RULES, default="0.32.2", help="the table that ours follow")
         sub.add_argument("--source", help="another version's cache.py, in place of the installed one")

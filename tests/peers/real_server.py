@@ -51,8 +51,13 @@ MODELS = {
 
 
 def build(name, seed):
-    """A random model in float32. Default weights make states too small to matter."""
+    """A random model of the table."""
     module, _, args = MODELS[name]
+    return random_model(module, args, seed)
+
+
+def random_model(module, args, seed):
+    """A random model in float32. Default weights make states too small to matter."""
     found = import_module(f"mlx_lm.models.{module}")
     mx.random.seed(seed)
     model = found.Model(found.ModelArgs.from_dict({"model_type": module, "vocab_size": VOCAB, **args}))
@@ -130,11 +135,12 @@ import_module("mlx_lm.generate").TokenizerWrapper = Tokenizer     # a tokenizer 
 class Provider:
     """What the server wants of a ModelProvider, for one model that is always loaded."""
 
-    processor = draft_model = None
-    is_batchable, model_key = True, ("model", None, None)
+    processor = None
+    model_key = ("model", None, None)
 
-    def __init__(self, model, template, settings):
+    def __init__(self, model, template, settings, draft=None):
         self.model, self.tokenizer = model, Tokenizer(template)
+        self.draft_model, self.is_batchable = draft, draft is None
         self.cli_args = argparse.Namespace(
             chat_template_args={}, kv_bits=None, kv_group_size=64, quantized_kv_start=0, **settings,
         )
@@ -159,17 +165,26 @@ class Polled(queue.Queue):
         self.polls += timeout is not None
         return super().get(block, timeout)
 
+    def arrive(self, items):
+        """All or none: the thread must not see a part of them."""
+        with self.mutex:
+            self.queue.extend(items)
+            self.unfinished_tasks += len(items)
+            self.not_empty.notify_all()
+
 
 class RealServer:
     """A running generation thread. ``settings``: prompt_cache_size, prompt_cache_bytes (None = unset),
-    decode_concurrency, prompt_concurrency, prefill_step_size."""
+    decode_concurrency, prompt_concurrency, prefill_step_size. ``draft``: a draft model, None = none."""
 
-    def __init__(self, model, template, settings):
+    queue = Polled
+
+    def __init__(self, model, template, settings, draft=None):
         size = settings["prompt_cache_size"]
         rest = {key: value for key, value in settings.items() if key != "prompt_cache_size"}
         self.lru = real.LRUPromptCache(size)
-        with patch.object(server, "Queue", Polled):
-            self.generator = server.ResponseGenerator(Provider(model, template, rest), self.lru)
+        with patch.object(server, "Queue", self.queue):
+            self.generator = server.ResponseGenerator(Provider(model, template, rest, draft), self.lru)
 
     def burst(self, requests):
         """Requests that come at once; a request is (messages or (), text tokens, max_tokens, seed or None). Returns for
@@ -177,10 +192,7 @@ class RealServer:
         queues = [queue.Queue() for _ in requests]
         waiting = self.generator.requests
         items = [(q, *self._asked(*request)) for q, request in zip(queues, requests, strict=True)]
-        with waiting.mutex:                           # all or none: the thread must not see a part of them
-            waiting.queue.extend(items)
-            waiting.unfinished_tasks += len(items)
-            waiting.not_empty.notify_all()
+        waiting.arrive(items)
         answers = [self._answer(one) for one in queues]
         before = waiting.polls
         while self.generator.generation_available() and waiting.polls < before + 1:
@@ -196,7 +208,7 @@ class RealServer:
         return request, server.GenerationArguments(model, sampling, logits, [], max_tokens, 3, False, 0, seed, None)
 
     def _answer(self, answers):
-        cached, tokens, context = 0, [], None
+        cached, tokens, logprobs, context = 0, [], [], None
         while True:
             try:
                 one = answers.get(timeout=1.0)
@@ -205,13 +217,14 @@ class RealServer:
                     return SimpleNamespace(error="died", cached=cached, tokens=tokens)
                 continue
             if one is None:
-                return SimpleNamespace(error="", cached=context.prompt_cache_count, tokens=tokens)
+                return SimpleNamespace(error="", cached=context.prompt_cache_count, tokens=tokens, logprobs=logprobs)
             if isinstance(one, Exception):
                 return SimpleNamespace(error=f"{type(one).__name__}: {one}", cached=cached, tokens=tokens)
             if isinstance(one, server.GenerationContext):
                 context = one
             elif isinstance(one, server.Response):
                 tokens.append(one.token)
+                logprobs.append(one.logprob)
 
     def stored(self):
         """(type, key) of all entries, queue by queue, oldest first; and all their bytes."""

@@ -1,0 +1,186 @@
+"""``python -m tests.peers evidence [ids...]``: what the installed mlx-lm makes of scenarios.
+
+Each is sent to the real generation thread with a tiny random model; "cold" is what the model itself generates from the
+whole prompt, without any cache. What came is stored in ``scenarios/evidence/mlx-lm-<version>.json``. The loop that
+takes requests runs one step of the batch at a time, as with a model whose steps exceed the server's time budget: so a
+request arrives at the step that the scenario names. Exit code 1 if one is not as the simulator has it.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import mlx.core as mx
+
+from cachesim.engines.chat import template_of
+from cachesim.engines.mlx_lm.model_layout import model_kind
+from cachesim.engines.mlx_lm.server_flags import options
+from cachesim.errors import BadInput
+from cachesim.live.token_map import Text, TokenMap, Vocabulary
+from cachesim.scenarios.corpus import corpus_files, corpus_root
+from cachesim.scenarios.load import load
+from cachesim.scenarios.runner import groups
+from cachesim.verdicts.judged_run import run_judged
+from tests.live.build import sha256
+from tests.live.evidence_file import store
+from tests.peers import real_server
+from tests.peers.bursts import CONTENT
+from tests.peers.models import arguments
+
+PROFILES = {
+    "0.32.2": "mlx_lm@0.32.2", "0.31.3": "mlx_lm@v0.31.3", "0.31.2": "mlx_lm@m1072", "0.31.1": "mlx_lm@base1006",
+}  # fmt: skip
+"""Version of the package -> rule set."""
+SAID = {True: "same", False: "DIFFERS", None: "undecided"}
+ROUNDING = 1e-4             # differences of log-probabilities up to this are rounding (F32); clean answers have 0.0
+WORDS = Vocabulary(tuple(CONTENT), (), ("",) * real_server.VOCAB, {})
+
+
+class Paced(real_server.Polled):
+    """The queue of requests. ``after``: steps of the batch between each of the next requests and the one before."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.after, self.later = [], []
+
+    def arrive(self, items):
+        """The first arrive now, the others step by step."""
+        now = next((i for i, steps in enumerate(self.after) if steps), len(items))
+        self.later = list(zip(self.after[now:], items[now:], strict=True))
+        super().arrive(items[:now])
+
+    def get(self, block=True, timeout=None):
+        if self.later and not self.queue:
+            steps, item = self.later[0]
+            if steps == 0 or timeout is not None:                    # with a timeout: the thread is idle
+                super().arrive([item])
+                del self.later[0]
+            else:
+                self.later[0] = steps - 1, item
+        return super().get(block, timeout)
+
+
+class OneStep:
+    """A time budget that ends after one step."""
+
+    def __iter__(self):
+        yield None
+
+
+class Thread(real_server.RealServer):
+    """A generation thread to which requests come at the scenario's steps."""
+
+    queue = Paced
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.generator._time_budget = OneStep()
+
+
+def record(scenario):
+    """What the real server did, a dict per request, and where the real texts are not as the scenario has them. Raises
+    BadInput where it cannot be sent."""
+    template, settings = template_of(scenario.server), _settings(scenario)
+    model, draft = _models(scenario)
+    words = TokenMap((Text((*one.request.prompt, *(one.request.forced or ()))) for one in scenario.steps), 0, WORDS)
+    warm, out = Thread(model, template, settings, draft), []
+    try:
+        for _, group in groups(scenario.steps):
+            asked = [_asked(step, words) for step in group]
+            warm.generator.requests.after = [step.after for step in group]
+            replies = warm.burst(asked)
+            for step, reply in zip(group, replies, strict=True):
+                out.append({"n": len(out), **_outcome(reply, model, words.prompt(Text(step.request.prompt)))})
+                words.heard((step.request.forced or ())[: len(reply.tokens)], reply.tokens)
+            if any(reply.error == "died" for reply in replies):
+                break
+    finally:
+        warm.stop()
+    return out, words.notes
+
+
+def _settings(scenario):
+    found = options(scenario.server)
+    names = ("prompt_cache_size", "prompt_cache_bytes", "decode_concurrency", "prompt_concurrency", "prefill_step_size")
+    return {name: getattr(found, name) or None for name in names}
+
+
+def _models(scenario):
+    model = real_server.random_model(*arguments(model_kind(scenario.model).spec), seed=0)
+    draft = scenario.server.get("draft_model")
+    return model, real_server.random_model(*arguments(model_kind(draft).spec), seed=1) if draft else None
+
+
+def _asked(step, words):
+    """A request in real tokens: messages or (), text, tokens to generate, seed."""
+    request = step.request
+    if request.cancel_at is not None:
+        raise BadInput("a client that hangs up is not played")
+    talk = [(role, words.prompt(Text(content))) for role, content in request.messages]
+    text = () if talk else words.prompt(Text(request.prompt))
+    return talk, text, request.n_predict, 7 if request.seed else None
+
+
+def _outcome(reply, model, prompt):
+    """What became of a request, beside what the model generates without a cache."""
+    if reply.error == "died":
+        return {"died": "generation thread"}
+    if reply.error:
+        return {"status": 404, "error": reply.error}
+    tokens, logprobs = cold_answer(model, prompt, len(reply.tokens))
+    same = next((i for i, (a, b) in enumerate(zip(reply.tokens, tokens, strict=True)) if a != b), len(tokens))
+    gap = max((abs(a - b) for a, b in zip(reply.logprobs[:same], logprobs[:same], strict=True)), default=0.0)
+    return {
+        "cache_n": reply.cached, "prompt_n": len(prompt) - reply.cached, "warm": reply.tokens, "cold": tokens,
+        "max_dlogprob": float(f"{gap:.3g}"), "differs": same < len(tokens) or gap > ROUNDING,
+    }  # fmt: skip
+
+
+def cold_answer(model, prompt, count):
+    """Likeliest tokens and their log-probabilities; every one from a forward pass over the whole text."""
+    text, logprobs = list(prompt), []
+    for _ in range(count):
+        logits = model(mx.array([text]))[0, -1]
+        found = logits - mx.logsumexp(logits)
+        text.append(int(mx.argmax(found)))
+        logprobs.append(found[text[-1]].item())
+    return text[len(prompt) :], logprobs
+
+
+def as_simulated(scenario, profile, found, notes):
+    """True if tokens reused, wrong answers, errors and the end of the thread are those of the simulator; None if they
+    are not and the real drafts or texts differ from the scenario's."""
+    run = run_judged(scenario, profile, "provenance", bills=False)
+    if all(_as_ours(one, other) for one, other in zip(run.requests, found, strict=False)):
+        return True
+    return None if notes or any(step.drafts or step.request.draft_else for step in scenario.steps) else False
+
+
+def _as_ours(one, other):
+    if one.answer.died or "died" in other:
+        return one.answer.died == ("died" in other)
+    if one.answer.status != 200 or "status" in other:
+        return (one.answer.status != 200) == ("status" in other)
+    return one.answer.cache_n == other["cache_n"] and (one.judged.answer.holds is False) == other["differs"]
+
+
+def main(args):
+    """Play scenarios and store what came."""
+    number = version("mlx-lm")
+    profile, entries = PROFILES[number], {}
+    for name, file in sorted(corpus_files().items()):
+        scenario = load(file)
+        if profile not in scenario.profiles or (args.ids and name not in args.ids):
+            continue
+        try:
+            found, notes = record(scenario)
+        except BadInput as bad:
+            print(f"{name:42} not sent: {bad.cause}")
+            continue
+        same = as_simulated(scenario, profile, found, notes)
+        print(f"{name:42} {SAID[same]}", flush=True)
+        entries[name] = {"scenario": sha256(file), "profile": profile, "flags": [f"{key}={value}" for key, value in
+                         scenario.server.items()], "requests": found, "as_simulated": same}
+    store(corpus_root() / "evidence" / f"mlx-lm-{number}.json", f"mlx-lm-{number}",
+          f"mlx-lm {number}, mlx {version('mlx')}", entries)
+    return int(any(one["as_simulated"] is False for one in entries.values()))
