@@ -1,8 +1,9 @@
 """``python -m tests.live.evidence --commit b11549 [ids...]``: what an unchanged real server makes of scenarios.
 
 Each is sent to the server and, request by request, to a second process of it without any cache; what came is stored in
-``scenarios/evidence/<commit>.json``. Without ids: every scenario of a fault that names the build's rule set. Exit code
-1 if one is not as the simulator has it.
+``scenarios/evidence/<commit>.json``. What depends on the order of arrivals or on the server's own drafts is sent again
+with other tokens until the same requests are wrong as in the simulator. Without ids: every scenario of a fault that
+names the build's rule set. Exit code 1 if one is not as the simulator has it.
 """
 
 from __future__ import annotations
@@ -21,16 +22,20 @@ from cachesim.live.llama_server.verify.rows import rows
 from cachesim.live.player import Player
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.load import load
+from cachesim.verdicts.judged_run import run_judged
 from tests.live import build
 from tests.live.evidence_file import entry_of, store
+from tests.live.evidence_tasks import other_than_simulated, record_tasks
 from tests.live.verify_all import models_of
 
 RIGHT = "right"             # symptom of a scenario in which nothing is wrong
+TRIES = 60                  # for a scenario that depends on time or on drafts
 
 
-def record(scenario, profile, server, commit, models):
-    """The recording of a scenario, sent as it is written. Raises BadInput where it cannot be sent."""
-    gguf, player = models_of(scenario, models), Player(scenario)
+def record(scenario, profile, server, commit, models, seed=0):
+    """The recording of a scenario, sent as it is written, with the words that a seed stands for. Raises BadInput where
+    it cannot be sent."""
+    gguf, player = models_of(scenario, models), Player(scenario, seed)
     rounding = AMPLIFIED if find_model(scenario.model).arch == "gemma3" else ROUNDING
     start = Start(server, gguf, tuple(player.write(scenario.server)), commit)
     with Recorder(start, rounding=rounding) as recorder:
@@ -40,21 +45,59 @@ def record(scenario, profile, server, commit, models):
 
 
 def differences(scenario, profile, recording):
-    """What the simulator has otherwise, in words, and whether both agree (None = not known)."""
+    """Where the simulator does otherwise than the server with the same requests, in words."""
     found = rows(recording, profile, [step.text for step in scenario.steps], sized=True)
-    same = [row.same for row in found]
-    why = "; ".join(f"{row.number}: {row.why or row.first or 'answer'}" for row in found if not row.same)
-    return why, None if None in same and False not in same else all(same)
+    return "; ".join(f"{row.number}: {row.first or 'answer'}" for row in found if row.same is False)
+
+
+def wrong_ones(scenario, profile):
+    """Numbers of the requests that the simulator answers wrongly, and of the one that ends the process."""
+    run = run_judged(scenario, profile, "provenance", bills=False)
+    died = [n for n, one in enumerate(run.requests) if one.answer.died]
+    return sorted({n for n, one in enumerate(run.requests)
+                   if one.judged.answer.holds is False and one.answer.status == 200} - set(died)) + died[:1]
+
+
+def really_wrong(requests):
+    """The same of stored requests."""
+    return [one["n"] for one in requests if "died" in one
+            or any(answer.get("differs") for answer in (one, *one.get("children", ())))]  # fmt: skip
 
 
 def look(scenario, profile, server, commit, models):
     """The id of a scenario, its entry (None = it was not sent), and what is to be said of it."""
+    if any(step.request.kind != "completion" for step in scenario.steps):
+        return look_at_tasks(scenario, profile, server, commit, models)
+    open_ended = any(step.together or step.drafts or step.request.draft_else for step in scenario.steps)
     try:
-        recording = record(scenario, profile, server, commit, models)
-        why, same = differences(scenario, profile, recording)
+        wanted = wrong_ones(scenario, profile)
+        for seed in range(TRIES if open_ended else 1):
+            recording = record(scenario, profile, server, commit, models, seed)
+            entry = {"seed": seed, **entry_of(scenario, profile, recording, True)}
+            why = differences(scenario, profile, recording)
+            real = really_wrong(entry["requests"])
+            if why or real == wanted:
+                break
     except BadInput as bad:
         return scenario.id, None, f"not sent: {bad.cause}"
-    return scenario.id, entry_of(scenario, profile, recording, same), why
+    if why or real != wanted:
+        entry["as_simulated"] = False if why else None
+        why = why or f"wrong: {real}, in the simulator {wanted}"
+    return scenario.id, entry, why
+
+
+def look_at_tasks(scenario, profile, server, commit, models):
+    """As ``look``, for a scenario with other tasks than completions, which is not replayed."""
+    try:
+        recording = record_tasks(scenario, server, commit, models)
+    except BadInput as bad:
+        return scenario.id, None, f"not sent: {bad.cause}"
+    entry = entry_of(scenario, profile, recording, True)
+    why = other_than_simulated(scenario, profile, entry["requests"])
+    if why or really_wrong(entry["requests"]) != wrong_ones(scenario, profile):
+        entry["as_simulated"] = False
+        why = why or f"wrong: {really_wrong(entry['requests'])}"
+    return scenario.id, entry, why
 
 
 def chosen(ids, profile):

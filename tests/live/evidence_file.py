@@ -33,8 +33,8 @@ def requests_of(recording):
 def _outcome(step, member, wrong):
     """What became of a request: an answer, a status that is not 200, a hang-up, or the end of the process."""
     response = member.get("response")
-    if member["op"] == "restart":
-        return {"action": "restart"}
+    if member["op"] in ("restart", "task"):
+        return {"action": "restart"} if member["op"] == "restart" else {"task": member["task"], **response}
     if response is None and "died" in step:
         return {"died": step["died"]["returncode"], "fatal": step["died"]["fatal"]}
     if response is None or response.get("cancelled"):

@@ -127,6 +127,14 @@ class Recorder(Stopped):
         self.steps.append(out)
         return out
 
+    def post(self, path: str, body: Mapping[str, Any]) -> Reply:
+        """Send a request that is not a step and wait until the server is idle; returns the reply. Raises BadInput
+        where the server has ended."""
+        server = self._running()
+        reply = server.client.post(path, dict(body))
+        server.settled()
+        return reply
+
     def _restart(self, out: Step) -> None:
         before, self._flags = self._flags, tuple(out.get("flags", self._flags))
         self._start_hot()

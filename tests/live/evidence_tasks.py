@@ -1,0 +1,54 @@
+"""Scenarios with embeddings and infills on a real server: tasks that no recording holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cachesim.engines.llama_cpp.command_line import write_flags
+from cachesim.engines.shared.vocab import PIECES
+from cachesim.errors import BadInput
+from cachesim.live.llama_server.recorder import Recorder, Start
+from cachesim.live.token_map import Text, TokenMap
+from cachesim.verdicts.judged_run import run_judged
+from tests.live.verify_all import models_of
+
+FIM = [f"tokenizer.ggml.fim_{name}_token_id=int:{token}" for name, token in (("pre", 97), ("suf", 98), ("mid", 99))]
+FLAGS = {"embedding": ("--embeddings", "--pooling", "mean"), "infill": ("--override-kv", ",".join(FIM))}
+"""What a server needs for a task: nothing else of it changes. Tokens of the vocabulary serve as those of infills."""
+
+
+def record_tasks(scenario, server, commit, models):
+    """The recording of a scenario, in which other tasks than completions have nothing but a status. Raises BadInput
+    where it has other tasks, or requests that are sent together."""
+    kinds = {step.request.kind for step in scenario.steps} - {"completion"}
+    if not kinds <= FLAGS.keys() or any(step.together or step.action for step in scenario.steps):
+        raise BadInput(f"tasks that are not sent: {', '.join(sorted(kinds))}")
+    words = TokenMap(Text((*step.request.prompt, *(step.request.forced or ()))) for step in scenario.steps)
+    flags = (*(word for kind in sorted(kinds) for word in FLAGS[kind]), *write_flags(scenario.server))
+    steps = []
+    with Recorder(Start(server, models_of(scenario, models), flags, commit)) as recorder:
+        for step in scenario.steps:
+            prompt = list(words.prompt(Text(step.request.prompt)))
+            if step.request.kind == "completion":
+                request = {"n_predict": step.request.n_predict, "prompt": prompt}
+                steps.append(recorder.play({"op": "completion", "request": request}))
+            else:
+                path, body = _task(step.request.kind, prompt)
+                reply = recorder.post(path, body)
+                steps.append({"op": "task", "task": step.request.kind, "response": {"status": reply.status}})
+        return {**recorder.trace(scenario.id), "steps": steps}
+
+
+def _task(kind, prompt):
+    if kind == "embedding":
+        return "/embedding", {"content": prompt}
+    text = "".join(PIECES[token] for token in prompt)
+    return "/infill", {"input_prefix": text, "input_suffix": "", "n_predict": 1}
+
+
+def other_than_simulated(scenario, profile, requests):
+    """Where the counts of completions are not those of the simulator, in words."""
+    run = run_judged(replace(scenario, expect={}), profile, "provenance", bills=False)
+    return "; ".join(f"{one['n']}: cache_n {one['cache_n']} there, {ours.answer.cache_n} here"
+                     for one, ours in zip(requests, run.requests, strict=True)
+                     if "cache_n" in one and one["cache_n"] != ours.answer.cache_n)  # fmt: skip
