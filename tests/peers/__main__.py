@@ -86,6 +86,7 @@ def main(argv):
         sub.add_argument("--seed", type=int, default=0)
         sub.add_argument("--bursts", type=int, default=1000)
         sub.add_argument("--talks", type=int, default=72, help="conversations whose log is imported")
+        sub.add_argument("--commit", default="", help="of mlx-lm, where PYTHONPATH names a tree of it")
         sub.add_argument("--ids", nargs="*", help="scenarios to play (default: all of the installed version)")
         sub.add_argument("--out", default="", help="where a transcript of the bursts goes")
         sub.add_argument("--rules", choices=RULES, default="0.32.2", help="the table that ours follow")

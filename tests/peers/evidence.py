@@ -1,9 +1,11 @@
 """``python -m tests.peers evidence [ids...]``: what the installed mlx-lm makes of scenarios.
 
 Each is sent to the real generation thread with a tiny random model; "cold" is what the model itself generates from the
-whole prompt, without any cache. What came is stored in ``scenarios/evidence/mlx-lm-<version>.json``. The loop that
-takes requests runs one step of the batch at a time, as with a model whose steps exceed the server's time budget: so a
-request arrives at the step that the scenario names. Exit code 1 if one is not as the simulator has it.
+whole prompt, without any cache. What came is stored in ``scenarios/evidence/mlx-lm-<version or commit>.json``.
+
+The loop that takes requests runs one step of the batch at a time, as with a model whose steps exceed the server's time
+budget: so a request arrives at the step that the scenario names. For another commit put its tree into PYTHONPATH. Exit
+code 1 if one is not as the simulator has it.
 """
 
 from __future__ import annotations
@@ -28,9 +30,11 @@ from tests.peers.bursts import CONTENT
 from tests.peers.models import arguments
 
 PROFILES = {
-    "0.32.2": "mlx_lm@0.32.2", "0.31.3": "mlx_lm@v0.31.3", "0.31.2": "mlx_lm@m1072", "0.31.1": "mlx_lm@base1006",
+    "0.32.2": "0.32.2", "0.31.3": "v0.31.3", "3f9d179f": "m1072", "4d3af3ce": "m1019", "73c85504": "base1006",
+    "c2e01bcb": "pr1006c", "82574b4d": "pr1006b", "f0402185": "pr1006a", "38e83982": "pr999", "2105aaf9": "v911",
+    "321e764e": "base923", "c30598cf": "pr923", "c1c0d8ef": "pr929",
 }  # fmt: skip
-"""Version of the package -> rule set."""
+"""Version of the package, or commit of the tree that PYTHONPATH names -> rule set."""
 SAID = {True: "same", False: "DIFFERS", None: "undecided"}
 ROUNDING = 1e-4             # differences of log-probabilities up to this are rounding (F32); clean answers have 0.0
 WORDS = Vocabulary(tuple(CONTENT), (), ("",) * real_server.VOCAB, {})
@@ -166,8 +170,8 @@ def _as_ours(one, other):
 
 def main(args):
     """Play scenarios and store what came."""
-    number = version("mlx-lm")
-    profile, entries = PROFILES[number], {}
+    number = args.commit or version("mlx-lm")
+    profile, entries = f"mlx_lm@{PROFILES[number]}", {}
     for name, file in sorted(corpus_files().items()):
         scenario = load(file)
         if profile not in scenario.profiles or (args.ids and name not in args.ids):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import queue
 import time
+from dataclasses import fields
 from importlib import import_module
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -13,9 +14,10 @@ import mlx.core as mx
 from mlx_lm import server
 from mlx_lm.models import cache as real
 
-from cachesim.engines.chat import THK, Message, render
+from cachesim.engines.chat import ETHK, SENTINEL, THK, Message, render
 
 VOCAB = 100
+PENALTIES = (None, 0.0, 20, 0.0, 20, 0.0, 20)          # none; up to #911 the server has the first three
 QWEN = {
     "hidden_size": 32, "num_hidden_layers": 4, "intermediate_size": 32, "num_attention_heads": 2,
     "linear_num_value_heads": 2, "linear_num_key_heads": 2, "linear_key_head_dim": 32, "linear_value_head_dim": 32,
@@ -105,7 +107,10 @@ class Tokenizer:
 
     has_chat_template, has_tool_calling, tool_parser = True, False, None
     think_start, think_end, response_initial_state = "<think>", "</think>", None
-    response_transitions, structural_markers, eos_token_ids = {}, (), ()
+    response_transitions, structural_markers = {}, ()
+    eos_token_id, eos_token_ids = VOCAB, (VOCAB,)                         # never generated
+    think_start_tokens, think_end_tokens = (THK,), (ETHK,)                # wanted up to 0.31.3
+    tool_call_start, tool_call_end, think_start_id, think_end_id = None, None, THK, ETHK    # wanted up to 0.31.1
 
     def __init__(self, template):
         self.template = template
@@ -116,7 +121,10 @@ class Tokenizer:
         return Detokenizer()
 
     def encode(self, text, add_special_tokens=True):
-        return [int(word) for word in text.split()]
+        return [SENTINEL if word == "x" else int(word) for word in text.split()]
+
+    def convert_ids_to_tokens(self, token):
+        return str(token)
 
     def apply_chat_template(self, messages, add_generation_prompt=True, tokenize=True, tools=None):
         talk = [Message(m["role"], tuple(self.encode(m["content"]))) for m in messages]
@@ -141,6 +149,7 @@ class Provider:
     def __init__(self, model, template, settings, draft=None):
         self.model, self.tokenizer = model, Tokenizer(template)
         self.draft_model, self.is_batchable = draft, draft is None
+        self._cache_is_trimmable = real.can_trim_prompt_cache(real.make_prompt_cache(model))      # wanted by #1006
         self.cli_args = argparse.Namespace(
             chat_template_args={}, kv_bits=None, kv_group_size=64, quantized_kv_start=0, **settings,
         )
@@ -182,7 +191,7 @@ class RealServer:
     def __init__(self, model, template, settings, draft=None):
         size = settings["prompt_cache_size"]
         rest = {key: value for key, value in settings.items() if key != "prompt_cache_size"}
-        self.lru = real.LRUPromptCache(size)
+        self.lru = server.LRUPromptCache(size)
         with patch.object(server, "Queue", self.queue):
             self.generator = server.ResponseGenerator(Provider(model, template, rest, draft), self.lru)
 
@@ -195,15 +204,20 @@ class RealServer:
         waiting.arrive(items)
         answers = [self._answer(one) for one in queues]
         before = waiting.polls
-        while self.generator.generation_available() and waiting.polls < before + 1:
+        while self.is_alive() and waiting.polls < before + 1:
             time.sleep(0.001)
         return answers
+
+    def is_alive(self):
+        """True if the generation thread works; versions up to 0.31.3 do not say so themselves."""
+        says = getattr(self.generator, "generation_available", self.generator._generation_thread.is_alive)
+        return says()
 
     def _asked(self, messages, text, max_tokens, seed):
         talk = [{"role": role, "content": " ".join(map(str, content))} for role, content in messages]
         request = server.CompletionRequest("chat" if talk else "text", " ".join(map(str, text)), talk, None, None)
         sampling = server.SamplingArguments(0.0, 1.0, 0, 0.0, 0.0, 0.0)
-        logits = server.LogitsProcessorArguments(None, 0.0, 20, 0.0, 20, 0.0, 20)
+        logits = server.LogitsProcessorArguments(*PENALTIES[: len(fields(server.LogitsProcessorArguments))])
         model = server.ModelDescription("m", None, None)
         return request, server.GenerationArguments(model, sampling, logits, [], max_tokens, 3, False, 0, seed, None)
 
@@ -213,7 +227,7 @@ class RealServer:
             try:
                 one = answers.get(timeout=1.0)
             except queue.Empty:
-                if not self.generator.generation_available():
+                if not self.is_alive():
                     return SimpleNamespace(error="died", cached=cached, tokens=tokens)
                 continue
             if one is None:

@@ -128,8 +128,7 @@ class Recorder(Stopped):
         return out
 
     def post(self, path: str, body: Mapping[str, Any]) -> Reply:
-        """Send a request that is not a step and wait until the server is idle; returns the reply. Raises BadInput
-        where the server has ended."""
+        """Send a request that is not a step and wait until the server is idle; returns the reply."""
         server = self._running()
         reply = server.client.post(path, dict(body))
         server.settled()
