@@ -25,7 +25,7 @@ from cachesim.scenarios.load import load
 from cachesim.verdicts.judged_run import run_judged
 from tests.live import build
 from tests.live.evidence_file import entry_of, store
-from tests.live.evidence_tasks import other_than_simulated, record_tasks
+from tests.live.evidence_tasks import record_tasks
 from tests.live.verify_all import models_of
 
 RIGHT = "right"             # symptom of a scenario in which nothing is wrong
@@ -50,18 +50,24 @@ def differences(scenario, profile, recording):
     return "; ".join(f"{row.number}: {row.first or 'answer'}" for row in found if row.same is False)
 
 
-def wrong_ones(scenario, profile):
-    """Numbers of the requests that the simulator answers wrongly, and of the one that ends the process."""
+def expected(scenario, profile):
+    """What the simulator makes of a scenario: tokens reused by every answered request, and the numbers of those that it
+    answers wrongly or that end the process (of these the first)."""
     run = run_judged(scenario, profile, "provenance", bills=False)
     died = [n for n, one in enumerate(run.requests) if one.answer.died]
-    return sorted({n for n, one in enumerate(run.requests)
-                   if one.judged.answer.holds is False and one.answer.status == 200} - set(died)) + died[:1]
+    answered = [n for n, one in enumerate(run.requests) if one.answer.status == 200 and n not in died]
+    wrong = [n for n in answered if run.requests[n].judged.answer.holds is False] + died[:1]
+    return {n: run.requests[n].answer.cache_n for n in answered}, wrong
 
 
-def really_wrong(requests):
-    """The same of stored requests."""
-    return [one["n"] for one in requests if "died" in one
+def otherwise(requests, wanted):
+    """Where stored requests are not as expected, in words."""
+    reused, wrong = wanted
+    real = [one["n"] for one in requests if "died" in one
             or any(answer.get("differs") for answer in (one, *one.get("children", ())))]  # fmt: skip
+    other = [f"{one['n']}: {one['cache_n']} reused, expected {reused.get(one['n'])}" for one in requests
+             if "cache_n" in one and reused.get(one["n"]) != one["cache_n"]]  # fmt: skip
+    return "; ".join(other + ([] if real == wrong else [f"wrong: {real}, expected {wrong}"]))
 
 
 def look(scenario, profile, server, commit, models):
@@ -70,19 +76,18 @@ def look(scenario, profile, server, commit, models):
         return look_at_tasks(scenario, profile, server, commit, models)
     open_ended = any(step.together or step.drafts or step.request.draft_else for step in scenario.steps)
     try:
-        wanted = wrong_ones(scenario, profile)
+        wanted = expected(scenario, profile)
         for seed in range(TRIES if open_ended else 1):
             recording = record(scenario, profile, server, commit, models, seed)
             entry = {"seed": seed, **entry_of(scenario, profile, recording, True)}
-            why = differences(scenario, profile, recording)
-            real = really_wrong(entry["requests"])
-            if why or real == wanted:
+            differs = differences(scenario, profile, recording)
+            why = differs or otherwise(entry["requests"], wanted)
+            if differs or not why:
                 break
     except BadInput as bad:
         return scenario.id, None, f"not sent: {bad.cause}"
-    if why or real != wanted:
-        entry["as_simulated"] = False if why else None
-        why = why or f"wrong: {real}, in the simulator {wanted}"
+    if why:
+        entry["as_simulated"] = False if differs else None
     return scenario.id, entry, why
 
 
@@ -93,11 +98,8 @@ def look_at_tasks(scenario, profile, server, commit, models):
     except BadInput as bad:
         return scenario.id, None, f"not sent: {bad.cause}"
     entry = entry_of(scenario, profile, recording, True)
-    why = other_than_simulated(scenario, profile, entry["requests"])
-    if why or really_wrong(entry["requests"]) != wrong_ones(scenario, profile):
-        entry["as_simulated"] = False
-        why = why or f"wrong: {really_wrong(entry['requests'])}"
-    return scenario.id, entry, why
+    why = otherwise(entry["requests"], expected(scenario, profile))
+    return scenario.id, {**entry, "as_simulated": not why}, why
 
 
 def chosen(ids, profile):

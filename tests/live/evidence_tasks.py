@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from cachesim.engines.llama_cpp.command_line import write_flags
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.errors import BadInput
 from cachesim.live.llama_server.recorder import Recorder, Start
 from cachesim.live.token_map import Text, TokenMap
-from cachesim.verdicts.judged_run import run_judged
 from tests.live.verify_all import models_of
 
 FIM = [f"tokenizer.ggml.fim_{name}_token_id=int:{token}" for name, token in (("pre", 97), ("suf", 98), ("mid", 99))]
@@ -44,11 +41,3 @@ def _task(kind, prompt):
         return "/embedding", {"content": prompt}
     text = "".join(PIECES[token] for token in prompt)
     return "/infill", {"input_prefix": text, "input_suffix": "", "n_predict": 1}
-
-
-def other_than_simulated(scenario, profile, requests):
-    """Where the counts of completions are not those of the simulator, in words."""
-    run = run_judged(replace(scenario, expect={}), profile, "provenance", bills=False)
-    return "; ".join(f"{one['n']}: cache_n {one['cache_n']} there, {ours.answer.cache_n} here"
-                     for one, ours in zip(requests, run.requests, strict=True)
-                     if "cache_n" in one and one["cache_n"] != ours.answer.cache_n)  # fmt: skip
