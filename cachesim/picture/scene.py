@@ -21,6 +21,7 @@ from cachesim.notation.words import span
 from cachesim.picture.causes import Cause, causes
 from cachesim.picture.layout import cut
 from cachesim.scenarios.schema import Scenario, Step
+from cachesim.verdicts.evidence import PREDICTED
 from cachesim.verdicts.recompute_reasons import what_happened
 
 Data = Mapping[str, Any]
@@ -164,11 +165,14 @@ def _row(
         one["checkpoints"], one["checkpoint_spans"],
     )
     lost = [charge for charge in data["lost"] if charge["request"] == one["i"]]
+    unseen = {found["what"] for found in data["predicted"] if found["request"] == one["i"]}
     return Row(
         one["i"], one["text"], one["why"], one["id_slot"], list(_words(step, scenario)),
-        list(_stretches(one, lost, end)), memory, entries, one["verdict"], one["equal_cold"] is False,
+        list(_stretches(one, lost, end, PREDICTED if "charge" in unseen else "")), memory, entries,
+        one["verdict"], one["equal_cold"] is False,
         one["reason"], one["rule"],
-        one["read_instead"], one["cache_n"], one["prompt_n"],
+        [*one["read_instead"], *([PREDICTED] if "verdict" in unseen else ())],
+        one["cache_n"], one["prompt_n"],
         [Foreign._make([*read, says]) for read, says in zip(one["read_from"], one["read_instead"], strict=True)],
     )  # fmt: skip
 
@@ -194,14 +198,15 @@ def _reused(one: Data) -> Iterator[Stretch]:
         yield Stretch(0, at, "loaded" if one["loaded"] == at else "restored", one["reason"])
 
 
-def _stretches(one: Data, lost: Sequence[Data], end: int) -> Iterator[Stretch]:
-    """The prompt from its beginning, then the answer. Charges are listed from the end of what was lost."""
+def _stretches(one: Data, lost: Sequence[Data], end: int, note: str = "") -> Iterator[Stretch]:
+    """The prompt from its beginning, then the answer. Charges are listed from the end of what was lost; ``note`` is
+    said of each."""
     yield from _reused(one)
     at = one["cache_n"]
     for charge in reversed(lost):
         stop = min(at + charge["tokens"], one["prompt"])
         if stop > at:
-            why = what_happened(charge["event"], charge["kind"])
+            why = ", ".join(filter(None, (what_happened(charge["event"], charge["kind"]), note)))
             yield Stretch(at, stop, "again", why, charge["at"], charge["rule"], (charge["event"], charge["kind"]))
         at = stop
     if at < one["prompt"] and one["prompt_n"]:

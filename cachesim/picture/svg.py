@@ -17,6 +17,7 @@ from cachesim.picture.legend import legend
 from cachesim.picture.scale import Scale
 from cachesim.picture.scene import Row, Scene, Stretch, Word
 from cachesim.picture.style import LETTERS, STYLE, WORDS, patterns
+from cachesim.verdicts.evidence import PREDICTED
 
 MANY = 24                    # words of a row that are all named
 LEGEND = 600                 # pixels of a line of it on a page
@@ -151,7 +152,7 @@ def _notes(row: Row, drawn: Drawn, y: float) -> Iterator[str]:
     x = drawn.scale.left + drawn.scale.width + 24
     said = ": ".join(filter(None, (row.verdict, row.reason)))
     yield text(x, y + 12, cut(said, SHOWN), "bad" if row.wrong else "dim")
-    lines = [row.read[0] if row.read else ""]
+    lines = list(dict.fromkeys([*row.read[:1], *(one for one in row.read if one == PREDICTED)]))
     lines += [lost_line(part, drawn.one.causes) for part in row.stretches if part.origin == "again"]
     broken = [piece for line in filter(None, lines) for piece in wrap(line, SHOWN, break_on_hyphens=False)]
     red = len(wrap(row.read[0], SHOWN, break_on_hyphens=False)) if row.wrong and row.read else 0

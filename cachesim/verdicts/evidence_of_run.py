@@ -22,7 +22,7 @@ from cachesim.verdicts.evidence import is_unseen, table_of
 from cachesim.verdicts.judged_run import Run, run_judged
 
 MODE = "provenance"
-MOST = 40                # other answers that are tried for one run
+MOST = 16                # other answers that are tried for one run
 TOKENS = 60_000          # and tokens of prompts in all these tries
 
 
@@ -79,11 +79,18 @@ class _Again:
         self.profile = run.profile.removesuffix(" (changed)")
 
     def dependences(self, most: int) -> list[Dependence]:
-        """Each request and kind with the first outcome that it depends on; ``most`` other answers are tried."""
+        """Each request and kind with the first outcome that it depends on; ``most`` other answers are tried, those of
+        rules that charges and requests name first."""
+        charged = [i for i, one in enumerate(self.run.requests) if one.account.charges]
+        wanted = {(i, "verdict") for i in self.run.broken} | {(i, "charge") for i in charged}
+        cited = {charge.rule for i in charged for charge in self.run.requests[i].account.charges}
+        cited |= {self.run.requests[i].answer.deciding for i, _ in wanted}
         found: dict[tuple[int, str], Dependence] = {}
-        for outcome, other in self._unseen()[:most]:
+        for outcome, other in sorted(self._unseen(), key=lambda pair: pair[0].rule not in cited)[:most]:
             for request, what in self._changed(outcome, other):
                 found.setdefault((request, what), Dependence(request, what, *outcome, other))
+            if wanted <= found.keys():
+                break
         return [found[key] for key in sorted(found)]
 
     def _unseen(self) -> list[tuple[Outcome, str]]:
