@@ -6,9 +6,19 @@ import shutil
 
 import pytest
 
+from cachesim.advise.advice_data import advice_data
+from cachesim.advise.changes import Case
+from cachesim.advise.memory import UNITS
+from cachesim.advise.ranking import choose
+from cachesim.advise.search import Search
 from cachesim.engines.registry import rules_of
+from cachesim.engines.rule import RULES
 from cachesim.engines.shared.outcomes import NEGATED, Outcome
+from cachesim.reports import rule_life
+from cachesim.reports.advise_report import advise_report
 from cachesim.reports.console import as_text
+from cachesim.reports.diff_report import diff_data, diff_report
+from cachesim.reports.rules_report import rule_data, rule_report
 from cachesim.reports.run_data import run_data
 from cachesim.reports.run_table import run_report
 from cachesim.reports.why_report import why_data, why_report
@@ -109,3 +119,28 @@ def test_a_table_is_read_as_it_was_written(tables):
     before = table_of(ENGINE), (tables / f"{ENGINE}.json").read_bytes()
     write_table(ENGINE, before[0])
     assert (table_of(ENGINE), (tables / f"{ENGINE}.json").read_bytes()) == before
+
+
+def test_diff_and_advise_say_what_is_predicted(tables):
+    only_read(ERASE)
+    run = played()
+    data = diff_data(run, run_judged(run.scenario, "llama_cpp@latest-repaired", "provenance"))
+    assert data["a"]["predicted"] and PREDICTED in " ".join(as_text(diff_report(data)).split())
+    search = Search(Case(run.scenario, PROFILE))
+    advice = advice_data(search, choose(search.base, search.bound.total, [], UNITS), UNITS)
+    assert "verdict" in [one["what"] for one in advice["base"]["predicted"]]
+    assert PREDICTED in " ".join(as_text(advise_report({**advice, "rule_sets": 1})).split())
+
+
+def test_a_rule_shows_how_its_outcomes_are_known():
+    data = rule_data(ERASE, RULES[ERASE], rule_life.tables())
+    assert {"case": "none", "grade": "recorded"} in data["grades"]
+    assert "none: recorded" in as_text(rule_report(data))
+
+
+def test_a_workload_counts_the_wrong_answers_that_are_predicted(tables):
+    run = played()
+    assert run.broken and predicted(run, rules_of(PROFILE)) == []
+    only_read(ERASE)
+    found = predicted(run, rules_of(PROFILE))
+    assert {one.request for one in found if one.what == "verdict"} == set(run.broken)
