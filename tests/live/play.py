@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cachesim.engines.llama_cpp.command_line import write_flags
+from cachesim.engines.registry import engine_of
 from cachesim.errors import BadInput
 from cachesim.live.player import OVER, Player
 from cachesim.scenarios.option_checks import filled
@@ -49,13 +49,15 @@ class Table:
 
     def __init__(self, start, profile, out, shrink_seconds=60):
         self.start, self.profile, self.out, self.shrink_seconds = start, profile, Path(out), shrink_seconds
+        self.engine = engine_of(profile)
 
     def play(self, options, first, count, stop=lambda: False):
         """Conversations first .. first + count - 1 of an option set, as many as ``stop`` lets; a Tally."""
         began = time.monotonic()
         tally = Tally(options.number, first, options.model, options.server)
         try:
-            with self.start(write_flags(filled(options.server)), options.model) as recorder:
+            flags = self.engine.recorded.write(filled(options.server, self.engine.name))
+            with self.start(flags, options.model) as recorder:
                 tally.starts = 1
                 self._play(recorder, options, range(first, first + count), stop, tally)
         except BadInput as bad:

@@ -85,12 +85,19 @@ class Client:
         try:
             with self._client.stream("POST", "/completion", json=sent) as response:
                 for line in response.iter_lines():
-                    seen += _tokens(line)
+                    seen += self.tokens_in(line)
                     if len(seen) >= after:
                         break
         except self._httpx.TransportError as error:
             raise Lost(repr(error)) from None
         return seen
+
+    def tokens_in(self, line: str) -> list[int]:
+        """Return the tokens in one line of a stream of events."""
+        if not line.startswith("data: ") or line == "data: [DONE]":
+            return []
+        body = json.loads(line.removeprefix("data: "))
+        return [] if body.get("stop") else [int(token) for token in body.get("tokens", ())]
 
     def _only_ask(self, body: Mapping[str, Any], launched: Callable[[], None]) -> None:
         """Send a request and close without reading anything: a plain socket, because httpx waits for the headers."""
@@ -128,14 +135,6 @@ def at_once(calls: Sequence[Callable[[], Any]], meanwhile: Callable[[], None]) -
                 meanwhile()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)      # one that still waits ends with its server
-
-
-def _tokens(line: str) -> list[int]:
-    """Tokens in one line of a stream of events."""
-    if not line.startswith("data: ") or line == "data: [DONE]":
-        return []
-    body = json.loads(line.removeprefix("data: "))
-    return [] if body.get("stop") else [int(token) for token in body.get("tokens", ())]
 
 
 def _httpx() -> Any:

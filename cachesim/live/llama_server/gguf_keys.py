@@ -42,7 +42,7 @@ def sizes(arch: str, spec: Spec) -> dict[str, Any]:
     }
 
 
-def special(arch: str, spec: Spec) -> dict[str, Any]:
+def special(arch: str, spec: Spec, delta: t.Delta = t.NARROW) -> dict[str, Any]:
     """Keys of this architecture."""
     layers, out = spec.layers, dict[str, Any]()
     states = [layer.kind in "GSC" for layer in layers]
@@ -53,7 +53,7 @@ def special(arch: str, spec: Spec) -> dict[str, Any]:
     if arch == "lfm2":
         out["shortconv.l_cache"] = t.CONV_TAPS
     if arch in ("qwen3next", "qwen35"):
-        out |= _ssm(t.TAPS, t.DELTA_HEADS * t.HEAD, t.HEAD, t.DELTA_HEADS, t.DELTA_KEYS)
+        out |= _ssm(t.TAPS, delta.inner, delta.width, delta.heads, delta.keys)
         out |= _pattern("full_attention_interval", "attention.recurrent_layers", states, spec.mtp)
     if arch == "qwen3next":
         out |= {"expert_count": t.EXPERTS, "expert_used_count": t.EXPERTS}

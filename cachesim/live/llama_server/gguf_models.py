@@ -36,11 +36,13 @@ NO_ARCHITECTURE = "no architecture of llama.cpp has the layers '{}': {}"
 
 
 class Model(NamedTuple):
-    """A model as it is written: the architecture, its layers, and the name by which ``model_kind`` knows it."""
+    """A model as it is written: the architecture, its layers, and the name by which ``model_kind`` knows it. ``delta``:
+    sizes of its gated delta nets."""
 
     arch: str
     spec: Spec
     name: str
+    delta: t.Delta = t.NARROW
 
     @property
     def file(self) -> str:
@@ -89,7 +91,7 @@ def write_model(notation: str, path: Path, seed: int = 0) -> str:
 
 def _keys(model: Model) -> dict[str, Any]:
     """All keys of a model, in the order of the file."""
-    own = {**sizes(model.arch, model.spec), **special(model.arch, model.spec)}
+    own = {**sizes(model.arch, model.spec), **special(model.arch, model.spec, model.delta)}
     return {
         "general.architecture": model.arch,
         "general.name": f"tiny-{model.name}",
@@ -126,7 +128,7 @@ def tiny_model(model: Model) -> TinyModel:
     embedding = 0.125 if arch == "gemma3" else 1.0                 # gemma3 multiplies it with the root of its width
     outer = t.outer(embedding, "token_embd_norm.weight" if arch == "lfm2" else "output_norm.weight")
     damping = t.DAMPED if model.spec.mtp else t.Damping()
-    kinds = {layer.kind: list(_layer(arch, layer, damping.trunk)) for layer in layers}
+    kinds = {layer.kind: list(_layer(model, layer, damping.trunk)) for layer in layers}
     order = "".join(layer.kind for layer in layers)
     if model.spec.mtp:
         kinds["M"] = [*_norms(arch), *t.mtp_head(damping.head)]
@@ -134,11 +136,12 @@ def tiny_model(model: Model) -> TinyModel:
     return TinyModel(_keys(model), outer, kinds, order)
 
 
-def _layer(arch: str, layer: Layer, damping: float) -> Iterator[Tensor]:
+def _layer(model: Model, layer: Layer, damping: float) -> Iterator[Tensor]:
+    arch = model.arch
     yield from _norms(arch)
     qwen = arch in ("qwen3next", "qwen35")
     if layer.kind == "G":
-        yield from t.delta_net(damping, joint=arch == "qwen3next")
+        yield from t.delta_net(damping, model.delta, joint=arch == "qwen3next")
     if layer.kind in "SH":
         yield from t.ssm()
     if layer.kind == "C":

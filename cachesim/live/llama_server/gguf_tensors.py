@@ -14,10 +14,25 @@ from cachesim.live.llama_server.tiny_gguf import Tensor
 EMBD, HEADS, KV_HEADS, HEAD, FF, TAPS = 64, 4, 2, 16, 96, 4
 """Width of the model, heads of queries and of K/V, width of a head, of the feed-forward; taps of a convolution."""
 Q, KV = HEADS * HEAD, KV_HEADS * HEAD
-DELTA_HEADS, DELTA_KEYS = 4, 2                      # of the gated delta net, HEAD wide
 SSM_INNER, SSM_STATE, SSM_HEADS = 128, 32, 8
 EXPERTS, EXPERT_FF = 2, 48                          # every expert is used, so that no rounding decides which
 CONV_TAPS = 3                                       # of the short convolution
+
+
+class Delta(NamedTuple):
+    """Sizes of a gated delta net: heads of values, heads of keys, width of a head."""
+
+    heads: int = 4
+    keys: int = 2
+    width: int = HEAD
+
+    @property
+    def inner(self) -> int:
+        """Width of all values."""
+        return self.heads * self.width
+
+
+NARROW = Delta()
 
 
 class Damping(NamedTuple):
@@ -56,20 +71,20 @@ def attention(damping: float, *, gated: bool = False, normed: bool = False) -> I
         yield _norm("attn_k_norm.weight", HEAD, 1.7)
 
 
-def delta_net(damping: float, *, joint: bool) -> Iterator[Tensor]:
+def delta_net(damping: float, delta: Delta = NARROW, *, joint: bool) -> Iterator[Tensor]:
     """A gated delta net. ``joint``: beta and alpha come from one projection."""
-    inner, conv = DELTA_HEADS * HEAD, (2 * DELTA_KEYS + DELTA_HEADS) * HEAD
+    inner, conv = delta.inner, (2 * delta.keys + delta.heads) * delta.width
     yield Tensor("attn_qkv.weight", (EMBD, conv), 0.15)
     yield Tensor("attn_gate.weight", (EMBD, inner), 0.15)
     yield Tensor("ssm_conv1d.weight", (TAPS, conv), 0.6)
-    yield Tensor("ssm_dt.bias", (DELTA_HEADS,), 0.2, -1.0)
-    yield Tensor("ssm_a", (DELTA_HEADS,), decay=0.3)
+    yield Tensor("ssm_dt.bias", (delta.heads,), 0.2, -1.0)
+    yield Tensor("ssm_a", (delta.heads,), decay=0.3)
     if joint:
-        yield Tensor("ssm_ba.weight", (EMBD, 2 * DELTA_HEADS), 0.125)
+        yield Tensor("ssm_ba.weight", (EMBD, 2 * delta.heads), 0.125)
     else:
-        yield Tensor("ssm_beta.weight", (EMBD, DELTA_HEADS), 0.125)
-        yield Tensor("ssm_alpha.weight", (EMBD, DELTA_HEADS), 0.125)
-    yield _norm("ssm_norm.weight", HEAD)
+        yield Tensor("ssm_beta.weight", (EMBD, delta.heads), 0.125)
+        yield Tensor("ssm_alpha.weight", (EMBD, delta.heads), 0.125)
+    yield _norm("ssm_norm.weight", delta.width)
     yield Tensor("ssm_out.weight", (inner, EMBD), 0.1875 * damping)
 
 

@@ -1,0 +1,1 @@
+"""A real server of ik_llama.cpp: started, asked, recorded, compared with ours."""

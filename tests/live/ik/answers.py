@@ -1,0 +1,159 @@
+"""A request of ik_llama.cpp in the words of a recording: its answer, its task in the log, its cold run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from cachesim.engines.shared.vocab import PIECES
+from tests.live.ik.log import LAUNCHED, TOKEN
+
+GREEDY_N = 4
+SLOT = ("n_saved", "n_written", "n_restored", "n_read", "n_erased")
+ERROR = ("code", "message", "type")
+STOPS = ("eos", "word", "limit")
+APART = 99.0                # as far as an answer without probabilities is from one that has some
+
+
+@dataclass
+class Task:
+    """A task in the log. ``text`` is its prompt, None where it was never looked at; ``end``: tokens in its slot at its
+    release."""
+
+    slot: int
+    text: str | None = None
+    n_prompt: int | None = None
+    end: int | None = None
+    tokens: list = field(default_factory=list)
+    error: str = ""
+
+
+def read_tasks(said):
+    """Return the tasks that were launched, by number."""
+    found = {}
+    for entry in said:
+        if entry.level not in ("VERB", "INFO", "ERR"):
+            continue
+        if entry.text == LAUNCHED:
+            fields = entry.fields
+            found[fields["id_task"]] = Task(fields["id_slot"])
+        elif entry.text in ("prompt tokenized", TOKEN, "slot released", "task error"):
+            fields = entry.fields
+            task = found.get(fields["id_task"])
+            if task is not None:
+                _read(task, entry.text, fields)
+    return found
+
+
+def _read(task, text, fields):
+    if text == "prompt tokenized":
+        task.text, task.n_prompt = fields["prompt_tokens"].replace(" ", ""), fields["n_prompt_tokens"]
+    elif text == TOKEN:
+        task.tokens.append(fields["token"])
+    elif text == "slot released":
+        task.end = fields["n_cache_tokens"]
+    else:
+        task.error = fields["error"]
+
+
+def text_of(tokens):
+    """The text of tokens without spaces: the server leaves some of them out."""
+    return "".join(PIECES[token] for token in tokens).replace(" ", "")
+
+
+def find_tasks(members, bodies, tasks):
+    """The number of each member's task, None where there is none. ``bodies``: the answers, None without one."""
+    free, found = sorted(tasks), [None] * len(members)
+    for answered in (True, False):                 # those whose answer is known choose first
+        for place, (member, body) in enumerate(zip(members, bodies, strict=True)):
+            if (body is not None) == answered and "prompt" in member["request"]:
+                number = next((one for one in free if _fits(member["request"], body, tasks[one])), None)
+                found[place] = number
+                free = [one for one in free if one != number]
+    return found
+
+
+def _fits(request, body, task):
+    if (task.n_prompt, task.text) != (len(request["prompt"]), text_of(request["prompt"])):
+        return False
+    if body is None:
+        return request.get("id_slot", -1) in (-1, task.slot)
+    said = (task.slot, len(task.tokens)) == (body["id_slot"], len(body.get("completion_probabilities") or task.tokens))
+    return said and not task.error
+
+
+def read_answer(body, task):
+    """The response of a completion."""
+    timings = body["timings"]
+    out = {
+        "status": 200, "id_slot": body["id_slot"], "cache_n": body["tokens_evaluated"] - timings["prompt_n"],
+        "prompt_n": timings["prompt_n"], "predicted_n": timings["predicted_n"],
+        "tokens_evaluated": body["tokens_evaluated"], "tokens_cached": body["tokens_cached"],
+        "truncated": body["truncated"],
+        "stop_type": next((name for name in STOPS if body[f"stopped_{name}"]), "none"),
+        "tokens": list(task.tokens) if task is not None else [],
+    }  # fmt: skip
+    return {**out, **{name: timings[name] for name in ("draft_n", "draft_n_accepted") if name in timings}}
+
+
+def read_error(reply):
+    """The response of a request that was refused."""
+    error = (reply.body or {}).get("error", reply.body or {})
+    return {"status": reply.status, "error": {name: error[name] for name in ERROR if name in error}}
+
+
+def read_slot(reply):
+    """The response of a slot action; status 0: it was done and never answered."""
+    if reply.status not in (0, 200):
+        return read_error(reply)
+    return {"status": reply.status, **{name: reply.body[name] for name in SLOT if name in (reply.body or {})}}
+
+
+def hung_up(seen, request, task):
+    """The response of a request whose client hung up after it had seen some tokens."""
+    out = {"cancelled": True, "tokens": task.tokens[: len(seen)]}
+    if task.end is not None and task.end >= len(request["prompt"]):
+        out["tokens_in_slot"] = task.tokens[: task.end - len(request["prompt"])]
+    return out
+
+
+# The cold run
+
+
+def cold_tokens(body):
+    """The tokens of a cold answer by their texts, which differ for all tokens but those of the chat."""
+    return [PIECES.index(one["content"]) for one in body.get("completion_probabilities") or ()]
+
+
+def probabilities(body):
+    """For every token the likeliest texts and their log-probabilities, None where they are not numbers."""
+    out = []
+    for place in body.get("completion_probabilities") or ():
+        found = {one["tok_str"]: one["prob"] for one in place["probs"]}
+        bad = any(prob is None or math.isnan(prob) for prob in found.values())
+        out.append(None if bad else {text: math.log(prob) for text, prob in found.items() if prob > 0})
+    return out
+
+
+def compare(tokens, body, cold):
+    """The comparison as a recording holds it; of an answer with drafts only what was delivered is compared."""
+    theirs = cold_tokens(cold)[: len(tokens)]
+    out = {"equal": tokens == theirs}
+    upto = len(tokens)
+    if not out["equal"]:
+        short = min(len(tokens), len(theirs))
+        upto = out["first_diff"] = next((i for i in range(short) if tokens[i] != theirs[i]), short)
+    hot, cool = probabilities(body), probabilities(cold)
+    places = list(zip(hot[: upto + 1], cool[: upto + 1], strict=False))
+    if any(a is None for a, _ in places):
+        out["nan"], gaps = True, [APART]
+    else:
+        gaps = [abs(a[text] - b[text]) for a, b in places if b is not None for text in a.keys() & b.keys()]
+    if gaps:
+        out["max_dlogprob"] = float(f"{max(gaps):.3g}")
+    if not out["equal"]:
+        best = sorted(cool[upto].values(), reverse=True) if upto < len(cool) else []
+        if len(best) > 1:
+            out["cold_margin"] = float(f"{best[0] - best[1]:.3g}")
+        out["tokens"] = theirs
+    return out

@@ -1,0 +1,41 @@
+"""Tiny models that ik_llama.cpp loads: random weights in the sizes that the simulator declares for the notation.
+
+Windows of gemma3 come in periods of six layers there, the last of them with full attention. Gated delta nets have heads
+of 64: for other sizes the real server's arithmetic depends on how a batch is cut.
+Source: ik_llama.cpp src/llama-hparams.cpp, src/llama-delta-net.cpp (8337e4c).
+"""
+
+from __future__ import annotations
+
+from cachesim.engines.ik_llama.memory.model_layout import model_kind
+from cachesim.errors import BadInput
+from cachesim.live.llama_server.gguf_models import Model, tiny_model
+from cachesim.live.llama_server.gguf_tensors import Delta
+
+WIDE = Delta(heads=2, keys=1, width=64)
+PERIOD = 6
+
+
+def find_model(notation):
+    """The model of a notation. Raise BadInput where ik_llama.cpp has no architecture for it."""
+    spec = model_kind(notation).spec
+    kinds, name = {layer.kind for layer in spec.layers}, spec.notation.replace(" ", "")
+    if kinds == {"A"} and not spec.mtp:
+        return Model("llama", spec, name)
+    if kinds == {"G", "A"}:
+        return Model("qwen35", spec, name, WIDE)
+    full = [layer.kind == "A" for layer in spec.layers]
+    if kinds <= {"W", "A"} and full == [(i + 1) % PERIOD == 0 for i in range(len(full))]:
+        return Model("gemma3", spec, name)
+    raise BadInput(f"ik_llama.cpp has no architecture for the layers '{notation}'")
+
+
+def write_models(folder, notations):
+    """Write the models that the folder lacks."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for notation in notations:
+        file = folder / find_model(notation).file
+        if not file.exists():
+            beside = file.with_suffix(".new")
+            tiny_model(find_model(notation)).write(str(beside), 0)
+            beside.replace(file)

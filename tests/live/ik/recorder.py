@@ -1,0 +1,256 @@
+"""A recorder for ik_llama.cpp: plays steps on a real server and writes what it did as the recorded traces have it.
+
+Its steps are those of ``cachesim.live.llama_server.recorder``. A group whose members ask for the same but for their
+prompts can be sent as ONE request (``one_request``): all start in the same round then, so that nothing depends on time.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from cachesim.engines.llama_cpp.log import numbered, task_numbers
+from cachesim.errors import BadInput
+from cachesim.live.llama_server.client import Lost, Reply, at_once
+from cachesim.live.llama_server.cold import inexact
+from cachesim.live.llama_server.process import Ended, Stopped
+from tests.live.ik import answers
+from tests.live.ik.log import DECODE, LAUNCHED, read_event
+from tests.live.ik.server import LOST, cold_start, run_server
+
+_TASK = re.compile(r"(?<!\w)id_task=(\d+)")
+MOVED = ("ctx_shift",)
+COLD = ("prompt", "n_predict", "n_keep", "n_discard")
+
+
+class Recorder(Stopped):
+    """A real server and a second one without any caching. ``rounding``: differences of log-probabilities up to this
+    are not inexact."""
+
+    def __init__(self, start, rounding):
+        self.start, self.rounding = start, rounding
+        self._folder = TemporaryDirectory(prefix="cachesim-ik-")
+        self._hot = self._cold = None
+        self.reset()
+
+    def stop(self):
+        for server in (self._hot, self._cold):
+            if server is not None:
+                server.stop()
+        self._hot = self._cold = None
+        self._folder.cleanup()
+
+    def reset(self):
+        """Begin another recording under the same options."""
+        self.steps, self.inexact, self._moved, self._flags = [], [], False, self.start.flags
+        self.folder.mkdir(exist_ok=True)
+        for file in self.folder.iterdir():
+            file.unlink()
+        try:
+            self._start_hot()
+            self.server = dict(self._hot.facts)
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def folder(self):
+        """Where the slot files are."""
+        return Path(self._folder.name, "slots")
+
+    @property
+    def log_file(self):
+        """What the server has printed since its last start."""
+        return Path(self._folder.name, "hot.log")
+
+    def _start_hot(self):
+        if self._hot is not None:
+            self._hot.stop()
+            self._hot = None
+        self._hot = run_server(replace(self.start, flags=self._flags), self.folder, self.log_file)
+
+    def _start_cold(self):
+        if self._cold is not None:
+            self._cold.stop()
+            self._cold = None
+        start = cold_start(replace(self.start, flags=self._flags))
+        self._cold = run_server(start, self.folder, Path(self._folder.name, "cold.log"))
+
+    # Steps
+
+    def play(self, step):
+        """Do one step; return it with its number and results."""
+        out = {"i": len(self.steps), **step}
+        if step["op"] == "restart":
+            before, self._flags = self._flags, tuple(out.get("flags", self._flags))
+            self._start_hot()
+            if self._cold is not None and self._flags != before:
+                self._start_cold()
+            out["events"], out["server"] = [], dict(self._hot.facts)
+        else:
+            self._work(out)
+        self.steps.append(out)
+        return out
+
+    def _work(self, out):
+        members = [out]
+        if out["op"] == "parallel":
+            out["steps"] = members = [{"i": f"{out['i']}.{n}", **one} for n, one in enumerate(out["steps"])]
+        together = bool(out.get("one_request"))
+        racy = (out["op"] == "parallel" and not together) or any("cancel_after" in one["request"] for one in members)
+        if racy:
+            out["racy"] = True
+        try:
+            replies = self._asked(members, together)
+            before = self._hot.looked
+            said = [_renumbered(entry, before - 1) for entry in self._hot.settled(look=racy or LOST in replies)]
+        except (Lost, Ended) as error:
+            self._ended(out, error)
+            return
+        self._hear(out, members, replies, said)
+
+    def _asked(self, members, together):
+        """The replies; of a request that has several prompts as many parts, or the same refusal for all."""
+        if together:
+            body = {**members[0]["request"], "prompt": [member["request"]["prompt"] for member in members]}
+            reply = self._hot.client.complete(body)
+            parts = reply.body if reply.status == 200 else [reply.body] * len(members)
+            return [Reply(reply.status, part) for part in parts]
+        replies = [None] * len(members)
+
+        def send(n):
+            replies[n] = self._send(members[n])
+
+        at_once([partial(send, n) for n in range(len(members))], self._hot.listen)
+        return replies
+
+    def _send(self, member):
+        client, body = self._hot.client, member["request"]
+        if member["op"] == "slot":
+            return client.slot(body["action"], body["id_slot"], body.get("filename", ""))
+        sent = {name: value for name, value in body.items() if name != "cancel_after"}
+        if "cancel_after" in body:                  # one that is gone before its first token ends all others' rounds
+            body["cancel_after"] = max(1, body["cancel_after"])
+            return client.hang_up(sent, body["cancel_after"], lambda: None)
+        return client.complete(sent)
+
+    def _hear(self, out, members, replies, said):
+        events = [(read_event(entry), entry) for entry in said]
+        out["events"] = self._numbered(event for event, _ in events)
+        if not self._hot.one_slot:
+            out["decodes"] = list(_decodes(events))
+        self._moved |= any(event["ev"] in MOVED for event in out["events"])
+        tasks = answers.read_tasks(said)
+        bodies = [one.body if isinstance(one, Reply) and one.status == 200 else None for one in replies]
+        if len(members) == len(tasks) == 1:
+            known = [*tasks]
+        elif out.get("one_request"):
+            known = [*sorted(tasks), *[None] * len(members)][: len(members)]
+        else:
+            known = answers.find_tasks(members, bodies, tasks)
+        numbers = task_numbers([event for event, _ in events if event is not None])
+        for member, reply, number in zip(members, replies, known, strict=True):
+            if number is not None and len(numbers) > 1:
+                member["task"] = numbers[number]
+            self._answer(member, reply, tasks.get(number))
+
+    def _numbered(self, events):
+        return numbered([event for event in events if event is not None], self._hot.one_slot)
+
+    def _answer(self, member, reply, task):
+        if member["op"] == "slot":
+            member["response"] = answers.read_slot(reply)
+        elif not isinstance(reply, Reply):
+            self._hung_up(member, reply, task)
+        elif reply.status != 200:
+            member["response"] = answers.read_error(reply)
+            if task is not None and task.tokens:
+                member["generated"] = task.tokens
+        else:
+            member["response"] = answers.read_answer(reply.body, task)
+            self._compare(member, reply.body)
+
+    def _hung_up(self, member, seen, task):
+        if task is None:
+            member["launched"], member["response"] = False, {"cancelled": True, "tokens": []}
+            return
+        request = member["request"]
+        member["response"] = answers.hung_up(seen, request, task)
+        if len(task.tokens) == request["n_predict"]:
+            member["generated"] = task.tokens               # it came to its end before the server noticed
+        elif task.end is not None:
+            request["cancel_at_n"] = task.end
+
+    def _ended(self, out, error):
+        """The process ended in this step."""
+        died = error.died if isinstance(error, Ended) else self._hot.died()
+        out["events"] = self._numbered(map(read_event, self._hot.taken()))
+        out["died"] = {"error": str(error), "returncode": died.returncode, "fatal": list(died.fatal), "frames": []}
+        self.inexact.append({"i": out["i"], "died": True, "shifted": self._moved})
+        self._hot.stop()
+        self._hot = None
+
+    # The comparison with a cold answer
+
+    def _compare(self, member, body):
+        response, cold = member["response"], self._ask_cold(member["request"])
+        if cold is None:
+            return
+        found = answers.compare(response["tokens"], body, cold)
+        if not found["equal"]:
+            self._start_cold()                  # was it the cold server that remembered something?
+            fresh = self._ask_cold(member["request"])
+            found = {**answers.compare(response["tokens"], body, fresh or cold), "confirmed_fresh_process": True}
+        member["cold"] = found
+        if inexact(found, self.rounding):
+            kept = {name: found[name] for name in ("equal", "first_diff", "max_dlogprob") if name in found}
+            self.inexact.append({"i": member["i"], "shifted": self._moved, **kept})
+        held = response["tokens_cached"] - response["tokens_evaluated"]
+        if "draft_n" in response and not response["truncated"] and held >= len(response["tokens"]):
+            longer = self._ask_cold({**member["request"], "n_predict": held})
+            response |= {"tokens_incomplete": True, "tokens_in_slot": answers.cold_tokens(longer)}
+
+    def _ask_cold(self, request):
+        if self._cold is None:
+            self._start_cold()
+        body = {name: request[name] for name in COLD if name in request}
+        try:
+            reply = self._cold.client.complete({**body, "cache_prompt": False, "id_slot": 0})
+        except Lost:
+            self._start_cold()
+            return None
+        return reply.body if reply.status == 200 else None
+
+    # The recording
+
+    def trace(self, name=""):
+        """Header and steps so far, as a recording holds them."""
+        start = self.start
+        return {
+            "engine": "ik_llama.cpp", "commit": start.commit, "model": start.gguf.name, "name": name,
+            "workload": name, "seed": 0, "note": None, "flags": list(start.flags),
+            "base_flags": list(start.base_flags), "env": {}, "server": self.server, "inexact": self.inexact,
+            "steps": self.steps,
+        }  # fmt: skip
+
+
+def _renumbered(entry, asked):
+    """The entry without those tasks in its number that the recorder itself has asked for."""
+    if entry.text != "task error":
+        return entry
+    return entry._replace(tail=_TASK.sub(lambda found: f"id_task={int(found[1]) - asked}", entry.tail))
+
+
+def _decodes(events):
+    """Every decoded batch: events of this step before it, and its tokens."""
+    before = 0
+    for event, entry in events:
+        before += event is not None
+        if entry.text == DECODE:
+            yield [before, entry.fields["n_tokens"]]
+
+
+__all__ = ["LAUNCHED", "BadInput", "Recorder"]
