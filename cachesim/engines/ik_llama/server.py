@@ -48,6 +48,7 @@ class Server(Inspected):
     def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
         """Save, restore or erase a slot. Raises BadInput; the slot is untouched then."""
         self.log.mark()
+        self.take_id()                         # an action is a task of its own
         return slot_action(self, action, id_slot, file)
 
     def take_tasks(self) -> None:

@@ -16,6 +16,7 @@ from cachesim.errors import BadInput, nearest, quoted
 from cachesim.model.spec import TRAINED_ON
 
 MIB = 1 << 20
+LEAST_BATCH = 16            # GGML_KQ_MASK_PAD: a smaller n_batch becomes so large
 EVICTIONS = ("variance", "fifo", "auto")
 SPEC_TYPES = ("none", "mtp", "ngram-simple")
 ROLLBACKS = ("auto", "per-step", "gpu-fallback", "cpu")
@@ -113,13 +114,14 @@ def settings(opts: Options, kind: ModelKind, pad: int) -> Settings:
     n_max = opts.spec_draft_n_max if opts.spec_type != "none" else 0
     can_shift = not kind.states and not kind.private
     n_ctx = -(-(opts.ctx_size or TRAINED_ON) // pad) * pad
+    n_batch = max(LEAST_BATCH, min(n_ctx, opts.batch_size))
     return Settings(
         n_slots=opts.parallel,
         n_ctx=n_ctx,
         pad=pad,
         n_ctx_slot=n_ctx // opts.parallel,
-        n_batch=opts.batch_size,
-        n_ubatch=min(opts.ubatch_size, opts.batch_size),
+        n_batch=n_batch,
+        n_ubatch=min(opts.ubatch_size, n_batch),
         context_shift=opts.context_shift and can_shift,
         flash_attn=opts.flash_attn,
         max_checkpoints=opts.ctx_checkpoints,

@@ -78,9 +78,11 @@ class Context:
     """A cache, a model that fills it, and llama_decode between them. ``model`` None = labels only.
 
     While ``per_step`` is set, the recurrent rows after each token of a micro-batch are kept in ``steps`` as the rules
-    say: by the place in the micro-batch, from the first one on, or by sequence and position. Nothing is emptied; a
-    place that was never written holds a zeroed row, and is not in ``steps``.
-    Source: ik_llama.cpp src/llama-delta-net.cpp save_per_step_states, src/llama.cpp per_step_alloc (8337e4cd3).
+    say: by the place in the micro-batch, from the first one on, or by sequence and position. By place the matrix of a
+    row, kept in ``matrices``, is left out after a micro-batch's last token. Nothing is emptied; a place that was never
+    written holds zeros, and is in neither.
+    Source: ik_llama.cpp src/llama-delta-net.cpp save_per_step_states, src/llama.cpp per_step_alloc, ggml/src/ggml.c
+    ggml_compute_forward_ssm_conv_f32, ggml/src/iqk/iqk_mul_mat.cpp iqk_fused_delta_net (8337e4cd3).
     """
 
     def __init__(self, kv: KvCache, model: Model | None, n_ubatch: int, rules: DecodeRules) -> None:
@@ -88,6 +90,7 @@ class Context:
         self.spoken: dict[int, Spoken] = {}
         self.per_step = False
         self.steps: dict[int | tuple[int, int], States] = {}
+        self.matrices: dict[int | tuple[int, int], States] = {}
         self.evaluated = 0              # tokens of the last batch that were evaluated
         self.mixed = False              # was a micro-batch of it cut because it mixed sequences?
 
@@ -142,7 +145,9 @@ class Context:
     def kept_after(self, seq: int, n_past: int, step: int) -> States:
         """The recurrent rows kept after token ``step`` of a round behind ``n_past`` tokens; zeroed where there are
         none."""
-        return dict(self.steps.get((seq, n_past + step), self.steps.get(step, {})))
+        key = (seq, n_past + step) if (seq, n_past + step) in self.steps else step
+        matrices = self.matrices.get(key, {})
+        return {layer: with_matrix(state, matrices.get(layer)) for layer, state in self.steps.get(key, {}).items()}
 
     def _run(self, model: Model, run: Run, first: int, place: int, kept: str, n_kv: int) -> Hidden:
         """One run from a place of its micro-batch on; token by token where the states between are kept."""
@@ -154,4 +159,15 @@ class Context:
             parts += model.forward([one], UbatchStore(self.kv, one, first + k, n_kv))
             key = place + k if kept == "place" else (run.seq, run.pos0 + k)
             self.steps[key] = dict(self.kv.states[run.seq])
+            if kept != "place" or k + 1 < len(run.tokens):
+                self.matrices[key] = self.steps[key]
         return joined(parts)
+
+
+def with_matrix(conv: LayerState | None, matrix: LayerState | None) -> LayerState | None:
+    """The recurrent row whose convolution is that of one and whose matrix that of another; None = zeros."""
+    if conv is None or conv is matrix:
+        return conv
+    if matrix is None:
+        return conv._replace(hash=0, h=None if conv.h is None else np.zeros_like(conv.h))
+    return conv._replace(hash=matrix.hash, h=matrix.h)
