@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -38,6 +40,30 @@ def _kind(value):
     return value if value is None or isinstance(value, bool | str) else "number"
 
 
+_TASK = re.compile(r"(?<!\w)id_task=\d+")
+
+
+def ranked(events):
+    """Events whose texts name tasks by the order in which such texts first name them."""
+    seen = {}
+
+    def rank(found):
+        return f"id_task={seen.setdefault(found[0], len(seen))}"
+
+    return [{**event, "text": _TASK.sub(rank, event["text"])} if "text" in event else event for event in events]
+
+
+class Timed(Replaying):
+    """A replay in which numbers of tasks can depend on timing: an error names the raw number of its task, and a server
+    gives those as requests, rounds and hang-ups come. ``timed``: some have depended on it by now."""
+
+    timed = False
+
+    def _records(self, server, start):
+        found = super()._records(server, start)
+        return ranked(found) if self.timed else found
+
+
 class Beside:
     """A replay of a recording that grows. ``steps``, ``events`` and ``verdicts`` count what was compared; ``clean`` is
     the largest difference of log-probabilities from a cold run where ours says that nothing is wrong, ``broken`` the
@@ -60,7 +86,7 @@ class Beside:
         if trace.out:
             raise ValueError(trace.out)
         if self.run is None:
-            self.run = Replaying(trace, "provenance", Path(self.folder.name), checker())
+            self.run = Timed(trace, "provenance", Path(self.folder.name), checker())
             self.found = Replayed(trace)
         for step, raw in zip(trace.steps[self.steps :], data["steps"][self.steps :], strict=True):
             difference = self._step(step, raw)
@@ -74,9 +100,10 @@ class Beside:
         run.files |= bool(step.file)
         agreed, undecided, right = found.steps_agree, found.steps_undecided, run.verdicts_agree
         found.first = None
-        run.step(found, step)
-        self.events += len(step.events)
         racy = bool(raw.get("racy"))
+        run.timed = run.timed or racy
+        run.step(found, replace(step, events=ranked(step.events)) if run.timed else step)
+        self.events += len(step.events)
         if found.steps_undecided > undecided:
             self.undecided += 1
             return None

@@ -138,7 +138,7 @@ class Recorder(Stopped):
         return client.complete(sent)
 
     def _hear(self, out, members, replies, said):
-        events = [(read_event(entry), entry) for entry in said]
+        events = list(_with_tasks((read_event(entry), entry) for entry in said))
         out["events"] = self._numbered(event for event, _ in events)
         if not self._hot.one_slot:
             out["decodes"] = list(_decodes(events))
@@ -242,6 +242,17 @@ def _renumbered(entry, asked):
     if entry.text != "task error":
         return entry
     return entry._replace(tail=_TASK.sub(lambda found: f"id_task={int(found[1]) - asked}", entry.tail))
+
+
+def _with_tasks(events):
+    """The events; a verified draft, whose line names its slot, with the task that the slot works on."""
+    at_work = {}
+    for event, entry in events:
+        if event is not None and event["ev"] == "launch":
+            at_work[event["slot"]] = event["task"]
+        if event is not None and event["ev"] == "spec_step":
+            event["task"] = at_work.get(event["slot"])
+        yield event, entry
 
 
 def _decodes(events):

@@ -23,6 +23,7 @@ def option_set(seed, number, slots=FEW):
     kind = rng.one(tuple(name for name in DRAWN if slots == FEW or "+M" not in name))
     world = ENGINES["ik_llama"].manual.draw(rng, kind)
     model, server = rng.one(DRAWN[kind]), dict(world.server)
+    server["flash_attn"] = rng.chance(25)
     server["parallel"] = 1 if slots == FEW else rng.one((2, 2, 3, 4))
     if slots == FEW and "spec_type" not in server and rng.chance(10):
         server["spec_type"], server["spec_draft_n_max"] = "ngram-simple", rng.one((2, 4))
