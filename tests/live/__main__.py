@@ -15,16 +15,12 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from cachesim.engines.registry import commits
-from cachesim.live.llama_server.gguf_models import find_model
-from cachesim.live.llama_server.recorder import Recorder, Start
+from tests.live.kits import KITS
 from tests.live.play import Table
 from tests.live.state import State
-from tests.live.worlds import option_set, write_models
 
 LEAST, MOST, SETS = 25, 50, 200          # conversations of one option set, and option sets at least
 CACHE = Path.home() / ".cache" / "cachesim-live"
-ROUNDING, AMPLIFIED = 5e-5, 5e-3
-"""Of clean answers 1.2e-5 was the largest seen; random weights of gemma3 make more of another order of sums: 1.6e-3."""
 _STOP = None                             # set in every process: the user pressed Ctrl-C
 
 
@@ -36,9 +32,10 @@ def main(argv):
     if not args.profile:
         print(f"{args.commit}: no rule set is known for this build; not run")
         return 2
-    file = args.state / f"{args.commit}-{args.seed}.jsonl"
+    kit = KITS[args.kit]
+    file = args.state / f"{args.commit}-{kit.name}{args.seed}.jsonl"
     state = State(file)
-    write_models(args.models)
+    kit.write_models(args.models)
     per = max(LEAST, min(MOST, args.n // SETS))
     todo = [(number, state.done(number), per) for number in range((args.n + per - 1) // per)]
     todo = [(number, first, per - first) for number, first, per in todo if first < per]
@@ -65,6 +62,7 @@ def _arguments(argv):
     parser.add_argument("--server", type=Path, required=True, help="the binary")
     parser.add_argument("--commit", required=True, help="its build, such as b11549")
     parser.add_argument("--profile", default="", help="rule set to compare with (default: that of the build)")
+    parser.add_argument("--kit", choices=sorted(KITS), default="llama_cpp", help="what is drawn, and who records")
     parser.add_argument("--models", type=Path, default=CACHE / "models", help="folder of models, written if missing")
     parser.add_argument("-n", type=int, default=1000, help="conversations in all, those of earlier runs included")
     parser.add_argument("--minutes", type=float, default=30)
@@ -89,13 +87,13 @@ def _work(args, number, first, count, end):
     def over():
         return _STOP.is_set() or time.time() > end
 
+    kit = KITS[args.kit]
+
     def start(flags, model):
-        found = find_model(model)
-        rounding = AMPLIFIED if found.arch == "gemma3" else ROUNDING
-        return Recorder(Start(args.server, args.models / found.file, tuple(flags), args.commit), rounding=rounding)
+        return kit.recorder(args.server, args.models, args.commit, flags, model)
 
     table = Table(start, args.profile, args.state / "differences", args.shrink)
-    return None if over() else table.play(option_set(args.seed, number), first, count, over)
+    return None if over() else table.play(kit.option_set(args.seed, number), first, count, over)
 
 
 def _take(running, state):

@@ -19,6 +19,7 @@ from cachesim.live.llama_server.cold import inexact
 from cachesim.live.llama_server.process import Ended, Stopped
 from tests.live.ik import answers
 from tests.live.ik.log import DECODE, LAUNCHED, read_event
+from tests.live.ik.order import in_order
 from tests.live.ik.server import LOST, cold_start, run_server
 
 _TASK = re.compile(r"(?<!\w)id_task=(\d+)")
@@ -83,7 +84,7 @@ class Recorder(Stopped):
 
     def play(self, step):
         """Do one step; return it with its number and results."""
-        out = {"i": len(self.steps), **step}
+        out = {"i": len(self.steps), **(step if self._hot is None or self._hot.one_slot else as_one(step))}
         if step["op"] == "restart":
             before, self._flags = self._flags, tuple(out.get("flags", self._flags))
             self._start_hot()
@@ -138,7 +139,7 @@ class Recorder(Stopped):
         return client.complete(sent)
 
     def _hear(self, out, members, replies, said):
-        events = list(_with_tasks((read_event(entry), entry) for entry in said))
+        events = list(_with_tasks((read_event(entry), entry) for entry in in_order(said)))
         out["events"] = self._numbered(event for event, _ in events)
         if not self._hot.one_slot:
             out["decodes"] = list(_decodes(events))
@@ -235,6 +236,20 @@ class Recorder(Stopped):
             "base_flags": list(start.base_flags), "env": {}, "server": self.server, "inexact": self.inexact,
             "steps": self.steps,
         }  # fmt: skip
+
+
+def as_one(step):
+    """The step as one request with several prompts, where its members can be that and their lengths say so."""
+    if step["op"] != "parallel" or "one_request" in step:
+        return step
+    asked = [member["request"] for member in step["steps"]]
+    rest = [{name: body[name] for name in body if name not in ("prompt", "n_predict")} for body in asked]
+    if any("cancel_after" in body or body != rest[0] for body in rest) or sum(len(one["prompt"]) for one in asked) % 3 == 0:
+        return step
+    n_predict = max(body["n_predict"] for body in asked)
+    members = [{**member, "request": {**member["request"], "n_predict": n_predict}} for member in step["steps"]]
+    return {**step, "steps": [{name: one[name] for name in one if name != "after"} for one in members],
+            "one_request": True}  # fmt: skip
 
 
 def _renumbered(entry, asked):

@@ -1,0 +1,55 @@
+"""What a campaign needs for one kind of server: options to draw, models to write, and a recorder."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Callable, NamedTuple
+
+from cachesim.live.llama_server import gguf_models
+from cachesim.live.llama_server.recorder import Recorder, Start
+from tests.live import worlds
+from tests.live.ik import models as ik_models
+from tests.live.ik import worlds as ik_worlds
+from tests.live.ik.recorder import Recorder as IkRecorder
+from tests.live.ik.server import BASE as IK_BASE
+
+ROUNDING, AMPLIFIED = 5e-5, 5e-3
+"""Of clean answers 1.2e-5 was the largest seen; random weights of gemma3 make more of another order of sums: 1.6e-3."""
+IK_ROUNDING = {ik_worlds.FEW: 5e-5, ik_worlds.MANY: 5e-3}
+"""ik_llama.cpp has F16 K/V: with several slots the place of a cell moves log-probabilities, by up to 4.2e-3."""
+
+
+class Kit(NamedTuple):
+    """``name`` stands in the name of the state file, "" or with a dash at its end; ``option_set`` draws the options of
+    a start from two integers; ``recorder`` starts (binary, folder of models, build, flags, model)."""
+
+    name: str
+    option_set: Callable[[int, int], worlds.OptionSet]
+    write_models: Callable[[Any], None]
+    recorder: Callable[..., Any]
+
+
+def _llama_cpp(server, models, commit, flags, model):
+    found = gguf_models.find_model(model)
+    rounding = AMPLIFIED if found.arch == "gemma3" else ROUNDING
+    return Recorder(Start(server, models / found.file, tuple(flags), commit), rounding=rounding)
+
+
+def _ik_llama(slots, server, models, commit, flags, model):
+    found = ik_models.find_model(model)
+    start = Start(server, models / "ik" / found.file, ik_worlds.drafting(flags), commit, IK_BASE)
+    rounding = IK_ROUNDING[slots] * (2 if found.arch == "gemma3" and slots == ik_worlds.MANY else 1)
+    return IkRecorder(start, rounding)
+
+
+def _ik_kit(slots):
+    return Kit(f"{slots}-", partial(ik_worlds.option_set, slots=slots),
+               lambda folder: ik_models.write_models(folder / "ik", ik_worlds.MODELS),
+               partial(_ik_llama, slots))  # fmt: skip
+
+
+KITS = {
+    "llama_cpp": Kit("", worlds.option_set, worlds.write_models, _llama_cpp),
+    "ik_llama": _ik_kit(ik_worlds.FEW),
+    "ik_llama_slots": _ik_kit(ik_worlds.MANY),
+}
