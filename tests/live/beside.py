@@ -12,7 +12,7 @@ from cachesim.commands.replay import checker
 from cachesim.engines.registry import profiles
 from cachesim.replay.replay import Replayed, Replaying
 from cachesim.replay.trace import make_trace
-from tests.live.named import colds
+from tests.live.named import apart_of, colds
 
 
 class Difference(NamedTuple):
@@ -67,7 +67,8 @@ class Timed(Replaying):
 class Beside:
     """A replay of a recording that grows. ``steps``, ``events`` and ``verdicts`` count what was compared; ``clean`` is
     the largest difference of log-probabilities from a cold run where ours says that nothing is wrong, ``broken`` the
-    smallest where something is."""
+    smallest where something is. ``apart``: by number of a step, whether ours says that something is wrong, and how far
+    the real answers are from cold ones."""
 
     def __init__(self):
         self.run = None
@@ -75,6 +76,7 @@ class Beside:
         self.folder = TemporaryDirectory(prefix="cachesim-")
         self.clean, self.broken = 0.0, float("inf")
         self.steps = self.events = self.verdicts = self.undecided = 0
+        self.apart = {}
 
     def close(self):
         """Remove the saved slots."""
@@ -113,7 +115,7 @@ class Beside:
             return Difference(step.number, what, first.get("recorded"), first.get("ours"), racy,
                               run.server.dead)
         self.verdicts += 1
-        self._measure(raw, step.number in found.broken)
+        self._measure(step.number, raw, step.number in found.broken)
         if run.verdicts_agree == right:
             broken = step.number in found.broken
             if broken and not all(colds(one) for one in raw.get("steps", [raw])):
@@ -123,13 +125,14 @@ class Beside:
                               racy)
         return None
 
-    def _measure(self, raw, broken):
+    def _measure(self, number, raw, broken):
         """How far apart are rounding and real differences?"""
-        for one in raw.get("steps", [raw]):
-            cold = one.get("cold") or {}
-            if "max_dlogprob" in cold and len(raw.get("steps", [raw])) == 1:
-                apart = cold["max_dlogprob"] if cold["equal"] else 99.0
-                if broken:
-                    self.broken = min(self.broken, apart)
-                else:
-                    self.clean = max(self.clean, apart)
+        found = [apart_of(cold) for one in raw.get("steps", [raw]) for cold in colds(one)]
+        if not found:
+            return
+        self.apart[number] = broken, max(found)
+        if len(found) == 1 and broken:
+            self.broken = min(self.broken, found[0])
+        elif not broken:
+            self.clean = max(self.clean, *found)
+

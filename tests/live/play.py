@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from cachesim.live.player import OVER, Player
 from cachesim.scenarios.option_checks import filled
 from cachesim.scenarios.toml_writer import to_toml
 from tests.live.beside import Beside
-from tests.live.named import name_of
+from tests.live.named import LARGE, name_of, size
 from tests.live.smaller import smaller
 
 
@@ -30,6 +31,7 @@ class Tally:
     events: int = 0
     verdicts: int = 0
     undecided: int = 0
+    looked: int = 0
     refused: int = 0
     starts: int = 0
     seconds: float = 0.0
@@ -44,8 +46,15 @@ class Tally:
         return self.conversations + self.refused
 
 
+RUNS = 8                     # repetitions of a conversation under other tokens
+MORE = 1000003               # between the seeds of two
+
+
 class Table:
-    """Where conversations are played. ``start(flags, model)`` gives a recorder; ``out`` is for what differs."""
+    """Where conversations are played. ``start(flags, model)`` gives a recorder; ``out`` is for what differs. Of answers
+    that are right for both, but not to the last digit (``floor``), the farthest of each start is repeated, too."""
+
+    floor = 5e-5
 
     def __init__(self, start, profile, out, shrink_seconds=60):
         self.start, self.profile, self.out, self.shrink_seconds = start, profile, Path(out), shrink_seconds
@@ -69,7 +78,7 @@ class Table:
         return tally
 
     def _play(self, recorder, options, numbers, stop, tally):
-        beside = Beside()
+        beside, far = Beside(), None
         for number in numbers:
             if stop():
                 break
@@ -81,12 +90,42 @@ class Table:
                 difference, data = None, {"steps": [{"died": True}]}
             if difference is not None:
                 tally.differences.append(self._kept(recorder, options, case, number, difference, data))
+            else:
+                far = max(far, self._farthest(beside, number), key=lambda one: one[0] if one else 0.0)
             if difference is not None or (data and OVER.keys() & data["steps"][-1].keys()):
                 _add(tally, beside)
                 tally.starts += 1
                 recorder.reset()
                 beside = Beside()
         _add(tally, beside)
+        if far is not None and not stop():
+            self._look(recorder, options, far[1], tally)
+
+    def _farthest(self, beside, number):
+        """(how far, number) of a conversation whose right answers differ from cold ones in their last digits."""
+        found = max((apart for broken, apart in beside.apart.values() if not broken), default=0.0)
+        beside.apart.clear()
+        return (found, number) if found > self.floor else None
+
+    def _look(self, recorder, options, number, tally):
+        """Repeat a conversation in which nothing differed: one that hides a real difference shows it now."""
+        tally.looked += 1
+        case = options.case(number)
+        for run in range(1, RUNS + 1):
+            difference, data = self.alone(recorder, case, run)
+            if difference is not None and (difference.what != "verdict" or size(difference, data) > LARGE):
+                tally.differences.append(self._kept(recorder, options, case, number, difference, data, run))
+                return
+
+    def renamed(self, recorder, case, step):
+        """(ours says wrong, how far the answer is from a cold one) of a step, in repetitions under other tokens. One in
+        which something else differs before says nothing."""
+        found = []
+        for run in range(1, RUNS + 1):
+            with suppress(BadInput):
+                _, _, apart = self._repeated(recorder, case, run)
+                found += [apart[step]] if step in apart else []
+        return found
 
     def _conversation(self, recorder, beside, case, prefix, tally):
         """Play one conversation on a server that others have used; the first difference and the recording."""
@@ -101,30 +140,36 @@ class Table:
         data = {**recorder.trace(), "profile": self.profile.partition("@")[2]}
         return beside.hear(data), data
 
-    def alone(self, recorder, case):
-        """Play a conversation on a fresh start: its first difference and the recording."""
+    def alone(self, recorder, case, run=0):
+        """Play a conversation on a fresh start, with its tokens or (``run``) others: its first difference and the
+        recording."""
+        return self._repeated(recorder, case, run)[:2]
+
+    def _repeated(self, recorder, case, run):
         recorder.reset()
         beside = Beside()
         try:
-            player = Player(case.scenario(self.profile), case.seed)
+            player = Player(case.scenario(self.profile), case.seed + MORE * run)
             for _ in player.run(recorder.play):
                 pass
             data = {**recorder.trace(), "profile": self.profile.partition("@")[2]}
-            return beside.hear(data), data
+            return beside.hear(data), data, beside.apart
         finally:
             beside.close()
 
-    def _kept(self, recorder, options, case, number, difference, data):
+    def _kept(self, recorder, options, case, number, difference, data, run=0):
         """What is known of a difference: its smallest conversation, or the whole recording if it needs what was
         before."""
-        about = {"conversation": number, "group": difference.group, "what": list(difference),
+        about = {"conversation": number, "group": difference.group, "what": list(difference), "runs": [],
                  "name": name_of(difference, data)}  # fmt: skip
         stem = f"{self.profile.partition('@')[2]}-{options.seed}-{options.number}-{number}"
         try:
-            again, recording = self.alone(recorder, case)
+            again, recording = self.alone(recorder, case, run)
             about["alone"] = again is not None and again.group == difference.group
             if about["alone"]:
-                about["name"] = about["name"] or name_of(again, recording)
+                if again.what == "verdict":
+                    about["runs"] = self.renamed(recorder, case, again.step)
+                about["name"] = name_of(again, recording, about["runs"])
                 if not about["name"] and not self._known(difference.group):
                     case, again, recording = smaller(self, recorder, case, again, recording, self.shrink_seconds)
                 data, about["what"] = recording, list(again)

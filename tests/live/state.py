@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.live.beside import Difference
 from tests.live.named import name_of
 
-COUNTS = ("conversations", "steps", "events", "verdicts", "undecided", "refused", "starts")
+COUNTS = ("conversations", "steps", "events", "verdicts", "undecided", "looked", "refused", "starts")
 
 
 class State:
@@ -34,7 +34,9 @@ class State:
     def _named(self, one):
         """The class of a difference as the predicates are now, from its recording."""
         kept = self.file.parent / "differences" / one["file"]
-        return name_of(Difference(*one["what"]), json.loads(kept.read_text("utf-8"))) if kept.is_file() else one["name"]
+        if not kept.is_file():
+            return one["name"]
+        return name_of(Difference(*one["what"]), json.loads(kept.read_text("utf-8")), one.get("runs", ()))
 
     def done(self, number):
         """Conversations of an option set that need not be played again: all up to here."""
@@ -57,7 +59,7 @@ class State:
 
     def sums(self):
         """Totals over all lines, and differences by class: those with a name, the others by their group."""
-        sums = {name: sum(line[name] for line in self.lines) for name in COUNTS}
+        sums = {name: sum(line.get(name, 0) for line in self.lines) for name in COUNTS}
         sums["option sets"] = len({line["number"] for line in self.lines if line["conversations"]})
         sums["seconds"] = round(sum(line["seconds"] for line in self.lines))
         named, others = {}, {}
