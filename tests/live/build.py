@@ -130,22 +130,54 @@ def is_ik(server: Path) -> bool:
     return "--ctx-checkpoints-interval" in done.stdout + done.stderr
 
 
+IK_FLAGS = (
+    "-DCMAKE_BUILD_TYPE=Release", "-DLLAMA_CURL=OFF", "-DBUILD_SHARED_LIBS=OFF", "-DGGML_IQK_FA_ALL_QUANTS=OFF",
+)  # fmt: skip
+"""Without the kernels for flash attention (GGML_IQK_FLASH_ATTENTION=OFF) 8337e4c does not link."""
+IK_FILES = ("examples/server/server-context.cpp", "examples/server/server-task.cpp", "src/llama.cpp",
+            "common/speculative.cpp")  # fmt: skip
+"""Files of a checkout of ik_llama.cpp that tell one state of it from another."""
+
+
+def ik_binary(source: Path) -> Path:
+    """The llama-server of a checkout of ik_llama.cpp, built once for each state of its files. Raises Missing."""
+    missing = [name for name in IK_FILES if not (source / name).is_file()]
+    if missing:
+        raise Missing(f"{source}: no checkout of ik_llama.cpp, {missing[0]} is not there")
+    state = hashlib.sha256("".join(sha256(source / name) for name in IK_FILES).encode()).hexdigest()[:12]
+    made = cache() / "build" / f"ik-{state}"
+    with _alone():
+        if not works(made / "bin" / "llama-server"):
+            _check_tools("ik_llama.cpp", "IK_SERVER=PATH takes a binary")
+            _make("ik_llama.cpp", source, made, list(IK_FLAGS))
+    return made / "bin" / "llama-server"
+
+
 # How it is made
 
 
 def _compile(build: Build, made: Path) -> None:
+    _check_tools(build.commit, INSTEAD)
+    source = edited(_source(build) / TREE, build) if build.edits else _source(build) / TREE
+    _make(build.commit, source, made, [*build.flags, f"-DLLAMA_BUILD_NUMBER={build.number}"])
+
+
+def _check_tools(name: str, instead: str) -> None:
+    """Raise Missing where a tool is not installed that a build needs."""
     for tool in ("cmake", "ninja"):
         if _tool(tool) is None:
-            raise Missing(f"{build.commit} is not built here and there is no {tool}: {INSTEAD}")
-    if not any(shutil.which(name) for name in (os.environ.get("CXX", "c++"), "g++", "clang++")):
-        raise Missing(f"{build.commit} is not built here and there is no C++ compiler: {INSTEAD}")
-    source = edited(_source(build) / TREE, build) if build.edits else _source(build) / TREE
-    beside = made.with_name(f"{build.folder}.part")
+            raise Missing(f"{name} is not built here and there is no {tool}: {instead}")
+    if not any(shutil.which(one) for one in (os.environ.get("CXX", "c++"), "g++", "clang++")):
+        raise Missing(f"{name} is not built here and there is no C++ compiler: {instead}")
+
+
+def _make(name: str, source: Path, made: Path, flags: list[str]) -> None:
+    """Build a source tree beside its place and move it there. Raises Missing."""
+    beside = made.with_name(f"{made.name}.part")
     shutil.rmtree(beside, ignore_errors=True)
-    print(f"building llama-server {build.commit}: some ten minutes on two cores", file=sys.stderr)
+    print(f"building llama-server {name}: some ten minutes on two cores", file=sys.stderr)
     made.parent.mkdir(parents=True, exist_ok=True)
-    flags = [*build.flags, f"-DLLAMA_BUILD_NUMBER={build.number}"]
-    log = made.with_name(f"{build.folder}.log")
+    log = made.with_name(f"{made.name}.log")
     with log.open("w") as stream:
         for words in (
             [_tool("cmake"), "-S", source, "-B", beside, "-G", "Ninja",
@@ -154,9 +186,9 @@ def _compile(build: Build, made: Path) -> None:
         ):  # fmt: skip
             done = subprocess.run(list(map(str, words)), stdout=stream, stderr=stream, timeout=SECONDS["build"])
             if done.returncode:
-                raise Missing(f"{build.commit} could not be built, see {log}")
+                raise Missing(f"{name} could not be built, see {log}")
     if not works(beside / "bin" / "llama-server"):
-        raise Missing(f"{build.commit} was built but does not start, see {log}")
+        raise Missing(f"{name} was built but does not start, see {log}")
     shutil.rmtree(made, ignore_errors=True)
     beside.rename(made)
 

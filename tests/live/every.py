@@ -23,8 +23,8 @@ def main(argv: Sequence[str], campaign: Callable[[list[str]], int] | None = None
     given = os.environ.get("LLAMA_SERVER", "")
     try:
         if given and build.is_ik(Path(given)):
-            print(f"{given}: ik_llama.cpp, no campaign: it is not recorded; its answers and its log are looked at next")
-            return 0
+            print(f"{given} is a server of ik_llama.cpp: make live IK_SERVER={given}", file=sys.stderr)
+            return 2
         servers = [one(Path(given), args.commit)] if given else [(commit, build.binary(commit)) for commit in PINNED]
     except Missing as why:
         print(why, file=sys.stderr)
@@ -40,7 +40,7 @@ def main(argv: Sequence[str], campaign: Callable[[list[str]], int] | None = None
         codes.append(campaign(list(map(str, words))))
         if codes[-1] == 130:
             return 130
-    print("ik_llama.cpp: not run (LLAMA_SERVER=PATH names a server)")
+    print("ik_llama.cpp: not run (IK_SOURCE=FOLDER names a checkout, IK_SERVER=PATH a server)")
     return max(codes)
 
 

@@ -18,8 +18,9 @@ PERIOD = 6
 
 def find_model(notation):
     """The model of a notation. Raise BadInput where ik_llama.cpp has no architecture for it."""
-    spec = model_kind(notation).spec
-    kinds, name = {layer.kind for layer in spec.layers}, spec.notation.replace(" ", "")
+    found = model_kind(notation)
+    spec, name = found.spec, found.name if found.words else found.spec.notation.replace(" ", "")
+    kinds = {layer.kind for layer in spec.layers}
     if kinds == {"A"} and not spec.mtp:
         return Model("llama", spec, name)
     if kinds == {"G", "A"}:

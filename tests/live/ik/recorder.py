@@ -188,7 +188,7 @@ class Recorder(Stopped):
     def _ended(self, out, error):
         """The process ended in this step."""
         died = error.died if isinstance(error, Ended) else self._hot.died()
-        out["events"] = self._numbered(map(read_event, self._hot.taken()))
+        out["events"] = self._numbered(map(read_event, in_order(self._hot.taken())))
         out["died"] = {"error": str(error), "returncode": died.returncode, "fatal": list(died.fatal), "frames": []}
         self.inexact.append({"i": out["i"], "died": True, "shifted": self._moved})
         self._hot.stop()

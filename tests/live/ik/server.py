@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.errors import BadInput
 from cachesim.live.llama_server.client import Client, Lost, Reply
 from cachesim.live.llama_server.process import Died, Ended, Process, Stopped
@@ -27,18 +28,24 @@ LOST = Reply(0, None)
 """An action was done and its answer never sent: the server puts the task into its queue before it waits for the result."""
 
 
-NO_END = {"logit_bias": [[token, False] for token in (96, 98)]}
-"""``ignore_eos`` leaves the end of a turn as it is, which would end an answer too."""
+ENDS, SPACES = (96, 98), (0, 95)
+"""Tokens that are never generated: ``ignore_eos`` leaves the end of a turn as it is, which would end an answer too; and
+where our model's tokens have no texts, spaces, by which the server takes other tokens for the same text."""
 
 
 class IkClient(Client):
-    """HTTP to ik_llama.cpp, whose streams hold texts and no tokens."""
+    """HTTP to ik_llama.cpp, whose streams hold texts and no tokens. ``never``: tokens that it does not generate."""
+
+    never = ENDS
 
     def complete(self, body):
-        return super().complete({**NO_END, **body})
+        return super().complete({**self._bias(), **body})
 
     def hang_up(self, body, after, launched):
-        return super().hang_up({**NO_END, **body}, after, launched)
+        return super().hang_up({**self._bias(), **body}, after, launched)
+
+    def _bias(self):
+        return {"logit_bias": [[token, False] for token in self.never]}
 
     def tokens_in(self, line):
         if not line.startswith("data: ") or line == "data: [DONE]":
@@ -63,8 +70,10 @@ class IkServer(Stopped):
     def __init__(self, start, folder, log):
         self.process = Process(lambda port: _command(start, port, folder), log)
         try:
+            words = model_kind(start.gguf.stem.removeprefix("tiny-")).words
             self.client, self.log, self.offset, self.said = IkClient(self.process.url), log, 0, []
             self.open, self.idle, self.marks, self.looked = set(), False, 0, 0
+            self.client.never = ENDS if words else ENDS + SPACES
             self.process.wait(partial(self.client.healthy, alias(self.process.port)), START_WITHIN, "loading the model")
             self.facts = facts_of(self.settled(look=True))
         except BaseException:

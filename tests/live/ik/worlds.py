@@ -6,8 +6,8 @@ from cachesim.engines.registry import ENGINES
 from cachesim.model.rng import Rng
 from tests.live.worlds import SPREAD, OptionSet
 
-DENSE, WINDOWS, HYBRID, HEADS = ("A", "AAAA"), ("W8 W8 W8 W8 W8 A", "W32 W32 W32 W32 W32 A"), ("GA", "GGGA"), \
-    ("GGGA+M", "GA+M")  # fmt: skip
+DENSE, WINDOWS, HYBRID, HEADS = ("A", "llama"), ("W8 W8 W8 W8 W8 A", "gemma3l6"), ("GA", "GGGA", "qwen35d64"), \
+    ("GA+M", "GGGA+M", "qwen35d64mtp")  # fmt: skip
 MODELS = (*DENSE, *WINDOWS, *HYBRID, *HEADS)
 """Models with an architecture in ik_llama.cpp, as ``tests.live.ik.models`` writes them."""
 DRAWN = {"A": DENSE, "W8 A": WINDOWS, "GA": HYBRID, "GGGA": HYBRID, "GGA+M": HEADS}
