@@ -48,6 +48,7 @@ help:
 	@echo 'make workloads  agent sessions on all rule sets  make workloads SESSIONS=FOLDER JOBS=2'
 	@echo 'make browser  pages in a real chromium             make browser CHROMIUM=/usr/bin/chromium'
 	@echo 'make live     compare with real llama-servers   make live N=10000 MINUTES=60 SEED=0'
+	@echo '              or with a real ik_llama.cpp       make live IK_SOURCE=../ik_llama.cpp N=2000'
 	@echo 'make upstream which rules a new llama.cpp touches   make upstream OLD=TREE NEW=TREE'
 	@echo 'make optimized  does python -OO print the same     make optimized EVERY=1'
 	@echo 'make dist     build and check sdist and wheel       make dist'
@@ -135,7 +136,12 @@ adapters: $(VENV)/.dev
 	@$(BIN)/python -m tests.adapters --environments $(ADAPTERS) $(ARGS)
 
 # Real llama-servers, built once outside the tree; LLAMA_SERVER=PATH takes one that is there (COMMIT= if it does not say
-# its build). Stops after MINUTES or at Ctrl-C, and goes on where it stopped.
+# its build). With IK_SOURCE=FOLDER, a checkout of ik_llama.cpp, or IK_SERVER=PATH it is that server instead. Stops after
+# MINUTES or at Ctrl-C, and goes on where it stopped.
+ifneq ($(IK_SOURCE)$(IK_SERVER),)
+live: $(LIVE)/.made
+	@IK_SOURCE='$(IK_SOURCE)' IK_SERVER='$(IK_SERVER)' $(LIVE)/bin/python -m tests.live.ik -n $(N) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
+else
 live: $(LIVE)/.made
 	@$(LIVE)/bin/python -m tests.live.every -n $(N) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS) --commit '$(COMMIT)'
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.logs --jobs $(JOBS) --seed $(SEED)
@@ -144,8 +150,7 @@ live: $(LIVE)/.made
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.verify_all --jobs $(JOBS)
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.check_campaign --seed $(SEED)
 	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.check_spoilt
-	@$(LIVE)/bin/python -m tests.live.check_ik
-	@$(LIVE)/bin/python -m tests.live.logs_ik --seed $(SEED)
+endif
 
 $(LIVE)/.made: pyproject.toml
 	@echo 'creating $(LIVE)' >&2

@@ -141,12 +141,15 @@ class Reader:
         self.candidates: list[Read] = []                  # entries of the prompt cache that were listed last
         self.unnamed: list[Logged] = []                   # requests in work whose lines name no slot
         self.reply: dict[str, int] | None = None          # numbers of the answer whose lines are read, None = of none
+        self.timing: tuple[int, int] | None = None        # slot and task whose timings follow without a name
 
     def line(self, number: int, text: str) -> None:
         self.session.lines = number
         said = message(text)
         if said.slot is not None and said.slot >= 0:
             self.speaking = said.slot
+        if said.function.startswith("print_timing"):
+            self.timing = None if said.slot is None or said.task is None else (said.slot, said.task)
         read = read_by(self.grammar, said)
         if read is None:
             return
@@ -174,6 +177,8 @@ class Reader:
             slot = 0
         one = self.open.get(slot)
         before = self.closed.get(slot)
+        if before is not None and read.task is not None and read.task == before.task:
+            return before                      # a line that another thread wrote, after the request's end
         if late and one is None and before is not None and read.task in (None, before.task):
             return before
         other = one is not None and None not in (one.task, read.task) and one.task != read.task
@@ -182,6 +187,14 @@ class Reader:
         one.task = read.task if one.task is None else one.task
         one.lines = one.lines[0], number
         return one
+
+    def timed(self, read: Read, number: int) -> Logged | None:
+        """Return the request that timings are about: that of the line above them, if it names one. Other lines can
+        stand in between."""
+        if read.slot is not None or self.timing is None:
+            return self.of(read, number, late=True)
+        slot, task = self.timing
+        return next((one for one in (self.open.get(slot), self.closed.get(slot)) if one and one.task == task), None)
 
     def _new(self, slot: int, task: int | None, number: int, begins: bool) -> Logged:
         one = Logged(slot, task, (number, number), held=self.ends.get(slot), whole=begins)

@@ -197,14 +197,14 @@ def _created(reader: Reader, read: Read, number: int) -> None:
 
 @hears("prompt_time")
 def _evaluated(reader: Reader, read: Read, number: int) -> None:
-    one = reader.of(read, number, late=True)
+    one = reader.timed(read, number)
     if one is not None and one.prompt_n is None:
         one.prompt_n = number_of(read, "prompt_n")
 
 
 @hears("eval_time")
 def _generated(reader: Reader, read: Read, number: int) -> None:
-    one = reader.of(read, number, late=True)
+    one = reader.timed(read, number)
     if one is not None and one.predicted_n is None:
         one.predicted_n = number_of(read, "predicted_n")
 
