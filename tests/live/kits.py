@@ -15,7 +15,7 @@ from tests.live.ik.server import BASE as IK_BASE
 
 ROUNDING, AMPLIFIED = 5e-5, 5e-3
 """Of clean answers 1.2e-5 was the largest seen; random weights of gemma3 make more of another order of sums: 1.6e-3."""
-IK_ROUNDING = {ik_worlds.FEW: 5e-5, ik_worlds.MANY: 1e-2}
+IK_ROUNDING = {False: 5e-5, True: 1e-2}
 """ik_llama.cpp has F16 K/V: with several slots the place of a cell moves log-probabilities, by up to 4.2e-3; with flash
 attention by up to 0.022."""
 IK_FLASH = 3                # times as much with flash attention
@@ -40,8 +40,13 @@ def _llama_cpp(server, models, commit, flags, model):
 def _ik_llama(slots, server, models, commit, flags, model):
     found = ik_models.find_model(model)
     start = Start(server, models / "ik" / found.file, ik_worlds.drafting(flags), commit, IK_BASE)
-    flash = slots == ik_worlds.MANY and "on" in flags[flags.index("-fa") :][:2]
-    return IkRecorder(start, IK_ROUNDING[slots] * (IK_FLASH if flash else 1))
+    return IkRecorder(start, rounding_of(flags, slots == ik_worlds.MANY))
+
+
+def rounding_of(flags, several):
+    """What of a difference can be rounding: with one slot every cell stands where it stands in a cold run."""
+    flash = several and "on" in flags[flags.index("-fa") :][:2]
+    return IK_ROUNDING[several] * (IK_FLASH if flash else 1)
 
 
 def _ik_kit(slots):

@@ -156,7 +156,7 @@ class IkServer(Stopped):
 def _command(start, port, folder):
     """The command line; ``stdbuf`` lets the server write every line at once, however long."""
     stdbuf = shutil.which("stdbuf")
-    words = [*start.command(port, folder), "--threads-http", str(HTTP_THREADS), *TEMPLATE]
+    words = [*start.command(port, folder), "--threads-http", str(HTTP_THREADS), "--log-disable", *TEMPLATE]
     return [stdbuf, "-o1M", *words] if stdbuf else words
 
 

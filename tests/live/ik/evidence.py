@@ -1,0 +1,103 @@
+"""``python -m tests.live.ik.evidence --server PATH [ids...]``: what a real ik_llama.cpp makes of scenarios.
+
+Each is sent to an unchanged server and, request by request, to a second process of it without any cache; what came is
+stored in ``scenarios/evidence/ik-8337e4c.json``. What depends on time or on the server's own drafts is sent again with
+other tokens until the same requests are wrong as in the simulator. Exit code 1 if one is not as simulated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+from cachesim.engines.registry import ENGINES
+from cachesim.errors import BadInput
+from cachesim.live.llama_server.server import Start
+from cachesim.live.player import Player
+from cachesim.scenarios.corpus import corpus_root
+from cachesim.scenarios.load import find, load_each
+from cachesim.verdicts.judged_run import run_judged
+from tests.live import build
+from tests.live.beside import Beside
+from tests.live.evidence_file import entry_of, store
+from tests.live.ik.models import find_model, write_models
+from tests.live.ik.recorder import Recorder
+from tests.live.ik.server import BASE, COMMIT
+from tests.live.ik.worlds import drafting
+from tests.live.kits import rounding_of
+
+PROFILE, ENGINE = "ik_llama@main", "ik_llama"
+NAME = f"ik-{COMMIT}"
+TRIES = 20                  # for a scenario that depends on time or on drafts
+
+
+def record(scenario, server, models, seed):
+    """The recording of a scenario, with the words that a seed stands for. Raises BadInput where it cannot be sent."""
+    player = Player(scenario, seed)
+    flags = drafting(player.write({**ENGINES[ENGINE].manual.defaults, **scenario.server}))
+    write_models(models, [scenario.model])
+    start = Start(server, models / find_model(scenario.model).file, flags, COMMIT, BASE)
+    several = scenario.server.get("parallel", 1) > 1
+    with Recorder(start, rounding_of(flags, several)) as recorder:
+        for _ in player.run(recorder.play):
+            pass
+        return recorder.trace(scenario.id) | {"profile": PROFILE.partition("@")[2]}
+
+
+def wrong_ones(scenario):
+    """Numbers of the requests that the simulator answers wrongly, and of the one that ends the process."""
+    run = run_judged(scenario, PROFILE, "provenance", bills=False)
+    return [n for n, one in enumerate(run.requests)
+            if one.answer.died or (one.judged.answer.holds is False and one.answer.status == 200)]  # fmt: skip
+
+
+def really_wrong(requests):
+    """The same of stored requests."""
+    return [one["n"] for one in requests if "died" in one or one.get("differs")]
+
+
+def look(server, models, scenario):
+    """The id of a scenario, its entry (None = it was not sent), and what is to be said of it."""
+    loose = any(step.together or step.drafts or step.request.draft_else for step in scenario.steps)
+    try:
+        wanted = wrong_ones(scenario)
+        for seed in range(TRIES if loose else 1):
+            recording = record(scenario, server, models, seed)
+            entry = {"seed": seed, **entry_of(scenario, PROFILE, recording, True)}
+            real, beside = really_wrong(entry["requests"]), Beside()
+            difference = beside.hear(recording)
+            beside.close()
+            if difference is not None or real == wanted:
+                break
+    except BadInput as bad:
+        return scenario.id, None, f"not sent: {bad.cause}"
+    entry["as_simulated"] = real == wanted and difference is None
+    if not entry["as_simulated"] and difference is None:
+        entry["as_simulated"] = None if loose else False
+    return scenario.id, entry, "" if entry["as_simulated"] else f"wrong: {real}, simulated {wanted}; {difference}"
+
+
+def main(argv):
+    """Store what came of every scenario that names the rule set."""
+    parser = argparse.ArgumentParser(prog="python -m tests.live.ik.evidence", description=__doc__)
+    parser.add_argument("ids", nargs="*")
+    parser.add_argument("--server", type=Path, required=True)
+    parser.add_argument("--models", type=Path, default=build.cache() / "models" / "ik")
+    parser.add_argument("--out", type=Path, default=corpus_root() / "evidence")
+    args = parser.parse_args(argv)
+    each = [one for one in load_each(find([corpus_root() / ENGINE])) if not isinstance(one, BadInput)]
+    chosen = [one for one in each if one.id in args.ids or (not args.ids and PROFILE in one.profiles)]
+    cases = list(map(partial(look, args.server, args.models), chosen))
+    for name, entry, why in cases:
+        word = "-" if entry is None else {True: "same", False: "DIFFERS", None: "undecided"}[entry["as_simulated"]]
+        print(f"{name:42} {word:10} {why}".rstrip())
+    entries = {name: entry for name, entry, _ in cases if entry is not None}
+    version = build.said_version(args.server).strip().splitlines()[0]
+    store(args.out / f"{NAME}.json", NAME.removeprefix("ik-"), version, entries)
+    return int(any(entry["as_simulated"] is False for entry in entries.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
