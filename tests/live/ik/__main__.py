@@ -34,11 +34,12 @@ def main(argv):
         print(why, file=sys.stderr)
         return 2
     if COMMIT not in said:
-        print(f"{server}: {' '.join(said.split())[:80]!r} does not name {COMMIT}, whose rules are compared", file=sys.stderr)
+        print(f"{server} does not name {COMMIT}, whose rules are compared: {said.strip()[:80]}", file=sys.stderr)
     codes = []
     for kit, share in KITS.items():
-        words = ["--server", server, "--commit", COMMIT, "--profile", PROFILE, "--kit", kit, "--seed", args.seed,
-                 "--jobs", args.jobs, "-n", round(args.n * share), "--minutes", f"{args.minutes / len(KITS):.2f}"]  # fmt: skip
+        words = ["--server", server, "--commit", COMMIT, "--profile", PROFILE, "--kit", kit,
+                 "--seed", args.seed, "--jobs", args.jobs, "-n", round(args.n * share),
+                 "--minutes", f"{args.minutes / len(KITS):.2f}"]  # fmt: skip
         codes.append(campaign(list(map(str, words))))
         if codes[-1] == 130:
             return 130

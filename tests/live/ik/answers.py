@@ -84,11 +84,12 @@ def _fits(request, body, task):
 
 def read_answer(body, task):
     """The response of a completion."""
-    timings = body["timings"]
+    timings, total = body["timings"], body["tokens_evaluated"]
+    evaluated = min(timings["prompt_n"], total)         # of a prompt without tokens: the number of the request before
     out = {
-        "status": 200, "id_slot": body["id_slot"], "cache_n": body["tokens_evaluated"] - timings["prompt_n"],
-        "prompt_n": timings["prompt_n"], "predicted_n": timings["predicted_n"],
-        "tokens_evaluated": body["tokens_evaluated"], "tokens_cached": body["tokens_cached"],
+        "status": 200, "id_slot": body["id_slot"], "cache_n": total - evaluated,
+        "prompt_n": evaluated, "predicted_n": timings["predicted_n"],
+        "tokens_evaluated": total, "tokens_cached": body["tokens_cached"],
         "truncated": body["truncated"],
         "stop_type": next((name for name in STOPS if body[f"stopped_{name}"]), "none"),
         "tokens": list(task.tokens) if task is not None else [],

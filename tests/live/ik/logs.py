@@ -107,7 +107,8 @@ def compare(found, truth):
 def decisions(events):
     """What a recording says of one request."""
     restored = [event["n_past"] for event in events if event["ev"] == "ckpt_restore"]
-    return {"restored": restored[-1] if restored else None, "full": any(one["ev"] == "full_reprocess" for one in events),
+    return {"restored": restored[-1] if restored else None,
+            "full": any(event["ev"] == "full_reprocess" for event in events),
             "created": [one["n_tokens"] for one in events if one["ev"] == "ckpt_create"]}  # fmt: skip
 
 

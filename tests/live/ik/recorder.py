@@ -24,15 +24,17 @@ from tests.live.ik.server import LOST, cold_start, run_server
 
 _TASK = re.compile(r"(?<!\w)id_task=(\d+)")
 MOVED = ("ctx_shift",)
+FIRST = 101                 # a word
 COLD = ("prompt", "n_predict", "n_keep", "n_discard")
 
 
 class Recorder(Stopped):
     """A real server and a second one without any caching. ``rounding``: differences of log-probabilities up to this
-    are not inexact."""
+    are not inexact. ``lists``: the second one is asked with ``cache_prompt`` true, behind a prompt that begins
+    otherwise; with false a context shift leaves the slot's list as it is, and its answer is wrong itself."""
 
-    def __init__(self, start, rounding):
-        self.start, self.rounding = start, rounding
+    def __init__(self, start, rounding, lists=False):
+        self.start, self.rounding, self.lists = start, rounding, lists
         self._folder = TemporaryDirectory(prefix="cachesim-ik-")
         self._hot = self._cold = None
         self.reset()
@@ -46,6 +48,9 @@ class Recorder(Stopped):
 
     def reset(self):
         """Begin another recording under the same options."""
+        if self._cold is not None and self._flags != self.start.flags:
+            self._cold.stop()
+            self._cold = None
         self.steps, self.inexact, self._moved, self._flags = [], [], False, self.start.flags
         self.folder.mkdir(exist_ok=True)
         for file in self.folder.iterdir():
@@ -133,10 +138,18 @@ class Recorder(Stopped):
         if member["op"] == "slot":
             return client.slot(body["action"], body["id_slot"], body.get("filename", ""))
         sent = {name: value for name, value in body.items() if name != "cancel_after"}
-        if "cancel_after" in body:                  # one that is gone before its first token ends all others' rounds
-            body["cancel_after"] = max(1, body["cancel_after"])
+        if "cancel_after" in body:
+            self._bound(body)
+            sent["n_predict"] = body["n_predict"]
             return client.hang_up(sent, body["cancel_after"], lambda: None)
         return client.complete(sent)
+
+    def _bound(self, body):
+        """Change a request whose client leaves so that it can be replayed: one that is gone before its first token
+        ends the rounds of all others, and a full context has an end of its own."""
+        body["cancel_after"] = max(1, body["cancel_after"])
+        room = self._hot.facts["n_ctx_slot"] - 2 - len(body["prompt"])
+        body["n_predict"] = max(1, min(body["n_predict"], room))
 
     def _hear(self, out, members, replies, said):
         events = list(_with_tasks((read_event(entry), entry) for entry in in_order(said)))
@@ -189,7 +202,8 @@ class Recorder(Stopped):
         """The process ended in this step."""
         died = error.died if isinstance(error, Ended) else self._hot.died()
         out["events"] = self._numbered(map(read_event, in_order(self._hot.taken())))
-        out["died"] = {"error": str(error), "returncode": died.returncode, "fatal": list(died.fatal), "frames": []}
+        out["died"] = {"error": str(error), "returncode": died.returncode, "fatal": list(died.fatal), "frames": [],
+                       "tail": _tail(self.log_file)}  # fmt: skip
         self.inexact.append({"i": out["i"], "died": True, "shifted": self._moved})
         self._hot.stop()
         self._hot = None
@@ -219,7 +233,10 @@ class Recorder(Stopped):
             self._start_cold()
         body = {name: request[name] for name in COLD if name in request}
         try:
-            reply = self._cold.client.complete({**body, "cache_prompt": False, "id_slot": 0})
+            if self.lists:
+                other = {"prompt": [FIRST + (request["prompt"][:1] == [FIRST])], "n_predict": 1}
+                self._cold.client.complete({**other, "cache_prompt": False, "id_slot": 0})
+            reply = self._cold.client.complete({**body, "cache_prompt": self.lists, "id_slot": 0})
         except Lost:
             self._start_cold()
             return None
@@ -238,13 +255,21 @@ class Recorder(Stopped):
         }  # fmt: skip
 
 
+def _tail(log):
+    """The last lines of a log that are not those of the server's own rounds."""
+    lines = [line for line in log.read_text("utf-8", "replace").split("\n") if not line.startswith(("VERB", "INFO"))]
+    return [line[:200] for line in lines[-40:]]
+
+
 def as_one(step):
     """The step as one request with several prompts, where its members can be that and their lengths say so."""
     if step["op"] != "parallel" or "one_request" in step:
         return step
     asked = [member["request"] for member in step["steps"]]
     rest = [{name: body[name] for name in body if name not in ("prompt", "n_predict")} for body in asked]
-    if any("cancel_after" in body or body != rest[0] for body in rest) or sum(len(one["prompt"]) for one in asked) % 3 == 0:
+    if sum(len(body["prompt"]) for body in asked) % 3 == 0 or any(body != rest[0] for body in rest):
+        return step
+    if any("cancel_after" in body for body in rest):
         return step
     n_predict = max(body["n_predict"] for body in asked)
     members = [{**member, "request": {**member["request"], "n_predict": n_predict}} for member in step["steps"]]

@@ -6,7 +6,6 @@ import json
 import shutil
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.errors import BadInput
@@ -25,7 +24,7 @@ HTTP_THREADS = 64
 SLOT_WITHIN = 1.0           # seconds in which a slot action is answered that is answered at all
 MARK = "Removing system prompt due to template not supporting system role"
 LOST = Reply(0, None)
-"""An action was done and its answer never sent: the server puts the task into its queue before it waits for the result."""
+"""A slot action was done and its answer never sent: its task is queued before the server waits for the result."""
 
 
 ENDS, SPACES = (96, 98), (0, 95)
@@ -39,6 +38,8 @@ class IkClient(Client):
     never = ENDS
 
     def complete(self, body):
+        if body["prompt"] == []:                # a list without numbers is one of no prompts, which is refused
+            body = {**body, "prompt": ""}
         return super().complete({**self._bias(), **body})
 
     def hang_up(self, body, after, launched):
@@ -180,10 +181,11 @@ def run_server(start, folder, log):
         try:
             return IkServer(start, folder, log)
         except Ended as error:
+            said = str(error)
             lines = log.read_text("utf-8", "replace").splitlines()
             if not any(TAKEN in line for line in lines):
                 break
-    why = next((line for line in reversed(lines) if "ERR" in line or "error" in line), str(error))
+    why = next((line for line in reversed(lines) if "ERR" in line or "error" in line), said)
     raise BadInput(f"the server ended when it started: {why}", file=str(start.binary))
 
 
