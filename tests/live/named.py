@@ -25,6 +25,8 @@ def not_shown(difference, recording, runs):
     then ours is wrong that something was read."""
     if _verdict(difference) not in (("equal", "broken"), ("differs", "holds")) or shown(difference, recording, runs):
         return False
+    if difference.ours == "broken" and not any(broken for broken, _ in runs):
+        return False                               # it was not repeated
     return 0 < max(size(difference, recording), *(apart for _, apart in runs), 0.0) <= LARGE
 
 

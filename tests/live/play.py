@@ -78,25 +78,26 @@ class Table:
         return tally
 
     def _play(self, recorder, options, numbers, stop, tally):
-        beside, far = Beside(), None
+        beside, far, since = Beside(), None, []
         for number in numbers:
             if stop():
                 break
             case = options.case(number)
+            since.append(number)
             try:
                 difference, data = self._conversation(recorder, beside, case, f"c{number}-", tally)
             except Exception as error:         # a fault of ours, or a server that does not answer: it counts
                 tally.differences.append(_stumble(number, error))
                 difference, data = None, {"steps": [{"died": True}]}
             if difference is not None:
-                tally.differences.append(self._kept(recorder, options, case, number, difference, data))
+                tally.differences.append(self._kept(recorder, options, since, difference, data))
             else:
                 far = max(far, self._farthest(beside, number), key=lambda one: one[0] if one else 0.0)
             if difference is not None or (data and OVER.keys() & data["steps"][-1].keys()):
                 _add(tally, beside)
                 tally.starts += 1
                 recorder.reset()
-                beside = Beside()
+                beside, since = Beside(), []
         _add(tally, beside)
         if far is not None and not stop():
             self._look(recorder, options, far[1], tally)
@@ -114,16 +115,16 @@ class Table:
         for run in range(1, RUNS + 1):
             difference, data = self.alone(recorder, case, run)
             if difference is not None and (difference.what != "verdict" or size(difference, data) > LARGE):
-                tally.differences.append(self._kept(recorder, options, case, number, difference, data, run))
+                tally.differences.append(self._kept(recorder, options, [number], difference, data, run))
                 return
 
-    def renamed(self, recorder, case, step):
-        """(ours says wrong, how far the answer is from a cold one) of a step, in repetitions under other tokens. One in
-        which something else differs before says nothing."""
+    def renamed(self, recorder, cases, step):
+        """(ours says wrong, how far the answer is from a cold one) of a step, in repetitions under other tokens of
+        conversations that follow each other. One in which something else differs before says nothing."""
         found = []
         for run in range(1, RUNS + 1):
             with suppress(BadInput):
-                _, _, apart = self._repeated(recorder, case, run)
+                _, _, apart = self._repeated(recorder, cases, run)
                 found += [apart[step]] if step in apart else []
         return found
 
@@ -143,33 +144,38 @@ class Table:
     def alone(self, recorder, case, run=0):
         """Play a conversation on a fresh start, with its tokens or (``run``) others: its first difference and the
         recording."""
-        return self._repeated(recorder, case, run)[:2]
+        return self._repeated(recorder, [case], run)[:2]
 
-    def _repeated(self, recorder, case, run):
+    def _repeated(self, recorder, cases, run):
         recorder.reset()
         beside = Beside()
         try:
-            player = Player(case.scenario(self.profile), case.seed + MORE * run)
-            for _ in player.run(recorder.play):
-                pass
+            for case in cases:
+                player = Player(case.scenario(self.profile), case.seed + MORE * run, f"c{case.seed}-")
+                for _ in player.run(recorder.play):
+                    pass
             data = {**recorder.trace(), "profile": self.profile.partition("@")[2]}
             return beside.hear(data), data, beside.apart
         finally:
             beside.close()
 
-    def _kept(self, recorder, options, case, number, difference, data, run=0):
-        """What is known of a difference: its smallest conversation, or the whole recording if it needs what was
-        before."""
+    def _kept(self, recorder, options, since, difference, data, run=0):
+        """What is known of a difference in the last of the conversations ``since`` the server started: its smallest
+        conversation, or the whole recording if it needs what was before."""
+        number, case = since[-1], options.case(since[-1])
         about = {"conversation": number, "group": difference.group, "what": list(difference), "runs": [],
                  "name": name_of(difference, data)}  # fmt: skip
         stem = f"{self.profile.partition('@')[2]}-{options.seed}-{options.number}-{number}"
         try:
             again, recording = self.alone(recorder, case, run)
             about["alone"] = again is not None and again.group == difference.group
+            told, seen, cases = again, recording, [case]
+            if not about["alone"]:
+                told, seen, cases = difference, data, list(map(options.case, since))
+            if told.what == "verdict":
+                about["runs"] = self.renamed(recorder, cases, told.step)
+            about["name"] = name_of(told, seen, about["runs"])
             if about["alone"]:
-                if again.what == "verdict":
-                    about["runs"] = self.renamed(recorder, case, again.step)
-                about["name"] = name_of(again, recording, about["runs"])
                 if not about["name"] and not self._known(difference.group):
                     case, again, recording = smaller(self, recorder, case, again, recording, self.shrink_seconds)
                 data, about["what"] = recording, list(again)
