@@ -9,25 +9,26 @@ from __future__ import annotations
 OTHER = 99.0                # an answer of other tokens
 LARGE = 0.05
 """A difference of log-probabilities that no rounding makes: with F16 K/V, flash attention and cells in other places the
-largest of an answer that reads only its own rows is 0.03."""
+largest of an answer that reads only its own rows is 0.022."""
 
 
 def shown(difference, recording, runs):
     """Ours says that something foreign was read, the real answer is a cold one's within rounding: under other tokens
     it is not."""
-    sizes = [apart for broken, apart in runs if broken]
-    return _verdict(difference) == ("equal", "broken") and any(apart > LARGE for apart in sizes)
+    return _verdict(difference) == ("equal", "broken") and any(broken and beyond for broken, _, beyond in runs)
 
 
 def not_shown(difference, recording, runs):
-    """The real answer differs from a cold one in its last digits, and no repetition under other tokens shows another
-    token or a large difference: not decided, and counted apart. An answer that never differs at all is no such case:
-    then ours is wrong that something was read."""
-    if _verdict(difference) not in (("equal", "broken"), ("differs", "holds")) or shown(difference, recording, runs):
+    """The real answer differs from a cold one in its last digits, and no repetition under other tokens shows more than
+    that: not decided, and counted apart. An answer that never differs at all is no such case: then ours is wrong that
+    something was read."""
+    if _verdict(difference) not in (("equal", "broken"), ("differs", "holds")):
         return False
-    if difference.ours == "broken" and not any(broken for broken, _ in runs):
-        return False                               # it was not repeated
-    return 0 < max(size(difference, recording), *(apart for _, apart in runs), 0.0) <= LARGE
+    wrong = difference.ours == "broken"
+    alike = [(apart, beyond) for broken, apart, beyond in runs if broken == wrong]
+    if not alike or any(beyond for _, beyond in alike):
+        return False
+    return 0 < max(size(difference, recording), *(apart for apart, _ in alike)) <= LARGE
 
 
 def size(difference, recording):
@@ -50,7 +51,7 @@ def _verdict(difference):
 
 def apart_of(cold):
     """How far an answer is from a cold one; other tokens are as far as can be."""
-    return cold.get("max_dlogprob", 0.0) if cold["equal"] else OTHER
+    return cold.get("max_dlogprob", 0.0) if cold["equal"] or cold.get("tie") else OTHER
 
 
 def colds(member):
@@ -60,8 +61,8 @@ def colds(member):
 
 
 NAMED = {"shown under other tokens": shown, "not shown": not_shown, "log cut off": log_cut_off}
-"""Name -> predicate of a difference, its recording, and (ours says wrong, how far the answer is from a cold one) of its
-repetitions under other tokens. At most five."""
+"""Name -> predicate of a difference, its recording, and of its repetitions under other tokens (ours says wrong, how far
+the answer is from a cold one, is that beyond rounding). At most five."""
 
 
 def name_of(difference, recording, runs=()):

@@ -119,13 +119,14 @@ class Table:
                 return
 
     def renamed(self, recorder, cases, step):
-        """(ours says wrong, how far the answer is from a cold one) of a step, in repetitions under other tokens of
-        conversations that follow each other. One in which something else differs before says nothing."""
+        """(ours says wrong, how far the answer is from a cold one, is that beyond rounding) of a step, in repetitions
+        under other tokens of conversations that follow each other. One in which something else differs before says
+        nothing."""
         found = []
         for run in range(1, RUNS + 1):
             with suppress(BadInput):
                 _, _, apart = self._repeated(recorder, cases, run)
-                found += [apart[step]] if step in apart else []
+                found += [(*apart[step], apart[step][1] > recorder.rounding)] if step in apart else []
         return found
 
     def _conversation(self, recorder, beside, case, prefix, tally):

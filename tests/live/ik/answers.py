@@ -158,3 +158,9 @@ def compare(tokens, body, cold):
             out["cold_margin"] = float(f"{best[0] - best[1]:.3g}")
         out["tokens"] = theirs
     return out
+
+
+def is_tie(found, rounding):
+    """True if two tokens were as likely as rounding can tell, so that the answers went apart for nothing else."""
+    small = found.get("max_dlogprob", APART) <= rounding
+    return not found["equal"] and small and found.get("cold_margin", APART) <= 2 * rounding

@@ -220,7 +220,9 @@ class Recorder(Stopped):
             fresh = self._ask_cold(member["request"])
             found = {**answers.compare(response["tokens"], body, fresh or cold), "confirmed_fresh_process": True}
         member["cold"] = found
-        if inexact(found, self.rounding):
+        if answers.is_tie(found, self.rounding):
+            found["tie"], found["tie_margin"] = True, found.pop("cold_margin")
+        elif inexact(found, self.rounding):
             kept = {name: found[name] for name in ("equal", "first_diff", "max_dlogprob") if name in found}
             self.inexact.append({"i": member["i"], "shifted": self._moved, **kept})
         held = response["tokens_cached"] - response["tokens_evaluated"]
