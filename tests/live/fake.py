@@ -33,6 +33,8 @@ class Fake:
     """Has the face of cachesim.live.llama_server.recorder.Recorder. ``table`` replaces the rules: a fault can be
     planted there."""
 
+    rounding = 0.0
+
     def __init__(self, profile, model, flags, table=None):
         self.profile, self.model, self.flags = profile, model, list(flags)
         self.kit = engine_of(profile)

@@ -160,12 +160,33 @@ def test_a_server_that_is_not_there_is_one_line(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_of_ik_llama_only_answers_and_log_are_looked_at(tmp_path, monkeypatch, capsys):
+def test_a_server_of_ik_llama_has_a_name_of_its_own(tmp_path, monkeypatch, capsys):
     server = tmp_path / "server"
     _script(server, 'echo "version: 4000 (abc) --ctx-checkpoints-interval"')
     monkeypatch.setenv("LLAMA_SERVER", str(server))
-    assert every.main([], campaign=lambda words: 1) == 0
-    assert "ik_llama.cpp, no campaign" in capsys.readouterr().out
+    assert every.main([], campaign=lambda words: 1) == 2
+    assert f"make live IK_SERVER={server}" in capsys.readouterr().err
+
+
+def test_a_checkout_of_ik_llama_is_built_once(home, tmp_path, monkeypatch):
+    with pytest.raises(Missing, match=r"no checkout of ik_llama.cpp, examples/server/server-context.cpp is not there"):
+        module.ik_binary(tmp_path)
+    for name in module.IK_FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name, "utf-8")
+    made = []
+    monkeypatch.setattr(module, "_check_tools", lambda name, instead: None)
+
+    def make(name, source, folder, flags):
+        made.append((source, flags))
+        (folder / "bin").mkdir(parents=True)
+        _script(folder / "bin" / "llama-server", 'echo "version: 4840 (8337e4cd3)"')
+
+    monkeypatch.setattr(module, "_make", make)
+    first = module.ik_binary(tmp_path)
+    assert module.ik_binary(tmp_path) == first and len(made) == 1
+    (tmp_path / module.IK_FILES[0]).write_text("changed", "utf-8")
+    assert module.ik_binary(tmp_path) != first and len(made) == 2
 
 
 def test_the_pinned_builds_share_the_minutes(home, monkeypatch):

@@ -62,3 +62,29 @@ def test_a_piece_that_moves_is_kept_with_the_prefix_before_it():
     line = "slot   operator(): id  0 | task 7 | reusing chunk with size {}, shifting KV cache [{}, {}) -> [{}, {})"
     [one] = requests(LAUNCH.format(0, 7), line.format(90, 40, 130, 20, 110), line.format(8, 144, 152, 110, 118))
     assert one.chunks == [(40, 130), (144, 152)] and one.lcp == 20
+
+
+HEAD = 'tid="1" timestamp=2'
+IK = {
+    "launch": f"INFO [   launch_slot_with_task] slot is processing task | {HEAD} id_slot=0 id_task={{}}",
+    "prefix": "======== Cache: cache_size = {}, n_past =  {}, n_past_prompt = {}",
+    "batch": f"INFO [    batch_pending_prompt] kv cache rm [p0, end) | {HEAD} id_slot=0 id_task={{}} p0={{}}",
+    "release": f"INFO [           release_slots] slot released | {HEAD} id_slot=0 id_task={{}} n_cache_tokens={{}}",
+    "timing": "slot print_timing: id  0 | task {} | ",
+    "prompt": "prompt eval time =       1.00 ms /    {} tokens (    0.01 ms per token, 25482.63 tokens per second)",
+    "eval": "       eval time =       1.00 ms /     {} tokens (    0.01 ms per token,   630.32 tokens per second)",
+    "full": "slot apply_checkp: id  0 | task {} | forcing full prompt re-processing due to lack of cache data (likely)",
+}
+
+
+def test_lines_of_another_thread_belong_to_the_task_that_they_name():
+    """ik_llama.cpp 8337e4c: timings and checkpoints of a request behind the first lines of the next one."""
+    lines = [
+        IK["launch"].format(1), IK["prefix"].format(0, 0, 0), IK["batch"].format(1, 0), IK["release"].format(1, 104),
+        IK["launch"].format(4), IK["prefix"].format(104, 100, 100), IK["timing"].format(1), IK["batch"].format(4, 0),
+        IK["prompt"].format(100), IK["eval"].format(5), IK["full"].format(1), IK["timing"].format(4),
+        IK["prompt"].format(110), IK["eval"].format(2), IK["release"].format(4, 111),
+    ]  # fmt: skip
+    one, two = read_session("ik_llama", grammars()["ik_llama"], lines).requests
+    assert (one.task, one.n_tokens, one.prompt_n, one.predicted_n, one.full) == (1, 100, 100, 5, True)
+    assert (two.task, two.n_tokens, two.prompt_n, two.predicted_n, two.full) == (4, 110, 110, 2, False)

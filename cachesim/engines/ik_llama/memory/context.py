@@ -12,7 +12,7 @@ from typing import Callable, Sequence
 import numpy as np
 
 from cachesim.engines.ik_llama.memory.kv import KvCache, States
-from cachesim.engines.ik_llama.memory.not_a_number import is_nan, silenced, spoil, zeroed
+from cachesim.engines.ik_llama.memory.not_a_number import is_nan, silenced, spoil
 from cachesim.engines.shared.batch import Batch, Ubatch, split_by
 from cachesim.engines.shared.batch_outputs import Spoken, joined, spoken
 from cachesim.engines.shared.rows import by_position, put, take
@@ -115,7 +115,7 @@ class Context:
         kv = self.kv
         for run in ubatch.runs:
             if self.rules.zeroes(run.pos0, len(ubatch.runs)):
-                kv.states[run.seq] = zeroed(kv.states[run.seq])
+                kv.states[run.seq] = {}
             kv.state_pos[run.seq] = run.pos0 + len(run.tokens) - 1
         n_kv = kv.cells.size if kv.recurrent else self.rules.seen(kv.cells.pos)
         blind = self._blind(ubatch, first, n_kv) if kv.spoilt or first + ubatch.n > n_kv else None

@@ -2,9 +2,11 @@
 
 Attention over nothing divides zero by zero. The token's rows in the layers above, its recurrent states and its answer
 are then not a number, and so is every token of a micro-batch that reads such a cell: a masked weight is zero, and zero
-times not-a-number is not a number. A recurrent row is zeroed by multiplying it with zero, which does not help either.
+times not-a-number is not a number. A recurrent row that is zeroed is a number again: a
+factor of 0 writes zeros.
 Marked by one digest, so that the mark travels with saved rows and states.
-Source: ik_llama.cpp src/llama-delta-net.cpp build_qkv (8337e4cd3).
+Source: ik_llama.cpp src/llama-delta-net.cpp build_qkv, ggml/src/ggml.c ggml_compute_forward_scale_f32
+(8337e4cd3).
 """
 
 from __future__ import annotations
@@ -27,11 +29,6 @@ States = dict[int, LayerState | None]
 def is_nan(state: LayerState | None) -> bool:
     """True if a recurrent state is not a number."""
     return state is not None and state.hash == int(NAN)
-
-
-def zeroed(states: States) -> States:
-    """The recurrent rows of a sequence, multiplied by zero: only those that are not a number are left."""
-    return {layer: state for layer, state in states.items() if is_nan(state)}
 
 
 def has_nan(rows: Mapping[int, Rows], states: States) -> bool:

@@ -123,11 +123,11 @@ def test_a_prompt_that_is_refused_is_read_from_the_next_iteration_on():
 
 
 def test_a_warning_names_the_place_from_which_the_batch_goes_on():
-    """3 of 256 cells are left for 11 tokens: 5 do not fit, 2 do, of the next 2 one does, and place 3 finds no room."""
-    one = server(context_shift=False, ctx_size=256, batch_size=11, ubatch_size=11)
+    """3 of 256 cells are left for 23 tokens: 5 do not fit, 2 do, of the next 2 one does, and place 3 finds no room."""
+    one = server(context_shift=False, ctx_size=256, batch_size=23, ubatch_size=23)
     one.complete(Request(LONG[:300], 1))
     assert [event["text"].rpartition("defragmentation ")[2] for event in told(one, "warn")] == [
-        "i=-5 n_batch=5 ret=1", "i=-2 n_batch=2 ret=1", "i=1 n_batch=1 ret=1",
+        "i=-11 n_batch=11 ret=1", "i=-5 n_batch=5 ret=1", "i=-2 n_batch=2 ret=1", "i=1 n_batch=1 ret=1",
     ]
     assert [event["text"] for event in told(one, "error")][1].endswith("i=3 n_batch=1 ret=1")
 
