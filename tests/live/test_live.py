@@ -142,7 +142,7 @@ def verdict(recorded, ours, *apart, equal=True):
 
 
 SMALL, BEYOND, OTHERWISE = (True, 3e-4, False), (True, 0.014, True), (False, 0.014, True)
-"""Repetitions under other tokens: ours wrong and the real answer right within rounding; both wrong; the real one only."""
+"""Repetitions under other tokens: ours wrong and the real answer right within rounding; both wrong; the real one."""
 
 
 def test_an_answer_that_repetitions_show_to_be_wrong():
