@@ -1,6 +1,6 @@
 """``python -m tests.live.check_ik``: `cachesim check` on ik_llama.cpp.
 
-Where LLAMA_SERVER names a server of it, that one is checked with a tiny model. Otherwise a STAND-IN is: it answers as a
+Where IK_SERVER names a server of it, that one is checked with tiny models. Otherwise a STAND-IN is: it answers as a
 recording of a real ik_llama.cpp does, in that server's form, when it is sent the recorded conversation; it is no proof
 of anything beyond what was recorded. Every answer that was recorded as wrong must be alarmed, and no other one.
 Exit code 1 where that is not so.
@@ -31,7 +31,7 @@ from cachesim.tokens import common_prefix
 FOLDERS = (Path("../shared/traces/ik_llama"), Path(__file__).resolve().parents[1] / "data" / "ik_llama")
 PROPS = {"total_slots": 1, "default_generation_settings": {"n_ctx": 4096}}
 KNOWN = {"prompt", "n_predict", "cache_prompt"}
-MODELS = ("tiny-GA.gguf", "tiny-W32A.gguf", "tiny-A.gguf")
+MODELS = ("tiny-GA.gguf", "tiny-gemma3l6.gguf", "tiny-A.gguf")      # as tests.live.ik.models writes them
 
 
 class Unplayable(Exception):
@@ -41,10 +41,10 @@ class Unplayable(Exception):
 def main(argv):
     parser = argparse.ArgumentParser(prog="python -m tests.live.check_ik", description=__doc__)
     parser.add_argument("--traces", type=Path, help="folder of recordings")
-    parser.add_argument("--models", type=Path, default=Path.home() / ".cache" / "cachesim-live" / "models")
+    parser.add_argument("--models", type=Path, default=Path.home() / ".cache" / "cachesim-live" / "models" / "ik")
     args = parser.parse_args(argv)
-    if os.environ.get("LLAMA_SERVER"):
-        return real(Path(os.environ["LLAMA_SERVER"]), args.models)
+    if os.environ.get("IK_SERVER"):
+        return real(Path(os.environ["IK_SERVER"]), args.models)
     return stand_in(args.traces or next(folder for folder in FOLDERS if folder.is_dir()))
 
 
@@ -57,7 +57,7 @@ def real(binary, models):
         print(f"{binary}: no ik_llama.cpp, not checked here")
         return 0
     for model in MODELS:
-        with started(binary, models / model) as url:
+        with started(binary, models / model, alone=("--log-disable",)) as url:
             http = Http(url, 60, 5_000)
             found = check(http, find_out(http), Wanted(examples=20))
             http.close()

@@ -12,13 +12,14 @@ from cachesim.live.llama_server.process import HOST, Process
 
 CONTEXT = 4096               # tokens of a context; the tiny models name a million
 LOAD = 60                    # seconds to load a model
+ALONE = ("--no-webui", "--offline")      # flags that only llama.cpp has
 _OPENER = build_opener(ProxyHandler({}))
 
 
 @contextmanager
-def started(binary, model, *flags, context=CONTEXT):
+def started(binary, model, *flags, context=CONTEXT, alone=ALONE):
     """The address of a server of its own. ``flags`` beyond those that only a small machine needs."""
-    words = [binary, "-m", model, "-c", context, "-t", 1, "-tb", 1, "--no-webui", "--offline", *flags]
+    words = [binary, "-m", model, "-c", context, "-t", 1, "-tb", 1, *alone, *flags]
 
     def command(port):
         return [*words, "--host", HOST, "--port", port]

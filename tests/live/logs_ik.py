@@ -1,17 +1,14 @@
-"""``python -m tests.live.logs_ik``: the log of ik_llama.cpp's server, imported, beside what it answered.
+"""``python -m tests.live.logs_ik``: is an imported log of ik_llama.cpp compared rightly? Without a real server.
 
-Where LLAMA_SERVER names a server of it, conversations are drawn and played on that one with tiny models. Otherwise a
-STAND-IN is asked: it answers as a recording of a real ik_llama.cpp does and writes the log that this server would have
-written; it proves this way of checking, and nothing beyond what was recorded. What the log does not say is not known,
-what it says must be right. Exit code 1 if anything differs.
+A STAND-IN answers as a recording of a real ik_llama.cpp does and writes the log that this server would have written; it
+proves this way of checking, and nothing of the server. With a real one: ``tests.live.ik.logs``. Exit code 1 if anything
+differs.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import random
 import sys
 from collections import Counter
 from pathlib import Path
@@ -19,15 +16,12 @@ from tempfile import TemporaryDirectory
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
-from cachesim.live.llama_server.process import HOST, Process
 from cachesim.logs.read import read_session
 from cachesim.logs.recognise import grammars
-from tests.live.check_ik import FOLDERS, MODELS
-from tests.live.check_server import CONTEXT, LOAD, ready
+from tests.live.check_ik import FOLDERS
 from tests.live.logs_ik_written import write_step
 
 WITHIN = 60                  # seconds for an answer
-TALKS = 25                   # conversations of one model
 NAMES = ("slot", "n_tokens", "cache_n", "prompt_n", "predicted_n")
 _OPENER = build_opener(ProxyHandler({}))
 
@@ -35,48 +29,8 @@ _OPENER = build_opener(ProxyHandler({}))
 def main(argv):
     parser = argparse.ArgumentParser(prog="python -m tests.live.logs_ik", description=__doc__)
     parser.add_argument("--traces", type=Path, help="folder of recordings")
-    parser.add_argument("--models", type=Path, default=Path.home() / ".cache" / "cachesim-live" / "models")
-    parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(argv)
-    if os.environ.get("LLAMA_SERVER"):
-        return real(Path(os.environ["LLAMA_SERVER"]), args.models, args.seed)
     return stand_in(args.traces or next(folder for folder in FOLDERS if folder.is_dir()))
-
-
-def real(binary, models, seed):
-    """Play on a real server and compare; 0 without a word of praise if it is another engine's."""
-    from tests.live.build import is_ik
-
-    if not is_ik(binary):
-        return 0
-    counts, bad = Counter(), []
-    for model in MODELS:
-        with TemporaryDirectory(prefix="cachesim-logs-") as folder:
-            log = Path(folder) / "log"
-            with Process(_command(binary, models / model), log) as process:
-                process.wait(lambda url=process.url: ready(url), LOAD, "loading the model")
-                answers = [ask(process.url, body) for body in drawn(random.Random(f"{seed} {model}"))]
-            found, wrong = compare(log.read_text("utf-8", "replace").split("\n"), answers)
-        counts.update(found)
-        bad += [(model, *one) for one in wrong]
-    return _say(f"{binary}", counts, bad)
-
-
-def _command(binary, model):
-    def command(port):
-        return [binary, "-m", model, "-c", CONTEXT, "-t", 1, "--host", HOST, "--port", port]
-
-    return command
-
-
-def drawn(rng):
-    """Prompts as tokens: conversations that grow, are cut and come back."""
-    for _ in range(TALKS):
-        prompt = [rng.randint(3, 200) for _ in range(rng.randint(5, 300))]
-        for _ in range(rng.randint(2, 6)):
-            yield {"prompt": prompt, "n_predict": rng.randint(1, 16), "temperature": 0, "cache_prompt": True}
-            cut = rng.randint(1, len(prompt)) if rng.random() < 0.4 else len(prompt)
-            prompt = [*prompt[:cut], *(rng.randint(3, 200) for _ in range(rng.randint(1, 120)))]
 
 
 def ask(url, body):

@@ -43,8 +43,3 @@ def test_a_request_that_the_log_does_not_have_is_told(left_out):
     answers = [(0, *(step["response"][name] for name in ("tokens_evaluated", "cache_n", "prompt_n", "predicted_n")))
                for step in steps]  # fmt: skip
     assert logs_ik.compare(lines, answers)[1][0] == ("requests", len(steps) - 1, len(steps))
-
-
-def test_drawn_prompts_are_the_same_for_a_seed():
-    first, second = (list(logs_ik.drawn(logs_ik.random.Random("a"))) for _ in range(2))
-    assert first == second and len(first) > logs_ik.TALKS

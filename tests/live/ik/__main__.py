@@ -1,6 +1,7 @@
 """``make live IK_SOURCE=FOLDER`` or ``IK_SERVER=PATH``: campaigns on a real ik_llama.cpp, with one slot and several.
 
-Of N conversations with one slot, half as many are played with two to four. Then its log is imported and compared.
+Of N conversations with one slot, half as many are played with two to four. Then its log is imported and compared, and
+`cachesim check` runs on it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from tests.live import build
 from tests.live.__main__ import main as campaign
+from tests.live.check_ik import real
 from tests.live.ik.logs import main as logs
 from tests.live.ik.server import COMMIT
 from tests.live.ik.table import main as table
@@ -45,6 +47,7 @@ def main(argv):
             return 130
     table(["--seed", str(args.seed)])
     codes.append(logs(["--server", str(server), "--seed", str(args.seed)]))
+    codes.append(real(server, build.cache() / "models" / "ik"))
     return max(codes)
 
 
