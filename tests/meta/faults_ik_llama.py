@@ -34,7 +34,7 @@ IK_LLAMA = [
     _fault("rejected drafts stay in the memory",
            "        srv.memory.seq_rm(slot.id, len(slot.tokens), POS_INF)\n", "        pass\n"),
     _fault("the row after the whole draft is kept",
-           "self.steps.get((seq, n_past + step), self.steps.get(step, {}))", "self.steps[max(self.steps)]"),
+           "key = (seq, n_past + step) if (seq, n_past + step) in self.steps else step", "key = max(self.steps)"),
     _fault("a prompt does not trim the target", "target = srv.memory.seq_rm(slot.id, p0, POS_INF)", "target = True"),
     _fault("an erased slot keeps its cells",
            "    srv.memory.seq_rm(slot.id, 0, POS_INF)\n    slot.tokens.clear()\n", "    slot.tokens.clear()\n"),

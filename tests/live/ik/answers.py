@@ -67,7 +67,8 @@ def find_tasks(members, bodies, tasks):
     for answered in (True, False):                 # those whose answer is known choose first
         for place, (member, body) in enumerate(zip(members, bodies, strict=True)):
             if (body is not None) == answered and "prompt" in member["request"]:
-                number = next((one for one in free if _fits(member["request"], body, tasks[one])), None)
+                fits = [one for one in free if _fits(member["request"], body, tasks[one])]
+                number = min(fits, key=lambda one: (_odd(body, tasks[one]), one), default=None)
                 found[place] = number
                 free = [one for one in free if one != number]
     return found
@@ -80,6 +81,11 @@ def _fits(request, body, task):
         return request.get("id_slot", -1) in (-1, task.slot)
     said = (task.slot, len(task.tokens)) == (body["id_slot"], len(body.get("completion_probabilities") or task.tokens))
     return said and not task.error
+
+
+def _odd(body, task):
+    """True if a task that fits ended with another number of tokens in its slot than the answer says."""
+    return body is not None and body["tokens_cached"] != task.end
 
 
 def read_answer(body, task):

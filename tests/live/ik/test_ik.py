@@ -97,9 +97,15 @@ def test_members_find_their_tasks():
     tasks = {4: answers.Task(1, answers.text_of([101, 102]), 2, 4, [7]),
              6: answers.Task(0, answers.text_of([101]), 1, 2, [8])}  # fmt: skip
     members = [{"request": {"prompt": [101]}}, {"request": {"prompt": [101, 102]}}]
-    bodies = [{"id_slot": 0, **answer("x")}, {"id_slot": 1, **answer("x")}]
+    bodies = [{"id_slot": 0, "tokens_cached": 2, **answer("x")}, {"id_slot": 1, "tokens_cached": 4, **answer("x")}]
     assert answers.find_tasks(members, bodies, tasks) == [6, 4]
-    assert answers.find_tasks(members, [None, {"id_slot": 3, **answer("x")}], tasks) == [6, None]
+    assert answers.find_tasks(members, [None, {**bodies[1], "id_slot": 3}], tasks) == [6, None]
+
+
+def test_members_with_the_same_prompt_are_told_apart_by_what_their_slot_held():
+    tasks = {n: answers.Task(0, answers.text_of([101]), 1, end, [8]) for n, end in ((4, 9), (6, 8))}
+    bodies = [{"id_slot": 0, "tokens_cached": held, **answer("x")} for held in (8, 9)]
+    assert answers.find_tasks([{"request": {"prompt": [101]}}] * 2, bodies, tasks) == [6, 4]
 
 
 def asked(*lengths, **more):
