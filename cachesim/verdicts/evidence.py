@@ -107,9 +107,10 @@ def grade_of(engine: str, outcome: Outcome) -> Grade | None:
 
 def is_unseen(engine: str, outcome: Outcome, other: str) -> bool:
     """True if no real server is known to answer this and not the other. A neighbour of an answer is no other one where
-    some other answer was refuted: it stands for those that no rule set has."""
+    some other answer was refuted: it stands for those that no rule set has. A number that says that there is nothing
+    has none at all."""
     table = table_of(engine)
-    if table is None or grade_of(engine, outcome) is Grade.OURS:
+    if table is None or grade_of(engine, outcome) is Grade.OURS or (outcome.case, other) == ("none", "one more"):
         return False
     found = table.graded.get(outcome)
     if found is None:
