@@ -21,6 +21,7 @@ from tests.live.ik import answers
 from tests.live.ik.log import DECODE, LAUNCHED, read_event
 from tests.live.ik.order import in_order
 from tests.live.ik.server import LOST, cold_start, run_server
+from tests.live.ik.together import as_one
 
 _TASK = re.compile(r"(?<!\w)id_task=(\d+)")
 MOVED = ("ctx_shift",)
@@ -261,22 +262,6 @@ def _tail(log):
     """The last lines of a log that are not those of the server's own rounds."""
     lines = [line for line in log.read_text("utf-8", "replace").split("\n") if not line.startswith(("VERB", "INFO"))]
     return [line[:200] for line in lines[-40:]]
-
-
-def as_one(step):
-    """The step as one request with several prompts, where its members can be that and their lengths say so."""
-    if step["op"] != "parallel" or "one_request" in step:
-        return step
-    asked = [member["request"] for member in step["steps"]]
-    rest = [{name: body[name] for name in body if name not in ("prompt", "n_predict")} for body in asked]
-    if sum(len(body["prompt"]) for body in asked) % 3 == 0 or any(body != rest[0] for body in rest):
-        return step
-    if any("cancel_after" in body for body in rest):
-        return step
-    n_predict = max(body["n_predict"] for body in asked)
-    members = [{**member, "request": {**member["request"], "n_predict": n_predict}} for member in step["steps"]]
-    return {**step, "steps": [{name: one[name] for name in one if name != "after"} for one in members],
-            "one_request": True}  # fmt: skip
 
 
 def _renumbered(entry, asked):

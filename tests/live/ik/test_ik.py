@@ -14,7 +14,7 @@ from tests.live.ik import answers
 from tests.live.ik.log import read_event, read_line
 from tests.live.ik.models import find_model
 from tests.live.ik.order import in_order
-from tests.live.ik.recorder import as_one
+from tests.live.ik.together import as_one
 from tests.live.ik.worlds import FEW, MANY, MODELS, drafting, option_set
 
 HEAD = 'tid="1" timestamp=2'
