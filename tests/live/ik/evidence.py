@@ -13,8 +13,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from tests.live.evidence_file import entry_of, store
-
 from cachesim.errors import BadInput
 from cachesim.live.llama_server.server import Start
 from cachesim.live.player import Player
@@ -24,6 +22,7 @@ from cachesim.scenarios.option_checks import filled
 from cachesim.verdicts.judged_run import run_judged
 from tests.live import build
 from tests.live.beside import Beside
+from tests.live.evidence_file import entry_of, store
 from tests.live.ik.models import find_model, write_models
 from tests.live.ik.recorder import Recorder
 from tests.live.ik.server import BASE, COMMIT, LOST

@@ -2,9 +2,8 @@
 
 Attention over nothing divides zero by zero. The token's rows in the layers above, its recurrent states and its answer
 are then not a number, and so is every token of a micro-batch that reads such a cell: a masked weight is zero, and zero
-times not-a-number is not a number. A recurrent row that is zeroed is a number again: a
-factor of 0 writes zeros.
-Marked by one digest, so that the mark travels with saved rows and states.
+times not-a-number is not a number. A recurrent row that is zeroed is a number again: a factor of 0 writes zeros.
+One digest is the mark, so that it travels with saved rows and states.
 Source: ik_llama.cpp src/llama-delta-net.cpp build_qkv, ggml/src/ggml.c ggml_compute_forward_scale_f32
 (8337e4cd3).
 """
