@@ -42,7 +42,9 @@ def first_difference(scenario, stored, rules):
         counts = {name: theirs[name] for name in ("cache_n", "prompt_n") if theirs.get(name) is not None}
         if any(getattr(ours.answer, name) != n for name, n in counts.items()):
             return theirs["n"]
-        if (ours.judged.equal_cold is False) != theirs["differs"]:
+        if theirs.get("status", 200) != ours.answer.status or ("died" in theirs) != bool(ours.answer.died):
+            return theirs["n"]
+        if "differs" in theirs and (ours.judged.answer.holds is False) != theirs["differs"]:
             return theirs["n"]
     return None
 
