@@ -16,6 +16,7 @@ from cachesim.engines.ik_llama.memory.not_a_number import is_nan, silenced, spoi
 from cachesim.engines.shared.batch import Batch, Ubatch, split_by
 from cachesim.engines.shared.batch_outputs import Spoken, joined, spoken
 from cachesim.engines.shared.rows import by_position, put, take
+from cachesim.errors import BadInput
 from cachesim.model import Hidden, LayerState, Model, Rows, Run
 from cachesim.model.attention_mask import ByPosition
 
@@ -63,12 +64,14 @@ class DecodeRules:
     """What the rules of a version say about micro-batches, as plain functions.
 
     ``split``: tokens of the next micro-batch, given the sequences of the window; ``seen``: cells that attention reads,
-    given the labels of the cells; ``blind``: does a token that sees no cell leave rows that are not a number, given the
+    given the labels of the cells; ``window_from``: the first of them that window layers read, given their number and
+    the tokens of the micro-batch; ``blind``: does a token that sees no cell leave rows that are not a number, given the
     number of such cases; ``zeroes``: is a row zeroed, given its first position and the number of sequences; ``keeps``:
     how recurrent rows of a micro-batch of so many tokens are kept ("place", "position" or "")."""
 
     split: Callable[[Sequence[int]], int]
     seen: Callable[[np.ndarray], int]
+    window_from: Callable[[int, int], int]
     blind: Callable[[int], bool]
     zeroes: Callable[[int, int], bool]
     keeps: Callable[[int], str]
@@ -121,6 +124,7 @@ class Context:
         blind = self._blind(ubatch, first, n_kv) if kv.spoilt or first + ubatch.n > n_kv else None
         if self.model is None:
             return
+        self._refuse_unread(ubatch, self.rules.window_from(n_kv, ubatch.n))
         before = [frozenset(i for i, state in kv.states[run.seq].items() if is_nan(state)) for run in ubatch.runs]
         hidden, kept = [], self.rules.keeps(ubatch.n) if self.per_step and kv.kind.states else ""
         for run, at in zip(ubatch.runs, ubatch.at, strict=True):
@@ -129,6 +133,17 @@ class Context:
         if blind is not None and kv.spoilt:
             said = silenced(said, ubatch, spoil(kv.kind.spec, kv.rows, kv.states, before, ubatch, first, n_kv, blind))
         self.spoken |= said
+
+    def _refuse_unread(self, ubatch: Ubatch, low: int) -> None:
+        """Raise BadInput if rows of a window lie in cells below the first one that window layers read: the real answer
+        is wrong then, and that is not simulated."""
+        for run in ubatch.runs if low > 0 else ():
+            cells = self.kv.cells.of(run.seq)
+            if ((cells < low) & (self.kv.cells.pos[cells] > run.pos0 - self.kv.kind.n_swa)).any():
+                raise BadInput(
+                    f"flash attention reads the windows from cell {low} on, and rows of them lie below: not modelled",
+                    hint="flash_attn = false reads all of them",
+                )
 
     def _blind(self, ubatch: Ubatch, first: int, n_kv: int) -> list[dict[str, np.ndarray]]:
         """For each run and kind of attention layer: (t,) True for the tokens that see no cell."""
