@@ -30,6 +30,7 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "IK-SPEC-STEPS.POSITION": (3, 4),
     "IK-STATE-ZERO": (0, 2),
     "IK-UBATCH-SPLIT": (True, [0, 1, 1]),
+    "IK-KV-WINDOW.ALL": (1024, 8, 32, True, 64),
     "IK-KV-SEEN.EXACT": (np.zeros(40, np.int64), 128, 32),
     **dict.fromkeys(("IK-SPEC-START.ONE-SLOT", "IK-SPEC-START.ANY"), ("mtp", 2)),
     "IK-CKPT-FIRST.ALWAYS": (0,),

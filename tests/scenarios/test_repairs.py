@@ -23,9 +23,9 @@ KEPT: Mapping[str, Mapping[str, str]] = {
     },
     "ik_llama@main-repaired": {
         "pc_failed": "repair-load", "refused": "repair-refused", "prompt_cut": "repair-cut",
-        "shift_list": "repair-list", "kv_seen": "repair-sight", "decode_again": "repair-again",
-        "ckpt_cells": "repair-cells", "spec_steps": "repair-steps", "spec_row": "repair-row",
-        "slot_save": "repair-side",
+        "shift_list": "repair-list", "kv_seen": "repair-sight", "kv_window": "repair-window",
+        "decode_again": "repair-again", "ckpt_cells": "repair-cells", "spec_steps": "repair-steps",
+        "spec_row": "repair-row", "slot_save": "repair-side",
     },
     "mlx_lm@0.32.2-repaired": {
         "tail": "repair-tail", "key": "repair-key", "key_alone": "repair-alone", "start_drafting": "repair-start",

@@ -134,6 +134,10 @@ def _seen(value: int, because: Because) -> str:
     return f"attention reads cells 0..{value - 1} of {because['size']} (blocks of {because['pad']})"
 
 
+def _window_from(value: int, because: Because) -> str:
+    return f"window layers read cells {value}..{because['n_kv'] - 1} only: rows of a window lie below"
+
+
 def _blind(value: bool, because: Because) -> str:
     no_cell = f"{counted(because['tokens'], 'token')} without a visible cell"
     return f"{no_cell}: the result is not a number" if value else f"{no_cell}: the result is a wrong number"
@@ -158,6 +162,7 @@ FAMILIES: dict[str, Say] = {
     "IK-UBATCH-SPLIT": lambda v, b: Dull(
         f"micro-batch of {counted(v, 'token')} (window of {b['tokens']}, {counted(b['sequences'], 'sequence')})"),
     "IK-KV-SEEN": _seen,
+    "IK-KV-WINDOW": _window_from,
     "IK-KV-BLIND": _blind,
     "IK-DECODE-AGAIN": lambda v, b: f"the next attempt begins at token {v} ({b['evaluated']} evaluated)",
     "IK-DECODE-RETRY": lambda v, b: f"no free KV cells: retries with n_batch = {v}" if v else (

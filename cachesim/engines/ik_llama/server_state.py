@@ -91,15 +91,16 @@ class Core(Driver):
             self.decide(decision, None)
         return int(decision.value)
 
-    def _window_from(self, n_kv: int, tokens: int) -> int:
-        """The first cell that window layers read: with flash attention only the last blocks that windows and
-        micro-batch would fill if their cells were the last ones. Heads of 16, as in the recorded models, read all.
-
-        Source: ik_llama.cpp ggml/src/iqk/iqk_flash_attn.cpp iqk_flash_attn_noalibi (8337e4cd3)."""
-        kind, pad = self.kind, self.settings.pad
-        if not self.settings.flash_attn or not kind.windows or kind.words or kind.private:
+    def _window_from(self, n_kv: int, tokens: int, missed: Callable[[int], bool]) -> int:
+        """The first cell that window layers read; written down where they miss rows that their mask shows."""
+        kind = self.kind
+        if not kind.windows or kind.private:       # DeepSeek-V4 keeps its windows apart
             return 0
-        return n_kv - -(-(max(pad, tokens) + kind.n_swa) // pad) * pad
+        decision = self.rules.kv_window(n_kv, tokens, kind.n_swa, self.settings.flash_attn, kind.head)
+        low = int(decision.value)
+        if low and missed(low):
+            self.decide(decision, None)
+        return low
 
     def _decode_rules(self) -> DecodeRules:
         rules, one, hybrid = self.rules, self.settings, self.kind.hybrid

@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import Any, Mapping
 
+from cachesim.engines.shared.declared_sizes import HEAD
 from cachesim.engines.shared.gguf_header import read_header
 from cachesim.engines.shared.size_formulas import F32, ModelSizes, attention_row, delta_state, mamba_state
 from cachesim.errors import BadInput
@@ -80,7 +81,7 @@ def _of_config(keys: _Numbers) -> ModelSizes:
             keys.get("mamba_d_conv", 4), inner or keys.get("mamba_expand", 2) * keys.get("hidden_size"),
             keys.get("mamba_d_state"), keys.get("mamba_n_groups", 1),
         )  # fmt: skip
-    return _sizes(letters, keys.get("sliding_window", 0), row, state, keys.file)
+    return _sizes(letters, keys.get("sliding_window", 0), row, state, keys.file, head)
 
 
 def _config_layers(keys: _Numbers) -> str:
@@ -113,8 +114,8 @@ def _of_gguf(header: Mapping[str, Any], file: str) -> ModelSizes:
         )  # fmt: skip
     elif "C" in letters:
         state = (keys.get("shortconv.l_cache") - 1) * keys.get("embedding_length") * F32
-    rows = any(one in letters for one in "AWH")
-    return _sizes(letters, keys.get("attention.sliding_window", 0), _gguf_row(keys) if rows else 0, state, file)
+    row, head = _gguf_row(keys) if any(one in letters for one in "AWH") else (0, HEAD)
+    return _sizes(letters, keys.get("attention.sliding_window", 0), row, state, file, head)
 
 
 def _gguf_layers(keys: _Numbers, n: int) -> str:
@@ -133,13 +134,14 @@ def _gguf_layers(keys: _Numbers, n: int) -> str:
     return _windows("A" * n, keys) if keys.get("attention.sliding_window", 0) else "A" * n
 
 
-def _gguf_row(keys: _Numbers) -> int:
-    """Bytes of a row; of heads that differ from layer to layer the most."""
+def _gguf_row(keys: _Numbers) -> tuple[int, int]:
+    """Bytes of a row, and the width of a head; of heads that differ from layer to layer the most."""
     all_heads = keys.get("attention.head_count")
     heads = [one for one in keys.words("attention.head_count_kv") if type(one) is int and 0 < one <= LARGEST]
     kv_heads = max(heads) if heads else keys.get("attention.head_count_kv", all_heads)
     head = keys.get("embedding_length") // max(1, all_heads)
-    return attention_row(kv_heads, keys.get("attention.key_length", head), keys.get("attention.value_length", head))
+    key = keys.get("attention.key_length", head)
+    return attention_row(kv_heads, key, keys.get("attention.value_length", head)), key
 
 
 def _windows(letters: str, keys: _Numbers) -> str:
@@ -156,7 +158,7 @@ def _count(n: int, file: str) -> int:
     return n
 
 
-def _sizes(letters: str, window: int, row: int, state: int, file: str) -> ModelSizes:
+def _sizes(letters: str, window: int, row: int, state: int, file: str, head: int) -> ModelSizes:
     """The layers shortened to the run that repeats, at most as many as a model may have here."""
     run = re.fullmatch(r"(.+?)\1*", letters)
     short = (run[1] if run else letters)[: LAYERS.now]
@@ -164,4 +166,5 @@ def _sizes(letters: str, window: int, row: int, state: int, file: str) -> ModelS
     parse(notation)
     attention = sum(one in "AWH" for one in letters)
     recurrent = sum(one in "GSCH" for one in letters)
-    return ModelSizes(notation, attention, recurrent, row if attention else 0, state if recurrent else 0, file)
+    row, state, head = row if attention else 0, state if recurrent else 0, head if attention else HEAD
+    return ModelSizes(notation, attention, recurrent, row, state, file, head)

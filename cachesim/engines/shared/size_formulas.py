@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cachesim.engines.shared.declared_sizes import Declared, with_sizes
+from cachesim.engines.shared.declared_sizes import HEAD, Declared, with_sizes
 from cachesim.model.spec import Spec, parse
 
 F16, F32 = 2, 4
@@ -17,7 +17,8 @@ F16, F32 = 2, 4
 
 class ModelSizes(NamedTuple):
     """A real model: how many of its layers have K/V rows and how many have a state, what each of them weighs in bytes,
-    and from where that is known. ``layers`` in our notation, shortened to a run that repeats."""
+    and from where that is known. ``layers`` in our notation, shortened to a run that repeats; ``head``: the width of
+    an attention head in numbers."""
 
     layers: str
     attention: int
@@ -25,6 +26,7 @@ class ModelSizes(NamedTuple):
     row: int
     state: int
     source: str
+    head: int = HEAD
 
     @property
     def token_bytes(self) -> int:
@@ -43,7 +45,8 @@ class ModelSizes(NamedTuple):
     def _per_layer(self, spec: Spec, scale: int) -> Declared:
         rows = sum(1 for layer in spec.layers if layer.part)
         states = sum(1 for layer in spec.layers if layer.taps)
-        return Declared(self.token_bytes * scale // rows if rows else 0, self.state_bytes // states if states else 0)
+        row, state = self.token_bytes * scale // rows if rows else 0, self.state_bytes // states if states else 0
+        return Declared(row, state, self.head if scale == 1 else HEAD)       # kernels count real cells
 
 
 def attention_row(kv_heads: int, key: int, value: int) -> int:

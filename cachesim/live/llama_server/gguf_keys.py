@@ -23,8 +23,8 @@ TEMPLATE = (
 """The chat template of the recorded models: an earlier answer loses its thinking."""
 
 
-def sizes(arch: str, spec: Spec) -> dict[str, Any]:
-    """Keys that every architecture reads."""
+def sizes(arch: str, spec: Spec, head: int) -> dict[str, Any]:
+    """Keys that every architecture reads; ``head``: width of an attention head."""
     attends = arch != "mamba2"
     return {
         "context_length": TRAINED_ON,
@@ -33,10 +33,10 @@ def sizes(arch: str, spec: Spec) -> dict[str, Any]:
         "feed_forward_length": t.FF * attends,
         "attention.head_count": t.HEADS * attends,
         "attention.head_count_kv": t.KV_HEADS * attends,
-        "attention.key_length": t.HEAD * attends,
-        "attention.value_length": t.HEAD * attends,
+        "attention.key_length": head * attends,
+        "attention.value_length": head * attends,
         "attention.layer_norm_rms_epsilon": 1e-6,
-        "rope.dimension_count": t.HEAD * attends,
+        "rope.dimension_count": head * attends,
         "rope.freq_base": 10000.0,
         "vocab_size": len(PIECES),
     }

@@ -37,17 +37,18 @@ NO_ARCHITECTURE = "no architecture of llama.cpp has the layers '{}': {}"
 
 class Model(NamedTuple):
     """A model as it is written: the architecture, its layers, and the name by which ``model_kind`` knows it. ``delta``:
-    sizes of its gated delta nets."""
+    sizes of its gated delta nets; ``head``: width of an attention head."""
 
     arch: str
     spec: Spec
     name: str
     delta: t.Delta = t.NARROW
+    head: int = t.HEAD
 
     @property
     def file(self) -> str:
         """Name of its file, from which a recorded trace's reader finds the model."""
-        return f"tiny-{self.name}.gguf"
+        return f"tiny-{self.name.replace('/', '_')}.gguf"
 
 
 def find_model(notation: str) -> Model:
@@ -91,7 +92,7 @@ def write_model(notation: str, path: Path, seed: int = 0) -> str:
 
 def _keys(model: Model) -> dict[str, Any]:
     """All keys of a model, in the order of the file."""
-    own = {**sizes(model.arch, model.spec), **special(model.arch, model.spec, model.delta)}
+    own = {**sizes(model.arch, model.spec, model.head), **special(model.arch, model.spec, model.delta)}
     return {
         "general.architecture": model.arch,
         "general.name": f"tiny-{model.name}",
@@ -147,7 +148,7 @@ def _layer(model: Model, layer: Layer, damping: float) -> Iterator[Tensor]:
     if layer.kind == "C":
         yield from t.short_convolution()
     if layer.kind in "AWH":
-        yield from t.attention(damping, gated=qwen, normed=qwen or arch in ("gemma3", "lfm2"))
+        yield from t.attention(damping, model.head, gated=qwen, normed=qwen or arch in ("gemma3", "lfm2"))
     if arch == "qwen3next":
         yield from t.experts()
     elif arch != "mamba2":

@@ -13,7 +13,6 @@ from cachesim.live.llama_server.tiny_gguf import Tensor
 
 EMBD, HEADS, KV_HEADS, HEAD, FF, TAPS = 64, 4, 2, 16, 96, 4
 """Width of the model, heads of queries and of K/V, width of a head, of the feed-forward; taps of a convolution."""
-Q, KV = HEADS * HEAD, KV_HEADS * HEAD
 SSM_INNER, SSM_STATE, SSM_HEADS = 128, 32, 8
 EXPERTS, EXPERT_FF = 2, 48                          # every expert is used, so that no rounding decides which
 CONV_TAPS = 3                                       # of the short convolution
@@ -60,15 +59,16 @@ def _norm(name: str, width: int = EMBD, mean: float = 1.0) -> Tensor:
     return Tensor(name, (width,), 0.1, mean)
 
 
-def attention(damping: float, *, gated: bool = False, normed: bool = False) -> Iterator[Tensor]:
-    """An attention layer. ``gated``: the queries bring an output gate; ``normed``: queries and keys are normed."""
-    yield Tensor("attn_q.weight", (EMBD, Q * (1 + gated)), 0.225)
-    yield Tensor("attn_k.weight", (EMBD, KV), 0.225)
-    yield Tensor("attn_v.weight", (EMBD, KV), 0.125)
-    yield Tensor("attn_output.weight", (Q, EMBD), 0.25 * damping)
+def attention(damping: float, head: int = HEAD, *, gated: bool = False, normed: bool = False) -> Iterator[Tensor]:
+    """An attention layer. ``head``: width of a head; ``gated``: the queries bring an output gate; ``normed``: queries
+    and keys are normed."""
+    yield Tensor("attn_q.weight", (EMBD, HEADS * head * (1 + gated)), 0.225)
+    yield Tensor("attn_k.weight", (EMBD, KV_HEADS * head), 0.225)
+    yield Tensor("attn_v.weight", (EMBD, KV_HEADS * head), 0.125)
+    yield Tensor("attn_output.weight", (HEADS * head, EMBD), 0.25 * damping)
     if normed:
-        yield _norm("attn_q_norm.weight", HEAD, 1.7)
-        yield _norm("attn_k_norm.weight", HEAD, 1.7)
+        yield _norm("attn_q_norm.weight", head, 1.7)
+        yield _norm("attn_k_norm.weight", head, 1.7)
 
 
 def delta_net(damping: float, delta: Delta = NARROW, *, joint: bool) -> Iterator[Tensor]:

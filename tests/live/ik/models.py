@@ -19,7 +19,7 @@ PERIOD = 6
 def find_model(notation):
     """The model of a notation. Raise BadInput where ik_llama.cpp has no architecture for it."""
     found = model_kind(notation)
-    spec, name = found.spec, found.name if found.words else found.spec.notation.replace(" ", "")
+    spec, name = found.spec, found.name if found.words else notation.replace(" ", "")
     kinds = {layer.kind for layer in spec.layers}
     if kinds == {"A"} and not spec.mtp:
         return Model("llama", spec, name)
@@ -27,8 +27,13 @@ def find_model(notation):
         return Model("qwen35", spec, name, WIDE)
     full = [layer.kind == "A" for layer in spec.layers]
     if kinds <= {"W", "A"} and full == [(i + 1) % PERIOD == 0 for i in range(len(full))]:
-        return Model("gemma3", spec, name)
+        return Model("gemma3", spec, name, head=found.head)
     raise BadInput(f"ik_llama.cpp has no architecture for the layers '{notation}'")
+
+
+def name_of(file):
+    """The name of the model in a file, as a trace has it."""
+    return file.stem.replace("_", "/")
 
 
 def write_models(folder, notations):

@@ -19,6 +19,7 @@ from cachesim.live.llama_server.cold import inexact
 from cachesim.live.llama_server.process import Ended, Stopped
 from tests.live.ik import answers
 from tests.live.ik.log import DECODE, LAUNCHED, read_event
+from tests.live.ik.models import name_of
 from tests.live.ik.order import in_order
 from tests.live.ik.server import LOST, cold_start, run_server
 from tests.live.ik.together import as_one
@@ -251,7 +252,7 @@ class Recorder(Stopped):
         """Header and steps so far, as a recording holds them."""
         start = self.start
         return {
-            "engine": "ik_llama.cpp", "commit": start.commit, "model": start.gguf.name, "name": name,
+            "engine": "ik_llama.cpp", "commit": start.commit, "model": f"{name_of(start.gguf)}.gguf", "name": name,
             "workload": name, "seed": 0, "note": None, "flags": list(start.flags),
             "base_flags": list(start.base_flags), "env": {}, "server": self.server, "inexact": self.inexact,
             "steps": self.steps,

@@ -13,6 +13,7 @@ from cachesim.live.llama_server.client import Client, Lost, Reply
 from cachesim.live.llama_server.process import Died, Ended, Process, Stopped
 from cachesim.live.llama_server.server import DEAD_WITHIN, IDLE_WITHIN, PORTS, START_WITHIN, TAKEN, alias
 from tests.live.ik.log import DECODE, IDLE, LAUNCHED, LOOKED, VERBOSE, Entry, read_line
+from tests.live.ik.models import name_of
 
 COMMIT = "8337e4c"
 BASE = ("-t", "1", "-tb", "1", "-fa", "off", "--no-warmup", *VERBOSE)
@@ -71,7 +72,7 @@ class IkServer(Stopped):
     def __init__(self, start, folder, log):
         self.process = Process(lambda port: _command(start, port, folder), log)
         try:
-            words = model_kind(start.gguf.stem.removeprefix("tiny-")).words
+            words = model_kind(name_of(start.gguf).removeprefix("tiny-")).words
             self.client, self.log, self.offset, self.said = IkClient(self.process.url), log, 0, []
             self.open, self.idle, self.marks, self.looked = set(), False, 0, 0
             self.client.never = ENDS if words else ENDS + SPACES

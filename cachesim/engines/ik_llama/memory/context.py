@@ -16,7 +16,6 @@ from cachesim.engines.ik_llama.memory.not_a_number import is_nan, silenced, spoi
 from cachesim.engines.shared.batch import Batch, Ubatch, split_by
 from cachesim.engines.shared.batch_outputs import Spoken, joined, spoken
 from cachesim.engines.shared.rows import by_position, put, take
-from cachesim.errors import BadInput
 from cachesim.model import Hidden, LayerState, Model, Rows, Run
 from cachesim.model.attention_mask import ByPosition
 
@@ -24,31 +23,33 @@ OK, NO_ROOM, FAILED = 0, 1, -1
 
 
 class UbatchStore(ByPosition):
-    """The store of one run of a micro-batch, whose tokens lie in the cells from ``first`` on; cells from ``n_kv`` on
-    are not read. The model works run after run, so a store has one."""
+    """The store of one run of a micro-batch, whose tokens lie in the cells from ``first`` on. Cells from ``n_kv`` on
+    are not read, and window layers do not read those below ``low`` either. The model works run after run, so a store
+    has one."""
 
-    def __init__(self, kv: KvCache, run: Run, first: int, n_kv: int) -> None:
+    def __init__(self, kv: KvCache, run: Run, first: int, n_kv: int, low: int) -> None:
         self.kv, self.seq = kv, run.seq
         self.mine = slice(first, first + len(run.tokens))
         cells = kv.cells.of(run.seq)
         if len(cells) and cells[-1] >= n_kv:
             cells = cells[cells < n_kv]
-        self.pos, self.cells = by_position(cells, kv.cells.pos[cells])
-        base = kv.window.base if kv.window is not None else 0
-        self.late = int(np.searchsorted(self.pos, base)) if base else 0    # rows that a compacted window has lost
+        self.pos, self.cells = self.window_pos, self.window_cells = by_position(cells, kv.cells.pos[cells])
+        base = kv.window.base if kv.window is not None else 0              # a compacted window has lost those before
+        if low or base:
+            cells = cells[(cells >= low) & (kv.cells.pos[cells] >= base)]
+            self.window_pos, self.window_cells = by_position(cells, kv.cells.pos[cells])
 
     def positions(self, part: str, run: int) -> np.ndarray:
         """(n,) labels that the run may look at, ascending, its own included."""
-        return self.pos[self.late :] if part == "swa" else self.pos
+        return self.window_pos if part == "swa" else self.pos
 
     def put_rows(self, layer: int, run: int, rows: Rows) -> None:
         """Write the run's own rows into their cells."""
         put(self.kv.rows, layer, self.mine, rows)
 
     def get_rows(self, layer: int, run: int) -> Rows:
-        """Every row of the sequence, in the order of ``positions``."""
-        rows = take(self.kv.rows[layer], self.cells)
-        return take(rows, slice(self.late, None)) if self.late and layer in self.kv.kind.windows else rows
+        """The rows of the sequence that this layer reads, in the order of ``positions``."""
+        return take(self.kv.rows[layer], self.window_cells if layer in self.kv.kind.windows else self.cells)
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
         """The recurrent row before the run, None = zeroed."""
@@ -64,14 +65,15 @@ class DecodeRules:
     """What the rules of a version say about micro-batches, as plain functions.
 
     ``split``: tokens of the next micro-batch, given the sequences of the window; ``seen``: cells that attention reads,
-    given the labels of the cells; ``window_from``: the first of them that window layers read, given their number and
-    the tokens of the micro-batch; ``blind``: does a token that sees no cell leave rows that are not a number, given the
-    number of such cases; ``zeroes``: is a row zeroed, given its first position and the number of sequences; ``keeps``:
-    how recurrent rows of a micro-batch of so many tokens are kept ("place", "position" or "")."""
+    given the labels of the cells; ``window_from``: the first of them that window layers read, given their number, the
+    tokens of the micro-batch, and whether rows are missed if it is such a cell; ``blind``: does a token that sees no
+    cell leave rows that are not a number, given the number of such cases; ``zeroes``: is a row zeroed, given its first
+    position and the number of sequences; ``keeps``: how recurrent rows of a micro-batch of so many tokens are kept
+    ("place", "position" or "")."""
 
     split: Callable[[Sequence[int]], int]
     seen: Callable[[np.ndarray], int]
-    window_from: Callable[[int, int], int]
+    window_from: Callable[[int, int, Callable[[int], bool]], int]
     blind: Callable[[int], bool]
     zeroes: Callable[[int, int], bool]
     keeps: Callable[[int], str]
@@ -121,35 +123,31 @@ class Context:
                 kv.states[run.seq] = {}
             kv.state_pos[run.seq] = run.pos0 + len(run.tokens) - 1
         n_kv = kv.cells.size if kv.recurrent else self.rules.seen(kv.cells.pos)
-        blind = self._blind(ubatch, first, n_kv) if kv.spoilt or first + ubatch.n > n_kv else None
+        low = self.rules.window_from(n_kv, ubatch.n, lambda low: self._misses(ubatch, low))
+        blind = self._blind(ubatch, first, n_kv, low) if kv.spoilt or not low <= first <= n_kv - ubatch.n else None
         if self.model is None:
             return
-        self._refuse_unread(ubatch, self.rules.window_from(n_kv, ubatch.n))
         before = [frozenset(i for i, state in kv.states[run.seq].items() if is_nan(state)) for run in ubatch.runs]
         hidden, kept = [], self.rules.keeps(ubatch.n) if self.per_step and kv.kind.states else ""
         for run, at in zip(ubatch.runs, ubatch.at, strict=True):
-            hidden.append(self._run(self.model, run, first + at - ubatch.at[0], at - ubatch.at[0], kept, n_kv))
+            hidden.append(self._run(self.model, run, first + at - ubatch.at[0], at - ubatch.at[0], kept, n_kv, low))
         said = spoken(self.model, batch, ubatch, hidden)
         if blind is not None and kv.spoilt:
             said = silenced(said, ubatch, spoil(kv.kind.spec, kv.rows, kv.states, before, ubatch, first, n_kv, blind))
         self.spoken |= said
 
-    def _refuse_unread(self, ubatch: Ubatch, low: int) -> None:
-        """Raise BadInput if rows of a window lie in cells below the first one that window layers read: the real answer
-        is wrong then, and that is not simulated."""
-        for run in ubatch.runs if low > 0 else ():
-            cells = self.kv.cells.of(run.seq)
-            if ((cells < low) & (self.kv.cells.pos[cells] > run.pos0 - self.kv.kind.n_swa)).any():
-                raise BadInput(
-                    f"flash attention reads the windows from cell {low} on, and rows of them lie below: not modelled",
-                    hint="flash_attn = false reads all of them",
-                )
+    def _misses(self, ubatch: Ubatch, low: int) -> bool:
+        """Do rows of a window lie in cells below ``low``?"""
+        cells = self.kv.cells
+        return any((cells.pos[mine[mine < low]] > run.pos0 - self.kv.kind.n_swa).any()
+                   for run in ubatch.runs for mine in (cells.of(run.seq),))  # fmt: skip
 
-    def _blind(self, ubatch: Ubatch, first: int, n_kv: int) -> list[dict[str, np.ndarray]]:
+    def _blind(self, ubatch: Ubatch, first: int, n_kv: int, low: int) -> list[dict[str, np.ndarray]]:
         """For each run and kind of attention layer: (t,) True for the tokens that see no cell."""
         kv, blind = self.kv, []
         for run, at in zip(ubatch.runs, ubatch.at, strict=True):
-            store, asked = UbatchStore(kv, run, first + at - ubatch.at[0], n_kv), run.pos0 + np.arange(len(run.tokens))
+            store = UbatchStore(kv, run, first + at - ubatch.at[0], n_kv, low)
+            asked = run.pos0 + np.arange(len(run.tokens))
             seen = {layer.notation: store.view(layer.part, 0, asked).visible(layer.window)
                     for layer in kv.kind.spec.layers if layer.part}  # fmt: skip
             blind.append({name: one.lo >= one.hi for name, one in seen.items()})
@@ -164,14 +162,14 @@ class Context:
         matrices = self.matrices.get(key, {})
         return {layer: with_matrix(state, matrices.get(layer)) for layer, state in self.steps.get(key, {}).items()}
 
-    def _run(self, model: Model, run: Run, first: int, place: int, kept: str, n_kv: int) -> Hidden:
+    def _run(self, model: Model, run: Run, first: int, place: int, kept: str, n_kv: int, low: int) -> Hidden:
         """One run from a place of its micro-batch on; token by token where the states between are kept."""
         if not kept:
-            return model.forward([run], UbatchStore(self.kv, run, first, n_kv))[0]
+            return model.forward([run], UbatchStore(self.kv, run, first, n_kv, low))[0]
         parts = []
         for k, token in enumerate(run.tokens):
             one = Run(run.seq, run.pos0 + k, [token])
-            parts += model.forward([one], UbatchStore(self.kv, one, first + k, n_kv))
+            parts += model.forward([one], UbatchStore(self.kv, one, first + k, n_kv, low))
             key = place + k if kept == "place" else (run.seq, run.pos0 + k)
             self.steps[key] = dict(self.kv.states[run.seq])
             if kept != "place" or k + 1 < len(run.tokens):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cachesim.engines.shared.declared_sizes import split
+from cachesim.engines.shared.declared_sizes import HEAD, split
 from cachesim.errors import BadInput, nearest
 from cachesim.model import Spec, parse
 
@@ -26,7 +26,7 @@ STATE_ROW = {"G": 35840, "S": 18688, "C": 512, "H": 18688}        # bytes of the
 class ModelKind:
     """A model as the memory sees it. ``private``: DeepSeek-V4's rules hold; ``words``: its tokens are those of the
     recorded vocabulary; ``row_bytes``: a K row and a V row of one layer; ``row_of_state``: the recurrent row of one
-    layer, 0 = that of the recorded models."""
+    layer, 0 = that of the recorded models; ``head``: width of an attention head in numbers."""
 
     name: str
     spec: Spec
@@ -34,6 +34,7 @@ class ModelKind:
     words: bool = False
     row_bytes: int = KV_ROW
     row_of_state: int = 0
+    head: int = HEAD
 
     @property
     def attention(self) -> tuple[int, ...]:
@@ -95,7 +96,7 @@ def model_kind(name: str) -> ModelKind:
     """The model of a known name, or of a notation, perhaps with declared sizes. Raises BadInput."""
     layers, sizes = split(name)
     if sizes is not None:
-        return replace(model_kind(layers), name=name, row_bytes=sizes.row, row_of_state=sizes.state)
+        return replace(model_kind(layers), name=name, row_bytes=sizes.row, row_of_state=sizes.state, head=sizes.head)
     if name in RECORDED:
         return ModelKind(name, parse(RECORDED[name]), words=True)
     if name in PRIVATE:

@@ -55,6 +55,7 @@ MAIN = Rules(
     spec_start=speculative.start_with_one_slot,
     ubatch_split=micro_batch.split_repeated,
     kv_seen=micro_batch.seen_by_block_ends,
+    kv_window=micro_batch.window_in_last_blocks,
     kv_blind=micro_batch.blind_is_not_a_number,
     state_zero=micro_batch.zero_at_start,
     decode_retry=micro_batch.next_attempt,

@@ -21,13 +21,14 @@ MAIN_REPAIRED = replace(
     prompt_cut=repaired.prompt_cut_none,
     shift_list=repaired.shift_list_all,
     kv_seen=micro_batch.seen_exact,
+    kv_window=micro_batch.window_in_all_cells,
     decode_again=repaired.again_from_rest,
     ckpt_cells=repaired.cells_kept,
     spec_steps=repaired.steps_by_position,
     spec_row=repaired.row_own,
     slot_save=repaired.save_always,
     inferred=(
-        "window", "pc_failed", "refused", "prompt_cut", "shift_list", "kv_seen", "decode_again", "ckpt_cells",
-        "spec_steps", "spec_row", "slot_save",
+        "window", "pc_failed", "refused", "prompt_cut", "shift_list", "kv_seen", "kv_window", "decode_again",
+        "ckpt_cells", "spec_steps", "spec_row", "slot_save",
     ),
 )

@@ -65,6 +65,7 @@ class Rules(RuleSet):
     spec_start: Rule
     ubatch_split: Rule
     kv_seen: Rule
+    kv_window: Rule
     kv_blind: Rule
     state_zero: Rule
     decode_retry: Rule

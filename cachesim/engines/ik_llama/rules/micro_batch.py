@@ -2,6 +2,7 @@
 
 pad        cells of a block: 256 with flash attention, 32 without
 n_kv       cells that attention reads: 0 .. n_kv-1
+n_swa      width of the windows, in positions
 
 Source: ik_llama.cpp src/llama.cpp llama_decode_internal, src/llama-delta-net.cpp (8337e4cd3).
 """
@@ -16,6 +17,9 @@ from cachesim.engines.ik_llama.source_files import CONTEXT, LLAMA, ik_llama
 from cachesim.engines.rule import Decision, Role, rule
 
 DELTA_NET = "src/llama-delta-net.cpp"
+FLASH_ATTENTION = "ggml/src/iqk/iqk_flash_attn.cpp"
+FAST_HEADS = {64, 96, 128, 192, 256, 320, 512, 576}
+"""Widths of heads that the fast flash attention of the CPU takes."""
 
 
 @rule("IK-UBATCH-SPLIT", Role.MEMORY, ik_llama(LLAMA, "llama_decode_internal", "8337e4cd3"))
@@ -54,6 +58,23 @@ def seen_exact(pos: np.ndarray, size: int, pad: int) -> Decision:
     last = int(used[-1]) + 1 if len(used) else 0
     n_kv = min(size, max(pad, -(-last // pad) * pad))
     return Decision(n_kv, {"n_kv": n_kv, "size": size, "pad": pad})
+
+
+@rule("IK-KV-WINDOW.LAST-BLOCKS", Role.MEMORY, ik_llama(FLASH_ATTENTION, "iqk_flash_attn_noalibi", "8337e4cd3"),
+      since="#757 (144d45671)")
+def window_in_last_blocks(n_kv: int, tokens: int, n_swa: int, flash_attn: bool, head: int) -> Decision:
+    """Returns the first cell that window layers read. With flash attention and heads of a width that the fast kernel
+    takes, they read as many blocks of 256 before ``n_kv`` as the windows of the micro-batch's ``tokens`` would fill if
+    their cells were the last ones. Several slots share the cells, and n_kv is rounded up: windows can begin before."""
+    blocks = -(-(max(256, tokens) + n_swa) // 256)
+    low = max(0, n_kv - 256 * blocks) if flash_attn and head in FAST_HEADS else 0
+    return Decision(low, {"n_kv": n_kv, "tokens": tokens, "window": n_swa})
+
+
+@rule("IK-KV-WINDOW.ALL", Role.MEMORY, ik_llama(FLASH_ATTENTION, "iqk_flash_attn_noalibi", "4a6a6f17e"), until="#757")
+def window_in_all_cells(n_kv: int, tokens: int, n_swa: int, flash_attn: bool, head: int) -> Decision:
+    """Returns 0: window layers read every cell, and their mask alone decides."""
+    return Decision(0, {"n_kv": n_kv, "tokens": tokens, "window": n_swa})
 
 
 @rule("IK-KV-BLIND", Role.MEMORY, ik_llama(LLAMA, "llama_set_inputs", "8337e4cd3"))
