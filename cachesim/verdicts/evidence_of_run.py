@@ -13,17 +13,27 @@ from typing import Mapping, NamedTuple
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.shared.outcomes import NEGATED, Outcome, Variants, listening, replacing, variants_of
+from cachesim.engines.shared.outcomes import (
+    NEGATED,
+    Endless,
+    Outcome,
+    Variants,
+    ending,
+    listening,
+    replacing,
+    variants_of,
+)
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shipped import SHIPPED
-from cachesim.errors import BadInput
+from cachesim.errors import Terminated
 from cachesim.scenarios.runner import Silent, play
 from cachesim.verdicts.evidence import is_unseen, table_of
-from cachesim.verdicts.judged_run import Run, run_judged
+from cachesim.verdicts.judged_run import Run, Stopped, run_judged
 
 MODE = "provenance"
 MOST = 16                # other answers that are tried for one run
 TOKENS = 60_000          # and tokens of prompts in all these tries
+ENDLESS = 20             # times as many decisions as the run asked for: with another answer it does not come to an end
 
 
 class Dependence(NamedTuple):
@@ -77,6 +87,7 @@ class _Again:
     def __init__(self, run: Run, rules: RuleSet, variants: Variants) -> None:
         self.run, self.rules, self.variants = run, rules, variants
         self.profile = run.profile.removesuffix(" (changed)")
+        self.asked = 0
 
     def dependences(self, most: int) -> list[Dependence]:
         """Each request and kind with the first outcome that it depends on; ``most`` other answers are tried, those of
@@ -103,6 +114,7 @@ class _Again:
             met.update((outcome, other) for other in others)
 
         self._played(listening(self.rules, self.variants, hear))
+        self.asked = sum(asked.values())
         engine = self.profile.partition("@")[0]
         return [(outcome, other) for (outcome, other), n in sorted(met.items()) if is_unseen(engine, outcome, other)
                 and (other == NEGATED or n < asked[outcome] or (outcome, NEGATED) not in met)]  # fmt: skip
@@ -114,7 +126,8 @@ class _Again:
 
     def _changed(self, outcome: Outcome, other: str) -> list[tuple[int, str]]:
         """The wrong answers that would be right, and the charged requests that would reuse more or fewer tokens."""
-        rules, right = replacing(self.rules, self.variants, outcome, other), list[tuple[int, str]]()
+        rules = ending(replacing(self.rules, self.variants, outcome, other), ENDLESS * self.asked)
+        right: list[tuple[int, str]] = []
         try:
             if self.run.broken:
                 again = run_judged(self.run.scenario, self.profile, MODE, table=rules, bills=False).requests
@@ -122,9 +135,9 @@ class _Again:
                 reused = {i: one.answer.cache_n for i, one in enumerate(again)}
             else:
                 reused = self._played(rules)
-        except BadInput:
-            raise
-        except Exception:               # the server cannot go on with that answer: it is not admissible
+        except Stopped as stopped:      # of a repetition nothing is shown
+            raise KeyboardInterrupt if stopped.number is None else Terminated(stopped.number) from None
+        except (Exception, Endless):    # the server cannot go on with that answer: it is not admissible
             return []
         return right + [(i, "charge") for i, one in enumerate(self.run.requests)
                         if one.account.charges and reused.get(i, -1) != one.answer.cache_n]  # fmt: skip

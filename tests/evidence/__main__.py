@@ -78,7 +78,7 @@ def _recorded(surveys, traces, jobs):
 def _on_servers(found):
     """What was found, with what outputs of real servers say to pairs that no recording refutes."""
     refuted = {one[:3] for one in found if one.file}
-    more = {pair: one for pair in server_runs.met() if pair not in refuted and (one := server_runs.search(pair))}
+    more = {pair: one for pair in server_runs.met()[0] if pair not in refuted and (one := server_runs.search(pair))}
     return [*(one for one in found if one[:3] not in more), *more.values()]
 
 

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from functools import cache
-from itertools import count
 
-from cachesim.engines.shared.outcomes import listening, replacing
+from cachesim.engines.shared.outcomes import Endless, ending, listening, replacing
 from cachesim.engines.shipped import SHIPPED
 from cachesim.scenarios.load import load
+from cachesim.verdicts.evidence_of_run import ENDLESS
 from cachesim.verdicts.judged_run import run_judged
 from tests.evidence.search import Found
 from tests.evidence.survey import variants
 from tests.shared import ROOT
 
 FOLDER = ROOT / "scenarios" / "evidence"
-ENDLESS = 20_000
-"""Decisions after which a run with another answer does not come to an end; scenarios need a tenth of them at most."""
 
 
 @cache
@@ -54,41 +53,33 @@ def first_difference(scenario, stored, rules):
 
 @cache
 def met():
-    """The other answers to each outcome of an engine that occurs in one of these runs, with its runs."""
-    found = {}
+    """The other answers to each outcome of an engine that occurs in one of these runs, with its runs; and how many
+    decisions each run asked for."""
+    found, asked = {}, Counter()
     for number, (_, scenario, stored) in enumerate(runs()):
         engine = scenario.engine
 
         def hear(outcome, others, engine=engine, number=number):
+            asked[number] += 1
             for other in others:
                 found.setdefault((engine, outcome, other), {})[number] = None
 
         rules = listening(SHIPPED[engine].rules(stored["profile"]), variants(engine), hear)
         run_judged(scenario, stored["profile"], "provenance", table=rules, bills=False)
-    return found
-
-
-def _bound():
-    """What hears every decision of a run and ends it if there are too many."""
-    heard = count()
-
-    def hear(outcome, others):
-        if next(heard) > ENDLESS:
-            raise RuntimeError("the run does not come to an end")
-
-    return hear
+    return found, asked
 
 
 def search(pair):
     """The first output of a real server that disagrees if an outcome is another; None if there is none."""
     engine, outcome, other = pair
-    for number in met().get(pair, ()):
+    others, asked = met()
+    for number in others.get(pair, ()):
         file, scenario, stored = runs()[number]
         rules = replacing(SHIPPED[engine].rules(stored["profile"]), variants(engine), outcome, other)
-        rules = listening(rules, variants(engine), _bound())
+        rules = ending(rules, ENDLESS * asked[number])
         try:
             wrong = first_difference(scenario, stored, rules)
-        except Exception:              # our server cannot go on: that answer is not admissible here
+        except (Exception, Endless):   # our server cannot go on: that answer is not admissible here
             continue
         if wrong is not None:
             return Found(engine, outcome, other, file, wrong, f"scenario {scenario.id}")

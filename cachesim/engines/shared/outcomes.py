@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import copy
 from functools import wraps
-from typing import Any, Callable, Iterable, Mapping, NamedTuple, TypeVar
+from itertools import count
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -146,6 +147,26 @@ def _listening(fn: Callable[..., Any], variants: list[Callable[..., Any]], hear:
         return answer
 
     return asked
+
+
+class Endless(BaseException):
+    """A run asked more often than it may. No Exception, which a driver would take for an error of its server."""
+
+
+def ending(rules: T, most: int) -> T:
+    """A rule set that decides like this one, and raises Endless when it is asked more than ``most`` times."""
+    asked = count(1)
+    return rules.changed({field: _ending(fn, asked, most) for field, fn in graded_rules(rules).items()})
+
+
+def _ending(fn: Callable[..., Any], asked: Iterator[int], most: int) -> Callable[..., Any]:
+    @wraps(fn)
+    def bounded(*args: Any) -> Any:
+        if next(asked) > most:
+            raise Endless(f"more than {most} decisions")
+        return fn(*args)
+
+    return bounded
 
 
 def replacing(rules: T, variants: Variants, outcome: Outcome, other: str) -> T:

@@ -14,6 +14,7 @@ from cachesim.advise.search import Search
 from cachesim.engines.registry import rules_of
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.outcomes import NEGATED, Outcome
+from cachesim.errors import Terminated
 from cachesim.reports import rule_life
 from cachesim.reports.advise_report import advise_report
 from cachesim.reports.console import as_text
@@ -28,7 +29,7 @@ from cachesim.scenarios.notation import from_line
 from cachesim.verdicts import evidence, evidence_of_run
 from cachesim.verdicts.evidence import PREDICTED, Grade, Graded, grade_of, is_unseen, table_of, write_table
 from cachesim.verdicts.evidence_of_run import predicted
-from cachesim.verdicts.judged_run import run_judged
+from cachesim.verdicts.judged_run import Stopped, run_judged
 
 PROFILE, ENGINE = "llama_cpp@head", "llama_cpp"
 STALE = load(corpus_files()["bug-stale-ckpt-adjacent"])
@@ -97,6 +98,28 @@ def test_a_charge_that_depends_on_an_outcome_that_was_only_read_is_predicted(tab
 def test_an_answer_with_which_the_server_cannot_go_on_is_not_admissible(tables):
     only_read("LC-CKPT-ERASE.ER2")
     assert "the first" not in {one.other for one in predicted(played())}
+
+
+@pytest.mark.parametrize("name", ["shift-without-cache", "ik16-offset-of-another-prompt"])
+def test_an_answer_with_which_a_run_never_ends_or_never_starts_is_not_admissible(name):
+    """With one other answer the first shifts its context for ever; with one the server of the second refuses to
+    start."""
+    run = run_judged(load(corpus_files()[name]), "ik_llama@1889-base", "provenance")
+    assert run.broken and {one.what for one in predicted(run)} <= {"verdict", "charge"}
+
+
+@pytest.mark.parametrize("number, error", [(None, KeyboardInterrupt), (15, Terminated)])
+def test_an_interrupt_shows_nothing_of_a_repetition(tables, monkeypatch, number, error):
+    only_read(ERASE)
+    run = played()
+
+    def interrupted(*args, **named):
+        raise Stopped(run, 3, number)
+
+    monkeypatch.setattr(evidence_of_run, "run_judged", interrupted)
+    with pytest.raises(KeyboardInterrupt) as found:
+        predicted(run)
+    assert found.type is error
 
 
 @pytest.mark.parametrize("outcome, grade", [

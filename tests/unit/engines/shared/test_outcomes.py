@@ -11,8 +11,10 @@ import pytest
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.outcomes import (
     NEGATED,
+    Endless,
     Outcome,
     case_of,
+    ending,
     instead,
     listening,
     neighbours,
@@ -154,3 +156,11 @@ def test_one_outcome_is_replaced_and_no_other():
     assert [opposite.odd(n).value for n in (2, 3)] == [False, False] and opposite.inner.odd(3).value is False
     alone = replacing(ONE, VARIANTS, Outcome("T-PICK", "alone"), "none")
     assert (alone.pick("a").value, alone.pick("ab").value) == (None, 0)
+
+
+def test_a_run_that_asks_too_often_is_ended():
+    rules = ending(ONE, 3)
+    assert (rules.odd(12).value, rules.pick("a").value, rules.inner.odd(3).value) == (False, 0, True)
+    with pytest.raises(Endless, match="more than 3 decisions"):
+        rules.odd(1)
+    assert not issubclass(Endless, Exception)              # no driver may take it for an error of its server
