@@ -46,7 +46,8 @@ class ModelSizes(NamedTuple):
         rows = sum(1 for layer in spec.layers if layer.part)
         states = sum(1 for layer in spec.layers if layer.taps)
         row, state = self.token_bytes * scale // rows if rows else 0, self.state_bytes // states if states else 0
-        return Declared(row, state, self.head if scale == 1 else HEAD)       # kernels count real cells
+        windows = any(layer.window for layer in spec.layers)
+        return Declared(row, state, self.head if windows and scale == 1 else HEAD)      # kernels count real cells
 
 
 def attention_row(kv_heads: int, key: int, value: int) -> int:

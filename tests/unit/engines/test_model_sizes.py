@@ -110,6 +110,13 @@ def test_sizes_of_few_layers_add_up_to_the_real_ones():
         assert sizes is not None and layers == found.layers
 
 
+def test_only_windows_of_unscaled_tokens_declare_the_width_of_a_head():
+    gemma, hybrid = sizes_of("gemma-3"), sizes_of("qwen3-next")
+    assert (gemma.declared(gemma.layers)[-4:], gemma.declared(gemma.layers, 64).count("/")) == ("/256", 1)
+    assert hybrid.head == 256 and hybrid.declared("GGGA") == "GGGA@24576/26345472"
+    assert split("W8 A@512/0/64") == ("W8 A", Declared(512, 0, 64)) and split("A@512/0")[1] == Declared(512, 0)
+
+
 @pytest.mark.parametrize("profile", ["llama_cpp@b11549", "ik_llama@main", "mlx_lm@0.32.2"])
 def test_every_engine_takes_declared_sizes(profile):
     engine = ENGINES[profile.partition("@")[0]]

@@ -38,25 +38,25 @@ class Cut(NamedTuple):
     how: str
 
 
-@rule("T-ODD", Role.CREATE, "a test")
+@rule("TEST-ODD", Role.CREATE, "a test")
 def odd(n) -> Decision:
     """Returns True for an odd number."""
     return Decision(bool(n % 2), {"n": n})
 
 
-@rule("T-ODD.BIG", Role.CREATE, "a test")
+@rule("TEST-ODD.BIG", Role.CREATE, "a test")
 def odd_or_big(n) -> Decision:
     """Returns True for an odd number and for one above 10."""
     return Decision(bool(n % 2 or n > 10), {"n": n})
 
 
-@rule("T-PICK", Role.PICK, "a test")
+@rule("TEST-PICK", Role.PICK, "a test")
 def first(held) -> Decision:
     """Returns the number of the first one."""
     return Decision(0 if held else None, {}, case="alone" if len(held) == 1 else "")
 
 
-@rule("T-PICK.LAST", Role.PICK, "a test")
+@rule("TEST-PICK.LAST", Role.PICK, "a test")
 def last(held) -> Decision:
     """Returns the number of the last one."""
     return Decision(len(held) - 1 if held else None, {})
@@ -92,12 +92,12 @@ def test_an_answer_has_a_case(value, case):
 
 
 def test_a_truth_value_has_an_opposite_and_variants_that_differ():
-    assert instead(odd, odd(12), [odd_or_big], (12,)) == {NEGATED: True, "T-ODD.BIG": True}
+    assert instead(odd, odd(12), [odd_or_big], (12,)) == {NEGATED: True, "TEST-ODD.BIG": True}
     assert instead(odd, odd(3), [odd_or_big], (3,)) == {NEGATED: False}
 
 
 def test_a_number_is_another_rule_s_or_its_neighbour_where_none_differs():
-    assert instead(first, first("ab"), [last], ("ab",)) == {"T-PICK.LAST": 1}
+    assert instead(first, first("ab"), [last], ("ab",)) == {"TEST-PICK.LAST": 1}
     assert instead(first, first("a"), [last], ("a",)) == {"one more": 1, "none": None}
     assert instead(first, first(""), [last], ("",)) == {"the first": 0}
 
@@ -125,12 +125,12 @@ def test_answers_are_compared_with_their_types(a, b, same):
 
 
 def test_two_records_that_decline_are_one_answer():
-    @rule("T-NEED", Role.NEED, "a test")
+    @rule("TEST-NEED", Role.NEED, "a test")
     def need(n) -> Decision:
         """Never searches."""
         return Decision(Need(n, False), {})
 
-    @rule("T-NEED.MORE", Role.NEED, "a test")
+    @rule("TEST-NEED.MORE", Role.NEED, "a test")
     def need_more(n) -> Decision:
         """Never searches either."""
         return Decision(Need(n + 1, False), {})
@@ -143,18 +143,18 @@ def test_outcomes_are_reported_of_inner_tables_too():
     rules = listening(ONE, VARIANTS, lambda outcome, others: heard.append((outcome, sorted(others))))
     assert (rules.odd(12).value, rules.pick("a").value, rules.inner.odd(3).value) == (False, 0, True)
     assert heard == [
-        (Outcome("T-ODD", "no"), ["T-ODD.BIG", NEGATED]), (Outcome("T-PICK", "alone"), ["none", "one more"]),
-        (Outcome("T-ODD", "yes"), [NEGATED]),
+        (Outcome("TEST-ODD", "no"), ["TEST-ODD.BIG", NEGATED]), (Outcome("TEST-PICK", "alone"), ["none", "one more"]),
+        (Outcome("TEST-ODD", "yes"), [NEGATED]),
     ]
 
 
 def test_one_outcome_is_replaced_and_no_other():
-    rules = replacing(ONE, VARIANTS, Outcome("T-ODD", "no"), "T-ODD.BIG")
+    rules = replacing(ONE, VARIANTS, Outcome("TEST-ODD", "no"), "TEST-ODD.BIG")
     assert [rules.odd(n).value for n in (2, 12, 3)] == [False, True, True]
-    assert rules.odd(12).rule == "T-ODD" and rules.pick is ONE.pick
-    opposite = replacing(ONE, VARIANTS, Outcome("T-ODD", "yes"), NEGATED)
+    assert rules.odd(12).rule == "TEST-ODD" and rules.pick is ONE.pick
+    opposite = replacing(ONE, VARIANTS, Outcome("TEST-ODD", "yes"), NEGATED)
     assert [opposite.odd(n).value for n in (2, 3)] == [False, False] and opposite.inner.odd(3).value is False
-    alone = replacing(ONE, VARIANTS, Outcome("T-PICK", "alone"), "none")
+    alone = replacing(ONE, VARIANTS, Outcome("TEST-PICK", "alone"), "none")
     assert (alone.pick("a").value, alone.pick("ab").value) == (None, 0)
 
 
