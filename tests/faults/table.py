@@ -152,7 +152,7 @@ def half_played(ground: Ground) -> Any:
     return [first, second], [-9, exits.BAD_INPUT], f"{n} of 23 lines; resumed, nothing played twice"
 
 
-SMALL_DISK = """mount -t tmpfs -o size=16k none "$1" || exit 99
+SMALL_DISK = """mount -t tmpfs -o size=8k none "$1" || exit 99
 disk=$1; keep=$2; shift 2
 "$@"; code=$?
 cp -a "$disk"/. "$keep"
@@ -161,7 +161,7 @@ exit $code"""
 
 @fault("disk full during a campaign")
 def full(ground: Ground) -> Any:
-    """A disk with room for four small files, that only the command and its processes see."""
+    """A disk with room for two small files, that only the command and its processes see."""
     (disk := ground.folder / "disk").mkdir()
     before = ("unshare", "-rm", "/bin/sh", "-c", SMALL_DISK, "sh", disk, ground.folder)
     end = Victim(*SEARCH, *SHORT, "-j", 2, "--out", disk, before=before).end()

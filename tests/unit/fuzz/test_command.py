@@ -180,7 +180,7 @@ def test_a_file_that_a_killed_campaign_left_is_removed_when_it_goes_on(capsys, m
 
 
 def test_a_folder_that_is_missing_is_made(capsys, tmp_path):
-    assert call(capsys, *BAD, "--no-shrink", "--out", tmp_path / "a" / "b")[0] == exits.BROKEN
+    assert call(capsys, *BAD, "--no-shrink", "--examples", 60, "--out", tmp_path / "a" / "b")[0] == exits.BROKEN
     assert len(list((tmp_path / "a" / "b").glob("fuzz-*.toml"))) == 2
 
 
