@@ -123,7 +123,8 @@ def _told(argv: list[str]) -> int:
         report_bad_input(bad)
         return _as_json(argv, "input", exits.BAD_INPUT, bad)
     except Exception as error:
-        from cachesim.reports.errors import report_bad_input, report_crash, theirs
+        from cachesim.commands.jobs import theirs
+        from cachesim.reports.errors import report_bad_input, report_crash
 
         if (wrong := theirs(error)) is not None:
             report_bad_input(wrong)

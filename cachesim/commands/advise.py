@@ -129,12 +129,13 @@ def say_tip(args: Namespace, text: str, file: str) -> None:
     from cachesim.advise.memory import UNITS
     from cachesim.advise.ranking import choose
     from cachesim.advise.search import Search
-    from cachesim.commands.common import scenario_of_text
+    from cachesim.engines.registry import profiles
     from cachesim.reports.advise_report import try_sentence
+    from cachesim.scenarios.load import load_text
 
     if not text or args.json or args.quiet:
         return
-    scenario = scenario_of_text(text)
+    scenario = load_text(text, profiles().keys())
     tokens = sum(len(step.request.prompt) for step in scenario.steps)
     tries = min(TIP // max(1, tokens), SENT // len(scenario.steps) - 1)          # the case as it is is played first
     cost = sum(step.request.n_predict for step in scenario.steps) + tokens // PART

@@ -157,20 +157,6 @@ def load_one(file: str) -> Scenario:
     return _hinted(load(named(file), known_profiles()))
 
 
-def scenario_of_text(text: str) -> Scenario:
-    """The scenario that the text of a file says. Raises BadInput."""
-    import tomllib
-    from tempfile import TemporaryDirectory
-
-    from cachesim.scenarios.load import load
-
-    name = tomllib.loads(text)["id"]
-    with TemporaryDirectory(prefix="cachesim-") as folder:
-        file = Path(folder) / f"{name}.toml"
-        file.write_text(text, "utf-8")
-        return load(file, known_profiles())
-
-
 def _old_paths(name: str) -> list[Path]:
     """The files that a path of the corpus meant before it was sorted by symptom, with a line on stderr; [] for any
     other."""

@@ -22,13 +22,6 @@ def worst(codes: Iterable[int]) -> int:
     return min(codes, key=ORDER.index, default=HOLDS)
 
 
-def of_finding(name: str) -> int:
-    """The code of a finding of a search: of the simulator itself, of a rule of the user, or of a property."""
-    from cachesim.fuzz.finding import SIMULATOR, USERS_RULE
-
-    return {SIMULATOR: CRASH, USERS_RULE: BAD_INPUT}.get(name, BROKEN)
-
-
 def interrupted(error: KeyboardInterrupt) -> int:
     """The code of a command that was asked to end."""
     number = getattr(error, "number", None)

@@ -139,13 +139,17 @@ def _draw(args: Namespace, data: dict[str, Any]) -> None:
 
 def _of(corpus: Sequence[Checked]) -> list[int]:
     """The exit codes of what stored cases show; of those that could not be played too."""
-    codes = [exits.of_finding(finding.name) for one in corpus for finding in one.found]
+    from cachesim.fuzz.finding import exit_code
+
+    codes = [exit_code(finding.name) for one in corpus for finding in one.found]
     return [*codes, exits.BAD_INPUT] if any(one.why for one in corpus) else codes
 
 
 def _codes(campaign: Campaign, folder: Folder | None) -> list[int]:
     """Those of the failures; 2 if one of them could not be written where it should be."""
-    codes = [exits.of_finding(name) for name, *_ in campaign.failures]
+    from cachesim.fuzz.finding import exit_code
+
+    codes = [exit_code(name) for name, *_ in campaign.failures]
     return [*codes, exits.BAD_INPUT] if folder is not None and folder.refused else codes
 
 

@@ -5,13 +5,13 @@ What goes wrong with one of several jobs is told in a line, and the others are d
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Sequence, TypeVar
 
 from cachesim.commands import exits
 from cachesim.errors import BadInput
 from cachesim.pool import Lost, finished
 from cachesim.reports.console import complain, progress
-from cachesim.reports.errors import theirs
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -111,3 +111,12 @@ def exit_code(runs: Iterable[dict[str, Any]], as_expected: bool = False) -> int:
     from cachesim.verdicts.exit_status import outcome
 
     return exits.worst(CODES[outcome(run, as_expected)] for run in runs)
+
+
+def theirs(error: BaseException) -> BadInput | None:
+    """What a rule from a file of the user raised; None where none of them was at work."""
+    if "cachesim.rule_files" not in sys.modules:         # no such file was asked for
+        return None
+    from cachesim.rule_files import blamed
+
+    return blamed(error)

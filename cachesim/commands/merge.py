@@ -26,13 +26,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    from cachesim.fuzz.finding import exit_code
+
     out = path_of(args.out) if args.out is not None else None
     folders = [path_of(folder) for folder in args.folders]
     if out is not None and out.is_dir() and out.resolve() not in [folder.resolve() for folder in folders]:
         folders += [out] if _is_any(out) else []                     # what is there is a part too
     workloads = _workloads(folders)
     campaigns = _campaigns([one for one in folders if _has_campaigns(one) or not _has_lines(one)])
-    codes = [exits.of_finding(name) for one in campaigns for name, *_ in one.campaign.failures]
+    codes = [exit_code(name) for one in campaigns for name, *_ in one.campaign.failures]
     if out is not None:
         codes += [code for one in campaigns for code in _write(one, out)]
     told = [_workload_data(one, out) for one in workloads]

@@ -69,10 +69,11 @@ def draw_text(args: Namespace, text: str, shown: Shown | None = None) -> None:
     line, or that of ``shown`` where no line can say it. Raises BadInput."""
     if not wanted(args) or not text:
         return
-    from cachesim.commands.common import scenario_of_text
+    from cachesim.engines.registry import profiles
+    from cachesim.scenarios.load import load_text
     from cachesim.verdicts.try_command import case_command
 
-    scenario = scenario_of_text(text)
+    scenario = load_text(text, profiles().keys())
     line = case_command(scenario, scenario.profiles[0])
     if line.startswith("cachesim try "):
         shown = (shown or Shown())._replace(command=line)
@@ -124,8 +125,7 @@ def _shown(event: Event) -> bool:
     """Is it a decision that changed something, and that ``why`` tells?"""
     from cachesim.engines.rule import role_of
     from cachesim.events import Decided
-    from cachesim.reports.sentences import sentence
-    from cachesim.reports.why_report import QUIET
+    from cachesim.reports.sentences import QUIET, sentence
 
     if not isinstance(event, Decided) or role_of(event.rule) in QUIET:
         return False

@@ -51,6 +51,8 @@ def run(args: Namespace) -> int:
 
 def _shrunk(one: Smallest, tries: int, as_json: bool) -> int:
     """Search, and tell what was found, when interrupted the smallest so far."""
+    from cachesim.fuzz.finding import exit_code
+
     ended = None
     try:
         with closing(progress(range(tries), tries, "shrinking")) as ticks:
@@ -59,7 +61,7 @@ def _shrunk(one: Smallest, tries: int, as_json: bool) -> int:
         ended = error
         complain("interrupted: the smallest so far")
     _tell(one.data(), as_json)
-    return exits.interrupted(ended) if ended else exits.of_finding(one.found[0].name)
+    return exits.interrupted(ended) if ended else exit_code(one.found[0].name)
 
 
 def _tell(data: dict[str, Any], as_json: bool) -> None:

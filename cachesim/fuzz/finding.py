@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Mapping, NamedTuple
 
+from cachesim.commands import exits
 from cachesim.verdicts.fault_kinds import SENTENCES, Kind, pattern, said
 
 SIMULATOR = "simulator"
@@ -141,3 +142,8 @@ def finding_of(data: Mapping[str, Any]) -> Finding:
     if not (finding.text and finding.label):
         raise ValueError("a finding without words")
     return finding
+
+
+def exit_code(name: str) -> int:
+    """The code of a finding: of the simulator itself, of a rule of the user, or of a property."""
+    return {SIMULATOR: exits.CRASH, USERS_RULE: exits.BAD_INPUT}.get(name, exits.BROKEN)

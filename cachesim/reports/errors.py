@@ -11,15 +11,6 @@ from cachesim.errors import BadInput, Crash
 from cachesim.reports.console import complain
 
 
-def theirs(error: BaseException) -> BadInput | None:
-    """What a rule from a file of the user raised; None where none of them was at work."""
-    if "cachesim.rule_files" not in sys.modules:         # no such file was asked for
-        return None
-    from cachesim.rule_files import blamed
-
-    return blamed(error)
-
-
 def report_bad_input(bad: BadInput) -> None:
     """File, line, cause and hint, in one line."""
     complain(str(bad))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
-from cachesim.events import Changed
+from cachesim.events import Changed, Event, PcState
 from cachesim.reports.flags_line import flags_data
-from cachesim.reports.state_lines import stored_mib
 from cachesim.reports.verdict_words import verdict_of, verdict_of_run
 from cachesim.scenarios.schema import Step
 from cachesim.verdicts.evidence_of_run import predicted
@@ -82,7 +81,7 @@ def request_data(run: Run, i: int, one: Judgement) -> dict[str, Any]:
         "slot_held": one.slot.held if one.slot else None,
         **_stored(run, i, one),
         "window": list(judged.window) if (judged := one.judged).window else None,
-        "stored_mib": stored_mib(list(run.events(i))),
+        "stored_mib": stored_mib(run.events(i)),
         "shifts": [list(one) for one in answer.shifts],
         **_judged(run, i, one),
         "best": one.account.best,
@@ -138,3 +137,8 @@ def _armed(run: Run, i: int, one: Judgement) -> list[dict[str, Any]]:
          "fault_kind": verdict.kind, "numbers": dict(verdict.numbers), "holds": run.content(stored)}
         for stored, verdict in one.judged.armed
     ]
+
+
+def stored_mib(events: Sequence[Event]) -> float | None:
+    """Size of the prompt cache as its last update says it, None where there was none."""
+    return next((one.mib for one in reversed(events) if isinstance(one, PcState)), None)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from cachesim.engines.registry import ENGINES
+from cachesim.engines.rule import Role
 from cachesim.engines.shared.sentences import Dull
+
+QUIET = (Role.ENABLE, Role.END)
+"""Roles of decisions that say little about a cache: shown on request only."""
 
 
 def sentence(rule: str, value: Any, because: Mapping[str, Any], every: bool = False) -> str:

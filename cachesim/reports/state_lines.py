@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Iterable, Iterator, Mapping
 
 from rich.padding import Padding
 
 from cachesim.counted import counted
-from cachesim.events import Event, PcState
 from cachesim.reports.layout import indented
 
 MOST = 12              # checkpoints that are listed one by one
-
-
-def stored_mib(events: Sequence[Event]) -> float | None:
-    """Size of the prompt cache as its last update says it, None where there was none."""
-    return next((one.mib for one in reversed(events) if isinstance(one, PcState)), None)
 
 
 def state_lines(requests: Iterable[Mapping[str, Any]]) -> Iterator[Padding]:

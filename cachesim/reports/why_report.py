@@ -18,15 +18,13 @@ from cachesim.reports.flags_line import flags_data, flags_line
 from cachesim.reports.layout import indented
 from cachesim.reports.predicted_lines import predicted_lines
 from cachesim.reports.run_data import request_data
-from cachesim.reports.sentences import sentence
+from cachesim.reports.sentences import QUIET, sentence
 from cachesim.reports.verdict_words import style_of
 from cachesim.verdicts.evidence import Grade, grade_of
 from cachesim.verdicts.evidence_of_run import predicted
 from cachesim.verdicts.failure_chain import failure_data
 from cachesim.verdicts.judged_run import Run
 from cachesim.verdicts.recompute_reasons import reasons
-
-QUIET = (Role.ENABLE, Role.END)
 
 
 def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os.path
+import tomllib
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import AbstractSet, Iterable, Iterator
 
 from cachesim.engines.manual import Option
@@ -119,6 +121,15 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
         rules=rules,
         symptom=_symptom(top),
     )
+
+
+def load_text(text: str, known: AbstractSet[str] | None = None) -> Scenario:
+    """The scenario that the text of a file says; see ``load``. Raises BadInput."""
+    name = tomllib.loads(text)["id"]
+    with TemporaryDirectory(prefix="cachesim-") as folder:
+        file = Path(folder) / f"{name}.toml"
+        file.write_text(text, "utf-8")
+        return load(file, known)
 
 
 def _id(top: Table, path: Path) -> str:
