@@ -23,11 +23,11 @@ from typing import Iterator, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALLEST = {
-    "test": "ARGS=tests/unit/test_names.py WORKERS=1",
+    "test": "ARGS=tests/unit/cli/test_names.py WORKERS=1",
     "long": "ARGS=tests/live/test_export_all.py WORKERS=1",
-    "check": "ARGS=tests/unit/test_names.py WORKERS=1",
+    "check": "ARGS=tests/unit/cli/test_names.py WORKERS=1",
     "oldest": "ARGS=--collect-only",
-    "matrix": "ARGS=tests/unit/test_names.py",
+    "matrix": "ARGS=tests/unit/cli/test_names.py",
     "bench": "ARGS=exact",
     "meta": "ARGS='-k transcripts' JOBS=1",
     "fuzz": "MINUTES=1 JOBS=1",

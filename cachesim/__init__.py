@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cachesim.api import rules as rules
     from cachesim.api import run as run
     from cachesim.api import svg as svg
-    from cachesim.conformance import conform as conform
+    from cachesim.tools.conformance import conform as conform
 
 __all__ = ["conform", "judge", "load", "profiles", "rules", "run", "svg"]
 __version__ = "0.2.0"
@@ -33,7 +33,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'cachesim' has no attribute {name!r}")
     if name == "conform":
-        from cachesim.conformance import conform as found
+        from cachesim.tools.conformance import conform as found
     else:
         from cachesim import api
 

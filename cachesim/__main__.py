@@ -2,6 +2,6 @@
 
 import sys
 
-from cachesim.cli import main
+from cachesim.cli.main import main
 
 sys.exit(main())

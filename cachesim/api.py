@@ -8,7 +8,7 @@
         print(profile, found.verdict.word, [one.answer.cache_n for one in found.requests])
 
 Lengths and counts are tokens, requests are numbered from 0. What is wrong with an argument raises ``BadInput``
-(``cachesim.errors``), a ValueError in one line.
+(``cachesim.base.errors``), a ValueError in one line.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import os
 from dataclasses import dataclass
 from typing import Any, Mapping
 
+from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines import registry
 from cachesim.engines.base import Answer, Request
+from cachesim.engines.rule_files import is_rule_file, profile_of
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.errors import BadInput, nearest, quoted
 from cachesim.events import Log
-from cachesim.rule_files import is_rule_file, profile_of
+from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.corpus import is_file, named
+from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load as load_file
-from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.rule_file_names import own_profiles
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
-from cachesim.verdicts.judged_run import Run, run_judged
 
 MODES = registry.MODES
 
@@ -115,9 +115,9 @@ def svg(*runs: Run) -> str:
         Path("case.svg").write_text(cachesim.svg(cachesim.judge("S40.A60/B70/S.A")))
 
     Raises BadInput for no run, for runs of several cases, and for a run under a table that no profile has."""
-    from cachesim.picture.scene import scene
-    from cachesim.picture.svg import draw
-    from cachesim.reports.run_data import run_data
+    from cachesim.judging.run_data import run_data
+    from cachesim.tools.picture.scene import scene
+    from cachesim.tools.picture.svg import draw
 
     if len({one.scenario.id for one in runs}) != 1:
         raise BadInput("a picture shows one case", hint="svg(judge(case, profile), judge(case, another_profile))")

@@ -1,9 +1,9 @@
-"""The former name of ``cachesim.conformance``; it goes on working, with a hint."""
+"""The former name of ``cachesim.tools.conformance``; it goes on working, with a hint."""
 
 import warnings
 
-from cachesim.conformance import Finding, Memory, Nonconforming, Reply, Report, Result, Toy, conform
+from cachesim.tools.conformance import Finding, Memory, Nonconforming, Reply, Report, Result, Toy, conform
 
 __all__ = ["Finding", "Memory", "Nonconforming", "Reply", "Report", "Result", "Toy", "conform"]
 
-warnings.warn("cachesim.kit is now called cachesim.conformance", DeprecationWarning, stacklevel=2)
+warnings.warn("cachesim.kit is now called cachesim.tools.conformance", DeprecationWarning, stacklevel=2)

@@ -38,8 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection(session: pytest.Session) -> None:
     """Refuse a profile that does not exist before anything runs."""
     if _enabled(session.config) and _profiles(session.config):
+        from cachesim.base.errors import BadInput
         from cachesim.engines.registry import engine_of
-        from cachesim.errors import BadInput
 
         try:
             for name in _named(session.config):
@@ -57,9 +57,9 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 def is_scenario(file: Path) -> bool:
     """Does the file look like a scenario of ours, right or wrong?"""
-    from cachesim.errors import BadInput
-    from cachesim.limits import SCENARIO_BYTES
-    from cachesim.reading import read_text
+    from cachesim.base.errors import BadInput
+    from cachesim.base.limits import SCENARIO_BYTES
+    from cachesim.base.reading import read_text
 
     try:
         text = read_text(file, SCENARIO_BYTES)
@@ -72,8 +72,8 @@ class ScenarioFile(pytest.File):
     """A scenario file; one that cannot be read is an error of the collection."""
 
     def collect(self) -> Iterator[pytest.Item]:
+        from cachesim.base.errors import BadInput
         from cachesim.engines.registry import engine_named, profiles
-        from cachesim.errors import BadInput
         from cachesim.scenarios.load import load
         from cachesim.scenarios.rule_file_names import own_profiles
 
@@ -101,10 +101,10 @@ class ScenarioItem(pytest.Item):
         self.add_marker("cachesim")
 
     def runtest(self) -> None:
-        from cachesim.errors import BadInput
-        from cachesim.reports.run_data import run_data
-        from cachesim.verdicts.exit_status import outcome
-        from cachesim.verdicts.judged_run import run_judged
+        from cachesim.base.errors import BadInput
+        from cachesim.judging.exit_status import outcome
+        from cachesim.judging.judged_run import run_judged
+        from cachesim.judging.run_data import run_data
 
         try:
             data = run_data(run_judged(self.scenario, self.name, _mode(self.config)))
@@ -124,8 +124,8 @@ class ScenarioItem(pytest.Item):
 
 
 def _text(data: dict[str, Any], good: bool | None) -> str:
-    from cachesim.reports.console import as_text
-    from cachesim.reports.run_table import run_report
+    from cachesim.base.console import as_text
+    from cachesim.tools.run.run_table import run_report
 
     why = "undecided, which is not a pass" if good is None else "broken, or not as expected"
     return f"{data['scenario']} under {data['profile']}: {why}\n\n{as_text(run_report(data))}"
@@ -142,7 +142,7 @@ def _profiles(config: pytest.Config) -> tuple[str, ...]:
 
 def _named(config: pytest.Config) -> tuple[str, ...]:
     """The same by their names: files of rules among them are run. Raises BadInput."""
-    from cachesim.rule_files import is_rule_file, profile_of
+    from cachesim.engines.rule_files import is_rule_file, profile_of
 
     return tuple(profile_of(text) if is_rule_file(text) else text for text in _profiles(config))
 

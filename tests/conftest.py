@@ -10,7 +10,7 @@ if sys.dont_write_bytecode and sys.prefix != sys.base_prefix:
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = os.path.join(sys.prefix, "byte-code")
     sys.dont_write_bytecode = False
 
-from cachesim.cli import ONE_THREAD
+from cachesim.cli.main import ONE_THREAD
 
 for name in ONE_THREAD:
     os.environ.setdefault(name, "1")       # before anything imports NumPy

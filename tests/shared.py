@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping
 
 from cachesim.engines.base import Request
-from cachesim.notation.tree import Action, Asked
+from cachesim.scenarios.notation.tree import Action, Asked
 from cachesim.scenarios.schema import Step
 
 ROOT = Path(__file__).resolve().parents[1]

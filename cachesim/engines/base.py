@@ -8,9 +8,9 @@ from typing import Mapping, NamedTuple, Protocol
 
 import numpy as np
 
+from cachesim.base.errors import Aborted
+from cachesim.base.tokens import Tokens
 from cachesim.engines.chat import Message
-from cachesim.errors import Aborted
-from cachesim.tokens import Tokens
 
 AS_MANY_AS_ALLOWED = -1      # a draft as long as the server's limits admit
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Mapping, NamedTuple, Sequence
 
-from cachesim.errors import BadInput
-from cachesim.tokens import Tokens
+from cachesim.base.errors import BadInput
+from cachesim.base.tokens import Tokens
 
 IMS, IME, NL = 90, 91, 92
 ROLE = {"system": 93, "user": 94, "assistant": 95, "tool": 98}

@@ -15,6 +15,8 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
+from cachesim.base.errors import BadInput, nearest, quoted
+from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.judge_view import Excess, Point, Shelf, Stored
 from cachesim.engines.manual import Manual, Option, written
@@ -22,10 +24,8 @@ from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.timeline import Timeline
-from cachesim.errors import BadInput, nearest, quoted
 from cachesim.events import Event, Log
 from cachesim.model import Model
-from cachesim.tokens import Tokens
 
 
 class Removal(NamedTuple):

@@ -11,9 +11,9 @@ from typing import Mapping, NamedTuple, Sequence
 
 import numpy as np
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.shared.held_tokens import Moment
 from cachesim.model import LayerState, Rows
-from cachesim.tokens import Tokens
 
 
 class RowsPart(NamedTuple):

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
 
+from cachesim.base.limits import Limit
 from cachesim.engines.base import Request
 from cachesim.engines.shared.known_models import MODELS, KnownModel
-from cachesim.limits import Limit
 from cachesim.model.rng import Rng
 
 Option = int | float | bool | str

@@ -15,7 +15,7 @@ import sys
 from contextlib import suppress
 from typing import Any, Callable, Iterator
 
-from cachesim.errors import BadInput, cut
+from cachesim.base.errors import BadInput, cut
 
 ENGINES, PROFILES = "cachesim.engines", "cachesim.profiles"
 

@@ -11,12 +11,12 @@ import re
 from dataclasses import replace
 from typing import Any, Callable, Iterable, Iterator, Mapping, TypeVar
 
+from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines import plugins
 from cachesim.engines.contract import Engine
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shipped import SHIPPED
-from cachesim.errors import BadInput, nearest, quoted
 
 MODES = ("none", "provenance", "exact")
 """How much is computed: positions only; which token went where; that and the numbers."""

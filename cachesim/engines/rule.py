@@ -19,7 +19,7 @@ from functools import wraps
 from textwrap import dedent
 from typing import Any, Callable, Mapping, NamedTuple, TypeVar
 
-from cachesim.errors import BadInput, Crash, quoted
+from cachesim.base.errors import BadInput, Crash, quoted
 
 F = TypeVar("F", bound=Callable[..., Any])
 

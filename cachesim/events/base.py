@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Callable, ClassVar, Iterator, Mapping, SupportsFloat, TypeVar, dataclass_transform
 
-from cachesim import limits
+from cachesim.base import limits
 
 T = TypeVar("T")
 

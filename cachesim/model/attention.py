@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cachesim.errors import BadInput
-from cachesim.limits import EXACT_ROWS
+from cachesim.base.errors import BadInput
+from cachesim.base.limits import EXACT_ROWS
 from cachesim.model import function_tables, grid
 from cachesim.model.arrays import Values
 from cachesim.model.attention_mask import Bounds, Visible

@@ -12,7 +12,7 @@ from typing import Sequence
 
 import numpy as np
 
-from cachesim.errors import Crash
+from cachesim.base.errors import Crash
 from cachesim.model.arrays import Positions, Values
 from cachesim.model.attention import attend, heads
 from cachesim.model.attention_mask import View

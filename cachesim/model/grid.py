@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cachesim.errors import Crash
+from cachesim.base.errors import Crash
 from cachesim.model.arrays import Values
 
 UNIT = 2.0**-30               # activations: residual stream, projections, V rows, logits

@@ -13,7 +13,7 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from cachesim.errors import BadInput
+from cachesim.base.errors import BadInput
 from cachesim.model.arrays import Digests, Positions
 
 MASK = 2**64 - 1

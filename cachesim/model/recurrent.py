@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cachesim.errors import Crash
+from cachesim.base.errors import Crash
 from cachesim.model import function_tables, grid
 from cachesim.model.arrays import Values
 from cachesim.model.grid import frozen, project

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from cachesim.errors import BadInput, cut, nearest, quoted
-from cachesim.limits import LAYERS, WINDOW
+from cachesim.base.errors import BadInput, cut, nearest, quoted
+from cachesim.base.limits import LAYERS, WINDOW
 
 KINDS = {
     "A": "attention",

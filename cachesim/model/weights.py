@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cachesim.errors import Crash
-from cachesim.limits import EXACT_ROWS
+from cachesim.base.errors import Crash
+from cachesim.base.limits import EXACT_ROWS
 from cachesim.model import function_tables, grid
 from cachesim.model.arrays import Digests, Values
 from cachesim.model.grid import frozen, require

@@ -14,10 +14,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
-from cachesim import limits
+from cachesim.base import limits
 from cachesim.engines.base import Answer
 from cachesim.engines.contract import Server
-from cachesim.replay.trace import TraceStep
+from cachesim.replay.recorded_trace import TraceStep
 
 CHOICE = frozenset({"slot_by_id", "slot_sim", "slot_skip_busy", "slot_skip_empty", "slot_by_lru", "user_pos"})
 STARTS = CHOICE | {"slot_by_lcp", "launch"}

@@ -11,7 +11,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from cachesim.engines.contract import Server
 from cachesim.replay.arrival_order import Records, send
-from cachesim.replay.trace import TraceStep
+from cachesim.replay.recorded_trace import TraceStep
 
 COUNTS = ("n_saved", "n_erased")
 

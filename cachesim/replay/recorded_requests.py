@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Mapping, Sequence
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Draft, Request
 from cachesim.replay.event_owners import Own
 from cachesim.replay.recorded_drafts import last_of_child, read_drafts
 from cachesim.replay.text_vocab import starts_of, token_at_byte, tokenize
-from cachesim.tokens import Tokens
 
 CHAT = [("user", "<|im_start|>user\n"), ("assistant", "<|im_start|>assistant\n")]
 

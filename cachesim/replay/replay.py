@@ -15,18 +15,18 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import AbstractSet, Any, Callable, Iterable, Mapping, Sequence
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.errors import BadInput
 from cachesim.events import Compared, Decoded, Event, Log
 from cachesim.replay.arrival_order import Sent, send
 from cachesim.replay.asleep import awakened
 from cachesim.replay.late_log_lines import in_streams, too_early, without_cut_off
 from cachesim.replay.recorded_drafts import second_rejection
+from cachesim.replay.recorded_trace import Trace, TraceStep
 from cachesim.replay.replayed import Replayed
-from cachesim.replay.trace import Trace, TraceStep
 from cachesim.replay.unrecorded import NOTHING, Supposed, settled
 
 FIELDS = ("cache_n", "prompt_n", "tokens_cached", "id_slot", "truncated", "draft_n_accepted")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from cachesim.replay.trace import Trace
+from cachesim.replay.recorded_trace import Trace
 
 
 @dataclass(slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from cachesim.base.errors import BadInput, quoted
+from cachesim.base.tokens import Tokens
 from cachesim.engines.shared.vocab import PIECES, SPECIAL
-from cachesim.errors import BadInput, quoted
-from cachesim.tokens import Tokens
 
 
 @lru_cache(maxsize=256)

@@ -11,10 +11,8 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Mapping
 
 from cachesim import events
-from cachesim.engines.registry import ENGINES
-from cachesim.engines.shared.vocab import PIECES
-from cachesim.errors import cut, nearest, quoted
-from cachesim.shapes import (
+from cachesim.base.errors import cut, nearest, quoted
+from cachesim.base.shapes import (
     INT32,
     INT64,
     Misfit,
@@ -32,6 +30,8 @@ from cachesim.shapes import (
     text,
     wanted,
 )  # fmt: skip
+from cachesim.engines.registry import ENGINES
+from cachesim.engines.shared.vocab import PIECES
 
 OPERATIONS = ("completion", "chat", "slot", "parallel", "restart")
 ACTIONS = ("save", "restore", "erase")

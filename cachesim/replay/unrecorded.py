@@ -10,8 +10,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Callable, Mapping, NamedTuple
 
+from cachesim.replay.recorded_trace import Trace
 from cachesim.replay.replayed import Replayed
-from cachesim.replay.trace import Trace
 
 MOST = 48                     # suppositions until all steps agree
 OTHERS = 4                    # suppositions more about slot actions, for the verdicts

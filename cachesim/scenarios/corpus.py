@@ -7,8 +7,8 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from cachesim.errors import BadInput, Crash, nearest
-from cachesim.reading import path_of
+from cachesim.base.errors import BadInput, Crash, nearest
+from cachesim.base.reading import path_of
 from cachesim.scenarios.load import find, neighbour
 
 SHOWN_IN = "SHOWN_IN.txt"    # by which scenarios a rule is shown: "RULE: id id" in each line

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Mapping, Sequence
 
-from cachesim.errors import BadInput, quoted
-from cachesim.files import write_whole
+from cachesim.base.errors import BadInput, quoted
+from cachesim.base.files import write_whole
 from cachesim.scenarios.toml_source import read_toml
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})

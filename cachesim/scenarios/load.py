@@ -8,11 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import AbstractSet, Iterable, Iterator
 
+from cachesim.base.errors import BadInput, nearest, quoted
+from cachesim.base.reading import FOLDER, files_in, kind
 from cachesim.engines.manual import Option
 from cachesim.engines.registry import renamed
-from cachesim.errors import BadInput, nearest, quoted
-from cachesim.notation.words import check_word
-from cachesim.reading import FOLDER, files_in, kind
+from cachesim.scenarios.notation.words import check_word
 from cachesim.scenarios.option_checks import check_engine, check_profile, manual_of, model_named
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import SCHEMA, Lives, Scenario, Step

@@ -5,13 +5,13 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import AbstractSet, Mapping, NamedTuple
 
+from cachesim.base.errors import ECHOED, BadInput, nearest, quoted
 from cachesim.engines.manual import Flag, Manual, Option, plain_name
 from cachesim.engines.registry import DEFAULT, LISTED, engine_named, latest, rules_of
 from cachesim.engines.shared.declared_sizes import split
 from cachesim.engines.shared.known_models import find, known_names
-from cachesim.errors import ECHOED, BadInput, nearest, quoted
 from cachesim.model.spec import LETTERS, parse
-from cachesim.notation.values import HIGHEST, literal
+from cachesim.scenarios.notation.values import HIGHEST, literal
 
 DEFAULT_ENGINE = DEFAULT.name
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import repeat
 from typing import Iterable, Mapping, Sequence
 
-from cachesim import limits
+from cachesim.base import limits
+from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Request
 from cachesim.engines.chat import Message, Template, render, template_of
 from cachesim.engines.manual import Option
-from cachesim.notation.tree import Action, Asked
-from cachesim.notation.words import canonical, predicted, prompt_size, user_starts
+from cachesim.scenarios.notation.tree import Action, Asked
+from cachesim.scenarios.notation.words import canonical, predicted, prompt_size, user_starts
 from cachesim.scenarios.schema import Step
 from cachesim.scenarios.word_tokens import expand
-from cachesim.tokens import Tokens
 
 
 def make_steps(

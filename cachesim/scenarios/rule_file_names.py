@@ -10,8 +10,8 @@ import os.path
 from pathlib import Path
 from typing import AbstractSet
 
-from cachesim.errors import BadInput, cut, quoted
-from cachesim.reading import FILE, kind
+from cachesim.base.errors import BadInput, cut, quoted
+from cachesim.base.reading import FILE, kind
 from cachesim.scenarios.schema import Scenario
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Callable, Iterator, Mapping, Protocol, Sequence
 
-from cachesim import limits
+from cachesim.base import limits
+from cachesim.base.errors import BadInput, Crash
 from cachesim.engines.base import Answer, Draft, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.errors import BadInput, Crash
 from cachesim.events import Log
 from cachesim.scenarios.schema import Action, Scenario, Step
 

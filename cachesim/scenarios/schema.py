@@ -8,9 +8,9 @@ from typing import Mapping, NamedTuple
 from cachesim.engines.base import Request
 from cachesim.engines.manual import Option
 from cachesim.engines.registry import DEFAULT
-from cachesim.notation.spell import prompt_text, spell, step_text
-from cachesim.notation.tree import Action as Action
-from cachesim.notation.tree import Asked, Line
+from cachesim.scenarios.notation.spell import prompt_text, spell, step_text
+from cachesim.scenarios.notation.tree import Action as Action
+from cachesim.scenarios.notation.tree import Asked, Line
 
 Allowed = tuple[int, ...]
 """The values that an expectation accepts: one, or several where the engine leaves freedom (``either``)."""

@@ -9,9 +9,9 @@ import re
 from functools import cache
 from typing import AbstractSet, Sequence
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.shared.known_models import MODELS, known_names
 from cachesim.engines.shared.known_models import find as known
-from cachesim.errors import BadInput
 from cachesim.model.spec import parse
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.schema import Scenario

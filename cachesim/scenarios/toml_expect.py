@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from cachesim.errors import quoted
+from cachesim.base.errors import quoted
 from cachesim.scenarios.schema import Allowed, Expect
 from cachesim.scenarios.toml_fields import Table
 

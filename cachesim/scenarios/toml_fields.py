@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
-from cachesim.errors import BadInput, cut, nearest, quoted
-from cachesim.notation import values
+from cachesim.base.errors import BadInput, cut, nearest, quoted
+from cachesim.scenarios.notation import values
 from cachesim.scenarios.toml_source import Key, Source
 
 P = ParamSpec("P")

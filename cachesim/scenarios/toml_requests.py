@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from cachesim.base.errors import nearest, quoted
 from cachesim.engines.manual import Option
-from cachesim.errors import nearest, quoted
-from cachesim.notation.check import check_asked
-from cachesim.notation.flags import FLAGS, check_after, check_flag
-from cachesim.notation.parse import parse_text
-from cachesim.notation.tree import ACTIONS, ROLES, Action, Asked, Pieces, joins
-from cachesim.notation.values import file_name
-from cachesim.notation.words import size
+from cachesim.scenarios.notation.check import check_asked
+from cachesim.scenarios.notation.flags import FLAGS, check_after, check_flag
+from cachesim.scenarios.notation.parse import parse_text
+from cachesim.scenarios.notation.tree import ACTIONS, ROLES, Action, Asked, Pieces, joins
+from cachesim.scenarios.notation.values import file_name
+from cachesim.scenarios.notation.words import size
 from cachesim.scenarios.option_checks import manual_of, read_option
 from cachesim.scenarios.toml_fields import Table
 

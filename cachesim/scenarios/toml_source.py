@@ -10,9 +10,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from cachesim.errors import BadInput
-from cachesim.limits import NESTING, SCENARIO_BYTES
-from cachesim.reading import read_text, too_deep
+from cachesim.base.errors import BadInput
+from cachesim.base.limits import NESTING, SCENARIO_BYTES
+from cachesim.base.reading import read_text, too_deep
 
 Key = tuple[str | int, ...]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Iterator, Mapping, Sequence
 
-from cachesim.notation.spell import Lengths
-from cachesim.notation.tree import PLAIN, Action, Asked
-from cachesim.notation.words import canonical
+from cachesim.scenarios.notation.spell import Lengths
+from cachesim.scenarios.notation.tree import PLAIN, Action, Asked
+from cachesim.scenarios.notation.words import canonical
 from cachesim.scenarios.schema import SCHEMA
 
 _FLAGS = ("task", "n_keep", "n_discard", "n_cache_reuse", "n_cmpl", "id_slot", "cache_prompt", "cancel_after",

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
+from cachesim.base.errors import BadInput, quoted
+from cachesim.base.tokens import Tokens
 from cachesim.engines.chat import THK
 from cachesim.engines.shared.vocab import PIECES
-from cachesim.errors import BadInput, quoted
-from cachesim.notation.tree import Pieces
-from cachesim.notation.words import THINK, span
-from cachesim.tokens import Tokens
+from cachesim.scenarios.notation.tree import Pieces
+from cachesim.scenarios.notation.words import THINK, span
 
 FIRST = 1_000                # smaller numbers are left to the engines' special tokens
 STRIDE = 1_000_000           # tokens reserved per word; no word may be longer

@@ -9,7 +9,7 @@ import sys
 
 from mlx_lm.models.cache import LRUPromptCache, can_trim_prompt_cache, trim_prompt_cache
 
-from cachesim.conformance import conform, near
+from cachesim.tools.conformance import conform, near
 from tests.adapters.mlx_models import TOKENS, answer, empty, make, seen
 
 ACCEPTED = {}

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from mlx_lm import stream_generate
 from mlx_omni_server.chat.mlx.prompt_cache_pool import PromptCachePool
 
-from cachesim.conformance import conform, near
+from cachesim.tools.conformance import conform, near
 from tests.adapters.mlx_models import TOKENS, make, seen, tokenizer
 
 BEFORE = "the entry is filed under its prompt before that is evaluated"

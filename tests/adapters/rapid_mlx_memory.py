@@ -11,7 +11,7 @@ import sys
 from mlx_lm.models.cache import can_trim_prompt_cache, trim_prompt_cache
 from rapid_mlx.memory_cache import MemoryAwarePrefixCache, MemoryCacheConfig
 
-from cachesim.conformance import conform, near
+from cachesim.tools.conformance import conform, near
 from tests.adapters.mlx_models import TOKENS, answer, empty, make, seen
 
 ACCEPTED = {}

@@ -5,8 +5,8 @@ None of this is the code of a package. Each says what it stands for; a finding i
 
 from __future__ import annotations
 
-from cachesim.conformance import PagedMemory
-from cachesim.tokens import common_prefix
+from cachesim.base.tokens import common_prefix
+from cachesim.tools.conformance import PagedMemory
 
 WINDOW = 4
 MASK = (1 << 61) - 1

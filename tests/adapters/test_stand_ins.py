@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.conformance import conform
+from cachesim.tools.conformance import conform
 from tests.adapters import stand_ins
 from tests.adapters.table import ADAPTERS
 from tests.conformance.naive import FixedCache

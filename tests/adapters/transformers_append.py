@@ -11,7 +11,7 @@ import sys
 import torch
 from transformers import DynamicCache
 
-from cachesim.conformance import conform, near
+from cachesim.tools.conformance import conform, near
 from tests.adapters.transformers_models import make
 
 POSITIONS = "counts positions from 0 in every call with a cache"

@@ -10,8 +10,8 @@ import sys
 import torch
 from transformers import DynamicCache
 
-from cachesim.conformance import conform, near
-from cachesim.tokens import common_prefix
+from cachesim.base.tokens import common_prefix
+from cachesim.tools.conformance import conform, near
 from tests.adapters.transformers_models import make
 
 DEEPER = "a window that was cropped before is cropped deeper than it has recorded, and nothing is said"

@@ -16,7 +16,7 @@ from vllm.v1.core.single_type_kv_cache_manager import register_all_kvcache_specs
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, SlidingWindowSpec
 from vllm.v1.request import Request
 
-from cachesim.conformance import PagedMemory, conform
+from cachesim.tools.conformance import PagedMemory, conform
 
 BLOCK, BLOCKS, WINDOW = 4, 40, 6
 SIZE = {"block_size": BLOCK, "num_kv_heads": 1, "head_size": 1, "dtype": torch.float32}

@@ -9,7 +9,7 @@ import sys
 
 from vllm_mlx.memory_cache import MemoryAwarePrefixCache, MemoryCacheConfig
 
-from cachesim.conformance import conform, near
+from cachesim.tools.conformance import conform, near
 from tests.adapters.mlx_models import TOKENS, answer, empty, make, seen
 
 ACCEPTED = {}

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Callable, NamedTuple
 
-from cachesim import limits
+from cachesim.base import limits
 from cachesim.engines.base import Request
 from cachesim.engines.registry import engine_of
 from cachesim.events import Log
@@ -118,7 +118,7 @@ def replay(mode: str, everything: bool = False) -> float | None:
 
 
 def _timed(files: list[Path], mode: str) -> float | None:
-    from cachesim.commands.replay import replay_one
+    from cachesim.tools.replay.command import replay_one
 
     begin = perf_counter()
     for file in files:
@@ -129,9 +129,9 @@ def _timed(files: list[Path], mode: str) -> float | None:
 def fuzz(profile: str, kind: str, n: int = 200) -> float:
     """Conversations per second: drawn, played in provenance and judged by every property that one run can tell. The
     engine is loaded before."""
-    from cachesim.fuzz.campaign import Job, work
-    from cachesim.fuzz.properties import PROPERTIES
-    from cachesim.fuzz.server_space import KINDS, MODELS
+    from cachesim.tools.search.campaign import Job, work
+    from cachesim.tools.search.properties import PROPERTIES
+    from cachesim.tools.search.server_space import KINDS, MODELS
 
     models = tuple(one for one in MODELS[profile.partition("@")[0]] if one in KINDS[kind])
     work(Job(profile, tuple(PROPERTIES), models, 2, 0, 5))

@@ -16,10 +16,10 @@ from statistics import median
 from time import process_time
 from typing import Callable, NamedTuple
 
-from cachesim import limits
+from cachesim.base import limits
 from cachesim.engines.base import Request
+from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.schema import Scenario, Step
-from cachesim.verdicts.judged_run import run_judged
 
 ROOT = Path(__file__).resolve().parents[2]
 LLAMA, IK, MLX = "llama_cpp@b11549", "ik_llama@main", "mlx_lm@0.32.2"

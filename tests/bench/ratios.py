@@ -24,19 +24,19 @@ from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any, Callable, Sequence
 
-from cachesim.commands.replay import replay_one
+from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.command_line import write_flags
-from cachesim.errors import BadInput
-from cachesim.fuzz.case import Case
-from cachesim.fuzz.examine import findings
-from cachesim.fuzz.properties import PROPERTIES
-from cachesim.live.llama_server.client import Client, at_once
-from cachesim.live.llama_server.cold import ask_cold, cold_flags
-from cachesim.live.llama_server.gguf_models import find_model
-from cachesim.live.llama_server.recorder import Recorder, Start, Step
-from cachesim.live.llama_server.server import run_server
-from cachesim.live.player import OVER, Player
 from cachesim.scenarios.option_checks import filled
+from cachesim.tools.live.llama_server.client import Client, at_once
+from cachesim.tools.live.llama_server.cold import ask_cold, cold_flags
+from cachesim.tools.live.llama_server.gguf_models import find_model
+from cachesim.tools.live.llama_server.recorder import Recorder, Start, Step
+from cachesim.tools.live.llama_server.server import run_server
+from cachesim.tools.live.player import OVER, Player
+from cachesim.tools.replay.command import replay_one
+from cachesim.tools.search.case import Case
+from cachesim.tools.search.examine import findings
+from cachesim.tools.search.properties import PROPERTIES
 from tests.bench.cases import sequential
 from tests.bench.growth import on_one_core
 from tests.live.build import BUILDS, cache, works

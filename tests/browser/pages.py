@@ -6,7 +6,7 @@ import os
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
-from cachesim.cli import main
+from cachesim.cli.main import main
 from tests.shared import ROOT
 
 LONG = "/".join(["S90000.A9000>r40", *["B7000", "S.A.r.C50"] * 4])
@@ -24,7 +24,7 @@ PAGES = {
     "diff": "diff seed-24143-dense -p llama_cpp@head -p llama_cpp@pr24143-on-head",
     "advise": "advise seed-24143-dense -p llama_cpp@head",
     "recording": "replay tests/data/llama_cpp/mamba2-bug-stale-ckpt-pos0.json",
-    "import": "import tests/unit/logs/verbosity_4.log",
+    "import": "import tests/unit/tools/server_logs/verbosity_4.log",
     "window": "try S40.A60>r4/B70/S.C25/S.A.D5 --model 'W8 A'",
     "long": f"try {LONG} --max-judged 99999999",
     "many": f"try {MANY}",

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.cli import main
-from cachesim.lessons import shelf
+from cachesim.cli.main import main
+from cachesim.tools.lessons import shelf
 from tests.browser.conftest import SIZES, opening
 
 pytestmark = pytest.mark.browser

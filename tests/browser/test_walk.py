@@ -7,11 +7,11 @@ import re
 import pytest
 
 import cachesim
-from cachesim.picture.scene import scene
-from cachesim.picture.svg import Drawn
-from cachesim.reports.run_data import run_data
+from cachesim.judging.run_data import run_data
+from cachesim.tools.picture.scene import scene
+from cachesim.tools.picture.svg import Drawn
 from tests.browser.pages import LINES
-from tests.unit.picture.cut import cut
+from tests.unit.tools.picture.cut import cut
 
 pytestmark = pytest.mark.browser
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 import sys
 
-from cachesim.conformance import Memory, Toy, conform
-from cachesim.tokens import common_prefix
+from cachesim.base.tokens import common_prefix
+from cachesim.tools.conformance import Memory, Toy, conform
 
 
 class NaiveCache:

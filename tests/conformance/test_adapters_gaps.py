@@ -8,14 +8,14 @@ from threading import Thread
 
 import pytest
 
-from cachesim.conformance import conform, identical
-from cachesim.conformance.diagnosis import diagnosis
-from cachesim.conformance.history import of_line
-from cachesim.conformance.history_draw import Space, histories
-from cachesim.conformance.history_player import Played
-from cachesim.conformance.protocol import Ask, Reply
-from cachesim.conformance.timeouts import GaveUp, Patience
-from cachesim.errors import BadInput
+from cachesim.base.errors import BadInput
+from cachesim.tools.conformance import conform, identical
+from cachesim.tools.conformance.diagnosis import diagnosis
+from cachesim.tools.conformance.history import of_line
+from cachesim.tools.conformance.history_draw import Space, histories
+from cachesim.tools.conformance.history_player import Played
+from cachesim.tools.conformance.protocol import Ask, Reply
+from cachesim.tools.conformance.timeouts import GaveUp, Patience
 from tests.conformance import caches
 from tests.conformance.naive import FixedCache
 
@@ -108,7 +108,7 @@ def test_in_another_thread_it_is_waited_for():
 
 
 def test_the_time_for_all_may_be_limited(monkeypatch):
-    monkeypatch.setattr("cachesim.conformance.timeouts.monotonic", count().__next__)
+    monkeypatch.setattr("cachesim.tools.conformance.timeouts.monotonic", count().__next__)
     report = conform(FixedCache, max_examples=200, seconds=50, check=False)
     assert report.histories == 49
     assert report.notes == ("note: stopped after 50 seconds; what had been played by then was judged",)

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 import cachesim
-from cachesim.conformance import Nonconforming, conform, near
-from cachesim.conformance.report_builder import NEVER, NOT_REPORTED, UNKNOWN
-from cachesim.errors import BadInput
+from cachesim.base.errors import BadInput
+from cachesim.tools.conformance import Nonconforming, conform, near
+from cachesim.tools.conformance.report_builder import NEVER, NOT_REPORTED, UNKNOWN
 from tests.conformance import caches
 from tests.conformance.naive import FixedCache, NaiveCache
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.conformance import PagedMemory
+from cachesim.tools.conformance import PagedMemory
 
 PROMPT = tuple(range(10, 21))
 

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from cachesim.conformance import conform, identical, near
-from cachesim.conformance.equality import equal
-from cachesim.conformance.fingerprint import agree, difference, shown
-from cachesim.conformance.protocol import Reply
-from cachesim.errors import BadInput
+from cachesim.base.errors import BadInput
+from cachesim.tools.conformance import conform, identical, near
+from cachesim.tools.conformance.equality import equal
+from cachesim.tools.conformance.fingerprint import agree, difference, shown
+from cachesim.tools.conformance.protocol import Reply
 from tests.conformance.naive import FixedCache, NaiveCache
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.conformance.attribution import attributed
-from cachesim.conformance.corpus import corpus_histories, scaled
-from cachesim.conformance.history import Turn, of_line, of_turns
-from cachesim.conformance.properties import Check, Seen, relation
-from cachesim.conformance.shrink import shrink
-from cachesim.conformance.vocabulary_map import Dictionary
-from cachesim.errors import BadInput
+from cachesim.base.errors import BadInput
+from cachesim.tools.conformance.attribution import attributed
+from cachesim.tools.conformance.corpus import corpus_histories, scaled
+from cachesim.tools.conformance.history import Turn, of_line, of_turns
+from cachesim.tools.conformance.properties import Check, Seen, relation
+from cachesim.tools.conformance.shrink import shrink
+from cachesim.tools.conformance.vocabulary_map import Dictionary
 
 FIRST = Turn("new", 0, 0, 5, 2)
 

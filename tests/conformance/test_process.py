@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from cachesim.conformance import conform
-from cachesim.conformance.jsonl_adapter import TAIL, ProcessSubject
-from cachesim.conformance.protocol import Ask, Failed, TimedOut
-from cachesim.conformance.timeouts import TIMEOUTS, GaveUp, Patience
-from cachesim.errors import BadInput
+from cachesim.base.errors import BadInput
+from cachesim.tools.conformance import conform
+from cachesim.tools.conformance.jsonl_adapter import TAIL, ProcessSubject
+from cachesim.tools.conformance.protocol import Ask, Failed, TimedOut
+from cachesim.tools.conformance.timeouts import TIMEOUTS, GaveUp, Patience
 from tests.house.checks import ROOT
 
 pytestmark = pytest.mark.long

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.conformance.equality import equal
-from cachesim.conformance.fingerprint import identical
-from cachesim.conformance.history import of_line
-from cachesim.conformance.history_player import Played
-from cachesim.conformance.properties import checks
-from cachesim.conformance.protocol import Ask, Kept, Reply
+from cachesim.tools.conformance.equality import equal
+from cachesim.tools.conformance.fingerprint import identical
+from cachesim.tools.conformance.history import of_line
+from cachesim.tools.conformance.history_player import Played
+from cachesim.tools.conformance.properties import checks
+from cachesim.tools.conformance.protocol import Ask, Kept, Reply
 
 FIRST = (1, 2, 3)
 

@@ -6,14 +6,14 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from cachesim.conformance import conform, junit
-from cachesim.conformance.history import of_line
-from cachesim.conformance.history_draw import Space
-from cachesim.conformance.properties import PROPERTIES
-from cachesim.conformance.protocol import ABILITIES
-from cachesim.conformance.report import STATES
-from cachesim.conformance.sections import MEMBERS, SECTIONS, basic_lines, floor_lines
-from cachesim.errors import BadInput
+from cachesim.base.errors import BadInput
+from cachesim.tools.conformance import conform, junit
+from cachesim.tools.conformance.history import of_line
+from cachesim.tools.conformance.history_draw import Space
+from cachesim.tools.conformance.properties import PROPERTIES
+from cachesim.tools.conformance.protocol import ABILITIES
+from cachesim.tools.conformance.report import STATES
+from cachesim.tools.conformance.sections import MEMBERS, SECTIONS, basic_lines, floor_lines
 from tests.conformance import caches
 from tests.conformance.naive import FixedCache, NaiveCache
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.conformance.protocol import Ask, Failed, Unsupported
-from cachesim.conformance.python_adapter import PythonSubject
-from cachesim.conformance.timeouts import Patience
+from cachesim.tools.conformance.protocol import Ask, Failed, Unsupported
+from cachesim.tools.conformance.python_adapter import PythonSubject
+from cachesim.tools.conformance.timeouts import Patience
 
 
 class Fails:

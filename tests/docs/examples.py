@@ -9,7 +9,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from cachesim.limits import TABLE
+from cachesim.base.limits import TABLE
 from tests.docs import trust
 from tests.docs.fields import with_fields
 from tests.docs.here import got

@@ -10,7 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from typing import Any
 
-from cachesim.cli import main
+from cachesim.cli.main import main
 
 
 @cache

@@ -12,13 +12,13 @@ from typing import Any, Iterator
 
 import cachesim
 from cachesim.engines.registry import ENGINES, engine_of
-from cachesim.lessons.shelf import folder
-from cachesim.picture.scene import Scene, scene
-from cachesim.picture.svg import draw
-from cachesim.reports.run_data import run_data
-from cachesim.scenarios.notation import from_line
+from cachesim.judging.run_data import run_data
+from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import DEFAULT_PROFILE
+from cachesim.tools.lessons.shelf import folder
+from cachesim.tools.picture.scene import Scene, scene
+from cachesim.tools.picture.svg import draw
 from tests.docs.examples import BLOCK
 from tests.docs.fields import with_fields
 from tests.docs.here import got, run_here

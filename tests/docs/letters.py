@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Sequence
 
-from cachesim.picture.scene import Row, Scene
+from cachesim.tools.picture.scene import Row, Scene
 
 LETTERS = {"kept": "K", "restored": "R", "loaded": "L", "evaluated": "E", "again": "!", "generated": "g"}
 WORDS = {"K": "kept", "R": "restored", "L": "loaded", "E": "evaluated, new", "!": "evaluated again", "g": "generated"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import cachesim
-from cachesim.picture.scene import scene
-from cachesim.picture.svg import draw
-from cachesim.reports.run_data import run_data
+from cachesim.judging.run_data import run_data
+from cachesim.tools.picture.scene import scene
+from cachesim.tools.picture.svg import draw
 
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 FOLDER = CORPUS / "pictures"

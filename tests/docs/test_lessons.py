@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cachesim.lessons import plain, quiz, shelf
+from cachesim.tools.lessons import plain, quiz, shelf
 from tests.docs.examples import BLOCK, examples
 from tests.docs.fields import FIELD, without_fields
 from tests.docs.here import run_here

@@ -10,7 +10,7 @@ import tomllib
 
 import pytest
 
-from cachesim.cli import COMMANDS, main
+from cachesim.cli.main import COMMANDS, main
 from cachesim.scenarios.corpus import named
 from tests.docs import trust
 from tests.docs.examples import (
@@ -83,9 +83,9 @@ def test_the_limits_are_those_of_the_table():
 def typed(case="scenarios/llama_cpp/seed-24143-dense.toml", root="."):
     """The commands of the tables in README and using.md, with a file in place of FILE; those aside that need
     a server or write."""
-    log = f"{root}/tests/unit/logs/default_verbosity.log"
+    log = f"{root}/tests/unit/tools/server_logs/default_verbosity.log"
     trace = f"{root}/tests/data/llama_cpp/qwen35mtp-seed1889-mtp-n1.json"
-    bodies = f"{root}/tests/unit/bodies/agent.jsonl"
+    bodies = f"{root}/tests/unit/tools/request_bodies/agent.jsonl"
     sessions = f"{root}/tests/workloads/data"
     return [
         command.replace("FILE...", trace).replace("FILE", case).replace("server.log", log)
@@ -109,7 +109,7 @@ def test_the_symptom_table_has_commands():
     pytest.param(one, marks=pytest.mark.slow) if one.startswith("cachesim repair") else one for one in typed()
 ])  # fmt: skip
 def test_a_command_of_the_symptom_table_runs(capsys, monkeypatch, command):
-    """All but the slow one, which tests/unit/fuzz/test_repair.py asks of less."""
+    """All but the slow one, which tests/unit/tools/search/test_repair.py asks of less."""
     monkeypatch.chdir(ROOT)
     code = main(shlex.split(command)[1:])
     out, err = capsys.readouterr()

@@ -11,13 +11,13 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
-from cachesim.commands import exits
+from cachesim.base import exits
+from cachesim.base.console import complain, progress, show
+from cachesim.base.pool import Lost, finished
+from cachesim.base.reading import files_in
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shipped import SHIPPED
-from cachesim.pool import Lost, finished
-from cachesim.reading import files_in
-from cachesim.reports.console import complain, progress, show
-from cachesim.verdicts.evidence import Grade, table_of, write_table
+from cachesim.judging.evidence import Grade, table_of, write_table
 from tests.evidence import peer_runs, server_runs, table
 from tests.evidence.search import Found, pairs, search
 from tests.evidence.survey import Survey, survey

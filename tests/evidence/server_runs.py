@@ -12,9 +12,9 @@ from functools import cache
 
 from cachesim.engines.shared.outcomes import Endless, ending, listening, replacing
 from cachesim.engines.shipped import SHIPPED
+from cachesim.judging.evidence_of_run import ENDLESS
+from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.load import load
-from cachesim.verdicts.evidence_of_run import ENDLESS
-from cachesim.verdicts.judged_run import run_judged
 from tests.evidence.search import Found
 from tests.evidence.survey import variants
 from tests.shared import ROOT

@@ -7,14 +7,14 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
-from cachesim import limits
-from cachesim.commands.replay import checker
+from cachesim.base import limits
+from cachesim.base.errors import BadInput, Crash
 from cachesim.engines.registry import profiles
 from cachesim.engines.shared.outcomes import Outcome, listening, replacing, variants_of
 from cachesim.engines.shipped import SHIPPED
-from cachesim.errors import BadInput, Crash
+from cachesim.replay.recorded_trace import read_trace
 from cachesim.replay.replay import replay
-from cachesim.replay.trace import read_trace
+from cachesim.tools.replay.command import checker
 
 ORDERS = 40              # orders of requests sent together that are tried with another answer
 ASKED = 100              # times that rules may be asked for each recorded event: with another answer a server may spin

@@ -6,7 +6,7 @@ import json
 
 from cachesim.engines.shared.outcomes import Outcome, graded_rules
 from cachesim.engines.shipped import SHIPPED
-from cachesim.verdicts.evidence import Grade, Graded, Table, released_rules, table_of
+from cachesim.judging.evidence import Grade, Graded, Table, released_rules, table_of
 from tests.evidence import digests, peer_runs
 from tests.evidence.search import Found
 from tests.shared import ROOT

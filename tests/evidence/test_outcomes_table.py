@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.engines.shared.outcomes import Outcome
 from cachesim.engines.shipped import SHIPPED
-from cachesim.verdicts.evidence import Grade, released_rules, table_of
+from cachesim.judging.evidence import Grade, released_rules, table_of
 from tests.evidence import digests, peer_runs, server_runs
 from tests.evidence.survey import disagrees
 from tests.evidence.table import file_of, rules_of_engine

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from cachesim.engines.shared.outcomes import NEGATED, Outcome
+from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.load import load
-from cachesim.verdicts.judged_run import run_judged
 from tests.evidence import server_runs
 from tests.shared import ROOT
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
-from cachesim.commands import exits
+from cachesim.base import exits
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
 from tests.faults.victim import End, Victim

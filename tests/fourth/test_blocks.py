@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
 from cachesim.engines.shared.rows import put
-from cachesim.errors import BadInput
+from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.judged_run import run_judged
 from cachesim.model import Rows
-from cachesim.scenarios.notation import from_line
-from cachesim.verdicts.cold_comparison import Judge
-from cachesim.verdicts.judged_run import run_judged
+from cachesim.scenarios.from_notation import from_line
 
 NEW, OLD = "blockpool@0.33.0", "blockpool@0.15.1"
 TWINS = "A36.B9/A.C9{together}"
@@ -119,7 +119,7 @@ def test_what_can_be_found_is_used_again_last_and_of_a_prompt_its_end_first(engi
 
 
 def test_a_count_that_is_wrong_is_noticed(engine):
-    from cachesim.errors import Crash
+    from cachesim.base.errors import Crash
 
     server = served(engine, range(9))
     server.pool.blocks[0].refs += 1

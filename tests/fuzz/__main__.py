@@ -13,14 +13,14 @@ import time
 from functools import partial
 from typing import Any, Callable, Iterable, NamedTuple
 
-from cachesim.errors import BadInput
-from cachesim.fuzz.campaign import Campaign, Failure, blocks, run, shrunk
-from cachesim.fuzz.case import Case
-from cachesim.fuzz.finding import Finding
-from cachesim.fuzz.properties import PROPERTIES
-from cachesim.fuzz.shrink import shrink
-from cachesim.pool import spread as pooled
-from cachesim.pool import whole
+from cachesim.base.errors import BadInput
+from cachesim.base.pool import spread as pooled
+from cachesim.base.pool import whole
+from cachesim.tools.search.campaign import Campaign, Failure, blocks, run, shrunk
+from cachesim.tools.search.case import Case
+from cachesim.tools.search.finding import Finding
+from cachesim.tools.search.properties import PROPERTIES
+from cachesim.tools.search.shrink import shrink
 from tests.fuzz.expected import HOLD, held, unexpected
 from tests.fuzz.rediscovery import one_line
 

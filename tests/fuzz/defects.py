@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple
 
-from cachesim.fuzz.case import Case
-from cachesim.notation.tree import Asked
-from cachesim.notation.words import size
+from cachesim.scenarios.notation.tree import Asked
+from cachesim.scenarios.notation.words import size
+from cachesim.tools.search.case import Case
 from tests.fuzz.cures import ONE_LEFT, RESUME_BEHIND, STRAIGHT_FIRST, WIDER, Cure, option, rules_of
 
 WARM, STORED = "warm-equals-cold", "stored-equals-cold"

@@ -19,16 +19,16 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Iterator, NamedTuple
 
-from cachesim.errors import BadInput
-from cachesim.fuzz.campaign import SPREAD, findings
-from cachesim.fuzz.case import Case, draw_case
-from cachesim.fuzz.crash import crashed
-from cachesim.fuzz.finding import Finding
-from cachesim.fuzz.properties import PROPERTIES
-from cachesim.fuzz.server_space import KINDS, MODELS
-from cachesim.notation.tree import Asked, said_as
+from cachesim.base.errors import BadInput
+from cachesim.judging.cold_comparison import Judge
+from cachesim.scenarios.notation.tree import Asked, said_as
 from cachesim.scenarios.option_checks import filled
-from cachesim.verdicts.cold_comparison import Judge
+from cachesim.tools.search.campaign import SPREAD, findings
+from cachesim.tools.search.case import Case, draw_case
+from cachesim.tools.search.crash import crashed
+from cachesim.tools.search.finding import Finding
+from cachesim.tools.search.properties import PROPERTIES
+from cachesim.tools.search.server_space import KINDS, MODELS
 from tests.shared import alike
 
 ALL = tuple(PROPERTIES)

@@ -13,13 +13,13 @@ import time
 from statistics import median
 from typing import NamedTuple
 
-from cachesim.errors import BadInput
-from cachesim.fuzz.campaign import SPREAD, findings, rarely_collected
-from cachesim.fuzz.case import Case, draw_case, longest
-from cachesim.fuzz.finding import Finding
-from cachesim.fuzz.shrink import shrink
-from cachesim.pool import finished, whole
-from cachesim.verdicts.cold_comparison import Judge
+from cachesim.base.errors import BadInput
+from cachesim.base.pool import finished, whole
+from cachesim.judging.cold_comparison import Judge
+from cachesim.tools.search.campaign import SPREAD, findings, rarely_collected
+from cachesim.tools.search.case import Case, draw_case, longest
+from cachesim.tools.search.finding import Finding
+from cachesim.tools.search.shrink import shrink
 from tests.fuzz.defects import DEFECTS, Defect
 
 LIMIT = 20_000

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from cachesim.fuzz.campaign_file import read_campaign
+from cachesim.tools.search.campaign_file import read_campaign
 from tests.docs.trust import MILLION, searched
 
 ROOT = MILLION.parents[2]

@@ -14,7 +14,7 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from cachesim.files import write_whole
+from cachesim.base.files import write_whole
 from tests.hostile.child import forked
 from tests.hostile.tally import play
 from tests.shared import ROOT

@@ -232,7 +232,7 @@ def _run(mutant):
         from tests.hostile.readers import READERS
 
         return READERS[mutant.given_to](*mutant.files.values())
-    from cachesim.cli import main
+    from cachesim.cli.main import main
 
     try:
         return main(list(mutant.argv))

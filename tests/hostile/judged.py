@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cachesim.commands import exits
+from cachesim.base import exits
 from tests.hostile.child import CPU, MIB, WALL
 
 ALLOWED = (exits.HOLDS, exits.BROKEN, exits.BAD_INPUT, exits.UNDECIDED, exits.NOTHING)

@@ -17,21 +17,21 @@ class Plant(NamedTuple):
 
 def no_form():
     """The form of a recording is not checked."""
-    from cachesim.replay import trace
+    from cachesim.replay import recorded_trace as trace
 
     trace.check_trace = lambda data, file: None
 
 
 def no_depth():
     """Brackets may be nested as deeply as one likes."""
-    from cachesim import reading
+    from cachesim.base import reading
 
     reading._check_nesting = lambda bare, file: None
 
 
 def no_cut():
     """A message repeats a value as long as it is."""
-    from cachesim import errors
+    from cachesim.base import errors
 
     errors.cut = lambda text, most=0: text
     errors.ECHOED = 10**9
@@ -42,7 +42,7 @@ def no_limit(name):
     """A limit is as high as it can be, whatever the command line says."""
 
     def take_out():
-        from cachesim import limits
+        from cachesim.base import limits
 
         known = limits.lift
         limits.lift = lambda numbers: known({**numbers, name: 2**62})

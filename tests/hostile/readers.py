@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from itertools import cycle
 
-from cachesim.conformance import conform, suite
-from cachesim.conformance.jsonl_adapter import ProcessSubject
+from cachesim.base.errors import BadInput
+from cachesim.cli.errors import report_bad_input
 from cachesim.engines.llama_cpp.log import entries, numbered, read_event
-from cachesim.errors import BadInput
-from cachesim.live.llama_server.tasks import read_tasks
-from cachesim.reports.errors import report_bad_input
+from cachesim.tools.conformance import conform, suite
+from cachesim.tools.conformance.jsonl_adapter import ProcessSubject
+from cachesim.tools.live.llama_server.tasks import read_tasks
 
 HISTORIES = ("A5/A", "A5.B3/A.C2/A.B", "A9>r2/A.r.B4!/A")
 

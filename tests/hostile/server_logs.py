@@ -12,7 +12,7 @@ from tests.hostile.tame import tame
 from tests.hostile.written import flipped
 from tests.shared import ROOT
 
-OURS = ROOT / "tests/unit/logs"
+OURS = ROOT / "tests/unit/tools/server_logs"
 BYTES = 0.15                 # share of the mutants of which bytes are changed as well
 MOST = 120                   # lines of a log that mutants are made of
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")

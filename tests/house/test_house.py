@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
+from graphlib import TopologicalSorter
 from statistics import median
 
 import pytest
@@ -21,6 +23,24 @@ def test_no_modules_need_each_other():
 
 def test_every_room_has_a_level():
     assert {module.parts[0] for module in checks.modules()} <= set(checks.LEVEL)
+
+
+def test_tools_need_few_others_and_none_that_needs_them():
+    assert len(checks.TOOL_ARROWS) <= 10 and all(reason.strip() for reason in checks.TOOL_ARROWS.values())
+    needs: dict[str, set[str]] = {}
+    for tool, other in checks.TOOL_ARROWS:
+        needs.setdefault(tool, set()).add(other)
+    TopologicalSorter(needs).prepare()           # raises where some need each other
+
+
+def test_listed_arrows_of_tools_are_used():
+    used = {(module.parts[1], to[1]) for module in checks.modules() for to in checks.imported(module)
+            if module.parts[0] == to[0] == "tools" and len(module.parts) > 1 < len(to)}  # fmt: skip
+    assert used >= set(checks.TOOL_ARROWS)
+
+
+def test_no_module_is_called_like_one_of_the_standard_library():
+    assert [module.name for module in checks.modules() if module.parts[-1] in sys.stdlib_module_names] == []
 
 
 def test_median_file_is_short():

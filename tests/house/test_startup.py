@@ -9,10 +9,11 @@ import pytest
 
 OURS = {
     "cachesim",
+    "cachesim.cli.main",
+    "cachesim.base",
+    "cachesim.base.errors",
+    "cachesim.base.exits",
     "cachesim.cli",
-    "cachesim.commands",
-    "cachesim.commands.exits",
-    "cachesim.errors",
 }
 HEAVY = {"numpy", "rich", "hypothesis"}
 
@@ -20,7 +21,7 @@ HEAVY = {"numpy", "rich", "hypothesis"}
 def loaded(*argv: str) -> set[str]:
     """Names of the modules that are loaded after the command line ran in a process of its own."""
     code = (
-        "import sys\nfrom cachesim.cli import main\n"
+        "import sys\nfrom cachesim.cli.main import main\n"
         f"try:\n    main({list(argv)!r})\nexcept SystemExit:\n    pass\n"
         "print('MODULES', *sys.modules, file=sys.stderr)"
     )

@@ -13,15 +13,12 @@ import pytest
 
 from cachesim.engines.registry import profiles
 from cachesim.engines.rule import RULES, rule_text
-from cachesim.glossary import ALSO, FILE
+from cachesim.tools.rulebook.glossary import ALSO, FILE
 from tests.house import checks
 
 WORDS = tomllib.loads((Path(__file__).parent / "words.toml").read_text("utf-8"))
 INSTEAD = {re.compile(pattern, re.I): better for pattern, better in WORDS["instead"].items()}
-ROOMS = (
-    "cli", "commands", "conformance", "errors", "fuzz", "live", "logs", "picture", "pytest_plugin", "replay", "reports",
-    "scenarios", "verdicts",
-)
+ROOMS = ("base", "cli", "judging", "pytest_plugin", "replay", "scenarios", "tools")
 """Rooms whose texts are printed."""
 
 

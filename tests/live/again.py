@@ -14,8 +14,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cachesim.errors import BadInput
-from cachesim.live.llama_server.recorder import Recorder, Start
+from cachesim.base.errors import BadInput
+from cachesim.tools.live.llama_server.recorder import Recorder, Start
 
 RESULTS = ("i", "response", "events", "cold", "racy", "died", "stuck", "server")
 LOOSE = ("max_dlogprob", "cold_margin", "confirmed_fresh_process")

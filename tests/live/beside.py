@@ -8,10 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from cachesim.commands.replay import checker
 from cachesim.engines.registry import profiles
+from cachesim.replay.recorded_trace import make_trace
 from cachesim.replay.replay import Replayed, Replaying
-from cachesim.replay.trace import make_trace
+from cachesim.tools.replay.command import checker
 from tests.live.named import apart_of, colds
 
 

@@ -16,14 +16,14 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from cachesim.check.answers import Alike
-from cachesim.check.dialect import find_out
-from cachesim.check.noise import measure, tolerance_of
-from cachesim.check.suite import longest
-from cachesim.conformance.fingerprint import near
-from cachesim.conformance.history_draw import Space, histories
-from cachesim.conformance.properties import EQUAL, checks
-from cachesim.live.llama_server.gguf_models import find_model
+from cachesim.tools.conformance.fingerprint import near
+from cachesim.tools.conformance.history_draw import Space, histories
+from cachesim.tools.conformance.http_check.answers import Alike
+from cachesim.tools.conformance.http_check.dialect import find_out
+from cachesim.tools.conformance.http_check.noise import measure, tolerance_of
+from cachesim.tools.conformance.http_check.suite import longest
+from cachesim.tools.conformance.properties import EQUAL, checks
+from cachesim.tools.live.llama_server.gguf_models import find_model
 from tests.live import build
 from tests.live.__main__ import CACHE
 from tests.live.check_server import CONTEXT, started

@@ -15,18 +15,18 @@ import sys
 import threading
 from pathlib import Path
 
-from cachesim.check.answers import Alike
-from cachesim.check.dialect import find_out
-from cachesim.check.http import Http
-from cachesim.check.noise import LEAST
-from cachesim.check.suite import Wanted, check
-from cachesim.check.warm_first import Stage
-from cachesim.conformance.fingerprint import near
-from cachesim.conformance.history import Part, of_tree
-from cachesim.conformance.properties import EQUAL, checks
-from cachesim.conformance.vocabulary_map import SLOTS
-from cachesim.notation.tree import Asked, Line, Piece
-from cachesim.tokens import common_prefix
+from cachesim.base.tokens import common_prefix
+from cachesim.scenarios.notation.tree import Asked, Line, Piece
+from cachesim.tools.conformance.fingerprint import near
+from cachesim.tools.conformance.history import Part, of_tree
+from cachesim.tools.conformance.http_check.answers import Alike
+from cachesim.tools.conformance.http_check.dialect import find_out
+from cachesim.tools.conformance.http_check.http_client import Http
+from cachesim.tools.conformance.http_check.noise import LEAST
+from cachesim.tools.conformance.http_check.suite import Wanted, check
+from cachesim.tools.conformance.http_check.warm_first import Stage
+from cachesim.tools.conformance.properties import EQUAL, checks
+from cachesim.tools.conformance.vocabulary_map import SLOTS
 
 FOLDERS = (Path("../shared/traces/ik_llama"), Path(__file__).resolve().parents[1] / "data" / "ik_llama")
 PROPS = {"total_slots": 1, "default_generation_settings": {"n_ctx": 4096}}
@@ -144,7 +144,7 @@ class Script:
         self.steps, self.at, self.lock = steps, -1, threading.Lock()
 
     def __enter__(self):
-        from tests.unit.check.stand_in import serving
+        from tests.unit.tools.conformance.http_check.stand_in import serving
 
         self.running = serving(self.complete, PROPS)
         self.url = self.running.__enter__()

@@ -15,10 +15,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from cachesim.check.dialect import find_out
-from cachesim.check.http import Http
-from cachesim.check.suite import Wanted, check
-from cachesim.live.llama_server.process import HOST, Process
+from cachesim.tools.conformance.http_check.dialect import find_out
+from cachesim.tools.conformance.http_check.http_client import Http
+from cachesim.tools.conformance.http_check.suite import Wanted, check
+from cachesim.tools.live.llama_server.process import HOST, Process
 from tests.live.check_mlx_model import write_model
 from tests.live.check_server import ready
 

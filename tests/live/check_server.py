@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from urllib.error import URLError
 from urllib.request import ProxyHandler, build_opener
 
-from cachesim.live.llama_server.process import HOST, Process
+from cachesim.tools.live.llama_server.process import HOST, Process
 
 CONTEXT = 4096               # tokens of a context; the tiny models name a million
 LOAD = 60                    # seconds to load a model

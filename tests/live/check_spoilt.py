@@ -13,15 +13,15 @@ from pathlib import Path
 
 import httpx
 
-from cachesim.check.dialect import find_out
-from cachesim.check.http import Http
-from cachesim.check.suite import Wanted, check
-from cachesim.live.llama_server.gguf_models import find_model
+from cachesim.tools.conformance.http_check.dialect import find_out
+from cachesim.tools.conformance.http_check.http_client import Http
+from cachesim.tools.conformance.http_check.suite import Wanted, check
+from cachesim.tools.live.llama_server.gguf_models import find_model
 from tests.live import build
 from tests.live.__main__ import CACHE
 from tests.live.check_server import started
 from tests.live.worlds import write_models
-from tests.unit.check.stand_in import serving
+from tests.unit.tools.conformance.http_check.stand_in import serving
 
 ONE_IN = 100
 MODELS = ("A", "GA", "W32 A")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cachesim.check.answers import TOP, Answered, gap
-from cachesim.check.http import Http
-from cachesim.check.replies import place
-from cachesim.check.warm_first import Stage
 from cachesim.engines.base import Request
 from cachesim.engines.registry import engine_of
 from cachesim.events import Log
+from cachesim.judging.cold_comparison import Judge
 from cachesim.scenarios.option_checks import in_force
-from cachesim.verdicts.cold_comparison import Judge
+from cachesim.tools.conformance.http_check.answers import TOP, Answered, gap
+from cachesim.tools.conformance.http_check.http_client import Http
+from cachesim.tools.conformance.http_check.replies import place
+from cachesim.tools.conformance.http_check.warm_first import Stage
 
 ALL = 1_024                  # log-probabilities of a token: more than a tiny model has
 

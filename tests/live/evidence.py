@@ -15,16 +15,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.registry import commits, engine_of
-from cachesim.errors import BadInput
-from cachesim.live.llama_server.gguf_models import find_model
-from cachesim.live.llama_server.recorder import Recorder, Start
-from cachesim.live.llama_server.verify.case import AMPLIFIED, ROUNDING
-from cachesim.live.llama_server.verify.rows import rows
-from cachesim.live.player import Player
+from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.load import load
-from cachesim.verdicts.judged_run import run_judged
+from cachesim.tools.live.llama_server.gguf_models import find_model
+from cachesim.tools.live.llama_server.recorder import Recorder, Start
+from cachesim.tools.live.llama_server.verify.case import AMPLIFIED, ROUNDING
+from cachesim.tools.live.llama_server.verify.rows import rows
+from cachesim.tools.live.player import Player
 from tests.live import build
 from tests.live.evidence_file import entry_of, store
 from tests.live.evidence_tasks import record_tasks

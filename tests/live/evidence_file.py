@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cachesim.files import write_whole
+from cachesim.base.files import write_whole
 from tests.live.build import sha256
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.command_line import write_flags
 from cachesim.engines.shared.vocab import PIECES
-from cachesim.errors import BadInput
-from cachesim.live.llama_server.recorder import Recorder, Start
-from cachesim.live.token_map import Text, TokenMap
+from cachesim.tools.live.llama_server.recorder import Recorder, Start
+from cachesim.tools.live.token_map import Text, TokenMap
 from tests.live.verify_all import models_of
 
 FIM = [f"tokenizer.ggml.fim_{name}_token_id=int:{token}" for name, token in (("pre", 97), ("suf", 98), ("mid", 99))]

@@ -20,13 +20,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from cachesim.errors import BadInput
-from cachesim.live.llama_server.export.python_test import server_test
-from cachesim.live.llama_server.export.script import make_script
-from cachesim.live.llama_server.export.standalone import standalone_script
+from cachesim.base.errors import BadInput
+from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load_each
-from cachesim.verdicts.judged_run import run_judged
+from cachesim.tools.live.llama_server.export.python_test import server_test
+from cachesim.tools.live.llama_server.export.script import make_script
+from cachesim.tools.live.llama_server.export.standalone import standalone_script
 from tests.live import build
 
 SHOWN, NOT_SHOWABLE, FAILED = "shown", "not showable", "failed"

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cachesim.commands.replay import checker
 from cachesim.engines.llama_cpp.command_line import read_flags
 from cachesim.engines.registry import commits, engine_of
 from cachesim.events import Log
@@ -14,6 +13,7 @@ from cachesim.model.hash_mixing import mix_int
 from cachesim.replay.event_owners import Own
 from cachesim.replay.recorded_requests import make_request
 from cachesim.replay.replay import FIELDS, records
+from cachesim.tools.replay.command import checker
 
 COMMIT_OF = {name: commit for commit, name in commits().items()}
 
@@ -30,7 +30,7 @@ def spoken(prompt, count):
 
 
 class Fake:
-    """Has the face of cachesim.live.llama_server.recorder.Recorder. ``table`` replaces the rules: a fault can be
+    """Has the face of cachesim.tools.live.llama_server.recorder.Recorder. ``table`` replaces the rules: a fault can be
     planted there."""
 
     rounding = 0.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Callable, NamedTuple
 
-from cachesim.live.llama_server import gguf_models
-from cachesim.live.llama_server.recorder import Recorder, Start
+from cachesim.tools.live.llama_server import gguf_models
+from cachesim.tools.live.llama_server.recorder import Recorder, Start
 from tests.live import worlds
 from tests.live.ik import models as ik_models
 from tests.live.ik import worlds as ik_worlds

@@ -16,15 +16,15 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.command_line import write_flags
 from cachesim.engines.registry import commits
-from cachesim.errors import BadInput
-from cachesim.live.llama_server.gguf_models import find_model
-from cachesim.live.llama_server.recorder import Recorder, Start
-from cachesim.live.player import Player
-from cachesim.logs.read import read_session
-from cachesim.logs.recognise import grammars
 from cachesim.scenarios.option_checks import filled
+from cachesim.tools.live.llama_server.gguf_models import find_model
+from cachesim.tools.live.llama_server.recorder import Recorder, Start
+from cachesim.tools.live.player import Player
+from cachesim.tools.server_logs.read import read_session
+from cachesim.tools.server_logs.recognise import grammars
 from tests.live import build
 from tests.live.logs_compare import answers, compare_decisions, compare_lines, compare_requests, compare_start
 from tests.live.logs_play import LOGS, Quiet

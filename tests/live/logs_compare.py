@@ -10,8 +10,8 @@ from collections import Counter
 from itertools import zip_longest
 
 from cachesim.engines.llama_cpp.log import EVENTS
-from cachesim.logs.message import message
-from cachesim.logs.recognise import grammars, read_by
+from cachesim.tools.server_logs.message import message
+from cachesim.tools.server_logs.recognise import grammars, read_by
 from tests.replay.log_writer import write_start, write_steps
 
 NUMBERS = ("id_slot", "tokens_evaluated", "cache_n", "predicted_n")

@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
-from cachesim.logs.read import read_session
-from cachesim.logs.recognise import grammars
+from cachesim.tools.server_logs.read import read_session
+from cachesim.tools.server_logs.recognise import grammars
 from tests.live.check_ik import FOLDERS
 from tests.live.logs_ik_written import write_step
 
@@ -78,7 +78,7 @@ def stand_in(folder):
 
 def play(steps):
     """A recording, asked for over HTTP, and its log beside the answers and the decisions."""
-    from tests.unit.check.stand_in import serving
+    from tests.unit.tools.conformance.http_check.stand_in import serving
 
     with TemporaryDirectory(prefix="cachesim-logs-") as folder:
         log, left = Path(folder) / "log", list(enumerate(steps))

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cachesim.live.llama_server.answers import read_completion, read_slot
-from cachesim.live.llama_server.client import Lost, Reply, at_once
-from cachesim.live.llama_server.process import Ended, Stopped
-from cachesim.live.llama_server.server import BASE, CONTROL, run_server
+from cachesim.tools.live.llama_server.answers import read_completion, read_slot
+from cachesim.tools.live.llama_server.client import Lost, Reply, at_once
+from cachesim.tools.live.llama_server.process import Ended, Stopped
+from cachesim.tools.live.llama_server.server import BASE, CONTROL, run_server
 
 LOGS = {"default": (), "lv4": ("-lv", "4"), "jsonl": ("--log-jsonl",)}
 """How a log is written -> the flags for it."""

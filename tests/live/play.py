@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.registry import engine_of
-from cachesim.errors import BadInput
-from cachesim.live.player import OVER, Player
 from cachesim.scenarios.option_checks import filled
 from cachesim.scenarios.toml_writer import to_toml
+from cachesim.tools.live.player import OVER, Player
 from tests.live.beside import Beside
 from tests.live.named import LARGE, name_of, size
 from tests.live.smaller import smaller

@@ -11,12 +11,12 @@ import argparse
 import sys
 from pathlib import Path
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.command_line import write_flags
-from cachesim.errors import BadInput
-from cachesim.live.llama_server.gguf_models import find_model
-from cachesim.live.llama_server.recorder import Recorder, Start
-from cachesim.live.player import Player
 from cachesim.scenarios.load import load
+from cachesim.tools.live.llama_server.gguf_models import find_model
+from cachesim.tools.live.llama_server.recorder import Recorder, Start
+from cachesim.tools.live.player import Player
 from tests.live import build
 from tests.live.__main__ import AMPLIFIED, CACHE, ROUNDING
 from tests.live.__main__ import main as campaign

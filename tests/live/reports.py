@@ -11,10 +11,10 @@ import io
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 
-from cachesim.cli import main as cachesim
-from cachesim.live.llama_server.gguf_models import find_model, write_model
+from cachesim.cli.main import main as cachesim
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.load import load
+from cachesim.tools.live.llama_server.gguf_models import find_model, write_model
 from tests.live import build
 from tests.live.export_all import run
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 
-from cachesim.fuzz.shrink import like
-from cachesim.notation.rows import Case, reduced, whole
+from cachesim.scenarios.notation.rows import Case, reduced, whole
+from cachesim.tools.search.shrink import like
 
 
 def smaller(table, recorder, case, difference, recording, seconds):

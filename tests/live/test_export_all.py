@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cachesim.scenarios.corpus import named
-from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.from_notation import from_line
 from tests.live.export_all import (
     FAILED,
     NOT_SHOWABLE,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.registry import profiles
-from cachesim.errors import BadInput
 from tests.live.beside import Beside, Difference
 from tests.live.fake import Fake
 from tests.live.named import NAMED, name_of

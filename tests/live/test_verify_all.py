@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.errors import BadInput
-from cachesim.live.llama_server.verify.case import Verified
-from cachesim.live.llama_server.verify.rows import UNKNOWN, Row, Side
-from cachesim.scenarios.notation import from_line
+from cachesim.base.errors import BadInput
+from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.live.llama_server.verify.case import Verified
+from cachesim.tools.live.llama_server.verify.rows import UNKNOWN, Row, Side
 from tests.live.verify_all import DIFFERS, NOT_ASKED, SAME, UNDECIDED, code_of, look
 
 GOOD = Side(0, 5, 200, True)

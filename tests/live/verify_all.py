@@ -12,11 +12,11 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from cachesim.errors import BadInput
-from cachesim.live.llama_server.gguf_models import find_model, write_model
-from cachesim.live.llama_server.verify.case import on_server
+from cachesim.base.errors import BadInput
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load_each
+from cachesim.tools.live.llama_server.gguf_models import find_model, write_model
+from cachesim.tools.live.llama_server.verify.case import on_server
 from tests.live import build
 
 SAME, DIFFERS, UNDECIDED, NOT_ASKED = "same", "DIFFERS", "undecided", "not asked"

@@ -22,14 +22,14 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 import cachesim  # noqa: E402
+from cachesim.base.errors import BadInput  # noqa: E402
 from cachesim.engines.registry import ENGINES  # noqa: E402
-from cachesim.errors import BadInput  # noqa: E402
-from cachesim.fuzz.campaign import SPREAD  # noqa: E402
-from cachesim.fuzz.case import draw_case  # noqa: E402
-from cachesim.fuzz.played_case import played  # noqa: E402
-from cachesim.fuzz.properties import PROPERTIES  # noqa: E402
-from cachesim.fuzz.reuse_properties import BILLS, monotone  # noqa: E402
-from cachesim.verdicts.judged_run import run_judged  # noqa: E402
+from cachesim.judging.judged_run import run_judged  # noqa: E402
+from cachesim.tools.search.campaign import SPREAD  # noqa: E402
+from cachesim.tools.search.case import draw_case  # noqa: E402
+from cachesim.tools.search.played_case import played  # noqa: E402
+from cachesim.tools.search.properties import PROPERTIES  # noqa: E402
+from cachesim.tools.search.reuse_properties import BILLS, monotone  # noqa: E402
 
 SEED = 24              # the campaign's
 LONGEST = 6            # seconds of computing after which a conversation is taken for one that never ends

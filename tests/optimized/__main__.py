@@ -1,29 +1,40 @@
-"""Does every command print the same over the corpus under ``python -OO``, which strips docstrings and assertions?
+"""Does every command print the same over the corpus under ``python -OO``, or with the code of another checkout?
 
-Run: ``python -m tests.optimized [--every N]``. Two processes, each with all command lines; what they print is compared
-line by line through digests. Exit code 1 if anything differs.
+Run: ``python -m tests.optimized [--every N] [--baseline TREE]``. ``-OO`` strips docstrings and assertions; with
+``--baseline`` the code, the corpus and the data of TREE are used instead, and what it prints is compared but for
+``MASKED``. Two processes, each with all command lines; what they print is compared line by line through digests. Exit
+code 1 if anything differs.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import io
+import os
+import re
 import subprocess
 import sys
 from argparse import ArgumentParser
 from contextlib import redirect_stderr, redirect_stdout
 from itertools import pairwise
-from typing import Iterator
+from pathlib import Path
+from typing import Any, Iterator
 
-from cachesim.cli import main
-from cachesim.engines.registry import profiles
+from cachesim.engines.registry import ENGINES, profiles
 from cachesim.engines.rule import RULES
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load
 from cachesim.scenarios.schema import Scenario
-from tests.shared import ROOT
 
-REPLAYED = ROOT / "tests" / "data"
+HERE = Path(__file__).resolve().parents[2]
+SHARED = HERE.parent / "shared"
+REPLAYED = HERE / "tests" / "data"
+MASKED = {
+    r"(?m)^( *code +).*$": "where the code of a rule stands, as `explain` says it",
+    r"cachesim-\w{8}": "names of temporary folders",
+}
+"""Patterns that may differ from a baseline, with what they are."""
 
 
 def command_lines(every: int) -> Iterator[list[str]]:
@@ -36,8 +47,22 @@ def command_lines(every: int) -> Iterator[list[str]]:
     yield from (["replay", str(file), "--mode", "provenance"] for file in sorted(REPLAYED.rglob("*.json"))[::every]
                 if file.parent.name != "mlx_lm")  # fmt: skip
     yield from (["fuzz", "-p", name, "--examples", "3", "--seed", "1"] for name in profiles())
-    yield ["profiles", "list"]
-    yield ["scenarios"]
+    yield from ([*argv.split()] for argv in PLAIN)
+    yield from (["options", name] for name in ENGINES)
+    yield from (["import", str(log)] for log in sorted((SHARED / "logs").glob("*.log"))[::every])
+    yield from (["replay", str(one), "--mode", "provenance", "--json"]
+                for one in sorted((SHARED / "traces").glob("*/"))[::every])
+
+
+PLAIN = (
+    "", "--help", "profiles list", "scenarios", "lesson", *(f"lesson {n}" for n in range(1, 8)),
+    "try S40.A60/B80/S.C50/S.A --model qwen3-next -np 2", "try S40.A60/nonsense", "run nothing-like-this",
+    "try S400.A60/S.B70/S.A --model GGGA --json -v", "advise S40.A60/B80/S.C50/S.A --model GGGA -np 1",
+    "shrink S40.A20/S.A>3/B9@0/S.A.C5 -p ik_llama@1889-base --model GA --tries 40",
+    "repair S40.A20/S.A>3/B9@0/S.A.C5 -p ik_llama@1889-base --model GA",
+    "fuzz -p ik_llama@1889-base --model GA --examples 10 --json", "explain pos_min", "explain n_past --json",
+    *(f"export seed-24143-hybrid --to {form}" for form in ("script", "curl", "pytest", "issue", "toml")),
+)
 
 
 def _about(scenario: Scenario) -> Iterator[list[str]]:
@@ -45,13 +70,29 @@ def _about(scenario: Scenario) -> Iterator[list[str]]:
     yield ["run", scenario.id, "--json", "--provenance"]
     yield ["why", scenario.id, str(len(scenario.steps) - 1)]
     yield ["bisect", scenario.id]
+    yield ["advise", scenario.id, "--json"]
     yield ["try", repr(scenario), "--model", scenario.model, "-p", scenario.profiles[0]]
     for a, b in pairwise(scenario.profiles):
         yield ["diff", scenario.id, "-p", a, "-p", b]
 
 
+def entry() -> Any:
+    """The function behind the command, wherever this checkout has it."""
+    package = importlib.import_module("cachesim.cli")
+    found = getattr(package, "main", None)
+    return found if callable(found) else importlib.import_module("cachesim.cli.main").main
+
+
+def masked(text: str) -> str:
+    """What is compared of a text."""
+    for pattern in MASKED:
+        text = re.sub(pattern, "", text)
+    return text
+
+
 def digests(every: int) -> None:
     """Prints each command line with its exit code and the digest of what it prints."""
+    main = entry()
     for argv in command_lines(every):
         out = io.StringIO()
         with redirect_stdout(out), redirect_stderr(out):
@@ -59,15 +100,16 @@ def digests(every: int) -> None:
                 code: object = main(argv)
             except SystemExit as end:
                 code = end.code
-        print(code, hashlib.sha256(out.getvalue().encode()).hexdigest()[:16], *argv, flush=True)
+        print(code, hashlib.sha256(masked(out.getvalue()).encode()).hexdigest()[:16], *argv, flush=True)
 
 
-def compare(every: int) -> int:
+def compare(every: int, baseline: Path | None) -> int:
     """Runs both; returns the exit code."""
+    other = f"with {baseline}" if baseline else "under -OO"
     told = [
-        subprocess.Popen([sys.executable, *flags, "-m", "tests.optimized", "--every", str(every), "--digests"],
-                         cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        for flags in ([], ["-OO"])
+        subprocess.Popen([sys.executable, *flags, __file__, "--every", str(every), "--digests"], cwd=tree,
+                         env={**os.environ, "PYTHONPATH": str(tree)}, stdout=subprocess.PIPE, text=True)
+        for flags, tree in (([], HERE), ([] if baseline else ["-OO"], baseline or HERE))
     ]  # fmt: skip
     differ = count = 0
     codes: dict[str, int] = {}
@@ -78,10 +120,10 @@ def compare(every: int) -> int:
         codes[code] = codes.get(code, 0) + 1
         if plain != stripped:
             differ += 1
-            print(f"python:     {plain}python -OO: {stripped}", flush=True)
+            print(f"here: {plain}{other}: {stripped}", flush=True)
     ended = [one.wait() for one in told]
     shown = ", ".join(f"{number} with exit code {code}" for code, number in sorted(codes.items()))
-    print(f"{count} command lines ({shown}): {differ} print something else under -OO")
+    print(f"{count} command lines ({shown}): {differ} print something else {other}")
     return int(bool(differ) or any(ended) or not count or "70" in codes)
 
 
@@ -89,8 +131,9 @@ if __name__ == "__main__":
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=int, default=1, help="take every Nth file (default 1)")
     parser.add_argument("--digests", action="store_true", help="print what this interpreter prints")
+    parser.add_argument("--baseline", type=Path, help="compare with the code of this checkout")
     args = parser.parse_args()
     if args.digests:
         digests(args.every)
     else:
-        sys.exit(compare(args.every))
+        sys.exit(compare(args.every, args.baseline and args.baseline.resolve()))

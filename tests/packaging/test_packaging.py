@@ -95,6 +95,6 @@ def test_a_command_of_the_symptom_table_runs_where_the_wheel_is_installed(instal
 
 def test_the_kit_and_the_plugin_are_installed(installed):
     code, out, err = installed(["python", "-c", "import cachesim; print(cachesim.conform.__module__)"])
-    assert (code, out, err) == (0, "cachesim.conformance.suite\n", "")
+    assert (code, out, err) == (0, "cachesim.tools.conformance.suite\n", "")
     code, out, err = installed(["python", "-m", "pytest", "--help"])
     assert code == 0 and "--cachesim-profile" in out, err

@@ -14,15 +14,15 @@ from importlib.metadata import version
 
 import mlx.core as mx
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.chat import template_of
 from cachesim.engines.mlx_lm.model_layout import model_kind
 from cachesim.engines.mlx_lm.server_flags import options
-from cachesim.errors import BadInput
-from cachesim.live.token_map import Text, TokenMap, Vocabulary
+from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.load import load
 from cachesim.scenarios.runner import groups
-from cachesim.verdicts.judged_run import run_judged
+from cachesim.tools.live.token_map import Text, TokenMap, Vocabulary
 from tests.live.build import sha256
 from tests.live.evidence_file import store
 from tests.peers import real_server

@@ -23,11 +23,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.request import ProxyHandler, Request, build_opener
 
-from cachesim.check.pieces import WORDS
-from cachesim.live.llama_server.process import HOST, Process
-from cachesim.logs.imported import import_log
-from cachesim.logs.read import read_session
-from cachesim.logs.recognise import grammars, recognise
+from cachesim.tools.conformance.http_check.pieces import WORDS
+from cachesim.tools.live.llama_server.process import HOST, Process
+from cachesim.tools.server_logs.imported import import_log
+from cachesim.tools.server_logs.read import read_session
+from cachesim.tools.server_logs.recognise import grammars, recognise
 from tests.live.check_mlx_model import write_model
 from tests.live.check_server import ready
 from tests.peers.real_server import MODELS

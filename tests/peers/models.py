@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.errors import BadInput
+from cachesim.base.errors import BadInput
 from tests.peers.real_server import MODELS
 
 FALCON = {

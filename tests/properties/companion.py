@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import Draft, Request
 from cachesim.engines.ik_llama import start
 from cachesim.engines.ik_llama.server import Server
 from cachesim.events import Event, Log, SeqRm
-from cachesim.tokens import POS_INF
 
 MODELS = ("GGGA+M", "AAAA+M")
 

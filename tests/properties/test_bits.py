@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cachesim.model import Model, Run, make_model, same_state
 from cachesim.model.store import Hidden
-from cachesim.oracle import ColdRun, cold
+from cachesim.oracle.cold_run import ColdRun, cold
 from tests.unit.model.plain_store import PlainStore, feed, joined, prefill, same_rows
 
 KINDS = ["A", "W3", "G", "S", "C", "H", "GGGA", "C W2 H", "SSA W5"]

@@ -22,13 +22,13 @@ from hypothesis.stateful import (
 )
 
 from cachesim.events import Log
-from cachesim.fuzz.played_case import Notes, Played
-from cachesim.fuzz.properties import PROPERTIES
-from cachesim.notation.tree import Asked, Piece
+from cachesim.scenarios.notation.tree import Asked, Piece
 from cachesim.scenarios.option_checks import filled
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.runner import Stage
 from cachesim.scenarios.schema import Scenario
+from cachesim.tools.search.played_case import Notes, Played
+from cachesim.tools.search.properties import PROPERTIES
 
 SERVERS = {
     "llama_cpp@pr24143-on-head": ("llama_cpp", ("A", "AA"), {}),

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.errors import BadInput
-from cachesim.fuzz.campaign import SPREAD, findings
-from cachesim.fuzz.case import draw_case
-from cachesim.fuzz.properties import PROPERTIES
+from cachesim.base.errors import BadInput
+from cachesim.tools.search.campaign import SPREAD, findings
+from cachesim.tools.search.case import draw_case
+from cachesim.tools.search.properties import PROPERTIES
 from tests.fuzz.expected import told
 
 PROFILES = ("llama_cpp@head", "llama_cpp@before-20671", "ik_llama@main", "mlx_lm@0.32.2", "mlx_lm@v911")

@@ -22,8 +22,8 @@ from cachesim.engines.mlx_lm import PROFILES, start
 from cachesim.engines.mlx_lm.events import Fetched, Inserted
 from cachesim.engines.mlx_lm.model_layout import rows_of
 from cachesim.events import Log
-from cachesim.verdicts.cold_comparison import Judge
-from cachesim.verdicts.stored_comparison import same_state
+from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.stored_comparison import same_state
 from tests.peers.bursts import Talk, possible, world
 
 BURSTS = 6

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cachesim.model import Model, Spec, make_model
-from cachesim.oracle import ColdRun, cold
+from cachesim.oracle.cold_run import ColdRun, cold
 
 pytestmark = pytest.mark.long
 MODELS = [

@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 
 from cachesim.engines.registry import ENGINES
-from cachesim.scenarios.notation import from_line
+from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.judged_run import run_judged
+from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import Silent, play
-from cachesim.verdicts.cold_comparison import Judge
-from cachesim.verdicts.judged_run import run_judged
 
 DRAFTS = "drafts=3:1,2:0,3:3,4:2,3:1,3:0,3:1,3:2,3:3 draft_else=3"
 SERVERS = [

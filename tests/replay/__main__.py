@@ -9,10 +9,10 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
-from cachesim.commands import exits
-from cachesim.commands.replay import find_traces, replay_all
-from cachesim.reports.console import complain, show
-from cachesim.reports.replay_report import grouped_report, totals
+from cachesim.base import exits
+from cachesim.base.console import complain, show
+from cachesim.tools.replay.command import find_traces, replay_all
+from cachesim.tools.replay.report import grouped_report, totals
 from tests.shared import TRACES
 
 WIDTH = 100            # columns, where there is no terminal: names of folders are long

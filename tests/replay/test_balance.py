@@ -8,11 +8,11 @@ import pytest
 
 from cachesim.engines.base import Request
 from cachesim.engines.registry import profiles
-from cachesim.notation.tree import PLAIN, Action
-from cachesim.replay.trace import Trace, read_trace
+from cachesim.judging.judged_run import run_judged
+from cachesim.replay.recorded_trace import Trace, read_trace
+from cachesim.scenarios.notation.tree import PLAIN, Action
 from cachesim.scenarios.option_checks import filled
 from cachesim.scenarios.schema import Scenario, Step
-from cachesim.verdicts.judged_run import run_judged
 from tests.replay.verdicts import DATA
 from tests.shared import TRACES, each, needs
 

@@ -20,8 +20,8 @@ from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.registry import profiles
 from cachesim.model import Rows
 from cachesim.model.attention_mask import ByPosition
-from cachesim.oracle import cold
-from cachesim.replay.trace import read_trace
+from cachesim.oracle.cold_run import cold
+from cachesim.replay.recorded_trace import read_trace
 from tests.replay.verdicts import DATA, decided_alike, judged_alike, verdicts
 
 pytestmark = pytest.mark.long

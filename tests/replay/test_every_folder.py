@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.commands import exits
+from cachesim.base import exits
 from tests.replay.__main__ import main
 from tests.replay.verdicts import DATA
 

@@ -8,10 +8,10 @@ from typing import Any, Mapping
 
 import pytest
 
-from cachesim.limits import SOUGHT
-from cachesim.logs.imported import import_log
-from cachesim.logs.read import read_session
-from cachesim.logs.recognise import grammars
+from cachesim.base.limits import SOUGHT
+from cachesim.tools.server_logs.imported import import_log
+from cachesim.tools.server_logs.read import read_session
+from cachesim.tools.server_logs.recognise import grammars
 from tests.replay.log_writer import write_log
 
 DATA = Path(__file__).parents[1] / "data" / "llama_cpp_b11549"

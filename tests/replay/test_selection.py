@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cachesim.engines.registry import profiles
-from cachesim.replay.trace import read_trace
+from cachesim.replay.recorded_trace import read_trace
 from tests.data.choose import FOLDERS, LIMIT, NAMED, ODD, OLDER, OTHERS
 from tests.replay.verdicts import DATA, decided_alike, decisions, judged_alike, verdicts
 

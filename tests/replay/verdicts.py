@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cachesim.commands.replay import checker
 from cachesim.engines.registry import profiles
+from cachesim.replay.recorded_trace import read_trace
 from cachesim.replay.replay import Replayed, replay
-from cachesim.replay.trace import read_trace
+from cachesim.tools.replay.command import checker
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -13,14 +13,14 @@ from itertools import combinations
 from pathlib import Path
 from typing import Iterable, NamedTuple, Sequence
 
+from cachesim.base.pool import spread, whole
 from cachesim.engines.registry import profiles
 from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.rule_set import differences
 from cachesim.events import Decided
-from cachesim.pool import spread, whole
+from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.load import find, load_all
 from cachesim.scenarios.schema import Scenario
-from cachesim.verdicts.judged_run import Run, run_judged
 
 PROFILES = profiles()
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"

@@ -10,14 +10,14 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Iterable
 
+from cachesim.base.pool import spread, whole
 from cachesim.engines.registry import profiles
 from cachesim.engines.rule import role_of, took
 from cachesim.events import Decided
-from cachesim.pool import spread, whole
+from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.corpus import SHOWN_IN
 from cachesim.scenarios.load import find, load_all
 from cachesim.scenarios.schema import Scenario
-from cachesim.verdicts.judged_run import Run, run_judged
 
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 MOST = 3

@@ -16,11 +16,11 @@ from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.registry import profiles
 from cachesim.engines.rule import RULES
 from cachesim.events import Changed, Decided
+from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.load import find
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.symptoms import SYMPTOMS
-from cachesim.verdicts.judged_run import Run, run_judged
 from tests.scenarios.tables import readmes, with_table
 from tests.scenarios.whole import corpus
 

@@ -12,9 +12,9 @@ import pytest
 from cachesim.engines.ik_llama.memory.model_layout import model_kind as ik_model_kind
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.mlx_lm.model_layout import model_kind as mlx_model_kind
+from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.judged_run import run_judged
 from cachesim.model import make_model
-from cachesim.verdicts.cold_comparison import Judge
-from cachesim.verdicts.judged_run import run_judged
 from tests.scenarios.test_corpus import RUNS, SCENARIOS, undecided
 
 pytestmark = pytest.mark.long

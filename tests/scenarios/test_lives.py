@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from cachesim.engines.registry import ENGINES
-from cachesim.verdicts.judged_run import run_judged
+from cachesim.judging.judged_run import run_judged
 from tests.scenarios.test_corpus import CORPUS, SCENARIOS
 
 LIVING = [(name, k) for name, scenario in SCENARIOS.items() for k in range(len(scenario.lives))]

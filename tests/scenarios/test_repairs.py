@@ -10,8 +10,8 @@ import pytest
 
 from cachesim.engines.registry import engine_of, rules_of
 from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.load import load
-from cachesim.verdicts.judged_run import Run, run_judged
 
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 KEPT: Mapping[str, Mapping[str, str]] = {

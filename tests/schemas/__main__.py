@@ -14,7 +14,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from typing import Any, Mapping
 
-from cachesim.cli import main
+from cachesim.cli.main import main
 from tests.house.checks import PACKAGE, ROOT
 from tests.schemas.form import ORDER, form, merged
 from tests.schemas.samples import MORE, SAMPLES

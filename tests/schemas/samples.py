@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
-LOGS, BODIES = "tests/unit/logs", "tests/unit/bodies"
+LOGS, BODIES = "tests/unit/tools/server_logs", "tests/unit/tools/request_bodies"
 SAMPLES: Mapping[str, Sequence[str]] = {
     "run": ("run seed-24143-dense lesson-hybrid", "run d8-nobody-wrote-how-many", "run bug-stale-ckpt-pos0-hybrid"),
     "try": ("try S40.A30/S.B30", "try S200.A30/S.B30/X9000 -p mtmd-broken -p head -c 512",

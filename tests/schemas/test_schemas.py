@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.cli import COMMANDS
+from cachesim.cli.main import COMMANDS
 from tests.house.checks import ROOT
 from tests.schemas.__main__ import OPEN, SCHEMAS, SHOWN, printed, written
 from tests.schemas.form import described, form, merged, wrong

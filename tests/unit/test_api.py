@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import cachesim
-from cachesim import pool, rule_files
-from cachesim.engines import registry
-from cachesim.errors import BadInput
+from cachesim.base import pool
+from cachesim.base.errors import BadInput
+from cachesim.engines import registry, rule_files
 from cachesim.scenarios.corpus import corpus_files
 
 DENSE = "seed-24143-dense"
@@ -39,7 +39,7 @@ def test_the_package_itself_imports_nothing_heavy():
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("first", ["cachesim.verdicts.judged_run", "cachesim.api", "cachesim.scenarios.load"])
+@pytest.mark.parametrize("first", ["cachesim.judging.judged_run", "cachesim.api", "cachesim.scenarios.load"])
 def test_whatever_is_imported_first_the_names_are_functions(first):
     code = f"import {first}, cachesim; print([type(getattr(cachesim, one)).__name__ for one in cachesim.__all__])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,9 +13,9 @@ from tests.house import checks
 WITHOUT = """
 import sys
 sys.modules["hypothesis"] = None            # an import of it fails
-from cachesim.cli import main
+from cachesim.cli.main import main
 from tests.conformance.naive import NaiveCache
-from cachesim.conformance import conform
+from cachesim.tools.conformance import conform
 print(conform(NaiveCache, max_examples=20, check=False))
 main(["fuzz", "-p", "ik_llama@1889-base", "--model", "GA", "--property", "warm-equals-cold", "--examples", "10"])
 """

@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import Iterator, Sequence
 
-from cachesim.commands import exits
+from cachesim.base import exits
+from cachesim.base.errors import BadInput, nearest
 from cachesim.engines.registry import ENGINES
-from cachesim.errors import BadInput, nearest
 from tests.upstream import compare
 from tests.upstream.sources import Item, others, rules_of
 from tests.upstream.trees import build_of, in_cache, read_tree

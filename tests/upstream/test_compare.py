@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.commands import exits
-from cachesim.errors import BadInput
+from cachesim.base import exits
+from cachesim.base.errors import BadInput
 from tests.upstream.__main__ import in_force, main, missed
 from tests.upstream.compare import CHANGED, LOST, MOVED, SAME, Finding, Side, differences, judge
 from tests.upstream.sources import Item, Place, places, rules_of

@@ -8,7 +8,7 @@ import tarfile
 from fnmatch import fnmatch
 from pathlib import Path
 
-from cachesim.errors import BadInput
+from cachesim.base.errors import BadInput
 
 ROOT_FILE = "tools/server/server-context.cpp"
 OLD_ROOT_FILE = "tools/server/server.cpp"

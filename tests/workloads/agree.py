@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Sequence
 
-from cachesim import limits
-from cachesim.workloads.agreement import agreement
-from cachesim.workloads.read import find_files, read_session
+from cachesim.base import limits
+from cachesim.tools.workload.agreement import agreement
+from cachesim.tools.workload.read import find_files, read_session
 from tests.workloads.cells import PATIENT
 
 

@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
-from cachesim import limits
-from cachesim.pool import Lost, begin_with, finished
-from cachesim.workloads.play import BILLED, COUNTED, JUDGED
-from cachesim.workloads.read import find_files
-from cachesim.workloads.run import Job, line, played_within, read_all
+from cachesim.base import limits
+from cachesim.base.pool import Lost, begin_with, finished
+from cachesim.tools.workload.play import BILLED, COUNTED, JUDGED
+from cachesim.tools.workload.read import find_files
+from cachesim.tools.workload.run import Job, line, played_within, read_all
 from tests.workloads.grid import MODELS, Column, as_default, columns, columns_shared
 
 DEPTH = {COUNTED: 0, JUDGED: 1, BILLED: 2}

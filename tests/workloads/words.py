@@ -21,7 +21,7 @@ Per cent of the prompt tokens; MiB of checkpoints + prompt cache, the most after
 BOUNDS = """## Bounds
 
 Per cent of the prompt tokens, default settings. "At least" is the lower bound that holds under any rules and any memory
-(`cachesim/verdicts/lower_bound.py`); under the name of a rule set: the same rules with unlimited memory.
+(`cachesim/judging/lower_bound.py`); under the name of a rule set: the same rules with unlimited memory.
 """
 
 LOSSES = """## Why tokens were evaluated again (hybrid, default settings)

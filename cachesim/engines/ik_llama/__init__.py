@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.contract import Engine, Recorded
 from cachesim.engines.ik_llama.command_line import CONSTANT, UNCACHED, read_flags, write_flags
 from cachesim.engines.ik_llama.events import LOGGED
@@ -16,7 +17,6 @@ from cachesim.engines.ik_llama.server_flags import options
 from cachesim.engines.manual import Option
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.errors import BadInput, quoted
 from cachesim.events import Log
 from cachesim.model import make_model
 

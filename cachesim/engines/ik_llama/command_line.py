@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping
 
+from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines.shared.command_line import CommandLine, share, whole
-from cachesim.errors import BadInput, nearest, quoted
 
 
 def _switch(text: str) -> bool:

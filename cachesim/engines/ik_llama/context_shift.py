@@ -6,13 +6,13 @@ Source: ik_llama.cpp examples/server/server-context.cpp context_shift, context_s
 from __future__ import annotations
 
 from cachesim import events as ev
+from cachesim.base.errors import Aborted
 from cachesim.engines.base import NO_ROOM
 from cachesim.engines.ik_llama.events import PromptTruncated
 from cachesim.engines.ik_llama.rules.common_prefix import common, discarded
 from cachesim.engines.ik_llama.rules.context_shift import InCache, PromptShift, Shift
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, State, Task
-from cachesim.errors import Aborted
 
 NO_SHIFT = "context_length_exceeded: the request exceeds the available context size; context shift is disabled"
 NO_FIT = "GGML_ASSERT(slot.n_prompt_tokens < slot.n_ctx) failed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from cachesim import limits
+from cachesim.base import limits
 from cachesim.engines.ik_llama.advice import tries
 from cachesim.engines.ik_llama.flag_help import ALSO, HELP, IGNORED, OFF, SPELLINGS
 from cachesim.engines.ik_llama.server_flags import WORDS, Options

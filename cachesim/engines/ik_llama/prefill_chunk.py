@@ -6,12 +6,12 @@ Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt, cr
 from __future__ import annotations
 
 from cachesim import events as ev
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
 from cachesim.engines.ik_llama.rules.trim import Repair
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot, State, Task
 from cachesim.engines.shared.batch import Batch
-from cachesim.tokens import POS_INF
 
 
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:

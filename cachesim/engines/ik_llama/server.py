@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cachesim import events as ev
+from cachesim.base.errors import Aborted, BadInput
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.ik_llama.context_shift import look_for_full_slots
 from cachesim.engines.ik_llama.decode import work
@@ -20,7 +21,6 @@ from cachesim.engines.ik_llama.slot_save_restore import slot_action
 from cachesim.engines.ik_llama.snapshot import Inspected
 from cachesim.engines.ik_llama.speculative_decoding import make_draft
 from cachesim.engines.shared.batch import Batch
-from cachesim.errors import Aborted, BadInput
 
 
 def _not_simulated(request: Request) -> str:

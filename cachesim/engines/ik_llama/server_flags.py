@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Mapping
 
-from cachesim import limits
+from cachesim.base import limits
+from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
 from cachesim.engines.shared.flags import check_flags
 from cachesim.engines.shared.vocab import THINK
-from cachesim.errors import BadInput, nearest, quoted
 from cachesim.model.spec import TRAINED_ON
 
 MIB = 1 << 20

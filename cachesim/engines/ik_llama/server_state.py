@@ -14,6 +14,8 @@ from typing import Callable
 import numpy as np
 
 from cachesim import events as ev
+from cachesim.base.errors import BadInput
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.ik_llama.memory.context import Context, DecodeRules
 from cachesim.engines.ik_llama.memory.kv import KvCache
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
@@ -28,9 +30,7 @@ from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.engines.shared.server_loop import Driver
 from cachesim.engines.shared.shelves import Shelves
 from cachesim.engines.shared.vocab import recorded_piece, unique_piece
-from cachesim.errors import BadInput
 from cachesim.model import Model
-from cachesim.tokens import POS_INF
 
 
 def task_error(task: int, text: str) -> str:

@@ -6,13 +6,13 @@ Source: ik_llama.cpp examples/server/server-context.cpp get_available_slot, laun
 from __future__ import annotations
 
 from cachesim import events as ev
+from cachesim.base.errors import Aborted
 from cachesim.engines.ik_llama.events import PcInfo
 from cachesim.engines.ik_llama.prompt_cache import Compare
 from cachesim.engines.ik_llama.rules.slot_selection import Choice, SlotFacts
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, Task
 from cachesim.engines.shared.prompt_cache_limits import part
-from cachesim.errors import Aborted
 
 
 def process(srv: Core, task: Task) -> None:

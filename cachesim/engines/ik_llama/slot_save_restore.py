@@ -8,6 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from cachesim.base.errors import BadInput
+from cachesim.base.files import write_whole
+from cachesim.base.limits import SLOT_FILE_BYTES
+from cachesim.base.reading import kind, read_bytes
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot
 from cachesim.engines.ik_llama.slot_file import SideFile, SlotFile, pack_side, pack_slot, unpack_side, unpack_slot
@@ -15,11 +20,6 @@ from cachesim.engines.rule import Decision
 from cachesim.engines.shared.array_file import check_model
 from cachesim.engines.shared.held_tokens import HeldTokens
 from cachesim.engines.shared.slots import check_action
-from cachesim.errors import BadInput
-from cachesim.files import write_whole
-from cachesim.limits import SLOT_FILE_BYTES
-from cachesim.reading import kind, read_bytes
-from cachesim.tokens import POS_INF
 
 FILE_HEAD, SIDE_HEAD, SIDE_ENTRY = 12, 16, 24
 """Bytes before the tokens of a slot file, before the checkpoints of a side file, and before each of them."""

@@ -11,6 +11,7 @@ from typing import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.contract import Removal, StoredBytes
 from cachesim.engines.ik_llama.memory.kv import Blob, KvCache, States
 from cachesim.engines.ik_llama.prompt_cache import Entry
@@ -24,7 +25,6 @@ from cachesim.engines.shared.server_loop import watched
 from cachesim.engines.shared.shelves import Cut, Shelves, unbroken
 from cachesim.engines.shared.writes import Stretch
 from cachesim.model import Rows
-from cachesim.tokens import Tokens
 
 
 def _rows(kv: KvCache, own: np.ndarray, rows: Mapping[int, Rows]) -> tuple[RowsPart, ...]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import copy
 
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import AS_MANY_AS_ALLOWED
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, SpecCkpt, Task
 from cachesim.engines.shared.batch import Batch
 from cachesim.engines.shared.sampler import forced_draft
-from cachesim.tokens import POS_INF
 
 
 def make_draft(srv: Core, slot: Slot, task: Task) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Mapping
 
+from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.contract import Engine, Recorded
 from cachesim.engines.llama_cpp.command_line import read_flags, write_flags
 from cachesim.engines.llama_cpp.manual import MANUAL
@@ -17,7 +18,6 @@ from cachesim.engines.llama_cpp.server_flags import options
 from cachesim.engines.manual import Option
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.errors import BadInput, quoted
 from cachesim.events import Log
 from cachesim.model import make_model
 

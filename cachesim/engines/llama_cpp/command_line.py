@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines.shared.command_line import CommandLine, share, whole
-from cachesim.errors import BadInput, nearest, quoted
 
 INTEGERS: Mapping[str, tuple[str, ...]] = {
     "ctx_size": ("-c", "--ctx-size"),

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Sequence, TypeVar
 
 from cachesim import events as ev
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import Answer
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.shared.held_tokens import HeldTokens
-from cachesim.tokens import POS_INF
 
 T = TypeVar("T")
 D = TypeVar("D")

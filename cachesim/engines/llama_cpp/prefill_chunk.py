@@ -6,12 +6,12 @@ Source: llama.cpp tools/server/server-context.cpp update_slots, create_checkpoin
 from __future__ import annotations
 
 from cachesim import events as ev
+from cachesim.base.errors import Aborted
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
 from cachesim.engines.llama_cpp.parallel_completions import share_prompt
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import MADE, Chunk, Ckpt
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot, State, Task
-from cachesim.errors import Aborted
 
 
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachesim import events as ev
+from cachesim.base.errors import Aborted
+from cachesim.base.tokens import common_prefix
 from cachesim.engines.base import NO_ROOM
 from cachesim.engines.llama_cpp.context_shift import reuse
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
@@ -16,8 +18,6 @@ from cachesim.engines.llama_cpp.rules.checkpoint_restore import Need
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import rule_id
-from cachesim.errors import Aborted
-from cachesim.tokens import common_prefix
 
 
 def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Sequence
 
 from cachesim import events as ev
+from cachesim.base.tokens import common_prefix
 from cachesim.engines.llama_cpp.memory.saved_state import LOADING, Blob, StateReadError
 from cachesim.engines.llama_cpp.memory.target_and_draft import CommonMemory
 from cachesim.engines.llama_cpp.profiles import Rules
@@ -19,7 +20,6 @@ from cachesim.engines.shared.held_tokens import HeldTokens
 from cachesim.engines.shared.immutable import Immutable
 from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits, part
 from cachesim.engines.shared.server_loop import tell_change, write_down
-from cachesim.tokens import common_prefix
 
 LOST = Blob(0, None, None, None)
 

@@ -11,6 +11,7 @@ from typing import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.judge_view import Point, RowsPart, Shelf, StatePart, Stored
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.cell_ranges import index
@@ -24,7 +25,6 @@ from cachesim.engines.shared.seen_rows import in_line
 from cachesim.engines.shared.shelves import Cut, Shelves, unbroken
 from cachesim.engines.shared.writes import NONE, Stretch, Writes
 from cachesim.model import Rows
-from cachesim.tokens import Tokens
 
 
 def keep_all(pos: np.ndarray, pos_max: int, n_swa: int) -> np.ndarray:

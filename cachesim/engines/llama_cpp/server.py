@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cachesim import events as ev
+from cachesim.base.errors import Aborted, BadInput
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.llama_cpp.context_shift import shift_full_slots
 from cachesim.engines.llama_cpp.decode import decode
@@ -22,7 +23,6 @@ from cachesim.engines.llama_cpp.slot_assignment import process
 from cachesim.engines.llama_cpp.slot_save_restore import slot_action
 from cachesim.engines.llama_cpp.snapshot import Inspected
 from cachesim.engines.llama_cpp.speculative_decoding import DrafterFailed, make_draft
-from cachesim.errors import Aborted, BadInput
 
 
 class Server(Inspected):

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Mapping
 
+from cachesim.base.errors import BadInput, NotInBuild, nearest, quoted
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, can_shift, pad
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind, draft_kind
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.shared.flags import check_flags
-from cachesim.errors import BadInput, NotInBuild, nearest, quoted
 from cachesim.model.spec import TRAINED_ON
 
 MIB = 1 << 20

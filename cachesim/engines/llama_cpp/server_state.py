@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from cachesim import events as ev
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import Answer, Output
 from cachesim.engines.llama_cpp.memory.build_differences import Habits
 from cachesim.engines.llama_cpp.memory.context import Context
@@ -31,7 +32,6 @@ from cachesim.engines.shared.server_loop import Driver
 from cachesim.engines.shared.shelves import Shelves
 from cachesim.model import Model, make_model
 from cachesim.model.mtp import Carried, mtp_head
-from cachesim.tokens import POS_INF
 
 
 def _habits(rules: Rules) -> Habits:

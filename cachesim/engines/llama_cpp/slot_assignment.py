@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Sequence
 
 from cachesim import events as ev
+from cachesim.base.tokens import common_prefix
 from cachesim.engines.base import BEFORE_A_SLOT
 from cachesim.engines.llama_cpp.parallel_completions import launch_children, take_slots
 from cachesim.engines.llama_cpp.rules.slot_selection import Choice, IdlePlan, SlotFacts
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.shared.prompt_cache_limits import part
-from cachesim.tokens import common_prefix
 
 
 def process(srv: Core, task: Task) -> None:

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from cachesim import events as ev
+from cachesim.base.files import write_whole
+from cachesim.base.limits import SLOT_FILE_BYTES
+from cachesim.base.reading import kind, read_bytes
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
@@ -16,9 +19,6 @@ from cachesim.engines.llama_cpp.slot_file import SlotFile, appendix_bytes, pack,
 from cachesim.engines.shared.array_file import check_model
 from cachesim.engines.shared.held_tokens import HeldTokens
 from cachesim.engines.shared.slots import check_action
-from cachesim.files import write_whole
-from cachesim.limits import SLOT_FILE_BYTES
-from cachesim.reading import kind, read_bytes
 
 TOKEN_BYTES = 4
 

@@ -7,6 +7,7 @@ Source: llama.cpp tools/server/server-context.cpp update_slots, post_decode (3f5
 from __future__ import annotations
 
 from cachesim import events as ev
+from cachesim.base.errors import Aborted
 from cachesim.engines.base import NO_ROOM, Output
 from cachesim.engines.llama_cpp.memory.context import OK
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
@@ -15,7 +16,6 @@ from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, SpecCkpt, Task
 from cachesim.engines.shared.batch_outputs import joined
 from cachesim.engines.shared.sampler import forced_draft
-from cachesim.errors import Aborted
 from cachesim.model import Hidden
 from cachesim.model.mtp import before, carried
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Sequence
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.mlx_lm.batch_row import Row
 from cachesim.engines.mlx_lm.caches import (
     ArraysCache,
@@ -15,7 +16,6 @@ from cachesim.engines.mlx_lm.caches import (
 )
 from cachesim.engines.mlx_lm.caches.array_ops import counters
 from cachesim.engines.mlx_lm.thread_ended import VALUE_ERROR, Died
-from cachesim.tokens import Tokens
 
 
 def merged(caches: Sequence[Sequence[Any]]) -> list[Any]:

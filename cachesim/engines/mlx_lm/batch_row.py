@@ -6,11 +6,11 @@ from copy import copy, deepcopy
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.mlx_lm.rules.keys import Key
 from cachesim.engines.shared.sampler import Sampler
 from cachesim.model import Hidden, Model
-from cachesim.tokens import Tokens
 
 
 @dataclass(slots=True, eq=False)

@@ -7,6 +7,7 @@ from typing import Any, Protocol, Sequence
 
 import numpy as np
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.mlx_lm.batch_row import Row
 from cachesim.engines.mlx_lm.forward import forward
 from cachesim.engines.mlx_lm.model_layout import ModelKind
@@ -15,7 +16,6 @@ from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.sampler import Sampler
 from cachesim.events import Log
 from cachesim.model import Hidden, Model
-from cachesim.tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Sequence
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.mlx_lm.caches import ArraysCache, CacheList, CacheRules, KVCache, RotatingKVCache
 from cachesim.engines.shared.declared_sizes import Declared, split
-from cachesim.errors import BadInput
 from cachesim.model import Layer, Spec, parse
 
 FLOAT = 4

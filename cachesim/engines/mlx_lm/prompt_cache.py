@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Sequence
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.mlx_lm import lru
 from cachesim.engines.mlx_lm.batch_row import Row
 from cachesim.engines.mlx_lm.events import Inserted, Removed
 from cachesim.engines.mlx_lm.model_layout import declared, model_weights
 from cachesim.engines.mlx_lm.server_state import Core
 from cachesim.engines.mlx_lm.thread_ended import Died
-from cachesim.tokens import Tokens
 
 MODEL = "model"
 CAUSES = {"replaced": "overwritten", "prefix": "erased", "moved": "erased", "consumed": "consumed",

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any, Callable, Sequence
 
 from cachesim import events as ev
+from cachesim.base.errors import BadInput
+from cachesim.base.tokens import Tokens
 from cachesim.engines.chat import SENTINEL, Message, render
 from cachesim.engines.mlx_lm.batch_row import Row, Task
 from cachesim.engines.mlx_lm.events import Fetched
@@ -19,8 +21,6 @@ from cachesim.engines.mlx_lm.snapshot import Inspected
 from cachesim.engines.mlx_lm.thread_ended import VALUE_ERROR, Died
 from cachesim.engines.mlx_lm.unbatched_generation import Alone, Drafting
 from cachesim.engines.mlx_lm.whole_prompt_generator import Asked, Prefilling
-from cachesim.errors import BadInput
-from cachesim.tokens import Tokens
 
 
 def rendered(srv: Inspected, messages: Sequence[Message], suffix: bool) -> Tokens | None:

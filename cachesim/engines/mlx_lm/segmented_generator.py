@@ -11,10 +11,10 @@ from collections import deque
 from copy import deepcopy
 from typing import Any, Sequence
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.mlx_lm.batch import Batch, merged, right_padded
 from cachesim.engines.mlx_lm.batch_row import Row
 from cachesim.engines.mlx_lm.generator import Machine, Ticked
-from cachesim.tokens import Tokens
 
 
 class Segmented:

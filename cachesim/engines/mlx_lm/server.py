@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cachesim import events as ev
+from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.mlx_lm.batch_row import Task
 from cachesim.engines.mlx_lm.generator import Generator
@@ -25,7 +26,6 @@ from cachesim.engines.mlx_lm.snapshot import Inspected
 from cachesim.engines.mlx_lm.thread_ended import Died
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.sampler import Sampler, forced_or_hashed
-from cachesim.errors import BadInput
 from cachesim.model import Model
 
 

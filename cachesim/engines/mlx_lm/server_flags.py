@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Mapping
 
+from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines.chat import TEMPLATES, Template
 from cachesim.engines.shared.flags import check_flags
-from cachesim.errors import BadInput, nearest, quoted
 from cachesim.model.spec import Spec, parse
 
 

@@ -10,6 +10,7 @@ from typing import Any, Iterator, Sequence
 
 import numpy as np
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.contract import StoredBytes
 from cachesim.engines.judge_view import Excess, Point, RowsPart, StatePart, Stored
 from cachesim.engines.mlx_lm.element_codec import unpack_rows, unpack_state
@@ -17,7 +18,6 @@ from cachesim.engines.mlx_lm.model_layout import rows_of, states_of
 from cachesim.engines.mlx_lm.prompt_cache import PromptCache
 from cachesim.engines.mlx_lm.server_state import Core
 from cachesim.model import LayerState, Rows
-from cachesim.tokens import Tokens
 
 
 def _rows(cache: Any) -> tuple[int, Rows]:

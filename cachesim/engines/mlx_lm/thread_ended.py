@@ -1,6 +1,6 @@
 """What ends the server's generation thread."""
 
-from cachesim.errors import Aborted
+from cachesim.base.errors import Aborted
 
 INDEX_ERROR, VALUE_ERROR = "IndexError", "ValueError"     # kinds of the ends that are one
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Callable
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.mlx_lm.batch_row import Row
 from cachesim.engines.mlx_lm.caches import can_trim_prompt_cache, trim_prompt_cache
 from cachesim.engines.mlx_lm.forward import forward
 from cachesim.engines.mlx_lm.generator import Machine
 from cachesim.engines.shared.sampler import WRONG
 from cachesim.model import Hidden, Model, Spec
-from cachesim.tokens import Tokens
 
 
 class Alone:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple, Sequence
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.mlx_lm.batch import Batch, left_padded, merged, right_padded, to_batch
 from cachesim.engines.mlx_lm.batch_row import Row
 from cachesim.engines.mlx_lm.generator import Machine, Ticked
 from cachesim.engines.mlx_lm.thread_ended import VALUE_ERROR, Died
-from cachesim.tokens import Tokens
 
 
 class Asked(NamedTuple):

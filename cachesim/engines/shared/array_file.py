@@ -16,8 +16,8 @@ from typing import Callable, Mapping, TypeVar
 
 import numpy as np
 
-from cachesim.errors import BadInput
-from cachesim.limits import SLOT_FILE_BYTES
+from cachesim.base.errors import BadInput
+from cachesim.base.limits import SLOT_FILE_BYTES
 from cachesim.model import LayerState, Rows
 
 Arrays = dict[str, np.ndarray]

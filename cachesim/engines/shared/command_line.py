@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from cachesim.errors import BadInput, quoted
+from cachesim.base.errors import BadInput, quoted
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
 _SHARE = re.compile(r"[+-]?(?:[0-9]{1,20}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from cachesim.errors import BadInput, quoted
+from cachesim.base.errors import BadInput, quoted
 
 HEAD = 16
 """Width of a head in the recorded models, and in ours."""

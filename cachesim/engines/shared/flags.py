@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from cachesim.errors import BadInput, nearest, quoted
+from cachesim.base.errors import BadInput, nearest, quoted
 
 
 def check_flags(flags: Mapping[str, Any], known: Mapping[str, Any]) -> None:

@@ -10,8 +10,8 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from cachesim.errors import BadInput
-from cachesim.reading import read_start
+from cachesim.base.errors import BadInput
+from cachesim.base.reading import read_start
 
 _FORMATS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _STRING, _ARRAY = 8, 9

@@ -6,8 +6,8 @@ import zlib
 from array import array
 from typing import Any, Iterable, Mapping
 
-from cachesim.errors import Crash
-from cachesim.tokens import Tokens
+from cachesim.base.errors import Crash
+from cachesim.base.tokens import Tokens
 
 
 class HeldTokens(list[int]):

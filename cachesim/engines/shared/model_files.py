@@ -11,13 +11,13 @@ import re
 from pathlib import Path
 from typing import Any, Mapping
 
+from cachesim.base.errors import BadInput
+from cachesim.base.limits import LAYERS
+from cachesim.base.reading import read_json
 from cachesim.engines.shared.declared_sizes import HEAD
 from cachesim.engines.shared.gguf_header import read_header
 from cachesim.engines.shared.size_formulas import F32, ModelSizes, attention_row, delta_state, mamba_state
-from cachesim.errors import BadInput
-from cachesim.limits import LAYERS
 from cachesim.model.spec import parse
-from cachesim.reading import read_json
 
 LARGEST = 1 << 24         # of any number in a configuration: what is larger is no size of a model
 MOST_LAYERS = 1024

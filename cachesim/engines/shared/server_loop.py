@@ -11,11 +11,11 @@ from typing import Any, Callable, Protocol, Self, Sequence
 
 import numpy as np
 
+from cachesim.base.tokens import POS_INF, Tokens
 from cachesim.engines.base import Answer
 from cachesim.engines.contract import Removal, Server, copied
 from cachesim.engines.rule import Decision
 from cachesim.events import Changed, Decided, Log
-from cachesim.tokens import POS_INF, Tokens
 
 
 class AnyTask(Protocol):

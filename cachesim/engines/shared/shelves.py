@@ -12,11 +12,11 @@ from typing import Any, Callable, Generic, Iterable, Iterator, Mapping, NamedTup
 
 import numpy as np
 
+from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.judge_view import Point, RowsPart, Shelf, StatePart, Stored
 from cachesim.engines.shared.held_tokens import HeldTokens, Moment
 from cachesim.engines.shared.seen_rows import ByLayer, SeenRows
 from cachesim.engines.shared.writes import Stretch, still
-from cachesim.tokens import Tokens, common_prefix
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cachesim.errors import BadInput, quoted
+from cachesim.base.errors import BadInput, quoted
 
 
 class SlotBase:

@@ -13,13 +13,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from cachesim.errors import BadInput
-from cachesim.live.llama_server.server import Start
-from cachesim.live.player import Player
+from cachesim.base.errors import BadInput
+from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load_each
 from cachesim.scenarios.option_checks import filled
-from cachesim.verdicts.judged_run import run_judged
+from cachesim.tools.live.llama_server.server import Start
+from cachesim.tools.live.player import Player
 from tests.live import build
 from tests.live.beside import Beside
 from tests.live.evidence_file import entry_of, store

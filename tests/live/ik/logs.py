@@ -12,12 +12,12 @@ from collections import Counter
 from itertools import zip_longest
 from pathlib import Path
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
-from cachesim.errors import BadInput
-from cachesim.live.player import Player
-from cachesim.logs.read import read_session
-from cachesim.logs.recognise import grammars
 from cachesim.scenarios.option_checks import filled
+from cachesim.tools.live.player import Player
+from cachesim.tools.server_logs.read import read_session
+from cachesim.tools.server_logs.recognise import grammars
 from tests.live.ik.server import COMMIT
 from tests.live.kits import KITS
 

@@ -7,10 +7,10 @@ Source: ik_llama.cpp src/llama-hparams.cpp, src/llama-delta-net.cpp (8337e4c).
 
 from __future__ import annotations
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
-from cachesim.errors import BadInput
-from cachesim.live.llama_server.gguf_models import Model, tiny_model
-from cachesim.live.llama_server.gguf_tensors import Delta
+from cachesim.tools.live.llama_server.gguf_models import Model, tiny_model
+from cachesim.tools.live.llama_server.gguf_tensors import Delta
 
 WIDE = Delta(heads=2, keys=1, width=64)
 PERIOD = 6

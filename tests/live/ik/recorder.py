@@ -1,7 +1,8 @@
 """A recorder for ik_llama.cpp: plays steps on a real server and writes what it did as the recorded traces have it.
 
-Its steps are those of ``cachesim.live.llama_server.recorder``. A group whose members ask for the same but for their
-prompts can be sent as ONE request (``one_request``): all start in the same round then, so that nothing depends on time.
+Its steps are those of ``cachesim.tools.live.llama_server.recorder``. A group whose members ask for the same but for
+their prompts can be sent as ONE request (``one_request``): all start in the same round then, so that nothing depends
+on time.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.log import numbered, task_numbers
-from cachesim.errors import BadInput
-from cachesim.live.llama_server.client import Lost, Reply, at_once
-from cachesim.live.llama_server.cold import inexact
-from cachesim.live.llama_server.process import Ended, Stopped
+from cachesim.tools.live.llama_server.client import Lost, Reply, at_once
+from cachesim.tools.live.llama_server.cold import inexact
+from cachesim.tools.live.llama_server.process import Ended, Stopped
 from tests.live.ik import answers
 from tests.live.ik.log import DECODE, LAUNCHED, read_event
 from tests.live.ik.models import name_of

@@ -7,11 +7,11 @@ import shutil
 from dataclasses import replace
 from functools import partial
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
-from cachesim.errors import BadInput
-from cachesim.live.llama_server.client import Client, Lost, Reply
-from cachesim.live.llama_server.process import Died, Ended, Process, Stopped
-from cachesim.live.llama_server.server import DEAD_WITHIN, IDLE_WITHIN, PORTS, START_WITHIN, TAKEN, alias
+from cachesim.tools.live.llama_server.client import Client, Lost, Reply
+from cachesim.tools.live.llama_server.process import Died, Ended, Process, Stopped
+from cachesim.tools.live.llama_server.server import DEAD_WITHIN, IDLE_WITHIN, PORTS, START_WITHIN, TAKEN, alias
 from tests.live.ik.log import DECODE, IDLE, LAUNCHED, LOOKED, VERBOSE, Entry, read_line
 from tests.live.ik.models import name_of
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
-from cachesim.errors import BadInput
 from cachesim.scenarios.option_checks import filled
 from tests.live.beside import ranked
 from tests.live.ik import answers

@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 FLOORS: dict[str, tuple[str, ...]] = {
-    "notation": ("tests/unit/notation", "tests/unit/scenarios/test_notation.py"),
+    "scenarios/notation": ("tests/unit/scenarios/notation", "tests/unit/scenarios/test_from_notation.py"),
     "scenarios": ("tests/unit/scenarios",),
-    "verdicts": ("tests/unit/verdicts",),
+    "judging": ("tests/unit/judging",),
     "replay": ("tests/unit/replay", "tests/replay/test_selection.py"),
-    "live": ("tests/unit/live",),
-    "reports": ("tests/unit/reports", "tests/unit/commands", "tests/unit/test_commands.py"),
-    "fuzz": ("tests/unit/fuzz",),
-    "conformance": ("tests/conformance",),
+    "tools/live": ("tests/unit/tools/live",),
+    "tools/run": ("tests/unit/tools/run", "tests/unit/cli/test_commands.py"),
+    "tools/replay": ("tests/unit/tools/replay",),
+    "tools/search": ("tests/unit/tools/search",),
+    "tools/conformance": ("tests/conformance",),
 }
 """The folders above the engines, and the tests nearest to each: all of them run with `make test` or `make long`."""
 
@@ -30,8 +31,8 @@ class Fault(NamedTuple):
 
     @property
     def floor(self) -> str:
-        """The folder of the package that it lies in."""
-        return self.file.partition("/")[0]
+        """The folder of the package that it lies in, of those in ``FLOORS`` the innermost."""
+        return max((folder for folder in FLOORS if self.file.startswith(f"{folder}/")), key=len)
 
     def planted(self, root: Path) -> str:
         """The file with the fault in it, of the tree at ``root``. Raises AssertionError if its text does not stand

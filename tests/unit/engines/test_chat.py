@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.errors import BadInput
+from cachesim.base.tokens import common_prefix
 from cachesim.engines.chat import Message, Template, render
-from cachesim.errors import BadInput
-from cachesim.tokens import common_prefix
 
 S, U = Message("system", (1, 2, 3, 4, 5, 6)), Message("user", (10, 11, 12))
 

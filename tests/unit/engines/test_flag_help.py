@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.registry import SHIPPED
-from cachesim.errors import BadInput
 
 ENGINES = [pytest.param(engine, id=name) for name, engine in SHIPPED.items()]
 

@@ -15,7 +15,7 @@ from cachesim.engines.shared import growing_table
 from cachesim.engines.shared.growing_table import longer, room
 from cachesim.engines.shared.rows import RowTable, put, put_all, take
 from cachesim.model import Rows
-from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import play
 
 HUGE = 2**31 - 1

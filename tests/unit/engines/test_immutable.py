@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.engines.contract import copied
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
-from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import Silent, Stage, groups
 from tests.shared import ROOT
 

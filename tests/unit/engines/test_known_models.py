@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from cachesim.cli import main
-from cachesim.commands import exits
+from cachesim.base import exits
+from cachesim.base.errors import BadInput
+from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.known_models import MODELS, find, known_names, plain
-from cachesim.errors import BadInput
 from cachesim.model.spec import parse
+from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.option_checks import model_named
 from tests.unit.scenarios.samples import GOOD
 

@@ -6,15 +6,15 @@ from dataclasses import fields
 
 import pytest
 
-from cachesim.cli import main
-from cachesim.commands import exits
+from cachesim.base import exits
+from cachesim.base.errors import BadInput
+from cachesim.cli.main import main
 from cachesim.engines.base import Request
 from cachesim.engines.chat import Message
 from cachesim.engines.manual import DEFAULTS, PLAIN
 from cachesim.engines.registry import ENGINES
-from cachesim.errors import BadInput
-from cachesim.fuzz.case import draw_case
-from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.search.case import draw_case
 
 SET = {
     "cache_prompt": False, "id_slot": 0, "user_starts": (0,), "chat": False, "byte_pos": 3, "n_keep": 4,

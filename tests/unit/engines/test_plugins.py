@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines import plugins, registry
 from cachesim.engines.llama_cpp.profiles import NEWEST, PROFILES
 from cachesim.engines.rule import RULES
-from cachesim.errors import BadInput
 from tests.shared import ROOT
 
 GOOD = """

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from cachesim.base.errors import Crash
 from cachesim.engines.registry import profiles
 from cachesim.engines.rule import RULES, Decision, Role, Source, about, role_of, rule, rule_id, took
-from cachesim.errors import Crash
 
 ENGINES = list(profiles())              # imports them all, and with them their rules
 SHIPPED = [name for name, fn in RULES.items() if fn.__module__.startswith("cachesim.")]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cachesim.errors import BadInput
+from cachesim.base.errors import BadInput
 from cachesim.model import Rows, attention
 from cachesim.model.arrays import Values
 from cachesim.model.attention import SCORE, attend

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cachesim.errors import Crash
+from cachesim.base.errors import Crash
 from cachesim.model import LayerState, Run, make_model, same_state
 from tests.unit.model.plain_store import PlainStore, feed, prefill
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cachesim.errors import Crash
+from cachesim.base.errors import Crash
 from cachesim.model import grid, weights
 from cachesim.model.norms import rms_norm, unit
 from cachesim.model.spec import parse

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cachesim.errors import BadInput
+from cachesim.base.errors import BadInput
 from cachesim.model import LayerState
 from cachesim.model.attention_mask import View
 from cachesim.model.hash_mixing import STEP, inverse, layer_keys, mix, mix_int, place, powers, token_digests

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cachesim.errors import BadInput
+from cachesim.base.errors import BadInput
 from cachesim.model import Layer, Spec, parse
 
 RECORDED = ["AAAA", "W32 A W32 A", "SSSS", "GGGAGGGA", "CCACAC", "C C W32 C W32 C", "HHH", "SSASSA", "GGGA+M"]

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from cachesim import limits
+from cachesim.base import limits
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.replay.arrival_order import Chosen, next_way, send
+from cachesim.replay.recorded_trace import Member, TraceStep
 from cachesim.replay.replay import records
-from cachesim.replay.trace import Member, TraceStep
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 FLAGS = {"parallel": 2, "cache_idle_slots": False, "mode": "none"}

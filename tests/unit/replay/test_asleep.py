@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from cachesim.engines.registry import profiles
+from cachesim.replay.recorded_trace import read_trace
 from cachesim.replay.replay import records, replay
-from cachesim.replay.trace import read_trace
 from tests.unit.engines.llama_cpp.talk import Talk
 
 FLAGS = ["-c", "512", "-b", "64", "-ub", "16", "--cache-ram", "0"]

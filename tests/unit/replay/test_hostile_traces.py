@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from cachesim.cli import main
+from cachesim.cli.main import main
 
 STEP = {
     "i": 0, "op": "completion", "request": {"n_predict": 1, "prompt": [5, 6, 7]},
@@ -138,8 +138,8 @@ def test_a_recording_of_which_nothing_is_compared_is_undecided(tmp_path, capsys,
 def with_events(tmp_path, capsys, data):
     """The recording with the events that our server has at each step."""
     from cachesim.engines.registry import profiles
+    from cachesim.replay.recorded_trace import make_trace
     from cachesim.replay.replay import Replayed, Replaying
-    from cachesim.replay.trace import make_trace
 
     made = make_trace(tmp_path / "x", data, profiles())
     run = Replaying(made, "none", tmp_path, None)

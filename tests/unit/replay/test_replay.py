@@ -9,8 +9,8 @@ import pytest
 from cachesim.engines.base import Answer
 from cachesim.engines.registry import profiles
 from cachesim.events import Launch, NeedOne, PcBegin, SeqRm
+from cachesim.replay.recorded_trace import read_trace
 from cachesim.replay.replay import compare_answer, difference, records, replay, without_cancel
-from cachesim.replay.trace import read_trace
 from tests.replay.verdicts import DATA
 
 RESPONSE = {"cache_n": 4, "prompt_n": 3, "tokens_cached": 9, "id_slot": 1, "truncated": False, "status": 200}

@@ -6,17 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.commands import exits, replay
-from cachesim.commands.replay import checker
+from cachesim.base import exits
 from cachesim.engines.base import Draft, Request
 from cachesim.engines.llama_cpp.command_line import read_flags
 from cachesim.engines.registry import engine_of, profiles
 from cachesim.events import Log
 from cachesim.replay.recorded_drafts import second_rejection
+from cachesim.replay.recorded_trace import make_trace
 from cachesim.replay.replay import FIELDS, REJECTED_TWICE, records
 from cachesim.replay.replay import replay as replayed
-from cachesim.replay.trace import make_trace
-from cachesim.reports.replay_report import replay_data, totals
+from cachesim.tools.replay import command as replay
+from cachesim.tools.replay.command import checker
+from cachesim.tools.replay.report import replay_data, totals
 
 PROFILE = "llama_cpp@b11549"
 FLAGS = ["-c", "512", "-b", "64", "-ub", "64", "-np", "2", "--spec-type", "ngram-simple"]

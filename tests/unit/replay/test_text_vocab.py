@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.errors import BadInput
+from cachesim.base.errors import BadInput
 from cachesim.replay.text_vocab import PIECES, starts_of, token_at_byte, tokenize
 
 

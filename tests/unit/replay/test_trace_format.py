@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.shapes import INT32, Misfit
 from cachesim.replay.trace_format import NAME_BYTES, file_name, step_number
-from cachesim.shapes import INT32, Misfit
 
 
 def refused(check, value):

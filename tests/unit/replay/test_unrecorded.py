@@ -8,8 +8,8 @@ import pytest
 
 from cachesim.engines.registry import profiles
 from cachesim.replay import unrecorded
+from cachesim.replay.recorded_trace import make_trace, read_trace
 from cachesim.replay.replayed import Replayed
-from cachesim.replay.trace import make_trace, read_trace
 from cachesim.replay.unrecorded import LARGE, Supposed, settled
 from tests.replay.verdicts import DATA, decided_alike, decisions, judged_alike, verdicts
 

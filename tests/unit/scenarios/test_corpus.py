@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.errors import BadInput
+from cachesim.base.errors import BadInput
 from cachesim.scenarios.corpus import corpus_files, corpus_root, could_be_id, is_file, named
-from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.from_notation import from_line
 
 SEED = "seed-24143-dense"
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim import limits
+from cachesim.base import limits
+from cachesim.base.errors import BadInput
 from cachesim.engines.ik_llama import decode
-from cachesim.errors import BadInput
-from cachesim.notation.rows import Case
-from cachesim.notation.shrink import shrunk
+from cachesim.judging.judged_run import run_judged
+from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.scenarios.notation import from_line
-from cachesim.verdicts.judged_run import run_judged
+from cachesim.scenarios.notation.rows import Case
+from cachesim.scenarios.notation.shrink import shrunk
 from tests.unit.scenarios.samples import GOOD
 
 LLAMA, IK = "llama_cpp@b11549", "ik_llama@main"

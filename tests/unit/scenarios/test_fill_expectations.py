@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from cachesim.errors import BadInput
+from cachesim.base.errors import BadInput
 from cachesim.scenarios.fill_expectations import complete
 from cachesim.scenarios.load import load
 from tests.unit.scenarios.samples import GOOD

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.commands import exits
+from cachesim.base import exits
+from cachesim.base.errors import BadInput
 from cachesim.engines.registry import profiles
-from cachesim.errors import BadInput
 from cachesim.scenarios.load import load
 from cachesim.scenarios.schema import Lives
+from tests.unit.cli.test_commands import call
 from tests.unit.scenarios.samples import GOOD
-from tests.unit.test_commands import call
 
 HEAD = "llama_cpp@head"
 LINE = 'profiles = ["llama_cpp@head"]\n'

@@ -6,10 +6,10 @@ import os
 
 import pytest
 
+from cachesim.base.errors import BadInput
+from cachesim.base.limits import SCENARIO_BYTES
 from cachesim.engines.llama_cpp import MANUAL
 from cachesim.engines.shared.vocab import PIECES
-from cachesim.errors import BadInput
-from cachesim.limits import SCENARIO_BYTES
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load, load_all
 from cachesim.scenarios.schema import Expect

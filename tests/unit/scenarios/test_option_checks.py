@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
-from cachesim.errors import BadInput
-from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.option_checks import check_model, check_option, filled, in_force, spoken
 
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from cachesim.errors import BadInput, Crash
+from cachesim.base.errors import BadInput, Crash
 from cachesim.scenarios import runner
-from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Action, Step
 from tests.shared import SMALL, altered

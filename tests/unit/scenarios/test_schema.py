@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.scenarios.notation import from_line
+from cachesim.scenarios.from_notation import from_line
 
 
 def test_a_step_by_itself_waits_for_nobody():

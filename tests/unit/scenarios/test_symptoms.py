@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.errors import BadInput
+from cachesim.base.errors import BadInput
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load
 from cachesim.scenarios.symptoms import SYMPTOMS, grouped, meant, stems

@@ -6,14 +6,14 @@ from dataclasses import fields, replace
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.base import Draft
 from cachesim.engines.llama_cpp import MANUAL
 from cachesim.engines.llama_cpp.memory.model_layout import MROPE, RECORDED
 from cachesim.engines.llama_cpp.server_flags import SPEC_TYPES as ENGINE_SPEC_TYPES
 from cachesim.engines.llama_cpp.server_flags import Options
-from cachesim.errors import BadInput
+from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.scenarios.notation import from_line
 from cachesim.scenarios.option_checks import check_model, parse_settings
 from cachesim.scenarios.runner import placed
 from cachesim.scenarios.schema import Action, Expect

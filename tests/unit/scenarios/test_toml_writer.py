@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cachesim.notation.parse import parse
-from cachesim.notation.words import normal
 from cachesim.scenarios.load import load
+from cachesim.scenarios.notation.parse import parse
+from cachesim.scenarios.notation.words import normal
 from cachesim.scenarios.option_checks import filled
 from cachesim.scenarios.toml_writer import to_toml
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from cachesim.base.errors import Crash
 from cachesim.engines.shared.growing_table import longer, room
 from cachesim.engines.shared.writes import Writes, stretch_of
-from cachesim.errors import Crash
 
 
 class Cells:

@@ -15,6 +15,7 @@ from typing import Callable, Mapping
 
 import numpy as np
 
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.ik_llama.memory.cells import Cells
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
 from cachesim.engines.ik_llama.memory.not_a_number import has_nan
@@ -24,7 +25,6 @@ from cachesim.engines.shared.immutable import Immutable
 from cachesim.engines.shared.rows import RowTable, put, take
 from cachesim.events import Event, SeqRm
 from cachesim.model import LayerState, Model, Rows
-from cachesim.tokens import POS_INF
 
 Emit = Callable[[Event], None]
 Refuses = Callable[[bool, int, int, int], bool]

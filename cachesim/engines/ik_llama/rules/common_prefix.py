@@ -10,10 +10,10 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import Callable, Iterator, NamedTuple, Sequence
 
+from cachesim.base.tokens import common_prefix
 from cachesim.engines.ik_llama.source_files import CONTEXT, ik_llama
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.vocab import TAGGED, THINK
-from cachesim.tokens import common_prefix
 
 BLANK = " \n\r"
 MORE = 20                # tokens that the loose comparison must gain before it replaces the strict one

@@ -15,16 +15,16 @@ from typing import Callable, Mapping, Sequence
 
 import numpy as np
 
+from cachesim.base.errors import Aborted, Crash
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.build_differences import Habits
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found, Saved, SavedCells, ascending, index, listed
 from cachesim.engines.llama_cpp.memory.cells import Cells
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch, by_run, in_order
 from cachesim.engines.shared.rows import RowTable, copied, put, put_all, take
-from cachesim.errors import Aborted, Crash
 from cachesim.events import Event, RowsPurged
 from cachesim.model import Model, Rows
-from cachesim.tokens import POS_INF
 
 Emit = Callable[[Event], None]
 

@@ -16,10 +16,10 @@ from typing import Callable
 
 import numpy as np
 
+from cachesim.base.errors import Crash
 from cachesim.engines.llama_cpp.memory.cell_ranges import Extents, Found, Saved, SavedCells, index, listed
 from cachesim.engines.shared.growing_table import longer, room
 from cachesim.engines.shared.writes import Writes, stretch_of
-from cachesim.errors import Crash
 
 Masked = Callable[[np.ndarray, int], np.ndarray]
 """(key positions, query position) -> which keys the query cannot see."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Mapping, NamedTuple, Sequence
 
+from cachesim.base.errors import Crash
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Emit
 from cachesim.engines.llama_cpp.memory.build_differences import Habits
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found
@@ -19,10 +21,8 @@ from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache, Refuses
 from cachesim.engines.llama_cpp.memory.saved_state import Blob, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Batch, Ubatch, split_equal, split_seq, split_simple
 from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore
-from cachesim.errors import Crash
 from cachesim.events import Error, SeqRm
 from cachesim.model import Model
-from cachesim.tokens import POS_INF
 
 PAD = 256        # cells of every cache are a multiple of this
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple, Sequence
 
+from cachesim.base.errors import Crash
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.attention import Emit
 from cachesim.engines.llama_cpp.memory.recurrent_cells import Cell, Meta, find_slot, goes_on
 from cachesim.engines.llama_cpp.memory.saved_state import RecurrentShape, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
-from cachesim.errors import Crash
 from cachesim.model import LayerState, Run
-from cachesim.tokens import POS_INF
 
 
 class Planes(NamedTuple):

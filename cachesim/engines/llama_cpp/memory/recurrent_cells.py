@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Sequence
 
+from cachesim.base.errors import Crash
 from cachesim.engines.llama_cpp.memory.attention import Emit
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
-from cachesim.errors import Crash
 from cachesim.events import Warn
 from cachesim.model import Run
 

@@ -5,9 +5,9 @@ Source: llama.cpp common/common.cpp common_memory (3f545be).
 
 from __future__ import annotations
 
+from cachesim.base.errors import Aborted
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
-from cachesim.errors import Aborted
-from cachesim.tokens import POS_INF
 
 
 class CommonMemory:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from itertools import accumulate, takewhile
 from typing import NamedTuple, Sequence
 
+from cachesim.base.errors import Aborted
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found
 from cachesim.engines.shared.batch import Batch, Ubatch, make_ubatch, runs_of, split_simple
-from cachesim.errors import Aborted
 
 
 class Split(NamedTuple):

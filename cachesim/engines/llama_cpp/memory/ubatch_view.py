@@ -6,12 +6,12 @@ from typing import Mapping, Sequence
 
 import numpy as np
 
+from cachesim.base.errors import Crash
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found, index
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.engines.shared.rows import RowTable, by_position, put, take
-from cachesim.errors import Crash
 from cachesim.model import LayerState, Rows, Run
 from cachesim.model.attention_mask import ByPosition, StretchView, View
 

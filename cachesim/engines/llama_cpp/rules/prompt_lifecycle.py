@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
+from cachesim.base.tokens import common_prefix
 from cachesim.engines.llama_cpp.source_files import CONTEXT, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.tokens import common_prefix
 
 
 @rule("LC-NPAST-LCP", Role.PREFIX, llama_cpp(CONTEXT, 'pre_decode "cache_prompt" "get_common_prefix"', "3f545be"))

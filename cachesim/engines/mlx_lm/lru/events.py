@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from cachesim.tokens import Tokens
+from cachesim.base.tokens import Tokens
 
 Reason = Literal["replaced", "prefix", "count", "bytes", "consumed", "moved"]
 How = Literal["exact", "shorter", "longer", "miss"]

@@ -6,7 +6,7 @@ from collections import deque
 from copy import copy
 from typing import Any, Callable, Sequence
 
-from cachesim.tokens import Tokens
+from cachesim.base.tokens import Tokens
 
 Item = tuple[Any, Tokens]
 """(model, key)"""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.mlx_lm.caches.cache_list import trim_prompt_cache
 from cachesim.engines.mlx_lm.lru.entry import Entry
 from cachesim.engines.mlx_lm.lru.events import Fetched, How, Inserted, Reason, Removed, Requeued, Told, quiet
@@ -16,7 +17,6 @@ from cachesim.engines.mlx_lm.lru.eviction_queues import Item, Queues
 from cachesim.engines.mlx_lm.lru.prompt_trie import PromptTrie, SearchResult
 from cachesim.engines.mlx_lm.lru.rule_table import LRU_HEAD, LruRules
 from cachesim.engines.rule import Decision, rule_id
-from cachesim.tokens import Tokens
 
 UNLIMITED = 1 << 63
 CHECKPOINT_INTERVAL = 8192           # tokens; only versions with snapshots look at it

@@ -9,7 +9,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any, Generic, Iterator, NamedTuple, Sequence, TypeVar
 
-from cachesim.tokens import Tokens, common_prefix
+from cachesim.base.tokens import Tokens, common_prefix
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any, NamedTuple, Sequence
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.mlx_lm.source_files import CACHE, SERVER, mlx_lm
 from cachesim.engines.rule import Role, rule
-from cachesim.tokens import Tokens
 
 
 class Present(NamedTuple):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.mlx_lm.source_files import GENERATE, SERVER, mlx_lm
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.tokens import Tokens
 
 
 class Key(NamedTuple):

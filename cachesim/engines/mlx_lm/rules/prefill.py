@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.chat import THK
 from cachesim.engines.mlx_lm.source_files import GENERATE, SERVER, mlx_lm
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.tokens import Tokens, common_prefix
 
 
 @rule("ML-PC-POSITION.NONE", Role.PLAN, mlx_lm(SERVER, "", "321e764e"))

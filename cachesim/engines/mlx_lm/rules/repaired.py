@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.mlx_lm.rules.keys import Key
 from cachesim.engines.mlx_lm.rules.segments import find_tail
 from cachesim.engines.mlx_lm.source_files import CACHE, GENERATE, SERVER, mlx_lm
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.tokens import Tokens
 
 
 # [New in mlx_lm@0.32.2-repaired]

@@ -12,9 +12,9 @@ from blockpool.options import options, spec_of
 from blockpool.profiles import LINE, PROFILES, Rules
 from blockpool.sentences import SENTENCES
 from blockpool.server import Server
+from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.contract import Engine, Recorded, RuleSet
 from cachesim.engines.manual import Option
-from cachesim.errors import BadInput, quoted
 from cachesim.events import Log
 from cachesim.model import make_model
 

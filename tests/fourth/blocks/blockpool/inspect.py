@@ -10,8 +10,8 @@ from typing import Iterator
 
 from blockpool.pool import ROWS, STATE, Block, Key, Place
 from blockpool.tables import Tables
+from cachesim.base.tokens import Tokens
 from cachesim.engines.judge_view import Excess, Point, Stored
-from cachesim.tokens import Tokens
 
 
 class Inspected(Tables):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Mapping
 
+from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.shared.flags import check_flags
-from cachesim.errors import BadInput, quoted
 from cachesim.model import Spec, parse
 
 DENSE = -1      # the real option is None then

@@ -11,8 +11,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Callable, Iterable, NamedTuple
 
-from cachesim.errors import Crash
-from cachesim.tokens import Tokens
+from cachesim.base.errors import Crash
+from cachesim.base.tokens import Tokens
 
 ROWS, STATE = "rows", "state"
 

@@ -14,9 +14,9 @@ from blockpool.memory import Chunk, Step
 from blockpool.row import Row, Task
 from blockpool.rules import Chunk as Cut
 from cachesim import events as ev
+from cachesim.base.errors import BadInput
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Output, Request
 from cachesim.engines.shared.evaluation_cost import cost_of
-from cachesim.errors import BadInput
 from cachesim.model import Hidden
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.base import Draft, Request
 from cachesim.engines.ik_llama import PROFILES, start
 from cachesim.engines.judge_view import StatePart
 from cachesim.engines.registry import ENGINES
-from cachesim.errors import BadInput
 from cachesim.events import Log
-from cachesim.verdicts.cold_comparison import Judge
+from cachesim.judging.cold_comparison import Judge
 
 P = tuple(range(1000, 1080))
 

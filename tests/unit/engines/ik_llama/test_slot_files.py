@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
 from cachesim.engines.ik_llama import start
 from cachesim.engines.ik_llama.rules.checkpoint_create import create_by_position, create_by_tokens, create_from_four
 from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
 from cachesim.engines.ik_llama.slot_file import SlotFile, pack_side, pack_slot, unpack_side, unpack_slot
 from cachesim.engines.ik_llama.slot_save_restore import beside
-from cachesim.errors import BadInput
 from cachesim.events import Log
-from cachesim.verdicts.cold_comparison import Judge
+from cachesim.judging.cold_comparison import Judge
 
 P, Q = tuple(range(1000, 1100)), tuple(range(2000, 2080))
 ANSWER = (5000, 5001, 5002, 5003)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import Draft, Request
 from cachesim.engines.ik_llama import start
 from cachesim.engines.ik_llama.memory.window import Window, capacity
 from cachesim.engines.ik_llama.rules import checkpoint_restore as use
 from cachesim.events import Batch, CkptRestore, Log, SeqRm
-from cachesim.tokens import POS_INF
 
 BASE, MAIN = "ik_llama@1889-base", "ik_llama@main"
 

@@ -12,8 +12,8 @@ from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.llama_cpp.server_flags import options
 from cachesim.events import Log
+from cachesim.judging.cold_comparison import Judge
 from cachesim.model import make_model
-from cachesim.verdicts.cold_comparison import Judge
 
 MODELS = {"A": "AA", "W": "W8 A", "R": "SS", "H": "GA", "HW": "C W8"}
 SMALL = {"ctx_size": 256, "batch_size": 64, "ubatch_size": 4, "parallel": 1}

@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 
-from cachesim.cli import main
+from cachesim.cli.main import main
 from cachesim.engines.shared.prompt_cache_limits import part
 
 HEAD = {"model": "tiny-llama.gguf", "name": "x", "flags": ["-c", "64", "-np", "1"], "server": {"n_slots": 1},

@@ -14,9 +14,9 @@ from cachesim.engines.llama_cpp.profiles import BESIDE, LINE, PROFILES
 from cachesim.engines.llama_cpp.rules import checkpoint_restore
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.rule_set import differences, rule_fields
+from cachesim.judging.judged_run import run_judged
 from cachesim.replay.replay import records
 from cachesim.scenarios.load import load
-from cachesim.verdicts.judged_run import run_judged
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 SCENARIOS = Path(__file__).resolve().parents[4] / "scenarios" / "llama_cpp"

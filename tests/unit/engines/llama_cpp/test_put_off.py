@@ -6,12 +6,12 @@ from dataclasses import asdict
 
 import pytest
 
+from cachesim.base.errors import Aborted, BadInput
 from cachesim.engines.llama_cpp import server
 from cachesim.engines.llama_cpp.memory.context import Context
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
-from cachesim.errors import Aborted, BadInput
-from cachesim.fuzz.case import draw_case
 from cachesim.scenarios.runner import Silent, play
+from cachesim.tools.search.case import draw_case
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 PROFILES = ["llama_cpp@head", "llama_cpp@b11549", "llama_cpp@base-24143", "llama_cpp@swa-first"]

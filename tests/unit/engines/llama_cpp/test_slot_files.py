@@ -2,8 +2,8 @@
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.slot_file import MAGIC, pack, unpack
-from cachesim.errors import BadInput
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A, B = word("A", 40), word("B", 30)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.tokens import POS_INF
 from cachesim.events import Aborted
-from cachesim.tokens import POS_INF
 from tests.unit.engines.llama_cpp.talk import Talk, reuse, word
 
 PLAIN = {"cache_idle_slots": False}

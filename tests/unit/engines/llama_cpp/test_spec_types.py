@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.cli import main
+from cachesim.base.errors import NotInBuild
+from cachesim.cli.main import main
 from cachesim.engines.base import Draft
 from cachesim.engines.llama_cpp import start
 from cachesim.engines.llama_cpp.profiles import LINE, PROFILES
 from cachesim.engines.llama_cpp.rules import seq_rm_and_state
-from cachesim.errors import NotInBuild
 from cachesim.events import Log
 from tests.unit.engines.llama_cpp.talk import Talk, word
 

@@ -8,7 +8,7 @@ from cachesim.engines.mlx_lm import start
 from cachesim.engines.mlx_lm.events import Inserted
 from cachesim.engines.mlx_lm.model_layout import rows_of
 from cachesim.events import Log
-from cachesim.verdicts.cold_comparison import Judge
+from cachesim.judging.cold_comparison import Judge
 
 
 def server(profile="0.32.2", model="GGGA", mode="provenance", **flags):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cachesim.base.errors import Crash
 from cachesim.engines.mlx_lm import PROFILES
 from cachesim.engines.mlx_lm.batch import left_padded, merged, right_padded, to_batch
 from cachesim.engines.mlx_lm.forward import BatchStore, forward
 from cachesim.engines.mlx_lm.model_layout import make_caches, rows_of, states_of
 from cachesim.engines.mlx_lm.thread_ended import Died
-from cachesim.errors import Crash
+from cachesim.judging.cold_comparison import Judge
 from cachesim.model import make_model, parse
-from cachesim.verdicts.cold_comparison import Judge
 from tests.unit.engines.mlx_lm.serving import burst, chat, keys, offsets, server, system, user
 
 ROWS = (tuple(range(1, 7)), tuple(range(11, 20)), tuple(range(21, 28)))       # 6, 9 and 7 tokens, as in 5.11

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
 from cachesim.engines.chat import Template
 from cachesim.engines.mlx_lm.events import Removed
-from cachesim.errors import BadInput
 from cachesim.events import Aborted
 from tests.unit.engines.mlx_lm.serving import burst, chat, inserted, keys, offsets, server, sound, system, text, user
 

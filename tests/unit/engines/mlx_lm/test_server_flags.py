@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.chat import Template
 from cachesim.engines.mlx_lm.model_layout import declared, make_caches, model_kind
 from cachesim.engines.mlx_lm.server_flags import options, settings
-from cachesim.errors import BadInput
 from tests.unit.engines.mlx_lm.serving import burst, server, text
 
 

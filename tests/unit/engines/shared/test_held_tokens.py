@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cachesim.base.errors import Crash
+from cachesim.base.tokens import common_prefix
 from cachesim.engines.shared.held_tokens import HeldTokens
-from cachesim.errors import Crash
-from cachesim.tokens import common_prefix
 
 TOKENS = st.lists(st.integers(0, 2), max_size=5)
 AT = st.integers(-6, 6)

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cachesim.base.tokens import common_prefix
 from cachesim.engines.shared.seen_rows import SeenRows, in_line
 from cachesim.model import Rows
-from cachesim.tokens import common_prefix
 
 DIGESTS = st.lists(st.integers(0, 1), max_size=6)
 

@@ -7,15 +7,15 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.judge_view import StatePart
 from cachesim.engines.shared.held_tokens import HeldTokens
 from cachesim.engines.shared.shelves import Cut, Shelves
-from cachesim.errors import BadInput
 from cachesim.events import Changed, Release
-from cachesim.fuzz.case import draw_case
-from cachesim.fuzz.server_space import MODELS
 from cachesim.model import LayerState
 from cachesim.scenarios.runner import Silent, play
+from cachesim.tools.search.case import draw_case
+from cachesim.tools.search.server_space import MODELS
 
 PROFILES = ("llama_cpp@b11549", "ik_llama@main")
 DRAWN = 60

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cachesim.base.errors import Crash
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Habits, masked_swa
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Batch, split_simple
 from cachesim.engines.llama_cpp.rules.seq_rm_and_state import keep_window
-from cachesim.errors import Crash
 from cachesim.events import RowsPurged
 from tests.unit.engines.llama_cpp.memory.helpers import World, held
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.cell_ranges import index, listed
 from cachesim.engines.llama_cpp.memory.cells import Cells
 from cachesim.model.rng import Rng
-from cachesim.tokens import POS_INF
 
 
 def table(n_seq=2, size=16):

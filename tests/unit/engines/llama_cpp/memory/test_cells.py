@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
+from cachesim.base.errors import Crash
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.attention import masked_swa
 from cachesim.engines.llama_cpp.memory.cells import Cells
-from cachesim.errors import Crash
-from cachesim.tokens import POS_INF
 
 
 def table(size=16, n_seq=2, **held):

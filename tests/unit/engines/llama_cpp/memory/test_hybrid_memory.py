@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cachesim.base.errors import BadInput, Crash
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, pad, window_cells
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Batch
-from cachesim.errors import BadInput, Crash
 from cachesim.events import SeqRm
 from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World, held
 

@@ -7,12 +7,12 @@ from unittest.mock import patch
 
 import pytest
 
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory import context
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.merged_ubatches import in_one
 from cachesim.engines.llama_cpp.memory.ubatch import Batch, split_simple
 from cachesim.model.rng import Rng
-from cachesim.tokens import POS_INF
 from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World
 
 

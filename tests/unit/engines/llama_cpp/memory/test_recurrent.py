@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.errors import Crash
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
 from cachesim.engines.llama_cpp.memory.saved_state import RecurrentShape
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.engines.llama_cpp.rules.seq_rm_and_state import rs_rm_3
-from cachesim.errors import Crash
 from cachesim.events import Warn
 from cachesim.model import Run
-from cachesim.tokens import POS_INF
 
 
 class Recurrent(RecurrentCache):

@@ -1,0 +1,206 @@
+"""Did the cache hand back what a cold run would have computed? Judges every answer and every stored object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Iterable, Iterator, NamedTuple, Sequence
+
+import numpy as np
+
+from cachesim.base.errors import Crash
+from cachesim.base.tokens import Tokens
+from cachesim.engines.base import Answer, Output, Request, prompt_of
+from cachesim.engines.judge_view import Stored
+from cachesim.judging.cold_runs import Colds
+from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.stored_comparison import compare_stored
+from cachesim.judging.verdict import HOLDS, Verdict, broken, undecided, worst
+from cachesim.model import Model
+from cachesim.oracle.shifted import CutAt, cold_shifted
+
+NOTHING_COMPUTED = undecided(Kind.NOTHING_COMPUTED)
+NO_PLACE = undecided(Kind.NO_PLACE)
+OTHER_TEXT = broken("provenance", Kind.OTHER_TEXT)
+
+
+Parts = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Judged:
+    """The verdicts about one request: its answer, the slot it left behind, and stored objects that are not what the
+    engine believes them to be (``armed``: a wrong answer that waits for its request). ``refused``: it ended with an
+    error that a cold run ends with too, so that there is nothing to compare. ``window``: positions lo .. hi-1 of which
+    the slot still had rows in its window layers, None = there are no such layers, or nothing was left."""
+
+    answer: Verdict
+    state: Verdict
+    armed: list[tuple[Stored, Verdict]] = field(default_factory=list)
+    refused: bool = False
+    window: tuple[int, int] | None = None
+
+    @property
+    def wrong(self) -> Verdict | None:
+        """The first of the two that is broken."""
+        return next((v for v in (self.answer, self.state) if v.holds is False), None)
+
+    @property
+    def doubt(self) -> Verdict:
+        """What is wrong, or why nothing is known."""
+        return self.wrong or self.answer
+
+    @property
+    def fault(self) -> str:
+        """The same in one sentence; "" where all is well."""
+        return self.doubt.why
+
+    @property
+    def equal_cold(self) -> bool | None:
+        """Was the answer, and what the next token reads, exactly a cold run's?"""
+        if self.wrong:
+            return False
+        return None if self.answer.holds is None or self.state.holds is None else True
+
+
+class Judge:
+    """A judge for one model; ``model`` None = nothing was computed, so everything is undecided."""
+
+    def __init__(self, model: Model | None) -> None:
+        self.model = model
+        self._colds = None if model is None else Colds(model)
+        self._known: dict[int, tuple[Stored, Verdict, Parts]] = {}         # by identity
+        self._alike: dict[Parts, tuple[Stored, Verdict, Parts]] = {}
+
+    def judge(self, request: Request, answer: Answer, slot: Stored | None, stored: Sequence[Stored] = ()) -> Judged:
+        """Judge one answered request. ``slot`` is what it left behind, ``stored`` everything else kept."""
+        try:
+            said, state = self._whole(request, answer, slot)
+            armed = [(s, v) for s, v in self._each(stored) if not v.holds]
+            if armed:
+                armed = list(_numbered(armed, stored))
+            return Judged(said, state, armed)
+        except Exception as error:      # a checker that raises has decided nothing
+            failed = undecided(Kind.JUDGE_FAILED, exception=type(error).__name__, error=str(error))
+            return Judged(failed, failed)
+
+    def _each(self, stored: Sequence[Stored]) -> Iterator[tuple[Stored, Verdict]]:
+        """The verdict about each stored object. One that consists of the same objects as after the last request, which
+        nobody can change, is not compared again; nor is a copy of it that has only gone from one place to another."""
+        before, self._known = self._known, {}
+        alike, self._alike = self._alike, {}
+        for one in stored:
+            found = before.get(id(one))
+            if found is None:
+                parts = _parts(one)
+                other = alike.get(parts) or self._alike.get(parts)
+                same = other is not None and other[0].tokens == one.tokens
+                found = one, other[1] if other is not None and same else self.stored(one), parts
+            self._known[id(one)] = self._alike[found[2]] = found
+            yield one, found[1]
+
+    def _whole(self, request: Request, answer: Answer, slot: Stored | None) -> tuple[Verdict, Verdict]:
+        if answer.died:
+            return broken("aborted", Kind.PROCESS_ENDED, error=answer.error), HOLDS
+        if self.model is None:
+            return NOTHING_COMPUTED, NOTHING_COMPUTED
+        if answer.shifts:
+            return self._shifted(self.model, request, answer, slot)
+        said = worst([self.answer(request, one) for one in (answer, *answer.children)])
+        return said, HOLDS if slot is None else self.stored(slot)
+
+    def answer(self, request: Request, answer: Answer) -> Verdict:
+        """What was said after every token, against the cold run of the tokens that the slot held. Where another text
+        was loaded into the slot meanwhile, against that of the tokens that were asked for: it may be out of reach."""
+        prompt = prompt_of(request, answer)
+        if answer.status != 200 or not (prompt or answer.tokens):
+            return HOLDS
+        held, wanted = answer.slot_tokens, (*prompt, *answer.tokens)
+        n = min(len(held), len(wanted))
+        other = held[:n] != wanted[:n]
+        if other and len(held) > n:
+            return OTHER_TEXT
+        speak = tuple(range(len(prompt) - 1, len(held)))
+        if not answer.cancelled and [said.pos for said in answer.outputs] != list(speak):
+            return OTHER_TEXT if other else NO_PLACE
+        run = self.colds.speaking(wanted[:n] if other else held, speak, len(held))
+        wants = [Want(said.pos, int(run.digests[said.pos]), run.logits.get(said.pos)) for said in answer.outputs]
+        found = compare_outputs(answer.outputs, wants)
+        return OTHER_TEXT if other and not found.holds else found
+
+    def _shifted(
+        self, model: Model, request: Request, answer: Answer, slot: Stored | None
+    ) -> tuple[Verdict, Verdict]:
+        """An answer with a context shift inside, against a cold run that shifts at the same tokens."""
+        cuts = [CutAt(*shift) for shift in answer.shifts]
+        said, store = cold_shifted(model, prompt_of(request, answer), evaluated(answer), cuts)
+        if len(said) != len(answer.outputs):
+            return NO_PLACE, HOLDS
+        wants = [Want(mine.pos, cold.digest, cold.logits) for mine, cold in zip(answer.outputs, said, strict=True)]
+        state = HOLDS if slot is None else compare_stored(slot, store)
+        return compare_outputs(answer.outputs, wants), state
+
+    def stored(self, stored: Stored) -> Verdict:
+        """A stored object, against the cold run of the tokens that it is believed to hold."""
+        if self.model is None:
+            return NOTHING_COMPUTED
+        if stored.resume > len(stored.tokens):
+            return broken("provenance", Kind.TOKENS_MISSING, resume=stored.resume, tokens=len(stored.tokens))
+        if not stored.resume:
+            return HOLDS
+        return compare_stored(stored, self.colds.speaking(stored.tokens, (), stored.resume))
+
+    @property
+    def colds(self) -> Colds:
+        """The cold runs of this model. Raises Crash where nothing is computed."""
+        if self._colds is None:
+            raise Crash("no cold run without a model")
+        return self._colds
+
+
+def _numbered(
+    armed: Iterable[tuple[Stored, Verdict]], stored: Iterable[Stored]
+) -> Iterator[tuple[Stored, Verdict]]:
+    """The same with the numbers of stored conversations, counted from 0, where an engine has not told them."""
+    number, numbers = -1, dict[int, int]()
+    for one in stored:
+        number += one.kind == "entry"
+        numbers[id(one)] = number
+    for one, verdict in armed:
+        yield one if one.owner >= 0 else one._replace(owner=numbers[id(one)]), verdict
+
+
+def _parts(stored: Stored) -> Parts:
+    """What an object consists of apart from its tokens, by identity: two with the same parts, and equal tokens, are the
+    same copy."""
+    state = () if stored.state is None else (stored.state.pos, id(stored.state.rows))
+    rows = (number for part in stored.rows for number in (part.window, id(part.pos), id(part.rows)))
+    return (stored.resume, stored.start, len(stored.tokens), *state, len(state), *rows)
+
+
+def evaluated(answer: Answer) -> Tokens:
+    """The generated tokens that were evaluated: all but the last one, and what a draft has put into the slot behind the
+    end of the answer."""
+    behind = len(answer.outputs) - len(answer.tokens)
+    return (*answer.tokens[:-1], *(answer.slot_tokens[-behind:] if behind > 0 else ()))
+
+
+class Want(NamedTuple):
+    """What a cold run says after one token."""
+
+    pos: int
+    digest: int
+    logits: np.ndarray | None
+
+
+def compare_outputs(outputs: Sequence[Output], wants: Sequence[Want]) -> Verdict:
+    """Provenance and logits wherever the model spoke; the first difference of the highest rung."""
+    return worst(_compare_output(said, want) for said, want in zip(outputs, wants, strict=True))
+
+
+def _compare_output(said: Output, want: Want) -> Verdict:
+    if said.logits is not None and want.logits is not None and not np.array_equal(said.logits, want.logits):
+        rung = "bits" if int(np.argmax(said.logits)) == int(np.argmax(want.logits)) else "argmax"
+        return broken(rung, Kind.ANSWER, said.pos, position=said.pos)
+    if said.digest != want.digest:
+        return broken("provenance", Kind.ANSWER_ROWS, said.pos, position=said.pos)
+    return HOLDS

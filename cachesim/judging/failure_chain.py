@@ -1,0 +1,120 @@
+"""How did a failure come about? Its causes in the order of the requests, each with the rule behind it."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, NamedTuple
+
+from cachesim.engines.judge_view import Stored
+from cachesim.engines.rule import RULES, Role, about, role_of, took
+from cachesim.events import Aborted, Decided, SeqRm
+from cachesim.judging.foreign_reads import sentence_of
+from cachesim.judging.judged_run import Run, run_judged
+from cachesim.judging.reuse_reason import reason
+from cachesim.judging.try_command import case_command
+from cachesim.scenarios.from_notation import from_line
+
+MOST = 12            # causes that are told of one failure: the first one, and the last ones
+
+
+class Cause(NamedTuple):
+    """One thing that request ``request`` did, and the rule behind it ("" = none)."""
+
+    request: int
+    text: str
+    rule: str = ""
+
+
+def failure_data(run: Run, at: int, hence: str = "") -> dict[str, Any]:
+    """The failure of request ``at``: its causes, what follows (``hence``, by default the fault of the request), the
+    decisive rule with the address of its source, and the command that shows it again."""
+    causes = list(_causes(run, at))
+    rule = run.requests[at].answer.deciding or next((one.rule for one in reversed(causes) if one.rule), "")
+    return {
+        "request": at, "causes": [one._asdict() for one in causes[:1] + causes[1:][1 - MOST :]],
+        "hence": hence or run.requests[at].judged.fault, "rule": rule,
+        "source": about(RULES[rule]).source.link if rule in RULES else "",
+        "command": case_command(run.scenario, run.profile.removesuffix(" (changed)")),
+    }  # fmt: skip
+
+
+def failure_of_line(
+    line: str, profile: str, model: str, server: dict[str, Any], at: int, hence: str
+) -> dict[str, Any]:
+    """The same for a case that is known by its line; ``at`` -1 = its first wrong request, the last one where the
+    answers are right. Raises BadInput."""
+    scenario = from_line(line, model=model, profiles=(profile,), server=server)
+    run = run_judged(scenario, profile, "provenance")
+    last = len(run.requests) - 1
+    at = min(at, last) if at >= 0 else (*run.broken, last)[0]
+    return failure_data(run, at, hence)
+
+
+def _causes(run: Run, at: int) -> Iterator[Cause]:
+    known: set[tuple[str, int, tuple[int, ...]]] = set()
+    whose = {one.request for one in run.reads.get(at, ())}
+    for i in range(at + 1):
+        done = list(_done(run, i, known, at))
+        if i in (0, at) or i in whose or done:
+            yield Cause(i, f"request {i}, {run.scenario.steps[i].prompt}: {_begins(run, i)}",
+                        run.requests[i].answer.deciding)  # fmt: skip
+            yield from done
+
+
+def _begins(run: Run, i: int) -> str:
+    """What a request reused."""
+    one, action = run.requests[i], run.scenario.steps[i].action
+    if action is not None:
+        return "done" if one.answer.status == 200 and not one.answer.died else one.answer.error
+    n = len(one.request.prompt)
+    return f"{n} token{'s' * (n != 1)}, {reason(one) or 'nothing reused'}"
+
+
+def _done(run: Run, i: int, known: set[tuple[str, int, tuple[int, ...]]], at: int) -> Iterator[Cause]:
+    """What a request read, what failed in it, and which corrupt objects it left for later ones."""
+    yield from (Cause(i, sentence_of(one)) for one in run.reads.get(i, ()))
+    events = run.events(i)
+    for event in events:
+        if isinstance(event, SeqRm) and not event.ok:
+            yield Cause(i, f"seq_rm({event.seq}, {event.p0}, {event.p1}) fails")
+        elif isinstance(event, Aborted):
+            yield Cause(i, f"the server process ends: {event.text}")
+    decided = [event for event in events if isinstance(event, Decided)]
+    for stored, verdict in run.requests[i].judged.armed:
+        key = stored.kind, stored.resume, stored.tokens
+        if verdict.holds is False and key not in known and (i < at or not run.requests[at].judged.wrong):
+            known.add(key)
+            yield _corrupt(run, i, stored, verdict.why, decided)
+
+
+def _corrupt(run: Run, i: int, stored: Stored, why: str, decided: list[Decided]) -> Cause:
+    """A stored object that is corrupt from now on: made so, or kept although its tokens are others now."""
+    n = len(stored.tokens)
+    made = _stored_by(decided) if stored.kind.startswith("entry") else _made_by(decided, n)
+    kept = "" if made else _kept_by(decided)
+    content = run.content(stored)
+    what = f"{stored.kind} of {n} token{'s' * (n != 1)}"
+    verb = "keeps" if kept else "leaves"
+    return Cause(i, f"{verb} a corrupt {what}: {f'it has {content[0]}' if content else why}", made or kept)
+
+
+def _stored_by(decided: list[Decided]) -> str:
+    """The rule that last put a conversation into the prompt cache."""
+    return next((one.rule for one in reversed(decided) if _does(one, Role.STORE)), "")
+
+
+def _made_by(decided: list[Decided], n: int) -> str:
+    """The rule that made a checkpoint after so many tokens, or read it from a file."""
+    made = (one for one in reversed(decided) if _does(one, Role.CREATE, Role.READ_FILE))
+    return next((one.rule for one in made if one.because.get("start") in (None, n)), "")
+
+
+def _kept_by(decided: list[Decided]) -> str:
+    """The rule that chose what is erased once the reused tokens were settled."""
+    roles = [role_of(one.rule) for one in decided]
+    first = roles.index(Role.PREFIX) if Role.PREFIX in roles else 0
+    return next((one.rule for one, role in list(zip(decided, roles, strict=True))[first:] if role is Role.DROP), "")
+
+
+def _does(one: Decided, *roles: Role) -> bool:
+    role = role_of(one.rule)
+    return role in roles and took(role, one.value)

@@ -1,0 +1,118 @@
+"""At which version did the outcome of a request change, and which rule did it?
+
+The scenario runs under every version in order of build. Where two neighbours answer a request differently, the fields
+in which they differ are put into the older one: each alone, then all and as many taken out again as can be.
+
+outcome  what a client can tell: tokens kept, equal to a cold run or not, HTTP status; None where the version does not
+         have an option of the scenario
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Iterable, Iterator, NamedTuple, Sequence
+
+from cachesim.base.errors import NotInBuild
+from cachesim.engines.contract import Engine
+from cachesim.engines.shared.rule_set import Change, RuleSet
+from cachesim.judging.judged_run import run_judged
+from cachesim.scenarios.schema import Scenario
+
+
+class Outcome(NamedTuple):
+    """What became of one request. ``status`` 0 = the server process ended."""
+
+    cache_n: int
+    equal_cold: bool | None
+    status: int
+
+
+class Cause(NamedTuple):
+    """Fields that were exchanged together: ``alone`` if there was one, and it did it without the others."""
+
+    changes: tuple[Change, ...]
+    alone: bool
+
+
+@dataclass(slots=True)
+class Turn:
+    """Between two neighbours the outcome of a request changed. Several causes: each of them does it alone."""
+
+    old: str
+    new: str
+    was: Outcome | None
+    now: Outcome | None
+    causes: list[Cause] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Course:
+    """One request under every version, in order, and where its outcome changed; then under the proposals."""
+
+    outcomes: dict[str, Outcome | None]
+    turns: list[Turn] = field(default_factory=list)
+    beside: list[Turn] = field(default_factory=list)
+
+
+def neighbours(engine: Engine) -> list[tuple[str, str]]:
+    """Every version with the one before it, then every proposal with its base: (older, newer)."""
+    return [*zip(engine.line, engine.line[1:], strict=False), *((base, name) for name, base in engine.beside.items())]
+
+
+def bisect(
+    scenario: Scenario, engine: Engine, pairs: Iterable[tuple[str, str]] | None = None, mode: str = "provenance"
+) -> list[Course]:
+    """The course of every request. ``pairs``: neighbours, as an iterable that may show progress. ``mode``: how the runs
+    are compared with cold ones, "provenance" or "exact"."""
+    lab = _Lab(scenario, engine, mode)
+    found = [Course({}) for _ in scenario.steps]
+    for old, new in neighbours(engine) if pairs is None else pairs:
+        before, after = lab.outcomes(old), lab.outcomes(new)
+        for number, course in enumerate(found):
+            course.outcomes |= {old: before[number], new: after[number]}
+            if before[number] != after[number]:
+                turn = Turn(old, new, before[number], after[number], list(lab.causes(old, new, number)))
+                (course.beside if new in engine.beside else course.turns).append(turn)
+    return found
+
+
+class _Lab:
+    """Runs a scenario under versions and mixtures of them, each once."""
+
+    def __init__(self, scenario: Scenario, engine: Engine, mode: str) -> None:
+        self.scenario, self.engine, self.mode = scenario, engine, mode
+        self.known: dict[tuple[str, str, frozenset[str]], Sequence[Outcome | None]] = {}
+
+    def outcomes(self, old: str, new: str = "", names: frozenset[str] = frozenset()) -> Sequence[Outcome | None]:
+        """Outcomes of all requests under the older version with these fields of the newer one."""
+        key = (old, new if names else "", names)
+        if key not in self.known:
+            older = self.engine.rules(old)
+            table = older.mixed(self.engine.rules(new), names) if names else older
+            self.known[key] = self._run(old, table)
+        return self.known[key]
+
+    def _run(self, old: str, table: RuleSet) -> Sequence[Outcome | None]:
+        try:
+            run = run_judged(self.scenario, old, self.mode, table=table, bills=False)
+        except NotInBuild:
+            return [None] * len(self.scenario.steps)
+        return [
+            Outcome(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status)
+            for one in run.requests
+        ]
+
+    def causes(self, old: str, new: str, number: int) -> Iterator[Cause]:
+        """What turns the older version's outcome of a request into the newer one's."""
+        changes = self.engine.rules(old).changes(self.engine.rules(new))
+        want = self.outcomes(new)[number]
+        alone = [one for one in changes if self.outcomes(old, new, frozenset({one.field}))[number] == want]
+        if alone:
+            yield from (Cause((one,), True) for one in alone)
+            return
+        left = list(changes)
+        for one in changes:
+            fewer = frozenset(other.field for other in left if other is not one)
+            if fewer and self.outcomes(old, new, fewer)[number] == want:
+                left.remove(one)
+        yield Cause(tuple(left), False)

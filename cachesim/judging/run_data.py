@@ -1,0 +1,144 @@
+"""A judged run as plain data: what ``--json`` prints, and what the tables are made from."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from cachesim.events import Changed, Event, PcState
+from cachesim.judging.evidence_of_run import predicted
+from cachesim.judging.failure_chain import failure_data
+from cachesim.judging.flags_line import flags_data
+from cachesim.judging.foreign_reads import sentence_of
+from cachesim.judging.judged_run import Run
+from cachesim.judging.request_judgement import Judgement
+from cachesim.judging.reuse_reason import reason, reused
+from cachesim.judging.verdict_words import verdict_of, verdict_of_run
+from cachesim.scenarios.schema import Step
+
+
+def run_data(run: Run) -> dict[str, Any]:
+    """One run. Counts are tokens; ``kept`` stayed in the slot, ``restored`` came back from a checkpoint or, ``loaded``
+    of them, from the prompt cache, ``computed`` were evaluated; ``holds`` is True, False or None (undecided);
+    ``unsettled`` are the requests whose outcome depends on uninitialised values, ``refused`` those that got an error as
+    a cold run does, ``told`` the refused ones whose file expects it. ``verdict`` is what reports say of a request and
+    of the run, ``reason`` how it came to its reused tokens, ``read_instead`` what a wrong answer read in place of its
+    own rows and states; ``predicted`` the verdicts and charges that depend on an outcome which no real server was seen
+    to have; ``failure`` how the first wrong one came about. ``lcp``: of the prompt with the ``slot_held``
+    tokens that were in the slot, None = no slot. ``flags`` are those of the server."""
+    requests = [request_data(run, i, one) for i, one in enumerate(run.requests)]
+    return {
+        "scenario": run.scenario.id,
+        "title": run.scenario.title,
+        "why": run.scenario.why,
+        "verdict": verdict_of_run(requests),
+        "lives": [one._asdict() for one in run.scenario.lives],
+        "model": run.scenario.model,
+        "profile": run.profile,
+        "mode": run.mode,
+        "flags": flags_data(run.profile, run.scenario.server),
+        "holds": run.verdict.holds,
+        "broken": run.broken,
+        "unsettled": run.unsettled,
+        "refused": run.refused,
+        "told": run.told,
+        "as_expected": not run.wrong if run.profile in run.scenario.expect else None,
+        "mismatches": [mismatch._asdict() for mismatch in run.wrong],
+        "requests": requests,
+        "failure": failure_data(run, run.broken[0]) if run.broken and run.reader else None,
+        "lost": [charge._asdict() for one in run.requests for charge in one.account.charges],
+        "armed": [armed for i, one in enumerate(run.requests) for armed in _armed(run, i, one)],
+        "predicted": [one._asdict() for one in predicted(run)],
+    }
+
+
+def request_data(run: Run, i: int, one: Judgement) -> dict[str, Any]:
+    """One request of a run."""
+    answer, step = one.answer, run.scenario.steps[i]
+    data = {
+        "i": i,
+        "text": step.prompt,
+        "why": step.why,
+        "how": _how(step),
+        "prompt": len(one.request.prompt),
+        "kept": 0 if answer.restored else answer.cache_n,
+        "restored": answer.cache_n if answer.restored else 0,
+        "loaded": reused(one).loaded,
+        "computed": answer.prompt_n,
+        "cache_n": answer.cache_n,
+        "prompt_n": answer.prompt_n,
+        "tokens_cached": answer.tokens_cached,
+        "id_slot": answer.id_slot,
+        "status": answer.status,
+        "error": answer.error,
+        "died": answer.died,
+        "cancelled": answer.cancelled,
+        "completions": 1 + len(answer.children) if step.action is None else 0,
+        "draft_n": answer.draft_n,
+        "draft_n_accepted": answer.draft_n_accepted,
+        "rule": answer.deciding,
+        "reason": reason(one) if step.action is None else step.action.do,
+        "lcp": one.slot.lcp if one.slot else None,
+        "slot_held": one.slot.held if one.slot else None,
+        **_stored(run, i, one),
+        "window": list(judged.window) if (judged := one.judged).window else None,
+        "stored_mib": stored_mib(run.events(i)),
+        "shifts": [list(one) for one in answer.shifts],
+        **_judged(run, i, one),
+        "best": one.account.best,
+        "held": one.account.held,
+        "moved": one.account.moved,
+        "wrong": one.account.wrong,
+    }
+    return {**data, "verdict": verdict_of(data)}
+
+
+def _judged(run: Run, i: int, one: Judgement) -> dict[str, Any]:
+    judged = one.judged
+    return {
+        "equal_cold": judged.equal_cold,
+        "refused": judged.refused,
+        "rung": judged.wrong.rung if judged.wrong else "",
+        "output_wrong": judged.answer.holds is False,
+        "fault": judged.fault,
+        "read_instead": [sentence_of(read) for read in run.reads.get(i, ())],
+        "read_from": [[read.start, read.stop, read.request, read.theirs] for read in run.reads.get(i, ())],
+        "kind": judged.doubt.kind,
+        "numbers": dict(judged.doubt.numbers),
+    }
+
+
+def _stored(run: Run, i: int, one: Judgement) -> dict[str, Any]:
+    """Checkpoints and prompt cache entries after request i."""
+    return {
+        "checkpoints": one.checkpoints,
+        "checkpoint_spans": [list(span) for span in one.spans],
+        "entries": one.entries,
+        "entry_tokens": list(one.stored),
+        "entries_consumed": _consumed(run, i),
+    }
+
+
+def _consumed(run: Run, i: int) -> int:
+    """Entries of the prompt cache that a load removed during request i."""
+    return sum(isinstance(event, Changed) and event.cause == "consumed" for event in run.events(i))
+
+
+def _how(step: Step) -> str:
+    """"completion", the name of the action, or "together" for a request sent while the one before was at work."""
+    if step.action is not None:
+        return step.action.do
+    return "together" if step.together else "completion"
+
+
+def _armed(run: Run, i: int, one: Judgement) -> list[dict[str, Any]]:
+    """Stored objects that are not what the engine believes, after request i; ``holds`` is what is in them instead."""
+    return [
+        {"request": i, "kind": stored.kind, "owner": stored.owner, "tokens": stored.resume, "fault": verdict.why,
+         "fault_kind": verdict.kind, "numbers": dict(verdict.numbers), "holds": run.content(stored)}
+        for stored, verdict in one.judged.armed
+    ]
+
+
+def stored_mib(events: Sequence[Event]) -> float | None:
+    """Size of the prompt cache as its last update says it, None where there was none."""
+    return next((one.mib for one in reversed(events) if isinstance(one, PcState)), None)

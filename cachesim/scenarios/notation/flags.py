@@ -1,0 +1,93 @@
+"""What stands in braces behind a request: everything that the notation has no sign for. One table for reading lines,
+reading files, checking, and writing both.
+
+    A5>r2{n_cmpl=2 cancel_after=0 drafts=3:1,2:0 together+2}
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Iterator, Mapping, NamedTuple
+
+from cachesim.base.errors import BadInput, nearest, quoted
+from cachesim.scenarios.notation.tree import PLAIN, TASKS, Asked
+from cachesim.scenarios.notation.values import integer, integers, items, one_of, truth
+
+_NUMBER = re.compile(r"-?[0-9]{1,10}")
+
+
+class Flag(NamedTuple):
+    """A field of a request. ``check`` takes its name and a value as a file has it, and raises BadInput; ``read`` makes
+    such a value of the text behind ``=``, ``write`` that text."""
+
+    check: Callable[[str, object], Any]
+    read: Callable[[str], object]
+    write: Callable[[Any], str] = str
+
+
+def _from(low: int) -> Callable[[str, object], int]:
+    return lambda name, value: integer(name, value, low)
+
+
+def plain(text: str) -> object:
+    """A number, True or False as a file would have it, else the text."""
+    if text in ("True", "False"):
+        return text == "True"
+    return int(text) if _NUMBER.fullmatch(text) else text
+
+
+def _drafts(name: str, value: object) -> tuple[tuple[int, int], ...]:
+    """Pairs of tokens drafted and tokens accepted."""
+    return tuple(_draft(name, pair) for pair in items(name, value))
+
+
+def _draft(name: str, value: object) -> tuple[int, int]:
+    pair = integers(name, value)
+    if len(pair) != 2 or pair[1] > pair[0]:
+        what = "[drafted, accepted], not more accepted than drafted"
+        raise BadInput(f"{name}: {quoted(value)} must be {what}")
+    return pair[0], pair[1]
+
+
+def _read_drafts(text: str) -> object:
+    return [[plain(one) for one in pair.split(":")] for pair in text.split(",")]
+
+
+def _write_drafts(drafts: tuple[tuple[int, int], ...]) -> str:
+    return ",".join(f"{drafted}:{accepted}" for drafted, accepted in drafts)
+
+
+FLAGS: Mapping[str, Flag] = {
+    "task": Flag(lambda name, value: one_of(name, value, TASKS), str),
+    "n_keep": Flag(_from(-1), plain),
+    "n_discard": Flag(_from(0), plain),
+    "n_cache_reuse": Flag(_from(0), plain),
+    "n_cmpl": Flag(_from(0), plain),
+    "cancel_after": Flag(_from(0), plain),
+    "draft_else": Flag(_from(0), plain),
+    "seed": Flag(truth, plain),
+    "drafts": Flag(_drafts, _read_drafts, _write_drafts),
+    "together": Flag(truth, plain),
+    "after": Flag(_from(0), plain),
+}
+"""Every flag whose value is no text of words, in the order in which they are written."""
+
+
+def check_flag(name: str, value: object) -> Any:
+    """The value of a flag as the tree has it. Raises BadInput; for a name that is none with the nearest."""
+    if name not in FLAGS:
+        raise BadInput(f"unknown key {quoted(name)}", hint=nearest(name, (*FLAGS, "answers")))
+    return FLAGS[name].check(name, value)
+
+
+def check_after(flags: Mapping[str, Any]) -> None:
+    """Raise BadInput if somebody waits for a request that he is not sent together with."""
+    if flags.get("after") and not flags.get("together"):
+        raise BadInput("after counts from the request before, so it needs together = true")
+
+
+def given(step: Asked) -> Iterator[tuple[str, Any]]:
+    """The flags of a request that are not the default, in the order of the table."""
+    for name in FLAGS:
+        if getattr(step, name) != getattr(PLAIN, name):
+            yield name, getattr(step, name)

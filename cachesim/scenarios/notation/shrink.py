@@ -1,0 +1,127 @@
+"""What is the smallest line in which something still happens? Fewer steps, shorter words, fewer options.
+
+The case becomes a row of integers, of which smaller ones mean less. First a few much smaller rows are tried, since
+lengths that must add up to something cannot be made shorter one by one. Then the numbers are lowered, many at a time
+and one by one (descent.py). In the end single things are left out until none of them can go any more (simpler.py). The
+same case and the same question give the same result on every machine, and nothing is asked for twice.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import Callable, Sequence
+
+from cachesim.model.rng import Rng
+from cachesim.scenarios.notation.descent import lowest
+from cachesim.scenarios.notation.rows import Case, reduced, whole
+from cachesim.scenarios.notation.simpler import simpler
+from cachesim.scenarios.notation.tidy import merged, renamed, split, unmarked
+from cachesim.scenarios.notation.tree import Line
+from cachesim.scenarios.notation.words import longest
+
+Happens = Callable[[Case], bool]
+Change = Callable[[Line], Line]
+
+TRIES = 4000           # cases that are asked for, as long as nobody says otherwise
+FIRST, LATER, CHANCE = 3 / 8, 3 / 32, 3 / 50
+"""Shares of the tries: of the first descent, of each later one, of each round of chance."""
+ROUNDS = 5             # at least 2 of chance and descent, more while a case is longer than it should be
+STEPS, TOKENS = 4, 40  # as long as a case should be: requests, and tokens of each
+CAPS = (1, 2, 3, 5, 5, 8, 12, 20, 40, 90, 140)
+LONG = (64, 128, 248, 256)
+"""Lengths at which the engines' constants begin to matter: some cases are smaller with one long word than with many."""
+BEFORE: tuple[Change, ...] = (split,)
+AFTER: tuple[Change, ...] = (unmarked, merged, renamed)
+"""What is tried before and after the search, and kept if it still happens."""
+
+
+class Shrinking:
+    """The search for the smallest case in which something ``happens``, with at most ``most`` tries. ``best`` is the
+    smallest so far, ``tries`` the number of cases that were asked for."""
+
+    def __init__(self, case: Case, happens: Happens, most: int = TRIES, seed: int = 0) -> None:
+        self.best, self.happens, self.most, self.seed = case, happens, most, seed
+        self.known: dict[object, bool] = {_key(case): True}
+        self.tries = 0
+        self.left = most
+
+    def run(self, before: Sequence[Change] = BEFORE, after: Sequence[Change] = AFTER) -> Case:
+        """The smallest case, as far as so many tries go. It must happen in the given one, which is returned if it does
+        in no smaller one."""
+        self.left = self.most - len(after)
+        self._tidy(before)
+        for number in range(ROUNDS):
+            self._by_chance(number)
+            self._by_descent(int(self.most * (LATER if number else FIRST)))
+            line = self.best.line
+            if number and len(line.steps) <= STEPS and longest(line) <= TOKENS:
+                break
+        self._one_by_one()
+        self.left += len(after)
+        self._tidy(after)
+        return self.best
+
+    def _still(self, case: Case) -> bool:
+        """Does it still happen? Then this is the best case."""
+        key = _key(case)
+        if key not in self.known:
+            if self.left <= 0 or not case.line.steps:
+                return False
+            self.left -= 1
+            self.tries += 1
+            self.known[key] = self.happens(case)
+        if self.known[key]:
+            self.best = case
+        return self.known[key]
+
+    def _tidy(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            if self.left > 0:
+                self._still(self.best._replace(line=change(self.best.line)))
+
+    def _by_chance(self, number: int) -> None:
+        """A few much smaller cases. ``number``: which few."""
+        rng, case = Rng(self.seed, "shrink", f"{number}"), self.best
+        top = whole(case)
+        for _ in range(int(self.most * CHANCE)):
+            cap, lose = rng.one(CAPS), rng.one((0, 0, 15, 40))
+            words = [min(n, rng.between(0, cap)) if rng.chance(90) else n for n in top.words]
+            steps = tuple(int(not rng.chance(lose)) for _ in top.steps)
+            options = tuple(int(not rng.chance(2 * lose)) for _ in top.options)
+            if words and rng.chance(50):
+                words[rng.below(len(words))] = rng.one(LONG) + rng.below(14)
+            small = reduced(case, top._replace(steps=steps, words=tuple(words), options=options))
+            if _weight(small) < _weight(self.best):
+                self._still(small)
+
+    def _by_descent(self, tries: int) -> None:
+        """What is left when no single number of the row can be lowered any more."""
+        case, top = self.best, whole(self.best)
+
+        def still(flat: tuple[int, ...]) -> bool:
+            small = reduced(case, top.like(flat))
+            return small == self.best or self._still(small)
+
+        lowest(top.flat, still, tries)
+
+    def _one_by_one(self) -> None:
+        """Single things go, until none can."""
+        found = True
+        while found and self.left > 0:
+            smaller = takewhile(lambda _: self.left > 0, simpler(self.best))
+            found = any(one != self.best and self._still(one) for one in smaller)
+
+
+def shrunk(case: Case, happens: Happens, most: int = TRIES, seed: int = 0) -> Case:
+    """The smallest case in which something ``happens``, as far as so many tries go, its words named A, B, C."""
+    return Shrinking(case, happens, most, seed).run()
+
+
+def _key(case: Case) -> object:
+    return tuple(case.line.words.items()), case.line.steps, case.options
+
+
+def _weight(case: Case) -> tuple[bool, int, int, int]:
+    """What is smaller? One request more is less than a text too long to be read."""
+    line = case.line
+    return longest(line) > TOKENS, len(line.steps), longest(line), sum(line.words.values())

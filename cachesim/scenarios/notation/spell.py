@@ -1,0 +1,85 @@
+"""How is a line written? The one canonical text of a tree: only what is not the default, everything in one order."""
+
+from __future__ import annotations
+
+from typing import Iterator, Mapping
+
+from cachesim.scenarios.notation.flags import FLAGS, given
+from cachesim.scenarios.notation.tree import Action, Asked, Line, Piece, Pieces
+
+
+class Lengths:
+    """Writes the length of a word behind its first use. Without lengths it writes words only."""
+
+    def __init__(self, words: Mapping[str, int] | None = None) -> None:
+        self.left = dict(words or {})
+
+    def text(self, pieces: Pieces) -> str:
+        """A text in words."""
+        return ".".join(self._piece(piece) for piece in pieces)
+
+    def _piece(self, piece: Piece) -> str:
+        start, stop = ("" if end is None else end for end in (piece.start, piece.stop))
+        cut = f"[{start}:{stop}]" if piece.start is not None or piece.stop is not None else ""
+        return f"{'|' if piece.user else ''}{piece.word}{self.left.pop(piece.word, '')}{cut}"
+
+
+def spell(line: Line) -> str:
+    """The text of a line whose steps are canonical. Reading it back gives ``normal(line)``, unless a prompt is empty:
+    there is no text for that."""
+    lengths = Lengths(line.words)
+    return "/".join(_step(step, lengths) for step in line.steps)
+
+
+def _step(step: Asked | Action, lengths: Lengths) -> str:
+    return f"{{{action_text(step)}}}" if isinstance(step, Action) else request_text(step, lengths)
+
+
+def step_text(step: Asked | Action) -> str:
+    """A canonical step without the lengths of its words; what is no request without its braces."""
+    return action_text(step) if isinstance(step, Action) else request_text(step, Lengths())
+
+
+def prompt_text(step: Asked | Action) -> str:
+    """The words of the prompt alone, or the action, for a table."""
+    return action_text(step) if isinstance(step, Action) else _prompt(step, Lengths())
+
+
+def action_text(action: Action) -> str:
+    """A step that is no request, as it stands in braces."""
+    slot = f"@{action.id_slot}" if action.id_slot >= 0 else ""
+    changed = "".join(f" {name}={value}" for name, value in action.server)
+    return f"{action.do}{slot} {action.file}".strip() + changed
+
+
+def request_text(step: Asked, lengths: Lengths) -> str:
+    """A request: prompt, then only what is not the default."""
+    text = _prompt(step, lengths)
+    if step.answer is not None:
+        text += f">{lengths.text(step.answer)}"
+    elif step.n_predict is not None:
+        text += f">{step.n_predict}"
+    if not step.cache_prompt:
+        text += "!"
+    if step.id_slot >= 0:
+        text += f"@{step.id_slot}"
+    more = " ".join(_more(step, lengths))
+    return f"{text}{{{more}}}" if more else text
+
+
+def _prompt(step: Asked, lengths: Lengths) -> str:
+    messages = "+".join(f"{role[0]}:{lengths.text(text)}" for role, text in step.chat)
+    return messages or lengths.text(step.prompt)
+
+
+def _more(step: Asked, lengths: Lengths) -> Iterator[str]:
+    """What stands in braces."""
+    told = {name: f"{name}={FLAGS[name].write(value)}" for name, value in given(step)}
+    drafts, _, _ = (told.pop(name, "") for name in ("drafts", "together", "after"))
+    yield from told.values()
+    if step.answers:
+        yield "answers=" + "/".join(lengths.text(text) for text in step.answers)
+    if drafts:
+        yield drafts
+    if step.together:
+        yield f"together+{step.after}" if step.after else "together"

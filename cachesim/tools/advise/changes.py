@@ -1,0 +1,108 @@
+"""What can be changed in a case? The server's flags, what its client sends, the build."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Iterator, Mapping
+
+from cachesim.engines.contract import Engine
+from cachesim.engines.manual import Manual, Option
+from cachesim.scenarios.option_checks import in_force
+from cachesim.scenarios.request_spec import make_steps
+from cachesim.scenarios.schema import Scenario
+from cachesim.tools.advise.client import ClientChange, client_changes, own_slots
+from cachesim.tools.advise.conversations import load_of
+
+
+class Kind(IntEnum):
+    """Where a change is made; a larger number is dearer."""
+
+    FLAG = 1
+    CLIENT = 2
+    BUILD = 3
+    PROPOSAL = 4
+
+
+@dataclass(frozen=True)
+class Case:
+    """A scenario under a rule set."""
+
+    scenario: Scenario
+    profile: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of a case: ``options`` of the server (the first is what it is about), what the client does
+    (``client``), perhaps with options that it takes, or another ``profile``. ``base``: what a proposal was made on."""
+
+    kind: Kind
+    options: Mapping[str, Option] = field(default_factory=dict)
+    profile: str = ""
+    client: ClientChange | None = None
+    base: str = ""
+
+    @property
+    def family(self) -> tuple[str, ...]:
+        """Changes of one family take each other's place: those that are about the same option, ..."""
+        own = (self.client.name if self.client else self.kind.name,)
+        return tuple(self.options)[:1] or own
+
+    def of(self, case: Case) -> Case | None:
+        """The case with this change, None where it changes nothing there. Raises BadInput for a case that no server
+        takes, such as more tokens than are allowed."""
+        if self.profile:
+            return Case(case.scenario, self.profile)
+        server = {**case.scenario.server, **self.options}
+        scenario = replace(case.scenario, server=server, expect={}, lives=())
+        if self.client is None:
+            return Case(scenario, case.profile)
+        line = self.client.change(scenario.line)
+        if line is None or getattr(scenario.words, "spelled", None):       # no command line could say what is sent
+            return None
+        steps = make_steps(line.steps, line.words, server)
+        return Case(replace(scenario, words=line.words, steps=steps), case.profile)
+
+
+def clashes(a: Change, b: Change) -> bool:
+    """Do two changes change the same thing?"""
+    return bool({*a.options} & {*b.options}) or bool(a.profile and b.profile) or a.family == b.family
+
+
+def single_changes(case: Case, engine: Engine) -> Iterator[Change]:
+    """Every change that is worth trying, from cheap to dear."""
+    yield from flag_changes(case, engine.manual)
+    yield from of_the_client(case, engine.manual)
+    yield from builds(case.profile, engine)
+
+
+def flag_changes(case: Case, manual: Manual) -> Iterator[Change]:
+    """Flags that the engine's manual names, as far as they are others than now."""
+    now = in_force(case.scenario.server, case.profile)
+    for one in manual.tries(now, load_of(case.scenario.line)):
+        if differing := {name: value for name, value in one.items() if now[name] != value}:
+            yield Change(Kind.FLAG, options=differing)
+
+
+def of_the_client(case: Case, manual: Manual) -> Iterator[Change]:
+    """What a client can do, a slot for each conversation last: of those that there are, or of more slots."""
+    now = in_force(case.scenario.server, case.profile)
+    yield from (Change(Kind.CLIENT, client=one) for one in client_changes(manual))
+    if manual.slots and (slots := manual.slot_count(now)) > 1:
+        yield Change(Kind.CLIENT, client=own_slots(slots))
+    for one in flag_changes(case, manual):
+        if (slots := manual.slot_count({**now, **one.options})) > max(1, manual.slot_count(now)):
+            yield Change(Kind.CLIENT, options=one.options, client=own_slots(slots))
+
+
+def builds(profile: str, engine: Engine) -> Iterator[Change]:
+    """Every later build of the main branch, oldest first; then every proposal, those made on the newest build first."""
+    line = list(engine.line)
+    on = engine.beside.get(profile, profile)
+    at = line.index(on) if on in line else -1
+    yield from (Change(Kind.BUILD, profile=one) for one in line[at + 1 :])
+    proposals = [name for name in engine.beside if name != profile]
+    order = {name: i for i, name in enumerate(line)}
+    for name in sorted(proposals, key=lambda one: -order.get(engine.beside[one], -1)):
+        yield Change(Kind.PROPOSAL, profile=name, base=engine.beside[name])

@@ -1,0 +1,144 @@
+"""The client sends its history as it was: what changes is put last, and answers stay whole.
+
+Both are changes of a line. A prompt that goes on from an earlier one is told again with what that one has become.
+"""
+
+from __future__ import annotations
+
+from typing import Mapping, NamedTuple
+
+from cachesim.scenarios.notation.tidy import split
+from cachesim.scenarios.notation.tree import Asked, Line, Pieces, texts
+from cachesim.tools.advise.conversations import NOBODY, bare, common, parents, requests
+
+Steps = dict[int, Asked]
+
+
+def uncut(line: Line) -> Line:
+    """The line without slices, so that what was left out of a word is a word."""
+    cut = any(piece[2:] != (None, None) for step in line.steps for text in texts(step) for piece in text)
+    return split(line) if cut else line
+
+
+def with_requests(line: Line, changed: Mapping[int, Asked]) -> Line:
+    """The line with other requests in these places."""
+    return line._replace(steps=tuple(changed.get(i, step) for i, step in enumerate(line.steps)))
+
+
+def keep_answers(line: Line) -> Line | None:
+    """Every answer stands whole in the prompts that go on from it; None where it does already.
+
+    What follows an earlier prompt is compared with its answer: pieces in the answer's order, of which some are missing,
+    are the answer without its reasoning.
+    """
+    line = uncut(line)
+    told: Steps = dict(requests(line))
+    new: Steps = {}
+    mended = False
+    for i, parent in parents(line).items():
+        step = told[i]
+        if parent == NOBODY or told[parent].answer is None:
+            new[i] = step
+            continue
+        whole = _chat(told, new, i, parent) if step.chat else _prompt(told, new, i, parent)
+        new[i], mended = whole.step, mended or whole.mended
+    return with_requests(line, new) if mended else None
+
+
+class _Whole(NamedTuple):
+    step: Asked
+    mended: bool
+
+
+def _prompt(told: Steps, new: Steps, i: int, parent: int) -> _Whole:
+    step, answer = told[i], told[parent].answer or ()
+    rest = step.prompt[len(told[parent].prompt) :]
+    kept = _kept(bare(rest), bare(answer))
+    if not kept:
+        return _Whole(step._replace(prompt=(*new[parent].prompt, *rest)), False)
+    return _Whole(step._replace(prompt=(*new[parent].prompt, *answer, *rest[kept:])), kept < len(answer))
+
+
+def _chat(told: Steps, new: Steps, i: int, parent: int) -> _Whole:
+    step, answer, n = told[i], told[parent].answer or (), len(told[parent].chat)
+    rest = step.chat[n:]
+    if step.chat[:n] != told[parent].chat:
+        return _Whole(step, False)
+    kept = _kept(bare(rest[0][1]), bare(answer)) if rest and rest[0][0] == "assistant" else 0
+    if not kept or kept < len(rest[0][1]):
+        return _Whole(step._replace(chat=(*new[parent].chat, *rest)), False)
+    return _Whole(step._replace(chat=(*new[parent].chat, ("assistant", answer), *rest[1:])), kept < len(answer))
+
+
+def _kept(rest: Pieces, answer: Pieces) -> int:
+    """How many pieces of ``rest`` are pieces of the answer in its order."""
+    left = list(answer)
+    for n, piece in enumerate(rest):
+        if piece not in left:
+            return n
+        left = left[left.index(piece) + 1 :]
+    return len(rest)
+
+
+def changing_last(line: Line) -> Line | None:
+    """What stands in the middle of a prompt and is another text there than in an earlier one, is put at its end; None
+    where there is no such thing.
+
+    Two prompts part, each says something else, and then both go on with the same text: what is between is what changes
+    (a date, a status). No answer is moved.
+    """
+    line = uncut(line)
+    answers = {piece.word for _, step in requests(line) for text in texts(step._replace(prompt=(), chat=()))
+               for piece in text}  # fmt: skip
+    moving: set[str] = set()
+    before: list[Pieces] = []
+    for _, step in requests(line):
+        text = bare((*step.prompt, *(piece for _, each in step.chat for piece in each)))
+        if before:
+            moving |= _between(max(before, key=lambda other: common((other, text))), text)
+        before.append(text)
+    moving -= answers
+    return _told_last(line, moving) if moving else None
+
+
+def _between(old: Pieces, new: Pieces) -> set[str]:
+    """Words of the stretch in which two texts differ, if both go on with the same piece behind it."""
+    n = common((old, new))
+    for i, piece in enumerate(new[n:]):
+        if piece in old[n:]:
+            return {one.word for one in (*new[n : n + i], *old[n : n + old[n:].index(piece)])} if i else set()
+    return set()
+
+
+def _told_last(line: Line, moving: set[str]) -> Line | None:
+    def last(text: Pieces) -> Pieces:
+        return (*(one for one in text if one.word not in moving), *(one for one in text if one.word in moving))
+
+    new = {}
+    for i, step in requests(line):
+        if step.chat:
+            moved = tuple(piece for _, text in step.chat for piece in text if piece.word in moving)
+            chat = [(role, tuple(one for one in text if one.word not in moving)) for role, text in step.chat]
+            chat[-1] = (chat[-1][0], (*chat[-1][1], *moved))
+            new[i] = step._replace(chat=tuple((role, text) for role, text in chat if text))
+        else:
+            new[i] = step._replace(prompt=last(step.prompt))
+    done = with_requests(line, new)
+    return None if done == line else done
+
+
+def marked(line: Line) -> Line | None:
+    """Where no user message is marked: every piece behind the first that is no part of an answer begins one. None where
+    there are marks, or a chat."""
+    steps = dict(requests(line))
+    if any(step.chat or any(piece.user for piece in step.prompt) for step in steps.values()):
+        return None
+    answers = {piece.word for step in steps.values() for piece in step.answer or ()}
+
+    def mark(text: Pieces) -> Pieces:
+        return tuple(one._replace(user=i > 0 and one.word not in answers and one.start in (None, 0))
+                     for i, one in enumerate(text))  # fmt: skip
+
+    done = with_requests(line, {i: step._replace(prompt=mark(step.prompt)) for i, step in steps.items()})
+    return None if done == line else done
+

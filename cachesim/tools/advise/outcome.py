@@ -1,0 +1,76 @@
+"""What came of a case in a whole run: tokens evaluated, answers right or wrong, the memory that it took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cachesim.judging.judged_run import Run, run_judged
+from cachesim.judging.lower_bound import Bound, lower_bound, sent
+from cachesim.scenarios.schema import Scenario
+from cachesim.tools.advise.changes import Case, Change
+
+MODE = "provenance"
+
+
+class Outcome(NamedTuple):
+    """``evaluated`` prompt tokens, of ``each`` request; the numbers of requests that are ``wrong``, ``undecided`` or
+    ``failed`` (no answer, an error, a server that ended); requests after which something stored is ``corrupt``."""
+
+    evaluated: int
+    each: tuple[int, ...]
+    wrong: tuple[int, ...]
+    undecided: tuple[int, ...]
+    failed: tuple[int, ...]
+    corrupt: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A case with these changes (none = as it is), what its requests must evaluate at least, and what came of it. The
+    run is not kept: a search makes many."""
+
+    changes: tuple[Change, ...]
+    case: Case
+    bound: Bound
+    outcome: Outcome
+
+    @property
+    def dearness(self) -> tuple[int, int, int]:
+        """How dear the changes are: the dearest of them, how many there are, how many options."""
+        kinds = [one.kind for one in self.changes]
+        return max(kinds, default=0), len(kinds), sum(len(one.options) for one in self.changes)
+
+
+def tried(case: Case, changes: tuple[Change, ...] = (), bound: Bound | None = None) -> Tried:
+    """Play and judge a case, by provenance. ``bound``: that of its requests, None = not known yet. Raises BadInput for
+    a case that this version cannot play."""
+    run = run_judged(case.scenario, case.profile, MODE, bills=False)
+    return Tried(changes, case, bound or bound_of(run), outcome_of(run))
+
+
+def outcome_of(run: Run) -> Outcome:
+    """The outcome of a run."""
+    each = tuple(one.answer.prompt_n for one in run.requests)
+    told = list(enumerate(run.requests))
+    return Outcome(
+        evaluated=sum(each),
+        each=each,
+        wrong=tuple(run.broken),
+        undecided=tuple(i for i, one in told if one.judged.equal_cold is None),
+        failed=tuple(i for i, one in told
+                     if one.answer.died or one.answer.status != 200 or not one.answer.done),
+        corrupt=tuple(i for i, one in told if one.judged.armed),
+    )  # fmt: skip
+
+
+def bound_of(run: Run) -> Bound:
+    """What its requests must evaluate at least, on any server."""
+    pairs = zip(run.requests, run.scenario.steps, strict=True)
+    return lower_bound(sent(one.request, one.answer, step.together) for one, step in pairs)
+
+
+def loses(scenario: Scenario, profile: str) -> bool:
+    """Is more evaluated under this rule set than must be, or is an answer wrong?"""
+    one = tried(Case(scenario, profile))
+    return bool(one.outcome.wrong) or one.outcome.evaluated > one.bound.total

@@ -1,0 +1,114 @@
+"""``cachesim check URL``: does a running server answer from its cache as it does without it?"""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cachesim.base import exits
+from cachesim.base.counted import counted
+from cachesim.base.errors import BadInput, quoted
+from cachesim.tools.run.arguments import add_json, count
+
+if TYPE_CHECKING:
+    from cachesim.tools.conformance.http_check.suite import Checked
+
+REQUESTS, EXAMPLES, TIMEOUT = 20_000, 100, 60.0
+
+
+def number(text: str) -> float:
+    """An argument that is a number from 0 on."""
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?(e-?[0-9]{1,2})?", text):
+        raise ArgumentTypeError(f"{quoted(text)} is not a number")
+    return float(text)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL", help="address of a server, such as http://127.0.0.1:8080")
+    parser.add_argument("--only", metavar="SECTION", action="append", default=[],
+                        help="section to play, may be repeated")  # fmt: skip
+    parser.add_argument("--history", metavar="LINE", action="append", default=[],
+                        help="history to play first, as a finding prints it")  # fmt: skip
+    parser.add_argument("--examples", metavar="N", type=count, default=EXAMPLES,
+                        help=f"histories that are drawn (default {EXAMPLES})")  # fmt: skip
+    parser.add_argument("--seconds", metavar="S", type=number, default=None, help="stop after so long")
+    parser.add_argument("--requests", metavar="N", type=count, default=REQUESTS,
+                        help=f"requests at most (default {REQUESTS})")  # fmt: skip
+    parser.add_argument("--timeout", metavar="S", type=number, default=TIMEOUT,
+                        help=f"seconds for one reply (default {TIMEOUT:g})")  # fmt: skip
+    parser.add_argument("--tolerance", metavar="X", type=number, default=None,
+                        help="largest difference of log-probabilities (10 times the noise, from 0.005)")  # fmt: skip
+    parser.add_argument("--seed", metavar="N", type=count, default=0, help="other tokens for the same histories")
+    parser.add_argument("--key", metavar="KEY", default="", help="API key, sent as a bearer token")
+    parser.add_argument("--yes", action="store_true", help="overwrite slots that are in use")
+    parser.add_argument("--dryrun", action="store_true", help="say what would be played, and send nothing")
+    parser.add_argument("--junit", metavar="FILE", default="", help="write the report as JUnit XML as well")
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    from cachesim.base.console import complain, say, say_json
+    from cachesim.base.files import write_whole
+    from cachesim.tools.conformance.http_check.dialect import find_out
+    from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
+    from cachesim.tools.conformance.http_check.suite import Wanted, check
+    from cachesim.tools.conformance.report_junit import junit
+    from cachesim.tools.conformance.sections import SECTIONS, chosen
+
+    sections = chosen(args.only, True)
+    if not args.timeout:
+        raise BadInput("--timeout must be more than 0")
+    if args.dryrun:
+        named = [(number, name) for number, name in enumerate(SECTIONS, 1) if name in sections]
+        say("\n".join(f"{number} {name:<12}{SECTIONS[name]}" for number, name in named))
+        say(f"at most {args.requests:,} requests to {args.url}; its slots would be overwritten")
+        return exits.HOLDS
+    http = Http(args.url, args.timeout, args.requests, args.key)
+    try:
+        server = find_out(http)
+        asked = server.speaker.way.sentence if server.speaker else counted(server.slots, "slot")
+        complain(f"{server.name}: {server.dialect}, {asked}; this check overwrites what it has cached")
+        if server.busy and not args.yes:
+            raise BadInput(f"{server.busy}", file=args.url, hint="--yes overwrites them")
+        wanted = Wanted(tuple(args.only), tuple(args.history), args.examples or 1, args.seconds, args.timeout,
+                        args.tolerance, seed=args.seed)  # fmt: skip
+        found = check(http, server, wanted)
+    except Exhausted as end:
+        raise BadInput(str(end), file=args.url, hint="--requests N allows more") from None
+    finally:
+        http.close()
+    if args.junit:
+        write_whole(Path(args.junit), junit(found.report, args.url).encode())
+    if args.json:
+        say_json(_data(found))
+    else:
+        say(_text(found, args.url))
+    states = {one.state for one in found.report.results}
+    return exits.BROKEN if "failed" in states else exits.UNDECIDED if "undecided" in states else exits.HOLDS
+
+
+def _data(found: Checked) -> dict[str, object]:
+    return {
+        "server": {"dialect": found.server.dialect, "name": found.server.name, "slots": found.server.slots},
+        "measured": found.measured, "tolerance": found.tolerance, "requests": found.requests, "rules": found.rules,
+        "early": [{"line": line, "requests": sent} for line, sent in found.early],
+        **found.report.data(),
+    }  # fmt: skip
+
+
+def _text(found: Checked, url: str) -> str:
+    """The verdict first, then the report of the suite."""
+    failed = [one for one in found.report.results if one.state == "failed"]
+    wrong = f"WRONG: {counted(len(failed), 'property', 'properties')} failed"
+    verdict = wrong if failed else "OK" if found.report.conforms else "UNDECIDED"
+    verdict = "SERVER DIED" if found.died else verdict
+    about = f"{found.requests:,} requests; tolerance {found.tolerance:.2g}, measured {found.measured:.2g}"
+    lines = [f"{verdict}  ({about})", *(f"found after {sent} requests: {line}" for line, sent in found.early)]
+    lines.append(str(found.report))
+    for one in failed:
+        if one.finding is not None:
+            lines.append(f"{one.name}: cachesim check {url} --only same --history '{one.finding.line}'")
+            lines += [f"  {rule}" for rule in found.rules.get(one.name, [])]
+    return "\n".join(lines)

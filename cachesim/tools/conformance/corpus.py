@@ -1,0 +1,88 @@
+"""Which histories are played beside the drawn ones? Lines that are given, and those of the known faults, which are also
+scaled to the sizes of the implementation: what happens at a block's end is not seen in prompts shorter than a block.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, Sequence
+
+from cachesim.base.errors import BadInput, quoted
+from cachesim.scenarios.corpus import corpus_root
+from cachesim.scenarios.load import find, load
+from cachesim.scenarios.notation.tidy import unmarked
+from cachesim.scenarios.notation.tree import Asked, Line, Piece
+from cachesim.scenarios.notation.words import normal
+from cachesim.scenarios.schema import Scenario
+from cachesim.tools.conformance.history import History, of_line, of_tree
+from cachesim.tools.conformance.vocabulary_map import SLOTS, fits
+
+REQUESTS = 12                # requests of a history from the corpus at most
+TOKENS, SCALED = 1_000, 3_000  # tokens of its prompts together at most, as it is and scaled
+
+
+def line_history(line: str) -> History:
+    """A history in one line. Raises BadInput."""
+    history = of_line(line)
+    if not _playable(history.scenario):
+        raise BadInput(f"{quoted(line)}: at most {SLOTS} words, and at least one token generated per request")
+    return history
+
+
+def corpus_histories(most_prompt: int, near: Sequence[int] = ()) -> Iterator[History]:
+    """The scenarios that are plain prompts and answers, each history once, in the order of their files; and behind each
+    the same with words as many times as long as the largest of these sizes with which it still fits."""
+    seen = set()
+    for file in find([corpus_root()]):
+        scenario = load(file)
+        if not _playable(scenario):
+            continue
+        history = _plain(scenario)
+        if history is None or history.line in seen:
+            continue
+        for one, most in ((history, TOKENS), (_largest(history, most_prompt, near), SCALED)):
+            if one is not None and one.line not in seen and _fits(one, most_prompt, most):
+                seen.add(one.line)
+                yield one
+
+
+def _fits(history: History, most_prompt: int, most: int) -> bool:
+    lengths = [len(step.request.prompt) for step in history.scenario.steps]
+    return len(lengths) <= REQUESTS and max(lengths) <= most_prompt and sum(lengths) <= most
+
+
+def _largest(history: History, most_prompt: int, near: Sequence[int]) -> History | None:
+    """The history scaled by the largest of these sizes with which it fits, None if there is none."""
+    longest = max(len(step.request.prompt) for step in history.scenario.steps)
+    size = max((one for one in near if one > 1 and one * longest <= most_prompt), default=0)
+    return scaled(history, size) if size else None
+
+
+def scaled(history: History, size: int) -> History:
+    """The history with ``size`` times as many tokens in every word, and in every slice of it, that is no answer."""
+    answers = {piece.word for step in history.asked for piece in step.answer or ()}
+
+    def longer(piece: Piece) -> Piece:
+        if piece.word in answers:
+            return piece
+        ends = [None if end is None else end * size for end in (piece.start, piece.stop)]
+        return piece._replace(start=ends[0], stop=ends[1])
+
+    words = {word: n if word in answers else n * size for word, n in history.scenario.words.items()}
+    return of_tree(Line(words, tuple(step._replace(prompt=tuple(map(longer, step.prompt))) for step in history.asked)))
+
+
+def _plain(scenario: Scenario) -> History | None:
+    """The scenario without slots and marks, which are the engines' own; None if it asks for more than an answer."""
+    steps = tuple(step.asked._replace(id_slot=-1) for step in scenario.steps if isinstance(step.asked, Asked))
+    if any(step._replace(cache_prompt=True) != Asked(step.prompt, step.answer, step.n_predict) for step in steps):
+        return None
+    return of_tree(normal(unmarked(Line(scenario.words, steps))))
+
+
+def _playable(scenario: Scenario) -> bool:
+    """Are all steps completions of prompts, in words that are no special tokens?"""
+    return all(
+        step.action is None and step.request.prompt and step.request.n_predict > 0 and not step.request.messages
+        and fits(step.request.prompt) and fits(step.request.forced or ())
+        for step in scenario.steps
+    )  # fmt: skip

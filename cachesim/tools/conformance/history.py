@@ -1,0 +1,176 @@
+"""What does a client send? Turns of conversations, and the scenario in words that they make.
+
+A turn continues the prompt and the answer of an earlier turn: all of it and more, its prompt without the answer and
+more, a part of it and something else, a part and nothing, the same again. The answer of a turn is a word too
+(``A5>a2/A.a.B3``: the client sends it back).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping, NamedTuple, Sequence
+
+from cachesim.base.errors import BadInput
+from cachesim.scenarios.notation.check import check_asked
+from cachesim.scenarios.notation.parse import parse
+from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Line, Piece
+from cachesim.scenarios.request_spec import make_steps
+from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
+
+KINDS = ("new", "append", "extend", "branch", "prefix", "repeat")
+MOST = 12                    # turns of a history; every one may need two words
+
+
+class Turn(NamedTuple):
+    """One request. ``kind`` says what it does with an earlier turn: the one ``after`` turns before the last, modulo
+    those there are (none yet = "new"). ``cut``: tokens taken off the end, less one, where something is; ``new`` tokens
+    of a word of its own, where something comes on; ``predict`` tokens are generated. ``together``: sent while the turn
+    before is served."""
+
+    kind: str
+    after: int
+    cut: int
+    new: int
+    predict: int
+    cache: bool = True
+    cancel_after: int | None = None
+    together: bool = False
+
+
+class Part(NamedTuple):
+    """Tokens start .. stop-1 of a word."""
+
+    word: str
+    start: int
+    stop: int
+
+
+Parts = tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Requests in words, as far as every cache can be sent them: prompts with an answer or a number of tokens, with or
+    without the cache, cancelled or not, alone or together."""
+
+    scenario: Scenario
+
+    @property
+    def line(self) -> str:
+        """The history in the project's notation."""
+        return repr(self.scenario)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all prompts."""
+        return sum(len(step.request.prompt) for step in self.scenario.steps)
+
+    @property
+    def asked(self) -> tuple[Asked, ...]:
+        """The requests in words."""
+        return tuple(step.asked for step in self.scenario.steps if isinstance(step.asked, Asked))
+
+    @property
+    def hang_ups(self) -> tuple[int | None, ...]:
+        """After how many generated tokens the client disconnects from each request, None = never."""
+        return tuple(one.cancel_after for one in self.asked)
+
+    def without(self, *names: str) -> History:
+        """The same prompts without these special ways of asking: "cache", "cancel", "burst"."""
+        gone = {field: getattr(PLAIN, field) for name in names for field in SPECIAL[name]}
+        return of_tree(Line(self.scenario.words, tuple(one._replace(**gone) for one in self.asked)))
+
+
+SPECIAL: Mapping[str, tuple[str, ...]] = {
+    "cache": ("cache_prompt",), "cancel": ("cancel_after",), "burst": ("together", "after"),
+}  # fmt: skip
+"""The fields of a request that make each special kind."""
+KNOWN = ("prompt", "answer", "n_predict", "cache_prompt", "id_slot", "cancel_after", "together")
+"""What a request of a history may say. Slots belong to servers: a cache has none."""
+
+
+def of_line(text: str) -> History:
+    """A history in the project's notation. Raises BadInput."""
+    return of_tree(parse(text))
+
+
+def of_tree(line: Line) -> History:
+    """The history that a line is. Raises BadInput if not every cache could be sent it."""
+    for number, step in enumerate(line.steps):
+        more = [step.do] if isinstance(step, Action) else [name for name in step._fields if _says(step, name)]
+        if other := [name for name in more if name not in KNOWN]:
+            known = "supported: prompts with an answer, !, cancel_after=N, together"
+            raise BadInput(f"request {number}: {other[0]} is not supported by conform", hint=known)
+        if isinstance(step, Asked):
+            check_asked(step, line.words)
+    engine = DEFAULT_PROFILE.partition("@")[0]
+    steps = make_steps(line.steps, line.words)
+    return History(Scenario("kit", "", ("cachesim",), "", engine, "A", (DEFAULT_PROFILE,), {}, line.words, steps))
+
+
+def _says(step: Asked, name: str) -> bool:
+    return bool(getattr(step, name) != getattr(PLAIN, name))
+
+
+def of_turns(turns: Sequence[Turn], most: int) -> History:
+    """The turns in words, prompts cut to ``most`` tokens."""
+    prompts: list[Parts] = []
+    for number, turn in enumerate(turns):
+        prompts.append(_first(_prompt(number, turn, turns, prompts), most))
+    said = {part.word for prompt in prompts for part in prompt}
+    asked = tuple(_asked(number, turn, prompts[number], said) for number, turn in enumerate(turns))
+    words: dict[str, int] = {}
+    for number, turn in enumerate(turns):
+        words |= {part.word: turn.new for part in prompts[number] if part.word == _word(number)}
+        words |= {_answer(number): turn.predict} if _answer(number) in said else {}
+    return of_tree(Line(words, asked))
+
+
+def _prompt(number: int, turn: Turn, turns: Sequence[Turn], prompts: Sequence[Parts]) -> Parts:
+    own = (Part(_word(number), 0, turn.new),)
+    if turn.kind == "new" or not number:
+        return own
+    at = number - 1 - turn.after % number
+    if turn.kind == "repeat":
+        return prompts[at]
+    if turn.kind == "extend":
+        return (*prompts[at], *own)
+    whole = (*prompts[at], Part(_answer(at), 0, turns[at].predict))
+    if turn.kind == "append":
+        return (*whole, *own)
+    left = _first(whole, max(1, _size(whole) - 1 - turn.cut))
+    return left if turn.kind == "prefix" else (*left, *own)
+
+
+def _word(number: int) -> str:
+    return chr(ord("A") + number)
+
+
+def _answer(number: int) -> str:
+    return chr(ord("a") + number)
+
+
+def _size(parts: Parts) -> int:
+    return sum(part.stop - part.start for part in parts)
+
+
+def _first(parts: Parts, most: int) -> Parts:
+    """The first ``most`` tokens, or all where there are fewer."""
+    out: list[Part] = []
+    for part in parts:
+        left = most - _size(tuple(out))
+        if left > 0:
+            out.append(part._replace(stop=min(part.stop, part.start + left)))
+    return tuple(out)
+
+
+def _asked(number: int, turn: Turn, prompt: Parts, said: set[str]) -> Asked:
+    answer = Piece(_answer(number))
+    return Asked(
+        prompt=tuple(Piece(part.word, False, part.start, part.stop) for part in prompt),
+        answer=(answer,) if answer.word in said else None,
+        n_predict=turn.predict,
+        cache_prompt=turn.cache,
+        cancel_after=turn.cancel_after,
+        together=turn.together and number > 0,
+    )

@@ -1,0 +1,183 @@
+"""What happens when a history is played? Every request cold, then all of them in order against one instance.
+
+The cold replies come first: what the implementation says cold is what a client sends back as its answer, whatever the
+warm instance said. Nothing is judged here.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
+
+from cachesim.tools.conformance.equality import equal
+from cachesim.tools.conformance.fingerprint import Same
+from cachesim.tools.conformance.history import History
+from cachesim.tools.conformance.protocol import Ask, Failed, Reply, Subject, TimedOut, Unsupported
+from cachesim.tools.conformance.timeouts import GaveUp
+from cachesim.tools.conformance.vocabulary_map import Dictionary
+
+Outcome = Reply | Failed
+Make = Callable[[], Subject]
+STEADY = 8                   # different requests whose cold run is made twice
+
+
+@dataclass(slots=True)
+class Played:
+    """A history with what came of it. ``warm`` ends behind the first request that failed; ``groups`` are the numbers of
+    requests sent together. ``gap``: why nothing was played further, such as an ability that was missing."""
+
+    history: History
+    asks: list[Ask] = field(default_factory=list)
+    cold: list[Outcome] = field(default_factory=list)
+    again: list[Outcome | None] = field(default_factory=list)
+    warm: list[Outcome] = field(default_factory=list)
+    groups: list[list[int]] = field(default_factory=list)
+    limits: Mapping[str, int] = field(default_factory=dict)
+    gap: str = ""
+
+
+class Bench:
+    """Makes instances. ``reuse``: "" = a new one for every use; "reset" = one that is reset; "keep" = one as it is."""
+
+    def __init__(self, make: Make, reuse: str = "") -> None:
+        self.make, self.reuse = make, reuse
+        self.kept: Subject | None = None
+
+    @contextmanager
+    def empty(self) -> Iterator[Subject]:
+        """An instance that holds nothing (or the one that is kept). One that fails is not used again. Raises Failed."""
+        subject, self.kept = self.kept or self.make(), None
+        try:
+            if self.reuse == "reset":
+                subject.reset()
+            yield subject
+        except BaseException:
+            subject.close()
+            raise
+        if self.reuse:
+            self.kept = subject
+        else:
+            subject.close()
+
+    def close(self) -> None:
+        """Give back the instance that was kept."""
+        if self.kept is not None:
+            self.kept.close()
+            self.kept = None
+
+
+class Cold:
+    """What an empty cache answers, remembered per request. ``uncached``: one instance is asked without its cache."""
+
+    def __init__(self, bench: Bench, uncached: bool, same: Same) -> None:
+        self.bench, self.uncached, self.same = bench, uncached, same
+        self.known: dict[Ask, Outcome] = {}
+        self.twice: dict[Ask, Outcome] = {}
+
+    def answer(self, ask: Ask) -> Outcome:
+        """The cold reply; the first few are asked for twice, and all of them once two have differed."""
+        ask = self._alone(ask)
+        if ask not in self.known:
+            self.known[ask] = self._ask(ask)
+            if isinstance(self.known[ask], TimedOut):
+                return self.known[ask]                # it would only be waited for once more
+            if len(self.twice) < STEADY or not self._steady():
+                self.twice[ask] = self._ask(ask)
+        return self.known[ask]
+
+    def again(self, ask: Ask) -> Outcome | None:
+        """The second cold reply to the same request, if there was one."""
+        return self.twice.get(self._alone(ask))
+
+    def _steady(self) -> bool:
+        """Returns True if no request has had two different cold replies."""
+        return all(_equal(self.known[ask], two, self.same) for ask, two in self.twice.items())
+
+    def _alone(self, ask: Ask) -> Ask:
+        return Ask(ask.prompt, ask.n_predict, cache=not self.uncached, sampling=ask.sampling)
+
+    def _ask(self, ask: Ask) -> Outcome:
+        try:
+            with self.bench.empty() as subject:
+                return subject.complete(ask)
+        except Failed as failed:
+            return failed
+        except Unsupported as gap:
+            return Failed(f"it does not complete a prompt: {gap}")
+
+
+class Sent(NamedTuple):
+    """What is sent for a history: tokens of ``vocabulary``, and to request i the parameters ``sampling[i]``, modulo
+    those that there are."""
+
+    vocabulary: Sequence[int]
+    sampling: Sequence[Mapping[str, Any]] = ()
+
+    def parameters(self, number: int) -> Mapping[str, Any]:
+        """The sampling parameters of a request."""
+        return self.sampling[number % len(self.sampling)] if self.sampling else {}
+
+
+def play(history: History, bench: Bench, cold: Cold, sent: Sent) -> Played:
+    """Play a history cold and warm."""
+    played = Played(history)
+    try:
+        _play_cold(played, cold, sent)
+        played.groups = _groups(history)
+        if any(isinstance(one, Failed) for one in played.cold):
+            return played
+        with bench.empty() as subject:
+            played.limits = limits_of(subject)
+            for group in played.groups:
+                played.warm += _send(subject, [played.asks[number] for number in group])
+    except Failed as failed:
+        played.warm.append(failed)
+    except (Unsupported, GaveUp) as gap:
+        played.gap = str(gap)
+    return played
+
+
+def limits_of(subject: Subject) -> Mapping[str, int]:
+    """The limits that an instance states, none where it states none."""
+    try:
+        return subject.limits()
+    except Unsupported:
+        return {}
+
+
+def _equal(one: Outcome, two: Outcome, same: Same) -> bool:
+    if isinstance(one, Reply) and isinstance(two, Reply):
+        return equal(one, two, same)
+    return str(one) == str(two)
+
+
+def _play_cold(played: Played, cold: Cold, sent: Sent) -> None:
+    dictionary = Dictionary(sent.vocabulary)
+    for number, (step, hang_up) in enumerate(zip(played.history.scenario.steps, played.history.hang_ups, strict=True)):
+        request = step.request
+        ask = Ask(dictionary.real(request.prompt), request.n_predict, request.cache_prompt, hang_up,
+                  sent.parameters(number))  # fmt: skip
+        said = cold.answer(ask)
+        played.asks.append(ask)
+        played.cold.append(said)
+        played.again.append(cold.again(ask))
+        if isinstance(said, Failed):
+            return
+        dictionary.bind(request.forced, said.tokens)
+
+
+def _groups(history: History) -> list[list[int]]:
+    groups: list[list[int]] = []
+    for number, step in enumerate(history.scenario.steps):
+        if step.together and groups:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return groups
+
+
+def _send(subject: Subject, asks: Sequence[Ask]) -> list[Reply]:
+    if len(asks) == 1:
+        return [subject.complete(asks[0])]
+    return subject.burst(asks)

@@ -1,0 +1,155 @@
+"""The whole of it: what server is it, how large is its noise, which sections hold, and which rule would do that?
+
+Known faults first, each with few requests; then the noise is measured, and the suite of ``conform`` is played.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Sequence
+
+from cachesim.tools.conformance.abilities import Abilities
+from cachesim.tools.conformance.fingerprint import near
+from cachesim.tools.conformance.history_player import Bench, Cold, Outcome
+from cachesim.tools.conformance.http_check.answers import Alike
+from cachesim.tools.conformance.http_check.dialect import Server
+from cachesim.tools.conformance.http_check.early import Early, look
+from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
+from cachesim.tools.conformance.http_check.known import LAST, known_lines
+from cachesim.tools.conformance.http_check.noise import measure, repeats, tolerance_of
+from cachesim.tools.conformance.http_check.search import Budget, Confirming
+from cachesim.tools.conformance.http_check.warm_first import TWICE, WASH, Stage
+from cachesim.tools.conformance.http_check.who import who_does_that
+from cachesim.tools.conformance.properties import PROPERTIES, told
+from cachesim.tools.conformance.protocol import Ask, Failed, Reply, Subject
+from cachesim.tools.conformance.report import Finding, Report, Result
+from cachesim.tools.conformance.report_builder import Plan, make_report
+from cachesim.tools.conformance.sections import chosen
+
+NOT_HERE = {"limits": "a server states no limits that can be compared", "reset": "prompts get new tokens instead",
+            "sampling": "all requests are greedy"}  # fmt: skip
+LONGEST = 1_100              # tokens of a prompt: a window of 1024, and some behind it
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be checked. ``near``: sizes around which lengths crowd; ``tolerance`` None = measured."""
+
+    only: Sequence[str] = ()
+    histories: Sequence[str] = ()
+    examples: int = 100
+    seconds: float | None = None
+    timeout: float = 60.0
+    tolerance: float | None = None
+    near: Sequence[int] = (16, 64)
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Checked:
+    """What came of it. ``measured``: the noise; ``tolerance``: what was allowed; ``early``: known faults that were
+    found before anything else, each history with the number of requests up to then; ``rules``: for a property that
+    failed, rule sets that do the same, with the rule behind it; ``died``: the server ended meanwhile."""
+
+    server: Server
+    report: Report
+    measured: float
+    tolerance: float
+    requests: int
+    early: list[tuple[str, int]] = field(default_factory=list)
+    rules: dict[str, list[str]] = field(default_factory=dict)
+    died: bool = False
+
+
+def check(http: Http, server: Server, wanted: Wanted) -> Checked:
+    """Check a server. Raises BadInput for one that cannot be checked."""
+    stage = Stage(http, server, near(0.0), wanted.seed)
+    patience = Budget(http, wanted.timeout, wanted.seconds)
+    most = longest(server)
+    known = "known" in chosen(wanted.only, True) and not wanted.histories
+    early = list(look(stage, most)) if repeats(stage) and known else []
+    measured = measure(stage, most) if wanted.tolerance is None else 0.0
+    tolerance = tolerance_of(measured) if wanted.tolerance is None else wanted.tolerance
+    stage.twice = TWICE
+    search = Confirming(stage.play, Alike(max(tolerance, 1e-9)), patience)
+    report = _played(wanted, stage, search, tuple(known_lines(most, server.sizes)) if known else ())
+    report = replace(report, results=tuple(_dead(_with(one, early), stage) for one in report.results))
+    found = Checked(server, report, measured, tolerance, http.sent, [(one.line, one.sent) for one in early])
+    found.died = stage.death is not None
+    for one in report.results:
+        if one.finding is not None and one.state == "failed" and one.name in PROPERTIES:
+            cached = _cached(one.finding, search, early, stage)
+            slots = server.speaker is None
+            found.rules[one.name] = who_does_that(one.finding.line, one.finding.request, cached, slots)[:4]
+    return found
+
+
+def _cached(finding: Finding, search: Confirming, early: Sequence[Early], stage: Stage) -> list[int | None]:
+    """What the server reported as reused in a play of a finding, the prompt included that every play begins with."""
+    plays = {**{one.line: one.played for one in early}, **search.proved}
+    if stage.death is not None:
+        plays[stage.death.played.history.line] = stage.death.played
+    played = plays.get(finding.line.partition("/")[2])
+    warm = played.warm if played is not None else ()
+    return [None, *(one.cached if isinstance(one, Reply) and not one.refused else None for one in warm)]
+
+
+def _played(wanted: Wanted, stage: Stage, search: Confirming, known: Sequence[str]) -> Report:
+    """The report of the suite, and what was not repeatable."""
+    only = tuple(wanted.only) + (("same",) if {"known", "drawn"} & set(wanted.only) else ())    # what fails in them
+    plan = Plan("any", (*wanted.histories, *known), wanted.examples, 6, longest(stage.server),
+                (*wanted.near, *stage.server.sizes), stage.server.tokens, only, last=LAST if known else ())  # fmt: skip
+    report = make_report(plan, Abilities({**NOT_HERE, **stage.server.missing}), search, _ServerCold(stage))
+    results = [replace(one, finding=_washed(one.finding)) if one.finding else one for one in report.results]
+    once = search.repeatable()
+    return replace(report, results=(replace(once, finding=_washed(once.finding) if once.finding else None), *results))
+
+
+def _with(result: Result, early: Sequence[Early]) -> Result:
+    """The result, or a known fault that was found early where the search came to no other one."""
+    mine = [one for one in early if one.check.name == result.name and result.state == "undecided"]
+    if not mine:
+        return result
+    check, played = mine[0].check, mine[0].played
+    finding = Finding(mine[0].line, check.request, check.expected, check.got, tuple(ask.prompt for ask in played.asks),
+                      (check.apart.text,) if check.apart is not None else ())  # fmt: skip
+    return replace(result, state="failed", why="", finding=_washed(finding))
+
+
+def _dead(result: Result, stage: Stage) -> Result:
+    """The result of "answers" where the server died, which ends the check."""
+    if stage.death is None or result.name != "answers":
+        return result
+    played, request = stage.death
+    said = played.warm[request]
+    finding = Finding(played.history.line, request, "a reply", told(said) if isinstance(said, Reply) else str(said),
+                      tuple(ask.prompt for ask in played.asks), (stage.http.dead,))  # fmt: skip
+    return replace(result, state="failed", why="not shrunk: the server died", finding=_washed(finding))
+
+
+class _ServerCold(Cold):
+    """Cold replies of a server, for the diagnosis of a finding."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(Bench(_never), True, stage.same)
+        self.stage = stage
+
+    def answer(self, ask: Ask) -> Outcome:
+        try:
+            return self.stage.answer(ask)
+        except Exhausted as end:
+            return Failed(str(end))
+
+
+def _never() -> Subject:
+    raise Failed("a server is not made anew")
+
+
+def _washed(finding: Finding) -> Finding:
+    """The finding with the prompt that every play begins with."""
+    return replace(finding, line=f"Wash{WASH}/{finding.line}", request=finding.request + 1)
+
+
+def longest(server: Server) -> int:
+    """Tokens of a prompt at most."""
+    return max(64, min(LONGEST, server.n_ctx - 64))

@@ -1,0 +1,174 @@
+"""An implementation in another process: one JSON object in a line to its stdin, one in a line back from its stdout.
+
+    {"do": "complete", "prompt": [5, 6, 7], "n_predict": 2}     and, not always, "cache": false, "cancel_after": 0,
+                                                                "sampling": {"temperature": 0.8, "seed": 1}
+    {"cached": 2, "evaluated": 1, "tokens": [8, 9], ...}        the keys of ``Reply``
+    {..., "stored": [{"tokens": [5, 6, 7, 8], "length": 4}], "used": {"entries": 1}}
+    {"do": "burst", "requests": [{"prompt": ..., ...}, ...]}    {"replies": [{...}, ...]}
+    {"do": "limits"}  {"limits": {"entries": 4}}                {"do": "reset"}  {}
+    {"unsupported": "why"}                                      to any of them
+
+The end of stdin asks it to end. A line has at most ``LINE`` bytes and is parsed as JSON, nothing else; a process
+that ends, says something else, or says nothing for ``timeout`` seconds has failed. The third reply that does not come
+is the last that is waited for (patience.py). However an instance ends, its process group is killed behind it: a child
+that wants to stay must leave the group. stderr is read all the time; only its last ``TAIL`` bytes are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import IO, Any, Mapping, Sequence
+
+from cachesim.tools.conformance.protocol import Ask, Failed, Reply, TimedOut, Unsupported, counts, read_reply
+from cachesim.tools.conformance.timeouts import Patience
+
+LINE = 2**24                 # bytes of a line; logits of one position in a large vocabulary are about 2**22
+TAIL = 400                   # bytes of stderr that are kept, to be shown when it has died
+
+
+class ProcessSubject:
+    """A process that speaks JSON lines. Raises GaveUp where ``patience`` with its likes is at an end."""
+
+    def __init__(self, command: Sequence[str], patience: Patience) -> None:
+        patience.check()
+        self.patience, self.dead, self.closed = patience, "", False
+        try:
+            self.process = subprocess.Popen(list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
+        except (OSError, ValueError) as error:        # ValueError: a NUL in a word
+            raise Failed(f"{command[0]!r} cannot be started: {getattr(error, 'strerror', error)}") from None
+        self.errors = _Errors(self.process.stderr)    # type: ignore[arg-type]
+        self.talk: Thread | None = None
+
+    def complete(self, ask: Ask) -> Reply:
+        said = self._exchange({"do": "complete", **_request(ask)})
+        return read_reply(said, ask.cancel_after is not None)
+
+    def burst(self, asks: Sequence[Ask]) -> list[Reply]:
+        said = self._exchange({"do": "burst", "requests": [_request(ask) for ask in asks]}).get("replies")
+        if not isinstance(said, list) or len(said) != len(asks):
+            raise Failed(f"burst of {len(asks)} requests: replies must be a list of {len(asks)}")
+        return [read_reply(one, ask.cancel_after is not None) for one, ask in zip(said, asks, strict=True)]
+
+    def limits(self) -> Mapping[str, int]:
+        return counts("limits", self._exchange({"do": "limits"}).get("limits"))
+
+    def reset(self) -> None:
+        self._exchange({"do": "reset"})
+
+    def close(self) -> None:
+        """Ask it to end, then make it, and all that is left of its process group."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._talking():                           # interrupted inside an exchange: there is no more to ask
+            self._kill()
+        else:
+            with suppress(OSError):
+                self.process.stdin.close()            # type: ignore[union-attr]
+        self._end()
+        if not self._talking():                       # else a child that left the group holds the pipes: they are its
+            with suppress(OSError):
+                self.process.stdin.close()            # type: ignore[union-attr]
+            self.process.stdout.close()               # type: ignore[union-attr]
+
+    def _end(self) -> None:
+        """Wait for its end, not for long; then its children are still there."""
+        try:
+            self.process.wait(self.patience.grace)
+        except subprocess.TimeoutExpired:
+            self.patience.killed += 1
+        self._kill()
+        for thread in filter(None, (self.talk, self.errors.thread)):
+            thread.join(self.patience.grace)          # the group is dead; only a child that left it holds the pipes
+            self.patience.killed += thread.is_alive()
+
+    def _kill(self) -> None:
+        with suppress(OSError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def _talking(self) -> bool:
+        return self.talk is not None and self.talk.is_alive()
+
+    def _exchange(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a line, wait for one. The waiting is done by a thread, so that neither direction can hold us."""
+        if self.dead:
+            raise Failed(self.dead)
+        self.patience.check()
+        answer: SimpleQueue[bytes] = SimpleQueue()
+        line = json.dumps(question).encode() + b"\n"
+        self.talk = Thread(target=self._talk, args=(line, answer), daemon=True)
+        self.talk.start()
+        try:
+            return self._read(answer.get(timeout=self.patience.timeout))
+        except Empty:
+            self._kill()
+            self.patience.missed += 1
+            self.dead = self.patience.silence
+            raise TimedOut(self.dead) from None
+
+    def _talk(self, line: bytes, answer: SimpleQueue[bytes]) -> None:
+        said = b""
+        with suppress(OSError, ValueError):
+            self.process.stdin.write(line)            # type: ignore[union-attr]
+            self.process.stdin.flush()                # type: ignore[union-attr]
+        with suppress(OSError, ValueError):
+            said = self.process.stdout.readline(LINE + 1)    # type: ignore[union-attr]
+        answer.put(said)
+        if self.closed:                               # nobody waited for the child that held the pipes
+            for stream in (self.process.stdin, self.process.stdout):
+                with suppress(OSError):
+                    stream.close()                    # type: ignore[union-attr]
+
+    def _read(self, line: bytes) -> dict[str, Any]:
+        if not line.endswith(b"\n"):
+            self.dead = f"a line of more than {LINE} bytes" if len(line) > LINE else self._ended(line)
+            raise Failed(self.dead)
+        try:
+            said = json.loads(line.decode("utf-8"))   # of bytes, json would guess another encoding
+        except (ValueError, RecursionError):
+            self.dead = f"the line {line[:60]!r} is not JSON (log lines belong to stderr)"
+            raise Failed(self.dead) from None
+        if not isinstance(said, dict):
+            raise Failed(f"the line {line[:60]!r} is not a JSON object")
+        if "unsupported" in said:
+            raise Unsupported(str(said["unsupported"]))
+        return said
+
+    def _ended(self, line: bytes) -> str:
+        """How the process came to its end, with the last that it said on stderr."""
+        self._end()
+        last = self.errors.last_line()
+        cut = f" inside the line {line[:60]!r}" if line else ""
+        return f"the process ended with status {self.process.returncode}{cut}{': ' if last else ''}{last}"
+
+
+class _Errors:
+    """The stderr of a process, read by a thread so that writing never makes it wait."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.kept, self.size = b"", 0
+        self.thread = Thread(target=self._read, args=(stream,), daemon=True)
+        self.thread.start()
+
+    def _read(self, stream: IO[bytes]) -> None:
+        with stream, suppress(OSError):
+            while chunk := os.read(stream.fileno(), 1 << 16):
+                self.kept = (self.kept + chunk)[-TAIL:]
+                self.size += len(chunk)
+
+    def last_line(self) -> str:
+        """The last line, as far as it was kept, with the size of all that was written where that was more."""
+        last = self.kept.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        return f"{last} (the end of {self.size} bytes on stderr)" if self.size > TAIL else last
+
+
+def _request(ask: Ask) -> dict[str, Any]:
+    return {"prompt": list(ask.prompt), "n_predict": ask.n_predict, **ask.options()}

@@ -1,0 +1,192 @@
+"""What must a cache do? Pure functions from a played history to checks; each check belongs to one property.
+
+A request is compared with its cold run under the property that names what its prompt is to earlier ones: a ``repeat``,
+a ``prefix``, an ``append`` behind all of one, a ``branch`` off a part of one, or ``new``.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Sequence
+
+from cachesim.base.errors import cut
+from cachesim.base.tokens import Tokens, common_prefix
+from cachesim.tools.conformance.equality import apart, equal
+from cachesim.tools.conformance.fingerprint import Difference, Same, shown
+from cachesim.tools.conformance.history_player import Outcome, Played
+from cachesim.tools.conformance.protocol import Failed, Reply
+
+PROPERTIES = {
+    "steady": "two cold runs of a request agree",
+    "append": "a prompt that continues all that is stored is answered as on a cold run",
+    "branch": "a prompt that shares only the beginning of an earlier one is answered as on a cold run",
+    "prefix": "a prompt that is a prefix of an earlier one is answered as on a cold run",
+    "repeat": "the same prompt again is answered as on a cold run",
+    "uncached": "a request without the cache reuses nothing and is answered as on a cold run",
+    "extension": "an answered prompt with more behind it is not evaluated from the start",
+    "return": "a conversation continued after another one is not evaluated from the start",
+    "regenerate": "an answered prompt sent again is not evaluated from the start",
+    "new": "a prompt without a common prefix with earlier ones is answered as on a cold run",
+    "burst": "requests that arrive together are answered as on a cold run",
+    "accounting": "cached + evaluated tokens are the tokens of the prompt",
+    "unseen": "no token is reused that was neither sent nor generated before",
+    "work": "no more tokens are evaluated than on a cold run",
+    "stored": "the state of a stored entry has seen the tokens of its key, no more and no fewer",
+    "limits": "stated limits are kept",
+    "answers": "every request gets a usable reply",
+    "cancel": "requests after a client disconnected are answered as on a cold run",
+}
+"""Every property with its sentence, in the order of the report."""
+
+FORMER = {"known": "unseen"}
+"""Properties that have another name now; the former one goes on working."""
+
+RELATIONS = ("new", "append", "branch", "prefix", "repeat")
+EQUAL = (*RELATIONS, "uncached", "cancel", "burst")
+"""Properties that compare with a cold run."""
+
+
+class Check(NamedTuple):
+    """One look at one request. ``reused``: the reply reports tokens from the cache. ``apart``: how far its fingerprint
+    is from the cold one, where they are not identical."""
+
+    name: str
+    ok: bool
+    request: int
+    expected: str = ""
+    got: str = ""
+    reused: bool = False
+    apart: Difference | None = None
+
+
+class Seen(NamedTuple):
+    """A sequence that was complete when a request came: ``whole`` True if the answer's tokens are known too."""
+
+    tokens: Tokens
+    prompt: int
+    whole: bool
+
+
+def checks(played: Played, same: Same) -> Iterator[Check]:
+    """Every check that a played history allows."""
+    yield from _answers(played)
+    yield from _steady(played, same)
+    seen: list[Seen] = []
+    for group in played.groups:
+        replies = [(i, _reply(played.warm, i), _reply(played.cold, i)) for i in group]
+        pairs = [(i, warm, cold) for i, warm, cold in replies if warm and cold]
+        here = [_sequence(played, i, warm) for i, warm, _ in pairs]
+        for i, warm, cold in pairs:
+            yield from _equal(played, i, warm, cold, seen, same)
+            yield from _counted(played, i, warm, cold, [*seen, *(one for one in here if len(group) > 1)])
+        seen += here
+        for i, warm, _ in pairs:
+            yield from _kept(i, warm, seen)
+            yield from _limited(played, i, warm)
+
+
+def _reply(outcomes: Sequence[Outcome], number: int) -> Reply | None:
+    said = outcomes[number] if number < len(outcomes) else None
+    return said if isinstance(said, Reply) else None
+
+
+def _answers(played: Played) -> Iterator[Check]:
+    for where, outcomes in (("cold: ", played.cold), ("", played.warm)):
+        for number, said in enumerate(outcomes):
+            failed = isinstance(said, Failed)
+            yield Check("answers", not failed, number, "a reply", f"{where}{said}" if failed else "")
+
+
+def _steady(played: Played, same: Same) -> Iterator[Check]:
+    for number, (one, two) in enumerate(zip(played.cold, played.again, strict=True)):
+        if isinstance(one, Reply) and isinstance(two, Reply):
+            yield Check("steady", equal(two, one, same), number, f"{told(one)} (cold)", f"{told(two)} (cold again)",
+                        apart=apart(two, one))  # fmt: skip
+
+
+def _sequence(played: Played, number: int, warm: Reply) -> Seen:
+    prompt = played.asks[number].prompt
+    return Seen((*prompt, *(warm.tokens or ())), len(prompt), warm.tokens is not None)
+
+
+def relation(prompt: Tokens, seen: Sequence[Seen]) -> str:
+    """What a prompt is to all that was sent and generated before."""
+    if any(prompt == one.tokens[: one.prompt] for one in seen):
+        return "repeat"
+    best = max(seen, key=lambda one: common_prefix(prompt, one.tokens), default=None)
+    shared = common_prefix(prompt, best.tokens) if best else 0
+    if best is None or not shared:
+        return "new"
+    if shared == len(prompt):
+        return "prefix"
+    return "append" if any(one.tokens == prompt[: len(one.tokens)] for one in seen) else "branch"
+
+
+def _equal(played: Played, number: int, warm: Reply, cold: Reply, seen: Sequence[Seen], same: Same) -> Iterator[Check]:
+    ask = played.asks[number]
+    ok = equal(warm, cold, same, ask.cancel_after is not None)
+    reused = bool(warm.cached)
+    distance = None if ask.cancel_after is not None else apart(warm, cold)
+    for name in _named(played, number, seen):
+        fine = ok and not (name == "uncached" and reused)
+        nothing = ", nothing reused" if name == "uncached" else ""
+        cached = f", {warm.cached} cached" if warm.cached is not None else ""
+        yield Check(name, fine, number, f"{told(cold)}{nothing} (cold)", f"{told(warm)}{cached}", reused, distance)
+
+
+def _named(played: Played, number: int, seen: Sequence[Seen]) -> Iterator[str]:
+    """The properties under which a request is compared; attribution.py chooses one of them for a wrong answer."""
+    ask = played.asks[number]
+    yield "uncached" if not ask.cache else relation(ask.prompt, seen)
+    if any(one.cancel_after is not None for one in played.asks[: number + 1]):
+        yield "cancel"
+    if any(len(group) > 1 and group[0] <= number for group in played.groups):
+        yield "burst"
+
+
+def _counted(played: Played, number: int, warm: Reply, cold: Reply, seen: Sequence[Seen]) -> Iterator[Check]:
+    prompt = played.asks[number].prompt
+    cancelled = played.asks[number].cancel_after is not None
+    if warm.refused:
+        return
+    if warm.cached is not None and warm.evaluated is not None and not cancelled:
+        got = f"{warm.cached} cached + {warm.evaluated} evaluated"
+        yield Check("accounting", warm.cached + warm.evaluated == len(prompt), number, f"{len(prompt)} in all", got)
+    if warm.cached is not None:
+        most = max((_shared(prompt, one) for one in seen), default=0)
+        yield Check("unseen", warm.cached <= most, number, f"at most {most} cached", f"{warm.cached} cached")
+    if cold.cached is not None:
+        yield Check("unseen", not cold.cached, number, "0 cached by an empty cache", f"{cold.cached} cached")
+    if warm.evaluated is not None and cold.evaluated is not None:
+        got = f"{warm.evaluated} evaluated"
+        yield Check("work", warm.evaluated <= cold.evaluated, number, f"at most {cold.evaluated} evaluated", got)
+
+
+def _shared(prompt: Tokens, one: Seen) -> int:
+    """Tokens of the prompt that may have been stored; all of them behind an answer that nobody knows."""
+    shared = common_prefix(prompt, one.tokens)
+    return shared if one.whole or shared < one.prompt else len(prompt)
+
+
+def _kept(number: int, warm: Reply, seen: Sequence[Seen]) -> Iterator[Check]:
+    for kept in warm.stored or ():
+        known = any(_shared(kept.tokens, one) == len(kept.tokens) for one in seen)
+        want = f"{len(kept.tokens)} tokens" if known else "tokens that were sent or generated"
+        got = f"a state of {kept.length} tokens" if known else cut(f"a state with the key {list(kept.tokens)}")
+        yield Check("stored", known and kept.length == len(kept.tokens), number, f"a state of {want}", got)
+
+
+def _limited(played: Played, number: int, warm: Reply) -> Iterator[Check]:
+    for name, used in (warm.used or {}).items():
+        if name in played.limits:
+            most = played.limits[name]
+            yield Check("limits", used <= most, number, f"at most {most} {name}", f"{used} {name}")
+
+
+def told(reply: Reply) -> str:
+    """A reply in a few words."""
+    if reply.refused:
+        return f"refused ({reply.refused})"
+    said = [] if reply.tokens is None else [f"tokens {' '.join(map(str, reply.tokens))}"]
+    if reply.fingerprint is not None:
+        said.append(f"fingerprint {shown(reply.fingerprint)}")
+    return ", ".join(said) or "nothing"

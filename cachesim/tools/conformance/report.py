@@ -1,0 +1,176 @@
+"""What is known about an implementation in the end: one result per property, by sections, as data and as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+
+from cachesim.base.tokens import Tokens
+from cachesim.tools.conformance.properties import FORMER
+from cachesim.tools.conformance.sections import SECTIONS
+
+STATES = ("failed", "undecided", "missed", "accepted", "ok", "unsupported", "skipped")
+"""Possible states, the worst first. "accepted" = failed, and listed as such with a reason; "missed" = a floor of reuse
+that was not reached, a failure only if ``strict``; "skipped" = not selected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The smallest history that shows it: ``line`` in the project's notation, ``request`` (from 0) that is wrong.
+    ``prompts`` are the tokens that were really sent, request by request; ``notes`` what else is known: how far the
+    fingerprints are apart, and what the wrong answer is that of."""
+
+    line: str
+    request: int
+    expected: str
+    got: str
+    prompts: tuple[Tokens, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def again(self) -> str:
+        """The argument that plays it first, to be pasted."""
+        return f'histories=["{self.line}"]'
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One property: its ``state``, how often it was ``checked``, in how many of these something was ``reused``, ``why``
+    where there is more to say."""
+
+    name: str
+    section: str
+    sentence: str
+    state: str
+    checked: int = 0
+    reused: int = 0
+    why: str = ""
+    finding: Finding | None = None
+
+
+class Count(NamedTuple):
+    """Histories that a section played, how many of them failed, and the properties that failed there."""
+
+    histories: int = 0
+    failed: int = 0
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All results. ``counts`` by section; ``skipped`` section -> why it was not played; ``notes`` on the whole;
+    ``strict``: a missed floor is a failure."""
+
+    results: tuple[Result, ...]
+    counts: Mapping[str, Count] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    strict: bool = False
+
+    @property
+    def histories(self) -> int:
+        """Histories that were played, not counting those of shrinking."""
+        return sum(one.histories for one in self.counts.values())
+
+    def state(self, name: str) -> str:
+        """The state of a property. Raises KeyError for a name that is none."""
+        return self[name].state
+
+    def __getitem__(self, name: str) -> Result:
+        return {one.name: one for one in self.results}[FORMER.get(name, name)]
+
+    def section(self, name: str) -> str:
+        """The state of a section: that of its worst property, or of the properties that fail in its histories."""
+        if name in self.skipped:
+            return "skipped"
+        mine = [one.state for one in self.results if one.section == name]
+        mine += [self.state(one) for one in self.counts.get(name, Count()).names]
+        if not mine:
+            return "ok" if self.counts.get(name, Count()).histories else "undecided"
+        return min(mine, key=STATES.index)
+
+    @property
+    def failing(self) -> tuple[Result, ...]:
+        """What keeps the implementation from conforming: everything failed, and everything undecided."""
+        bad = ("failed", "undecided", "missed") if self.strict else ("failed", "undecided")
+        return tuple(one for one in self.results if one.state in bad)
+
+    @property
+    def conforms(self) -> bool:
+        """Returns True if nothing failed and nothing is undecided."""
+        return not self.failing
+
+    def data(self) -> dict[str, Any]:
+        """The report in plain data."""
+        sections = [{"number": number, "name": one, "state": self.section(one), "why": self.skipped.get(one, ""),
+                     **self.counts.get(one, Count())._asdict()} for number, one in enumerate(SECTIONS, 1)]  # fmt: skip
+        return {"conforms": self.conforms, "histories": self.histories, "notes": list(self.notes),
+                "sections": sections, "properties": [_data(one) for one in self.results]}  # fmt: skip
+
+    def __str__(self) -> str:
+        return _printable("\n".join(_lines(self)))
+
+
+def _printable(text: str) -> str:
+    """A text in which what a tested process says cannot do anything to a terminal, or to whoever encodes it."""
+    shown = (one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode() for one in text)
+    return "".join(shown)
+
+
+class Nonconforming(AssertionError):
+    """An implementation fails the suite; ``report`` says where."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        super().__init__(f"{report}")
+
+
+def _data(result: Result) -> dict[str, Any]:
+    found = result.finding
+    shown: Mapping[str, Any] = {} if found is None else {
+        "line": found.line, "request": found.request, "expected": found.expected, "got": found.got,
+        "notes": list(found.notes), "prompts": [list(one) for one in found.prompts],
+    }  # fmt: skip
+    return {"name": result.name, "section": result.section, "sentence": result.sentence, "state": result.state,
+            "checked": result.checked, "reused": result.reused, "why": result.why,
+            "finding": dict(shown) or None}  # fmt: skip
+
+
+def _lines(report: Report) -> Iterator[str]:
+    for number, name in enumerate(SECTIONS, 1):
+        yield f"{number} {name:<12}{report.section(name).upper():<13}{_counted(report, name)}".rstrip()
+        for one in report.results:
+            if one.section == name and one.state != "skipped":
+                yield f"  {one.name:<12}{one.state.upper():<13}{_about(one)}".rstrip()
+                yield from _finding(one.finding) if one.finding is not None else ()
+    yield from report.notes
+    yield f"{'OK' if report.conforms else 'FAILED'}: {_sum(report.results)}; {report.histories} histories"
+
+
+def _counted(report: Report, name: str) -> str:
+    count = report.counts.get(name, Count())
+    failed = f", {count.failed} failed: {', '.join(count.names)}" if count.failed else ""
+    return report.skipped.get(name) or (f"{count.histories} histories{failed}" if count.histories else "")
+
+
+def _sum(results: Sequence[Result]) -> str:
+    counts = {word: sum(one.state == word for one in results) for word in STATES}
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+
+
+def _about(result: Result) -> str:
+    if result.state in ("failed", "missed"):
+        return result.sentence + (f" ({result.why})" if result.why else "")
+    if not result.checked or result.state != "ok":
+        return result.why
+    reused = f", {result.reused} with reuse" if result.reused else ""
+    counted = f"{result.checked} check{'s' * (result.checked > 1)}{reused}"
+    return f"{counted}; {result.why}" if result.why else counted
+
+
+def _finding(found: Finding) -> Iterator[str]:
+    yield f"      {found.line}"
+    yield f"      request {found.request}: expected {found.expected}"
+    yield f"      {'':<{len(str(found.request)) + 8}}  got      {found.got}"
+    yield from (f"      {'':<{len(str(found.request)) + 8}}  {note}" for note in found.notes)
+    yield f"      again: {found.again}"

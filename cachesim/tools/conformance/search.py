@@ -1,0 +1,118 @@
+"""Which properties does an implementation fail, and what is the smallest history that shows it?
+
+One pass plays all histories and shrinks nothing; then for each failed property a history is shrunk by itself, so that
+one does not hide another. Histories are played once: what fails in each of them is remembered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable
+
+from cachesim.tools.conformance.attribution import attributed
+from cachesim.tools.conformance.fingerprint import Difference, Same
+from cachesim.tools.conformance.history import History, of_line
+from cachesim.tools.conformance.history_player import Played
+from cachesim.tools.conformance.properties import Check, checks
+from cachesim.tools.conformance.report import Count
+from cachesim.tools.conformance.shrink import shrink
+from cachesim.tools.conformance.timeouts import Patience
+
+Player = Callable[[History], Played]
+STARTS = 4                   # histories from which the smallest one is looked for: not all lead to the same
+
+
+@dataclass(slots=True)
+class Tally:
+    """What all histories together showed of one property."""
+
+    checked: int = 0
+    reused: int = 0
+    failed: list[tuple[History, Check]] = field(default_factory=list)
+    apart: Difference | None = None
+
+    def copy(self) -> Tally:
+        """The tally as it is now."""
+        return Tally(self.checked, self.reused, list(self.failed), self.apart)
+
+    def measure(self, apart: Difference | None) -> None:
+        """Remember the largest difference of two fingerprints."""
+        if apart is not None and (self.apart is None or apart.largest > self.apart.largest):
+            self.apart = apart
+
+
+class Search:
+    """Plays histories and remembers what fails in every one of them."""
+
+    def __init__(self, play: Player, same: Same, patience: Patience) -> None:
+        self.play, self.same, self.patience = play, same, patience
+        self.tallies: dict[str, Tally] = {}
+        self.gap = ""                                # the first ability that was missing where it had been there
+        self.known: dict[str, list[Check]] = {}
+        self.counts: dict[str, Count] = {}
+
+    def count(self, section: str, history: History) -> None:
+        """Play a history for a section, unless it was played before."""
+        if history.line in self.known:
+            return
+        failed = sorted({check.name for check in self.look(history) if not check.ok})
+        count = self.counts.get(section, Count())
+        names = tuple(sorted({*count.names, *failed}))
+        self.counts[section] = Count(count.histories + 1, count.failed + bool(failed), names)
+
+    def look(self, history: History) -> list[Check]:
+        """The checks of a history, each wrong answer attributed to one property."""
+        if history.line not in self.known:
+            self.known[history.line] = found = self._attributed(history)
+            for check in found:
+                self._count(history, check)
+        return self.known[history.line]
+
+    def _attributed(self, history: History) -> list[Check]:
+        def replay(*names: str) -> list[Check]:
+            return self._checks(history.without(*names))
+
+        return attributed(self._checks(history), replay if "{" in history.line else None)
+
+    def _checks(self, history: History) -> list[Check]:
+        played = self.play(history)
+        self.gap = self.gap or played.gap
+        return list(checks(played, self.same))
+
+    def _count(self, history: History, check: Check) -> None:
+        tally = self.tallies.setdefault(check.name, Tally())
+        tally.checked += 1
+        tally.reused += check.reused
+        tally.measure(check.apart)
+        if not check.ok:
+            tally.failed.append((history, check))
+
+    def smallest(self, name: str) -> tuple[History, Check]:
+        """The smallest history in which a property fails: the smallest ones that were played, shrunk."""
+        if name == "answers" and self.patience.low and self._fails(of_line("A1"), name):
+            start = [of_line("A1")]                  # one time-out is left: there is nothing smaller to spend it on
+        else:
+            start = self._starts(name)
+        history = min((shrink(one, lambda other: self._fails(other, name)) for one in start), key=_size)
+        return history, next(check for check in self.look(history) if check.name == name and not check.ok)
+
+    def _starts(self, name: str) -> list[History]:
+        return sorted({history.line: history for history, _ in self.tallies[name].failed}.values(), key=_size)[:STARTS]
+
+    def again(self, history: History, check: Check) -> bool:
+        """Returns True if the same request fails in it once more. Where replies do not come, that was seen often
+        enough."""
+        return self._hangs(check) or any(
+            one[:3] == (check.name, False, check.request) for one in self._attributed(history))
+
+    def _hangs(self, check: Check) -> bool:
+        return self.patience.gone and check.name == "answers" and check.got.endswith(self.patience.silence)
+
+    def _fails(self, history: History, name: str) -> bool:
+        if self.patience.spent and history.line not in self.known:
+            return False                             # there is no time to shrink any further
+        return any(check.name == name and not check.ok for check in self.look(history))
+
+
+def _size(history: History) -> tuple[int, int, int, str]:
+    return len(history.hang_ups), history.tokens, len(history.line), history.line

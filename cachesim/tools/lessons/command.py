@@ -1,0 +1,111 @@
+"""``cachesim lesson [N]``: how these caches work, in seven short lessons. Enter shows the next part, b the one before,
+q leaves; the quiz waits for an answer. Without a terminal everything is printed at once."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Sequence
+
+from cachesim.base import exits
+from cachesim.base.console import ask, complain, say, say_json
+from cachesim.tools.run.arguments import add_json
+from cachesim.tools.run.next_step import say_next
+
+if TYPE_CHECKING:
+    from cachesim.tools.lessons.shelf import Lesson
+
+KEYS = "-- Enter: next   b: back   q: leave --"
+QUESTION = "-- type {}   Enter: show   b: back   q: leave --"
+LEAVE, BACK = ("q", "quit"), ("b", "back")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("number", metavar="N", nargs="?", help="number of a lesson, 0 for the introduction (default: "
+                        "the introduction; with --html, all of them)")  # fmt: skip
+    parser.add_argument("--quiz", action="store_true", help="seven questions; a terminal waits for your "
+                        "answers, and says which are right")  # fmt: skip
+    parser.add_argument("--html", metavar="FILE", default="", help="write a page with the pictures: one file")
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    from cachesim.tools.lessons import shelf
+
+    chosen = shelf.quiz() if args.quiz else shelf.lesson(args.number or "0")
+    if args.html:
+        _write(args.html, [chosen] if args.quiz or args.number else [*shelf.lessons(), shelf.quiz()])
+    elif args.json:
+        say_json({"lesson": max(chosen.number, 0), "quiz": args.quiz, "title": chosen.title, "parts": _texts(chosen)})
+    elif sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
+        _walk(chosen)
+    else:
+        say("\n\n".join(_texts(chosen)))
+    if not args.html:
+        say_next(args, _after(chosen, len(shelf.lessons()) - 1))
+    return exits.HOLDS
+
+
+def _after(chosen: Lesson, last: int) -> list[list[str]]:
+    """The next lesson, or the questions; nothing after these."""
+    if chosen.number < 0:
+        return []
+    return [["lesson", str(chosen.number + 1) if chosen.number < last else "--quiz"]]
+
+
+def _texts(chosen: Lesson) -> list[str]:
+    from cachesim.tools.lessons import plain
+
+    return ["\n".join(plain.lines(part, chosen.file.parent)) for part in chosen.parts]
+
+
+def _write(file: str, some: Sequence[Lesson]) -> None:
+    from cachesim.base.files import write_whole
+    from cachesim.tools.lessons.page import page
+
+    title = some[0].title if len(some) == 1 else "cachesim: lessons"
+    text = page(title, [(one.anchor, one.title, one.blocks) for one in some], some[0].file.parent)
+    write_whole(Path(file), text.encode())
+    complain(f"wrote {file}")
+
+
+def _walk(chosen: Lesson) -> None:
+    """Show one part after the other, as the reader wishes; the end of the input leaves, too."""
+    from cachesim.tools.lessons import quiz
+
+    marks: dict[int, bool] = {}
+    try:
+        _parts(chosen, marks)
+    finally:
+        if result := quiz.score(list(marks.values())):
+            say(f"\n{result}")
+
+
+def _parts(chosen: Lesson, marks: dict[int, bool]) -> None:
+    """``marks``: is the first answer to the question of a part right?"""
+    from cachesim.tools.lessons import quiz
+
+    at, texts = 0, _texts(chosen)
+    while at < len(texts):
+        answers = quiz.expected(chosen.parts, at) if chosen.number < 0 else []
+        keys = QUESTION.format(quiz.asks_for(answers)) if answers else KEYS
+        say(f"{texts[at]}\n\n{keys}  ({at + 1}/{len(texts)})")
+        key = _answered(answers, at, marks) if answers else ask("")
+        if key is None or key in LEAVE:
+            return
+        at = max(0, at - 1) if key in BACK else at + 1
+
+
+def _answered(answers: Sequence[str], at: int, marks: dict[int, bool]) -> str | None:
+    """Wait for an answer to a question, and say whether it is right; returns the key that was pressed instead, "" if
+    none was. What is no answer is asked again."""
+    from cachesim.tools.lessons import quiz
+
+    while (typed := ask("> ")) and typed not in (*LEAVE, *BACK):
+        right, says = quiz.judged(answers, typed)
+        say(says if right is None else f"{says}\n")
+        if right is not None:
+            marks.setdefault(at, right)
+            return ""
+    return typed

@@ -1,0 +1,85 @@
+"""``cachesim export FILE|LINE --to FORM``: the same case as something that others can run."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cachesim.base import exits
+from cachesim.base.console import complain, say, say_json
+from cachesim.base.errors import BadInput
+from cachesim.tools.live.llama_server.export import FORMS
+from cachesim.tools.run.arguments import add_json, add_limits, add_profiles, add_settings
+from cachesim.tools.run.case import add_model, read_case
+
+if TYPE_CHECKING:
+    from cachesim.scenarios.schema import Scenario
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("what", metavar="FILE|LINE", help="scenario file, id, or requests in one line")
+    parser.add_argument("--to", dest="form", choices=tuple(FORMS), required=True,
+                        help="; ".join(f"{name}: {text}" for name, text in FORMS.items()))  # fmt: skip
+    parser.add_argument("--with-server", action="store_true",
+                        help="curl: the same as --to script")  # fmt: skip
+    parser.add_argument("--out", "-o", metavar="FILE", type=Path, help="file to write (default: standard output)")
+    add_model(parser)
+    parser.add_argument("--server", metavar="BIN", type=Path, help="issue: llama-server to run: what came, its log")
+    parser.add_argument("--gguf", metavar="GGUF", type=Path, help="issue: the model file for --server")
+    add_profiles(parser, "rule set whose numbers are expected (default: the newest)")
+    add_settings(parser)
+    add_limits(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    scenario = read_case(args.what, args.model, args.profiles, args.settings)
+    if len(args.profiles) > 1:
+        raise BadInput("a case is exported with the numbers of one profile")
+    text, notes = _text(scenario, args)
+    for note in notes:
+        complain(f"{scenario.id}: {note}")
+    if args.out is not None:
+        from cachesim.base.files import write_whole
+
+        write_whole(args.out, text.encode("utf-8"))
+    if args.json:
+        say_json({"to": args.form, "file": str(args.out or ""), "text": text, "notes": list(notes)})
+    elif args.out is None:
+        say(text.rstrip("\n"))
+    return exits.HOLDS
+
+
+def profile_of(scenario: Scenario, asked: list[str]) -> str:
+    """The rule set to run under: the one asked for, or the newest of the scenario's engine. Raises BadInput."""
+    from cachesim.engines.registry import engine_named
+    from cachesim.tools.run.arguments import chosen_profiles
+
+    return chosen_profiles(scenario, asked)[0] if asked else engine_named(scenario.engine).newest
+
+
+def _text(scenario: Scenario, args: Namespace) -> tuple[str, tuple[str, ...]]:
+    """The text, and what cannot be asked as it is written."""
+    from cachesim.tools.live.llama_server.export.python_test import pytest_file, server_test
+    from cachesim.tools.live.llama_server.export.scenario_file import scenario_file
+    from cachesim.tools.live.llama_server.export.script import make_script
+    from cachesim.tools.live.llama_server.export.shell import shell_script
+    from cachesim.tools.live.llama_server.export.standalone import standalone_script
+
+    profile = profile_of(scenario, args.profiles)
+    if args.form == "toml":
+        return scenario_file(scenario, profile, args.out.stem if args.out else scenario.id), ()
+    script = make_script(scenario, profile)
+    if args.form == "script" or (args.form == "curl" and args.with_server):
+        return standalone_script(script), script.notes
+    if args.form == "curl":
+        return shell_script(script), script.notes
+    if args.form != "issue":
+        return (pytest_file if args.form == "pytest" else server_test)(script), script.notes
+    from cachesim.tools.live.llama_server.export.issue import issue
+    from cachesim.tools.live.llama_server.export.observed import observed
+
+    if (args.server is None) != (args.gguf is None):
+        raise BadInput("--server and --gguf go together")
+    heard = observed(script, args.server, args.gguf) if args.server else None
+    return issue(script, standalone_script(script), heard), script.notes

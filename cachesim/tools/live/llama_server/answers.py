@@ -1,0 +1,95 @@
+"""A server's answers in the words of a recording."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Sequence
+
+from cachesim.engines.llama_cpp.log import Entry, read_event
+from cachesim.tools.live.llama_server.client import Reply
+from cachesim.tools.live.llama_server.tasks import read_tasks
+
+SLOT = ("n_saved", "n_written", "n_restored", "n_read", "n_erased")
+ERROR = ("code", "message", "type")
+
+
+def read_completion(reply: Reply) -> dict[str, Any]:
+    """The response of a completion; with several completions the first, and the others under ``completions``."""
+    if reply.status != 200:
+        return _error(reply)
+    bodies = reply.body if isinstance(reply.body, list) else [reply.body]
+    out = {"status": reply.status, **_one(bodies[0])}
+    if len(bodies) > 1:
+        out["completions"] = [_child(body) for body in bodies[1:]]
+    return out
+
+
+def _one(body: Mapping[str, Any]) -> dict[str, Any]:
+    timings = body["timings"]
+    out = {
+        "id_slot": body["id_slot"], "cache_n": timings["cache_n"], "prompt_n": timings["prompt_n"],
+        "predicted_n": timings["predicted_n"], "tokens_evaluated": body["tokens_evaluated"],
+        "tokens_cached": body["tokens_cached"], "truncated": body["truncated"], "stop_type": body["stop_type"],
+        "tokens": body["tokens"],
+    }
+    return {**out, **{name: timings[name] for name in ("draft_n", "draft_n_accepted") if name in timings}}
+
+
+def _child(body: Mapping[str, Any]) -> dict[str, Any]:
+    one = _one(body)
+    del one["tokens_evaluated"]
+    return {"index": body["index"], **one}
+
+
+def read_slot(reply: Reply) -> dict[str, Any]:
+    """The response of a slot operation."""
+    if reply.status != 200:
+        return _error(reply)
+    return {"status": reply.status, **{name: reply.body[name] for name in SLOT if name in reply.body}}
+
+
+def _error(reply: Reply) -> dict[str, Any]:
+    error = (reply.body or {}).get("error", {})
+    return {"status": reply.status, "error": {name: error[name] for name in ERROR if name in error}}
+
+
+def hung_up(seen: list[int], request: Mapping[str, Any], said: Sequence[Entry], task: int | None) -> dict[str, Any]:
+    """The response of a request whose client hung up after it had seen some tokens. What ended up in the slot is told
+    by the log of its ``task``, None = it was never launched."""
+    out: dict[str, Any] = {"cancelled": True, "tokens": seen}
+    if task is None:
+        return out
+    tasks, n_prompt = read_tasks(said), len(request["prompt"])
+    end, made = tasks[task].end, tasks[task].tokens
+    if end is not None and end >= n_prompt:
+        out["tokens_in_slot"] = made[: end - n_prompt]
+        out["streamed_tokens_match"] = made[: len(seen)] == seen
+    if int(request.get("n_cmpl", 1)) > 1:
+        out["completions"] = [{"index": index, "tokens": tasks[child].tokens}
+                              for index, child in enumerate(_children(said, task), 1)]  # fmt: skip
+    return out
+
+
+def _children(said: Sequence[Entry], parent: int) -> list[int]:
+    """The tasks of further completions: they are launched right before their parent."""
+    found: list[int] = []
+    for event in map(read_event, said):
+        if event is not None and event["ev"] == "launch":
+            if event["task"] == parent:
+                return found
+            found = [*found, event["task"]] if event["is_child"] else []
+    return []
+
+
+def undelivered(
+    body: Mapping[str, Any], request: Mapping[str, Any], cold: Callable[[Mapping[str, Any]], dict[str, Any] | None]
+) -> dict[str, Any]:
+    """``tokens_in_slot`` where a stop fell inside an accepted draft: accepted tokens from the stopping one on are in
+    the slot too, and those that were not delivered are named by the cold server."""
+    if not body["timings"].get("draft_n") or body["truncated"]:
+        return {}
+    tokens = list(body["tokens"])
+    more = int(body["tokens_cached"]) - (len(request["prompt"]) + len(tokens) - 1)
+    if more <= 0:
+        return {}
+    longer = cold({**request, "n_predict": len(tokens) + more - 1}) if more > 1 else {"tokens": tokens}
+    return {"tokens_in_slot": list(longer["tokens"])} if longer is not None else {}

@@ -1,0 +1,174 @@
+"""Main part of an exported program: writes the tiny model, starts the server, runs the case warm and then cold.
+
+Standard library only. Exported programs contain the code of this module (``program_text``); what it imports from
+cachesim is a literal or stands beside it there.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from typing import Callable, Mapping, NamedTuple, Sequence
+
+from cachesim.tools.live.llama_server.export.talk import Talk, answers, tokens_of
+from cachesim.tools.live.llama_server.tiny_gguf import TinyModel
+
+START_WITHIN = 60           # seconds until the model is loaded
+PORTS = 5                   # tries, if another process takes the port that was free
+
+
+class CaseServer:
+    """A llama-server of our own on a free port. ``models``: the folder of the models; ``constant``: flags of every
+    start."""
+
+    def __init__(self, binary: str, models: str, model: str, folder: str, constant: Sequence[str]) -> None:
+        self.binary, self.models, self.model, self.folder, self.constant = binary, models, model, folder, constant
+        self.log = os.path.join(folder, "log")
+        self.process: subprocess.Popen[bytes] | None = None
+        os.mkdir(os.path.join(folder, "slots"))
+
+    def start(self, *flags: str) -> str:
+        """End the server, start it with these flags and return its URL. Exits with 2 if it does not start."""
+        for _ in range(PORTS):
+            self.stop()
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            if self._started(port, flags):
+                return f"http://127.0.0.1:{port}"
+            if not any("couldn't bind" in line for line in self.lines()):
+                break
+        errors = [line for line in self.lines() if " E " in line] or self.lines()
+        print("the server does not start:", *errors[-3:], sep="\n", file=sys.stderr)
+        sys.exit(2)
+
+    def _started(self, port: int, flags: Sequence[str]) -> bool:
+        name, slots = f"case-{os.getpid()}-{port}", os.path.join(self.folder, "slots", "")
+        words = [self.binary, "-m", self._file(f"MODELS/{self.model}"), "--host", "127.0.0.1", "--port", str(port)]
+        words += ["--alias", name, "--slot-save-path", slots, *self.constant, *map(self._file, flags)]
+        try:
+            with open(self.log, "wb") as log:
+                self.process = subprocess.Popen(
+                    words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
+                )
+        except OSError as error:
+            print(f"{self.binary}: {error.strerror} (LLAMA_SERVER=PATH names the server)", file=sys.stderr)
+            sys.exit(2)
+        talk, end = Talk(f"http://127.0.0.1:{port}", within=5), time.monotonic() + START_WITHIN
+        while self.process.poll() is None and time.monotonic() < end:
+            status, body = talk.request("GET", "/props")
+            if status == 200 and body and body.get("model_alias") == name:
+                return True
+            time.sleep(0.1)
+        return False
+
+    def _file(self, word: str) -> str:
+        return os.path.join(self.models, word[len("MODELS/"):]) if word.startswith("MODELS/") else word
+
+    def lines(self) -> list[str]:
+        """Return the lines of its log."""
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            return log.read().splitlines()
+
+    def ended(self) -> bool:
+        """Return True if its process has ended or ends soon: the connection breaks before."""
+        assert self.process is not None
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def stop(self) -> None:
+        """End it."""
+        if self.process is not None:
+            self.process.terminate()
+            if not self.ended():
+                self.process.kill()
+                self.process.wait()
+
+
+class ExportedCase(NamedTuple):
+    """What is run. ``expected``: tokens reused and tokens evaluated, by the number of the request."""
+
+    models: Mapping[str, TinyModel]     # the first is the server's
+    flags: Sequence[str]
+    cold_flags: Sequence[str]
+    constant: Sequence[str]
+    words: Mapping[str, list[int]]
+    spelled: Sequence[str]              # words that are texts: their tokens are never renamed
+    expected: Mapping[int, tuple[int, int]]
+    tolerance: float
+    history: Callable[[Talk, CaseServer, dict[str, list[int]]], None]
+
+
+def run_case(case: ExportedCase) -> int:
+    """Run a case; return 1 if an answer differs from a cold run's, 0 if none does, 2 if that cannot be found out."""
+    for one in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, lambda number, _: sys.exit(128 + number))
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            shown = _shown(case, folder)
+    except Exception:
+        traceback.print_exc()
+        return 2
+    print("THE FAULT SHOWS" if shown else "the fault does not show")
+    return int(shown)
+
+
+def _shown(case: ExportedCase, folder: str) -> bool:
+    models = os.path.abspath(os.environ.get("MODELS", folder))
+    os.makedirs(models, exist_ok=True)
+    for file, model in case.models.items():
+        if not os.path.exists(os.path.join(models, file)):
+            model.write(os.path.join(models, file))
+    binary = os.environ.get("LLAMA_SERVER", "llama-server")
+    binary = os.path.abspath(binary) if os.sep in binary else binary       # the server's folder is its own
+    server = CaseServer(binary, models, next(iter(case.models)), folder, case.constant)
+    try:
+        return _compare(case, server, _warm(case, server))
+    finally:
+        server.stop()
+
+
+def _warm(case: ExportedCase, server: CaseServer) -> Talk:
+    within, delay = float(os.environ.get("WITHIN", "60")), float(os.environ.get("DELAY", "0.05"))
+    talk = Talk(server.start(*case.flags), within, delay)
+    case.history(talk, server, {name: _renamed(case, name) for name in case.words})
+    return talk
+
+
+def _renamed(case: ExportedCase, word: str) -> list[int]:
+    """Return the tokens of a word; SEED and FIRST of the environment choose others for those that are no text."""
+    tokens, seed, first = case.words[word], int(os.environ.get("SEED", "0")), int(os.environ.get("FIRST", "101"))
+    if word in case.spelled:
+        return list(tokens)
+    return [one if one < 101 else first + (one - 101 + seed) % 219 for one in tokens]
+
+
+def _compare(case: ExportedCase, server: CaseServer, talk: Talk) -> bool:
+    """Print a row for every request; return True if an answer differs from that of a server without a cache."""
+    tolerance = float(os.environ.get("TOLERANCE", case.tolerance))
+    cold, shown = Talk(server.start(*case.cold_flags), talk.within), False
+    print("request  cache_n (expected)  evaluated (expected)  answer")
+    for number, (cached, evaluated) in case.expected.items():
+        if number in talk.disconnected:
+            print(f"{number}  (disconnected)")
+            continue
+        came = talk.cold(number, cold)
+        if came[0] == 0 and server.ended():
+            print(f"{number}  - ({cached})  - ({evaluated})  the server has ended")
+            cold, shown = Talk(server.start(*case.cold_flags), talk.within), True
+            continue
+        said, first = talk.verdict(number, came, tolerance), answers(talk.came[number][1])[0]
+        timings, shown = first.get("timings", {}), shown or "DIFFERS" in said
+        tokens = f"  tokens: {' '.join(map(str, tokens_of(first)[:8]))}" if tokens_of(first) else ""
+        counts = f"{timings.get('cache_n', '-')} ({cached})  {timings.get('prompt_n', '-')} ({evaluated})"
+        print(f"{number}  {counts}  {said}{tokens}")
+    return shown

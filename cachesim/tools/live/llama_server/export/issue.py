@@ -1,0 +1,154 @@
+"""A bug report in the form that llama.cpp's issues ask for. What only the reporter knows, and says, is left blank.
+
+Source: llama.cpp .github/ISSUE_TEMPLATE/011-bug-results.yml (b11549): its fields, in its order.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Sequence
+
+from cachesim.engines.build_names import build_of, build_with
+from cachesim.engines.registry import ENGINES
+from cachesim.engines.rule import RULES, about
+from cachesim.engines.shared.rule_set import Change
+from cachesim.judging.find_change import Cause, Course, Turn, bisect
+from cachesim.tools.live.llama_server.export.script import Expected, Script
+from cachesim.tools.live.llama_server.server import BASE
+
+BLANK = "<!-- to be filled in by you: {} -->"
+
+
+class Heard(NamedTuple):
+    """What a real server did: the build it says it is, what came of each request in words, and lines of its log."""
+
+    version: str
+    came: Sequence[str]
+    log: Sequence[str]
+
+
+def issue(script: Script, shell: str, heard: Heard | None = None) -> str:
+    """The text. ``shell``: the script that shows the fault. ``heard`` None = no real
+    server was asked: what came is what the simulator says."""
+    engine = ENGINES[script.scenario.engine]
+    courses = bisect(script.scenario, engine)
+    broken = script.broken
+    parts = [
+        ("Name and Version", [f"`{heard.version}`" if heard else BLANK.format("llama-server --version")]),
+        ("Operating systems", [BLANK.format("operating system")]),
+        ("GGML backends", ["CPU" if heard else BLANK.format("backends")]),
+        ("Hardware", [BLANK.format("processor, graphics card")]),
+        ("Models", [_model(script)]),
+        ("Problem description & steps to reproduce", list(_steps(script, shell, heard))),
+        ("First Bad Commit", list(_first_bad(courses[broken[0]] if broken else None, engine.line))),
+        ("Relevant log output", _log(heard)),
+    ]
+    title = f"Eval bug: {BLANK.format('a title in your words')}"
+    return "\n".join([title, "", *(line for name, lines in parts for line in (f"### {name}", "", *lines, ""))])
+
+
+def _model(script: Script) -> str:
+    model = script.model
+    return f"A tiny model with random weights, architecture {model.arch}, layers {model.spec.notation}. The script " \
+           f"below writes it; with `MODELS=.` it leaves {model.file} in this folder."  # fmt: skip
+
+
+def _steps(script: Script, shell: str, heard: Heard | None) -> Iterator[str]:
+    yield BLANK.format("the summary, in your own words")
+    yield ""
+    yield "Command line:"
+    yield ""
+    yield f"    llama-server -m {script.model.file} --port 8080 --slot-save-path /tmp/ {' '.join(script.flags)}"
+    yield ""
+    yield f"Exact arithmetic: `{' '.join(BASE[:10])}`. Requests (the letter is a text, the number its tokens):"
+    yield ""
+    yield from _requests(script)
+    yield ""
+    yield "What came:" if heard else "What comes (from a simulation of this build):"
+    yield ""
+    yield from heard.came if heard else _came(script.expected)
+    yield ""
+    yield "What should come: for every request the answer of a server without any cached tokens, that is the same " \
+          "tokens, and log-probabilities that differ by rounding only."  # fmt: skip
+    yield ""
+    yield "<details><summary>Script: needs llama-server and python3 only, exit status 1 where the fault shows</summary>"
+    yield ""
+    yield "```sh"
+    yield shell.rstrip()
+    yield "```"
+    yield ""
+    yield "</details>"
+
+
+def _requests(script: Script) -> Iterator[str]:
+    from cachesim.scenarios.notation.spell import Lengths, action_text, request_text
+
+    lengths = Lengths(script.scenario.words)
+    for number, step in enumerate(script.scenario.steps):
+        asked = step.asked
+        text = action_text(asked) if step.action is not None else request_text(asked, lengths)  # type: ignore[arg-type]
+        yield f"{number}. `{text}`"
+
+
+def _came(expected: Sequence[Expected]) -> Iterator[str]:
+    for number, one in enumerate(expected):
+        said = f"wrong: {one.fault}" if one.equal is False else "right"
+        end = "the process ends" if one.died else f"HTTP {one.status}" if one.status != 200 else said
+        yield f"{number}. cache_n {one.cache_n}, evaluated {one.prompt_n}: {end}"
+
+
+def _first_bad(course: Course | None, line: Sequence[str]) -> Iterator[str]:
+    """What is known of versions, by simulation of each."""
+    if course is None:
+        yield "Not wrong under this rule set."
+        return
+    known = [(name, one) for name in line if (one := course.outcomes.get(name)) is not None]
+    wrong = [name for name, one in known if one.equal_cold is False]
+    turn = next((one for one in reversed(course.turns) if _wrong(one) and wrong and one.new in wrong), None)
+    if turn is None:
+        oldest = known[0][0] if known else "?"
+        yield f"Wrong in the oldest version known to the simulator that has these options: {_named(oldest)}."
+    else:
+        yield f"By simulation of each version: right at {_named(turn.old)}, wrong at {_named(turn.new)}" \
+              f"{_because(turn.causes, turn.new)}."  # fmt: skip
+    yield f"Wrong up to {_named(wrong[-1]) if wrong else '?'}. " + BLANK.format("the commit, if you bisected")
+    for cure in course.beside:
+        if cure.now is not None and cure.now.equal_cold is True and not (cure.was and cure.was.equal_cold):
+            yield f"Right with the rules of {cure.new}{_because(cure.causes)}."
+            yield from (f"- {edit}" for edit in _edits(cure.causes))
+
+
+def _named(profile: str) -> str:
+    """A rule set with the build that it is known from."""
+    build = build_of(profile)
+    return f"{build} ({profile})" if build else profile
+
+
+def _wrong(turn: Turn) -> bool:
+    return turn.now is not None and turn.now.equal_cold is False
+
+
+def _because(causes: Sequence[Cause], profile: str = "") -> str:
+    """The changes that did it; ``profile``: the rule set that has them, for the first build with each."""
+    said = " or ".join(" together with ".join(_change(one, profile) for one in cause.changes) for cause in causes)
+    return f", because of {said}" if said else ""
+
+
+def _change(change: Change, profile: str) -> str:
+    since = build_with(profile, change)
+    where = ", ".join(filter(None, (change.source, f"in {since}" if since else "")))
+    return f"{change.field}: {change.old} -> {change.new}" + (f" ({where})" if where else "")
+
+
+def _edits(causes: Sequence[Cause]) -> Iterator[str]:
+    """What the rules that mend it are in the server's source, where that is known."""
+    for rule_id in dict.fromkeys(change.new for cause in causes for change in cause.changes):
+        source = about(RULES[rule_id]).source if rule_id in RULES else None
+        if source is not None and source.path and source.note:
+            yield f"{source.path}: {source.note.removeprefix('proposed here: ')}"
+
+
+def _log(heard: Heard | None) -> list[str]:
+    if heard is None or not heard.log:
+        return ["<details>", "<summary>Logs</summary>", "", "```console", "```", "", "</details>",
+                "", BLANK.format("lines of the server's log, -lv 5, from the wrong request")]  # fmt: skip
+    return ["<details>", "<summary>Logs</summary>", "", "```console", *heard.log, "```", "", "</details>"]

@@ -1,0 +1,124 @@
+"""Tests in Python: one that stands alone (``pytest``), one in the form of llama.cpp's server tests.
+
+Both play the whole history warm, then every prompt cold, and fail where an answer is not a cold run's. The second
+starts its servers with ``ServerProcess`` of that project's ``utils``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator, Sequence
+
+from cachesim import __version__
+from cachesim.base.errors import BadInput
+from cachesim.tools.live.llama_server import tiny_gguf
+from cachesim.tools.live.llama_server.cold import UNCACHED, cold_flags
+from cachesim.tools.live.llama_server.export import talk
+from cachesim.tools.live.llama_server.export.program_text import assignment, code_of, group_lines, models_text
+from cachesim.tools.live.llama_server.export.python_text import ALONE, IN_TREE, TEST_ALONE, TEST_IN_TREE
+from cachesim.tools.live.llama_server.export.script import Act, Script, name_of
+from cachesim.tools.live.llama_server.export.shell import DEFAULTS
+from cachesim.tools.live.llama_server.server import BASE
+
+_FIELDS = {
+    "-c": "n_ctx", "-b": "n_batch", "-ub": "n_ubatch", "-np": "n_slots", "-cram": "cache_ram",
+    "--spec-type": "spec_type", "--spec-draft-n-max": "spec_draft_n_max", "-md": "model_draft",
+}  # fmt: skip
+_SWITCHES = {"--swa-full": "swa_full", "-kvu": "kv_unified", "--context-shift": "enable_ctx_shift",
+             "--no-cache-idle-slots": "no_cache_idle_slots"}  # fmt: skip
+
+
+def pytest_file(script: Script) -> str:
+    """A test that needs pytest and a running server. Raises BadInput for a scenario with a restart."""
+    if script.restarts:
+        raise BadInput("the server is started again in this scenario", hint="--to llama-server-test, or --to script",
+                       file=script.scenario.file)  # fmt: skip
+    head = _docstring(script, "URL=http://127.0.0.1:8080 pytest FILE, with an empty server that was started with:",
+                      f"llama-server -m {script.model.file} --slot-save-path /tmp/ {' '.join(script.flags)}",
+                      f"(exact arithmetic, then TOLERANCE={script.tolerance:g}: {' '.join(BASE[:10])})")  # fmt: skip
+    imports, code = code_of(talk)
+    filled = _fill(ALONE, TOLERANCE=f"{DEFAULTS:g}")
+    return "\n".join([*head, *_imports("os", *imports), "", filled, "", code, "", "", _test(TEST_ALONE, script, 4)])
+
+
+def server_test(script: Script) -> str:
+    """A test for the folder tools/server/tests/unit of a checkout of llama.cpp. It writes the tiny model."""
+    imports, code = code_of(talk, tiny_gguf)
+    head = [*_docstring(script, "In tools/server/tests: ./tests.sh unit/FILE"), *_imports("os", "shlex", *imports), "",
+            "from utils import *", ""]  # fmt: skip
+    fields, flags = _split([*script.flags])
+    text = _fill(IN_TREE, FILE=script.model.file, TOLERANCE=f"{script.tolerance:g}", FIELDS="\n    ".join(fields))
+    cold = [*_split(cold_flags(script.flags)[: -len(UNCACHED)])[1], "--ctx-checkpoints", "0"]
+    test = _fill(TEST_IN_TREE, FLAGS=repr(_EXACT + flags), COLD_FLAGS=repr(_EXACT + cold))
+    return "\n".join([*head, text, "", code, "", "", models_text(script), "", "", _test(test, script, 8)])
+
+
+_EXACT = ["-tb", "1", "--no-warmup", "-fit", "off"]
+
+
+def _split(flags: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Assignments to fields of ServerProcess, and the flags that have none."""
+    fields, rest, words = list[str](), list[str](), list(flags)
+    while words:
+        word = words.pop(0)
+        if word in _SWITCHES:
+            fields.append(f"server.{_SWITCHES[word]} = True")
+        elif word in _FIELDS:
+            value = words.pop(0)
+            number = re.fullmatch(r"-?\d+", value)
+            path = f"str(tmp_path / {value[7:]!r})" if value.startswith("MODELS/") else ""
+            fields.append(f"server.{_FIELDS[word]} = {path or (value if number else repr(value))}")
+        else:
+            rest.append(word)
+    return fields, rest
+
+
+def _fill(text: str, **values: str) -> str:
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    return text
+
+
+def _docstring(script: Script, *more: str) -> Iterator[str]:
+    yield f'"""{_plain(script.scenario.title)}'
+    yield ""
+    yield f"Made by cachesim {__version__} from {_plain(name_of(script.scenario))}, expected numbers: {script.profile}."
+    for number in script.broken:
+        yield f"Expected: request {number}: {_plain(script.expected[number].fault)}."
+    yield from (f"Not as in the simulator: {note}." for note in script.notes)
+    yield from more
+    yield '"""'
+
+
+def _plain(text: str) -> str:
+    """A text inside of a docstring."""
+    return text.replace("\\", "").replace('"', "'").strip()
+
+
+def _imports(*imports: str) -> Iterator[str]:
+    lines = {one if " " in one else f"import {one}" for one in imports}
+    yield from ("from __future__ import annotations", "")
+    yield from sorted(lines, key=lambda one: (one.startswith("from"), one))
+
+
+def _test(text: str, script: Script, indent: int) -> str:
+    words = assignment("w", {word: list(tokens) for word, tokens in script.words.items()}).replace("\n", "\n    ")
+    history = list[str]()
+    for group in script.groups:
+        if isinstance(group, Act) and group.do == "restart":
+            history += _restart(group.flags)
+        else:
+            history += group_lines(group)
+    numbers = [one.number for one in script.asks if one.hang_up is None]
+    name = re.sub(r"\W+", "_", script.scenario.id)
+    return _fill(text, NAME=name, TITLE=_plain(script.scenario.title), WORDS=words, NUMBERS=str(numbers),
+                 HISTORY="\n".join(" " * indent + line for line in history))  # fmt: skip
+
+
+def _restart(flags: Sequence[str] | None) -> Iterator[str]:
+    yield "server.stop()"
+    if flags is not None:
+        fields, rest = _split(flags)
+        yield f"server = make_server(tmp_path, {_EXACT + rest!r})"
+        yield from fields
+    yield "server.start()"

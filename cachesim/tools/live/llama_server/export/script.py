@@ -1,0 +1,239 @@
+"""What of a scenario does a program need that plays it on a real server without us?
+
+Words with real tokens, and requests whose prompts are sums of words. What the server generates stands for the words of
+the answer from then on, as in ``player``; the tokens that these words have before are used where an answer is shorter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+
+from cachesim.base.errors import BadInput
+from cachesim.base.tokens import Tokens
+from cachesim.engines.registry import ENGINES
+from cachesim.judging.judged_run import Run, run_judged
+from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces
+from cachesim.scenarios.notation.words import span
+from cachesim.scenarios.runner import groups
+from cachesim.scenarios.schema import Scenario, Step
+from cachesim.scenarios.word_tokens import Words, expand
+from cachesim.tools.live.llama_server.cold import cold_flags
+from cachesim.tools.live.llama_server.gguf_models import Model, find_model
+from cachesim.tools.live.llama_server.server import BASE
+from cachesim.tools.live.player import BEHIND, UNLESS
+from cachesim.tools.live.token_map import Text, TokenMap
+
+ROUNDING, AMPLIFIED = 1e-3, 5e-3
+"""Log-probabilities that differ by no more are equal, with F32 and one thread; windows of gemma3 amplify rounding."""
+
+
+class Part(NamedTuple):
+    """A word, or a slice of it: tokens ``start`` to ``stop`` of it."""
+
+    word: str
+    start: int
+    stop: int
+    whole: bool
+
+
+class Ask(NamedTuple):
+    """A request. ``number`` is that of its step, ``fields`` what is sent besides the prompt; ``answers`` are the words
+    that each completion stands for (empty = nobody uses it). ``after``: iterations between the request before and this
+    one, if they are sent together. ``hang_up``: tokens after which the client disconnects."""
+
+    number: int
+    prompt: tuple[Part, ...]
+    fields: Mapping[str, Any]
+    answers: tuple[tuple[Part, ...], ...]
+    hang_up: int | None = None
+    after: int = 0
+
+
+class Act(NamedTuple):
+    """A step that is no request. ``flags``: those of the server after a restart, None = the same as before."""
+
+    number: int
+    do: str
+    id_slot: int = -1
+    file: str = ""
+    flags: tuple[str, ...] | None = None
+
+
+Group = tuple[Ask, ...] | Act
+
+
+class Expected(NamedTuple):
+    """What ours says of a step: tokens reused and evaluated, HTTP status, and whether the answer is a cold run's."""
+
+    cache_n: int
+    prompt_n: int
+    status: int
+    equal: bool | None
+    died: bool
+    fault: str
+
+
+@dataclass(frozen=True)
+class Script:
+    """A scenario, ready to be written down. ``words`` have real tokens; those of ``spelled`` are texts and must not be
+    renamed. ``flags`` are those of the server, ``expected`` has an entry per step. ``notes``: what a real server cannot
+    be asked for as it is written."""
+
+    scenario: Scenario
+    profile: str
+    model: Model
+    flags: tuple[str, ...]
+    words: Mapping[str, Tokens]
+    spelled: frozenset[str]
+    groups: tuple[Group, ...]
+    expected: tuple[Expected, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def constant(self) -> tuple[str, ...]:
+        """Flags with which the server is started besides its own."""
+        return tuple(ENGINES[self.scenario.engine].recorded.constant) or BASE
+
+    @property
+    def cold_flags(self) -> tuple[str, ...]:
+        """Flags of the server without a cache."""
+        uncached = ENGINES[self.scenario.engine].recorded.uncached
+        return (*self.flags, *uncached) if uncached else cold_flags(self.flags)
+
+    @property
+    def asks(self) -> Iterator[Ask]:
+        """All requests."""
+        return (one for group in self.groups if not isinstance(group, Act) for one in group)
+
+    @property
+    def broken(self) -> list[int]:
+        """Numbers of the steps whose answer is wrong."""
+        return [number for number, one in enumerate(self.expected) if one.equal is False]
+
+    @property
+    def restarts(self) -> bool:
+        """Returns True if the server has to be started again in between."""
+        return any(isinstance(group, Act) and group.do == "restart" for group in self.groups)
+
+    @property
+    def tolerance(self) -> float:
+        """Largest difference of log-probabilities that is rounding on a server that is started with BASE."""
+        return AMPLIFIED if self.model.arch == "gemma3" else ROUNDING
+
+    @property
+    def racy(self) -> bool:
+        """Returns True if the outcome may depend on when requests arrive."""
+        return any(one.hang_up is not None for one in self.asks) or any(
+            not isinstance(group, Act) and len(group) > 1 for group in self.groups
+        )
+
+    @property
+    def drafts(self) -> bool:
+        """Returns True if drafts are forced, which no real server can be told."""
+        return any(step.drafts or step.request.draft_else for step in self.scenario.steps)
+
+
+def make_script(scenario: Scenario, profile: str) -> Script:
+    """What has to be played, and what ours does under this profile. Raises BadInput for what no real server can be
+    asked for."""
+    write = ENGINES[scenario.engine].recorded.write
+    if write is None:
+        raise BadInput(f"scenarios of {scenario.engine} cannot be played on a llama-server", file=scenario.file)
+    run = run_judged(scenario, profile, "provenance", bills=False)
+    words = scenario.words if isinstance(scenario.words, Words) else Words()
+    tokens, tmap = _tokens(scenario)
+    made = _Maker(scenario, tmap, write)
+    return Script(
+        scenario, run.profile, find_model(scenario.model), tuple(write(_explicit(scenario))), tokens,
+        frozenset(words.spelled), tuple(map(made.group, groups(scenario.steps))), tuple(_expected(run)),
+        tuple(dict.fromkeys((*made.notes, *tmap.notes))),
+    )
+
+
+def _explicit(scenario: Scenario) -> dict[str, Any]:
+    """The options that a command line needs: those that differ from what the real server takes anyway, and the size of
+    the context and the number of slots, which it would choose by the machine."""
+    return {name: value for name, value in scenario.server.items() if not _default(scenario, name, value)}
+
+
+def _default(scenario: Scenario, name: str, value: object) -> bool:
+    """Returns True if the real server has this value without being told. One cache for all slots is its default only
+    where it chooses their number; drafts need all of their options."""
+    if name == "kv_unified":
+        return bool(value) == (scenario.server.get("parallel", -1) == -1)
+    flag = ENGINES[scenario.engine].manual.flag(name)
+    asked = name in ("ctx_size", "parallel") or name.startswith(("spec_", "model_"))
+    return flag is not None and flag.default == value and not asked
+
+
+def _tokens(scenario: Scenario) -> tuple[dict[str, Tokens], TokenMap]:
+    """Real tokens of all words: two texts go on with different ones where they go on differently in the scenario."""
+    texts = [Text((*step.request.prompt, *(step.request.forced or ())), step.request.user_starts)
+             for step in scenario.steps]  # fmt: skip
+    tmap = TokenMap(texts)
+    for text in texts:
+        tmap.prompt(text)
+    return {
+        word: tmap.prompt(Text(expand((Piece(word),), scenario.words))) for word in scenario.words
+    }, tmap  # fmt: skip
+
+
+def _expected(run: Run) -> Iterator[Expected]:
+    for one in run.requests:
+        answer = one.answer
+        status = 0 if answer.died else answer.status
+        yield Expected(answer.cache_n, answer.prompt_n, status, one.judged.equal_cold, answer.died, one.judged.fault)
+
+
+class _Maker:
+    """Turns steps into requests. ``notes``: what cannot be asked as it is written."""
+
+    def __init__(self, scenario: Scenario, tmap: TokenMap, write: Any) -> None:
+        self.scenario, self.map, self.write = scenario, tmap, write
+        self.options, self.notes = dict(scenario.server), list[str]()
+
+    def group(self, numbered: tuple[int, Sequence[Step]]) -> Group:
+        first, steps = numbered
+        action = steps[0].action
+        if action is not None:
+            return self._act(first, action)
+        return tuple(self._ask(number, step) for number, step in enumerate(steps, first))
+
+    def _act(self, number: int, action: Action) -> Act:
+        if action.do != "restart":
+            return Act(number, action.do, action.id_slot, action.file)
+        self.options |= dict(action.server)
+        return Act(number, "restart", flags=tuple(self.write(self.options)) if action.server else None)
+
+    def _ask(self, number: int, step: Step) -> Ask:
+        asked, request = step.asked, step.request
+        assert isinstance(asked, Asked)
+        if request.kind != "completion":
+            raise BadInput(f"request {number}: task {request.kind} is not played on a real server",
+                           file=self.scenario.file)  # fmt: skip
+        fields: dict[str, Any] = {"n_predict": request.n_predict}
+        fields |= {name: value for name, unless in UNLESS.items() if (value := getattr(request, name)) != unless}
+        hang_up = None if asked.cancel_after is None else asked.cancel_after
+        if hang_up is not None:
+            fields["n_predict"] = hang_up + BEHIND
+            self.notes.append("when the server notices a hang-up is its own affair")
+        if request.user_starts:
+            fields["message_delimiters"] = self.map.delimiters(Text(request.prompt, request.user_starts))
+            self.notes.append("user messages are marked by message_delimiters")
+        if step.drafts or request.draft_else:
+            self.notes.append("drafts are what the server's own drafter says")
+        if step.together:
+            self.notes.append("requests that arrive while another is at work follow it with a delay")
+        answers = (asked.answer or (), *asked.answers)
+        return Ask(number, self._parts(asked.prompt), fields, tuple(map(self._parts, answers)), hang_up, step.after)
+
+    def _parts(self, pieces: Pieces) -> tuple[Part, ...]:
+        words = self.scenario.words
+        spans = [(piece.word, *span(piece, words)) for piece in pieces]
+        return tuple(Part(word, a, b, (a, b) == (0, words[word])) for word, a, b in spans)
+
+
+def name_of(scenario: Scenario) -> str:
+    """The scenario's id, or its requests in one line."""
+    return f"the scenario {scenario.id}" if scenario.file else f"'{scenario!r}'"

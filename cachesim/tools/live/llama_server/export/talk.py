@@ -1,0 +1,155 @@
+"""Requests of an exported program to a llama-server, and the comparison of its answers with a cold run's.
+
+Standard library only. Exported programs contain the code of this module (``program_text``); what it imports from
+cachesim is a literal there.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import math
+import threading
+import time
+from typing import Any, Callable
+
+from cachesim.tools.live.llama_server.client import GREEDY
+from cachesim.tools.live.llama_server.cold import KEPT
+
+
+class Talk:
+    """A conversation with a server: what was sent and what came, by the number of the request."""
+
+    def __init__(self, url: str, within: float = 60, delay: float = 0.05) -> None:
+        """``within``: seconds for one request; ``delay``: seconds for an iteration of the server."""
+        self.url, self.within, self.delay = url, within, delay
+        self.sent: dict[int, dict[str, Any]] = {}
+        self.came: dict[int, tuple[int, Any]] = {}
+        self.disconnected: set[int] = set()
+
+    def connect(self) -> http.client.HTTPConnection:
+        """Return a new connection to the server."""
+        return http.client.HTTPConnection(self.url.partition("//")[2].rstrip("/"), timeout=self.within)
+
+    def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Return the HTTP status, 0 if no answer came, and the decoded body, None if there is none."""
+        connection = self.connect()
+        try:
+            connection.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            data = response.read()
+        except (OSError, http.client.HTTPException):
+            return 0, None
+        finally:
+            connection.close()
+        try:
+            return response.status, json.loads(data)
+        except ValueError:
+            return response.status, None
+
+    def ask(self, number: int, prompt: list[int], hang_up: int | None = None, **fields: Any) -> None:
+        """Send a request; ``hang_up``: disconnect after so many tokens."""
+        body = self.sent[number] = {"prompt": list(prompt), **fields, **GREEDY}
+        if hang_up is None:
+            self.came[number] = self.request("POST", "/completion", body)
+        else:
+            self.came[number] = 0, {"tokens": self.disconnect(body, hang_up)}
+            self.disconnected.add(number)
+
+    def disconnect(self, body: Any, tokens: int) -> list[int]:
+        """Ask for a stream and disconnect after so many tokens; return those that came."""
+        connection, seen = self.connect(), list[int]()
+        try:
+            data = json.dumps({**body, "stream": True})
+            connection.request("POST", "/completion", data, {"Content-Type": "application/json"})
+            time.sleep(0 if tokens else self.delay)
+            for line in connection.getresponse() if tokens else ():
+                if line.startswith(b"data: {"):
+                    seen += json.loads(line[6:]).get("tokens", [])
+                if len(seen) >= tokens:
+                    break
+        except (OSError, http.client.HTTPException):
+            pass
+        connection.close()
+        time.sleep(0.3)
+        return seen
+
+    def together(self, *calls: tuple[int, Callable[[], None]]) -> None:
+        """Send requests that run at the same time; each comes some iterations of the server after the one before."""
+        threads = []
+        for after, call in calls:
+            time.sleep(after * self.delay)
+            threads.append(threading.Thread(target=call))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
+
+    def slot(self, id_slot: int, action: str, **body: str) -> None:
+        """Save, restore or erase a slot."""
+        status, _ = self.request("POST", f"/slots/{id_slot}?action={action}", body)
+        if status != 200:
+            print(f"slot {id_slot}, {action}: HTTP {status} (the server needs --slot-save-path)")
+
+    def hear(self, number: int, completion: int, at: int, word: list[int], start: int, stop: int) -> None:
+        """Write generated tokens of a completion, from ``at`` on, over ``start`` to ``stop`` of a word."""
+        bodies = answers(self.came[number][1])
+        said = (bodies[completion].get("tokens") or []) if completion < len(bodies) else []
+        said = said[at : at + stop - start]
+        word[start : start + len(said)] = said
+
+    def cold(self, number: int, server: Talk) -> tuple[int, Any]:
+        """Send a request again, to a server that has nothing cached; return status and body."""
+        kept = {name: value for name, value in self.sent[number].items() if name in KEPT}
+        return server.request("POST", "/completion", {**kept, "cache_prompt": False, "id_slot": 0, **GREEDY})
+
+    def verdict(self, number: int, cold: tuple[int, Any], tolerance: float) -> str:
+        """Compare an answer with the cold run's, in words; DIFFERS is one of them where they are not the same."""
+        (status, body), (cold_status, cold_body) = self.came[number], cold
+        if cold_status != 200:
+            return f"cold: HTTP {cold_status:03}, warm: {status:03}"
+        if status == 0:
+            return "DIFFERS from a cold run: NO ANSWER"
+        if status != 200:
+            message = body.get("error", {}).get("message", "") if isinstance(body, dict) else ""
+            return f"DIFFERS from a cold run: HTTP {status} {message}"
+        if not all("tokens" in one or "content" in one for one in [*answers(body), *answers(cold_body)]):
+            return "an answer that cannot be read"
+        said = [difference(one, cold_body, tolerance) for one in answers(body)]
+        return next((one for one in said if "DIFFERS" in one), said[0])
+
+
+def answers(body: Any) -> list[Any]:
+    """Return the completions of an answer."""
+    return body if isinstance(body, list) and body else [body or {}]
+
+
+def tokens_of(body: Any) -> list[Any]:
+    """Return the generated tokens, their texts where the server does not send ids (ik_llama.cpp)."""
+    return body.get("tokens") or [place.get("content") for place in body.get("completion_probabilities") or []]
+
+
+def places(body: Any) -> list[Any]:
+    """Return the log-probabilities of the likeliest tokens, for every generated token; -inf for what is no number."""
+    found = body.get("completion_probabilities") or []
+    if found and "probs" in found[0]:                        # ik_llama.cpp
+        return [{one["tok_str"]: math.log(one["prob"]) if one["prob"] else -math.inf for one in place["probs"]}
+                for place in found]  # fmt: skip
+    top = [place.get("top_logprobs") or place.get("top_probs") or [] for place in found]
+    return [{one["id"]: one["logprob"] for one in place if "logprob" in one} for place in top]
+
+
+def difference(warm: Any, cold: Any, tolerance: float) -> str:
+    """Compare two completions: tokens, and the log-probabilities up to the first other token."""
+    ours, theirs, near, far = tokens_of(warm), tokens_of(cold), places(warm), places(cold)
+    at = next((i for i in range(min(len(ours), len(theirs))) if ours[i] != theirs[i]), None)
+    n = min(len(near), len(far), 10**6 if at is None else at + 1)
+    gaps = [abs(near[i][token] - far[i][token]) for i in range(n) for token in near[i].keys() & far[i].keys()]
+    tied = at is not None and at < n and bool(near[at].keys() & far[at].keys())
+    token = "" if at is None else f"token {at} is {ours[at]}, not {theirs[at]}"
+    if gaps and max(gaps) > tolerance:
+        return f"DIFFERS from a cold run: log-probabilities by {max(gaps)}" + (token and f", {token}")
+    if token and not tied:
+        return f"DIFFERS from a cold run: {token}"
+    if len(ours) != len(theirs):
+        return f"DIFFERS from a cold run: {len(ours)} tokens, not {len(theirs)}"
+    return "same as cold"

@@ -1,0 +1,168 @@
+"""A server process of somebody else's: started on the loopback, watched, and ended whatever happens.
+
+Everything it prints goes to one file, which is read by offset. It runs in a process group of its own under a shell that
+ends it when the pipe to us breaks, so that it does not outlive us even when we are killed. A context manager.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from abc import abstractmethod
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Callable, Self, Sequence
+
+from cachesim.base.errors import BadInput
+
+HOST = "127.0.0.1"
+POLL = 0.002                # seconds between two looks
+GUARD_WITHIN = 3.0          # seconds in which the guard should have ended it
+END_WITHIN = 10.0           # seconds until a killed group must be gone
+
+seconds = time.monotonic    # the clock
+
+_GUARD = """
+ulimit -c 0
+export GGML_NO_BACKTRACE=1
+exec 3<&0 </dev/null
+"$@" 3<&- &
+server=$!
+(read line <&3; kill -9 $server) 2>/dev/null &
+guard=$!
+wait $server 2>/dev/null
+code=$?
+kill $guard 2>/dev/null
+wait $guard 2>/dev/null
+exit $code
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """How a process ended by itself. ``returncode`` is negative for a signal; ``fatal`` are the lines in which it said
+    why."""
+
+    returncode: int
+    fatal: tuple[str, ...]
+
+
+class Stopped(AbstractContextManager["Stopped"]):
+    """A context manager whose ``stop`` is called at the end, whatever happens."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End what was started. May be called again."""
+
+
+class Process(Stopped):
+    """A running server. ``log`` is the file that it writes to, from its first byte on."""
+
+    def __init__(self, command: Callable[[int], Sequence[str]], log: Path) -> None:
+        """Start ``command(port)`` on a free port. Raises BadInput if it cannot be executed."""
+        self.port = free_port()
+        self.log = log
+        words = [str(word) for word in command(self.port)]
+        if not os.access(words[0], os.X_OK):
+            raise BadInput("not an executable file", file=words[0])
+        with log.open("wb") as stream:
+            self._popen = subprocess.Popen(
+                ["/bin/sh", "-c", _GUARD, "sh", *words], stdin=subprocess.PIPE, stdout=stream, stderr=stream,
+                start_new_session=True,
+            )
+
+    @property
+    def group(self) -> int:
+        """The id of its process group."""
+        return self._popen.pid
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; negative for the signal that ended it."""
+        code = self._popen.poll()
+        return code if code is None or code <= 128 else 128 - code
+
+    def wait(self, until: Callable[[], bool], seconds: float, what: str) -> None:
+        """Look until ``until()`` holds. Raises ``Ended`` if the process ends before, BadInput after ``seconds``."""
+        stop = time.monotonic() + seconds
+        while not until():
+            if self.returncode is not None:
+                if until():
+                    return
+                raise Ended(self.died())
+            if time.monotonic() > stop:
+                raise BadInput(f"{what} took longer than {seconds:g} s", file=str(self.log))
+            time.sleep(POLL)
+
+    def died(self) -> Died:
+        """How it ended. Raises nothing for a process that still runs: its return code is then 0."""
+        return Died(self.returncode or 0, fatal_lines(self.log))
+
+    def stop(self) -> None:
+        """End the whole group and wait until nothing of it is left. May be called again."""
+        group = self.group
+        if self._popen.stdin is not None:
+            self._popen.stdin.close()           # the guard kills the server, the shell collects both
+        with suppress(subprocess.TimeoutExpired):
+            self._popen.wait(GUARD_WITHIN)
+        stop = time.monotonic() + END_WITHIN
+        while _kill(group) and time.monotonic() < stop:
+            self._popen.poll()
+            time.sleep(POLL)
+        self._popen.wait(END_WITHIN)
+
+
+_FATAL = re.compile(r"^(?:\S*/)?([\w.+-]+\.(?:c|cc|cpp|cu|h|hpp|m):\d+): (.*\S)\s*$", re.M)
+TAIL = 1 << 20              # bytes at the end of a log that are searched for messages of a failure
+
+
+class Ended(Exception):
+    """A server process ended by itself."""
+
+    def __init__(self, died: Died) -> None:
+        self.died = died
+        super().__init__(f"the server ended with {died.returncode}: {' / '.join(died.fatal) or 'no message'}")
+
+
+def fatal_lines(log: Path) -> tuple[str, ...]:
+    """The messages of failed assertions in a log: `file.cpp:line: what`, without the folder."""
+    with log.open("rb") as stream:
+        stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, stream.tell() - TAIL))
+        text = stream.read().decode("utf-8", "replace")
+    return tuple(f"{found[1]}: {found[2]}" for found in _FATAL.finditer(text))
+
+
+def _kill(group: int) -> bool:
+    """Kill a process group; False if there is none any more."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def free_port() -> int:
+    """A port of the loopback on which nobody listens now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])

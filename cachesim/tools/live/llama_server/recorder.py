@@ -1,0 +1,300 @@
+"""What does a real llama-server do with these requests? Plays steps on it and writes a recording.
+
+A step goes in as in a recording (FORMAT.md) without results, and comes back with `i`, `response`,
+`events`, `cold`, and `racy`, `died` or `stuck` where they apply. Operations: `completion`, `slot`, `parallel` with
+members in `steps`, and `restart`:
+
+    {"op": "restart"}                                  the same server is stopped and started again
+    {"op": "restart", "flags": ["-c", "512", ...]}     the same binary and model with other flags
+
+A restart loses the slots and the RAM prompt cache and keeps the slot files. Its result has `events: []` and `server`,
+what the new process said when it started. `trace()["flags"]` and `["server"]` are those of the first start. After a
+step with `died` only a restart can follow, and after one with `stuck`: true, in which the server fills empty batches
+for ever. A request that was not answered has no `response` then, and the events end with the second empty batch.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Mapping
+
+from cachesim.base.errors import BadInput
+from cachesim.base.files import write_whole
+from cachesim.engines.llama_cpp.log import Entry, read_event, task_numbers
+from cachesim.replay.trace_format import ROUNDING
+from cachesim.tools.live.llama_server.answers import hung_up, read_completion, read_slot, undelivered
+from cachesim.tools.live.llama_server.client import Lost, Reply, at_once
+from cachesim.tools.live.llama_server.cold import ask_cold, cold_flags, compare, inexact
+from cachesim.tools.live.llama_server.logbook import events_of
+from cachesim.tools.live.llama_server.process import Died, Ended, Stopped
+from cachesim.tools.live.llama_server.server import BASE, LlamaServer, Start, Stuck, run_server
+from cachesim.tools.live.llama_server.tasks import Sent, Task, assign, came_to_its_end, details, read_tasks
+
+__all__ = ["BASE", "Recorder", "Start", "write_trace"]
+
+MOVED = ("ctx_shift", "reuse_chunk")
+LAUNCHED = "processing task, is_child"
+Step = dict[str, Any]
+
+
+class Recorder(Stopped):
+    """A real server and, with ``cold``, a second one without any caching; a context manager: both end with it.
+
+    ``rounding``: differences of log-probabilities up to this are not inexact. Raises BadInput where the binary cannot
+    be started or does not become healthy; nothing is left running then."""
+
+    def __init__(self, start: Start, cold: bool = True, rounding: float = ROUNDING) -> None:
+        self.start, self.rounding = start, rounding
+        self._with_cold = cold
+        self._folder = TemporaryDirectory(prefix="cachesim-live-")
+        self._hot: LlamaServer | None = None
+        self._cold: LlamaServer | None = None
+        self._begin()
+
+    def stop(self) -> None:
+        """End both servers and remove their files. May be called again."""
+        for server in (self._hot, self._cold):
+            if server is not None:
+                server.stop()
+        self._hot = self._cold = None
+        self._folder.cleanup()
+
+    def reset(self) -> None:
+        """Begin another recording under the same options: the server starts again, slot files and steps are gone."""
+        for file in self.folder.iterdir():
+            file.unlink()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.steps: list[Step] = []
+        self.inexact: list[dict[str, Any]] = []
+        self._moved, self._flags = False, self.start.flags
+        self.folder.mkdir(exist_ok=True)
+        try:
+            self._start_hot()
+            self.server = dict(self._running().facts)
+            if self._with_cold and self._cold is None:
+                self._start_cold()
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def folder(self) -> Path:
+        """Where the slot files are."""
+        return Path(self._folder.name, "slots")
+
+    @property
+    def log_file(self) -> Path:
+        """What the server that plays has printed, from its last start on."""
+        return Path(self._folder.name, "hot.log")
+
+    def groups(self) -> list[int]:
+        """The process groups of the servers that run."""
+        return [server.process.group for server in (self._hot, self._cold) if server is not None]
+
+    def _start_hot(self) -> None:
+        if self._hot is not None:
+            self._hot.stop()
+            self._hot = None
+        self._hot = run_server(replace(self.start, flags=self._flags), self.folder, self.log_file)
+
+    def _start_cold(self) -> None:
+        if self._cold is not None:
+            self._cold.stop()
+            self._cold = None
+        start = replace(self.start, flags=cold_flags(self._flags))
+        self._cold = run_server(start, self.folder, Path(self._folder.name, "cold.log"), listen=False)
+
+    def _running(self) -> LlamaServer:
+        if self._hot is None:
+            raise BadInput("the server has ended: only a restart can follow")
+        return self._hot
+
+    # Steps
+
+    def play(self, step: Step) -> Step:
+        """Do one step; returns it with its number and results. Raises BadInput for a step that cannot be done."""
+        out: Step = {"i": len(self.steps), **step}
+        if step["op"] == "restart":
+            self._restart(out)
+        else:
+            self._work(out)
+        self.steps.append(out)
+        return out
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Reply:
+        """Send a request that is not a step and wait until the server is idle; returns the reply."""
+        server = self._running()
+        reply = server.client.post(path, dict(body))
+        server.settled()
+        return reply
+
+    def _restart(self, out: Step) -> None:
+        before, self._flags = self._flags, tuple(out.get("flags", self._flags))
+        self._start_hot()
+        if self._with_cold and self._flags != before:
+            self._start_cold()
+        out["events"], out["server"] = [], dict(self._running().facts)
+
+    def _work(self, out: Step) -> None:
+        server, members = self._running(), self._members(out)
+        replies: list[Any] = [None] * len(members)
+
+        def send(n: int) -> None:
+            replies[n] = self._send(members[n])
+
+        if out["op"] == "parallel" or any("cancel_after" in member["request"] for member in members):
+            out["racy"] = True
+        try:
+            at_once([partial(send, n) for n in range(len(members))], server.listen)
+            said = server.settled()
+        except (Lost, Ended) as error:
+            self._ended(out, members, error)
+            return
+        except Stuck:
+            said, out["stuck"] = server.taken(), True
+        out["events"] = events_of(said, server.one_slot)
+        moved_here = any(event["ev"] in MOVED for event in out["events"])
+        self._moved |= moved_here
+        for member, reply, task in zip(members, replies, self._name_tasks(members, replies, said), strict=True):
+            if reply is not None:
+                self._answer(member, reply, said, task)
+        if "stuck" in out:
+            self._gone()
+
+    def _members(self, out: Step) -> list[Step]:
+        """What is sent at the same time: the step itself, or its members, numbered."""
+        if out["op"] == "parallel":
+            out["steps"] = [{"i": f"{out['i']}.{n}", **one} for n, one in enumerate(out["steps"])]
+            return list(out["steps"])
+        if out["op"] not in ("completion", "slot"):
+            raise BadInput(f"operation '{out['op']}' is not played on a real server")
+        return [out]
+
+    def _send(self, member: Step) -> Any:
+        """One request; what comes back is a Reply, or the tokens seen before a hang-up."""
+        server, body = self._running(), member["request"]
+        if member["op"] == "slot":
+            return server.client.slot(body["action"], body["id_slot"], body.get("filename", ""))
+        sent = {name: value for name, value in body.items() if name != "cancel_after"}
+        if "cancel_after" in body:
+            return server.client.hang_up(sent, body["cancel_after"], server.ear(LAUNCHED))
+        return server.client.complete(sent)
+
+    def _name_tasks(self, members: list[Step], replies: list[Any], said: list[Entry]) -> list[int | None]:
+        """The task of each member in the log; what only the log says of it is written beside its request."""
+        tasks = read_tasks(said)
+        events = [event for event in map(read_event, said) if event is not None]
+        sent = [_sent(member, reply) for member, reply in zip(members, replies, strict=True)]
+        numbers, known = task_numbers(events), assign(sent, tasks)
+        for member, reply, task in zip(members, replies, known, strict=True):
+            if task is None and "cancel_after" in member["request"] and len(members) > 1:
+                member["launched"] = False
+            elif task is not None:
+                answered = reply is not None and not _lost(member, reply, tasks[task])
+                member.update(details(tasks[task], numbers.get(task) if len(numbers) > 1 else None, answered))
+        return known
+
+    def _answer(self, member: Step, reply: Any, said: list[Entry], task: int | None) -> None:
+        if member["op"] == "slot":
+            member["response"] = read_slot(reply)
+        elif not isinstance(reply, Reply):
+            member["response"] = hung_up(reply, member["request"], said, task)
+        else:
+            member["response"] = read_completion(reply)
+            if reply.status == 200 and self._cold is not None:
+                self._compare(member, reply)
+
+    def _ended(self, out: Step, members: list[Step], error: Lost | Ended) -> None:
+        """The process ended in this step: there are no answers, and the events end where it ended."""
+        server = self._running()
+        died: Died = error.died if isinstance(error, Ended) else server.died()
+        said = server.taken()
+        out["events"] = events_of(said, server.one_slot)
+        self._name_tasks(members, [None] * len(members), said)
+        out["died"] = {"error": str(error), "returncode": died.returncode, "fatal": list(died.fatal), "frames": []}
+        self.inexact.append({"i": out["i"], "died": True, "shifted": self._moved})
+        self._gone()
+
+    def _gone(self) -> None:
+        """The server that plays is of no more use."""
+        self._running().stop()
+        self._hot = None
+
+    # The comparison with a cold answer
+
+    def _compare(self, member: Step, reply: Reply) -> None:
+        bodies = reply.body if isinstance(reply.body, list) else [reply.body]
+        cold = self._ask_cold(member["request"])
+        if cold is None:
+            return
+        member["cold"] = self._judge(member, bodies[0], cold, {})
+        member["response"].update(undelivered(bodies[0], member["request"], self._ask_cold))
+        for child, body in zip(member["response"].get("completions", ()), bodies[1:], strict=True):
+            child["cold"] = self._judge(member, body, cold, {"child": child["index"]})
+
+    def _judge(self, member: Step, body: Mapping[str, Any], cold: dict[str, Any], which: Step) -> Step:
+        found = compare(body, cold)
+        if not found["equal"]:
+            self._start_cold()                  # was it the cold server that remembered something?
+            fresh = self._ask_cold(member["request"])
+            found = {**compare(body, fresh or cold), "confirmed_fresh_process": fresh is not None}
+        if inexact(found, self.rounding):
+            kept: Step = {name: found[name] for name in ("equal", "first_diff", "max_dlogprob") if name in found}
+            self.inexact.append({"i": member["i"], **which, "shifted": self._moved, **kept})
+        return found
+
+    def _ask_cold(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
+        if self._cold is None:
+            self._start_cold()
+        assert self._cold is not None
+        try:
+            return ask_cold(self._cold.client, request)
+        except Lost:
+            self._start_cold()
+            return None
+
+    # The recording
+
+    def trace(self, name: str = "", **more: Any) -> dict[str, Any]:
+        """Header and steps so far, as a recording holds them; ``more`` are further header fields."""
+        start = self.start
+        return {
+            "engine": "llama.cpp", "commit": start.commit, "model": start.gguf.name, "name": name, "workload": name,
+            "seed": 0, "note": None, "flags": list(start.flags), "base_flags": list(start.base_flags), "env": {},
+            **more, "server": self.server, "inexact": self.inexact, "steps": self.steps,
+        }
+
+
+def _sent(member: Step, reply: Any) -> Sent:
+    """What is known of a member; ``reply`` is a Reply, the tokens that a client saw that hung up, or None."""
+    request = member["request"]
+    n_prompt = len(request.get("prompt", ()))
+    if isinstance(reply, Reply):
+        body = reply.body[0] if isinstance(reply.body, list) and reply.body else reply.body
+        if reply.status != 200 or member["op"] == "slot":
+            return Sent(n_prompt)
+        return Sent(n_prompt, body["tokens"], body["id_slot"], body["tokens_cached"])
+    mixed = int(request.get("n_cmpl", 1)) > 1            # a stream of several completions mixes their tokens
+    asked = int(request.get("id_slot", -1))
+    return Sent(n_prompt, (reply or [])[:1] if mixed else reply or (), asked=asked if asked >= 0 else None)
+
+
+def _lost(member: Step, reply: Any, task: Task) -> bool:
+    """Are there generated tokens that neither the client saw, which hung up, nor the slot held at the end?"""
+    request = member["request"]
+    one = "cancel_after" in request and not isinstance(reply, Reply) and int(request.get("n_cmpl", 1)) == 1
+    return one and came_to_its_end(task, len(request["prompt"]), int(request.get("n_predict", -1)))
+
+
+def write_trace(trace: dict[str, Any], path: Path) -> None:
+    """Write a recording: the header on the first line, every step on a line of its own."""
+    head = {name: value for name, value in trace.items() if name != "steps"}
+    steps = ",\n".join(json.dumps(step, separators=(",", ":")) for step in trace["steps"])
+    text = f'{json.dumps(head, separators=(",", ":"))[:-1]},"steps":[\n{steps}\n]}}\n'
+    write_whole(path, text.encode("utf-8"))

@@ -1,0 +1,146 @@
+"""How is a scenario played on a real server? Turns its steps into requests, one by one, as answers come in.
+
+A step is what a recorder plays (see recorder.py). Requests that are sent together are one step, each with the number
+of iterations (``after``) that it comes later than the one before; a real server's iterations cannot be counted from
+outside, so that is a delay at best.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator, Mapping, Sequence
+
+from cachesim.base.errors import BadInput
+from cachesim.base.tokens import Tokens
+from cachesim.engines.registry import ENGINES
+from cachesim.scenarios.runner import groups
+from cachesim.scenarios.schema import Action, Scenario, Step
+from cachesim.tools.live.token_map import TINY, Text, TokenMap, Vocabulary
+
+Body = dict[str, Any]
+Play = Callable[[Body], Body]
+
+BEHIND = 64
+"""Tokens that a request whose client hangs up asks for beyond those it waits for: else it would be answered before the
+server notices."""
+OVER = {"died": "ended", "stuck": "got stuck"}
+"""What a step says behind which only a restart can follow, and what happened then."""
+UNLESS = {"cache_prompt": True, "id_slot": -1, "n_keep": None, "n_discard": 0, "n_cache_reuse": None, "n_cmpl": 1}
+"""Fields that are sent unless they have this value."""
+
+
+class Player:
+    """One scenario on its way through a real server. ``notes``: what could not be asked as it is written.
+
+    ``prefix`` names the files of saved slots apart from those of other scenarios on the same server. Raises BadInput
+    for a scenario that no real server can be asked for."""
+
+    def __init__(
+        self, scenario: Scenario, seed: int = 0, prefix: str = "", vocabulary: Vocabulary = TINY
+    ) -> None:
+        self.write = _check(scenario)
+        self.scenario, self.prefix, self.options = scenario, prefix, dict(scenario.server)
+        self.map = TokenMap(map(_text, scenario.steps), seed, vocabulary)
+        self._notes: list[str] = [note for step in scenario.steps for note in _changed(step)]
+
+    @property
+    def notes(self) -> list[str]:
+        """What could not be asked as it is written, each thing once."""
+        return list(dict.fromkeys((*self._notes, *self.map.notes)))
+
+    def run(self, play: Play) -> Iterator[tuple[int, Body]]:
+        """Play every step; yields the number of its first request or action in the scenario, and what came back. Ends
+        where the server ended or got stuck."""
+        for number, group in groups(self.scenario.steps):
+            done = play(self._asked(group))
+            yield number, done
+            over = next((what for key, what in OVER.items() if key in done), "")
+            if over and not self._restarts(number + len(group)):
+                self._notes.append(f"the server {over} at step {number}")
+                return
+            self._hear(group, done)
+
+    def _restarts(self, number: int) -> bool:
+        following = self.scenario.steps[number : number + 1]
+        return bool(following) and following[0].action is not None and following[0].action.do == "restart"
+
+    def _asked(self, group: Sequence[Step]) -> Body:
+        action = group[0].action
+        if action is not None:
+            return self._action(action)
+        members: list[Body] = [{"op": "completion", "request": self._request(step)} for step in group]
+        if len(members) == 1:
+            return members[0]
+        for member, step in zip(members, group, strict=True):
+            if step.after:
+                member["after"] = step.after
+        return {"op": "parallel", "steps": members}
+
+    def _action(self, action: Action) -> Body:
+        if action.do == "restart":
+            self.options |= dict(action.server)
+            changed = {"flags": self.write(self.options)} if action.server else {}
+            return {"op": "restart", **changed}
+        request: Body = {"action": action.do, "id_slot": action.id_slot}
+        if action.file:
+            request["filename"] = f"{self.prefix}{action.file}.bin"
+        return {"op": "slot", "request": request}
+
+    def _request(self, step: Step) -> Body:
+        request, text = step.request, _text(step)
+        body: Body = {"n_predict": request.n_predict}
+        body |= {name: value for name, unless in UNLESS.items() if (value := getattr(request, name)) != unless}
+        if request.cancel_at is not None:
+            body["cancel_after"] = max(0, request.cancel_at - len(request.prompt) + 1)
+            body["n_predict"] = body["cancel_after"] + BEHIND
+        if request.user_starts:
+            marks = self.map.delimiters(Text(request.prompt, request.user_starts))
+            body |= {"message_delimiters": marks} if marks else {}
+        body["prompt"] = list(self.map.prompt(text._replace(tokens=request.prompt)))
+        return body
+
+    def _hear(self, group: Sequence[Step], done: Mapping[str, Any]) -> None:
+        """The words of the answers are what was generated."""
+        if group[0].action is not None:
+            return
+        for step, member in zip(group, done.get("steps", [done]), strict=True):
+            response = member.get("response") or {}
+            answers = [response, *response.get("completions", ())]
+            words = [step.request.forced or (), *step.request.children_forced]
+            for answer, reply in zip(words, answers, strict=False):
+                if answer:
+                    self.map.heard(answer, _generated(reply)[: len(answer)])
+
+
+def _text(step: Step) -> Text:
+    request = step.request
+    return Text((*request.prompt, *(request.forced or ())), request.user_starts)
+
+
+def _generated(reply: Mapping[str, Any]) -> Tokens:
+    """What an answer leaves: what the client saw, or what came to lie in the slot, if that is more."""
+    seen, held = tuple(reply.get("tokens") or ()), tuple(reply.get("tokens_in_slot") or ())
+    return held if len(held) > len(seen) else seen
+
+
+def _check(scenario: Scenario) -> Callable[[Mapping[str, Any]], list[str]]:
+    """How the command line of its server is written. Raises BadInput."""
+    write = ENGINES[scenario.engine].recorded.write
+    if write is None:
+        raise BadInput(f"scenarios of {scenario.engine} cannot be played on a llama-server", file=scenario.file)
+    for number, step in enumerate(scenario.steps):
+        if step.request.kind != "completion":
+            raise BadInput(f"request {number}: task {step.request.kind} is not played on a real server",
+                           file=scenario.file)  # fmt: skip
+    return write
+
+
+def _changed(step: Step) -> Iterator[str]:
+    """What a real server cannot be told."""
+    if step.drafts or step.request.draft_else:
+        yield "drafts are what the server's own drafter says"
+    if step.request.user_starts:
+        yield "user messages are marked by message_delimiters, which b11549 hears in chats only"
+    if step.after:
+        yield "iterations before an arrival are not counted: requests follow each other at once or with a delay"
+    if step.request.cancel_at is not None:
+        yield "when the server notices a hang-up is its own affair"

@@ -1,0 +1,157 @@
+"""``cachesim record FILE|LINE|FOLDER --server BIN --model GGUF`` (or ``--url URL``): what does a real llama-server do
+with a scenario?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cachesim.base import exits
+from cachesim.base.console import complain, say, say_json
+from cachesim.base.errors import BadInput
+from cachesim.base.reading import FILE, FOLDER, kind
+from cachesim.tools.run.arguments import add_json, add_settings
+from cachesim.tools.run.jobs import each
+
+if TYPE_CHECKING:
+    from cachesim.scenarios.schema import Scenario
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("what", metavar="FILE|LINE|FOLDER",
+                        help="scenario file, folder of them, id, or requests in one line")  # fmt: skip
+    parser.add_argument("--server", metavar="BIN", type=Path, help="llama-server to run")
+    parser.add_argument("--model", metavar="GGUF", type=Path, help="model file for it (tiny vocabulary)")
+    parser.add_argument("--url", metavar="URL", default="",
+                        help="or a llama-server that runs; its log is not read")  # fmt: skip
+    parser.add_argument("--layers", metavar="MODEL", default="", help="--url: layers of its model, if it does not say")
+    parser.add_argument("--commit", metavar="NAME", default="", help="build to name in the recording "
+                        "(default: what the server says, such as b11549)")  # fmt: skip
+    parser.add_argument("--out", metavar="FILE", type=Path, help="file to write (default NAME.json), or a folder")
+    add_settings(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    check_place(args)
+    scenarios, bad = _scenarios(args)
+    for error in bad:
+        complain(str(error))
+    if not scenarios:
+        if not bad:
+            complain("no scenario to record")
+        return exits.BAD_INPUT if bad else exits.NOTHING
+    if len(scenarios) > 1 and args.out and kind(args.out) != FOLDER:
+        raise BadInput(f"{len(scenarios)} recordings need a folder", file=str(args.out))
+    args.commit = args.commit or ("" if args.url else build_of(args.server))
+    made, codes = each(scenarios, lambda one: _record(one, args), _name, "recording")
+    if args.json:
+        say_json({"recordings": made, "failed": len(bad) + len(codes)})
+    else:
+        for one in made:
+            say(f"{one['file']}: {one['steps']} steps, {one['events']} events")
+            for note in one["notes"]:
+                complain(f"{one['id']}: {note}")
+    return exits.worst([*codes, *(exits.BAD_INPUT for _ in bad)])
+
+
+def check_place(args: Namespace) -> None:
+    """Raise BadInput unless ``--url``, or ``--server`` and ``--model`` say where to play."""
+    if bool(args.url) == (args.server is not None) or (args.server is None) != (args.model is None):
+        raise BadInput("--url URL, or --server BIN with --model GGUF, says where")
+    for what, file in (("server", args.server), ("model", args.model)):
+        if file is not None and kind(file) != FILE:
+            raise BadInput(f"no such {what}", file=str(file))
+
+
+def _name(scenario: Scenario) -> str:
+    return scenario.file or scenario.id
+
+
+def build_of(server: Path) -> str:
+    """The build that a binary says it is. Raises BadInput if it says none that we know."""
+    import re
+    import subprocess
+
+    from cachesim.engines.registry import commits
+
+    try:
+        said = subprocess.run([server, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadInput(f"cannot be run: {error}", file=str(server)) from None
+    found = re.search(r"version: (?:.*build )?(\d+)\b", said.stdout + said.stderr)
+    name = f"b{found[1]}" if found else ""
+    recorded = commits()
+    if name not in recorded:
+        known = ", ".join(one for one in recorded if one.startswith("b"))
+        raise BadInput(f"the server says it is {name if found and int(found[1]) else 'no numbered build'}",
+                       file=str(server), hint=f"name the build: --commit {known}")  # fmt: skip
+    return name
+
+
+def _scenarios(args: Namespace) -> tuple[list[Scenario], list[BadInput]]:
+    """The scenarios to record, and what is wrong with other files. Raises BadInput for a bad line."""
+    from dataclasses import replace
+
+    from cachesim.scenarios.corpus import is_file
+    from cachesim.scenarios.option_checks import DEFAULT_ENGINE, parse_settings
+    from cachesim.tools.run.arguments import load_files, scenario_of_line
+
+    if not is_file(args.what):
+        name = args.model.stem.removeprefix("tiny-") if args.model else args.layers or "GGGA"
+        return [scenario_of_line(args.what, name, [], args.settings)], []
+    found, bad = load_files([args.what])
+    given = parse_settings(args.settings, DEFAULT_ENGINE)
+    return [replace(one, server={**one.server, **given}) for one in found if one.engine == DEFAULT_ENGINE], bad
+
+
+def _record(scenario: Scenario, args: Namespace) -> dict[str, Any]:
+    """Play one scenario, and write what the server did. ``notes``: what could not be asked."""
+    from cachesim.tools.live.llama_server.recorder import write_trace
+
+    trace, notes = _of_url(scenario, args) if args.url else _of_server(scenario, args)
+    file = _target(args.out, scenario.id)
+    write_trace(trace, file)
+    events = sum(len(step["events"]) for step in trace["steps"])
+    return {"id": scenario.id, "file": str(file), "steps": len(trace["steps"]), "events": events, "notes": notes}
+
+
+def _of_url(scenario: Scenario, args: Namespace) -> tuple[dict[str, Any], list[str]]:
+    """Play on a server that runs."""
+    from cachesim.scenarios.option_checks import parse_settings
+    from cachesim.tools.live.llama_server.verify.case import DEFAULT_FLAGS, record_url
+    from cachesim.tools.live.llama_server.verify.remote import Remote
+
+    with Remote(args.url, DEFAULT_FLAGS) as remote:
+        complain(f"{args.url}: the case is played, and then every prompt without cached tokens, which clears a slot")
+        trace, notes = record_url(scenario, remote, args.layers, parse_settings(args.settings, scenario.engine))
+    trace["commit"] = args.commit or trace["commit"]
+    return trace, notes
+
+
+def _of_server(scenario: Scenario, args: Namespace) -> tuple[dict[str, Any], list[str]]:
+    """Play on a server of its own."""
+    from cachesim.tools.live.llama_server.recorder import Recorder, Start
+    from cachesim.tools.live.player import Player
+
+    player = Player(scenario)
+    flags = tuple(player.write(scenario.server))
+    with Recorder(Start(args.server, args.model, flags, args.commit)) as recorder:
+        for _ in player.run(recorder.play):
+            pass
+        trace = recorder.trace()
+    trace["name"] = scenario.id
+    return trace, [*_other(scenario, args.model), *player.notes]
+
+
+def _other(scenario: Scenario, gguf: Path) -> list[str]:
+    """A note where the model is not the one that the scenario is written for."""
+    same = scenario.model.replace(" ", "") == gguf.stem.removeprefix("tiny-")
+    return [] if same else [f"written for the model {scenario.model}, recorded with {gguf.name}"]
+
+
+def _target(out: Path | None, name: str) -> Path:
+    if out is None:
+        return Path(f"{name}.json")
+    return out / f"{name}.json" if kind(out) == FOLDER else out

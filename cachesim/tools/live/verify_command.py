@@ -1,0 +1,121 @@
+"""``cachesim verify FILE|LINE --url URL`` (or ``--server BIN --model GGUF``): the same case here and there."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cachesim.base import exits
+from cachesim.base.console import complain, say_json, show
+from cachesim.base.errors import BadInput, quoted
+from cachesim.base.reading import FILE, kind
+from cachesim.tools.picture.options import Shown, add_pictures, draw_cases
+from cachesim.tools.run.arguments import add_json, add_limits, add_profiles, add_settings, profile_name
+
+if TYPE_CHECKING:
+    from cachesim.scenarios.schema import Scenario
+    from cachesim.tools.live.llama_server.verify.case import Verified
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("what", metavar="FILE|LINE", help="scenario file, id, or requests in one line")
+    parser.add_argument("--url", metavar="URL", default="", help="llama-server that runs, such as http://127.0.0.1:8080")
+    parser.add_argument("--server", metavar="BIN", type=Path, help="llama-server to run; its log is read")
+    parser.add_argument("--model", metavar="GGUF", type=Path, help="model file for --server")
+    parser.add_argument("--layers", metavar="MODEL", default="",
+                        help="layers of the real model, such as 'W1024 A' (default: what its file says)")  # fmt: skip
+    parser.add_argument("--tolerance", metavar="X", type=tolerance,
+                        help="difference of log-probabilities that is rounding (default 0.001, --url 0.2)")  # fmt: skip
+    add_profiles(parser, "rule set to compare with (default: that of the server's build)")
+    add_settings(parser)
+    add_limits(parser)
+    add_json(parser)
+    add_pictures(parser)
+
+
+def tolerance(text: str) -> float:
+    """An argument that is a number of at least 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        raise ArgumentTypeError(f"{quoted(text)} is not a number from 0 to 100")
+    return value
+
+
+def run(args: Namespace) -> int:
+    from cachesim.tools.live.llama_server.verify.case import as_data
+    from cachesim.tools.live.verify_report import verify_report
+
+    if bool(args.url) == (args.server is not None) or (args.server is None) != (args.model is None):
+        raise BadInput("--url URL, or --server BIN with --model GGUF, says where")
+    if len(args.profiles) > 1:
+        raise BadInput("a case is compared with one profile")
+    found, scenario = _verified(args)
+    data = {"scenario": scenario.id if scenario.file else repr(scenario), **as_data(found)}
+    if args.json:
+        say_json(data)
+    else:
+        show(verify_report(data))
+    draw_cases(args, [(scenario, found.profile)], _shown(data))
+    return {True: exits.HOLDS, False: exits.BROKEN, None: exits.UNDECIDED}[found.same]
+
+
+def _shown(data: dict[str, Any]) -> Shown:
+    """What a picture says of the first request that differs on the real server."""
+    for row in data["requests"]:
+        if row["same"] is False:
+            note = f"The real server differs at request {row['number']}: {row['first']}"
+            return Shown(note=note, focus=row["number"])
+    return Shown(note=data["undecided"] or "The real server does the same.")
+
+
+def _verified(args: Namespace) -> tuple[Verified, Scenario]:
+    from cachesim.scenarios.option_checks import parse_settings
+    from cachesim.tools.live.llama_server.verify.case import DEFAULT_FLAGS, on_server, on_url
+    from cachesim.tools.live.llama_server.verify.remote import Remote
+    from cachesim.tools.live.record_command import build_of
+
+    if not args.url:
+        for what, file in (("server", args.server), ("model", args.model)):
+            if kind(file) != FILE:
+                raise BadInput(f"no such {what}", file=str(file))
+        profile = args.profiles[0] if args.profiles else _of_build(build_of(args.server))
+        scenario = _scenario(args, profile)
+        return on_server(scenario, profile, args.server, args.model, args.layers, args.tolerance), scenario
+    with Remote(args.url, DEFAULT_FLAGS if args.tolerance is None else args.tolerance) as remote:
+        if not args.profiles and not remote.build:
+            raise BadInput("the server does not say its build", hint="-p names a rule set", file=args.url)
+        profile = args.profiles[0] if args.profiles else _of_build(remote.build)
+        scenario = _scenario(args, profile)
+        complain(f"{args.url}: the case is played, and then every prompt without cached tokens, which clears a slot")
+        given = parse_settings(args.settings, scenario.engine)
+        return on_url(scenario, profile, remote, args.layers, given), scenario
+
+
+def _of_build(build: str) -> str:
+    """The rule set of a build that a server says it is."""
+    from cachesim.scenarios.option_checks import DEFAULT_ENGINE
+
+    return profile_name(f"{DEFAULT_ENGINE}@{build}")
+
+
+def _scenario(args: Namespace, profile: str) -> Scenario:
+    """The case, which has the engine of the profile. Raises BadInput."""
+    from cachesim.scenarios.corpus import is_file
+    from cachesim.tools.run.case import read_case
+
+    model = None if is_file(args.what) else args.layers or _layers(args)
+    found = read_case(args.what, model, [] if is_file(args.what) else [profile], args.settings)
+    if found.engine != profile.partition("@")[0]:
+        raise BadInput(f"a scenario of {found.engine} is not compared with {profile}", file=found.file)
+    return found
+
+
+def _layers(args: Namespace) -> str | None:
+    """For requests in one line: the layers that the model file says, None = it is not read."""
+    from cachesim.tools.live.llama_server.verify.model_of import from_file
+
+    return from_file(args.model).layers if args.model is not None else None

@@ -1,0 +1,48 @@
+"""A run as a trace of Chrome's format, which Perfetto and chrome://tracing show: for runs too long for a picture.
+
+Nothing is timed in a simulation. A token that is evaluated or generated takes one microsecond on the trace's clock, so
+what is wide was expensive; requests follow each other in the order in which they were sent.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Iterator, Sequence
+
+from cachesim.tools.picture.scene import Row, Scene
+
+WORK = ("evaluated", "again", "generated")
+"""Origins of tokens that the model has processed."""
+
+
+def chrome_trace(scenes: Sequence[Scene]) -> str:
+    """JSON with a process for each run, and a thread for each slot."""
+    events = [event for number, one in enumerate(scenes, 1) for event in _run(number, one)]
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns",
+                       "otherData": {"unit": "1 us = 1 token evaluated or generated"}})  # fmt: skip
+
+
+def _run(pid: int, one: Scene) -> Iterator[dict[str, Any]]:
+    yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": f"{one.title}, {one.profile}"}}
+    for slot in sorted({row.slot for row in one.rows}):
+        name = f"slot {slot}" if slot >= 0 else "no slot"
+        yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": slot + 1, "args": {"name": name}}
+    at = 0
+    for row in one.rows:
+        cost = sum(part.stop - part.start for part in row.stretches if part.origin in WORK)
+        yield from _request(pid, row, at, cost)
+        at += cost
+
+
+def _request(pid: int, row: Row, at: int, cost: int) -> Iterator[dict[str, Any]]:
+    place = {"pid": pid, "tid": row.slot + 1}
+    said = {"prompt": row.text, "reused": row.cache_n, "evaluated": row.prompt_n, "verdict": row.verdict,
+            "how": row.reason, "rule": row.rule, "why": row.why}  # fmt: skip
+    yield {"ph": "X", "name": f"#{row.number} {row.text}", "ts": at, "dur": cost, "args": said, **place}
+    for part in row.stretches:
+        tokens = part.stop - part.start
+        if part.origin in WORK:
+            yield {"ph": "X", "name": part.origin, "ts": at, "dur": tokens,
+                   "args": {"why": part.why} if part.why else {}, **place}
+            at += tokens
+    yield {"ph": "C", "name": "tokens reused", "pid": pid, "ts": at, "args": {"tokens": row.cache_n}}

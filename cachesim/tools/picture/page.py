@@ -1,0 +1,217 @@
+"""A run as one page: the drawing, and beside or beneath it the decisions of every request. Needs neither script nor
+network.
+
+With script a slider walks the event log in both directions, and the picture shows what had happened and what the
+server held at that event; a request is chosen by a click, Enter, its anchor (#r4) or the slider, and its decisions
+stand beside the drawing where there is room. Two runs stand side by side, and one slider walks both.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from itertools import groupby
+from string import Template
+from typing import Iterator, Mapping, NamedTuple, Sequence
+
+from cachesim.tools.picture.causes import Cause
+from cachesim.tools.picture.layout import PROMPT, inner
+from cachesim.tools.picture.scene import Row, Scene, Stretch
+from cachesim.tools.picture.script import SCRIPT
+from cachesim.tools.picture.svg import Drawn, draw, first_difference, lost_line, prefix
+from cachesim.tools.picture.told import Told, packed, script_data
+
+PAGE = Template("""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>$title</title>
+<style>
+:root{color-scheme:light dark;--ink:#1b1b1b;--paper:#fff;--dim:#5a5a5a;--bad:#b3001b;--edge:#9a9a9a;--tint:#dfe8f2;
+--link:#00549e}
+@media (prefers-color-scheme:dark){:root{--ink:#f0f0f0;--paper:#16181c;--dim:#b4b4b4;--bad:#ff8a8a;--edge:#6a6a6a;
+--tint:#2a3644;--link:#8cc4ff}}
+*{box-sizing:border-box}body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);
+margin:1rem auto;max-width:120rem;padding:0 1rem}a{color:var(--link)}
+.runs{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,38rem),1fr));gap:1rem}
+.run{min-width:0;container:run/inline-size}.draw{overflow:auto;max-height:75vh;border:1px solid var(--edge)}
+.draw svg{max-width:none;display:block;zoom:var(--zoom,1)}.tables,.why{min-width:0}
+code,.why dt{font-family:ui-monospace,Menlo,Consolas,monospace;overflow-wrap:anywhere}
+.tables{content-visibility:auto;contain-intrinsic-size:auto 30rem}.table{overflow-x:auto}table{border-collapse:collapse}
+td,th{padding:.15rem .6rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--edge)}
+.req td:nth-child(-n+5):not(:nth-child(2)){text-align:right}.req td:nth-child(n+7){min-width:13rem}
+#command{display:block;max-height:4.6em;overflow-y:auto}
+td code{white-space:nowrap}
+.note{font-weight:bold}.bad{color:var(--bad);font-weight:bold}summary{cursor:pointer}
+.why p{margin:.3rem 0}.why dl{margin:.3rem 0}.why dd{margin:0 0 .2rem 1rem;overflow-wrap:anywhere}
+.why dt{font-size:.85em;color:var(--dim)}.why{overflow-wrap:anywhere}
+#tools{position:sticky;top:0;background:var(--paper);border-bottom:1px solid var(--edge);padding:.4rem 0;z-index:1}
+#tools button{font:inherit;min-width:2.2em}#tools>span{margin-left:.8em}
+#now{min-height:2.8em;margin:.2rem 0;overflow-wrap:anywhere}
+#now span{display:block}#now.apart span{border-left:4px solid var(--bad);padding-left:.5rem}
+input[type=range]{width:min(50rem,55%);vertical-align:middle}
+@media (max-width:40rem){input[type=range]{width:calc(100% - 6rem)}}
+g[tabindex]:focus,details:target,:focus-visible{outline:2px solid var(--bad);outline-offset:2px}
+g.current .frame{fill:var(--tint);fill-opacity:.55}g.chosen .frame{stroke:var(--dim);stroke-dasharray:1 3}
+.later .bar,.later .notes,.later .mem{opacity:.12}.running .notes{visibility:hidden}
+.running .mem,.alive .mem{display:none}.walking g:not(.alive):not(.later)>.mem{opacity:.35}
+.veil{fill:var(--paper);opacity:.9;pointer-events:none}.fresh{stroke:var(--ink)!important;stroke-width:2}
+h1{font-size:1.4rem}h2{font-size:1.15rem}h1,h2{overflow-wrap:anywhere}
+@container run (min-width:62rem){.script .pair{display:grid;grid-template:auto 1fr/minmax(0,1fr) 23rem;gap:0 1rem}
+.script .why{grid-area:1/2/3/3;max-height:75vh;overflow-y:auto;border:1px solid var(--edge);padding:.2rem .6rem}
+.script .why details:not(.shown){display:none}}
+.narrow .notes{display:none}.head:not(.moved) .back,.names:not(.moved){display:none}.names{pointer-events:none}
+.back{fill:var(--paper)}
+@media print{:root{--ink:#1b1b1b;--paper:#fff;--dim:#5a5a5a;--bad:#b3001b;--edge:#9a9a9a;--tint:#dfe8f2;--link:#00549e}
+#tools,#copy,.names,.back{display:none!important}.tables{content-visibility:visible}
+.head{transform:none}#command{max-height:none}
+.draw,.script .why{overflow:visible;max-height:none;border:0}.script .pair{display:block}
+.draw svg{max-width:100%;height:auto;zoom:1}.script .why details:not(.shown){display:block}.runs{display:block}
+h2,summary{break-after:avoid}}
+</style></head><body><main>
+<h1>$title</h1>
+$texts
+<p><code id="command" tabindex="0">$command</code> <button type="button" id="copy" hidden>copy</button></p>
+<section id="tools" hidden aria-label="walk through the event log">
+<button type="button" id="back" aria-label="event before">&lt;</button>
+<input id="at" type="range" min="0" max="0" value="0" step="1" aria-label="event; Page Up and Page Down: request">
+<button type="button" id="on" aria-label="next event">&gt;</button>
+<output id="count" for="at"></output>
+<button type="button" id="differ" hidden>first difference</button>
+<span>zoom</span> <button type="button" id="out" aria-label="smaller">-</button>
+<button type="button" id="in" aria-label="larger">+</button>
+<p id="now" aria-live="polite"></p></section>
+<div class="runs">$runs</div></main>
+<script type="text/plain" id="walk">$walk</script>
+<script>$script</script>
+</body></html>
+""")
+
+
+def page(
+    scenes: Sequence[Scene], command: str, note: str = "", focus: int | None = None, told: Sequence[Told] = ()
+) -> str:
+    """One page for runs of one scenario; ``command``: what prints the same in a terminal; ``note``: a line above the
+    drawing; ``focus``: the request whose decisions are open, None = none; ``told``: of each run the event log, with its
+    decisions, () = it is not known, and there is no slider."""
+    first, differs = scenes[0], first_difference(scenes)
+    red = not all(one.fine for one in scenes)
+    texts = [(kind, text) for kind, text in (("", first.why), (f' class="note{" bad" * red}"', note)) if text]
+    logs: Sequence[Told | None] = told or [None] * len(scenes)
+    return PAGE.substitute(
+        title=escape(first.title), command=escape(command),
+        texts="".join(f"<p{kind}>{escape(text)}</p>" for kind, text in texts),
+        runs="".join(_Run(one, log, number).html(focus, differs)
+                     for number, (one, log) in enumerate(zip(scenes, logs, strict=True))),
+        walk=packed(script_data([Drawn(one) for one in scenes], told)), script=SCRIPT,
+    )  # fmt: skip
+
+
+class _Run(NamedTuple):
+    """One run of a page."""
+
+    one: Scene
+    told: Told | None
+    number: int
+
+    @property
+    def decided(self) -> dict[int, list[str]]:
+        """What was decided at each request, in order."""
+        found: dict[int, list[str]] = {}
+        if self.told is not None:
+            for number, says, wanted in zip(self.told.walk.rows, self.told.says, self.told.decisions, strict=True):
+                if wanted:
+                    found.setdefault(number, []).append(says)
+        return found
+
+    def html(self, focus: int | None, differs: int) -> str:
+        """Heading, drawing, table, and every request with its decisions."""
+        one, name = self.one, escape(self.one.profile, quote=True)
+        kind = "" if one.fine else ' class="bad"'
+        rows = "".join(_table_row(row, one.causes) for row in one.rows)
+        heads = "".join(f"<th>{name}</th>" for name in ("#", "prompt", "slot", "reused", "evaluated", "verdict", "how",
+                                                        "evaluated again"))  # fmt: skip
+        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        table = f"<div class='table req'{self._region('requests')}>{table}</div>"
+        decided = self.decided
+        each = "".join(self._details(row, decided.get(row.number, []), row.number == focus) for row in one.rows)
+        head = f"<h2>{escape(one.profile)}, model {escape(one.model)}: <span{kind}>{escape(one.verdict)}</span></h2>"
+        drawing = f'<div class="draw"{self._region("picture")}>'
+        drawing += draw([one], self.number, differs, alone=False) + "</div>"
+        why = f'<div class="why"{self._region("why")}>{each}</div>'
+        pair = f'<div class="pair">{drawing}{why}<div class="tables">{table}{self._rules()}</div></div>'
+        data = f'data-run="{name}" data-first="{_first_shown(one)}" data-mark="{prefix(self.number)}"'
+        return f'<section class="run" {data}>{head}{pair}</section>'
+
+    def _region(self, what: str) -> str:
+        """Of a part that may scroll: it is reached by keyboard, and has a name."""
+        return f' tabindex="0" role="region" aria-label="{what}, run {self.number + 1}: {escape(self.one.profile)}"'
+
+    def _details(self, row: Row, decided: Sequence[str], shown: bool) -> str:
+        mine = "".join(_decision(says, len([*same])) for says, same in groupby(decided))
+        lost = "".join(self._lost(row))
+        why = f"<p>{escape(row.why)}</p>" if row.why else ""
+        said = "; ".join(filter(None, (": ".join(filter(None, (row.verdict, row.reason))), *row.read)))
+        kind = ' class="bad"' if row.wrong else ""
+        total = f"{row.cache_n} reused, {row.prompt_n} evaluated"
+        head = f"request {row.number} <code>{escape(inner(row.text, PROMPT))}</code>"
+        body = f"<summary>{head}</summary><p{kind}>{escape(said)}. {total}</p>{why}{lost}"
+        body += f"<dl>{mine}</dl>" if mine else ""
+        return f'<details id="d-{prefix(self.number)}r{row.number}"{" open" * shown}>{body}</details>'
+
+    def _lost(self, row: Row) -> Iterator[str]:
+        """What was evaluated again: where it was lost, by which rule, its source, the options that govern it."""
+        for part in row.stretches:
+            if part.origin == "again":
+                mark = prefix(self.number)
+                at = f" at <a href='#{mark}r{part.at}'>request {part.at}</a>" if part.at >= 0 else ""
+                at += self._event(row, part, mark)
+                tokens = f"{part.stop - part.start} tokens from {part.start} on"
+                cause = _cause(part.rule, self.one.causes.get(part.rule))
+                yield f"<p>{tokens}, evaluated again: {escape(part.why)}{at}{cause}</p>"
+
+    def _event(self, row: Row, part: Stretch, mark: str) -> str:
+        """A link to the event at which they were lost."""
+        request = part.at if part.at >= 0 else row.number
+        k = self.told.walk.behind(request, part.rule, part.lost[0]) if self.told is not None and part.rule else None
+        return "" if k is None else f", <a href='#{mark}e{k}'>event {k + 1}</a>"
+
+    def _rules(self) -> str:
+        """The rules behind the losses, with their sources and the options that govern them."""
+        rows = "".join(
+            f"<tr><td><code>{escape(cause.rule)}</code></td><td>{escape(cause.source)}</td>"
+            f"<td>{'<br>'.join(f'<code>{escape(flag)}</code>' for flag in cause.flags)}</td></tr>"
+            for cause in self.one.causes.values()
+        )
+        heads = "<th>rule behind a loss</th><th>source</th><th>governed by</th>"
+        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        return f"<div class='table'{self._region('rules')}>{table}</div>" if rows else ""
+
+
+def _first_shown(one: Scene) -> int:
+    """The request that is chosen when a page opens: the first wrong one, else the first that lost something."""
+    wrong = [row.number for row in one.rows if row.wrong]
+    again = [row.number for row in one.rows if any(part.origin == "again" for part in row.stretches)]
+    return next(iter([*wrong, *again, *(row.number for row in one.rows)]), 0)
+
+
+def _table_row(row: Row, causes: Mapping[str, Cause]) -> str:
+    kind = ' class="bad"' if row.wrong else ""
+    slot = str(row.slot) if row.slot >= 0 else ""
+    how = "; ".join([row.reason, *row.read])
+    cells = f"<td>{row.number}</td><td><code>{escape(row.text)}</code></td><td>{slot}</td>"
+    cells += f"<td>{row.cache_n}</td><td>{row.prompt_n}</td>"
+    again = "<br>".join(escape(lost_line(part, causes)) for part in row.stretches if part.origin == "again")
+    return f"<tr>{cells}<td{kind}>{escape(row.verdict)}</td><td>{escape(how)}</td><td>{again}</td></tr>"
+
+
+def _decision(says: str, times: int) -> str:
+    rule, _, what = says.partition(": ")
+    return f"<dt>{escape(rule)}<dd>{escape(what)}{f' ({times} times)' * (times > 1)}"
+
+
+def _cause(rule: str, cause: Cause | None) -> str:
+    """The rule with the options that govern it, and a link to where it is written."""
+    if cause is None:
+        return f" ({escape(rule)})" if rule else ""
+    parts = [f"<code>{escape(one)}</code>" for one in (rule, *cause.flags[:1])]
+    if cause.link:
+        parts.append(f'<a href="{escape(cause.link, quote=True)}">source</a>')
+    return f" ({', '.join(parts)})"

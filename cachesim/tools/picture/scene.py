@@ -1,0 +1,215 @@
+"""What is in the picture of a run? Rows, stretches of tokens with their origin, the memory beneath: data, no drawing.
+
+    kept        was in the slot
+    reused      was in the slot or came back, a recording does not say which
+    moved       was in the slot at other positions
+    restored    came back from a checkpoint
+    loaded      came back from the prompt cache
+    evaluated   new: never evaluated before
+    again       evaluated again: its state had existed
+    generated   the answer
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+
+from cachesim.engines.registry import engine_of
+from cachesim.judging.evidence import PREDICTED
+from cachesim.judging.recompute_reasons import what_happened
+from cachesim.scenarios.notation.tree import Asked
+from cachesim.scenarios.notation.words import span
+from cachesim.scenarios.schema import Scenario, Step
+from cachesim.tools.picture.causes import Cause, causes
+from cachesim.tools.picture.layout import cut
+
+Data = Mapping[str, Any]
+TITLE = 72                   # characters of a line that has no title of its own
+
+
+class Stretch(NamedTuple):
+    """Tokens start .. stop-1 of a request and where they came from. ``why``: what happened; of tokens that were
+    evaluated again also the ``rule`` behind it, the request ``at`` which it happened (-1 = the present one), and
+    ``lost``: the event and the restore point of the account."""
+
+    start: int
+    stop: int
+    origin: str
+    why: str = ""
+    at: int = -1
+    rule: str = ""
+    lost: tuple[str, str] = ("", "")
+
+
+class Word(NamedTuple):
+    """A word of a prompt at positions start .. stop-1."""
+
+    name: str
+    start: int
+    stop: int
+
+
+class Memory(NamedTuple):
+    """What a slot holds after a request: rows of attention lo .. hi-1 (None = there are none), those that are
+    left of window layers, the position of the recurrent state, the ends of checkpoints, in tokens, and pos_min and
+    pos_max of each, as far as the engine has them."""
+
+    rows: tuple[int, int] | None
+    window: tuple[int, int] | None
+    state: int | None
+    checkpoints: Sequence[int]
+    spans: Sequence[Sequence[int]] = ()
+
+
+class Entries(NamedTuple):
+    """The prompt cache after a request: the lengths of its conversations, those that came with the request, those
+    that went, and whether a load removed them."""
+
+    lengths: Sequence[int] = ()
+    saved: Sequence[int] = ()
+    gone: Sequence[int] = ()
+    consumed: bool = False
+
+
+class Foreign(NamedTuple):
+    """What a wrong answer read at positions start .. stop-1: rows, or the state after stop tokens, of request
+    ``request`` from its position ``theirs`` on (-1 = of no request as it was sent); ``says`` it in words."""
+
+    start: int
+    stop: int
+    request: int
+    theirs: int
+    says: str
+
+
+class Row(NamedTuple):
+    """One step of a run. ``verdict`` in the words of reports, ``wrong`` and ``read`` for an answer that is wrong;
+    ``entries``: conversations in the prompt cache afterwards."""
+
+    number: int
+    text: str
+    why: str
+    slot: int
+    words: Sequence[Word]
+    stretches: Sequence[Stretch]
+    memory: Memory
+    entries: Entries
+    verdict: str
+    wrong: bool
+    reason: str
+    rule: str
+    read: Sequence[str]
+    cache_n: int
+    prompt_n: int
+    foreign: Sequence[Foreign] = ()
+
+
+class Scene(NamedTuple):
+    """A whole run. ``causes``: what is known of the rules behind its losses, by id; ``recorded``: it is one of a real
+    server, and what the server held is not known."""
+
+    title: str
+    why: str
+    profile: str
+    model: str
+    verdict: str
+    rows: Sequence[Row]
+    causes: Mapping[str, Cause] = {}
+    recorded: bool = False
+
+    @property
+    def fine(self) -> bool:
+        """Returns True where no answer is wrong."""
+        return not any(row.wrong for row in self.rows) and self.verdict in ("OK", "recorded")
+
+    @property
+    def length(self) -> int:
+        """Positions that are drawn."""
+        return max((one.stop for row in self.rows for one in row.stretches), default=1)
+
+
+def scene(scenario: Scenario, data: Data) -> Scene:
+    """The picture of one run; ``data`` as ``run_data`` has it."""
+    kinds = _kinds(scenario, data["profile"])
+    before = [(), *(one["entry_tokens"] for one in data["requests"])]
+    rows = [_row(step, one, data, scenario, kinds, _entries(one, had))
+            for step, one, had in zip(scenario.steps, data["requests"], before, strict=False)]  # fmt: skip
+    known = causes((charge["rule"] for charge in data["lost"]), scenario, data["profile"])
+    title = cut(repr(scenario), TITLE) if scenario.id == "try" else data["title"]
+    return Scene(title, data["why"], data["profile"], data["model"], data["verdict"], rows, known)
+
+
+def _kinds(scenario: Scenario, profile: str) -> set[str]:
+    """Letters of the layers, as a server of this model has them: the model may have a name of its engine's."""
+    model = engine_of(profile).start(profile, scenario.model, dict(scenario.server), "provenance").model
+    return {layer.kind for layer in model.spec.layers} if model is not None else set()
+
+
+def _entries(one: Data, had: Sequence[int]) -> Entries:
+    """What a request did to the prompt cache; conversations are told apart by their lengths."""
+    old, new = Counter[int](had), Counter[int](one["entry_tokens"])
+    gone = list((old - new).elements())
+    return Entries(one["entry_tokens"], list((new - old).elements()), gone, 0 < len(gone) <= one["entries_consumed"])
+
+
+def _row(
+    step: Step, one: Data, data: Data, scenario: Scenario, kinds: set[str], entries: Entries
+) -> Row:
+    held = one["tokens_cached"]
+    end = max(held, one["prompt"])
+    memory = Memory(
+        (0, held) if kinds & {"A", "H"} and held else None,
+        tuple(one["window"]) if one["window"] else None,
+        held if kinds - {"A", "W"} and held else None,
+        one["checkpoints"], one["checkpoint_spans"],
+    )
+    lost = [charge for charge in data["lost"] if charge["request"] == one["i"]]
+    unseen = {found["what"] for found in data["predicted"] if found["request"] == one["i"]}
+    return Row(
+        one["i"], one["text"], one["why"], one["id_slot"], list(_words(step, scenario)),
+        list(_stretches(one, lost, end, PREDICTED if "charge" in unseen else "")), memory, entries,
+        one["verdict"], one["equal_cold"] is False,
+        one["reason"], one["rule"],
+        [*one["read_instead"], *([PREDICTED] if "verdict" in unseen else ())],
+        one["cache_n"], one["prompt_n"],
+        [Foreign._make([*read, says]) for read, says in zip(one["read_from"], one["read_instead"], strict=True)],
+    )  # fmt: skip
+
+
+def _words(step: Step, scenario: Scenario) -> Iterator[Word]:
+    if not isinstance(step.asked, Asked):
+        return
+    at = 0
+    for piece in step.asked.prompt:
+        start, stop = span(piece, scenario.words)
+        yield Word(piece.word, at, at + stop - start)
+        at += stop - start
+
+
+def _reused(one: Data) -> Iterator[Stretch]:
+    at = one["kept"] + one["restored"]
+    stay = max(0, at - one["moved"])
+    if one["kept"]:
+        parts = (Stretch(0, stay, "kept"),
+                 Stretch(stay, at, "moved"))  # fmt: skip
+        yield from (part for part in parts if part.stop > part.start)
+    elif at:
+        yield Stretch(0, at, "loaded" if one["loaded"] == at else "restored", one["reason"])
+
+
+def _stretches(one: Data, lost: Sequence[Data], end: int, note: str = "") -> Iterator[Stretch]:
+    """The prompt from its beginning, then the answer. Charges are listed from the end of what was lost; ``note`` is
+    said of each."""
+    yield from _reused(one)
+    at = one["cache_n"]
+    for charge in reversed(lost):
+        stop = min(at + charge["tokens"], one["prompt"])
+        if stop > at:
+            why = ", ".join(filter(None, (what_happened(charge["event"], charge["kind"]), note)))
+            yield Stretch(at, stop, "again", why, charge["at"], charge["rule"], (charge["event"], charge["kind"]))
+        at = stop
+    if at < one["prompt"] and one["prompt_n"]:
+        yield Stretch(at, one["prompt"], "evaluated")
+    if end > one["prompt"] and one["status"] == 200:
+        yield Stretch(one["prompt"], end, "generated")

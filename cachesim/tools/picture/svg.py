@@ -1,0 +1,242 @@
+"""A scene as SVG, written by hand: lanes of slots and of the prompt cache, rows of tokens, the memory beneath them,
+losses as arrows to where they were lost. Text is escaped; nothing is fetched.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from itertools import zip_longest
+from textwrap import wrap
+from typing import Iterator, Mapping, Sequence
+
+from cachesim.judging.evidence import PREDICTED
+from cachesim.tools.picture.beneath import foreign, memory
+from cachesim.tools.picture.causes import Cause
+from cachesim.tools.picture.lanes import Lanes, bands, block, headings, stored
+from cachesim.tools.picture.layout import (
+    BAR,
+    HEAD,
+    LINES,
+    PROMPT,
+    RIGHT,
+    SHOWN,
+    STEP,
+    STRIP,
+    TOP,
+    cut,
+    inner,
+    label,
+    text,
+)
+from cachesim.tools.picture.legend import legend
+from cachesim.tools.picture.scale import Scale
+from cachesim.tools.picture.scene import Row, Scene, Stretch, Word
+from cachesim.tools.picture.style import LETTERS, STYLE, WORDS, patterns
+
+MANY = 24                    # words of a row that are all named
+LEGEND = 600                 # pixels of a line of it on a page
+
+
+class Drawn:
+    """What a run is drawn with: lanes at the left, and a scale of the tokens beside them."""
+
+    def __init__(self, one: Scene) -> None:
+        self.one, self.lanes = one, Lanes(one)
+        edges = [edge for row in one.rows for part in row.stretches for edge in (part.start, part.stop)]
+        edges += [edge for row in one.rows for word in row.words for edge in (word.start, word.stop)]
+        marks = [mark for row in one.rows for mark in row.memory.checkpoints]
+        ends = [end for row in one.rows for end in (row.memory.state, *(row.memory.window or ())) if end is not None]
+        reads = [edge for row in one.rows for read in row.foreign for edge in (read.start, read.stop)]
+        self.scale = Scale([*edges, *marks, *ends, *reads, one.length], self.lanes.left)
+
+    @property
+    def plain(self) -> float:
+        """Pixels up to the end of the tokens, at least so many that the title can be read."""
+        return max(self.scale.left + self.scale.width + 16, min(24 + 9.1 * len(self.one.title), 900), 560)
+
+    @property
+    def width(self) -> float:
+        """Pixels with what is said beside the tokens."""
+        return max(self.scale.left + self.scale.width + RIGHT, self.plain)
+
+
+def prefix(number: int) -> str:
+    """What the anchors of a run's requests begin with; those of the first are plain: #r4."""
+    return f"p{number}-" if number else ""
+
+
+def draw(scenes: Sequence[Scene], first: int = 0, differs: int | None = None, alone: bool = True) -> str:
+    """One drawing of the runs, one below the other; the first of them is number ``first`` of its page. ``differs``: the
+    request that is marked as the first difference, -1 = none, None = look for it; ``alone``: it stands on no page,
+    which would say the title and the sources of losses beside it. Widths and heights in pixels."""
+    parts: list[str] = []
+    y = width = 0.0
+    found = first_difference(scenes) if differs is None else differs
+    for number, one in enumerate(scenes, first):
+        drawn = Drawn(one)
+        body, height = _scene(drawn, y, prefix(number), found, alone)
+        parts.append(body)
+        y += height
+        width = max(width, drawn.width)
+    names = "; ".join(f"{one.title}, {one.profile}: {one.verdict}" for one in scenes)
+    above = 0 if alone else HEAD
+    head = f'<svg class="cs" xmlns="http://www.w3.org/2000/svg" viewBox="0 {above} {width:.0f} {y - above:.0f}" '
+    head += f'width="{width:.0f}" height="{y - above:.0f}" role="list" aria-label="{escape(names, quote=True)}">'
+    paper = f'<rect class="paper" width="{width:.0f}" height="{y:.0f}"/>'
+    return f"{head}<style>{STYLE}</style>{patterns()}{paper}{''.join(parts)}</svg>\n"
+
+
+def first_difference(scenes: Sequence[Scene]) -> int:
+    """The first request that came to its tokens, or ended, in another way than in the first run; -1 = there is none."""
+    seen = [[(row.number, row.stretches, row.verdict, row.memory, row.entries) for row in one.rows] for one in scenes]
+    for others in zip_longest(*seen):
+        if any(one != others[0] for one in others):
+            return next(one[0] for one in others if one)
+    return -1
+
+
+def _first(drawn: Drawn, y: float) -> Iterator[str]:
+    """A frame around the first request that differs."""
+    wide = drawn.scale.left + drawn.scale.width + 12
+    yield f'<rect class="first" x="4" y="{y - 18:g}" width="{wide:.1f}" height="{STEP - 4}"/>'
+    yield text(12, y - 5, "first difference", "letter start")
+
+
+def _scene(drawn: Drawn, top: float, mark: str, differs: int, alone: bool) -> tuple[str, float]:
+    """One run from ``top`` on, and its height. ``mark``: what the anchors of its requests begin with;
+    ``differs``: the first request in which it differs from another run, -1 = none; ``alone``: on no page."""
+    one = drawn.one
+    said = f"{one.profile}, model {one.model}: {one.verdict}"
+    out = [text(12, top + 22, one.title, "big") + text(12, top + 42, said, "dim" if one.fine else "bad")] * alone
+    out += bands(drawn.lanes, one, top)
+    out += ['<g class="head">', *headings(drawn.lanes, top), *_axis(drawn.scale, top + TOP - 18), "</g>"]
+    rows = ['<g class="cache">', *stored(drawn.lanes, one, top), "</g>"]
+    named: set[tuple[int, int]] = set()
+    shown: set[Word] = set()
+    for index, row in enumerate(one.rows):
+        y = top + TOP + index * STEP
+        arrows = [*_arrows(row, drawn, y, top + TOP), *foreign(row, drawn.scale, y, top + TOP, named)]
+        words = [*_not_named(row, shown)]
+        rows += _row(row, drawn, y, mark, words, arrows, alone)
+        if row.number == differs:
+            rows += _first(drawn, y)
+    height = TOP + len(one.rows) * STEP
+    wide = drawn.width if alone else min(drawn.plain, LEGEND)
+    signs, more = legend(top + height, one, drawn.lanes, drawn.scale, wide)
+    return "".join([*out, *rows, signs]), height + more
+
+
+def _axis(scale: Scale, y: float) -> Iterator[str]:
+    shown = -99.0
+    for position in scale.at:
+        x = scale.px(position)
+        if x - shown > 34:
+            shown = x
+            yield text(x, y - 6, f"{position:,}", "dim mid")
+    for start, stop in scale.broken:
+        x = (scale.px(start) + scale.px(stop)) / 2
+        yield f'<path class="thin" d="M{x - 4:.1f} {y - 14:g}l3 8m3 -8l3 8"/>'
+
+
+def _row(
+    row: Row, drawn: Drawn, y: float, mark: str, words: Sequence[Word], arrows: Sequence[str], alone: bool
+) -> Iterator[str]:
+    """A request: its place in the lane of its slot, its tokens with arrows, what is said of it, the memory beneath."""
+    scale = drawn.scale
+    yield f'<g id="{mark}r{row.number}" tabindex="0" role="listitem"><title>{escape(_said(row))}</title>'
+    yield f'<rect class="frame" x="4" y="{y - 18:g}" width="{drawn.width - 8:.0f}" height="{STEP - 4}"/>'
+    names = (text(12, y + 15 + 15 * n, line) for n, line in enumerate(label(row.number, row.text)))
+    yield f'<g class="name">{"".join(names)}</g>'
+    yield from block(drawn.lanes, row, y)
+    yield '<g class="bar">'
+    for part in row.stretches:
+        yield from _stretch(part, scale, y, drawn.one.causes, alone)
+    if row.wrong and row.stretches:
+        box = f'x="{scale.left:g}" y="{y - 2:g}" width="{scale.of(row.stretches[-1].stop):g}" height="{BAR + 4}"'
+        yield f'<rect {box} fill="none" stroke="var(--bad)" stroke-width="2"/>'
+    yield from arrows
+    yield _letters(row, scale, y) + "</g>"
+    yield from _named(words, scale, y)
+    yield from ('<g class="notes">', *_notes(row, drawn, y), "</g>")
+    yield from ('<g class="mem">', *memory(row.memory, scale, y + BAR), "</g></g>")
+
+
+def _notes(row: Row, drawn: Drawn, y: float) -> Iterator[str]:
+    """Beside a row: the verdict, how it came to its tokens or what it read instead, and what was lost by which rule."""
+    x = drawn.scale.left + drawn.scale.width + 24
+    said = ": ".join(filter(None, (row.verdict, row.reason)))
+    yield text(x, y + 12, cut(said, SHOWN), "bad" if row.wrong else "dim")
+    lines = list(dict.fromkeys([*row.read[:1], *(one for one in row.read if one == PREDICTED)]))
+    lines += [lost_line(part, drawn.one.causes) for part in row.stretches if part.origin == "again"]
+    broken = [piece for line in filter(None, lines) for piece in wrap(line, SHOWN, break_on_hyphens=False)]
+    red = len(wrap(row.read[0], SHOWN, break_on_hyphens=False)) if row.wrong and row.read else 0
+    for number, line in enumerate(broken[:LINES]):
+        more = " ..." if number == LINES - 1 and len(broken) > LINES else ""
+        kind = "bad" if number < red else "dim"
+        yield text(x, y + 26 + 14 * number, line[: SHOWN - len(more)] + more, kind)
+
+
+def lost_line(part: Stretch, known: Mapping[str, Cause], source: bool = False) -> str:
+    """What was lost, by which rule, and the options that govern the rule; with its ``source``."""
+    cause = known.get(part.rule)
+    behind = ", ".join([part.rule, *(cause.flags[:1] if cause else ())]) if part.rule else ""
+    line = f"{part.stop - part.start} again: {part.why}" + (f" ({behind})" if behind else "")
+    if source and cause is not None:
+        line += f"; source {cause.source}" + "".join(f"; {flag}" for flag in cause.flags[1:])
+    return line
+
+
+def _stretch(part: Stretch, scale: Scale, y: float, known: Mapping[str, Cause], source: bool) -> Iterator[str]:
+    a, b = scale.px(part.start), scale.px(part.stop)
+    box = f'x="{a:g}" y="{y:g}" width="{round(b - a, 1):g}" height="{BAR}"'
+    again = lost_line(part, known, source) if part.origin == "again" else ""
+    title = f"{part.start} to {part.stop - 1}: {again or ', '.join(filter(None, (WORDS[part.origin], part.why)))}"
+    title += f" (request {part.at})" if part.at >= 0 else ""
+    yield f'<rect {box} class="o-{part.origin}"><title>{escape(title)}</title></rect>'
+
+
+def _letters(row: Row, scale: Scale, y: float) -> str:
+    """A letter in every stretch that has room for it: above all colours and hatchings."""
+    ends = [(scale.px(part.start), scale.px(part.stop), part.origin) for part in row.stretches]
+    each = "".join(text((a + b) / 2, y + 15, LETTERS[origin]) for a, b, origin in ends if b - a >= 12)
+    return f'<g class="letter">{each}</g>' if each else ""
+
+
+def _not_named(row: Row, shown: set[Word]) -> Iterator[Word]:
+    """The words that a row names: all of them; of many, those that stand in no row above. Takes them to ``shown``."""
+    many = len(row.words) > MANY
+    for word in row.words:
+        if not many or word not in shown:
+            yield word
+        shown.add(word)
+
+
+def _named(words: Sequence[Word], scale: Scale, y: float) -> Iterator[str]:
+    """Words stand above their tokens, with a tick where each begins."""
+    if words:
+        ticks = "".join(f"M{scale.px(word.start):g} {y:g}v-4" for word in words)
+        yield f'<path class="thin" d="{ticks}"/>'
+    ends = [(scale.px(word.start), scale.px(word.stop), word.name) for word in words]
+    each = "".join(text((a + b) / 2, y - 5, name) for a, b, name in ends if b - a > 7 * len(name) + 4)
+    yield f'<g class="dim mid">{each}</g>' if each else ""
+
+
+def _arrows(row: Row, drawn: Drawn, y: float, top: float) -> Iterator[str]:
+    """From what was evaluated again to where it was lost: the entry of the prompt cache that went, or the request."""
+    for part in row.stretches:
+        if part.origin == "again" and 0 <= part.at < row.number:
+            x, up = drawn.scale.px(part.start) + 3, top + part.at * STEP
+            entry = drawn.lanes.gone_at(part.at) if part.lost[1].startswith("entry") else None
+            line = f"M{x:g} {y:g}V{up + BAR + STRIP:g}"
+            if entry is not None:
+                line = f"M{x:g} {y:g}V{y - 16:g}H{entry:g}V{up + 16:g}"
+            yield f"<g><title>{part.stop - part.start} lost at request {part.at}</title>"
+            yield f'<path class="arrow" d="{line}m-4 6l4 -6l4 6"/></g>'
+
+
+def _said(row: Row) -> str:
+    """A row in words, for a tooltip and for a screen reader."""
+    tokens = f"{row.cache_n} reused, {row.prompt_n} evaluated"
+    slot = f"slot {row.slot}" if row.slot >= 0 else ""
+    parts = [f"request {row.number}: {inner(row.text, PROMPT)}", slot, tokens, row.reason, row.rule]
+    return "; ".join(filter(None, [*parts, row.verdict, *row.read, row.why]))

@@ -1,0 +1,161 @@
+"""``cachesim replay FILE...``: does the simulator decide what a real server decided, as recorded?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Sequence
+
+from cachesim.base import exits
+from cachesim.base.console import complain, progress, say_json, show
+from cachesim.base.errors import BadInput
+from cachesim.base.limits import JSON_VALUES, ORDER_WORK, ORDERS, TRACE_BYTES
+from cachesim.base.pool import Lost, finished
+from cachesim.base.reading import FOLDER, files_in, kind, path_of
+from cachesim.tools.picture.options import Shown, add_pictures, wanted, write_scenes
+from cachesim.tools.run.arguments import add_jobs, add_json, add_limits
+
+if TYPE_CHECKING:
+    from cachesim.engines.base import Answer, Request
+    from cachesim.engines.contract import Server
+
+BAD, FAULT = "bad", "fault"
+"""The scope of a file that is no recording, and of one at which cachesim itself failed."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("files", metavar="FILE", nargs="+", help="recorded trace, or a folder of them")
+    parser.add_argument("--mode", choices=("none", "provenance", "exact"), default="none",
+                        help="judge answers too: by provenance, or by bits (default none)")  # fmt: skip
+    parser.add_argument("--in-scope", action="store_true", help="leave traces out of scope aside")
+    add_jobs(parser)
+    add_limits(parser, ORDERS, ORDER_WORK, TRACE_BYTES, JSON_VALUES)
+    add_json(parser)
+    add_pictures(parser)
+
+
+def run(args: Namespace) -> int:
+    files = find_traces(args.files)
+    if wanted(args) and len(files) != 1:
+        raise BadInput("a picture shows one recording", hint="name one file")
+    if len(files) == 1:
+        found, ended = [replay_file(files[0], args.mode)], None
+    else:
+        found, ended = replay_all(files, args.mode, args.jobs)
+    traces = [data for data in found if not _aside(data, args)]
+    if ended is not None:
+        complain(f"interrupted: {len(found)} of {len(files)} files are over")
+    elif not traces:
+        complain("no trace left to replay")
+        return exits.NOTHING
+    from cachesim.tools.replay.report import replay_report, totals
+
+    if args.json:
+        say_json({"traces": traces, **totals(traces)})
+    else:
+        show(replay_report(traces))
+    if wanted(args):
+        _draw(args, files[0], traces[0])
+    return exits.interrupted(ended) if ended is not None else exits.worst(map(_code, traces))
+
+
+def _draw(args: Namespace, file: Path, data: dict[str, Any]) -> None:
+    """A picture of what was recorded, with the first step at which the simulator differs."""
+    from cachesim.engines.registry import profiles
+    from cachesim.replay.recorded_trace import read_trace
+    from cachesim.tools.replay.recorded_picture import Differs, recorded_scene, recorded_told
+
+    first = data["first_difference"]
+    differs = None if first is None else Differs(first["step"], f"the simulator differs: {_said(first)}")
+    note = "" if differs is None else f"Step {differs.step}: {differs.says}"
+    trace = read_trace(file, profiles())
+    told, scene = [recorded_told(trace)], recorded_scene(trace, differs)
+    write_scenes(args, [scene], told, Shown(f"cachesim replay {file} --mode {args.mode}", note))
+
+
+def _said(first: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in first.items() if name != "step")
+
+
+def _aside(data: dict[str, Any], args: Namespace) -> bool:
+    return bool(args.in_scope and data["scope"] == "out")
+
+
+def find_traces(names: Sequence[str | Path]) -> list[Path]:
+    """The files named, whether they are there or not, and those in the folders named. Raises BadInput for an empty
+    name."""
+    out: list[Path] = []
+    for name in names:
+        path = path_of(name)
+        out += files_in(path, ".json") if kind(path) == FOLDER else [path]
+    return out
+
+
+def replay_all(
+    files: Sequence[Path], mode: str, processes: int
+) -> tuple[list[dict[str, Any]], KeyboardInterrupt | None]:
+    """Replay files, in so many processes, with a progress bar on a terminal. A file that cannot be replayed is told on
+    stderr, with its place; its result says so, and the others' are what they are. The results in the order of the
+    files, and what ended it before all are there."""
+    from cachesim.tools.replay.report import not_replayed
+
+    found: dict[int, dict[str, Any]] = {}
+    try:
+        jobs = [(file, mode) for file in files]
+        for one in progress(finished(replay_one, jobs, processes), len(jobs), "replaying"):
+            data, file = one.result, str(one.share[0])
+            if isinstance(data, Lost):
+                data = not_replayed(one.share[0], FAULT, f"{file}: {data.how}, twice (a fault of cachesim)")
+            if data["scope"] in (BAD, FAULT):
+                complain(data["why"])
+            found[one.number] = data
+    except KeyboardInterrupt as error:
+        return [found[number] for number in sorted(found)], error
+    return [found[number] for number in sorted(found)], None
+
+
+def replay_one(job: tuple[Path, str]) -> dict[str, Any]:
+    """``replay_file`` for one of many: what it raises becomes the file's result."""
+    from cachesim.tools.replay.report import not_replayed
+
+    file, mode = job
+    try:
+        return replay_file(file, mode)
+    except BadInput as bad:
+        return not_replayed(file, BAD, str(bad.at(str(file))))
+    except Exception as error:
+        return not_replayed(file, FAULT, f"{file}: {type(error).__name__}: {error} (a fault of cachesim)")
+
+
+def replay_file(file: Path, mode: str) -> dict[str, Any]:
+    """Replay and judge one file; the result as plain data. Raises BadInput."""
+    from cachesim.engines.registry import profiles
+    from cachesim.replay.recorded_trace import read_trace
+    from cachesim.replay.replay import replay
+    from cachesim.tools.replay.report import replay_data
+
+    return replay_data(replay(read_trace(file, profiles()), mode, checker()))
+
+
+def checker() -> Callable[..., bool | None]:
+    """A check for ``replay``: one judge for the trace, told of the server at every answer."""
+    from cachesim.judging.cold_comparison import Judge
+
+    judges: list[Judge] = []
+
+    def check(server: Server, request: Request, answer: Answer) -> bool | None:
+        if not judges:
+            judges.append(Judge(server.model))
+        slot = server.live(answer.id_slot) if answer.status == 200 and not answer.died else None
+        return judges[0].judge(request, answer, slot).equal_cold
+
+    return check
+
+
+def _code(trace: dict[str, Any]) -> int:
+    if trace["scope"] in (BAD, FAULT):
+        return exits.BAD_INPUT if trace["scope"] == BAD else exits.CRASH
+    decided = trace["steps"] - trace["steps_undecided"]
+    if trace["steps_agree"] < decided or trace["verdicts_agree"] not in (None, decided):
+        return exits.BROKEN
+    return exits.UNDECIDED if trace["steps_undecided"] or not trace["steps"] else exits.HOLDS

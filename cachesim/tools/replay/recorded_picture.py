@@ -1,0 +1,114 @@
+"""A recording of a real server as a picture: what the server said of every request, without a simulation.
+
+Words are the stretches that prompts and answers share: wherever one of them ends, or differs from another, a word ends.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+
+from cachesim.replay.recorded_trace import Member, Trace, TraceStep
+from cachesim.scenarios.notation.tidy import letters
+from cachesim.tools.picture.scene import Entries, Memory, Row, Scene, Stretch, Word
+from cachesim.tools.picture.told import Told, event_text
+from cachesim.tools.picture.walk import Walk
+
+Tokens = tuple[int, ...]
+NOTHING = Memory(None, None, None, ())
+
+
+class Differs(NamedTuple):
+    """Where a simulator said something else: the number of the step, and what."""
+
+    step: int
+    says: str
+
+
+def recorded_scene(trace: Trace, differs: Differs | None = None) -> Scene:
+    """The picture of a recording."""
+    texts = [tuple(one.request.prompt) for step in trace.steps for one in step.members]
+    words = words_of(texts)
+    rows: list[Row] = []
+    for step in trace.steps:
+        note = differs.says if differs is not None and differs.step == step.number else ""
+        rows += _members(step, len(rows), words, note) if step.members else [_action(step, len(rows), note)]
+    wrong = len(trace.inexact)
+    verdict = f"{wrong} answers differ from cold ones" if wrong else "recorded"
+    return Scene(trace.name, f"recorded: {trace.file.name}", trace.profile, trace.model, verdict, rows, recorded=True)
+
+
+def _members(step: TraceStep, first: int, words: Mapping[Tokens, list[Word]], note: str) -> Iterator[Row]:
+    for number, one in enumerate(step.members):
+        yield _row(one, first + number, step, words[tuple(one.request.prompt)], note)
+
+
+def _row(one: Member, number: int, step: TraceStep, words: list[Word], note: str) -> Row:
+    said = one.response
+    reused, evaluated, made = (_count(said, name) for name in ("cache_n", "prompt_n", "predicted_n"))
+    stretches = _stretches(reused, evaluated, made) if said.get("status", 200) == 200 else []
+    status = "" if said.get("status", 200) == 200 else f"refused ({said['status']})"
+    verdict = status or ("differs from a cold run" if one.inexact else "equal to a cold run")
+    return Row(
+        number, f"step {step.number}", note, _count(said, "id_slot", -1), words, stretches, NOTHING, Entries(), verdict,
+        bool(one.inexact), note or "as recorded", "", [note] if note else [], reused, evaluated,
+    )  # fmt: skip
+
+
+def _stretches(reused: int, evaluated: int, made: int) -> list[Stretch]:
+    ends = [("reused", reused), ("evaluated", evaluated), ("generated", made)]
+    out: list[Stretch] = []
+    at = 0
+    for origin, tokens in ends:
+        if tokens > 0:
+            out.append(Stretch(at, at + tokens, origin, "as recorded"))
+            at += tokens
+    return out
+
+
+def _action(step: TraceStep, number: int, note: str) -> Row:
+    what = " ".join(filter(None, (step.action, step.file)))
+    read = [note] if note else []
+    return Row(number, what, note, step.id_slot, [], [], NOTHING, Entries(), "", False, note, "", read, 0, 0)
+
+
+def recorded_told(trace: Trace) -> Told:
+    """The events of a recording in words. What the server held at each is not in it."""
+    rows, begins, says = list[int](), list[int](), list[str]()
+    for step in trace.steps:
+        first = len(begins)
+        begins += [len(says)] * max(1, len(step.members))
+        says += [event_text(event) for event in step.events]
+        rows += [first] * len(step.events)
+    ends = [next((later for later in begins if later > begin), len(says)) for begin in begins]
+    return Told(Walk((), rows, begins, ends, {}, {}, []), says, [False] * len(says))
+
+
+def _count(said: Mapping[str, Any], name: str, otherwise: int = 0) -> int:
+    value = said.get(name)
+    return value if isinstance(value, int) else otherwise
+
+
+def words_of(texts: Sequence[Tokens]) -> dict[Tokens, list[Word]]:
+    """The words of each text. One ends where the text ends, where it is about to differ from another text, and where
+    another text ends; the same tokens behind the same tokens have the same name everywhere."""
+    every = sorted(set(texts))
+    shared = [_common(a, b) for a, b in pairwise(every)]
+    cuts = {text: {len(text), *_shared(shared[:i][::-1]), *_shared(shared[i:])} for i, text in enumerate(every)}
+    names: dict[Tokens, str] = {}
+    out: dict[Tokens, list[Word]] = {}
+    for text in texts:
+        edges = sorted(cuts[text] - {0})
+        out[text] = [Word(names.setdefault(text[:stop], letters(len(names))), start, stop)
+                     for start, stop in zip([0, *edges], edges, strict=False)]  # fmt: skip
+    return out
+
+
+def _common(a: Tokens, b: Tokens) -> int:
+    """Tokens that both begin with."""
+    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _shared(neighbours: Sequence[int]) -> Iterator[int]:
+    """What a text shares with those on one side of it in their order, from what neighbours share."""
+    return accumulate(neighbours, min)

@@ -1,0 +1,59 @@
+"""``cachesim import`` of request bodies: where do the prompts of a client differ, and why?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from cachesim.base import exits
+from cachesim.base.errors import BadInput
+from cachesim.base.limits import BODIES, BODY_BYTES
+from cachesim.tools.picture.options import Shown, draw_text
+
+MODEL = "GGGA"
+
+
+def add_body_arguments(parser: ArgumentParser) -> None:
+    """Options that only request bodies have."""
+    from cachesim.tools.run.arguments import count
+
+    parser.add_argument("--tokenizer", metavar="FILE", default="",
+                        help="request bodies: the model's tokenizer.json, or its GGUF (default: 4 bytes a token)")
+    parser.add_argument("--template", metavar="FILE", default="",
+                        help="request bodies: chat template: Jinja, tokenizer_config.json, GGUF (default: plain)")
+    parser.add_argument("--with-text", action="store_true",
+                        help="let the scenario file quote: what differs in request bodies; texts that a log has")
+    for limit in (BODIES, BODY_BYTES):
+        parser.add_argument(limit.flag, dest=f"limit {limit.name}", metavar="N", type=count,
+                            help=f"{limit.unit} allowed, {limit.of} (default {limit.value})")  # fmt: skip
+
+
+def run_bodies(args: Namespace) -> int:
+    """Import the files of ``args`` together, as one client's requests in their order."""
+    from cachesim.base.console import say_json, show
+    from cachesim.base.files import write_whole
+    from cachesim.scenarios.option_checks import check_profile, parse_settings
+    from cachesim.scenarios.schema import DEFAULT_PROFILE
+    from cachesim.tools.advise.command import say_tip
+    from cachesim.tools.request_bodies.imported import Asking, import_bodies
+    from cachesim.tools.request_bodies.report import bodies_report
+    from cachesim.tools.run.arguments import known_profiles
+
+    if args.out and not args.force and Path(args.out).exists():
+        raise BadInput("the file exists", file=args.out, hint="--force overwrites it")
+    profile = args.profiles[0] if args.profiles else DEFAULT_PROFILE
+    engine = profile.partition("@")[0]
+    check_profile(profile, engine, known_profiles())
+    server = parse_settings(args.settings, engine) if args.settings else {}
+    name = Path(args.out).stem if args.out else ""
+    asking = Asking(args.tokenizer, args.template, profile, args.model or MODEL, server, args.with_text, name)
+    data, text = import_bodies([Path(name) for name in args.files], asking)
+    if args.out:
+        write_whole(Path(args.out), text.encode("utf-8", "replace"))
+    if args.json:
+        say_json({"logs": [], "bodies": {**data, "toml": text}})
+    else:
+        show(bodies_report(data, args.out, bool(getattr(args, "verbose", 0))))
+        say_tip(args, text, args.out)
+    draw_text(args, text, Shown(f"cachesim import {' '.join(args.files)}"))
+    return exits.HOLDS

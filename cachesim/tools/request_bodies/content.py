@@ -1,0 +1,111 @@
+"""The content of a message, in the dialects of several APIs, as parts and as a chat template gets it.
+
+A string; a list of texts, images, calls, results and thinking. Reasoning is in fields of its own
+(``reasoning_content``, ``reasoning``, ``thinking``), in blocks, or between think tags inside of the text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any, Iterator
+
+from cachesim.tools.request_bodies.body import CALL, IMAGE, REASONING, TEXT, Message, Part
+
+REASONS = ("reasoning_content", "reasoning", "thinking")
+TEXTS = ("text", "input_text", "output_text", "summary_text", "refusal")
+IMAGES = ("image", "image_url", "input_image", "input_audio", "audio", "video", "file", "input_file", "document")
+THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoning_text")
+THINK = re.compile(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.S)
+
+
+def message_of(one: dict[str, Any], path: str) -> Message:
+    """The parts of a message of a chat."""
+    parts = [part for key in REASONS if key in one for part in _reasoning(one[key], f"{path}.{key}")]
+    parts += content(one.get("content"), f"{path}.content")
+    for number, call in enumerate(_list(one.get("tool_calls"))):
+        parts.append(_call(call, f"{path}.tool_calls[{number}]"))
+    role = one.get("role")
+    return Message(role if isinstance(role, str) else "", path, tuple(parts))
+
+
+def content(value: Any, path: str) -> list[Part]:
+    """The parts of a content: a string, a list of blocks, or one block."""
+    if isinstance(value, str):
+        return list(_text(value, path))
+    if isinstance(value, list):
+        return [part for number, one in enumerate(value) for part in block(one, f"{path}[{number}]")]
+    return list(block(value, path)) if isinstance(value, dict) else []
+
+
+def block(one: Any, path: str) -> list[Part]:
+    """The parts of one block of a content."""
+    if isinstance(one, str):
+        return list(_text(one, path))
+    if not isinstance(one, dict):
+        return []
+    what = one.get("type")
+    if what in THOUGHTS:
+        key = next((key for key in ("thinking", "text", "data", "summary", "content") if one.get(key)), "thinking")
+        return list(_reasoning(one.get(key), f"{path}.{key}"))
+    if what in IMAGES:
+        return [_image(one, path)]
+    if what in ("tool_use", "function_call", "custom_tool_call"):
+        return [_call(one, path)]
+    if what in ("tool_result", "function_call_output", "custom_tool_call_output"):
+        key = "output" if "output" in one else "content"
+        return content(one.get(key), f"{path}.{key}")
+    if isinstance(one.get("text"), str):
+        return list(_text(one["text"], f"{path}.text"))
+    return content(one["content"], f"{path}.content") if isinstance(one.get("content"), str | list) else []
+
+
+def _text(text: str, path: str) -> Iterator[Part]:
+    """A text; what it thinks in front is reasoning."""
+    found = THINK.match(text)
+    if found and found.end():
+        yield Part(REASONING, path, text[: found.end()])
+    rest = text[found.end() :] if found else text
+    if rest:
+        yield Part(TEXT, path, rest)
+
+
+def _reasoning(value: Any, path: str) -> Iterator[Part]:
+    text = value if isinstance(value, str) else "".join(part.text for part in content(value, path))
+    if text:
+        yield Part(REASONING, path, text)
+
+
+def _image(one: dict[str, Any], path: str) -> Part:
+    """An image, or a sound, stands as a digest: where it is changed, its text is."""
+    said = json.dumps(one, sort_keys=True).encode("utf-8", "surrogatepass")
+    return Part(IMAGE, path, f"<{one['type']} {hashlib.sha256(said).hexdigest()[:32]}>")
+
+
+def _call(call: Any, path: str) -> Part:
+    """A call of a tool, as its name and arguments: its id is in no prompt of the usual templates."""
+    if not isinstance(call, dict):
+        return Part(CALL, path, "")
+    function = call.get("function") if isinstance(call.get("function"), dict) else call
+    assert isinstance(function, dict)
+    given: Any = next((function[key] for key in ("arguments", "input") if key in function), {})
+    said = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    return Part(CALL, path, f'{{"name": {json.dumps(function.get("name"), ensure_ascii=False)}, "arguments": {said}}}')
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def arguments(value: Any) -> Any:
+    """The arguments of a call as a template gets them: an object where the text is one."""
+    try:
+        return json.loads(value) if isinstance(value, str) and len(value) < 1 << 20 else value
+    except (ValueError, RecursionError):
+        return value
+
+
+def joined(parts: list[Part], kind: str = TEXT) -> str:
+    """The text of the parts of one kind."""
+    return "\n".join(part.text for part in parts if part.kind == kind)

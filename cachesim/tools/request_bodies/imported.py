@@ -1,0 +1,129 @@
+"""Request bodies become data: for the report, for JSON, and a scenario file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from cachesim.base.errors import BadInput, cut
+from cachesim.scenarios.schema import DEFAULT_PROFILE
+from cachesim.tools.request_bodies.body import Body
+from cachesim.tools.request_bodies.causes import CAUSES
+from cachesim.tools.request_bodies.forms import bodies_of
+from cachesim.tools.request_bodies.links import Asked, linked
+from cachesim.tools.request_bodies.losses import at, causes, client_tokens, where
+from cachesim.tools.request_bodies.parameters import changed
+from cachesim.tools.request_bodies.played import Played, play_bodies
+from cachesim.tools.request_bodies.read import read_bodies
+from cachesim.tools.request_bodies.template import Prompt, read_template, render
+from cachesim.tools.request_bodies.tokenizer import Estimate, Given, Tokenizer, read_tokenizer
+
+
+class Asking(NamedTuple):
+    """What is asked of an import: files of the tokenizer and the template ("" = none), the rule set, the model, options
+    of the server, whether the scenario file may quote the texts, and its id ("" = made of the first file's name)."""
+
+    tokenizer: str = ""
+    template: str = ""
+    profile: str = DEFAULT_PROFILE
+    model: str = "GGGA"
+    server: Mapping[str, Any] = {}
+    with_text: bool = False
+    name: str = ""
+
+
+def import_bodies(paths: Sequence[Path], asking: Asking) -> tuple[dict[str, Any], str]:
+    """What these files say, as data, and the scenario file made of them. Raises BadInput."""
+    found, left = read_bodies(paths)
+    bodies = bodies_of(found)
+    prompts: list[Prompt | None] = [None] * len(bodies)
+    if asking.template:
+        prompts = render(read_template(Path(asking.template)), bodies, asking.template)
+    tokenizer = _tokenizer(bodies, asking.tokenizer)
+    asked = linked(bodies, prompts, tokenizer)
+    lost = [client_tokens(asked, one, tokenizer) for one in asked]
+    data = _data(paths, asked, lost, tokenizer, asking)
+    data["skipped"] = left
+    head = _head(paths, data, asking)
+    played = play_bodies(asked, asking.profile, asking.model, asking.server, head)
+    _simulated(data, played, lost)
+    return data, played.toml
+
+
+def _tokenizer(bodies: Sequence[Body], file: str) -> Tokenizer:
+    tokens = [body.of_tokens for body in bodies]
+    if any(tokens) and not all(tokens):
+        raise BadInput("some prompts are tokens, others are text: they cannot be compared", hint="import them apart")
+    if any(tokens):
+        return Given()
+    return read_tokenizer(Path(file)) if file else Estimate()
+
+
+def _data(
+    paths: Sequence[Path], asked: Sequence[Asked], lost: Sequence[int], tokenizer: Tokenizer, asking: Asking
+) -> dict[str, Any]:
+    forms = list(dict.fromkeys(one.body.form for one in asked))
+    losing = [number for number, tokens in enumerate(lost) if tokens]
+    return {
+        "files": [str(path) for path in paths],
+        "forms": forms,
+        "models": list(dict.fromkeys(one.body.model for one in asked if one.body.model))[:20],
+        "conversations": max(one.link.conversation for one in asked) + 1,
+        "rendering": asking.template or ("as sent" if all(one.body.raw for one in asked) else "plain"),
+        "tokens_exact": tokenizer.exact,
+        "tokenizer": tokenizer.name,
+        "tokens": sum(one.tokens for one in asked),
+        "again": sum(lost),
+        "losing": losing,
+        "most": max((asked[number].best for number in losing), default=0),
+        "causes": causes(asked, lost),
+        "requests": [_request(asked, number, tokens) for number, tokens in enumerate(lost)],
+    }
+
+
+def _request(asked: Sequence[Asked], number: int, lost: int) -> dict[str, Any]:
+    one = asked[number]
+    before = one.link.before
+    parameters = [] if before < 0 else changed(asked[before].body.parameters, one.body.parameters)
+    model = before >= 0 and asked[before].body.model != one.body.model
+    return {
+        "request": number, "place": one.body.place, "conversation": one.link.conversation, "previous": before,
+        "tokens": one.tokens, "shared": one.shared, "reusable": one.best, "reusable_from": one.base, "again": lost,
+        "new_tokens": max(0, one.tokens - one.best - lost), "answer": one.answer,
+        "characters": None if before < 0 else one.common, "bytes": None if before < 0 else one.bytes,
+        "cause": one.cause.name, "says": CAUSES[one.cause.name].says, "where": where(one), **at(one.place),
+        **at(one.old_place, "old_"), "detail": one.cause.detail, "model_changed": model, "parameters": parameters,
+    }  # fmt: skip
+
+
+def _head(paths: Sequence[Path], data: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+    """Id, title and why of the scenario file; texts of the requests are in it if they are wanted."""
+    stem = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in paths[0].stem.lower()).strip("-")
+    count = "exact" if data["tokens_exact"] else "estimated"
+    why = (f"Made from {len(data['requests'])} request bodies: words are invented, lengths are {count} "
+           f"({data['tokenizer']}).")  # fmt: skip
+    for cause in data["causes"][:3]:
+        if cause["harmless"]:
+            continue
+        why += f" Requests {', '.join(map(str, cause['in_requests'][:12]))}: {cause['says']}."
+        if asking.with_text and cause["evidence"]:
+            sides = cause["evidence"]["text_before"], cause["evidence"]["text_after"]
+            why += f" Before: {cut(sides[0], 60)} After: {cut(sides[1], 60)}"
+    return {"id": asking.name or f"import-{stem or 'bodies'}"[:80], "why": why,
+            "title": f"imported from {len(data['requests'])} request bodies"}  # fmt: skip
+
+
+def _simulated(data: dict[str, Any], played: Played, lost: Sequence[int]) -> None:
+    """What the simulator makes of the requests: reused, and evaluated for which reason."""
+    for one, reused in zip(data["requests"], played.reused, strict=False):
+        one["simulated"] = reused
+        one["not_kept"] = None if reused is None else max(0, one["reusable"] - reused)
+    for one in data["requests"][len(played.reused) :]:
+        one["simulated"] = one["not_kept"] = None
+    known = [one for one in data["requests"] if one["simulated"] is not None]
+    data["simulation"] = {
+        "profile": played.scenario.profiles[0], "model": played.scenario.model, "flags": dict(played.scenario.server),
+        "played": len(known), "not_played": played.left, "tokens": sum(one["tokens"] for one in known),
+        "reused": sum(one["simulated"] for one in known), "new_tokens": sum(one["new_tokens"] for one in known),
+        "again": sum(one["again"] for one in known), "not_kept": sum(one["not_kept"] for one in known),
+    }  # fmt: skip

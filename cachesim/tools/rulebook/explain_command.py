@@ -1,0 +1,53 @@
+"""``cachesim explain X``: a rule, a family of rules, a term, a line of a log, or whatever mentions it."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from cachesim.base import exits
+from cachesim.base.console import complain, say_json, show
+from cachesim.base.errors import BadInput, quoted
+from cachesim.tools.run.arguments import add_json, add_profiles
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("what", metavar="X",
+                        help="id of a rule or the beginning of several, a term such as pos_min, a line of a server's "
+                             "log, a log, or any words")  # fmt: skip
+    add_profiles(parser, "Python file of rules that is to be known too, may be repeated")
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    from cachesim.tools.rulebook.explain_report import explain_report
+
+    data = _explained(args.what)
+    if args.json:
+        say_json(data)
+    else:
+        show(*explain_report(data))
+    return exits.HOLDS
+
+
+def _explained(what: str) -> dict[str, Any]:
+    """What X is, by the first way that finds something: ``found`` says which. Raises BadInput where nothing does."""
+    from cachesim.tools.rulebook import explain_search as search
+    from cachesim.tools.server_logs.explain import explain_line, explain_log
+
+    if os.path.isfile(what):
+        return {"found": "log", "log": explain_log(Path(what))}
+    rules = search.rules(what)
+    if rules.names:
+        if rules.old:
+            complain(f"{what} is called {rules.wanted} now")
+        return {"found": "rule" if len(rules.names) == 1 else "rules", "rules": search.about_rules(rules.names)}
+    if (term := search.term(what)) is not None:
+        return {"found": "term", "term": term}
+    if (line := explain_line(what)) is not None:
+        return {"found": "line", "line": line}
+    if (found := search.text(what)) is not None:
+        return {"found": "text", **found}
+    raise BadInput(f"nothing is known of {quoted(what)}", hint=search.near(what) or "see cachesim profiles show")

@@ -1,0 +1,106 @@
+"""``cachesim profiles list | show NAME | diff A B``: which rule sets are there, and how do they differ?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any, Mapping
+
+from cachesim.base import exits
+from cachesim.base.console import say_json, show
+from cachesim.base.errors import BadInput, nearest, quoted
+from cachesim.tools.run.arguments import add_json, add_profiles, profile_name
+
+if TYPE_CHECKING:
+    from cachesim.engines.shared.rule_set import RuleSet
+
+NAMES = {"list": 0, "show": 1, "diff": 2}
+"""How many profiles each action takes."""
+ABOUT = ("name", "build", "source", "inferred", "ended")
+"""Fields that describe a profile and decide nothing."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("action", metavar="list|show|diff", help="list all, show one, compare two")
+    parser.add_argument("names", metavar="NAME", nargs="*", type=profile_name,
+                        help="profiles, or Python files of rules: none, one, two")  # fmt: skip
+    add_profiles(parser, "Python file of rules that is to be known too, may be repeated")
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    if args.action not in NAMES:
+        hint = nearest(args.action, NAMES) or "list, show or diff"
+        raise BadInput(f"unknown action {quoted(args.action)}", hint=hint)
+    if len(args.names) != NAMES[args.action]:
+        raise BadInput(f"profiles {args.action} takes {NAMES[args.action]} names, not {len(args.names)}")
+    from cachesim.engines.registry import profiles
+
+    known = profiles()
+    for name in args.names:
+        if name not in known:
+            raise BadInput(f"unknown profile {quoted(name)}", hint=nearest(name, known) or "see cachesim profiles list")
+    {"list": _list, "show": _show, "diff": _diff}[args.action](known, args)
+    return exits.HOLDS
+
+
+def _rules(profile: str) -> dict[str, Any]:
+    """The rules and numbers of a profile by field, rules by their ids."""
+    from cachesim.engines.registry import rules_of
+
+    return {name: getattr(value, "rule", _plain(value)) for name, value in rules_of(profile).fields().items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return sorted(value) if isinstance(value, frozenset) else value
+
+
+def _list(known: Mapping[str, RuleSet], args: Namespace) -> None:
+    from cachesim.engines.build_names import in_force
+    from cachesim.engines.registry import engine_of, latest, notes
+    from cachesim.tools.rulebook.rules_report import list_report
+
+    told = notes()
+    spans = {name: in_force(engine_of(name), name) for name in known}
+    if args.json:
+        rows = [
+            {"name": n, "build": r.build, "source": r.source, "in_force": list(spans[n]),
+             **({"note": told[n]} if n in told else {})}
+            for n, r in known.items()
+        ]  # fmt: skip
+        say_json({"profiles": rows, "latest": dict(latest())})
+    else:
+        show(list_report(known, latest(), told, spans))
+
+
+def _show(known: Mapping[str, RuleSet], args: Namespace) -> None:
+    from cachesim.engines.registry import notes
+    from cachesim.tools.rulebook.rule_life import tables
+    from cachesim.tools.rulebook.rules_report import rule_data, rule_report
+
+    rules, every = known[args.names[0]], tables()
+    if args.json:
+        say_json(_rules(rules.name))
+        return
+    show(f"{rules.name}  {rules.build}  {rules.source}\n")
+    if rules.name in notes():
+        show(f"{notes()[rules.name]}\n")
+    for name, value in rules.fields().items():
+        if callable(value) and hasattr(value, "rule"):
+            mark = "   (inferred: nobody saw it run)" if name in rules.inferred else ""
+            show(f"\n-- {name}{mark}", rule_report(rule_data(value.rule, value, every)))
+
+
+def _diff(known: Mapping[str, RuleSet], args: Namespace) -> None:
+    from cachesim.engines.registry import engine_of
+    from cachesim.tools.rulebook.rules_report import differences_report
+
+    if engine_of(args.names[0]) is not engine_of(args.names[1]):
+        raise BadInput("profiles diff compares two profiles of one engine")
+    a, b = (_rules(name) for name in args.names)
+    rows = [(k, a[k], b[k]) for k in a if a[k] != b[k] and k not in ABOUT]
+    if args.json:
+        say_json({"a": args.names[0], "b": args.names[1], "fields": [{"field": k, "a": x, "b": y} for k, x, y in rows]})
+    else:
+        show(differences_report(args.names[0], args.names[1], [(k, str(x), str(y)) for k, x, y in rows]))

@@ -1,0 +1,143 @@
+"""What does a rule say, and which rules make up a profile? From the rules' own text."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Callable, Iterator, Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from cachesim.engines.rule import about, rule_text
+from cachesim.engines.rule_files import file_with
+from cachesim.judging.evidence import Grade, grades_of_rule
+from cachesim.scenarios.corpus import shown_in
+from cachesim.tools.rulebook.rule_life import Tables, life
+
+
+def rule_data(rule_id: str, rule: Callable[..., Any], every: Tables) -> dict[str, Any]:
+    """A rule: its words, its source in the real engine, its code, the profiles that use it, what other rule sets have
+    in its place, the flags that govern it, how its outcomes are known, scenarios in which it is asked. ``every``: the
+    tables of all rule sets."""
+    known, lived = about(rule), life(rule, every)
+    return {
+        "rule": rule_id,
+        "role": str(known.role),
+        "decides": " ".join(inspect.cleandoc(rule_text(rule)).split()),
+        "source": known.cited,
+        "link": known.source.link,
+        "since": known.since,
+        "until": known.until,
+        "code": _body(rule),
+        "profiles": list(lived.profiles),
+        "in_force": {"since": lived.since, "until": lived.until, "inferred": list(lived.inferred)},
+        "instead": {"before": lived.before, "after": lived.after,
+                    "proposed": [{"profile": name, "rule": one} for name, one in lived.proposed]},
+        "flags": [{"flag": name, "help": text} for name, text in lived.flags],
+        "grades": [{"case": case, "grade": grade} for case, grade in _grades(rule_id, lived.profiles)],
+        "shown_in": shown_in().get(rule_id, []),
+        "file": f"{_file(rule)}:{inspect.getsourcelines(rule)[1]}",
+    }
+
+
+def _grades(rule_id: str, used_by: Sequence[str]) -> list[tuple[str, Grade]]:
+    """How the outcomes of a rule are known, by case."""
+    engine = used_by[0].partition("@")[0] if used_by else ""
+    return list(grades_of_rule(engine, rule_id).items())
+
+
+def _file(rule: Callable[..., Any]) -> str:
+    mine = file_with(rule)
+    return str(mine) if mine else f"{rule.__module__.replace('.', '/')}.py"
+
+
+def _body(rule: Callable[..., Any]) -> str:
+    """The rule's code without its docstring, which is shown as text."""
+    code = inspect.getsource(rule)
+    head, quotes, rest = code.partition('    """')
+    return head + rest.partition('"""\n')[2] if quotes else code
+
+
+def rule_report(data: Mapping[str, Any]) -> RenderableType:
+    """One rule on the screen."""
+    table = Table(box=None, padding=(0, 1), show_header=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in _rows(data):
+        table.add_row(name, Text(text))
+    return Group(
+        Text.assemble((data["rule"], "bold"), f"  ({data['role']})"), Text(data["decides"]), table,
+        Syntax(data["code"], "python", background_color="default", word_wrap=True),
+    )
+
+
+def _rows(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is known of a rule besides what it decides, by name."""
+    force, instead = data["in_force"], data["instead"]
+    inferred = f" (inferred in {', '.join(force['inferred'])})" if force["inferred"] else ""
+    if data["profiles"]:
+        yield "used by", ", ".join(data["profiles"]) + inferred
+    if instead["before"]:
+        yield "before", instead["before"] + (f", until {force['since']}" if force["since"] else "")
+    if instead["after"]:
+        yield "after", f"{instead['after']}, since {force['until']}"
+    if instead["proposed"]:
+        yield "proposed", ", ".join(f"{one['rule']} ({one['profile']})" for one in instead["proposed"])
+    for one in data["flags"]:
+        yield "flag", f"{one['flag']}: {one['help']}" if one["help"] else one["flag"]
+    if data["grades"]:
+        yield "evidence", ", ".join(f"{one['case']}: {one['grade']}" for one in data["grades"])
+    if data["shown_in"]:
+        yield "shown in", ", ".join(data["shown_in"])
+    yield "source", data["source"]
+    if data["link"]:
+        yield "link", data["link"]
+    yield "code", data["file"]
+
+
+def family_report(found: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Several rules in a list: what each decides, in its first sentence, and the newest rule set that has it."""
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table.add_column("rule", no_wrap=True)
+    table.add_column("decides")
+    for data in found:
+        table.add_row(Text(data["rule"], "bold"), Text(first_sentence(data["decides"])))
+    return table
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a docstring."""
+    head, dot, _ = text.partition(". ")
+    return head + dot.strip()
+
+
+def list_report(
+    profiles: Mapping[str, Any], latest: Mapping[str, str], notes: Mapping[str, str],
+    spans: Mapping[str, tuple[str, ...]],
+) -> RenderableType:
+    """All profiles, the names that stand for the newest of them first; ``notes`` are added to their sources.
+    ``spans``: from when to when each was in force, in builds and dates."""
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for name in ("profile", "in force", "source"):
+        table.add_column(name, no_wrap=name != "source", overflow="fold")
+    for name, profile in latest.items():
+        table.add_row(Text(name, "cyan"), profiles[profile].build, f"= {profile}, the newest recorded; the default")
+    for name, rules in profiles.items():
+        note = f" [{notes[name]}]" if name in notes else ""
+        when = "\n".join(spans[name]) or f"({rules.build})"
+        table.add_row(Text(name, "cyan"), when, Text(rules.source + note))
+    return Group(table, Text("+: at least so long. In brackets: the build that a proposal is made on.", "dim"))
+
+
+def differences_report(a: str, b: str, rows: list[tuple[str, str, str]]) -> RenderableType:
+    """Fields in which two profiles differ."""
+    if not rows:
+        return Text("the same rules and numbers")
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for name in ("field", a, b):
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table

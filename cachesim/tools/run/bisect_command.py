@@ -1,0 +1,52 @@
+"""``cachesim bisect CASE``: at which version did the outcome of each request change, and which rule did it?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from cachesim.base import exits
+from cachesim.base.console import progress, say_json, show
+from cachesim.base.errors import BadInput
+from cachesim.tools.run.arguments import add_json, add_limits, add_profiles
+from cachesim.tools.run.case import add_arithmetic, add_case, case_of
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_case(parser)
+    add_profiles(parser, "for requests in one line: any version of the engine that is asked; "
+                 "or a Python file of rules, which are compared too")  # fmt: skip
+    add_arithmetic(parser, "provenance only (the default)", "compare numbers too (slower)")
+    add_limits(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    _check_profiles(args)
+    scenario = case_of(args)
+    from cachesim.engines.registry import ENGINES
+    from cachesim.judging.find_change import bisect, neighbours
+    from cachesim.tools.run.bisect_report import bisect_data, bisect_report
+
+    engine = ENGINES.get(scenario.engine)
+    if engine is None or not engine.line:
+        raise BadInput(f"the versions of {scenario.engine} are not in this build", file=scenario.file)
+    pairs = neighbours(engine)
+    mode = "exact" if args.exact else "provenance"
+    courses = bisect(scenario, engine, progress(pairs, len(pairs), "bisecting"), mode)
+    if args.json:
+        say_json(bisect_data(scenario, courses))
+    else:
+        show(bisect_report(scenario, courses))
+        told = {turn.new for course in courses for turn in course.beside}
+        for name in (one for one in args.profiles if one in engine.beside and one not in told):
+            show(f"{name}: as under {engine.beside[name]}\n")
+    return exits.HOLDS
+
+
+def _check_profiles(args: Namespace) -> None:
+    """A file names its engine itself. Raises BadInput."""
+    from cachesim.engines.rule_files import file_of
+    from cachesim.scenarios.corpus import is_file
+
+    if is_file(args.case) and any(file_of(name) is None for name in args.profiles):
+        raise BadInput("--profile goes with requests in one line", hint="a file has its engine")

@@ -1,0 +1,122 @@
+"""How did the outcome of each request change from version to version? As data, and as text."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from cachesim.base.layout import indented
+from cachesim.engines.build_names import build_of, build_with
+from cachesim.engines.registry import engine_named
+from cachesim.engines.shared.rule_set import Change
+from cachesim.judging.find_change import Cause, Course, Outcome, Turn
+from cachesim.judging.flags_line import flags_data, flags_line
+from cachesim.scenarios.schema import Scenario
+
+EQUAL = {True: "output correct", False: "WRONG OUTPUT"}
+
+COLOUR = {True: "green", False: "red", None: "yellow"}
+
+
+def bisect_data(scenario: Scenario, courses: Sequence[Course]) -> dict[str, Any]:
+    """Per request: its outcome under every version, the turns between versions, and what proposals change."""
+    return {
+        "scenario": scenario.id,
+        "model": scenario.model,
+        "flags": _flags(scenario),
+        "requests": [
+            {
+                "i": i,
+                "text": step.prompt,
+                "outcomes": [{"profile": name, **_outcome(one)} for name, one in course.outcomes.items()],
+                "turns": [_turn(turn) for turn in course.turns],
+                "beside": [_turn(turn) for turn in course.beside],
+            }
+            for i, (step, course) in enumerate(zip(scenario.steps, courses, strict=True))
+        ],
+    }
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    causes = [
+        {"alone": cause.alone,
+         "changes": [{**one._asdict(), "build": build_with(turn.new, one)} for one in cause.changes]}
+        for cause in turn.causes
+    ]  # fmt: skip
+    return {"old": turn.old, "new": turn.new, "build": build_of(turn.new), "was": _outcome(turn.was),
+            "now": _outcome(turn.now), "causes": causes}  # fmt: skip
+
+
+def _outcome(one: Outcome | None) -> dict[str, Any]:
+    """Every field None where the version does not have an option of the scenario."""
+    return dict.fromkeys(Outcome._fields) if one is None else one._asdict()
+
+
+def _flags(scenario: Scenario) -> dict[str, Any]:
+    """As in the newest version."""
+    engine = engine_named(scenario.engine)
+    return flags_data(engine.newest or engine.line[-1], scenario.server)
+
+
+def bisect_report(scenario: Scenario, courses: Sequence[Course]) -> RenderableType:
+    """A paragraph per request; requests that every version answers alike in one line."""
+    head = Text.assemble((scenario.id, "bold"), "  ", (scenario.model, "cyan"))
+    parts = [_paragraph(i, step.prompt, course)
+             for i, (step, course) in enumerate(zip(scenario.steps, courses, strict=True))]  # fmt: skip
+    return Group(head, *flags_line(_flags(scenario)), *parts)
+
+
+def _paragraph(number: int, prompt: str, course: Course) -> RenderableType:
+    first, oldest = next(iter(course.outcomes.items()))
+    head = Text(f"{number}  {prompt}", "bold")
+    if not (course.turns or course.beside):
+        return Group(head, indented(f"{_said(oldest)} under every rule set", "dim", 3), Text(""))
+    lines = [indented(f"{_said(oldest)} {_since(first)}", "", 3)]
+    for turn in course.turns:
+        lines += _lines("", turn)
+    for turn in course.beside:
+        lines += _lines("proposed: ", turn)
+    return Group(head, *lines, Text(""))
+
+
+def _lines(mark: str, turn: Turn) -> Iterator[Padding]:
+    colour = COLOUR[turn.now.equal_cold if turn.now else None]
+    yield indented(f"{mark}{_said(turn.now)} {_since(turn.new)}", colour, 3)
+    if turn.was != turn.now and mark:
+        yield indented(f"({_said(turn.was)} at {turn.old})", "dim", 6)
+    for cause in turn.causes:
+        yield indented(f"by {_cause(cause, turn)}", "", 6)
+
+
+def _since(profile: str) -> str:
+    """A rule set as a place in time: ``by b8271 (2026-03-10), llama_cpp@two-ends``."""
+    build = build_of(profile)
+    return f"by {build}, {profile}" if build else f"at {profile}"
+
+
+def _cause(cause: Cause, turn: Turn) -> str:
+    return " together with ".join(
+        f"{one.field} {one.old} -> {one.new}{_source(turn.new, one)}" for one in cause.changes
+    )
+
+
+def _source(profile: str, change: Change) -> str:
+    """The pull request, and the first build with it, in brackets."""
+    parts = (change.source, build_with(profile, change).replace("(", "of ").replace(")", ""))
+    told = ", ".join(filter(None, parts))
+    return f" ({told})" if told else ""
+
+
+def _said(one: Outcome | None) -> str:
+    if one is None:
+        return "not in this build"
+    if one.status == 0:
+        return "SERVER DIED"
+    if one.status != 200:
+        return f"{'REFUSED' if one.equal_cold is None else 'ERROR'} ({one.status})"
+    if one.equal_cold is None:
+        return "UNDECIDED"
+    return f"reuses {one.cache_n}, {EQUAL[one.equal_cold]}"

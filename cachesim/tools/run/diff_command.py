@@ -1,0 +1,61 @@
+"""``cachesim diff FILE|LINE -p A -p B``: where do two profiles decide differently, and what does it cost? Of a
+folder: the totals of all its scenarios."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from cachesim.base.console import say_json, show
+from cachesim.base.errors import BadInput
+from cachesim.base.reading import FOLDER, kind
+from cachesim.tools.picture.options import Shown, add_pictures, wanted, write_pictures
+from cachesim.tools.run.arguments import add_jobs, add_json, add_limits, add_profiles, chosen_profiles
+from cachesim.tools.run.case import add_arithmetic, add_case, case_of, modes
+from cachesim.tools.run.jobs import answers_code
+from cachesim.tools.run.next_step import after_diff, say_next
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_case(parser)
+    add_profiles(parser)
+    add_arithmetic(parser)
+    add_jobs(parser)
+    add_limits(parser)
+    add_json(parser)
+    add_pictures(parser)
+
+
+def run(args: Namespace) -> int:
+    if len(set(args.profiles)) != 2:
+        raise BadInput("diff compares two different profiles", hint="-p A -p B")
+    if kind(args.case) == FOLDER:
+        if wanted(args):
+            raise BadInput("a picture shows one scenario, and this is a folder", file=args.case)
+        from cachesim.tools.run.diff_folder import run_folder
+
+        return run_folder(args)
+    scenario = case_of(args)
+    (mode,) = modes(args, [scenario])
+    a, b = chosen_profiles(scenario, args.profiles)
+    from cachesim.judging.judged_run import run_judged
+    from cachesim.tools.run.diff_report import diff_data, diff_report
+
+    data = diff_data(run_judged(scenario, a, mode), run_judged(scenario, b, mode))
+    if args.json:
+        say_json(data)
+    else:
+        show(diff_report(data, getattr(args, "verbose", 0)))
+    write_pictures(args, [(scenario, data["a"]), (scenario, data["b"])], _shown(data["first"]))
+    say_next(args, after_diff(data))
+    return answers_code(
+        (one["equal_cold"], one["i"] in run["told"]) for run in (data["a"], data["b"]) for one in run["requests"]
+    )
+
+
+def _shown(first: dict[str, Any] | None) -> Shown:
+    """What a picture says of the first decision that differs."""
+    if first is None:
+        return Shown(note="Both decide the same.")
+    a, b = (f"{first[one]['rule']}: {first[one]['says']}" for one in "ab")
+    return Shown(note=f"First difference, request {first['request']}: {a} / {b}", focus=first["request"])

@@ -1,0 +1,59 @@
+"""``cachesim scenarios [WORD...] [--symptom TEXT]``: which scenarios come with cachesim, by what a user sees? Their ids
+stand for files in other commands."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from cachesim.base import exits
+from cachesim.base.console import complain, say, say_json, show
+from cachesim.base.errors import cut, quoted
+from cachesim.tools.run.arguments import add_json, known_profiles
+
+if TYPE_CHECKING:
+    from cachesim.scenarios.schema import Scenario
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("words", metavar="WORD", nargs="*", help="list only those whose id, title, engine, model, "
+                        "profiles, symptom or source contain every word")  # fmt: skip
+    parser.add_argument("--symptom", metavar="TEXT", help="list those that show what TEXT describes, such as "
+                        "'re-processes everything'")  # fmt: skip
+    parser.add_argument("--folder", action="store_true", help="print only the folder that they lie in")
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    from cachesim.scenarios.corpus import corpus_root
+    from cachesim.scenarios.load import find, load_all
+    from cachesim.scenarios.search import matching
+    from cachesim.scenarios.symptoms import SYMPTOMS
+    from cachesim.tools.run.scenario_list import scenario_data, scenario_list
+
+    root = corpus_root()
+    if args.folder:
+        say(str(root))
+        return exits.HOLDS
+    found = [one for one in load_all(find([root]), known_profiles()) if _fits(one, args.words)]
+    if not found:
+        complain("no scenario contains all of: " + cut(", ".join(args.words)))
+        return exits.NOTHING
+    if args.symptom is not None:
+        found = matching(args.symptom, found)
+    else:
+        found.sort(key=lambda one: [*SYMPTOMS, ""].index(one.symptom))
+    if not found:
+        complain(f"no scenario shows {quoted(args.symptom)}; symptoms are: {', '.join(SYMPTOMS)}")
+        return exits.NOTHING
+    if args.json:
+        say_json({"scenarios": [scenario_data(one) for one in found]})
+    else:
+        show(scenario_list(found))
+    return exits.HOLDS
+
+
+def _fits(scenario: Scenario, words: list[str]) -> bool:
+    s = scenario
+    text = "\n".join([s.id, s.title, s.engine, s.model, *s.profiles, s.symptom, *s.source]).casefold()
+    return all(word.casefold() in text for word in words)

@@ -1,0 +1,36 @@
+"""``cachesim try LINE``: what happens to these requests, written in one line? A file or an id is a case, too."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from cachesim.base import exits
+from cachesim.tools.picture.options import add_pictures, write_pictures
+from cachesim.tools.run.arguments import add_json, add_limits, add_profiles, chosen_profiles
+from cachesim.tools.run.case import add_arithmetic, add_case, case_of, modes
+from cachesim.tools.run.jobs import Job, exit_code
+from cachesim.tools.run.next_step import after_run, say_next, typed
+from cachesim.tools.run.run_command import collected, interrupted, report
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_case(parser)
+    add_profiles(parser)
+    add_arithmetic(parser)
+    add_limits(parser)
+    add_json(parser)
+    add_pictures(parser)
+
+
+def run(args: Namespace) -> int:
+    scenario = case_of(args)
+    (mode,) = modes(args, [scenario])
+    jobs = [Job(scenario, profile, mode) for profile in chosen_profiles(scenario, args.profiles)]
+    done, codes, ended = collected(jobs, 1)
+    runs, verbose = [data for _, data in done], getattr(args, "verbose", 0)
+    if ended is not None:
+        return interrupted(ended, runs, len(jobs), args.json, len(codes), verbose)
+    report(runs, args.json, len(codes), verbose)
+    write_pictures(args, [(scenario, data) for data in runs])
+    say_next(args, after_run([(scenario, data) for data in runs], typed(args)))
+    return exits.worst([*codes, exit_code(runs)])

@@ -1,0 +1,54 @@
+"""``cachesim why FILE|LINE N``: which decisions made request N keep what it kept, and lose what it lost?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from contextlib import suppress
+
+from cachesim.base import exits
+from cachesim.base.console import progress, say_json, show
+from cachesim.base.errors import BadInput, NotInBuild
+from cachesim.tools.picture.options import Shown, add_pictures, draw_cases
+from cachesim.tools.run.arguments import add_json, add_limits, add_profiles, chosen_profiles, count, known_profiles
+from cachesim.tools.run.case import add_arithmetic, add_case, case_of, modes
+from cachesim.tools.run.jobs import answers_code, each
+from cachesim.tools.run.next_step import after_why, say_next, typed
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_case(parser)
+    parser.add_argument("number", metavar="N", type=count, help="number of the request, from 0")
+    add_profiles(parser)
+    add_arithmetic(parser)
+    add_limits(parser)
+    add_json(parser)
+    add_pictures(parser)
+
+
+def run(args: Namespace) -> int:
+    scenario = case_of(args)
+    if args.number >= len(scenario.steps):
+        raise BadInput(f"there is no request {args.number}", file=scenario.file, hint=f"0 to {len(scenario.steps) - 1}")
+    (mode,) = modes(args, [scenario])
+    from cachesim.judging.judged_run import run_judged
+    from cachesim.tools.run.why_report import why_data, why_report
+
+    # Every rule set of the engine, by provenance: under which of them would the tokens have stayed?
+    names = sorted(name for name in known_profiles() if name.startswith(f"{scenario.engine}@"))
+    kept = []
+    for name in progress(names, len(names), "comparing versions"):
+        with suppress(NotInBuild):         # a version without an option of this scenario keeps nothing
+            one = run_judged(scenario, name, "provenance", bills=False).requests[args.number]
+            kept += [(name, one.answer.cache_n)] * (one.judged.equal_cold is True)
+    found, codes = each(
+        chosen_profiles(scenario, args.profiles),
+        lambda profile: why_data(run_judged(scenario, profile, mode), args.number, kept),
+        lambda profile: f"{scenario.file or scenario.id} under {profile}",
+    )
+    if args.json:
+        say_json({"why": found})
+    else:
+        show(*(why_report(data, getattr(args, "verbose", 0)) for data in found))
+    draw_cases(args, ((scenario, data["profile"]) for data in found), Shown(focus=args.number))
+    say_next(args, after_why(scenario, found, typed(args)))
+    return exits.worst([*codes, answers_code((data["equal_cold"], data["told"]) for data in found)])

@@ -1,0 +1,149 @@
+"""Was one request answered rightly, where are the tokens of its prompt from, and which decisions made it so?"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cachesim.base.counted import counted
+from cachesim.base.layout import indented
+from cachesim.engines.base import prompt_of
+from cachesim.engines.rule import Role, role_of
+from cachesim.engines.shared.outcomes import Outcome, case_of
+from cachesim.events import Aborted, Decided
+from cachesim.judging.evidence import Grade, grade_of
+from cachesim.judging.evidence_of_run import predicted
+from cachesim.judging.failure_chain import failure_data
+from cachesim.judging.flags_line import flags_data, flags_line
+from cachesim.judging.judged_run import Run
+from cachesim.judging.recompute_reasons import reasons
+from cachesim.judging.run_data import request_data
+from cachesim.judging.sentences import QUIET, sentence
+from cachesim.judging.verdict_words import style_of
+from cachesim.tools.run.failure_block import failure_block
+from cachesim.tools.run.predicted_lines import predicted_lines
+
+
+def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> dict[str, Any]:
+    """The verdict about one request, its decisions, and why each token was evaluated, as data. ``others`` are (profile,
+    cache_n) of the same request under all rule sets whose answer was right; ``output_wrong``: it is the answer that is
+    wrong, not only what it left behind; ``known_bug``: the file expects it to be wrong."""
+    one, step = run.requests[number], run.scenario.steps[number]
+    data = request_data(run, number, one)
+    expected = run.scenario.expect.get(run.profile)
+    same = ("cache_n", "best", "held", "equal_cold", "refused", "rung", "fault", "kind", "numbers", "output_wrong",
+            "verdict", "kept", "restored", "loaded", "reason", "read_instead", "prompt_n", "status",
+            "died")  # fmt: skip
+    return {
+        "scenario": run.scenario.id,
+        "title": run.scenario.title,
+        "why": run.scenario.why,
+        "request_why": step.why,
+        "profile": run.profile,
+        "flags": flags_data(run.profile, run.scenario.server),
+        "request": number,
+        "text": step.text,
+        "prompt": len(prompt_of(one.request, one.answer)),
+        **{name: data[name] for name in same},
+        "lost": [charge._asdict() for charge in one.account.charges],
+        "computed": [reason._asdict() for reason in reasons(one, others)],
+        "told": number in run.told,
+        "known_bug": expected is not None and number in expected.broken,
+        "failure": failure_data(run, number) if one.judged.equal_cold is False else None,
+        "predicted": [found._asdict() for found in predicted(run) if found.request == number],
+        "doubt": one.judged.answer.why if number in run.unsettled else "",
+        "decisions": [said for event in run.events(number) if (said := _step(run.profile, event)) is not None],
+    }
+
+
+def _step(profile: str, event: Any) -> dict[str, Any] | None:
+    if isinstance(event, Decided):
+        outcome = Outcome(event.rule, event.case or case_of(event.value))
+        text = sentence(event.rule, event.value, event.because, every=True)
+        dull = not sentence(event.rule, event.value, event.because)
+        because = {k: _plain(v) for k, v in event.because.items()}
+        return {"rule": event.rule, "role": role_of(event.rule), "says": text, "dull": dull,
+                "value": _plain(event.value), "because": because,
+                "grade": grade_of(profile.partition("@")[0], outcome)}
+    if isinstance(event, Aborted):
+        says = f"the server process ends: {event.text}"
+        return {"rule": "", "role": None, "says": says, "dull": False, "value": None, "because": {}, "grade": None}
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """A number, text or list that JSON can hold."""
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    return value if isinstance(value, bool | int | float | str) or value is None else str(value)
+
+
+def why_report(data: dict[str, Any], verbose: int = 0) -> RenderableType:
+    """The verdict, what was read instead, where the tokens are from, the decisions. ``verbose``: those that settle
+    nothing, too."""
+    what = f" request {data['request']} "
+    top = Text.assemble((data["scenario"], "bold"), what, (data["text"], "bold"), "  ", (data["profile"], "cyan"))
+    head = Group(top, *flags_line(data["flags"]))
+    title = [] if data["scenario"] == "try" else [Text(data["title"])]
+    why = [indented(" ".join(text.split()), "dim") for text in (data["why"], data["request_why"]) if text]
+    reads = [indented(f"it {read}") for read in data["read_instead"]]
+    doubt = [Text("this is one case of several", "yellow")] if data["doubt"] else []
+    tokens = [] if data["refused"] or data["died"] else [_tokens(data), _ranges(data["computed"])]
+    failure = [failure_block(data["failure"])] if data["failure"] else []
+    read = [*reads, *predicted_lines(data["predicted"])]
+    return Group(head, *title, _verdict(data), *read, *doubt, *why, *tokens, _decisions(data, verbose), *failure)
+
+
+def _decisions(data: dict[str, Any], verbose: int) -> RenderableType:
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table.add_column("rule", no_wrap=True)
+    table.add_column("decision")
+    made = True                       # are checkpoints made at all? Where they are not, nothing is said of each
+    for step in (one for one in data["decisions"] if verbose or not one["dull"]):
+        if step["role"] == Role.ENABLE:
+            made = bool(step["value"])
+        if verbose or (step["role"] not in QUIET and (made or step["role"] != Role.CREATE)):
+            mark = f" [{step['grade']}]" if step["grade"] in (Grade.READ, Grade.OURS) else ""
+            table.add_row(step["rule"], Text(f"{step['says']}{mark}"))
+    return table if table.row_count else Text("no decision was taken", "dim")
+
+
+def _verdict(data: dict[str, Any]) -> Text:
+    """Was the answer right? Said first."""
+    verdict, fault = data["verdict"], data["fault"]
+    known = " (known bug, as expected)" if data["known_bug"] and data["equal_cold"] is False else ""
+    if verdict == "OK":
+        return Text("OK: equal to a cold run", "green")
+    if data["refused"]:
+        return Text(fault + (" (as expected)" if data["told"] else ""), "yellow")
+    rung = f" [{data['rung']}]" if data["rung"] in ("bits", "argmax") else ""
+    where = " left in the slot" if verdict == "CORRUPT STATE" else ""
+    return Text(f"{verdict}{where}: {fault}{rung}{known}", style_of(verdict))
+
+
+def _tokens(data: dict[str, Any]) -> RenderableType:
+    """Where the tokens of the prompt are from."""
+    parts = (data["kept"], "kept"), (data["restored"] - data["loaded"], "restored"), (data["loaded"], "loaded")
+    whole = " + ".join(f"{n} {name}" for n, name in (*parts, (data["prompt_n"], "evaluated")))
+    reason = f" ({data['reason']})" if data["reason"] else ""
+    line = Text(f"{counted(data['prompt'], 'token')} = {whole}{reason}")
+    if not data["best"]:
+        return line
+    return Group(line, indented(f"{data['held']} were reusable at best; {data['best']} evaluated before", "dim"))
+
+
+def _ranges(reasons: Sequence[dict[str, Any]]) -> Table:
+    """A row for every range of evaluated tokens."""
+    table = Table(box=None, padding=(0, 1), show_header=False)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    for one in reasons:
+        where = [f"at request {one['at']}"] * (one["at"] >= 0) + [one["rule"]] * bool(one["rule"])
+        text = one["why"] + (f" ({', '.join(where)})" if where else "")
+        table.add_row(f"{one['start']}..{one['stop'] - 1}", Text(text, "yellow" if one["rule"] else "dim"))
+        if one["survives"]:
+            table.add_row("", Text(f"reused under {', '.join(one['survives'])}", "dim"))
+    return table

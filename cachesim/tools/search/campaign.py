@@ -1,0 +1,239 @@
+"""Conversation after conversation under one profile: what fails, how often, and the first of each kind.
+
+A seed and a number of examples give the same findings in any number of processes, in whatever order they report: every
+conversation is an integer.
+"""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+
+from cachesim.base.errors import BadInput, Unwritable
+from cachesim.base.pool import Lost, spread
+from cachesim.judging.cold_comparison import Judge
+from cachesim.scenarios.notation.shrink import TRIES
+from cachesim.tools.search.against import Cost, compared
+from cachesim.tools.search.case import Case, draw_case
+from cachesim.tools.search.crash import failed
+from cachesim.tools.search.examine import ALL, findings, shown
+from cachesim.tools.search.finding import DIED, SIMULATOR, Finding, Group
+from cachesim.tools.search.properties import PROPERTIES
+from cachesim.tools.search.shrink import shrink
+
+BLOCK = 50             # conversations that a process works on before it reports
+SPREAD = 1 << 32       # conversation i of seed s is the integer s * SPREAD + i
+
+
+class Job(NamedTuple):
+    """Conversations first .. stop-1 of a seed, under a profile, as far as these properties go. ``mode``: "provenance",
+    or "exact", that is with numbers. ``against``: another profile under which they are played too, "" = none."""
+
+    profile: str
+    properties: tuple[str, ...]
+    models: tuple[str, ...]
+    seed: int
+    first: int
+    stop: int
+    mode: str = "provenance"
+    against: str = ""
+
+
+Found = list[tuple[int, Finding]]
+
+
+class Block(NamedTuple):
+    """What a job found: pairs of conversation and finding; conversations played; refused ones, which the simulator
+    does not model; the first conversation of the job and the one behind its last. Against another profile: only what
+    that one does not have, what only that one has (``mended``), and what both evaluated."""
+
+    found: Found
+    played: int
+    refused: int
+    first: int = 0
+    stop: int = 0
+    mended: Sequence[tuple[int, Finding]] = ()
+    cost: Cost = Cost()
+
+
+@dataclass
+class Failure:
+    """Findings of one group: how many, the first conversation, and the case that became of it; ``kept`` is what an
+    earlier run of the campaign told of that."""
+
+    first: int
+    finding: Finding
+    times: int = 1
+    small: Case | None = None
+    kept: Mapping[str, Any] | None = None
+
+    @property
+    def shrunk(self) -> bool:
+        return self.small is not None or self.kept is not None
+
+
+@dataclass
+class Campaign:
+    """Everything that was found so far. ``done``: the conversations of the seed that were played, first and behind the
+    last, in order and with gaps between them. Against another profile: what only that one has (``mended``), and the
+    tokens that both evaluated."""
+
+    profile: str
+    failures: dict[Group, Failure] = field(default_factory=dict)
+    played: int = 0
+    refused: int = 0
+    done: list[tuple[int, int]] = field(default_factory=list)
+    mended: dict[Group, Failure] = field(default_factory=dict)
+    cost: Cost = field(default_factory=Cost)
+
+    def take(self, block: Block) -> None:
+        """Add what a job found."""
+        self.played += block.played
+        self.refused += block.refused
+        self.done = joined([*self.done, (block.first, block.stop)])
+        self.cost = self.cost.plus(block.cost)
+        for failures, found in ((self.failures, block.found), (self.mended, block.mended)):
+            for number, finding in found:
+                _count(failures, number, finding)
+
+
+def _count(failures: dict[Group, Failure], number: int, finding: Finding) -> None:
+    """One more finding, of this conversation."""
+    known = failures.get(finding.group)
+    if known is None:
+        failures[finding.group] = Failure(number, finding)
+        return
+    known.times += 1
+    if number < known.first:
+        known.first, known.finding, known.small, known.kept = number, finding, None, None
+
+
+def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same numbers in as few spans as possible, in order."""
+    out: list[tuple[int, int]] = []
+    for first, stop in sorted(spans):
+        if out and first <= out[-1][1]:
+            out[-1] = out[-1][0], max(stop, out[-1][1])
+        elif first < stop:
+            out.append((first, stop))
+    return out
+
+
+@contextmanager
+def rarely_collected() -> Iterator[None]:
+    """Cycles are looked for after every hundred thousand objects: a conversation makes ten thousand, and looking after
+    every few hundred takes a tenth of the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+@rarely_collected()
+def work(job: Job) -> Block:
+    """Play the conversations of a job. Raises Unwritable if there is no room for what the servers save."""
+    judges: dict[str, Judge] = {}
+    every: Found = []
+    mended: Found = []
+    refused, cost = 0, Cost()
+    engine = job.profile.partition("@")[0]
+    for i in range(job.first, job.stop):
+        number = job.seed * SPREAD + i
+        try:
+            case = draw_case(number, engine, job.models)
+            if job.against:
+                two = compared(case, job.profile, job.against, job.properties, judges, job.mode)
+                found, cost = two.new, cost.plus(two.cost)
+                mended += ((number, one) for one in two.mended)
+            else:
+                found = findings(case, job.profile, job.properties, judges, mode=job.mode)
+            every += ((number, one) for one in found)
+        except Unwritable:
+            raise
+        except Exception as error:      # one conversation that the simulator fails at does not end a campaign
+            refused += (what := failed(error)) is None
+            every += [] if what is None else [(number, what)]
+    return Block(every, job.stop - job.first, refused, job.first, job.stop, mended, cost)
+
+
+def lost(job: Job, how: str) -> Block:
+    """The block of a job at which two processes ended, the last of them so."""
+    numbers = {"first": job.first, "last": job.stop - 1, "seed": job.seed, "how": how}
+    return Block([(job.seed * SPREAD + job.first, Finding(SIMULATOR, 0, DIED, numbers))], 0, 0, job.first, job.stop)
+
+
+def blocks(
+    profile: str, properties: Sequence[str], models: Sequence[str], seed: int, stop: int, start: int = 0,
+    mode: str = "provenance", done: Iterable[tuple[int, int]] = (), against: str = "",
+) -> Iterator[Job]:
+    """The jobs of the conversations start .. stop-1 of a seed, without those that are ``done`` (in order)."""
+    for first, behind in gaps(done, start, stop):
+        for at in range(first, behind, BLOCK):
+            yield Job(profile, tuple(properties), tuple(models), seed, at, min(at + BLOCK, behind), mode, against)
+
+
+def gaps(done: Iterable[tuple[int, int]], start: int, stop: int) -> list[tuple[int, int]]:
+    """What of start .. stop-1 is in none of these spans, which are in order."""
+    out = []
+    for first, behind in [*done, (stop, stop)]:
+        if start < min(first, stop):
+            out.append((start, min(first, stop)))
+        start = max(start, behind)
+    return out
+
+
+def block_count(spans: Iterable[tuple[int, int]]) -> int:
+    """How many jobs these conversations are."""
+    return sum(-(-(stop - first) // BLOCK) for first, stop in spans)
+
+
+def run(todo: Iterable[Job], jobs: int) -> Iterator[Block]:
+    """The results in the order of the jobs, from so many processes."""
+    todo = list(todo)
+    for job, block in zip(todo, spread(work, todo, jobs), strict=True):
+        yield lost(job, block.how) if isinstance(block, Lost) else block
+
+
+def shrunk(
+    failure: Failure, profile: str, models: Sequence[str], tries: int = TRIES, mode: str = "provenance",
+    properties: Sequence[str] = tuple(PROPERTIES), against: str = "",
+) -> Failure:
+    """The failure with the smallest case of its group, which the profile ``against`` does not have. ``properties``:
+    those that were looked at when it was found."""
+    judges: dict[str, Judge] = {}
+    group = failure.finding.group
+    wanted = (group[0],) if group[0] in ALL else tuple(properties)
+
+    def found(case: Case) -> list[Finding]:
+        try:
+            if against:
+                every = compared(case, profile, against, wanted, judges, mode).new
+            else:
+                every = shown(case, profile, wanted, judges, mode)
+            return [one for one in every if one.group == group]
+        except BadInput:                # a case that cannot be played
+            return []
+
+    case = drawn(failure, profile, models)
+    if case is None:
+        return failure
+    small = shrink(case, lambda case: bool(found(case)), tries)
+    again = found(small)
+    return Failure(failure.first, again[0] if again else failure.finding, failure.times, small)
+
+
+def drawn(failure: Failure, profile: str, models: Sequence[str]) -> Case | None:
+    """The conversation in which the failure was met first; None where it cannot even be drawn or written, or nobody
+    knows which it was."""
+    if failure.finding.kind == DIED:
+        return None
+    try:
+        case = draw_case(failure.first, profile.partition("@")[0], tuple(models))
+        case.scenario(profile)
+    except Exception:
+        return None
+    return case

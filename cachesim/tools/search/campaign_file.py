@@ -1,0 +1,139 @@
+"""The file of a campaign: what is searched, how far it is, what was found. It is data like any other: what does not fit
+is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+
+from cachesim import __version__
+from cachesim.base.errors import BadInput
+from cachesim.engines.rule_files import digest
+from cachesim.tools.search.against import Cost
+from cachesim.tools.search.campaign import SPREAD, Campaign, Failure, joined
+from cachesim.tools.search.finding import Group, finding_of
+
+MAX_BYTES = 1 << 26
+FORM = 3                # of this file: since 2 findings are kind and numbers, since 3 it says which files it owns
+KEPT = {"line": str, "model": str, "server": dict, "requests": int, "longest": int, "id": str, "toml": str}
+"""What is told of a case, for a later run to tell again."""
+
+
+class Plan(NamedTuple):
+    """What is searched: everything but for how long. ``against``: another profile, "" = none."""
+
+    profile: str
+    properties: tuple[str, ...]
+    models: tuple[str, ...]
+    mode: str
+    seed: int
+    against: str = ""
+
+    @property
+    def stem(self) -> str:
+        """The name of the campaign's file, without what says that it is a part, and without suffix."""
+        said = self if self.against else self[:-1]
+        digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:8]
+        return f"campaign-{self.profile}-seed{self.seed}-{digest}"
+
+    @property
+    def rules(self) -> str:
+        """What stands in the files of rules that are searched."""
+        return " ".join(digest(name) for name in (self.profile, self.against) if name)
+
+
+class Kept(NamedTuple):
+    """What is in the file of a campaign. ``rules``: the digest of the files of rules that were searched; ``files``: the
+    names of the scenario files that were written, without suffix; ``owned``: those that may be there."""
+
+    plan: Plan
+    rules: str
+    campaign: Campaign
+    files: Mapping[Group, str]
+    owned: Sequence[str]
+
+
+def packed(plan: Plan, campaign: Campaign, files: Mapping[Group, str], owned: Iterable[str] = ()) -> bytes:
+    """The bytes of the file."""
+    failures = [
+        {"first": one.first, "times": one.times, "finding": one.finding._asdict(), "file": files.get(group),
+         "kept": one.kept}
+        for group, one in campaign.failures.items()
+    ]  # fmt: skip
+    return json.dumps({
+        "cachesim": __version__, "form": FORM, "plan": list(plan), "rules": plan.rules,
+        "owned": sorted(owned), "played": campaign.played, "refused": campaign.refused, "done": campaign.done,
+        "failures": failures,
+        "mended": [
+            {"first": one.first, "times": one.times, "finding": one.finding._asdict()}
+            for one in campaign.mended.values()
+        ],
+        "cost": campaign.cost,
+    }, indent=1).encode()  # fmt: skip
+
+
+def read_campaign(file: Path) -> Kept:
+    """What is in the file of a campaign of this version. Raises BadInput."""
+    try:
+        if file.stat().st_size > MAX_BYTES:
+            raise ValueError("too large")
+        data = json.loads(file.read_bytes())
+        if data["cachesim"] != __version__:
+            raise ValueError("of another version of cachesim")
+        if data.get("form") != FORM:
+            raise ValueError("its findings are of another form, begin a new one")
+        return _unpacked(data)
+    except OSError as error:
+        raise BadInput((error.strerror or "cannot be read").lower(), file=str(file)) from None
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise BadInput(f"not a campaign: {str(error)[:80]}", file=str(file)) from None
+
+
+def _unpacked(data: Mapping[str, Any]) -> Kept:
+    plan, done = _plan(*data["plan"]), [_span(*span) for span in data["done"]]
+    campaign, files = Campaign(plan.profile, {}, int(data["played"]), int(data["refused"]), joined(done)), {}
+    for one in data["failures"]:
+        finding = finding_of(one["finding"])
+        kept = None if one["kept"] is None else {name: _is(kind, one["kept"][name]) for name, kind in KEPT.items()}
+        if kept is not None and not _our_name(kept["id"]):
+            raise ValueError("not a name of ours")
+        campaign.failures[finding.group] = Failure(int(one["first"]), finding, int(one["times"]), kept=kept)
+        if one["file"] is not None:
+            if not _our_name(one["file"]):
+                raise ValueError("not a name of ours")
+            files[finding.group] = one["file"]
+    for one in data["mended"]:
+        finding = finding_of(one["finding"])
+        campaign.mended[finding.group] = Failure(int(one["first"]), finding, int(one["times"]))
+    campaign.cost = Cost(*map(int, data["cost"]))
+    if not all(_our_name(name) for name in data["owned"]):
+        raise ValueError("not a name of ours")
+    return Kept(plan, str(data["rules"]), campaign, files, data["owned"])
+
+
+def _plan(
+    profile: object, properties: list[object], models: list[object], mode: object, seed: object, against: object
+) -> Plan:
+    names = tuple(_is(str, one) for one in properties), tuple(_is(str, one) for one in models)
+    return Plan(_is(str, profile), *names, _is(str, mode), _is(int, seed), _is(str, against))
+
+
+def _span(first: object, stop: object) -> tuple[int, int]:
+    start, end = _is(int, first), _is(int, stop)
+    if not 0 <= start <= end <= SPREAD:
+        raise ValueError(f"conversations {start} to {end}")
+    return start, end
+
+
+def _our_name(name: object) -> bool:
+    return isinstance(name, str) and re.fullmatch(r"fuzz-\d+-[0-9a-f]{8}", name) is not None
+
+
+def _is(kind: type, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{type(value).__name__} instead of {kind.__name__}")
+    return value

@@ -1,0 +1,94 @@
+"""How does a campaign look? A line of counts, a table of distinct failures, then each with its case and its causes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cachesim.base.layout import indented
+from cachesim.tools.run.failure_block import block_of_case
+
+Data = dict[str, Any]
+GAPS = 5                # stretches of conversations that are named
+
+
+def fuzz_report(data: Data) -> RenderableType:
+    """Everything about a campaign, within 80 columns."""
+    found = data["failures"]
+    head: RenderableType
+    head = first = Text.assemble((data["profile"], "cyan"), f"  seed {data['seed']}, {data['examples']} conversations")
+    if data["refused"]:
+        first.append(f", {data['refused']} of them not modelled")
+    other = [_against(data)] if "against" in data else []
+    head = Group(head, _corpus(data["corpus"])) if "corpus" in data else head
+    if not found:
+        return Group(head, *other, Text(f"nothing found for {', '.join(data['properties'])}", "bold green"))
+    return Group(head, _table(found), *(_case(i, one, data["profile"]) for i, one in enumerate(found, 1)), *other,
+                 Text(f"{len(found)} distinct failure{'s' * (len(found) > 1)}", "bold red"))
+
+
+def _corpus(data: Data) -> RenderableType:
+    """What stored cases show."""
+    failing, unplayed = data["failing"], data["unplayed"]
+    files = len({one["file"] for one in failing})
+    lines = [Text(f"stored cases: {data['files']} played, {files or 'none'} of them fail{'s' * (files == 1)}",
+                  "bold red" if failing else "bold green")]  # fmt: skip
+    lines += [Text(f"  {one['file']}: {one['property']}: {one['rule']}") for one in failing]
+    lines += [Text(f"  not played: {one['why']}", "yellow") for one in unplayed]
+    return Group(*lines)
+
+
+def merge_report(data: Data) -> RenderableType:
+    """A campaign that was put together: from how many files, which conversations are not played, what was found."""
+    head = Text(f"{_files(len(data['files']))}, {data['examples']:,} conversations", "bold")
+    if data["left_out"]:
+        head.append(f"; {_files(len(data['left_out']))} left out: all of it is in the others", "yellow")
+    gaps = [(a, b) for (_, a), (b, _) in zip([[0, 0], *data["done"]], data["done"], strict=False) if a < b]
+    missing = [Text("not played: " + ", ".join(f"{a} .. {b - 1}" for a, b in gaps[:GAPS])
+                    + (f" and {len(gaps) - GAPS} more stretches" if len(gaps) > GAPS else ""), "yellow")]  # fmt: skip
+    return Group(head, *(missing if gaps else []), fuzz_report(data))
+
+
+def _files(n: int) -> str:
+    return f"{n:,} file{'s' * (n != 1)}"
+
+
+def _against(data: Data) -> Group:
+    """What only the other rule set has, and what each has evaluated."""
+    other, cost, mended = data["against"], data["cost"], data["mended"]
+    head = Text.assemble("\nfixed: what only ", (other, "cyan"), " has", "" if mended else ": nothing")
+    return Group(
+        head, *([_table(mended)] if mended else []),
+        Text(f"tokens evaluated in {cost['requests']} requests: {_change(cost['mine'], cost['theirs'])}"),
+        Text(f"in the {cost['right']} that both answer correctly: {_change(cost['right_mine'], cost['right_theirs'])}"),
+    )  # fmt: skip
+
+
+def _change(mine: int, theirs: int) -> str:
+    """One count beside the other's."""
+    share = f" ({100 * (mine - theirs) / theirs:+.2f} %)" if theirs else ""
+    return f"{mine}, the other {theirs}{share}"
+
+
+def _table(found: list[Data]) -> Table:
+    table = Table(box=None, padding=(0, 1), header_style="dim", expand=False)
+    table.add_column("#", justify="right")
+    table.add_column("times", justify="right")
+    table.add_column("property", no_wrap=True)
+    table.add_column("rule", overflow="fold")
+    for i, one in enumerate(found, 1):
+        table.add_row(str(i), str(one["times"]), Text(one["property"]), Text(one["rule"]))
+    return table
+
+
+def _case(number: int, one: Data, profile: str) -> RenderableType:
+    """A failure: what is wrong, how it comes about, the line that shows it."""
+    left = "" if one["shrunk"] or "line" not in one else "   (not shrunk)"
+    left = f"   ({one['known']} shows it)" if "known" in one else left
+    head = Text.assemble(f"\n{number}  ", (f"{one['property']}: {one['text']}", "bold red"), (left, "yellow"))
+    if "line" not in one:
+        return Group(head, *(indented(cause, "dim") for cause in one["causes"]))
+    return Group(head, block_of_case(one, profile, one["step"], one["text"]))

@@ -1,0 +1,122 @@
+"""``cachesim merge FOLDER...``: what did the parts of a campaign, or of a workload, find, all together?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Sequence
+
+from cachesim.base import exits
+from cachesim.base.console import complain, say_json, show
+from cachesim.base.reading import path_of
+from cachesim.tools.run.arguments import add_json
+from cachesim.tools.workload.command import code_of
+
+if TYPE_CHECKING:
+    from cachesim.tools.search.merge import Merged
+    from cachesim.tools.workload import lines
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("folders", metavar="FOLDER", nargs="+",
+                        help="what `fuzz --out` or `workload --out` has written")  # fmt: skip
+    parser.add_argument("--out", metavar="FOLDER", help="write the whole here, as if it had been done in one place; "
+                        "`fuzz` or `workload` with `--out FOLDER --resume` goes on with it")  # fmt: skip
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    from cachesim.tools.search.finding import exit_code
+
+    out = path_of(args.out) if args.out is not None else None
+    folders = [path_of(folder) for folder in args.folders]
+    if out is not None and out.is_dir() and out.resolve() not in [folder.resolve() for folder in folders]:
+        folders += [out] if _is_any(out) else []                     # what is there is a part too
+    workloads = _workloads(folders)
+    campaigns = _campaigns([one for one in folders if _has_campaigns(one) or not _has_lines(one)])
+    codes = [exit_code(name) for one in campaigns for name, *_ in one.campaign.failures]
+    if out is not None:
+        codes += [code for one in campaigns for code in _write(one, out)]
+    told = [_workload_data(one, out) for one in workloads]
+    codes += [code_of(total) for one in told for total in one["totals"]]
+    _tell([_data(one) for one in campaigns], told, args.json)
+    return exits.worst(codes)
+
+
+def _has_campaigns(folder: Path) -> bool:
+    return any(folder.glob("campaign-*.json"))
+
+
+def _has_lines(folder: Path) -> bool:
+    from cachesim.tools.workload.lines import files_of
+
+    return bool(files_of(folder))
+
+
+def _is_any(folder: Path) -> bool:
+    return _has_campaigns(folder) or _has_lines(folder)
+
+
+def _campaigns(folders: Sequence[Path]) -> list[Merged]:
+    """The campaigns in these folders. Raises BadInput for a folder without one."""
+    from cachesim.tools.search.merge import campaigns_in, merged
+
+    return merged(campaigns_in(folders))
+
+
+def _workloads(folders: Sequence[Path]) -> list[lines.Merged]:
+    """The workloads in these folders. Raises BadInput for a file that is none."""
+    from cachesim.tools.workload.lines import files_of, merged
+
+    return merged(file for folder in folders for file in files_of(folder))
+
+
+def _write(one: Merged, out: Any) -> list[int]:
+    """Write a campaign into the folder; the exit codes of what could not be written. Raises BadInput."""
+    from cachesim.tools.search.folder import Folder
+
+    folder = Folder(out, one.plan)
+    with folder.held():
+        folder.begin(resume=True)
+        for _ in folder.keep(one.campaign):
+            pass
+    if folder.refused is None:
+        return []
+    complain(str(folder.refused))
+    return [exits.BAD_INPUT]
+
+
+def _data(one: Merged) -> dict[str, Any]:
+    from cachesim.tools.search.findings_export import campaign_data
+
+    plan, campaign = one.plan, one.campaign
+    return {
+        **campaign_data(campaign, plan.properties, plan.seed, plan.models, plan.against),
+        "files": [str(file) for file in one.files], "left_out": [str(file) for file in one.left_out],
+        "done": [list(span) for span in campaign.done],
+    }  # fmt: skip
+
+
+def _workload_data(one: lines.Merged, out: Path | None) -> dict[str, Any]:
+    """A workload as data; it is written if there is a folder for it. Raises BadInput."""
+    from cachesim.tools.workload.lines import write_merged
+    from cachesim.tools.workload.report import workload_data
+    from cachesim.tools.workload.run import totals_of
+
+    if out is not None:
+        write_merged(one, out)
+    found = workload_data(one.in_order, totals_of(one.in_order))
+    return {"jobs": len(one.jobs), "files": [str(file) for file in one.files], **found}
+
+
+def _tell(campaigns: Sequence[dict[str, Any]], workloads: Sequence[dict[str, Any]], as_json: bool) -> None:
+    from cachesim.tools.search.fuzz_report import merge_report
+    from cachesim.tools.workload.report import merged_report
+
+    if as_json:
+        say_json({"campaigns": list(campaigns), "workloads": list(workloads)})
+        return
+    for one in campaigns:
+        show(merge_report(one))
+    for one in workloads:
+        show(*merged_report(one))

@@ -1,0 +1,158 @@
+"""``cachesim repair PROFILE``: which single change of a rule cures each failure, and what does it cost?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Callable, Sequence, TypeVar
+
+from cachesim.base import exits
+from cachesim.base.console import progress, say_json, show
+from cachesim.base.errors import BadInput, nearest, quoted
+from cachesim.tools.run.arguments import (
+    add_jobs,
+    add_json,
+    add_profiles,
+    add_settings,
+    count,
+    load_files,
+    profile_name,
+    with_settings,
+)
+
+if TYPE_CHECKING:
+    from cachesim.scenarios.schema import Scenario
+    from cachesim.tools.search.cures import Hearing, Price, Search, Told, Variant
+    from cachesim.tools.search.repair import Repair
+
+EXAMPLES = 500
+PRICED = 100           # conversations that are drawn where there are files, to tell what a change costs
+OWED = ("warm-equals-cold", "stored-equals-cold", "survives")
+BLOCK = 25             # conversations that a process works on before it reports
+S = TypeVar("S")
+R = TypeVar("R")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("profile", metavar="PROFILE", type=profile_name, help="rule set to repair")
+    parser.add_argument("files", metavar="FILE", nargs="*",
+                        help="scenario file, folder or id, instead of drawn conversations")  # fmt: skip
+    add_profiles(parser, "another rule set whose rules are tried: one in a Python file; may be repeated")
+    parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
+                        help=f"property that must hold, may be repeated (default {', '.join(OWED)})")  # fmt: skip
+    parser.add_argument("--model", dest="models", metavar="MODEL", action="append", default=[],
+                        help="model to draw, may be repeated: layers, or a class A, W, R, H, HW, M")  # fmt: skip
+    add_settings(parser, "of every server that is drawn, and instead of what files say: ")
+    parser.add_argument("--examples", metavar="N", type=count,
+                        help=f"conversations to draw (default {EXAMPLES}; beside files {PRICED}, for the price)")
+    parser.add_argument("--seed", metavar="S", type=count, default=0, help="the same seed finds the same (default 0)")
+    add_jobs(parser)
+    parser.add_argument("--no-shrink", action="store_true", help="leave conversations as long as they are")
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    from cachesim.tools.search.repair_data import repair_data
+    from cachesim.tools.search.repair_report import repair_report
+
+    found = _repaired(args)
+    data = repair_data(found)
+    if args.json:
+        say_json(data)
+    else:
+        show(repair_report(data))
+    if found.crashed:
+        return exits.CRASH
+    return exits.BROKEN if found.failing else exits.HOLDS
+
+
+def _asked(args: Namespace) -> tuple[Search, list[Scenario], range]:
+    """What is looked for, in which files, and which conversations are drawn. Raises BadInput."""
+    from cachesim.engines.registry import rules_of
+    from cachesim.tools.search.cures import Search
+    from cachesim.tools.search.fuzz_command import drawn_models, set_options
+    from cachesim.tools.search.repair import numbers
+
+    for name in (args.profile, *args.profiles):      # those of files are known to the engine now
+        rules_of(name)
+    narrowed = (*drawn_models(args.models, args.profile), *set_options(args.settings, args.profile))
+    search = Search(args.profile, _properties(args.properties), narrowed)
+    examples = args.examples if args.examples is not None else PRICED if args.files else EXAMPLES
+    if not (examples or args.files):
+        raise BadInput("--examples must be at least 1")
+    engine = args.profile.partition("@")[0]
+    scenarios, bad = load_files(args.files) if args.files else ([], [])
+    if bad:
+        raise bad[0]
+    files = [with_settings(one, args.settings) for one in scenarios if one.engine == engine]
+    if args.files and not files:
+        raise BadInput(f"no scenario of {engine} is in these files", hint="a file has one engine")
+    return search, files, numbers(args.seed, examples)
+
+
+def _properties(asked: list[str]) -> tuple[str, ...]:
+    from cachesim.tools.search.properties import PROPERTIES
+
+    for name in asked:
+        if name not in PROPERTIES:
+            raise BadInput(f"unknown property {quoted(name)}", hint=nearest(name, PROPERTIES) or ", ".join(PROPERTIES))
+    return tuple(dict.fromkeys(asked)) or OWED
+
+
+def _repaired(args: Namespace) -> Repair:
+    """Play, try every change on what fails, price those that cure, choose, and prove the choice. Raises BadInput."""
+    from cachesim.tools.search.cures import Trying, hear_all, try_all, variants
+    from cachesim.tools.search.repair import Repair, Shrinking, groups, smallest
+
+    search, files, drawn = _asked(args)
+    known, jobs = tuple(variants(search.profile)), args.jobs
+    heard = _spread(hear_all, _jobs(search, [*files, *drawn], known=known), jobs, "conversations")
+    found = Repair(search, args.seed, len(files), known, [one for block in heard for one in block])
+    found.tried = _spread(try_all, [Trying(search, one, known) for one in found.failing], jobs, "changes")
+    found.prices = _prices(found, jobs)
+    found.groups = list(groups(found.tried, found.prices))
+    _prove(found, jobs)
+    if not args.no_shrink:
+        todo = [Shrinking(search, one.cured[0].heard.told, known[one.change]) for one in found.groups]
+        todo += [Shrinking(search, one.heard.told, None) for one in found.uncured]
+        found.small = _spread(smallest, todo, jobs, "shrinking")
+    return found
+
+
+def _prices(found: Repair, jobs: int) -> dict[int, Price]:
+    """What every change costs that cures something."""
+    from cachesim.tools.search.cures import hear_all
+
+    curing = sorted({i for one in found.tried for i in one.cures})
+    todo = {i: _jobs(found.search, found.touched([i]), (found.known[i],)) for i in curing}
+    blocks = iter(_spread(hear_all, [job for each in todo.values() for job in each], jobs, "prices"))
+    return {i: found.price([one for _ in each for one in next(blocks)]) for i, each in todo.items()}
+
+
+def _prove(found: Repair, jobs: int) -> None:
+    """All changes that were chosen, at once, on every conversation for which they matter."""
+    from cachesim.tools.search.cures import hear_all
+
+    chosen = [one.change for one in found.groups]
+    if chosen:
+        changes = tuple(found.known[i] for i in chosen)
+        told = [*found.touched(chosen), *(one.told for one in found.failing)]
+        blocks = _spread(hear_all, _jobs(found.search, told, changes), jobs, "all changes")
+        again = [one for block in blocks for one in block]
+        right = len(told) - len(found.failing)
+        found.together = found.price(again[:right])
+        found.held = sum(one.found == () for one in again[right:])
+
+
+def _jobs(
+    search: Search, told: Sequence[Told], changes: tuple[Variant, ...] = (), known: tuple[Variant, ...] = ()
+) -> list[Hearing]:
+    from cachesim.tools.search.cures import Hearing
+
+    return [Hearing(search, tuple(told[at : at + BLOCK]), changes, known) for at in range(0, len(told), BLOCK)]
+
+
+def _spread(do: Callable[[S], R], todo: Sequence[S], jobs: int, what: str) -> list[R]:
+    """Results in the order of the work, from so many processes."""
+    from cachesim.base.pool import spread, whole
+
+    return whole(progress(spread(do, todo, jobs), len(todo), what))

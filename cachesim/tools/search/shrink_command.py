@@ -1,0 +1,82 @@
+"""``cachesim shrink FILE|LINE``: what is the smallest line that is broken in the same way?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from cachesim.base import exits
+from cachesim.base.console import complain, progress, say_json, show
+from cachesim.tools.run.arguments import add_json, add_limits, add_settings, chosen_profiles, count, profile_name
+from cachesim.tools.run.case import add_model, read_case
+
+if TYPE_CHECKING:
+    from cachesim.tools.search.smallest import Smallest
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("what", metavar="FILE|LINE", help="scenario file, id, or requests in one line")
+    parser.add_argument("-p", "--profile", metavar="PROFILE", type=profile_name, default="",
+                        help="rule set to run under (default: the first of the file's that is broken, "
+                        "the newest recorded one for a line)")  # fmt: skip
+    add_model(parser)
+    add_settings(parser)
+    parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
+                        help="what must be broken, may be repeated (default: as fuzz has it)")  # fmt: skip
+    parser.add_argument("--mode", choices=("provenance", "exact"), default="provenance",
+                        help="exact: full arithmetic, compares bits and argmax; about 10x slower "
+                        "(default provenance)")  # fmt: skip
+    parser.add_argument("--tries", metavar="N", type=count, help="lines to run at most (default 4000)")
+    add_limits(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    from cachesim.scenarios.notation.shrink import TRIES
+    from cachesim.tools.search.fuzz_command import properties_asked
+    from cachesim.tools.search.smallest import Smallest
+
+    properties = properties_asked(args.properties)
+    tries = TRIES if args.tries is None else args.tries
+    asked = [args.profile] if args.profile else []
+    scenario, undecided = read_case(args.what, args.model, asked, args.settings), []
+    for profile in chosen_profiles(scenario, asked):
+        one = Smallest(scenario, profile, properties, args.mode, tries)
+        if one.found:
+            return _shrunk(one, tries, args.json)
+        undecided += [profile] if one.undecided else []
+    return _nothing(undecided, args.json)
+
+
+def _shrunk(one: Smallest, tries: int, as_json: bool) -> int:
+    """Search, and tell what was found, when interrupted the smallest so far."""
+    from cachesim.tools.search.finding import exit_code
+
+    ended = None
+    try:
+        with closing(progress(range(tries), tries, "shrinking")) as ticks:
+            one.run(lambda: next(ticks, None))
+    except KeyboardInterrupt as error:
+        ended = error
+        complain("interrupted: the smallest so far")
+    _tell(one.data(), as_json)
+    return exits.interrupted(ended) if ended else exit_code(one.found[0].name)
+
+
+def _tell(data: dict[str, Any], as_json: bool) -> None:
+    from cachesim.tools.search.shrink_report import shrink_report
+
+    if as_json:
+        say_json({"shrunk": data})
+        return
+    show(shrink_report(data))
+
+
+def _nothing(undecided: list[str], as_json: bool) -> int:
+    """Nothing is broken, so nothing is to be made smaller; that is no error. Which profiles are ``undecided``?"""
+    complain(f"undecided under {', '.join(undecided)}: the outcome depends on a number that the server never wrote"
+             if undecided else "nothing is broken: nothing to make smaller")  # fmt: skip
+    if as_json:
+        say_json({"shrunk": None})
+    return exits.UNDECIDED if undecided else exits.HOLDS

@@ -1,0 +1,83 @@
+"""What is the smallest line that is broken as this scenario is? The search that every failure of a campaign goes
+through, for a conversation that somebody has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Callable, Sequence
+
+from cachesim.base.errors import BadInput
+from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.try_command import try_command
+from cachesim.scenarios.notation.words import normal
+from cachesim.scenarios.schema import Scenario
+from cachesim.tools.search.case import Case, case_of, longest
+from cachesim.tools.search.examine import ALL, shown
+from cachesim.tools.search.finding import Finding
+from cachesim.tools.search.findings_export import finding_data
+from cachesim.tools.search.played_case import played
+from cachesim.tools.search.shrink import like, searching
+
+
+class Smallest:
+    """The search for one scenario under one profile. ``found``: what is wrong with it, in the order of the properties;
+    the first of these findings is the one that a smaller case must show, as a campaign tells findings apart."""
+
+    def __init__(self, scenario: Scenario, profile: str, properties: Sequence[str], mode: str, tries: int) -> None:
+        """Play the scenario. Raises BadInput if it cannot be played, or not be written in one line."""
+        self.profile, self.mode = profile, mode
+        self.judges: dict[str, Judge] = {}
+        self.case = case_of(scenario)
+        self.found = shown(self.case, profile, properties, self.judges, mode)
+        name = self.found[0].name if self.found else ""
+        self.properties = (name,) if name in ALL else tuple(properties)
+        self.search = searching(self.case, self._happens, tries)
+        self.tick: Callable[[], object] = lambda: None
+
+    def run(self, tick: Callable[[], object]) -> None:
+        """Search. ``tick`` is called at every try."""
+        self.tick = tick
+        self.search.run()
+
+    def _happens(self, case: Case) -> bool:
+        self.tick()
+        return bool(self._again(case))
+
+    @property
+    def undecided(self) -> bool:
+        """Was nothing found because the outcome depends on a number that the server never wrote?"""
+        return not self.found and played(self.case.scenario(self.profile), self.profile, {}, mode=self.mode).unset
+
+    def _again(self, case: Case) -> list[Finding]:
+        """The finding in another case, played as its line is read back; [] if it is not there."""
+        try:
+            every = shown(_typed(case), self.profile, self.properties, self.judges, self.mode)
+        except BadInput:
+            return []
+        return [one for one in every if one.group == self.found[0].group]
+
+    def data(self) -> dict[str, Any]:
+        """The smallest case so far and what is wrong with it; what else is wrong with the whole scenario."""
+        small = _typed(like(self.case, self.search.best))
+        finding = (self._again(small) or self.found)[0]
+        others = {one.group: one for one in self.found if one.group != finding.group}
+        return {
+            "profile": self.profile, **finding_data(finding), "line": repr(small.scenario(self.profile)),
+            "model": small.model, "server": small.given(), "requests": len(small.asked), "longest": longest(small),
+            "before": {"requests": len(self.case.asked), "longest": longest(self.case)}, "tries": self.search.tries,
+            "others": [
+                {"property": one.name, "kind": one.kind, "rule": one.label} for one in others.values()
+            ],
+            "command": command(small, self.profile),
+        }  # fmt: skip
+
+
+def _typed(case: Case) -> Case:
+    """The case as it is read back from its line. Raises BadInput where it cannot be."""
+    line = normal(case.line)
+    return replace(case, words=line.words, asked=line.steps)
+
+
+def command(case: Case, profile: str) -> str:
+    """The command that runs a case, as it is typed into a shell."""
+    return try_command(repr(case.scenario(profile)), profile, case.model, case.given())

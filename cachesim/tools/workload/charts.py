@@ -1,0 +1,126 @@
+"""Pictures of many lines, as SVG written by hand: losses by cause as bars, tokens against memory as points.
+
+Every colour has a letter, so that none is the only signal. Text is escaped; nothing is fetched.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Iterator, Mapping, NamedTuple, Sequence
+
+from cachesim.base.palette import COLOURS, DARK, LIGHT, variables
+
+WIDTH, LEFT, RIGHT, TOP = 860, 170, 90, 64
+BAR, STEP = 20, 32
+STYLE = (
+    f".ch{{font:12px ui-monospace,Menlo,Consolas,monospace;{variables(LIGHT)}}}"
+    f"@media (prefers-color-scheme:dark){{.ch{{{variables(DARK)}}}}}"
+    ".ch text{fill:var(--ink)}.ch .dim{fill:var(--dim)}.ch .big{font-size:15px;font-weight:bold}"
+    ".ch .end{text-anchor:end}.ch .mid{text-anchor:middle}.ch .paper{fill:var(--paper)}"
+    ".ch .thin{stroke:var(--line);fill:none}.ch .dash{stroke:var(--line);fill:none;stroke-dasharray:4 3}"
+)
+
+
+class Bar(NamedTuple):
+    """A row: parts in per cent of the prompt tokens, by name."""
+
+    name: str
+    parts: Mapping[str, float]
+
+
+class Dot(NamedTuple):
+    """A point: ``x`` MiB, ``y`` per cent of the prompt tokens that were evaluated; dots of one ``group`` have a
+    colour."""
+
+    name: str
+    group: str
+    x: float
+    y: float
+
+
+def bars(title: str, said: str, rows: Sequence[Bar], line: float, told: str) -> str:
+    """Stacked bars, one below the other; ``line`` is a bound that all of them have, ``told`` what it is. Parts keep the
+    order in which they come first."""
+    names = list(dict.fromkeys(name for row in rows for name in row.parts))
+    most = max([line, *(sum(row.parts.values()) for row in rows)]) or 1.0
+    scale, height = (WIDTH - LEFT - RIGHT) / most, TOP + STEP * len(rows) + 50
+    body = [_text(12, 24, title, "big"), _text(12, 44, said, "dim")]
+    for number, row in enumerate(rows):
+        y, x = TOP + number * STEP, float(LEFT)
+        body.append(_text(LEFT - 8, y + 14, row.name, "end"))
+        for name, value in row.parts.items():
+            body.append(_part(x, y, value * scale, names.index(name), f"{row.name}: {name} {value:.2f} %"))
+            x += value * scale
+        body.append(_text(x + 6, y + 14, f"{sum(row.parts.values()):.2f} %"))
+    x = LEFT + line * scale
+    bottom = TOP + STEP * len(rows)
+    body.append(f'<path class="dash" d="M{x:.1f} {TOP - 8}V{bottom}"/>')
+    body.append(_text(x + 4, TOP - 10, told, "dim"))
+    return _drawing(title, [*body, *_legend(names, bottom + 18)], height)
+
+
+def dots(title: str, said: str, points: Sequence[Dot], line: float, told: str) -> str:
+    """Points over an axis of memory; ``line`` is a bound, ``told`` what it is. The name of every point is in its
+    title."""
+    groups = list(dict.fromkeys(one.group for one in points))
+    high, right = 300, WIDTH - RIGHT
+    most_x = max(one.x for one in points) * 1.05 or 1.0
+    low_y, most_y = 0.0, max([line, *(one.y for one in points)]) * 1.08
+    bottom = TOP + high
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return LEFT + x / most_x * (right - LEFT), bottom - (y - low_y) / (most_y - low_y) * high
+
+    body = [_text(12, 24, title, "big"), _text(12, 44, said, "dim")]
+    body += _axes(most_x, most_y, bottom, right, place(0, 0)[0])
+    y = place(0, line)[1]
+    body += [f'<path class="dash" d="M{LEFT} {y:.1f}H{right}"/>', _text(LEFT + 6, y - 5, told, "dim")]
+    for one in points:
+        x, y = place(one.x, one.y)
+        colour = groups.index(one.group)
+        said_of = escape(f"{one.group}, {one.name}: {one.x:,.0f} MiB, {one.y:.2f} % evaluated")
+        body.append(f'<g role="listitem"><title>{said_of}</title><circle cx="{x:.1f}" cy="{y:.1f}" r="7" '
+                    f'fill="var(--c{colour % COLOURS})" stroke="var(--ink)"/>'
+                    f'{_text(x, y + 4, _letter(colour), "mid")}</g>')  # fmt: skip
+    return _drawing(title, [*body, *_legend(groups, bottom + 52)], bottom + 84)
+
+
+def _axes(most_x: float, most_y: float, bottom: float, right: float, left: float) -> Iterator[str]:
+    yield f'<path class="thin" d="M{left} {TOP}V{bottom}H{right}"/>'
+    for i in range(5):
+        x = left + (right - left) * i / 4
+        yield _text(x, bottom + 18, f"{most_x * i / 4:,.0f}", "dim mid")
+        y = bottom - (bottom - TOP) * i / 4
+        yield _text(left - 8, y + 4, f"{most_y * i / 4:.1f} %", "dim end")
+    yield _text((left + right) / 2, bottom + 34, "MiB of checkpoints and prompt cache, the most at any time", "dim mid")
+
+
+def _letter(number: int) -> str:
+    return chr(ord("A") + number)
+
+
+def _part(x: float, y: float, width: float, colour: int, said: str) -> str:
+    box = f'<rect x="{x:.1f}" y="{y}" width="{max(width, 0):.1f}" height="{BAR}" fill="var(--c{colour % COLOURS})" '
+    letter = _text(x + width / 2, y + 14, _letter(colour), "mid") if width > 14 else ""
+    return f'<g role="listitem"><title>{escape(said)}</title>{box}stroke="var(--paper)"/>{letter}</g>'
+
+
+def _legend(names: Sequence[str], y: float) -> Iterator[str]:
+    x = 12.0
+    for number, name in enumerate(names):
+        yield f'<rect x="{x:.1f}" y="{y}" width="14" height="14" fill="var(--c{number % COLOURS})"/>'
+        yield _text(x + 7, y + 11, _letter(number), "mid")
+        yield _text(x + 19, y + 11, name)
+        x += 34 + 7.3 * len(name)
+
+
+def _text(x: float, y: float, text: str, kind: str = "") -> str:
+    of_kind = f' class="{kind}"' if kind else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}"{of_kind}>{escape(text)}</text>'
+
+
+def _drawing(title: str, body: Sequence[str], height: float) -> str:
+    head = (f'<svg class="ch" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" '
+            f'height="{height:.0f}" role="img" aria-label="{escape(title, quote=True)}">')  # fmt: skip
+    paper = f'<rect class="paper" width="{WIDTH}" height="{height:.0f}"/>'
+    return f"{head}<style>{STYLE}</style>{paper}{''.join(body)}</svg>\n"

@@ -1,0 +1,140 @@
+"""``cachesim workload FILE... -p PROFILE``: what does a recorded workload cost under the rules of a server?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
+
+from cachesim.base import exits
+from cachesim.base.console import complain, say_json, show
+from cachesim.base.errors import BadInput
+from cachesim.base.limits import JSON_VALUES, TRACE_BYTES, WORKLOAD_TOKENS
+from cachesim.base.reading import path_of
+from cachesim.tools.run.arguments import (
+    add_elsewhere,
+    add_jobs,
+    add_json,
+    add_limits,
+    add_profiles,
+    add_settings,
+    count,
+    known_profiles,
+)
+from cachesim.tools.run.elsewhere import check_elsewhere
+
+if TYPE_CHECKING:
+    from cachesim.tools.workload.jobs import Task
+    from cachesim.tools.workload.lines import Folder
+    from cachesim.tools.workload.run import Job
+
+DETAIL = {"counts": "counted", "answers": "judged", "causes": "billed"}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("files", metavar="FILE", nargs="+", help="recorded sessions (kv-cache-tester, Mooncake, JSON "
+                        "lines of block ids), or folders of them")  # fmt: skip
+    add_profiles(parser)
+    add_settings(parser)
+    parser.add_argument("--model", metavar="MODEL", default="qwen3-next",
+                        help="real model by name, its config.json or GGUF, or layers (default qwen3-next)")  # fmt: skip
+    parser.add_argument("--scale", metavar="N", type=_at_least_one, default=1, help="N tokens become one; flags that "
+                        "count tokens are scaled with them (default 1)")  # fmt: skip
+    parser.add_argument("--sessions", metavar="N", type=_at_least_one, default=1,
+                        help="files that use one server at the same time (default 1)")  # fmt: skip
+    parser.add_argument("--detail", choices=DETAIL, default="causes", help="count tokens only, judge answers too, or "
+                        "find the cause of every lost token (default)")  # fmt: skip
+    add_jobs(parser)
+    add_elsewhere(parser, "jobs (sessions under each rule set)")
+    parser.add_argument("--out", metavar="FOLDER", help="keep each line in this folder as soon as it is known")
+    parser.add_argument("--resume", action="store_true", help="go on with the workload that is in the folder")
+    add_limits(parser, TRACE_BYTES, JSON_VALUES, WORKLOAD_TOKENS)
+    add_json(parser)
+
+
+def _at_least_one(text: str) -> int:
+    found = count(text)
+    if not found:
+        raise ArgumentTypeError("must be at least 1")
+    return found
+
+
+def run(args: Namespace) -> int:
+    from cachesim.base.shard import WHOLE
+    from cachesim.tools.workload.jobs import Task, tasks
+    from cachesim.tools.workload.lines import Folder
+
+    if args.resume and args.out is None:
+        raise BadInput("--resume goes on with what is in a folder", hint="name it with --out")
+    todo = jobs(args)
+    check_elsewhere(args.on, [job.profile for job in todo])
+    every = tasks(todo) if args.on or args.out is not None else [Task(job, "") for job in todo]
+    part = args.shard or WHOLE
+    first, stop = part.span(len(every))
+    if args.out is None:
+        return _play(args, every[first:stop], None)
+    folder = Folder(path_of(args.out), [one.id for one in every], part)
+    with folder.held():
+        return _play(args, every[first:stop], folder)
+
+
+def _play(args: Namespace, todo: Sequence[Task], folder: Folder | None) -> int:
+    """Play, and tell the numbers; the exit code."""
+    from cachesim.tools.workload.jobs import Workload
+
+    whole, ended = Workload(todo, folder, args.jobs, args.on or ""), None
+    try:
+        whole.play(args.resume)
+    except KeyboardInterrupt as error:
+        ended = error
+        complain("interrupted: what was played so far")
+    codes = whole.codes
+    if whole.lines or not codes:
+        codes = [*codes, *_tell([whole.lines[number] for number in sorted(whole.lines)], args.json)]
+    return exits.interrupted(ended) if ended else exits.worst(codes)
+
+
+def _tell(lines: Sequence[dict[str, Any]], as_json: bool) -> list[int]:
+    """Print the lines and their sums; the exit code of each sum."""
+    from cachesim.tools.workload.report import workload_data, workload_report
+    from cachesim.tools.workload.run import totals_of
+
+    data = workload_data(lines, totals_of(lines))
+    if as_json:
+        say_json(data)
+    elif lines:
+        show(*workload_report(data))
+    else:
+        complain("no line: nothing was played")
+    return [code_of(one) for one in data["totals"]]
+
+
+def jobs(args: Namespace) -> list[Job]:
+    """One job for each server and rule set. Raises BadInput, also where there is no file."""
+    from cachesim.scenarios.option_checks import check_has, check_profile, parse_settings
+    from cachesim.scenarios.schema import DEFAULT_PROFILE
+    from cachesim.tools.workload.read import find_files
+    from cachesim.tools.workload.run import Job, model_of
+
+    files = find_files(args.files)
+    if not files:
+        raise BadInput("no workload in these folders", hint="files end in .json or .jsonl")
+    groups = [files[i : i + args.sessions] for i in range(0, len(files), args.sessions)]
+    model_of(args.model)
+    out = []
+    for profile in dict.fromkeys(args.profiles or [DEFAULT_PROFILE]):
+        engine = profile.partition("@")[0]
+        check_profile(profile, engine, known_profiles())
+        check_has(args.model, engine)
+        given = parse_settings(args.settings, engine)
+        out += [
+            Job(tuple(map(str, group)), profile, args.model, given, args.scale, DETAIL[args.detail], True)
+            for group in groups
+        ]
+    return out
+
+
+def code_of(total: Mapping[str, Any]) -> int:
+    """The exit code of a sum: is an answer wrong, or undecided?"""
+    if total["wrong"] or total["died"]:
+        return exits.BROKEN
+    return exits.UNDECIDED if total["undecided"] else exits.HOLDS

@@ -1,0 +1,95 @@
+"""A workload as a command plays it: here or on a cluster, with a folder that takes each line when it is known."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Iterator, NamedTuple, Sequence
+
+from cachesim.base import exits
+from cachesim.base.console import complain, progress
+from cachesim.base.errors import BadInput
+from cachesim.base.pool import Lost, finished
+from cachesim.tools.run.elsewhere import played_elsewhere
+from cachesim.tools.workload.lines import Folder, id_of
+from cachesim.tools.workload.run import Job, line_of
+
+Line = dict[str, Any]
+
+
+class Task(NamedTuple):
+    """A job, and its id where it is kept or sent ("" where it is neither)."""
+
+    job: Job
+    id: str
+
+
+def tasks(jobs: Sequence[Job]) -> list[Task]:
+    """Each job with its id, each id once. Raises BadInput where a file cannot be read."""
+    named = {id_of(job): job for job in jobs}
+    return [Task(job, name) for name, job in named.items()]
+
+
+class Workload:
+    """Jobs of a workload. ``lines``: those that are done, by the number of the job; ``codes``: the exit codes of what
+    could not be played or kept, each of which is told in a line. ``on``: the address of a cluster; "" = this
+    machine."""
+
+    def __init__(self, todo: Sequence[Task], folder: Folder | None, jobs: int, on: str = "") -> None:
+        self.todo, self.folder, self.jobs, self.on = todo, folder, jobs, on
+        self.lines: dict[int, Line] = {}
+        self.codes: list[int] = []
+
+    def play(self, resume: bool) -> None:
+        """Play what is not in the folder yet. Raises BadInput where there is a folder that cannot be taken."""
+        known = {} if self.folder is None else self.folder.begin(resume)
+        self.lines = {number: known[one.id] for number, one in enumerate(self.todo) if one.id in known}
+        left = [number for number in range(len(self.todo)) if number not in self.lines]
+        with closing(self._results(left)) as results:
+            for number, found in progress(results, len(left), "playing"):
+                self._take(number, found)
+
+    def _results(self, left: Sequence[int]) -> Any:
+        """Pairs of the number of a job and what came of it, as they come."""
+        return self._elsewhere(left) if self.on else self._here(left)
+
+    def _here(self, left: Sequence[int]) -> Iterator[tuple[int, Line | BadInput | Lost]]:
+        for done in finished(_one, [self.todo[number].job for number in left], self.jobs):
+            yield left[done.number], done.result
+
+    def _elsewhere(self, left: Sequence[int]) -> Iterator[tuple[int, Line | BadInput | Lost]]:
+        from cachesim.tools.workload.remote import PLAY, line_in, packed
+
+        texts = (packed(*self.todo[number]) for number in left)
+        for done in played_elsewhere(self.on, PLAY, texts):
+            yield left[done.number], done.result if isinstance(done.result, Lost) else line_in(done.result)
+
+    def _take(self, number: int, found: Line | BadInput | Lost) -> None:
+        """Keep a line, or tell why there is none."""
+        task = self.todo[number]
+        if isinstance(found, Lost):
+            complain(f"{task.job.files[0]}: {found.how}, twice (a fault of cachesim)")
+            self.codes.append(exits.CRASH)
+        elif isinstance(found, BadInput):
+            complain(str(found))
+            self.codes.append(exits.BAD_INPUT)
+        else:
+            self.lines[number] = found
+            self._keep(task.id, found)
+
+    def _keep(self, name: str, line: Line) -> None:
+        if self.folder is None:
+            return
+        try:
+            self.folder.keep(name, line)
+        except BadInput as bad:
+            complain(str(bad))
+            self.codes.append(exits.BAD_INPUT)
+
+
+def _one(job: Job) -> Line | BadInput:
+    """The line of a job; what is wrong with its files becomes the result."""
+    try:
+        return line_of(job)
+    except BadInput as bad:
+        return bad.at(str(Path(job.files[0])))

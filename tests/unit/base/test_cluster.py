@@ -1,0 +1,119 @@
+"""Does work on a real dask cluster, on the loopback, give what it gives here, whoever dies on the way?"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from types import SimpleNamespace
+
+import pytest
+
+from cachesim.base.cluster import Cluster, checked_address
+from cachesim.base.errors import BadInput
+from cachesim.base.pool import Lost
+from cachesim.cli.main import main
+from cachesim.tools.search.campaign import Campaign, blocks, work
+from cachesim.tools.search.findings_export import campaign_data
+from cachesim.tools.search.remote import PLAY, block_of, packed, play, unpacked
+from tests.shared import ROOT
+
+pytestmark = pytest.mark.long
+distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+PROFILE, PROPERTIES = "ik_llama@1889-base", ("warm-equals-cold",)
+JOBS = list(blocks(PROFILE, PROPERTIES, ("GA",), 0, 300))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two workers, each a process; they import the tree that is tested."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = str(ROOT)
+    try:
+        with distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
+        ) as running, Cluster(running.scheduler_address.replace("tcp://", "dask://")) as one:
+            yield one
+    finally:
+        os.environ.pop("PYTHONPATH")
+        if before is not None:
+            os.environ["PYTHONPATH"] = before
+
+
+def summed(found):
+    whole = Campaign(PROFILE)
+    for block in found:
+        whole.take(block)
+    return campaign_data(whole, PROPERTIES, 0)
+
+
+def test_a_worker_is_killed_in_the_middle_and_the_findings_are_those_of_one_process(cluster):
+    pids = list(cluster._client.run(os.getpid).values())
+    blocks_found, numbers = [], []
+    for done in cluster.each(PLAY, map(packed, JOBS)):
+        if pids:
+            os.kill(pids.pop(), signal.SIGKILL)
+            pids.clear()
+        numbers.append(done.number)
+        blocks_found.append(block_of(done.result))
+    assert sorted(numbers) == list(range(len(JOBS)))
+    assert summed(blocks_found) == summed(map(work, JOBS))
+
+
+def test_a_workload_on_a_cluster_is_that_of_one_process(cluster, capsys):
+    argv = ["workload", "tests/workloads/data", "--scale", "16", "-p", "llama_cpp@head", "-p", "ik_llama@main"]
+    assert main([*argv, "--json"]) == 0
+    want = capsys.readouterr().out
+    assert (main([*argv, "--json", "--on", cluster.address]), capsys.readouterr().out) == (0, want)
+
+
+def test_nothing_is_begun_when_the_time_is_over(cluster):
+    assert list(cluster.each(PLAY, map(packed, JOBS), lambda: 0.0)) == []
+
+
+def test_what_a_worker_raises_is_raised_here(cluster):
+    with pytest.raises(BadInput, match="no function of cachesim"):
+        list(cluster.each("os:system", ['"true"']))
+    with pytest.raises(BadInput, match=r"(?s)cannot import.*no_such"):
+        list(cluster.each("cachesim.no_such:play", ["{}"]))
+    with pytest.raises(json.JSONDecodeError):
+        list(cluster.each(PLAY, ["not JSON"]))
+
+
+def test_another_version_on_a_worker_is_refused(cluster, monkeypatch):
+    monkeypatch.setattr("cachesim.base.cluster.__version__", "0.0.1")
+    with pytest.raises(BadInput, match=r"a worker has cachesim .*, this is 0\.0\.1"):
+        list(cluster.each(PLAY, map(packed, JOBS[:1])))
+
+
+def test_a_job_at_which_workers_die_is_lost_and_named(cluster):
+    died = distributed.KilledWorker("job", "worker", 3)
+    ended = cluster._result(SimpleNamespace(status="error", exception=lambda: died))
+    assert ended == Lost("4 workers ended")
+    with pytest.raises(BadInput, match="gave up a job: cancelled"):
+        cluster._result(SimpleNamespace(status="cancelled"))
+
+
+def test_jobs_and_results_are_json_and_come_back():
+    job = JOBS[0]._replace(stop=JOBS[0].first + 10, against="ik_llama@main")
+    assert unpacked(packed(job)) == job
+    block = work(job)
+    assert block_of(play(packed(job))) == block._replace(mended=list(block.mended))
+
+
+@pytest.mark.parametrize("text", ["", "dask://", "dask://host", "tcp://host:1", "dask://host:x", "dask://a/b:1"])
+def test_what_is_no_address_is_refused(text):
+    with pytest.raises(BadInput, match="no address of a cluster"):
+        checked_address(text)
+
+
+def test_nobody_answers(monkeypatch):
+    monkeypatch.setattr("cachesim.base.cluster.SECONDS", 0.2)
+    with pytest.raises(BadInput, match="no dask scheduler answers at dask://127"):
+        Cluster("dask://127.0.0.1:9")
+
+
+def test_the_package_is_missing(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(BadInput, match=r"not installed \(pip install 'distributed>="):
+        Cluster("dask://127.0.0.1:9")

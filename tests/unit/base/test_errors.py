@@ -1,0 +1,39 @@
+"""Messages are one short line whatever is in the file: values are cut at 80 characters."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base.errors import BadInput, cut, nearest, quoted
+
+
+@pytest.mark.parametrize(("text", "shown"), [
+    ("", ""), ("a" * 80, "a" * 80), ("a" * 40 + "b" * 41, "a" * 39 + "..." + "b" * 38),
+    ("a\nb\x1b[1m", "a\\nb\\x1b[1m"),
+    ("\udc80", "\\udc80"), ("·…é", "·…é"),
+], ids=["empty", "80", "81", "control", "surrogate", "letters"])  # fmt: skip
+def test_cut(text, shown):
+    assert cut(text) == shown
+
+
+@pytest.mark.parametrize(("value", "shown"), [
+    ("a'b", '"a\'b"'), (True, "True"), (None, "None"), ([1, "x"], "[1, 'x']"), (10**30, str(10**30)),
+    (1 << 20_000, "an integer of 20001 bits"), ([1 << 20_000], "a list"), (float("nan"), "nan"),
+], ids=["quote", "bool", "none", "list", "int", "huge", "huge inside", "nan"])  # fmt: skip
+def test_quoted(value, shown):
+    assert quoted(value) == shown
+
+
+@pytest.mark.parametrize("value", ["x" * 100_000, ["y" * 10**5] * 100, {"k" * 1000: 1}, list(range(10**6)), b"z" * 999],
+                         ids=["text", "list", "dict", "long list", "bytes"])  # fmt: skip
+def test_a_long_value_is_short(value):
+    assert len(quoted(value)) <= 80
+
+
+def test_a_message_is_one_line_whatever_is_in_it():
+    line = str(BadInput("x" * 10_000, file="/a\n" + "y" * 10_000, line=3, hint="z" * 10_000))
+    assert len(line) < 1_100 and "\n" not in line
+
+
+def test_nearest_of_a_very_long_word_is_nothing():
+    assert nearest("a" * 100_000, ["a"]) == ""

@@ -1,0 +1,180 @@
+"""Is a file written whole or not at all, and never over another's?"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+from subprocess import PIPE, Popen
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.base.files import alone, make_folder, write_new, write_whole
+
+ROOT_MAY_ALL = pytest.mark.skipif(os.geteuid() == 0, reason="root writes into a read-only folder")
+
+
+def names(folder):
+    return sorted(file.name for file in folder.iterdir())
+
+
+def fails(*_):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path, monkeypatch, call):
+    file = tmp_path / "a"
+    write_whole(file, b"old")
+    monkeypatch.setattr(f"os.{call}", fails)
+    with pytest.raises(BadInput) as told:
+        write_whole(file, b"new")
+    assert str(told.value) == f"{file}: cannot be written: no space left on device"
+    assert (file.read_bytes(), names(tmp_path)) == (b"old", ["a"])
+
+
+def test_an_interrupt_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
+    write_whole(tmp_path / "a", b"old")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(tmp_path / "a", b"new")
+    assert ((tmp_path / "a").read_bytes(), names(tmp_path)) == (b"old", ["a"])
+
+
+def test_an_interrupt_while_a_temporary_file_is_made_leaves_none(tmp_path, monkeypatch):
+    plain = os.open
+
+    def interrupted(*how):
+        os.close(plain(*how))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_new(tmp_path / "a", b"new")
+    assert names(tmp_path) == []
+
+
+def test_a_temporary_file_of_somebody_else_is_left_alone(tmp_path, monkeypatch):
+    (tmp_path / "other").write_bytes(b"other")
+    monkeypatch.setattr("tempfile.mktemp", lambda **_: str(tmp_path / "other"))
+    with pytest.raises(BadInput, match="in the way"):
+        write_new(tmp_path / "a", b"new")
+    assert ((tmp_path / "other").read_bytes(), names(tmp_path)) == (b"other", ["other"])
+
+
+def test_a_link_stays_a_link_and_a_mode_the_mode(tmp_path):
+    write_whole(tmp_path / "a", b"old")
+    (tmp_path / "a").chmod(0o640)
+    (tmp_path / "link").symlink_to("a")
+    write_whole(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert ((tmp_path / "a").read_bytes(), stat.S_IMODE((tmp_path / "a").stat().st_mode)) == (b"new", 0o640)
+
+
+def test_a_new_file_has_the_mode_of_any_other(tmp_path):
+    (tmp_path / "plain").write_bytes(b"")
+    write_whole(tmp_path / "whole", b"")
+    write_new(tmp_path / "new", b"")
+    assert len({stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}) == 1
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_new_file_is_never_written_over_another(tmp_path, monkeypatch, links):
+    if not links:
+        monkeypatch.setattr("os.link", fails)
+    assert write_new(tmp_path / "a", b"first")
+    assert not write_new(tmp_path / "a", b"second")
+    assert ((tmp_path / "a").read_bytes(), names(tmp_path)) == (b"first", ["a"])
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "no/such/folder", "nul\0"], ids=["long", "folder", "nul"])
+def test_a_name_that_cannot_be_is_one_line(tmp_path, name):
+    for write in (write_whole, write_new):
+        with pytest.raises(BadInput, match="cannot be written") as told:
+            write(Path(f"{tmp_path}/{name}"), b"")
+        assert "\n" not in str(told.value)
+    assert names(tmp_path) == []
+
+
+def test_a_folder_is_not_replaced(tmp_path):
+    (tmp_path / "a").mkdir()
+    with pytest.raises(BadInput, match="is a directory"):
+        write_whole(tmp_path / "a", b"")
+    assert not write_new(tmp_path / "a", b"")
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_folder_is_made_and_tried(tmp_path):
+    assert make_folder(tmp_path / "a" / "b") == make_folder(tmp_path / "a" / "b")
+    assert names(tmp_path / "a" / "b") == []
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(BadInput, match="a file with this name is in the way"):
+        make_folder(tmp_path / "file")
+    with pytest.raises(BadInput, match="not a directory"):
+        make_folder(tmp_path / "file" / "below")
+
+
+def test_a_folder_that_takes_no_file_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.open", fails)
+    with pytest.raises(BadInput, match="no space left"):
+        make_folder(tmp_path)
+
+
+@ROOT_MAY_ALL
+def test_a_read_only_folder_is_one_line(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(BadInput, match="permission denied"):
+        make_folder(tmp_path)
+
+
+HOLDING = """
+import sys, time
+from pathlib import Path
+from cachesim.base.files import alone
+with alone(Path(sys.argv[1])) as free:
+    print(free, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_lock_keeps_others_out_until_its_holder_has_gone_however_it_went(tmp_path):
+    file = tmp_path / "lock"
+    with Popen([sys.executable, "-c", HOLDING, str(file)], stdout=PIPE) as other:
+        try:
+            assert other.stdout.readline() == b"True\n"
+            with alone(file) as free:
+                assert not free
+            assert names(tmp_path) == ["lock"]           # whoever was refused does not take it away
+        finally:
+            other.kill()
+    for _ in range(2):
+        with alone(file) as free:
+            assert free
+        assert names(tmp_path) == []
+
+
+def test_a_lock_that_is_removed_before_it_is_had_is_made_again(tmp_path, monkeypatch):
+    file, opened = tmp_path / "lock", []
+    plain = os.open
+
+    def late(name, *how):
+        opened.append(plain(name, *how))
+        if len(opened) == 1:
+            os.unlink(name)
+        return opened[-1]
+
+    monkeypatch.setattr("os.open", late)
+    with alone(file) as free:
+        assert free and len(opened) == 2 and file.exists()
+
+
+def test_without_locks_nobody_is_kept_out(tmp_path, monkeypatch):
+    monkeypatch.setattr("cachesim.base.files.fcntl", None)
+    with alone(tmp_path / "lock") as one, alone(tmp_path / "lock") as other:
+        assert one and other

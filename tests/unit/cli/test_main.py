@@ -1,0 +1,214 @@
+"""Does the command line refuse what it cannot use, in one line and with the right exit code?"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from cachesim import __version__
+from cachesim.base import console, exits
+from cachesim.base.errors import Crash
+from cachesim.cli.main import COMMANDS, main
+from cachesim.tools.run import run_command as run
+from tests.unit.scenarios.samples import GOOD
+
+
+def refused(capsys, *argv):
+    """The one line with which a command line is refused."""
+    assert main(argv) == exits.BAD_INPUT
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("cachesim: ") and err.count("\n") == 1
+    return err
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["rum"], "did you mean 'run'?"),
+        (["xyzzy"], "see cachesim --help"),
+        (["--jsn"], "--jsn"),
+        (["run", "--jsno", "x"], "did you mean '--json'?"),
+        (["run"], "FILE"),
+        (["run", "nowhere.toml"], "no such file"),
+        (["run", ".", "-j", "many"], "-j"),
+        (["run", ".", "-j", "0"], "at least 1"),
+        (["try", "S40.A"], "'A' has no length"),
+        (["try", "S40", "--set", "ctx_sise=3"], "did you mean 'ctx_size'?"),
+        (["try", "S40", "--set", "ctx_size"], "key=value"),
+        (["try", "S40", "--model", "lama"], "did you mean 'llama'?"),
+        (["try", "S40", "-p", "hea"], "unknown profile 'hea' (see cachesim profiles list"),
+        (["try", "S40", "-p", "llama_cpp@haed"], "did you mean 'llama_cpp@head'?"),
+        (["profiles", "lst"], "did you mean 'list'?"),
+        (["profiles", "diff", "a"], "2 names"),
+        (["replay", "x.json", "--mode", "exacty"], "exacty"),
+        (["why", "x.toml", "-1"], "'-1' is not an integer from 0 to"),
+        (["why", ".", "0"], "a folder, where one scenario file is wanted"),
+        (["try", "S40", "--model", "Qwen4-Next"], "did you mean 'qwen3-next'? see cachesim options llama_cpp"),
+        (["try", "S40", "--model", "xyz", "-p", "mlx_lm@head"], "C, H; names: cachesim options mlx_lm"),
+        (["fuzz", "-p", "llama_cpp@head", "--examples", "0"], "--examples must be at least 1"),
+        (["fuzz", "-p", "llama_cpp@head", "--minutes", "0"], "not a number of minutes above 0"),
+        (["fuzz", "-p", "llama_cpp@head", "--minutes", "0.5", "--examples", "3"], "two things"),
+    ],
+    ids=str,
+)
+def test_bad_command_line(capsys, argv, words):
+    assert words in refused(capsys, *argv)
+
+
+def test_bad_file_is_one_line_with_its_place(capsys, tmp_path):
+    file = tmp_path / "bad.toml"
+    file.write_text(GOOD.replace('id = "good"', 'id = "bad"').replace("[server]", "[server]\nctx_sise = 3"))
+    told = f"{file}:9: unknown server option 'ctx_sise' (did you mean 'ctx_size'? see cachesim options llama_cpp)"
+    assert told in refused(capsys, "run", str(file))
+
+
+def test_strange_names_stay_in_one_line(capsys):
+    assert "\\n" in refused(capsys, "run", "no\nsuch\x1b[31mfile")
+
+
+def test_an_empty_folder_selects_nothing(capsys, tmp_path):
+    assert main(["run", str(tmp_path)]) == exits.NOTHING
+    assert "no scenario found" in capsys.readouterr().err
+
+
+def test_request_number_beyond_the_end(capsys, tmp_path):
+    file = tmp_path / "good.toml"
+    file.write_text(GOOD)
+    assert "there is no request 2 (0 to 1)" in refused(capsys, "why", str(file), "2")
+
+
+def test_diff_wants_two_profiles(capsys, tmp_path):
+    assert "two different profiles" in refused(capsys, "diff", "x.toml", "-p", "llama_cpp@head")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_and_json(capsys, command):
+    with pytest.raises(SystemExit) as end:
+        main([command, "--help"])
+    assert end.value.code == 0
+    assert "--json" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == f"cachesim {__version__}"
+    assert [name.partition("@")[0] for name in second.split(", ")] == ["llama_cpp", "ik_llama", "mlx_lm"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (Crash("the cells disagree"), exits.CRASH, "please open an issue"),
+        (ZeroDivisionError("x"), exits.CRASH, "Traceback"),
+        (KeyboardInterrupt(), exits.INTERRUPTED, "cachesim: interrupted\n"),
+    ],
+    ids=["crash", "unexpected", "interrupt"],
+)
+def test_our_own_faults(capsys, monkeypatch, error, code, told):
+    def fail(args):
+        raise error
+
+    monkeypatch.setattr(run, "run", fail)
+    assert main(["run", "x"]) == code
+    assert told in capsys.readouterr().err
+
+
+def test_json_carries_its_schema(capsys):
+    console.say_json({"runs": []})
+    assert json.loads(capsys.readouterr().out) == {"schema": 1, "runs": []}
+
+
+@pytest.mark.parametrize("tell", ["say", "show"])
+def test_a_reader_that_goes_away_is_no_error(tell):
+    code = (
+        "import sys\nfrom cachesim.cli.main import main\nfrom cachesim.tools.run import run_command as run\n"
+        f"from cachesim.base.console import {tell}\n"
+        f"run.run = lambda args: [{tell}('x' * 100) for _ in range(10_000)] and 0\n"
+        "sys.exit(main(['run', 'x']))"
+    )
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (exits.BROKEN_PIPE, b"")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_any_output_can_be_written(encoding):
+    """The tables have a sign that ASCII lacks, and a long prompt is cut with another one."""
+    line = "S40.A30/" + ".".join(f"Longer{word}10" for word in "WordsThanTheColumn") + ".End10"
+    done = subprocess.run([sys.executable, "-m", "cachesim", "try", line], capture_output=True, check=False,
+                          env={**os.environ, "PYTHONIOENCODING": encoding})  # fmt: skip
+    out = done.stdout.decode(encoding)
+    assert (done.returncode, done.stderr) == (exits.HOLDS, b"")
+    cut, none = ("~", "-") if encoding == "ascii" else ("…", "·")
+    assert f".{cut}." in out and ".End" in out and f" {none} " in out
+
+
+def test_other_faults_of_an_encoding_are_not_hidden():
+    main(["xyzzy"])
+    with pytest.raises(UnicodeDecodeError):
+        b"\xff".decode("ascii", errors="cachesim")
+    assert "a\u03b1".encode("ascii", errors="cachesim") == b"a?"
+
+
+def main_ended_by(number):
+    """A process that runs a command during which this signal comes. Nobody ignores it: under nohup a hang-up would be,
+    and the process would wait for ever."""
+    handler = "default_int_handler" if number == signal.SIGINT else "SIG_DFL"
+    return (
+        "import os, signal, sys\nfrom cachesim.cli.main import main\n"
+        "from cachesim.tools.run import run_command as run\n"
+        f"signal.signal({int(number)}, signal.{handler})\n"
+        f"run.run = lambda args: os.kill(os.getpid(), {int(number)}) or signal.pause()\n"
+        "sys.exit(main(['run', 'x']))"
+    )
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_signal_that_asks_us_to_end_is_its_exit_code(name, code):
+    code_ = main_ended_by(getattr(signal, name))
+    done = subprocess.run([sys.executable, "-c", code_], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"cachesim: interrupted\n")
+
+
+def test_signals_are_what_they_were_when_a_command_is_over(capsys):
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    main(["xyzzy"])
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("argv", [("profiles", "list"), ("profiles", "list", "--json"), ("--help",), ("--version",)])
+def test_stdout_that_cannot_be_written_is_one_line(argv):
+    words = f'"{sys.executable}" -m cachesim {" ".join(argv)}'
+    for end, told in ((">&-", "standard output is closed"), (">/dev/full", "cannot be written: no space left")):
+        for unbuffered in ("", "1"):
+            done = subprocess.run(["/bin/sh", "-c", f"{words} {end}"], capture_output=True, text=True, check=False,
+                                  env={**os.environ, "PYTHONUNBUFFERED": unbuffered})  # fmt: skip
+            assert done.returncode == exits.BAD_INPUT
+            assert told in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_nobody_has_to_read_stderr():
+    words = f'"{sys.executable}" -m cachesim'
+    for end in ("2>&-", "2>/dev/full"):
+        for argv, code in (("xyzzy", exits.BAD_INPUT), ("profiles list", exits.HOLDS)):
+            line = ["/bin/sh", "-c", f"{words} {argv} {end}"]
+            done = subprocess.run(line, stdout=subprocess.PIPE, check=False)
+            assert (done.returncode, bool(done.stdout)) == (code, code == exits.HOLDS)
+
+
+@pytest.mark.parametrize(("codes", "code"), [
+    ((), 0), ((0, 0), 0), ((5, 0), 5), ((3, 5, 0), 3), ((2, 3), 2), ((2, 1, 3), 1), ((0, 1, 70, 2), 70),
+])  # fmt: skip
+def test_the_code_of_several_results(codes, code):
+    assert exits.worst(codes) == exits.worst(codes[::-1]) == code

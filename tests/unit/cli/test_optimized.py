@@ -1,0 +1,64 @@
+"""Does every command print the same under ``python -OO``, which strips docstrings and assertions?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cachesim.cli.main import COMMANDS
+
+pytestmark = pytest.mark.long
+ROOT = Path(__file__).resolve().parents[3]
+SEED = "scenarios/llama_cpp/seed-24143-dense.toml"
+SMOKE = {
+    "run": [SEED, "-p", "llama_cpp@head"],
+    "try": ["S40.A60/S.B5", "-p", "ik_llama@main"],
+    "why": [SEED, "3", "-p", "llama_cpp@head"],
+    "advise": [SEED, "-p", "llama_cpp@head"],
+    "diff": [SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"],
+    "explain": ["ML-LRU-HAND.copy"],
+    "profiles": ["show", "mlx_lm@0.32.2"],
+    "scenarios": ["24143"],
+    "options": ["llama_cpp", "ctx-checkpoints"],
+    "lesson": ["1"],
+    "completion": ["bash"],
+    "import": ["tests/unit/tools/server_logs/default_verbosity.log"],
+    "export": [SEED, "--to", "toml"],
+    "bisect": ["P100/P", "-p", "ik_llama@main"],
+    "shrink": ["A9.B3/A", "-p", "ik_llama@1889-base", "--model", "GA"],
+    "fuzz": ["-p", "ik_llama@1889-base", "--model", "GA", "--property", "warm-equals-cold", "--examples", "5"],
+    "repair": ["ik_llama@1889-base", "--model", "GA", "--property", "warm-equals-cold", "--examples", "5"],
+    "workload": ["tests/workloads/data/agents.json", "--scale", "64"],
+    "replay": ["tests/data/llama_cpp/mamba2-bug-stale-ckpt-pos0.json", "--mode", "provenance"],
+}
+"""A small call of every command; ``bisect`` and ``explain`` read docstrings."""
+
+ELSEWHERE = {"merge", "record", "verify", "check"}
+"""They need a real server, or folders that another command has made."""
+
+ALL = f"""
+from cachesim.cli.main import main
+for command, rest in {SMOKE!r}.items():
+    print(command, main([command, *rest]), flush=True)
+"""
+
+
+def printed(*flags):
+    """What all commands print, in one process with these flags of the interpreter."""
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", ALL], capture_output=True, text=True, cwd=ROOT, check=False, timeout=600
+    )
+    return done.stdout + done.stderr
+
+
+def test_stripped_docstrings_change_nothing():
+    plain = printed()
+    assert "bisect 0\n" in plain and "#2105" in plain and "Hands out a deep copy" in plain and "Traceback" not in plain
+    assert printed("-OO") == plain
+
+
+def test_every_command_is_tried():
+    assert SMOKE.keys() | ELSEWHERE == COMMANDS.keys()

@@ -1,0 +1,154 @@
+"""Does the name of a build, a date, a commit or a version lead to the rules in force then, and does it say which?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.base.errors import BadInput
+from cachesim.cli.main import main
+from cachesim.engines.build_names import build_with, in_force, meant
+from cachesim.engines.registry import ENGINES, rules_of
+from cachesim.engines.shared.timeline import Landed, at
+
+DATED = ["llama_cpp", "ik_llama", "mlx_lm"]
+
+
+@pytest.mark.parametrize(("text", "profile"), [
+    ("b9473", "llama_cpp@base-24035"), ("b9508", "llama_cpp@base-24035"), ("b9509", "llama_cpp@base-24143"),
+    ("b9573", "llama_cpp@base-24143"), ("b8300", "llama_cpp@two-ends"), ("b6160", "llama_cpp@swa-first"),
+    ("llama_cpp@b9500", "llama_cpp@base-24035"), ("b10388", "llama_cpp@head"), ("b10587", "llama_cpp@head"),
+    ("2026-06-03", "llama_cpp@base-24035"), ("2026-06-04", "llama_cpp@base-24143"), ("head", "llama_cpp@head"),
+    ("llama_cpp@2026-08-22", "llama_cpp@head"), ("two-ends", "llama_cpp@two-ends"), ("latest", "llama_cpp@b11549"),
+    ("b11549", "llama_cpp@b11549"), ("b11063", "llama_cpp@b11063"),
+    ("3f545be", "llama_cpp@head"), ("after-28302", "llama_cpp@b11063"),
+    ("ik_llama@2026-07-01", "ik_llama@2020"), ("ik_llama@606d9db30", "ik_llama@2105"), ("606d9db", "ik_llama@2105"),
+    ("ik_llama@2026-07-30", "ik_llama@2205"), ("ik_llama@52836917a", "ik_llama@2205"),
+    ("ik_llama@8337e4cd3861406fc04e0854b1409cd1b027fbc9", "ik_llama@main"),
+    ("ik_llama@2026-05-20", "ik_llama@1889-base"),
+    ("0.31.0", "mlx_lm@v911"), ("0.31.1", "mlx_lm@base1006"), ("mlx_lm@0.31.1", "mlx_lm@base1006"),
+    ("mlx_lm@v0.31.1", "mlx_lm@base1006"), ("0.31.3", "mlx_lm@v0.31.3"), ("0.32.2", "mlx_lm@0.32.2"),
+    ("mlx_lm@2026-03-30", "mlx_lm@m1019"),
+])  # fmt: skip
+def test_a_point_in_the_life_of_a_recorded_rule_set(text, profile):
+    found = meant(text)
+    assert found.profile == profile
+    assert found.note.startswith(f"{text.rpartition('@')[2]} -> {profile}")
+
+
+@pytest.mark.parametrize(("text", "base", "pulls", "changed"), [
+    ("b9700", "llama_cpp@base-24143", "#24190, #24411",
+     {"idle_save": "LC-IDLE-SAVE.ALL", "ckpt_pick": "LC-CKPT-PICK.PK3"}),
+    ("b9940", "llama_cpp@user-turns", "#25070, #25278, #25420", {"ckpt_break": "LC-CKPT-BREAK.CR10"}),
+    ("2026-06-12", "llama_cpp@base-24143", "#24190, #24411", {"slot_select": "LC-SLOT-SELECT.SL2"}),
+    ("0.31.2", "mlx_lm@m1072", "#1114, #1109, #1093", {"tail": "ML-SEG-TAIL.SEQUENCE"}),
+    ("ik_llama@dd837ff21", "ik_llama@2105", "#2205", {"spec_save": "IK-SPEC-SAVE.ROOT-ONLY"}),
+])  # fmt: skip
+def test_a_point_between_two_of_them_has_the_changes_that_had_come(text, base, pulls, changed):
+    found = meant(text)
+    name = text.rpartition("@")[2]
+    assert found.profile == f"{base.partition('@')[0]}@{name}"
+    told = found.note.removeprefix(f"{name} -> {base} with ")
+    assert sorted(told.split(";")[0].split(", ")) == sorted(pulls.split(", "))
+    rules = rules_of(found.profile)
+    assert {field: rules.fields()[field].rule for field in changed} == changed
+    later = {one.field for one in rules_of(base).changes(rules)}
+    assert set(changed) - {"slot_select"} <= later
+    assert rules.name not in ENGINES[base.partition("@")[0]].beside
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("b20000", "llama_cpp@b11549 of b11549 (2026-10-10), the newest recorded: b20000 itself was not compared"),
+    ("2027-01-01", "the newest recorded: 2027-01-01 itself was not compared"),
+    ("b10700", "llama_cpp@head (in force b10388..b10587+); when #24124"),
+    ("b8180", "(in force b8152..b8165); without #19924, #20279, of which a part had come"),
+])  # fmt: skip
+def test_what_is_not_known_is_said(text, words):
+    assert words in meant(text).note
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("b6159", "older than the oldest rule set (that is llama_cpp@swa-first, b6160 (2025-08-14))"),
+    ("2025-01-01", "older than the oldest"), ("mlx_lm@0.30.7", "older than the oldest"),
+    ("mlx_lm@0.32.0", "0.31.0, 0.31.1, 0.31.2, 0.31.3, 0.32.2"), ("ik_llama@abcdef123", "give a date"),
+])  # fmt: skip
+def test_what_nothing_is_known_of_is_refused(text, words):
+    with pytest.raises(BadInput) as bad:
+        meant(text)
+    assert words in str(bad.value)
+
+
+@pytest.mark.parametrize("text", ["hea", "b99x", "2026-13-01", "lama@b33", "llama_cpp@head", "ik_llama@b4700", ""])
+def test_what_is_no_such_name(text):
+    assert meant(text) is None
+
+
+@pytest.mark.parametrize("name", DATED)
+def test_a_recorded_rule_set_is_in_force_where_it_was_recorded(name):
+    engine = ENGINES[name]
+    line = [engine.profiles[one] for one in engine.line]
+    assert set(engine.when.own) == set(engine.line)
+    for profile, point in engine.when.own.items():
+        assert not at(line, engine.when, point).rules.changes(engine.profiles[profile]) or name == "ik_llama"
+
+
+@pytest.mark.parametrize("name", DATED)
+def test_every_change_came_between_the_rule_sets_that_it_lies_between(name):
+    """A change is not in the older of two neighbours, and is in the newer one."""
+    engine = ENGINES[name]
+    for a, b in zip(engine.line, engine.line[1:], strict=False):
+        for change in engine.profiles[a].changes(engine.profiles[b]):
+            point = engine.when.came(change)
+            if point is not None and (a, b) != ("ik_llama@2195", "ik_llama@2205"):      # of one day, in the other order
+                assert engine.when.own[a].number < point.number <= engine.when.own[b].number, (a, b, change)
+
+
+@pytest.mark.parametrize("name", DATED)
+def test_numbers_and_dates_grow_together(name):
+    when = ENGINES[name].when
+    points = sorted({*when.own.values(), *when.landed.values(), *when.releases.values()})
+    assert [one.date for one in points] == sorted(one.date for one in points)
+
+
+def test_commands_take_such_names(capsys):
+    assert main(["try", "S8/S", "--model", "A", "-p", "b9700", "-p", "2026-06-03", "--json"]) == exits.HOLDS
+    out, err = capsys.readouterr()
+    assert [run["profile"] for run in json.loads(out)["runs"]] == ["llama_cpp@b9700", "llama_cpp@base-24035"]
+    assert "cachesim: b9700 -> llama_cpp@base-24143 with #24190, #24411\n" in err
+    assert "cachesim: 2026-06-03 -> llama_cpp@base-24035 (in force b9473..b9508)\n" in err
+
+
+def test_processes_that_share_the_work_know_it_too(capsys):
+    argv = ["fuzz", "-p", "b9700", "--examples", "40", "-j", "2", "--model", "A", "--no-shrink", "--json"]
+    assert main(argv) in (exits.HOLDS, exits.BROKEN)
+    assert json.loads(capsys.readouterr().out)["profile"] == "llama_cpp@b9700"
+
+
+def test_the_list_shows_builds_and_dates(capsys):
+    main(["profiles", "list"])
+    out = capsys.readouterr().out
+    assert "b9473..b9508" in out and "2026-06-02..2026-06-04" in out
+    assert in_force(ENGINES["llama_cpp"], "llama_cpp@24035-v1") == ()
+
+
+SMALL = ("S100.A40/S.B40", "--set", "batch_size=64", "--set", "ubatch_size=16", "--set", "parallel=1")
+
+
+def test_bisect_answers_in_builds(capsys):
+    main(["bisect", *SMALL])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "reuses 0, output correct by b8271 (2026-03-10), llama_cpp@two-ends" in out
+    assert "(#20288, b8271 of 2026-03-10)" in out
+    main(["bisect", *SMALL, "--json"])
+    turns = json.loads(capsys.readouterr().out)["requests"][1]["turns"]
+    assert turns[-1]["build"] and all("build" in change for one in turns for cause in one["causes"]
+                                      for change in cause["changes"])  # fmt: skip
+
+
+def test_a_change_whose_build_is_not_known():
+    engine = ENGINES["llama_cpp"]
+    changes = engine.rules("llama_cpp@head").changes(engine.rules("llama_cpp@b10809"))
+    assert {build_with("llama_cpp@head", one) for one in changes} == {""}
+    assert Landed(1, "2026-01-02").by(Landed(0, "2026-01-02")) and not Landed(2, "").by(Landed(1, ""))

@@ -1,0 +1,205 @@
+"""The judge: three answers, the ladder, and that it is never green by accident."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cachesim.engines.base import Answer, Output, Request
+from cachesim.engines.judge_view import RowsPart, Stored
+from cachesim.judging import cold_runs as module
+from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.verdict import HOLDS, RUNGS, Verdict, worst
+from cachesim.model import Rows, make_model, parse
+from cachesim.oracle.cold_run import cold
+
+PROMPT = tuple(range(100, 110))
+TOKENS = (201, 202, 203)
+HELD = (*PROMPT, *TOKENS[:-1])
+
+
+def model(exact=False):
+    return make_model(parse("GA"), exact=exact)
+
+
+def right(mine):
+    """A request, and the answer that a cold run gives."""
+    speak = range(len(PROMPT) - 1, len(HELD))
+    run = cold(mine, HELD, speak=tuple(speak))
+    said = [Output(p, int(run.digests[p]), run.logits.get(p)) for p in speak]
+    return Request(PROMPT, 3, TOKENS), Answer(0, tokens=list(TOKENS), outputs=said, slot_tokens=HELD)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_cold_answer_holds(exact):
+    request, answer = right(model(exact))
+    assert Judge(model(exact)).judge(request, answer, None).equal_cold is True
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_one_foreign_digest_breaks_the_answer_at_its_position(place):
+    request, answer = right(model())
+    answer.outputs[place] = answer.outputs[place]._replace(digest=7)
+    verdict = Judge(model()).answer(request, answer)
+    assert (verdict.holds, verdict.rung, verdict.where) == (False, "provenance", 9 + place)
+
+
+def test_one_bit_of_a_logit_breaks_the_answer_on_a_higher_rung():
+    request, answer = right(model(exact=True))
+    said = answer.outputs[1]
+    low = said.logits.copy()
+    low[int(low.argmin())] -= 1
+    top = said.logits.copy()
+    top[int(top.argmin())] = top.max() + 1
+    found = []
+    for logits in (low, top):
+        answer.outputs[1] = said._replace(logits=logits)
+        found.append(Judge(model(exact=True)).answer(request, answer).rung)
+    assert found == ["bits", "argmax"]
+
+
+def test_a_slot_that_holds_other_tokens_than_were_asked_and_generated_is_broken():
+    request, answer = right(model())
+    answer.tokens[0] = 999
+    verdict = Judge(model()).answer(request, answer)
+    assert (verdict.holds, verdict.rung) == (False, "provenance")
+    assert Judge(model()).answer(Request((7, *PROMPT[1:]), 3), answer).holds is False
+
+
+@pytest.mark.parametrize("layers, holds", [("C W8", True), ("AA", False)])
+def test_of_an_answer_that_went_on_from_another_text_what_was_said_is_judged(layers, holds):
+    """That text was loaded into the slot during the prompt. A window and a short convolution do not reach so far."""
+    mine, prompt = make_model(parse(layers), exact=True), tuple(range(100, 130))
+    held = (7, 8, *prompt[2:])
+    run = cold(mine, held, speak=(29,))
+    answer = Answer(0, tokens=[1], outputs=[Output(29, int(run.digests[29]), run.logits[29])], slot_tokens=held)
+    assert Judge(mine).judge(Request(prompt, 1, (1,)), answer, None).equal_cold is holds
+
+
+def test_the_last_token_was_never_evaluated():
+    request, answer = right(model())
+    answer.tokens[-1] = 999
+    assert Judge(model()).answer(request, answer).holds is True
+
+
+def test_of_a_cancelled_answer_what_was_said_is_judged():
+    request, answer = right(model())
+    answer.cancelled, answer.outputs = True, answer.outputs[:1]
+    assert Judge(model()).judge(request, answer, None).equal_cold is True
+    answer.outputs = [answer.outputs[0]._replace(digest=7)]
+    assert Judge(model()).judge(request, answer, None).equal_cold is False
+
+
+def test_an_answer_that_does_not_say_where_it_spoke_is_undecided():
+    request, answer = right(model())
+    for outputs in (answer.outputs[:-1], answer.outputs[1:], []):
+        answer.outputs = outputs
+        assert Judge(model()).judge(request, answer, None).equal_cold is None
+
+
+def test_without_a_model_everything_is_undecided():
+    request, answer = right(model())
+    slot = Stored("slot", 0, HELD, len(HELD), (), None)
+    judged = Judge(None).judge(request, answer, slot)
+    assert (judged.answer.holds, judged.state.holds, judged.equal_cold) == (None, None, None)
+
+
+def test_a_refused_request_holds_and_a_dead_server_does_not():
+    request, _ = right(model())
+    assert Judge(model()).answer(request, Answer(0, status=400)).holds is True
+    verdict = Judge(model()).judge(request, Answer(0, died=True, error="why"), None).answer
+    assert (verdict.holds, verdict.rung, verdict.why) == (False, "aborted", "the server process ended: why")
+
+
+def test_a_judge_that_raises_has_decided_nothing(monkeypatch):
+    request, answer = right(model())
+    monkeypatch.setattr(module, "cold", lambda *args, **more: 1 / 0)
+    judged = Judge(model()).judge(request, answer, Stored("slot", 0, HELD, len(HELD), (), None))
+    assert judged.equal_cold is None
+    assert "ZeroDivisionError" in judged.answer.why
+
+
+def test_an_object_said_to_hold_more_than_its_tokens_is_broken_and_an_empty_one_holds():
+    judge = Judge(model())
+    assert judge.stored(Stored("checkpoint", 0, HELD, len(HELD) + 1, (), None)).holds is False
+    assert judge.stored(Stored("slot", 0, (), 0, (), None)).holds is True
+
+
+def test_a_wrong_stored_object_is_armed_and_does_not_break_the_request():
+    request, answer = right(model())
+    wrong = Stored("checkpoint", 0, HELD, len(HELD) + 1, (), None)
+    judged = Judge(model()).judge(request, answer, None, [wrong])
+    assert (judged.equal_cold, [s for s, _ in judged.armed]) == (True, [wrong])
+
+
+BROKEN = [Verdict(False, rung) for rung in RUNGS]
+UNDECIDED = Verdict(None)
+
+
+@pytest.mark.parametrize(
+    "verdicts, want",
+    [
+        ([], HOLDS),
+        ([HOLDS, UNDECIDED], UNDECIDED),
+        ([UNDECIDED, BROKEN[0], HOLDS], BROKEN[0]),
+        (BROKEN, BROKEN[-1]),
+        (BROKEN[::-1], BROKEN[-1]),
+    ],
+)
+def test_the_worst_wins(verdicts, want):
+    assert worst(verdicts) is want
+
+
+@pytest.mark.parametrize("verdict, word", [(HOLDS, "holds"), (UNDECIDED, "undecided"), (BROKEN[0], "broken")])
+def test_a_verdict_in_one_word(verdict, word):
+    assert verdict.word == word
+
+
+def test_every_further_completion_is_judged():
+    request, answer = right(model())
+    _, child = right(model())
+    answer.children.append(child)
+    assert Judge(model()).judge(request, answer, None).equal_cold is True
+    child.outputs[2] = child.outputs[2]._replace(digest=7)
+    found = Judge(model()).judge(request, answer, None)
+    assert (found.equal_cold, found.answer.where) == (False, 11)
+
+
+class Counting(Judge):
+    """Counts what is compared with a cold run."""
+
+    asked = 0
+
+    def stored(self, stored):
+        self.asked += 1
+        return super().stored(stored)
+
+
+def test_a_copy_that_goes_from_one_place_to_another_is_compared_once_with_these_tokens():
+    judge, run = Counting(model()), cold(model(), HELD, speak=())
+    part = RowsPart(0, np.arange(9), {1: Rows(run.rows(1).digest[:9].copy(), None, None)})
+    first = Stored("checkpoint", 0, HELD[:9], 9, (part,), None)
+
+    def verdicts(*stored):
+        return [verdict.holds for _, verdict in judge._each(stored)]
+
+    assert verdicts(first) == [True] and judge.asked == 1
+    assert verdicts(first._replace(owner=3, tokens=tuple(list(HELD[:9])), rows=(part,))) == [True] and judge.asked == 1
+    assert verdicts(first._replace(tokens=(7, *HELD[1:9]), rows=(part,))) == [False] and judge.asked == 2
+    other = part._replace(rows=dict(part.rows))
+    assert verdicts(first._replace(rows=(other,))) == [True] and judge.asked == 3
+    assert verdicts(first._replace(rows=(other,), resume=8)) == [True] and judge.asked == 4
+    assert verdicts() == [] and verdicts(first) == [True] and judge.asked == 5           # forgotten meanwhile
+
+
+def test_a_wrong_object_of_a_stored_conversation_is_told_with_its_number():
+    """Servers that do not number their conversations leave it to the judge."""
+    part = RowsPart(0, np.arange(9), {1: Rows(np.zeros(9, np.uint64), None, None)})
+    wrong = Stored("entry", -1, HELD[:9], 9, (part,), None)
+    stored = [wrong._replace(kind="checkpoint", owner=4), wrong._replace(resume=0), wrong,
+              wrong._replace(kind="entry checkpoint"), wrong._replace(owner=7)]  # fmt: skip
+    request, answer = right(model())
+    armed = Judge(model()).judge(request, answer, None, stored).armed
+    assert [(one.kind, one.owner) for one, _ in armed] == [
+        ("checkpoint", 4), ("entry", 1), ("entry checkpoint", 1), ("entry", 7),
+    ]  # fmt: skip

@@ -1,0 +1,66 @@
+"""Is every cold run made once, and not before it is asked for?"""
+
+from __future__ import annotations
+
+from cachesim.judging import cold_runs as module
+from cachesim.judging.cold_runs import AHEAD, Colds
+from cachesim.model import make_model, parse
+
+PROMPT = tuple(range(100, 110))
+HELD = (*PROMPT, 201, 202)
+
+
+def model(exact=False):
+    return make_model(parse("GA"), exact=exact)
+
+
+def test_a_prefix_of_what_was_run_needs_no_run_of_its_own():
+    colds, ran = Colds(make_model(parse("AA"), exact=False)), []
+    plain = colds.digests
+    colds.digests = lambda tokens: ran.append(tokens) or plain(tokens)
+    long = tuple(range(40))
+    first = colds.covering(long)
+    assert colds.covering(long[:7]) is first and colds.covering(long) is first
+    assert colds.covering((*long, 1)) is not first
+    assert [len(tokens) for tokens in ran] == [40, 41]
+
+
+def test_of_a_long_prompt_so_much_is_run_as_was_evaluated():
+    colds, ran = Colds(make_model(parse("AA"), exact=False)), []
+    plain = colds.digests
+    colds.digests = lambda tokens: ran.append(len(tokens)) or plain(tokens)
+    long = tuple(range(10 * AHEAD))
+    colds.expect(long)
+    assert ran == []
+    for n in range(1, len(long) + 1, 128):
+        run = colds.covering(long[:n])
+    assert ran == [AHEAD, 4 * (AHEAD + 1), 10 * AHEAD]
+    assert (run.digests == plain(long).digests).all()
+
+
+def test_a_cold_run_is_made_once_for_every_speaker(monkeypatch):
+    made = []
+    real = module.cold
+    monkeypatch.setattr(module, "cold", lambda *args, **more: made.append(args) or real(*args, **more))
+    colds = Colds(model())
+    assert colds.speaking(HELD, (9,)) is colds.speaking(HELD, (), 4)
+    assert colds.speaking(PROMPT) is colds.speaking(HELD)   # provenance of a prefix does not depend on what follows
+    colds.speaking((1, *HELD))
+    assert len(made) == 2
+
+
+def test_an_exact_cold_run_is_made_again_only_for_positions_that_it_did_not_speak_at():
+    colds = Colds(model(exact=True))
+    first = colds.speaking(HELD, (9, 10), 4)
+    assert colds.speaking(HELD, (10,)) is first
+    again = colds.speaking(HELD, (11,))
+    assert again is not first and 11 in again.logits
+
+
+def test_a_run_covers_what_goes_on_as_it_does():
+    colds, long = Colds(make_model(parse("AA"), exact=False)), tuple(range(40))
+    run = colds.covering(long)
+    assert colds.covers(run, long[5:7], 5) and colds.covers(run, long, 0)
+    assert not colds.covers(run, (99,), 7) and not colds.covers(run, long[5:7], 6)
+    assert not colds.covers(run, (40,), 40) and not colds.covers(run, (39, 40), 39)
+    assert not colds.covers(colds.digests(long), (), 40)

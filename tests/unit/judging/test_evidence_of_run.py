@@ -1,0 +1,169 @@
+"""A wrong answer, or a charge, that depends on an outcome which no real server was seen to have."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from cachesim.base.console import as_text
+from cachesim.base.errors import Terminated
+from cachesim.engines.registry import rules_of
+from cachesim.engines.rule import RULES
+from cachesim.engines.shared.outcomes import NEGATED, Outcome
+from cachesim.judging import evidence, evidence_of_run
+from cachesim.judging.evidence import PREDICTED, Grade, Graded, grade_of, is_unseen, table_of, write_table
+from cachesim.judging.evidence_of_run import predicted
+from cachesim.judging.judged_run import Stopped, run_judged
+from cachesim.judging.run_data import run_data
+from cachesim.scenarios.corpus import corpus_files
+from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.load import load
+from cachesim.tools.advise.advice_data import advice_data
+from cachesim.tools.advise.changes import Case
+from cachesim.tools.advise.memory import UNITS
+from cachesim.tools.advise.ranking import choose
+from cachesim.tools.advise.report import advise_report
+from cachesim.tools.advise.search import Search
+from cachesim.tools.rulebook import rule_life
+from cachesim.tools.rulebook.rules_report import rule_data, rule_report
+from cachesim.tools.run.diff_report import diff_data, diff_report
+from cachesim.tools.run.run_table import run_report
+from cachesim.tools.run.why_report import why_data, why_report
+
+PROFILE, ENGINE = "llama_cpp@head", "llama_cpp"
+STALE = load(corpus_files()["bug-stale-ckpt-adjacent"])
+"""Its last request restores a checkpoint that ends with a replaced token."""
+FEWER = "S40.A20>2/S.A.B9>2/S.A.C3"
+"""Its requests go on from checkpoints."""
+ERASE = "LC-CKPT-ERASE.ER2"
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    """A copy of the stored grades that a test may change."""
+    folder = tmp_path / "evidence"
+    shutil.copytree(evidence.FOLDER, folder)
+    monkeypatch.setattr(evidence, "FOLDER", folder)
+    table_of.cache_clear()
+    yield folder
+    monkeypatch.undo()
+    table_of.cache_clear()
+
+
+def only_read(rule):
+    """From now on no recording tells the answers of this rule from others."""
+    table = table_of(ENGINE)
+    graded = {outcome: Graded(Grade.READ, {}, tuple(one.seen)) if outcome.rule == rule else one
+              for outcome, one in table.graded.items()}  # fmt: skip
+    write_table(ENGINE, table._replace(graded=graded))
+
+
+def played(case=STALE):
+    scenario = from_line(case, model="GA", profiles=(PROFILE,)) if isinstance(case, str) else case
+    return run_judged(scenario, PROFILE, "provenance")
+
+
+def test_what_a_recording_shows_is_not_predicted():
+    run = played()
+    assert run.broken and rules_of(PROFILE).ckpt_erase.rule == ERASE
+    assert predicted(run) == [] == run_data(run)["predicted"]
+    assert PREDICTED not in as_text(run_report(run_data(run)))
+
+
+def test_a_wrong_answer_that_depends_on_an_outcome_that_was_only_read_is_predicted(tables):
+    only_read(ERASE)
+    run = played()
+    [found] = [one for one in predicted(run) if one.what == "verdict"]
+    assert (found.request, found.rule, found.other) == (run.broken[0], ERASE, "LC-CKPT-ERASE.ER1")
+    assert f"request {found.request}, the wrong answer: {PREDICTED} ({ERASE}, case 'none')" in " ".join(
+        as_text(run_report(run_data(run))).split())
+    said = as_text(why_report(why_data(run, found.request)))
+    assert PREDICTED in " ".join(said.split()) and "[read]" in said
+
+
+def test_a_run_in_which_nothing_is_wrong_is_not_repeated(tables, monkeypatch):
+    only_read(ERASE)
+    run = played("A10>2")
+    monkeypatch.setattr(evidence_of_run, "play", None)
+    assert not run.broken and predicted(run) == []
+
+
+def test_a_charge_that_depends_on_an_outcome_that_was_only_read_is_predicted(tables):
+    only_read("LC-CKPT-CREATE.CR10")
+    run = played(FEWER)
+    assert not run.broken and [(one.request, one.what) for one in predicted(run)] == [(1, "charge"), (2, "charge")]
+
+
+def test_an_answer_with_which_the_server_cannot_go_on_is_not_admissible(tables):
+    only_read("LC-CKPT-ERASE.ER2")
+    assert "the first" not in {one.other for one in predicted(played())}
+
+
+@pytest.mark.parametrize("name", ["shift-without-cache", "ik16-offset-of-another-prompt"])
+def test_an_answer_with_which_a_run_never_ends_or_never_starts_is_not_admissible(name):
+    """With one other answer the first shifts its context for ever; with one the server of the second refuses to
+    start."""
+    run = run_judged(load(corpus_files()[name]), "ik_llama@1889-base", "provenance")
+    assert run.broken and {one.what for one in predicted(run)} <= {"verdict", "charge"}
+
+
+@pytest.mark.parametrize("number, error", [(None, KeyboardInterrupt), (15, Terminated)])
+def test_an_interrupt_shows_nothing_of_a_repetition(tables, monkeypatch, number, error):
+    only_read(ERASE)
+    run = played()
+
+    def interrupted(*args, **named):
+        raise Stopped(run, 3, number)
+
+    monkeypatch.setattr(evidence_of_run, "run_judged", interrupted)
+    with pytest.raises(KeyboardInterrupt) as found:
+        predicted(run)
+    assert found.type is error
+
+
+@pytest.mark.parametrize("outcome, grade", [
+    (Outcome(ERASE, "none"), Grade.RECORDED), (Outcome(ERASE, "never met"), Grade.READ),
+    (Outcome("LC-CKPT-ERASE.REWRITTEN", "none"), Grade.OURS), (Outcome("MY-RULE", "yes"), Grade.OURS),
+    (Outcome("LC-PC-LOAD.CLONE", "no"), Grade.RECORDED),
+])
+def test_an_outcome_has_a_grade(outcome, grade):
+    assert grade_of(ENGINE, outcome) is grade
+
+
+def test_only_what_nothing_refutes_is_unseen():
+    assert not is_unseen(ENGINE, Outcome(ERASE, "none"), "LC-CKPT-ERASE.REWRITTEN")
+    assert is_unseen(ENGINE, Outcome(ERASE, "never met"), NEGATED)
+    assert not is_unseen(ENGINE, Outcome("MY-RULE", "yes"), NEGATED)
+    assert not is_unseen("another", Outcome(ERASE, "none"), NEGATED) and grade_of("another", Outcome("X", "")) is None
+
+
+def test_a_table_is_read_as_it_was_written(tables):
+    before = table_of(ENGINE), (tables / f"{ENGINE}.json").read_bytes()
+    write_table(ENGINE, before[0])
+    assert (table_of(ENGINE), (tables / f"{ENGINE}.json").read_bytes()) == before
+
+
+def test_diff_and_advise_say_what_is_predicted(tables):
+    only_read(ERASE)
+    run = played()
+    data = diff_data(run, run_judged(run.scenario, "llama_cpp@latest-repaired", "provenance"))
+    assert data["a"]["predicted"] and PREDICTED in " ".join(as_text(diff_report(data)).split())
+    search = Search(Case(run.scenario, PROFILE))
+    advice = advice_data(search, choose(search.base, search.bound.total, [], UNITS), UNITS)
+    assert "verdict" in [one["what"] for one in advice["base"]["predicted"]]
+    assert PREDICTED in " ".join(as_text(advise_report({**advice, "rule_sets": 1})).split())
+
+
+def test_a_rule_shows_how_its_outcomes_are_known():
+    data = rule_data(ERASE, RULES[ERASE], rule_life.tables())
+    assert {"case": "none", "grade": "recorded"} in data["grades"]
+    assert "none: recorded" in as_text(rule_report(data))
+
+
+def test_a_workload_counts_the_wrong_answers_that_are_predicted(tables):
+    run = played()
+    assert run.broken and predicted(run, rules_of(PROFILE)) == []
+    only_read(ERASE)
+    found = predicted(run, rules_of(PROFILE))
+    assert {one.request for one in found if one.what == "verdict"} == set(run.broken)

@@ -1,0 +1,186 @@
+"""Does bisect name the version and the rule, and only those that did it?"""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from cachesim.cli.main import main
+from cachesim.engines.base import Answer
+from cachesim.engines.registry import ENGINES
+from cachesim.engines.shared.rule_set import Change
+from cachesim.judging.find_change import Cause, bisect, neighbours
+from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.schema import DEFAULT_PROFILE
+from tests.shared import SMALL
+
+ENGINE = ENGINES["llama_cpp"]
+
+
+def courses(line, model="GGGA", **server):
+    return bisect(from_line(line, model=model, profiles=(DEFAULT_PROFILE,), server={**SMALL, **server}), ENGINE)
+
+
+def short(course):
+    """(new profile, tokens kept, right?, fields) of every turn."""
+    return [
+        (turn.new.partition("@")[2], turn.now.cache_n, turn.now.equal_cold,
+         [[change.field for change in cause.changes] for cause in turn.causes])
+        for turn in course.turns
+    ]  # fmt: skip
+
+
+def test_every_version_and_every_proposal_has_a_neighbour():
+    pairs = neighbours(ENGINE)
+    assert [new for _, new in pairs] == [*ENGINE.line[1:], *ENGINE.beside]
+    assert all(old in ENGINE.line for old, _ in pairs)
+
+
+def test_the_same_prompt_again_through_the_years():
+    """History document, section 2, TRIM refusal."""
+    first, again = courses("A130/A")
+    assert first.turns == [] == first.beside
+    assert short(again) == [
+        ("hybrid-first", 129, False, [["rs_rm"]]),
+        ("late-2025", 0, True, [["rs_rm"]]),
+        ("minus-one", 110, True, [["ckpt_need"]]),
+        ("head", 126, True, [["ckpt_create"]]),
+    ]
+    assert [turn.causes[0].changes[0].source for turn in again.turns] == ["#16382", "#17009", "#23280", "#25472"]
+    assert all(turn.causes[0].alone for turn in again.turns)
+
+
+def test_a_server_error_is_an_outcome():
+    course = courses("S100.A30/S.B40")[1]
+    broken = next(turn for turn in course.turns if turn.new.endswith("mtmd-broken"))
+    assert (broken.was.status, broken.now.status) == (200, 500)
+    assert [c.field for c in broken.causes[0].changes] == ["ckpt_restore"]
+
+
+def test_fields_that_only_do_it_together_are_named_together():
+    """A checkpoint before the last chunk needs the mark and the creation."""
+    turn = next(t for t in courses("S100.A30/S.B40")[1].turns if t.new.endswith("late-2025"))
+    (cause,) = turn.causes
+    assert not cause.alone and {c.field for c in cause.changes} == {"ckpt_break", "ckpt_create"}
+
+
+def test_a_proposal_is_compared_with_its_base():
+    (turn,) = courses("A100/B80/A[:40].C40/A.D4", "AAAA", slot_prompt_similarity=0.0)[3].beside[:1]
+    assert (turn.old, turn.new) == ("llama_cpp@base-24143", "llama_cpp@pr24143-on-base")
+    assert [c.field for c in turn.causes[0].changes] == ["pc_after_hit"]
+    assert turn.causes[0].changes[0].source == "#24143"
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_every_cause_really_does_it_and_none_of_its_parts_alone(number):
+    """Checked against the rule sets themselves, not against the search."""
+    from cachesim.judging.judged_run import run_judged
+
+    scenario = from_line("S100.A30/S.B40", model="GGGA", profiles=(DEFAULT_PROFILE,), server=SMALL)
+
+    def outcome(old, new, names):
+        table = ENGINE.rules(old).mixed(ENGINE.rules(new), names)
+        one = run_judged(scenario, old, "provenance", table=table).requests[number]
+        return one.answer.cache_n, one.judged.equal_cold, one.answer.status
+
+    for turn in bisect(scenario, ENGINE)[number].turns:
+        for cause in turn.causes:
+            names = [change.field for change in cause.changes]
+            assert outcome(turn.old, turn.new, names) == tuple(turn.now)
+            if not cause.alone:
+                assert all(outcome(turn.old, turn.new, names[:i] + names[i + 1 :]) != tuple(turn.now)
+                           for i in range(len(names)))  # fmt: skip
+
+
+def test_the_command_speaks_json(capsys):
+    assert main(["bisect", "A130/A", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["schema"] == 1 and len(data["requests"][1]["outcomes"]) == len(ENGINE.line) + len(ENGINE.beside)
+    turn = data["requests"][1]["turns"][0]
+    assert turn["new"] == "llama_cpp@hybrid-first"
+    assert turn["now"] == {"cache_n": 129, "equal_cold": False, "status": 200}
+    assert turn["causes"][0]["changes"][0] == {
+        "field": "rs_rm", "old": "LC-RS-RM.RM0", "new": "LC-RS-RM.RM1", "source": "#16382",
+        "build": "b6685 (2025-10-03)"}  # fmt: skip
+
+
+def test_the_command_says_what_changed(capsys):
+    assert main(["bisect", "A130/A"]) == 0
+    out = capsys.readouterr().out
+    assert "reuses 0, output correct under every rule set" in out
+    assert "reuses 129, WRONG OUTPUT by b6685 (2025-10-03), llama_cpp@hybrid-first" in out
+    assert "rs_rm LC-RS-RM.RM0 -> LC-RS-RM.RM1 (#16382, b6685" in out
+
+
+@pytest.mark.parametrize("argv, cause", [
+    (["bisect", "nowhere.toml"], "no such file"),
+    (["bisect", "A13O/A"], "A13O"),
+    (["bisect", "A10", "--set", "ctx_sise=5"], "ctx_size"),
+])  # fmt: skip
+def test_bad_input(capsys, argv, cause):
+    assert main(argv) == 2
+    assert cause in capsys.readouterr().err
+
+
+class Table(dict):
+    """A rule set that is nothing but its fields."""
+
+    def changes(self, newer):
+        return [Change(name, str(self[name]), str(newer[name]), "") for name in self if self[name] != newer[name]]
+
+    def mixed(self, newer, names):
+        return Table({**self, **{name: newer[name] for name in names}})
+
+
+def made_up(monkeypatch, answer, beside=(), **versions):
+    """An engine of these versions, by name without the engine's, in order; ``answer`` (fields) -> the answer of the
+    only request, and ``beside`` are (proposal, base)."""
+    tables = {f"e@{name}": Table(fields) for name, fields in versions.items()}
+
+    def run_judged(scenario, profile, mode, table, bills):
+        judgement = SimpleNamespace(answer=Answer(0, **answer(table)), judged=SimpleNamespace(equal_cold=True))
+        return SimpleNamespace(requests=[judgement])
+
+    monkeypatch.setattr("cachesim.judging.find_change.run_judged", run_judged)
+    proposals = {f"e@{name}": f"e@{base}" for name, base in beside}
+    line = [name for name in tables if name not in proposals]
+    return SimpleNamespace(line=line, beside=proposals, rules=tables.__getitem__)
+
+
+def test_a_proposal_and_the_next_version_may_change_the_same_field(monkeypatch):
+    """Each mixture is asked for itself, though both are made of the same version."""
+    engine = made_up(monkeypatch, lambda table: {"cache_n": table["x"]}, [("mine", "one")],
+                     one={"x": 1, "y": 1}, two={"x": 2, "y": 2}, mine={"x": 3, "y": 3})  # fmt: skip
+    (course,) = bisect(from_line("A1"), engine)
+    found = [(turn.new, turn.now.cache_n, turn.causes) for turn in (*course.turns, *course.beside)]
+    assert found == [
+        ("e@two", 2, [Cause((Change("x", "1", "2", ""),), True)]),
+        ("e@mine", 3, [Cause((Change("x", "1", "3", ""),), True)]),
+    ]
+
+
+def test_the_end_of_the_process_is_an_outcome_whatever_the_status(monkeypatch):
+    engine = made_up(monkeypatch, lambda table: {"died": table["x"]}, one={"x": False}, two={"x": True})
+    (course,) = bisect(from_line("A1"), engine)
+    assert [one.status for one in course.outcomes.values()] == [200, 0]
+    assert [(turn.was.status, turn.now.status) for turn in course.turns] == [(200, 0)]
+
+
+def test_of_fields_that_each_do_it_every_one_is_named_and_no_other(monkeypatch):
+    def answer(table):
+        return {"cache_n": max(table["x"], table["y"])}
+
+    engine = made_up(monkeypatch, answer, one={"x": 0, "y": 0, "z": 0}, two={"x": 5, "y": 5, "z": 5})
+    (turn,) = bisect(from_line("A1"), engine)[0].turns
+    assert [([change.field for change in cause.changes], cause.alone) for cause in turn.causes] == [
+        (["x"], True), (["y"], True),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["ml10-joins-a-running-prompt", "d2-late-and-shorter"])
+def test_a_mixture_of_versions_that_ends_the_server_is_an_outcome(capsys, name):
+    """Between two versions of mlx-lm the state of one side is missing where rows join: the thread ends there."""
+    assert main(["bisect", name]) == 0
+    assert "cachesim" not in capsys.readouterr().err

@@ -1,0 +1,64 @@
+"""Is the right request named whose rows or states were read in place of one's own?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.judging.foreign_reads import Foreign, sentence_of
+from cachesim.judging.judged_run import run_judged
+from cachesim.scenarios.corpus import corpus_files
+from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.load import load
+
+
+def reads(name, profile, number):
+    run = run_judged(load(corpus_files()[name]), profile, "provenance")
+    return [sentence_of(one) for one in run.reads[number]]
+
+
+@pytest.mark.parametrize(("name", "profile", "number", "said"), [
+    ("bug-stale-ckpt-pos0-hybrid", "llama_cpp@head", 2,
+     ["reads the recurrent state after 1 token of request 0 in place of its own"]),
+    ("bug-stale-ckpt-adjacent", "llama_cpp@head", 3,
+     ["reads the recurrent state after 57 tokens of request 1 in place of its own"]),
+    ("window-stale-tail", "llama_cpp@every-8192", 2,
+     ["reads K/V rows 250..278 of tokens 250..278 of request 0 in place of its own"]),
+    ("bug-swafull-ramcache", "llama_cpp@base-24143", 2, ["finds no K/V rows 26..39"]),
+    ("d2-one-token-too-far", "ik_llama@pr1888", 1,
+     ["reads the recurrent state after 95 tokens of request 0 in place of its own after 94 tokens"]),
+    ("d14-blanks-passed-over", "ik_llama@main", 1, ["holds the conversation of request 0, loaded over its own"]),
+    ("d4-last-token-missing", "mlx_lm@head", 1, ["finds no K/V row 8"]),
+    ("repair-copy", "llama_cpp@b11549", 0, ["reuses nothing: its memory went wrong while it was evaluated"]),
+])  # fmt: skip
+def test_what_was_read(name, profile, number, said):
+    assert reads(name, profile, number) == said
+
+
+def test_the_lengths_of_a_state_are_found_in_any_kind_of_layer():
+    """A state names the token after which it was: for each layer the one of a cold run, wherever it stands."""
+    run = run_judged(from_line("A9", model="GSCA"), "llama_cpp@b11549")
+    cold = run.reader.colds.covering(run.requests[0].answer.slot_tokens)
+    for layer in (0, 1, 2):
+        assert [cold.lengths_with(layer, cold.state_at(layer, n)) for n in range(8)] == [[n] for n in range(8)]
+        assert cold.lengths_with(layer, None) == [0]
+
+
+def test_a_right_run_reads_nothing():
+    assert run_judged(from_line("A9/A.B3", model="A"), "llama_cpp@b11549").reads == {}
+
+
+def test_no_account_no_reading():
+    scenario = load(corpus_files()["bug-stale-ckpt-pos0-hybrid"])
+    assert run_judged(scenario, "llama_cpp@head", "provenance", bills=False).reads == {}
+
+
+@pytest.mark.parametrize(("one", "said"), [
+    (Foreign("rows", 0, 7, 8, 1, 7), "reads K/V row 7 of token 7 of request 1 in place of its own"),
+    (Foreign("rows", 2, 7, 9), "reads K/V rows 7..8 computed from wrong ones"),
+    (Foreign("state", 0, 4, 4, 0, 0),
+     "reads an empty recurrent state (after 4 tokens) in place of its own after 4 tokens"),
+    (Foreign("state", 0, 4, 4), "reads a recurrent state computed from a wrong one (after 4 tokens)"),
+    (Foreign("during", -1, 0, 3), "reuses 3 tokens that are right: its memory went wrong while it was evaluated"),
+])  # fmt: skip
+def test_sentences(one, said):
+    assert sentence_of(one) == said

@@ -1,0 +1,153 @@
+"""A judged run: every step has its place, requests sent together are judged at their own time, accounts balance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cachesim.engines.registry import engine_of
+from cachesim.events import Decided
+from cachesim.judging.expect import Mismatch, compare_expected
+from cachesim.judging.judged_run import run_judged
+from cachesim.judging.run_data import run_data
+from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.schema import Action, Expect
+from cachesim.tools.run.why_report import why_data
+from tests.shared import SMALL, altered
+
+HEAD = "llama_cpp@head"
+
+
+def judged(line, *changes, model="GGGA", **server):
+    made = from_line(line, model=model, server={**SMALL, "ctx_size": 256, **server})
+    steps = list(made.steps)
+    for number, fields in changes:
+        steps[number] = altered(steps[number], **fields)
+    return run_judged(replace(made, steps=tuple(steps)), HEAD, "provenance")
+
+
+def act(do, slot=-1, file=""):
+    return {"action": Action(do, slot, file)}
+
+
+TOGETHER = {"together": True}
+
+
+def test_requests_sent_together_stand_in_the_order_of_the_file():
+    run = judged("S40.A20>9/S.B20>2", (1, dict(TOGETHER)), parallel=2)
+    assert [len(one.answer.tokens) for one in run.requests] == [9, 2]
+    assert run.verdict.holds and all(one.account.balanced for one in run.requests)
+
+
+def test_what_nobody_had_evaluated_when_the_slot_was_chosen_is_charged_to_nobody():
+    apart = judged("S40.A20/S.B20", parallel=2, slot_prompt_similarity=0.9)
+    at_once = judged("S40.A20/S.B20", (1, dict(TOGETHER)), parallel=2, slot_prompt_similarity=0.9)
+    assert [one.account.best for one in apart.requests] == [0, 40]
+    assert [one.account.best for one in at_once.requests] == [0, 0]
+
+
+def test_a_request_that_had_to_wait_is_charged_for_what_came_before_it():
+    run = judged("S40.A20/S.B20", (1, dict(TOGETHER)), model="AAAA")
+    assert [one.answer.cache_n for one in run.requests] == [0, 40]
+    assert [one.account.moved for one in run.requests] == [0, 0]
+    assert run.requests[1].account.best == 40
+
+
+def test_a_slot_emptied_in_the_same_iteration_is_judged_as_it_was():
+    """X ends in a piece of a batch that has no room; its slot is purged before the iteration ends."""
+    together = {"together": True, "request": {"n_cmpl": 2}}
+    run = judged(
+        "X505>1@0/P20>6@1", (1, together), model="AAAA", ctx_size=512, batch_size=60, ubatch_size=20, parallel=3,
+        kv_unified=True,
+    )
+    assert [one.judged.equal_cold for one in run.requests] == [True, None]
+    assert [one.answer.status for one in run.requests] == [200, 500]
+    assert run.refused == [1], "the two fail on a fresh server as well"
+
+
+def test_a_restored_slot_is_judged_and_a_restart_is_what_lost_the_rest():
+    run = judged("S40>4/x1/x/x/S[:39].x", (1, act("save", 0, "a")), (2, act("restart")), (3, act("restore", 0, "a")))
+    assert [one.checkpoints for one in run.requests][:4] == [[20, 36], [20, 36], [], []]
+    assert run.requests[3].judged.state.holds is True
+    charges = run.requests[4].account.charges
+    assert [(c.tokens, c.event, c.at) for c in charges if c.kind == "checkpoint"] == [(36, "restarted", 2)]
+    assert run.requests[4].account.balanced
+
+
+def test_after_a_shift_the_moved_tokens_are_nobodys_fault():
+    run = judged("A200>60/A[127:].x5", (0, {}), context_shift=True, batch_size=64, ubatch_size=16)
+    assert run.requests[0].answer.shifts
+    assert (run.requests[1].account.best, run.requests[1].account.moved) == (0, run.requests[1].answer.cache_n)
+
+
+def test_the_events_of_a_step_sent_together_are_those_of_its_slot():
+    run = judged("S40.A20>9/B20>2", (1, dict(TOGETHER)), parallel=2)
+    for number, one in enumerate(run.requests):
+        slots = {event.slot for event in run.events(number) if isinstance(event, Decided)}
+        assert slots - {None} == {one.answer.id_slot}
+        assert why_data(run, number)["decisions"]
+    alone = judged("S40.A20")
+    assert alone.events(0) == list(alone.log.of(0))
+
+
+def test_expectations_of_every_kind():
+    run = judged("S40>4/B40", (0, {}))
+    right = Expect(cache_n=((0,), (0,)), slots=((0,), (0,)), status=((200,),) * 2, entries=((0,), (1,)), died=())
+    assert compare_expected(right, run.requests, run.broken) == []
+    wrong = replace(right, slots=((1,), (0,)), status=((200,), (400,)), entries=((0,), (2, 3)), died=(1,))
+    assert compare_expected(wrong, run.requests, run.broken) == [
+        Mismatch(0, "slots", 1, 0), Mismatch(1, "status", 400, 200), Mismatch(1, "entries", [2, 3], 1),
+        Mismatch(-1, "died", [1], []),
+    ]
+
+
+def test_a_process_that_ends_is_broken_from_there_on():
+    run = judged("A250>9/B10/x1", (2, act("erase", 0)), model="lfm2swa", context_shift=True)
+    assert run.broken == [0, 1, 2]
+    assert [one.answer.died for one in run.requests] == [True, True, True]
+    assert [v["rung"] for v in run_data(run)["requests"]] == ["aborted"] * 3
+
+
+def test_steps_as_data():
+    run = judged("S40>4/x1/B40>2", (1, act("save", 0, "a")), parallel=2)
+    assert [one["how"] for one in run_data(run)["requests"]] == ["completion", "save", "completion"]
+    data = run_data(judged("S40>4/B40>2", (1, dict(TOGETHER)), parallel=2))
+    assert [one["how"] for one in data["requests"]] == ["completion", "together"]
+    assert [one["completions"] for one in data["requests"]] == [1, 1]
+
+
+@pytest.mark.parametrize("k", [0, 2])
+def test_a_hang_up_is_judged_by_what_is_there(k):
+    run = judged("S100>9/S.x5", (0, {"request": {"cancel_at": 101 if k else 1}}), model="AAAA")
+    first, second = run.requests
+    assert first.answer.cancelled and first.judged.equal_cold is True
+    assert second.answer.cache_n == (100 if k else 64)
+
+
+@pytest.mark.parametrize(
+    ("model", "spec", "drafts"),
+    [
+        ("AAAA", "ngram-simple", ((3, 1), (2, 0), (3, 3), (1, 1))),
+        ("GGGA", "ngram-simple", ((3, 1), (2, 0), (0, 0), (3, 3))),
+        ("qwen35mtp", "draft-mtp", ((3, 1), (2, 0), (3, 3))),
+    ],
+)
+def test_every_draft_is_made_in_its_place(model, spec, drafts):
+    run = judged("S40>30", (0, {"drafts": drafts}), model=model, spec_type=spec)
+    answer = run.requests[0].answer
+    assert answer.draft_n == sum(drafted for drafted, _ in drafts)
+    assert answer.draft_n_accepted == sum(accepted for _, accepted in drafts)
+    assert run.verdict.holds is True and len(answer.tokens) == 30
+
+
+def test_a_run_bears_the_name_of_the_rules_that_it_followed():
+    """Rules of one's own are not the shipped profile, whose expectations they need not meet."""
+    head = engine_of(HEAD).profiles[HEAD]
+    made = replace(from_line("S4"), expect={HEAD: Expect(cache_n=((3,),))})
+    named = run_judged(made, HEAD, "provenance", table=replace(head, name="llama_cpp@mine", min_step=2))
+    unnamed = run_judged(made, HEAD, "provenance", table=replace(head, min_step=2))
+    shipped = [run_judged(made, HEAD, "provenance", table=table) for table in (None, head)]
+    assert (named.profile, unnamed.profile) == ("llama_cpp@mine", f"{HEAD} (changed)")
+    assert [run.profile for run in shipped] == [HEAD, HEAD]
+    assert [len(run.wrong) for run in (named, unnamed, *shipped)] == [0, 0, 1, 1]

@@ -1,0 +1,76 @@
+"""Why was each token computed? Ranges without gaps, from n_past to the end of the prompt."""
+
+from itertools import pairwise
+
+from cachesim.engines.base import Answer, Request
+from cachesim.judging.cold_comparison import Judged
+from cachesim.judging.judged_run import run_judged
+from cachesim.judging.lost_tokens import Account
+from cachesim.judging.recompute_reasons import reasons
+from cachesim.judging.request_judgement import Judgement
+from cachesim.judging.verdict import HOLDS
+from cachesim.scenarios.from_notation import from_line
+from tests.shared import SMALL
+
+CHANGING = {**SMALL, "slot_prompt_similarity": 0.0, "cache_idle_slots": False}
+
+
+def why(line, number, profile="llama_cpp@head", model="GGGA", others=(), **server):
+    run = run_judged(from_line(line, model=model, server={**SMALL, **server}), profile, "provenance")
+    found = reasons(run.requests[number], others)
+    one = run.requests[number]
+    assert [found[0].start, found[-1].stop] == [one.answer.cache_n, len(one.request.prompt)]
+    assert all(a.stop == b.start for a, b in pairwise(found))
+    return [(r.start, r.stop, r.why, r.rule, r.at) for r in found]
+
+
+def test_a_consumed_entry_is_named():
+    """#24143: the conversation was given to the request that shared 40 tokens with it."""
+    assert why("S40.A60/B70/S.C25/S.A.D12", 3, model="AAAA", **CHANGING) == [
+        (40, 100, "entry removed from the prompt cache on load", "LC-PC-LOAD.TAKE", 2),
+        (100, 112, "new tokens", "", -1),
+    ]
+
+
+def test_a_rejected_checkpoint_is_not_chosen():
+    """#24035, case 7."""
+    flags = {"batch_size": 64, "ubatch_size": 56, "checkpoint_min_step": 0, "cache_ram": 0}
+    assert why("S100/S[:40].y60", 1, "llama_cpp@base-24035", **flags)[0] == (
+        0, 40, "checkpoint not used", "LC-CKPT-PICK.PK2", -1,
+    )
+
+
+def test_a_repeated_prompt_computes_one_token():
+    assert why("S40/S", 1, model="A")[-1][:3] == (39, 40, "at least one token must be evaluated for logits")
+
+
+def test_a_prompt_without_past_is_new():
+    assert why("S40", 0) == [(0, 40, "new tokens", "", -1)]
+
+
+def test_other_profiles_that_keep_the_tokens_are_named():
+    scenario = from_line("S40.A60/B70/S.C25/S.A.D12", model="AAAA", server=CHANGING)
+    run = run_judged(scenario, "llama_cpp@head", "provenance")
+    found = reasons(run.requests[3], [("llama_cpp@head", 40), ("llama_cpp@pr24143-on-head", 100)])
+    assert found[0].survives == ("llama_cpp@pr24143-on-head",)
+    assert found[1].survives == ()
+
+
+def test_a_state_that_only_advanced_was_not_overwritten_by_anybody():
+    """The recurrent state passed 64 tokens while the first prompt was evaluated; later pieces were never a state."""
+    assert why("S100.A30/S.B40", 1)[:2] == [
+        (0, 64, "state advanced past it, no checkpoint taken", "LC-CKPT-CREATE.CR10", 0),
+        (64, 100, "no checkpoint was taken there", "LC-CKPT-CREATE.CR10", -1),
+    ]
+
+
+def test_a_last_token_behind_moved_ones_is_a_new_one():
+    """Nine tokens of ten were moved there by a chunk; only three were ever evaluated in this place."""
+    def last(best):
+        account = Account(best, best, 9, (), moved=9 - best)
+        request = Request(tuple(range(10)))
+        (reason,) = reasons(Judgement(request, Answer(0, cache_n=9), Judged(HOLDS, HOLDS), account, []))
+        return reason.start, reason.stop, reason.why
+
+    assert last(9) == (9, 10, "at least one token must be evaluated for logits")
+    assert last(3) == (9, 10, "new tokens")

@@ -1,0 +1,114 @@
+"""Runs that read a number which nobody wrote: every value that matters is tried, and what differs is undecided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.cli.main import main
+from cachesim.engines.base import Answer, Request
+from cachesim.events import Compared, Log
+from cachesim.judging import uninitialised_reads
+from cachesim.judging.cold_comparison import Judged
+from cachesim.judging.judged_run import run_judged
+from cachesim.judging.request_judgement import Judgement
+from cachesim.judging.run_data import run_data
+from cachesim.judging.run_verdicts import NOTHING
+from cachesim.judging.verdict import HOLDS, Verdict
+from cachesim.scenarios.load import load
+from cachesim.tools.run.jobs import exit_code
+
+D8 = Path(__file__).resolve().parents[3] / "scenarios/ik_llama/re-processed/d8-nobody-wrote-how-many.toml"
+WRONG = Verdict(False, "bits")
+
+
+def asking(*thresholds):
+    """A run that asks for number (1, 0) at each count, as long as the answer is no."""
+    def play(values):
+        log = Log()
+        log.mark()
+        for held in thresholds:
+            log.emit(Compared(0, (1, 0), held))
+            if held > values.get((1, 0), 0):
+                break
+        return SimpleNamespace(log=log, requests=[], values=values)
+
+    return play
+
+
+def test_the_values_that_matter_are_0_and_every_count_that_was_asked_about():
+    cases = uninitialised_reads.every_case(asking(80, 90, 100))
+    assert sorted(case.values.get((1, 0), 0) for case in cases) == [0, 80, 90, 100]
+    assert len(uninitialised_reads.every_case(asking())) == 1
+
+
+def test_a_run_whose_outcome_depends_on_it_is_never_green():
+    run = run_judged(load(D8), "ik_llama@main", "provenance")
+    assert (run.unsettled, run.verdict.holds, run.wrong) == ([5], None, [])
+    assert "cache_n 229 or 103" in run.requests[5].judged.answer.why
+    assert exit_code([run_data(run)]) == exits.UNDECIDED
+    assert exit_code([run_data(run)], as_expected=True) == exits.HOLDS
+
+
+@pytest.mark.long
+def test_no_report_shows_one_case_as_the_outcome(capsys):
+    commands = {("why", str(D8), "5", "-p", "ik_llama@main"): exits.UNDECIDED, ("bisect", str(D8)): exits.HOLDS}
+    for words, code in commands.items():
+        assert main([*words]) == code
+        out = " ".join(capsys.readouterr().out.split())
+        assert "one case of several" in out or "UNDECIDED by 2026-05-06, ik_llama@1743" in out
+    assert main(["run", str(D8), "-p", "ik_llama@main"]) == exits.UNDECIDED
+    assert "UNDECIDED at request" in capsys.readouterr().out
+
+
+def test_a_file_that_allows_one_of_the_outcomes_only_is_not_met(tmp_path):
+    text = D8.read_text().replace("{ either = [103, 229] }", "229").replace("{ either = [11, 137] }", "11")
+    (tmp_path / D8.name).write_text(text)
+    run = run_judged(load(tmp_path / D8.name), "ik_llama@main", "provenance")
+    assert [(m.what, m.got) for m in run.wrong] == [("cache_n", 103), ("prompt_n", 137)]
+    (tmp_path / D8.name).write_text(D8.read_text().replace("undecided = [5]", ""))
+    run = run_judged(load(tmp_path / D8.name), "ik_llama@main", "provenance")
+    assert [(m.what, m.got) for m in run.wrong] == [("undecided", [5])]
+
+
+def test_positions_leave_nothing_to_chance():
+    run = run_judged(load(D8), "ik_llama@1716", "provenance")
+    assert (run.unsettled, run.verdict.holds) == ([], True)
+
+
+def test_too_many_cases_leave_everything_behind_the_first_question_undecided(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(uninitialised_reads, "MOST", 1)
+    run = run_judged(load(D8), "ik_llama@main", "provenance")
+    assert run.unsettled == [5]
+
+
+def case(*requests):
+    """A run of these requests, each (tokens kept, verdict); in the first of them the number is asked for."""
+    log = Log()
+    for number, _ in enumerate(requests):
+        log.mark()
+        if not number:
+            log.emit(Compared(0, (1, 0), 5))
+    judgements = [Judgement(Request(()), Answer(0, cache_n=kept), Judged(verdict, HOLDS, [], True), NOTHING, [])
+                  for kept, verdict in requests]  # fmt: skip
+    return SimpleNamespace(log=log, requests=judgements)
+
+
+@pytest.mark.parametrize(("one", "other", "left"), [
+    ((3, HOLDS), (3, HOLDS), True), ((3, HOLDS), (4, HOLDS), None), ((3, WRONG), (3, HOLDS), None),
+    ((3, HOLDS), (3, WRONG), None), ((3, WRONG), (3, WRONG), False), ((3, WRONG), (4, WRONG), False),
+])  # fmt: skip
+def test_what_is_wrong_in_every_case_stays_wrong_and_what_differs_is_undecided(one, other, left):
+    cases = [case((0, HOLDS), one), case((0, HOLDS), other)]
+    assert uninitialised_reads.settle(cases) == ([1] if left is None else [])
+    judged = cases[0].requests[1].judged
+    assert judged.equal_cold is left
+    assert judged.refused is (left is not None), "what is undecided for this reason is not refused"
+
+
+def test_the_request_that_asks_is_settled_itself_where_there_are_too_many_cases(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(uninitialised_reads, "MOST", 1)
+    assert uninitialised_reads.settle([case((0, HOLDS), (3, HOLDS))] * 2) == [1]

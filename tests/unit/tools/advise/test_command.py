@@ -1,0 +1,115 @@
+"""Does the command say what was found so far, take sizes of real models, and refuse what it cannot use in one line?"""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+
+import pytest
+
+from cachesim.cli.main import main
+from cachesim.tools.advise import command as advise
+from cachesim.tools.advise.report import try_sentence
+from cachesim.tools.advise.search import Search
+
+LINE = "S40.A60/B80/S.C50/S.A.D5"
+
+
+def told(capsys, *words):
+    """Exit code, what is printed, and what is complained of."""
+    code = main(["advise", *words])
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def test_everything_fits_a_terminal_but_the_commands(capsys):
+    code, out, err = told(capsys, LINE)
+    assert (code, err) == (0, "")
+    assert all(len(line) <= 80 for line in out.splitlines() if "cachesim try" not in line)
+    assert "at least 235" in out and "-np 2" in out and "not released: " in out
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("nowhere.toml",), "no such file"), (("S4/",), "no words"), ((LINE, "--seconds", "0"), "at least 1"),
+    ((LINE, "--sizes", "nothing"), "are not known"), ((LINE, "--model", "GGGA", "--sizes", "llama-3"), "another kind"),
+    ((LINE, "--model", "lfm2swa", "--sizes", "llama-3"), "sizes of its own"), ((LINE, "-p", "xyz"), "unknown profile"),
+    ((LINE, "--model", "GGGA@1/x"), "two numbers of bytes"),
+])  # fmt: skip
+def test_what_cannot_be_used_is_refused_in_a_line(words, said, capsys):
+    code, out, err = told(capsys, *words)
+    assert (code, out, err.count("\n")) == (2, "", 1) and said in err
+
+
+def test_mib_are_those_of_the_real_model(capsys):
+    code, out, _ = told(capsys, LINE, "--sizes", "qwen3-next", "--json")
+    (data,) = json.loads(out)["advise"]
+    assert (code, data["model"]) == (0, "GGGA@24576/26345472")
+    assert data["sizes"].endswith("Qwen3-Next-80B-A3B-Instruct")
+    assert data["base"]["mib"] > 2 * 36 * 2195456 / (1 << 20)           # a state in the slot, one in the prompt cache
+    assert "--model GGGA@24576/26345472" in data["advice"][0]["command"]
+    _, out, _ = told(capsys, LINE, "--model", "qwen3-next", "--json", "-q")
+    assert json.loads(out)["advise"] == [data]
+
+
+def test_ctrl_c_shows_what_was_found_so_far(capsys, monkeypatch):
+    def interrupted(search):
+        for number, one in enumerate(every(search)):
+            if number == 15:
+                raise KeyboardInterrupt
+            yield one
+
+    every = Search.__iter__
+    monkeypatch.setattr(Search, "__iter__", interrupted)
+    code, out, err = told(capsys, LINE, "--json")
+    (data,) = json.loads(out)["advise"]
+    assert (code, data["stopped"]) == (130, "interrupted") and data["advice"] and data["tried"] == 16
+    assert err.startswith("cachesim: interrupted: 16 of about")
+
+
+def test_a_search_ends_when_its_time_is_over(capsys, monkeypatch):
+    now = iter(range(0, 10_000, 7))
+    monkeypatch.setattr(advise.time, "monotonic", lambda: next(now))
+    code, out, err = told(capsys, LINE, "--json", "--seconds", "20")
+    (data,) = json.loads(out)["advise"]
+    assert (code, data["stopped"], data["tried"]) == (0, "seconds", 3) and "--seconds" in err
+
+
+def test_the_best_advice_in_a_sentence(capsys):
+    _, out, _ = told(capsys, "d2.S80.u5/e2.S.u", "--json")
+    (data,) = json.loads(out)["advise"]
+    assert try_sentence(data) == (
+        "Try: client: put the part that changes behind everything that stays (174 -> 91 tokens evaluated)"
+    )
+    assert try_sentence({**data, "advice": []}) == ""
+
+
+def test_a_setting_that_answers_wrongly_says_so_in_words(capsys):
+    code, out, _ = told(capsys, "lc-77-reasoning-removed")
+    trap = out[out.index("--cache-reuse") :]
+    assert code == 0 and "WRONG: 1 of 2 answers" in trap
+
+
+def test_a_wrong_case_is_told_and_mended_first(capsys):
+    code, out, _ = told(capsys, "bug-stale-ckpt-pos0-hybrid")
+    assert code == 1 and "WRONG: 2 of 4 answers" in out
+    assert "right now: 2 answers" in out
+
+
+def test_an_imported_log_ends_with_the_best_advice(capsys):
+    log = "tests/unit/tools/server_logs/verbosity_4.log"
+    assert main(["import", log]) == 0
+    assert "tokens evaluated); all of it: cachesim advise FILE.toml" in " ".join(capsys.readouterr().out.split())
+    main(["import", log, "-q"])
+    assert "Helps most: " not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("rounds", "played"), [(50, 0), (10**4, 3)])
+def test_unasked_advice_is_bounded_by_the_tokens_that_are_generated(capsys, monkeypatch, rounds, played):
+    made = []
+    monkeypatch.setattr(advise, "ROUNDS", rounds)
+    monkeypatch.setattr(Search, "__iter__", lambda self: (made.append(self.found.append(self.base)) for _ in range(9)))
+    case = 'id="a"\ntitle="a"\nsource=["a"]\nwhy="a"\nengine="llama_cpp"\nmodel="A"\nprofiles=["llama_cpp@b11549"]\n' \
+           '[words]\nA=40\na=2500\n[[request]]\nprompt="A"\nanswer="a"\n'
+    advise.say_tip(Namespace(json=False, quiet=False), case, "x.toml")
+    assert len(made) == played
+    assert ("is not tried" in capsys.readouterr().out) == (not played)

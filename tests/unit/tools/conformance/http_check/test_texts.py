@@ -1,0 +1,103 @@
+"""Servers that take text only are checked too: pieces of one token, cold answers behind other prompts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cachesim.cli.main import main
+from cachesim.tools.conformance.http_check.noise import NOISE
+from cachesim.tools.conformance.http_check.pieces import FEWEST, find_pieces
+from cachesim.tools.conformance.http_check.spelling import OWN, Pieces
+from tests.unit.tools.conformance.http_check.stand_in import serving
+from tests.unit.tools.conformance.http_check.text_stand_in import TextServer
+
+pytest.importorskip("httpx")
+QUICK = ["--only", "same", "--only", "books", "--requests", "1500"]
+HISTORY = ["--history", "A20/A[:10].B3", "--history", "A9>a3/A.a.B2"]
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr("cachesim.tools.conformance.http_check.noise.ROUNDS", 1)
+    monkeypatch.setattr("cachesim.tools.conformance.http_check.noise.NOISE", NOISE[:5])
+
+
+def checked(capsys, server, *argv):
+    with serving(server.complete, get=server.get) as url:
+        code = main(["check", url, "--json", *QUICK, *HISTORY, *argv])
+    out, err = capsys.readouterr()
+    return code, json.loads(out), err
+
+
+def states(data):
+    return {one["name"]: one["state"] for one in data["properties"]}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how, said", [
+    ({}, "text; cold answers: behind 10 other prompts"),
+    ({"chat": True, "base": 9, "style": "bool"}, "/v1/chat/completions, text"),
+    ({"style": "number", "named": True, "strip": False}, "/v1/completions, text"),
+    ({"style": "number", "arrays": True}, "/v1/completions, token arrays"),
+    ({"style": "", "keeps": 3}, "behind 4 other prompts"),
+    ({"keeps": 1000, "salts": True}, "cold answers: cache_salt"),
+])
+def test_a_sound_server_raises_no_alarm_however_it_is_asked(capsys, how, said):
+    code, data, err = checked(capsys, TextServer(**how))
+    found = states(data)
+    assert said in err and "failed" not in found.values() and code in (0, 3), data
+    assert found["branch"] == "ok" and found["accounting"] == "ok"
+    reused = {one["name"]: one["reused"] for one in data["properties"]}
+    assert reused["branch"] and (reused["append"] or how.get("chat") or how.get("arrays"))
+
+
+@pytest.mark.long
+def test_a_stale_state_is_found_in_text(capsys):
+    code, data, _ = checked(capsys, TextServer(stale=True))
+    assert code == 1 and states(data)["branch"] == "failed"
+
+
+def test_a_server_that_dies_is_a_finding_with_its_history(capsys):
+    server = TextServer(dies=True)
+    code, data, _ = checked(capsys, server, "--history", "A5>a3/A.a")
+    found = next(one for one in data["properties"] if one["name"] == "answers")
+    assert code == 1 and found["finding"]["line"] == "Wash5/A5>a3/A.a" and "died" in found["why"]
+    with serving(TextServer(dies=True).complete, get=server.get) as url:
+        assert main(["check", url, *QUICK, "--history", "A5>a3/A.a"]) == 1
+    assert capsys.readouterr().out.startswith("SERVER DIED")
+
+
+def test_where_nothing_is_reported_as_cached_the_report_says_that_nothing_confirms_it(capsys):
+    code, data, err = checked(capsys, TextServer(reports=False))
+    assert "cached tokens are not reported: nothing confirms it" in err
+    assert code in (0, 3) and "failed" not in states(data).values()
+
+
+def test_a_server_that_lies_about_counts_is_found(capsys):
+    with serving(TextServer(lies=True).complete, get=TextServer().get) as url:
+        assert main(["check", url, *QUICK, *HISTORY]) == 2
+    assert "its cache cannot be emptied" in capsys.readouterr().err
+
+
+def test_a_cache_that_cannot_be_emptied_is_one_line(capsys):
+    with serving(TextServer(keeps=10_000).complete, get=TextServer().get) as url:
+        assert main(["check", url, *QUICK]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith("no cold answer is to be had")
+
+
+def test_pieces_are_those_of_one_token_each():
+    def length(pieces):
+        return 3 + sum(1 if len(one) < 4 or one == " with" else 2 for one in pieces)
+
+    pieces, base = find_pieces(lambda pieces: length(pieces) + pieces.count(" the"))
+    assert base == 3 and len(pieces) >= FEWEST and all(len(one) < 4 or one == " with" for one in pieces)
+    assert " the" not in pieces and " with" in pieces
+
+
+def test_answers_are_sent_back_word_by_word():
+    pieces = Pieces([" a", " b"])
+    pieces.lead = " "
+    assert pieces.prompt((0, *pieces.heard("x yy", 2), 1)) == " a x yy b"
+    assert pieces.heard("x yy", 3)[0] >= OWN and pieces.prompt(pieces.heard("x yy", 3)) == " x yy"

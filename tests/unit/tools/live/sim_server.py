@@ -1,0 +1,104 @@
+"""A stand-in for a llama-server that runs: our simulator answers over HTTP, and a toy model speaks.
+
+Where our judge says that an answer is not a cold run's, its log-probabilities are others by ``far``.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock, Thread
+from urllib.parse import parse_qs, urlsplit
+
+from cachesim.engines.registry import engine_of, profiles
+from cachesim.events import Log
+from cachesim.replay.event_owners import Own
+from cachesim.replay.recorded_requests import make_request
+from cachesim.tools.replay.command import checker
+from tests.live.fake import spoken
+
+
+class Simulated(BaseHTTPRequestHandler):
+    """``props`` overrides what it says of itself; ``spoil`` is what becomes of a reply."""
+
+    protocol_version = "HTTP/1.1"
+    profile, model, options, far, props, spoil, slots_work = "", "", {}, 1.0, {}, None, True
+
+    @classmethod
+    def begin(cls):
+        cls.lock, cls.judge, cls.folder, cls.tasks = Lock(), staticmethod(checker()), TemporaryDirectory(), 0
+        rules = profiles()[cls.profile]
+        cls.sim = engine_of(cls.profile).start(rules, cls.model, dict(cls.options), "provenance", Log())
+
+    def log_message(self, *words):
+        pass
+
+    def reply(self, status, body):
+        data = json.dumps(body).encode() if not isinstance(body, bytes) else body
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self):
+        settings = self.sim.settings
+        said = {
+            "/props": {"total_slots": settings.n_slots,
+                       "model_path": f"/models/tiny-{self.model.replace(' ', '')}.gguf",
+                       "build_info": "b11549-abc", "default_generation_settings": {"n_ctx": settings.n_ctx_slot},
+                       **self.props},
+            "/slots": [{"id": 0, "id_task": self.tasks}] * settings.n_slots,
+            "/v1/models": {"data": [{"meta": {"n_vocab": 320}}]},
+        }  # fmt: skip
+        self.reply(self.props.get("status", 200), said.get(self.path, {"status": "ok"}))
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
+        path = urlsplit(self.path)
+        with self.lock:
+            type(self).tasks += 1
+            if path.path == "/completion":
+                self.reply(*self.complete(body))
+                return
+            action = parse_qs(path.query)["action"][0]
+            file = Path(self.folder.name) / body["filename"] if "filename" in body else None
+            slot = int(path.path.split("/")[2])
+            said = self.sim.slot(action, slot, file) if self.slots_work else {"status": 501}
+            self.reply(said["status"], said)
+
+    def complete(self, body):
+        said = spoken(body["prompt"], body["n_predict"])
+        request = make_request("completion", body, {"tokens": said}, Own(()))
+        answer = self.sim.complete(replace(request, n_predict=body["n_predict"]))
+        if answer.status != 200:
+            return answer.status, {"error": {"code": answer.status, "message": answer.error}}
+        wrong = self.judge(self.sim, request, answer) is False
+        top = [{"top_logprobs": [{"id": token, "logprob": -1.0 - wrong * self.far}]} for token in answer.tokens]
+        timings = {"cache_n": answer.cache_n, "prompt_n": answer.prompt_n, "predicted_n": len(answer.tokens)}
+        out = {
+            "id_slot": answer.id_slot, "tokens_evaluated": len(body["prompt"]), "tokens_cached": answer.tokens_cached,
+            "truncated": False, "stop_type": "limit", "tokens": list(answer.tokens), "timings": timings,
+            "completion_probabilities": top,
+        }  # fmt: skip
+        return (200, out) if self.spoil is None else type(self).spoil(out)
+
+
+@contextmanager
+def simulated(model, profile="llama_cpp@b11549", options=None, **more):
+    """The address of a stand-in with these options, while the block runs."""
+    options = {"ctx_size": 2048, "parallel": 1, "kv_unified": False, **(options or {})}
+    handler = type("Handler", (Simulated,), {"profile": profile, "model": model, "options": options, **more})
+    handler.begin()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        handler.folder.cleanup()

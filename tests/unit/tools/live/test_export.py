@@ -1,0 +1,351 @@
+"""What a case is written as for others: does it run, and does it tell a server with the fault from one without?"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.load import load
+from cachesim.scenarios.runner import play
+from cachesim.tools.live.llama_server.export.issue import Heard, issue
+from cachesim.tools.live.llama_server.export.program_text import models_text
+from cachesim.tools.live.llama_server.export.python_test import pytest_file, server_test
+from cachesim.tools.live.llama_server.export.scenario_file import scenario_file
+from cachesim.tools.live.llama_server.export.script import make_script
+from cachesim.tools.live.llama_server.export.shell import shell_script
+from cachesim.tools.live.llama_server.export.standalone import END, standalone_script
+from cachesim.tools.live.llama_server.gguf_models import find_model, write_model
+from cachesim.tools.live.llama_server.process import Process
+from cachesim.tools.live.llama_server.tiny_gguf import Tensor, TinyModel
+from tests.shared import SMALL
+
+FAKE = Path(__file__).with_name("fake_llama.py")
+PROFILE = "llama_cpp@b11549"
+TWICE = "S5>r2/S.r.B3>1/S>r2"
+"""The stand-in that remembers answers the third request, which it has seen, wrongly."""
+SHELLS = [shell for shell in ("sh", "dash", "bash", "busybox") if shutil.which(shell)]
+needs_tools = pytest.mark.skipif(not (shutil.which("jq") and shutil.which("curl")), reason="no curl or no jq")
+
+
+def script(line=TWICE, model="A", **server):
+    return make_script(from_line(line, model=model, server={**SMALL, **server}), PROFILE)
+
+
+@pytest.fixture
+def binary(tmp_path):
+    """The stand-in as a program, in one of its modes."""
+
+    def make(mode):
+        file = tmp_path / f"llama-server-{mode}"
+        file.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKE}" --fake {mode} "$@"\n')
+        file.chmod(0o755)
+        return file
+
+    return make
+
+
+def run(text, tmp_path, shell="sh", **env):
+    """Exit code and output of a script that is run with this environment alone: a PATH of python3 and the shell."""
+    (tmp_path / "case.sh").write_text(text)
+    tools = tmp_path / "tools"
+    tools.mkdir(exist_ok=True)
+    for name, place in {"python3": sys.executable, shell: shutil.which(shell)}.items():
+        (tools / name).unlink(missing_ok=True)
+        (tools / name).symlink_to(place)
+    words = [shell, "sh"] if shell == "busybox" else [shell]
+    done = subprocess.run(["env", "-i", f"PATH={tools}", *(f"{name}={value}" for name, value in env.items()), *words,
+                           "case.sh"], cwd=tmp_path, capture_output=True, text=True, timeout=120)  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+EVERYTHING = (
+    "S9>r3/S.r[1:].|U4>1@0{n_keep=2}/A3>1/B3>q2{together+2}/C4>c5{cancel_after=2}/D4>4{cancel_after=0}"
+    "/{save@0 f}/S.q!/{restart ctx_size=512}/{restore@0 f}/S>2{n_cmpl=2 answers=t2}/S.t>1{drafts=1:1}"
+)
+NO_RESTART = EVERYTHING.replace("/{restart ctx_size=512}", "")
+
+
+@pytest.mark.parametrize("form", [standalone_script, shell_script])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_kind_of_step_is_written_in_plain_shell(shell, form, tmp_path):
+    line = EVERYTHING if form is standalone_script else NO_RESTART
+    case = script(line, parallel=2, spec_type="ngram-simple")
+    (tmp_path / "x").write_text(form(case))
+    words = [shell, "sh"] if shell == "busybox" else [shell]
+    subprocess.run([*words, "-n", str(tmp_path / "x")], check=True)
+    assert len(case.notes) >= 3
+
+
+def program(text):
+    """The program in Python that a script contains."""
+    return text.partition(f"<<'{END}'\n")[2].removesuffix(f"{END}\n")
+
+
+def test_the_program_needs_no_packages():
+    nodes = list(ast.walk(ast.parse(program(standalone_script(script(EVERYTHING))))))
+    names = [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names]
+    names += [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]
+    assert len(names) > 10 and {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("model, draft", [
+    ("A", ""), ("W8 A", ""), ("W8 A A", ""), ("GGGA", ""), ("qwen35-GA", ""), ("GA+M", ""), ("SSA", ""), ("C W8", ""),
+    ("H", ""), ("GGGA", "A"), ("GGGA", "qwen35"),
+])  # fmt: skip
+def test_a_program_writes_the_bytes_of_our_models(model, draft, tmp_path):
+    """A draft model has the name by which the server's flags call it."""
+    extra = {"model_draft": draft, "spec_type": "draft-simple"} if draft else {}
+    made, case = {"Tensor": Tensor, "TinyModel": TinyModel}, script("S5", model, **extra)
+    exec(models_text(case), made)
+    assert not draft or f"MODELS/{list(made['MODELS'])[1]}" in case.flags
+    assert list(made["MODELS"]) == [find_model(model).file, *([f"tiny-{draft}.gguf"] if draft else [])]
+    for notation, (file, one) in zip([model, draft], made["MODELS"].items(), strict=False):
+        one.write(str(tmp_path / "theirs"))
+        write_model(notation, tmp_path / file)
+        assert (tmp_path / "theirs").read_bytes() == (tmp_path / file).read_bytes()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_tells_a_server_with_the_fault_from_one_without(shell, binary, tmp_path):
+    """With nothing but a shell, python3 and the server."""
+    text = standalone_script(script())
+    code, said = run(text, tmp_path, shell, LLAMA_SERVER=str(binary("well")))
+    assert code == 0 and said.count("same as cold") == 3 and "does not show" in said, said
+    assert not list(tmp_path.glob("*.gguf"))
+    code, said = run(text, tmp_path, shell, LLAMA_SERVER=str(binary("remembers")), MODELS="kept")
+    assert code == 1 and "2  0 (4)  5 (1)  DIFFERS from a cold run: token 1" in said and "THE FAULT SHOWS" in said, said
+    write_model("A", tmp_path / "ours")
+    assert (tmp_path / "kept" / "tiny-A.gguf").read_bytes() == (tmp_path / "ours").read_bytes()
+
+
+def test_the_script_plays_every_kind_of_step(binary, tmp_path):
+    """Each request must come and be answered; the stand-in gives no second completion."""
+    case = script(EVERYTHING, parallel=2, spec_type="draft-simple", model_draft="A")
+    code, said = run(standalone_script(case), tmp_path, LLAMA_SERVER=str(binary("well")))
+    assert code == 0 and said.count("same as cold") == 7 and said.count("(disconnected)") == 2, said
+
+
+def test_answers_become_the_words_of_later_prompts(binary, tmp_path):
+    """The second prompt is the first one and what was generated behind it: the stand-in adds all tokens up."""
+    text = standalone_script(script("S5>r2/S.r>1"))
+    _, said = run(text, tmp_path, LLAMA_SERVER=str(binary("well")))
+    rows = [line.partition("tokens: ")[2].split() for line in said.splitlines() if "tokens:" in line]
+    prompt = sum(script("S5>r2/S.r>1").words["S"])
+    assert [int(one) for one in rows[0]] == [prompt % 300, (prompt + prompt % 300 + 1) % 300]
+    assert int(rows[1][0]) == (prompt + sum(map(int, rows[0]))) % 300
+
+
+def test_another_seed_uses_other_tokens_but_not_for_texts(binary, tmp_path):
+    case = script("S2>1")
+    case.words["S"] = (7, 101)
+    for spelled, total in ((frozenset(), 7 + 104), (frozenset("S"), 7 + 101)):
+        text = standalone_script(replace(case, spelled=spelled))
+        _, said = run(text, tmp_path, LLAMA_SERVER=str(binary("well")), SEED="3")
+        assert f"tokens: {total}" in said, said
+
+
+def test_a_server_that_ends_shows_the_fault(binary, tmp_path):
+    case = script("S1>1/A4>1")
+    case.words["S"] = (13,)                                     # at [13] the stand-in aborts, cold or not
+    code, said = run(standalone_script(case), tmp_path, LLAMA_SERVER=str(binary("well")))
+    assert code == 1 and "0  - (0)  - (1)  the server has ended\n1  - (0)  - (4)  DIFFERS from a cold run: NO" in said
+
+
+def test_without_a_server_it_ends_with_2(binary, tmp_path):
+    text = standalone_script(script())
+    code, said = run(text, tmp_path, LLAMA_SERVER=str(binary("stillborn")))
+    assert code == 2 and "failed to load model" in said
+    code, said = run(text, tmp_path)
+    assert (code, said) == (2, "llama-server: No such file or directory (LLAMA_SERVER=PATH names the server)\n")
+    assert run(text, tmp_path, LLAMA_SERVER=str(binary("well")), TOLERANCE="much")[0] == 2
+
+
+NEVER_READY = """#!{}
+import http.server, os, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        here = os.path.dirname(os.path.abspath(sys.argv[0]))
+        open(os.path.join(here, "pid"), "w").write(str(os.getpid()))
+        os.rename(os.path.join(here, "pid"), os.path.join(here, "asked"))
+        self.send_error(503)
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Handler).serve_forever()
+"""
+
+
+def test_a_script_that_is_ended_ends_its_server(tmp_path):
+    (tmp_path / "case.sh").write_text(standalone_script(script()))
+    (tmp_path / "llama-server").write_text(NEVER_READY.format(sys.executable))
+    (tmp_path / "llama-server").chmod(0o755)
+    env = {"LLAMA_SERVER": "./llama-server", "PYTHON": sys.executable}
+    process = subprocess.Popen(["/bin/sh", "case.sh"], cwd=tmp_path, env=env)
+    while process.poll() is None and not (tmp_path / "asked").exists():
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(20) == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "asked").read_text()), 0)
+
+
+HOSTILE = "a title\n$(touch pwned)\n`touch pwned`'\"\"\"\nEND_OF_PROGRAM\ntouch pwned\u2028touch pwned\0\x1b[2J"
+
+
+def test_a_title_is_no_code(binary, tmp_path):
+    case = script()
+    case = replace(case, scenario=replace(case.scenario, title=HOSTILE))
+    assert [line for line in shell_script(case).split("\n") if "pwned" in line and line[:2] != "# "] == []
+    text = standalone_script(case)
+    code, said = run(text, tmp_path, LLAMA_SERVER=str(binary("well")), PATH=f"{tmp_path / 'tools'}:/usr/bin:/bin")
+    assert code == 0 and "does not show" in said and not (tmp_path / "pwned").exists()
+    assert "# a title $(touch pwned) `touch pwned`'" in text.splitlines()[1] and text.splitlines()[1].isprintable()
+
+
+@needs_tools
+def test_without_a_running_server_the_script_with_curl_ends_with_2(tmp_path):
+    code, said = run(shell_script(script()), tmp_path, URL="http://127.0.0.1:9", PATH=os.environ["PATH"])
+    assert (code, said) == (2, "no llama-server answers at http://127.0.0.1:9\n")
+
+
+@pytest.fixture
+def running(binary, tmp_path):
+    """The stand-in, started in one of its modes."""
+    started = []
+
+    def make(mode):
+        words = ["--host", "127.0.0.1", "--alias", "x"]
+        process = Process(lambda port: [binary(mode), *words, "--port", str(port)], tmp_path / "log")
+        started.append(process)
+        import httpx
+
+        def answers():
+            try:
+                return httpx.get(f"{process.url}/health").status_code == 200
+            except httpx.TransportError:
+                return False
+
+        process.wait(answers, 20, "starting")
+        return process
+
+    yield make
+    for one in started:
+        one.stop()
+
+
+@needs_tools
+def test_a_running_server_is_asked(running, tmp_path):
+    pytest.importorskip("httpx")
+    text = shell_script(script())
+    assert run(text, tmp_path, URL=running("well").url, PATH=os.environ["PATH"])[0] == 0
+    # The stand-in remembers the cold requests too: of the second play it answers every prompt wrongly, cold and warm.
+    code, said = run(text.replace("compare 0 ", "# ").replace("compare 1 ", "# "), tmp_path,
+                     URL=running("remembers").url, PATH=os.environ["PATH"])  # fmt: skip
+    assert code == 0 and "same as cold" in said
+
+
+def test_a_restart_needs_a_server_of_its_own():
+    case = script("S5>1/{restart}/S>1")
+    for form in (shell_script, pytest_file):
+        with pytest.raises(BadInput, match="started again"):
+            form(case)
+    assert "\n    talk.url = server.start(*FLAGS)\n" in standalone_script(case)
+
+
+def pytest_run(folder, file, **env):
+    env = {**{name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}, **env}
+    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:cachesim", file],
+                          cwd=folder, env=env, capture_output=True, text=True, timeout=120)  # fmt: skip
+
+
+def test_the_test_that_stands_alone(running, tmp_path):
+    pytest.importorskip("httpx")
+    (tmp_path / "test_case.py").write_text(pytest_file(script()))
+    done = pytest_run(tmp_path, "test_case.py", URL=running("well").url)
+    assert done.returncode == 0, done.stdout
+    done = pytest_run(tmp_path, "test_case.py", URL="http://127.0.0.1:9")
+    assert done.returncode == 1
+
+
+UTILS = '''
+import os, subprocess, time, urllib.request
+class ServerProcess:
+    server_path = model_file = slot_save_path = n_ctx = None
+    def __init__(self): self.server_port = int(os.environ["PORT"])
+    def start(self):
+        assert os.path.getsize(self.model_file) > 100000
+        words = [self.server_path, "--host", "127.0.0.1", "--port", str(self.server_port), "--alias", "x"]
+        self.process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+        for _ in range(200):
+            try:
+                return urllib.request.urlopen(self.make_url("/health"), timeout=5)
+            except OSError:
+                time.sleep(0.05)
+    def stop(self):
+        self.process.terminate(); self.process.wait()
+    def make_url(self, path): return f"http://127.0.0.1:{self.server_port}{path}"
+'''
+
+
+def test_the_test_in_the_form_of_the_servers_own(binary, tmp_path):
+    """Run with a stand-in for that project's ``utils``; ``make live`` runs it in a checkout."""
+    from cachesim.tools.live.llama_server.process import free_port
+
+    (tmp_path / "utils.py").write_text(UTILS)
+    (tmp_path / "test_case.py").write_text(server_test(script(checkpoint_min_step=0)))
+    for mode, code in (("well", 0), ("remembers", 1)):
+        env = {"PORT": str(free_port()), "LLAMA_SERVER_BIN_PATH": str(binary(mode)), "PYTHONPATH": str(tmp_path)}
+        done = pytest_run(tmp_path, "test_case.py", **env)
+        assert done.returncode == code, done.stdout
+    assert "a cold run" in done.stdout
+
+
+@pytest.mark.parametrize("form", [pytest_file, server_test])
+def test_every_kind_of_step_is_python(form):
+    line = EVERYTHING if form is server_test else NO_RESTART
+    compile(form(script(line, parallel=2, spec_type="draft-simple", model_draft="A")), "case", "exec")
+
+
+def test_flags_that_are_the_servers_own_are_left_out():
+    assert script(batch_size=2048, ubatch_size=512).flags == ("-c", "1024", "-np", "1")
+    assert script(parallel=2, kv_unified=True).flags[-1] == "-kvu"
+    assert "-b" in script(batch_size=64).flags
+    assert make_script(from_line("S5>1"), PROFILE).flags == ()
+
+
+def test_a_scenario_file_is_read_back(tmp_path):
+    scenario = from_line("A5/B10/B[:3].C3>r2", model="GGGA", server=SMALL)
+    file = tmp_path / "case.toml"
+    file.write_text(scenario_file(scenario, PROFILE, "case"))
+    again = load(file)
+    assert repr(again) == repr(scenario) and again.server == scenario.server
+    assert again.expect[PROFILE].broken == (2,) and again.expect[PROFILE].cache_n == ((0,), (0,), (1,))
+    play(again, PROFILE, "none")
+
+
+def test_an_issue_has_what_the_form_asks_and_blanks_for_the_reporters_words():
+    case = script("A5/B10/B[:3].C3", model="GGGA")
+    text = issue(case, standalone_script(case))
+    heads = [line.removeprefix("### ") for line in text.splitlines() if line.startswith("### ")]
+    assert heads == ["Name and Version", "Operating systems", "GGML backends", "Hardware", "Models",
+                     "Problem description & steps to reproduce", "First Bad Commit", "Relevant log output"]  # fmt: skip
+    assert "to be filled in by you: the summary, in your own words" in text
+    assert "2. cache_n 1, evaluated 5: wrong: " in text and "2. `B[:3].C3`" in text
+    assert "Right with the rules of llama_cpp@latest-repaired" in text and "wrong at b9473" in text
+    heard = issue(case, "", Heard("version: 1", ["2. WRONG"], ["a line"]))
+    assert "`version: 1`" in heard and "2. WRONG" in heard and "a line" in heard
+
+
+def test_what_no_real_server_is_asked_for():
+    with pytest.raises(BadInput, match="embedding"):
+        script("S3{task=embedding}")
+    with pytest.raises(BadInput, match="mlx_lm"):
+        make_script(from_line("S3", profiles=("mlx_lm@0.32.2",)), "mlx_lm@0.32.2")

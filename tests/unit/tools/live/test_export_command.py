@@ -1,0 +1,51 @@
+"""``cachesim export``: which form is written where, and what cannot be exported?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cachesim.cli.main import main
+from cachesim.tools.live.llama_server.export import FORMS
+
+LINE = "A5/B10/B[:3].C3"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form(form, capsys, tmp_path):
+    assert main(["export", LINE, "--to", form]) == 0
+    text = capsys.readouterr().out
+    assert "tiny-GGGA.gguf" in text or form == "toml"
+    assert main(["export", LINE, "--to", form, "-o", str(tmp_path / "case")]) == 0
+    assert capsys.readouterr().out == ""
+    assert form == "toml" or (tmp_path / "case").read_text().rstrip("\n") == text.rstrip("\n")
+
+
+def test_a_scenario_and_its_options(capsys):
+    assert main(["export", "d1-one-token-checkpoint", "--to", "curl", "--with-server", "--set", "ubatch_size=8"]) == 0
+    text = capsys.readouterr().out
+    assert "'-ub', '8'" in text and "'tiny-GGGA.gguf': TinyModel(" in text
+
+
+def test_the_exported_file_is_the_scenario_of_its_name(capsys, tmp_path):
+    file = tmp_path / "mine.toml"
+    assert main(["export", LINE, "--to", "toml", "-o", str(file)]) == 0
+    assert main(["run", str(file), "--as-expected"]) == 0
+
+
+def test_json(capsys):
+    assert main(["export", LINE, "--to", "pytest", "--json"]) == 0
+    assert "def test_try():" in json.loads(capsys.readouterr().out)["text"]
+
+
+@pytest.mark.parametrize("words, said", [
+    (["S5", "--to", "postcard"], "invalid choice"),
+    (["S5{task=embedding}", "--to", "curl"], "embedding is not played"),
+    (["S5/{restart}/S", "--to", "pytest"], "started again"),
+    (["S5", "--to", "issue", "--server", "x"], "go together"),
+    (["ml10-joins-a-running-prompt", "--to", "curl"], "mlx_lm cannot be played"),
+])  # fmt: skip
+def test_what_cannot_be_exported(words, said, capsys):
+    assert main(["export", *words]) == 2
+    assert said in capsys.readouterr().err

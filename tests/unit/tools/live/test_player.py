@@ -1,0 +1,104 @@
+"""What is sent to a real server for a scenario, step by step?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.live.player import Player
+
+
+def played(line, replies=(), **more):
+    """The steps that a line becomes; every answer is n_predict times the token 7 unless ``replies`` has one."""
+    sent, given = [], iter(replies)
+
+    def play(step):
+        sent.append(step)
+        for member in step.get("steps", [step]):
+            if member["op"] == "completion":
+                member["response"] = next(given, {"tokens": [7] * member["request"]["n_predict"]})
+        return step
+
+    player = Player(from_line(line, server=more or None))
+    list(player.run(play))
+    return sent, player
+
+
+def test_an_answer_is_the_models_own():
+    sent, player = played("S3>r2/S.r.B2>1", [{"tokens": [11, 12]}])
+    first, second = (step["request"]["prompt"] for step in sent)
+    assert second[:3] == first
+    assert second[3:5] == [11, 12]
+    assert len(second) == 7
+    assert player.notes == []
+
+
+def test_what_is_sent_unless_it_is_the_default():
+    sent, _ = played("S3>4!@0{n_keep=2}/S>1")
+    assert {key: value for key, value in sent[0]["request"].items() if key != "prompt"} == {
+        "n_predict": 4, "cache_prompt": False, "id_slot": 0, "n_keep": 2}  # fmt: skip
+    assert sent[1]["request"].keys() == {"n_predict", "prompt"}
+
+
+def test_marks():
+    sent, _ = played("S3.|U4>1")
+    marks = sent[0]["request"]["message_delimiters"]
+    assert marks == [{"role": "user", "delimiter": chr(32 + sent[0]["request"]["prompt"][3])}]
+
+
+@pytest.mark.parametrize(("line", "after"), [("S3>r4{cancel_after=2}", 2), ("S3>r4{cancel_after=0}", 0)])
+def test_hang_ups(line, after):
+    sent, player = played(line, [{"tokens": [1, 2], "tokens_in_slot": [1, 2, 3]}])
+    assert sent[0]["request"]["cancel_after"] == after
+    assert sent[0]["request"]["n_predict"] > after + 50
+    assert "an answer of 4 tokens came to 3" in player.notes
+    assert any("hang-up" in note for note in player.notes)
+
+
+def test_groups():
+    sent, player = played("S3>1/A3>1{together}/B3>1{together+2}/C3>1", parallel=2)
+    assert [step["op"] for step in sent] == ["parallel", "completion"]
+    assert [member.get("after", 0) for member in sent[0]["steps"]] == [0, 0, 2]
+    assert any("iterations" in note for note in player.notes)
+
+
+def test_slots_and_restarts():
+    sent, _ = played("S3>1/{save@0 fa}/{restart}/{restore@0 fa}/{erase@0}")
+    assert [step["op"] for step in sent] == ["completion", "slot", "restart", "slot", "slot"]
+    assert sent[1]["request"] == {"action": "save", "id_slot": 0, "filename": "fa.bin"}
+    assert sent[2] == {"op": "restart"}
+
+
+def test_a_restart_with_other_options():
+    sent, _ = played("S3>1/{restart ctx_size=512}/S>1")
+    flags = sent[1]["flags"]
+    assert flags[flags.index("-c") + 1] == "512"
+
+
+def test_children():
+    sent, _ = played("S3>r2{n_cmpl=2 answers=q2}/S.q.B1>1", [{"tokens": [1, 2], "completions": [{"tokens": [3, 4]}]}],
+                     parallel=2)  # fmt: skip
+    assert sent[0]["request"]["n_cmpl"] == 2
+    assert sent[1]["request"]["prompt"][3:5] == [3, 4]
+
+
+@pytest.mark.parametrize("what, note", [({"died": {"fatal": "x"}}, "ended"), ({"stuck": True}, "got stuck")])
+def test_a_server_that_answers_no_more_ends_it(what, note):
+    player = Player(from_line("S3>1/S>1"))
+    assert len(list(player.run(lambda step: {**step, **what}))) == 1
+    assert player.notes == [f"the server {note} at step 0"]
+
+
+def test_a_dead_server_is_started_again_where_the_scenario_says_so():
+    player = Player(from_line("S3>1/{restart}/S>1"))
+    ops = [done["op"] for _, done in player.run(lambda step: step | ({"died": {}} if "request" in step else {}))]
+    assert ops == ["completion", "restart", "completion"]
+
+
+def test_what_cannot_be_expressed_is_said():
+    assert played("S3>r4{drafts=2:1}")[1].notes == ["drafts are what the server's own drafter says"]
+    with pytest.raises(BadInput, match="request 0: task embedding"):
+        Player(from_line("S3{task=embedding}"))
+    with pytest.raises(BadInput, match="mlx_lm"):
+        Player(from_line("S3", profiles=("mlx_lm@0.32.2",)))

@@ -1,0 +1,84 @@
+"""``cachesim record``: what it refuses, and what it writes. The server is a stand-in."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.cli.main import main
+from cachesim.tools.live import record_command as record
+from tests.live.fake import Fake
+
+
+@pytest.fixture
+def binary(tmp_path):
+    """A program that says it is build 11549."""
+    file = tmp_path / "llama-server"
+    file.write_text("#!/bin/sh\necho 'version: 11549 (abc)' >&2\n", "utf-8")
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return file
+
+
+@pytest.fixture
+def gguf(tmp_path):
+    file = tmp_path / "tiny-GGGA.gguf"
+    file.write_bytes(b"GGUF")
+    return file
+
+
+@pytest.fixture
+def faked(monkeypatch):
+    """The recorder is our own simulator."""
+    import cachesim.tools.live.llama_server.recorder as real
+
+    def recorder(start):
+        made = Fake("llama_cpp@b11549", start.gguf.stem.removeprefix("tiny-"), start.flags)
+        made.commit = start.commit
+        return made
+
+    monkeypatch.setattr(real, "Recorder", recorder)
+
+
+def test_a_line_becomes_a_recording_that_replays(binary, gguf, faked, tmp_path, capsys):
+    out = tmp_path / "one.json"
+    words = ["--server", str(binary), "--model", str(gguf), "--out", str(out)]
+    line = "S40.A60>r4/S.A.r.B20>2/{restart}/S.A>1"
+    assert main(["record", line, *words, "--set", "ctx_checkpoints=2"]) == exits.HOLDS
+    assert "4 steps" in capsys.readouterr().out
+    assert json.loads(out.read_text("utf-8"))["flags"] == ["-ctxcp", "2"]
+    assert main(["replay", str(out), "--mode", "provenance"]) == exits.HOLDS
+
+
+def test_notes_are_told(binary, gguf, faked, tmp_path, capsys):
+    words = ["--server", str(binary), "--model", str(gguf), "--out", str(tmp_path), "--json"]
+    assert main(["record", "S40>r4{drafts=1:1}", *words]) == exits.HOLDS
+    made = json.loads(capsys.readouterr().out)["recordings"]
+    assert made[0]["notes"] == ["drafts are what the server's own drafter says"]
+    assert made[0]["file"] == str(tmp_path / "try.json")
+
+
+@pytest.mark.parametrize(("what", "why"), [
+    (["--server", "nowhere", "--model", "GGUF"], "no such server"),
+    (["--server", "BIN", "--model", "nowhere"], "no such model"),
+    (["--server", "BIN", "--model", "GGUF", "--set", "x=1"], "unknown server option 'x'"),
+])  # fmt: skip
+def test_bad_input(binary, gguf, capsys, what, why):
+    words = [str(binary) if word == "BIN" else str(gguf) if word == "GGUF" else word for word in what]
+    assert main(["record", "S40", *words]) == exits.BAD_INPUT
+    assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("said", "name"), [
+    ("version: 11549 (3f545be)", "b11549"), ("version: 0.6.0 (build 11549, commit 3f545be)", "b11549"),
+    ("version: 0.6.0-dev (build 0, commit unknown)", None), ("version: 4711 (abc)", None), ("", None),
+])  # fmt: skip
+def test_the_build_is_what_the_server_says(binary, said, name, capsys):
+    binary.write_text(f"#!/bin/sh\necho '{said}'\n", "utf-8")
+    if name:
+        assert record.build_of(binary) == name
+    else:
+        with pytest.raises(Exception, match="--commit"):
+            record.build_of(binary)

@@ -1,0 +1,255 @@
+"""What is recorded of a server, and that nothing is left of it: against a program that stands in for llama-server."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.registry import profiles
+from cachesim.replay.recorded_trace import read_trace
+from cachesim.tools.live.llama_server import client, rounds
+from cachesim.tools.live.llama_server import server as llama_server
+from cachesim.tools.live.llama_server.process import Ended, Process
+from cachesim.tools.live.llama_server.recorder import Recorder, Start, write_trace
+
+pytest.importorskip("httpx", reason="the extra `live` is not installed")
+FAKE = Path(__file__).with_name("fake_llama.py")
+HEAD = "3f545beccee69d9975f466ec7e45fd9aacd8ba90"
+
+
+@pytest.fixture
+def start(tmp_path):
+    binary = tmp_path / "llama-server"
+    binary.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKE}" "$@"\n')
+    binary.chmod(0o755)
+    return lambda mode="well": Start(binary, tmp_path / "tiny-llama.gguf", ("--fake", mode), HEAD, ())
+
+
+def ask(prompt, n_predict=3, **more):
+    return {"op": "completion", "request": {"prompt": prompt, "n_predict": n_predict, **more}}
+
+
+def gone(group):
+    """Is nothing left of a process group? What has ended and waits to be collected does not count."""
+    for _ in range(500):
+        found = subprocess.run(["ps", "-e", "-o", "pgid=,stat="], capture_output=True, text=True).stdout.splitlines()
+        if not any(words[0] == str(group) and not words[1].startswith("Z") for words in map(str.split, found)):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_a_completion(start):
+    with Recorder(start()) as recorder:
+        step = recorder.play({**ask([1, 2, 3]), "why": "first"})
+    assert step["response"] == {
+        "status": 200, "id_slot": 0, "cache_n": 0, "prompt_n": 3, "predicted_n": 3, "tokens_evaluated": 3,
+        "tokens_cached": 5, "truncated": False, "stop_type": "limit", "tokens": [6, 13, 27],
+    }
+    assert (step["i"], step["why"], step["cold"]) == (0, "first", {"equal": True, "max_dlogprob": 0.0})
+    assert [event["ev"] for event in step["events"]] == ["slot_by_lru", "launch", "new_prompt", "batch", "release"]
+    assert step["events"][-1] == {"ev": "release", "n_tokens": 5, "truncated": 0}
+    assert "racy" not in step and "died" not in step
+
+
+def test_the_recording_can_be_read(start, tmp_path):
+    with Recorder(start()) as recorder:
+        recorder.play(ask([1, 2, 3]))
+        recorder.play({"op": "slot", "request": {"action": "save", "id_slot": 0, "filename": "a.bin"}})
+        recorder.play({"op": "restart"})
+        recorder.play({"op": "slot", "request": {"action": "erase", "id_slot": 0}})
+        trace = recorder.trace("x", flags=["-c", "64"])
+    assert trace["server"] == {"n_slots": 1, "n_ctx_slot": 64, "kv_unified": False, "seq_rm": "partial"}
+    assert [step["response"]["status"] for step in trace["steps"] if step["op"] == "slot"] == [200, 200]
+    assert trace["steps"][1]["response"] == {"status": 200, "n_saved": 3, "n_written": 40}
+    assert trace["steps"][2]["server"] == trace["server"] and trace["steps"][2]["events"] == []
+    file = tmp_path / "x.json"
+    write_trace(trace, file)
+    assert len(file.read_text().splitlines()) == 6 and json.loads(file.read_text()) == trace
+    assert [step.action for step in read_trace(file, profiles()).steps] == ["", "save", "restart", "erase"]
+
+
+def test_an_answer_that_depends_on_what_was_asked_before_is_inexact(start):
+    with Recorder(start("remembers")) as recorder:
+        recorder.play(ask([1, 2, 3]))
+        step = recorder.play(ask([1, 2, 3]))
+        assert recorder.inexact == [{"i": 1, "shifted": False, "equal": False, "first_diff": 2, "max_dlogprob": 0.0}]
+    assert step["cold"]["tokens"] == [6, 13, 27] and step["cold"]["confirmed_fresh_process"]
+
+
+def test_without_a_cold_server_nothing_is_compared(start):
+    with Recorder(start("remembers"), cold=False) as recorder:
+        recorder.play(ask([1, 2, 3]))
+        assert "cold" not in recorder.play(ask([1, 2, 3]))
+        assert recorder.inexact == []
+
+
+def test_a_hang_up(start):
+    with Recorder(start()) as recorder:
+        step = recorder.play(ask([1, 2, 3], 40, cancel_after=2))
+    tokens = step["response"]["tokens"]
+    assert tokens[:2] == [6, 13] and step["racy"]
+    assert step["response"] == {"cancelled": True, "tokens": tokens, "tokens_in_slot": [6, 13, 27],
+                                "streamed_tokens_match": True}  # fmt: skip
+    assert "cancel" in [event["ev"] for event in step["events"]]
+
+
+def test_a_hang_up_before_the_first_token(start):
+    with Recorder(start()) as recorder:
+        step = recorder.play(ask([1, 2, 3], 40, cancel_after=0))
+    assert step["response"]["tokens"] == [] and step["events"][1]["ev"] == "launch"
+
+
+def test_several_at_once(start):
+    with Recorder(start()) as recorder:
+        step = recorder.play({"op": "parallel", "steps": [ask([1, 2]), ask([3, 4, 5])]})
+    assert [member["i"] for member in step["steps"]] == ["0.0", "0.1"]
+    assert [len(member["response"]["tokens"]) for member in step["steps"]] == [3, 3]
+    assert step["racy"] and {event.get("task") for event in step["events"] if event["ev"] == "launch"} == {0, 1}
+
+
+def test_a_server_that_ends(start):
+    with Recorder(start()) as recorder:
+        recorder.play(ask([1, 2, 3]))
+        step = recorder.play(ask([13]))
+        assert step["died"]["returncode"] == -signal.SIGABRT
+        assert step["died"]["fatal"] == ["common.cpp:7: failed to remove sequence 0 with p0=1, p1=-1"]
+        assert [event["ev"] for event in step["events"]] == ["slot_by_lru", "launch"] and "response" not in step
+        assert recorder.inexact == [{"i": 1, "died": True, "shifted": False}]
+        with pytest.raises(BadInput, match="only a restart"):
+            recorder.play(ask([1, 2, 3]))
+        recorder.play({"op": "restart"})
+        assert recorder.play(ask([1, 2, 3]))["cold"]["equal"]
+
+
+def test_a_server_that_works_on_empty_batches_for_ever(start, monkeypatch):
+    """A request that it answered before has its answer, the other one has none."""
+    monkeypatch.setattr(rounds, "LONG", 0.1)
+    monkeypatch.setattr(client, "PATIENCE", 0.02)
+    with Recorder(start()) as recorder:
+        recorder.play(ask([1, 2, 3]))
+        step = recorder.play(ask([14]))
+        assert step["stuck"] and "response" not in step and "died" not in step
+        assert [event["ev"] for event in step["events"]] == ["slot_by_lru", "launch", "batch", "batch"]
+        assert recorder.inexact == []
+        with pytest.raises(BadInput, match="only a restart"):
+            recorder.play(ask([1, 2, 3]))
+        recorder.play({"op": "restart"})
+        assert recorder.play(ask([1, 2, 3]))["cold"]["equal"]
+
+
+def test_our_own_questions_are_not_in_the_recording_of_a_server_that_ends(start):
+    """It ends after it has logged that the completion asked for does not exist."""
+    with Recorder(start(), cold=False) as recorder:
+        server = recorder._running()
+        server.client.post(llama_server.CONTROL, {"id": "cachesim-99", "action": "reasoning_end"})
+        step = recorder.play(ask([13]))
+    assert "died" in step and [event["ev"] for event in step["events"]] == ["slot_by_lru", "launch"]
+
+
+def test_each_of_several_that_wait_for_a_line_hears_it(start, monkeypatch):
+    """Whoever reads it first: a request that was launched is not waited for again."""
+    monkeypatch.setattr(llama_server, "IDLE_WITHIN", 0.5)
+    with Recorder(start(), cold=False) as recorder:
+        server = recorder._running()
+        ears = [server.ear("processing task"), server.ear("processing task")]
+        server.client.complete({"prompt": [1, 2], "n_predict": 1})
+        for ear in ears:
+            ear()
+        with pytest.raises(BadInput, match="took longer"):
+            server.ear("processing task")()
+
+
+def test_a_new_recording_begins_with_an_empty_folder(start):
+    with Recorder(start("remembers")) as recorder:
+        recorder.play(ask([1, 2, 3]))
+        (recorder.folder / "a.bin").write_text("x")
+        recorder.reset()
+        assert list(recorder.folder.iterdir()) == [] and recorder.steps == []
+        assert recorder.play(ask([1, 2, 3]))["cold"]["equal"]
+
+
+def test_nothing_is_left_when_the_body_fails(start):
+    with pytest.raises(KeyboardInterrupt), Recorder(start()) as recorder:
+        groups, folder = recorder.groups(), recorder.folder
+        assert len(groups) == 2
+        raise KeyboardInterrupt
+    assert all(map(gone, groups)) and not folder.exists()
+
+
+def test_a_server_that_never_loads_its_model(start, monkeypatch, tmp_path):
+    monkeypatch.setattr(llama_server, "START_WITHIN", 1.0)
+    with pytest.raises(BadInput, match="loading the model took longer than 1 s"):
+        Recorder(start("unhealthy"))
+
+
+def test_a_server_that_never_rests(start, monkeypatch):
+    monkeypatch.setattr(llama_server, "IDLE_WITHIN", 1.0)
+    with pytest.raises(BadInput, match="took longer than 1 s"):
+        Recorder(start("busy"))
+
+
+def test_a_server_that_ends_when_it_starts(start):
+    with pytest.raises(BadInput, match=r"ended when it started: failed to load model, 'x\.gguf'"):
+        Recorder(start("stillborn"))
+
+
+def test_a_port_that_somebody_else_took_meanwhile(start):
+    with Recorder(start("taken"), cold=False) as recorder:
+        assert recorder.play(ask([1, 2, 3]))["response"]["tokens"] == [6, 13, 27]
+
+
+def test_another_server_on_our_port_is_not_taken_for_ours(start, monkeypatch):
+    monkeypatch.setattr(llama_server, "START_WITHIN", 1.0)
+    with pytest.raises(BadInput, match="loading the model took longer"):
+        Recorder(start("other"))
+
+
+def test_a_binary_that_is_none(start, tmp_path):
+    with pytest.raises(BadInput, match="not an executable file"):
+        Recorder(Start(tmp_path / "none", tmp_path / "x.gguf", (), HEAD))
+
+
+def test_a_step_that_no_real_server_plays(start):
+    with Recorder(start()) as recorder, pytest.raises(BadInput, match="'chat' is not played"):
+        recorder.play({"op": "chat", "request": {}})
+
+
+def test_the_process_ends_with_ours(tmp_path):
+    """Killed, we can clean up nothing: the pipe breaks, and the guard ends the server."""
+    program = tmp_path / "parent.py"
+    program.write_text(
+        "import os, pathlib, sys\nfrom cachesim.tools.live.llama_server.process import Process\n"
+        f"p = Process(lambda port: ['/bin/sleep', '600'], pathlib.Path({str(tmp_path / 'log')!r}))\n"
+        "print(p.group, flush=True)\nos.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, cwd=Path(__file__).parents[4])
+    assert done.returncode == -signal.SIGKILL and gone(int(done.stdout))
+
+
+def test_the_whole_group_ends(tmp_path):
+    with Process(lambda port: ["/bin/sh", "-c", "sleep 600 & sleep 600"], tmp_path / "log") as process:
+        assert process.returncode is None
+    assert gone(process.group)
+
+
+def test_a_return_code_that_is_no_signal(tmp_path):
+    with Process(lambda port: ["/bin/sh", "-c", "exit 3"], tmp_path / "log") as process, pytest.raises(Ended) as ended:
+        process.wait(lambda: False, 10, "it")
+    assert ended.value.died.returncode == 3
+
+
+def test_a_signal(tmp_path):
+    with Process(lambda port: ["/bin/sh", "-c", "kill -ABRT $$"], tmp_path / "log") as process:
+        with pytest.raises(Ended) as ended:
+            process.wait(lambda: False, 10, "it")
+        assert ended.value.died.returncode == -signal.SIGABRT
+    os.kill(os.getpid(), 0)

@@ -1,0 +1,110 @@
+"""What the slider of a page walks: at every event it is what a run that is stopped there holds."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from bisect import bisect_right
+
+import pytest
+
+import cachesim
+from cachesim.judging.run_data import run_data
+from cachesim.tools.picture.scene import scene
+from cachesim.tools.picture.svg import Drawn
+from cachesim.tools.picture.told import Told, flat, packed, script_data
+from cachesim.tools.picture.walk import MOST, _stretches, walk
+from tests.unit.tools.picture.cut import cut
+
+HYBRID = "seed-24143-hybrid"
+CASES = {
+    "llama_cpp": (HYBRID, "llama_cpp@head", "GA"),
+    "window": ("S40.A60>r4/B70/S.C25/S.A.D5", "llama_cpp@b11549", "W8 A"),
+    "ik_llama": ("S40.A20/S.A>3/B9@0/S.A.C5", "ik_llama@1889-base", "GA"),
+    "mlx_lm": ("S40.A60>r4/B70>q2{together}/S.A", "mlx_lm@0.32.2", "GA"),
+    "restart": ("S4.A4/{restart}/S.A", "llama_cpp@head", "GA"),
+}
+
+
+def case_of(name):
+    line, profile, model = CASES[name]
+    return cachesim.load(line, profile=profile, model=model), profile
+
+
+def at(changes, k):
+    """The last value that is not later than event k."""
+    return changes[bisect_right([when for when, _ in changes], k) - 1][1]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_at_every_event_it_is_what_the_server_holds(name):
+    case, profile = case_of(name)
+    found = walk(case, profile)
+    heard = [k for k in range(len(found.events)) if k >= found.held[0][0][0]]
+    for k in heard[:: max(1, len(heard) // 40)]:
+        slots, entries = cut(case, profile, k)
+        assert sorted(tokens for _, tokens in at(found.entries, k)) == entries, k
+        for slot, holds in slots.items():
+            mine = at(found.held[slot], k)
+            rows, window = ({pos for low, high in spans for pos in range(low, high)}
+                            for spans in (mine.rows, mine.window))  # fmt: skip
+            got = (mine.tokens, rows, window, mine.state, [tuple(one) for one in mine.checkpoints])
+            assert got == tuple(holds), (k, slot)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_event_belongs_to_a_request(name):
+    case, profile = case_of(name)
+    found = walk(case, profile)
+    assert len(found.rows) == len(found.events) == len(cachesim.run(case, profile).log.events)
+    assert set(found.rows) - {-1} == set(range(len(case.steps))) and found.rows.count(-1) == found.begins[0]
+    assert found.begins == sorted(found.begins)
+    assert all(begin <= end <= len(found.events) for begin, end in zip(found.begins, found.ends, strict=True))
+
+
+def test_what_a_request_left_is_what_the_picture_shows():
+    case, profile = case_of("llama_cpp")
+    found, drawn = walk(case, profile), scene(case, run_data(cachesim.judge(case, profile, mode="provenance")))
+    for row in drawn.rows:
+        mine, memory = at(found.held[row.slot], found.ends[row.number]), row.memory
+        assert (mine.rows, mine.state) == ((memory.rows,), memory.state)
+        assert [one[0] for one in mine.checkpoints] == list(memory.checkpoints)
+        assert sorted(n for _, n in at(found.entries, found.ends[row.number])) == sorted(row.entries.lengths)
+
+
+def test_a_loss_leads_to_the_event_that_lost_it():
+    case, profile = case_of("llama_cpp")
+    found = walk(case, profile)
+    k = found.behind(2, "LC-PC-LOAD.TAKE", "consumed")
+    assert k is not None and (found.events[k].ev, found.events[k].cause) == ("changed", "consumed")
+    assert found.rows[k] == 2 and found.behind(0, "LC-PC-LOAD.TAKE", "consumed") is None
+
+
+def test_rows_of_many_stretches_are_joined_behind_the_first():
+    import numpy as np
+
+    assert _stretches(np.array([3, 1, 2])) == ((1, 4),)
+    assert _stretches(np.array([1, 2, 7, 8])) == ((1, 3), (7, 9))
+    assert _stretches(np.arange(0, 40, 2)) == (*((n, n + 1) for n in range(0, 2 * MOST - 2, 2)), (2 * MOST - 2, 39))
+
+
+def test_pairs_that_change_nothing_are_left_out():
+    assert flat([(0, 1), (3, 1), (4, 2), (9, 1)]) == [0, 1, 4, 2, 5, 1] and flat([]) == []
+
+
+def test_the_log_comes_back_from_its_forms_and_numbers():
+    case, profile = case_of("llama_cpp")
+    found = walk(case, profile)
+    says = [f"LC-X.CR10: tokens {n}..{n + 1}, 1,{n:03} of -1 (f_keep 0.500, #{n}) <b>"
+            for n in range(len(found.events))]  # fmt: skip
+    drawn = Drawn(scene(case, run_data(cachesim.judge(case, profile, mode="provenance"))))
+    text = script_data([drawn], [Told(found, says, [True] * len(says))])
+    assert zlib.decompress(base64.b64decode(packed(text), validate=True)).decode("utf-8") == text
+    data = json.loads(text)
+    assert len(data["forms"]) <= 2 * len(says) and len(data["runs"]) == 1
+    for line, wanted in zip(data["runs"][0]["log"].split("\n"), says, strict=True):
+        form, *numbers = line.split(" ")
+        left = iter(numbers)
+        assert re.sub("\t", lambda _, left=left: next(left), data["forms"][int(form)]) == wanted

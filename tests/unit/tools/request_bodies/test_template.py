@@ -1,0 +1,141 @@
+"""A chat template is rendered in a sandbox with bounds, and what it does to past turns is seen."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cachesim.base import limits
+from cachesim.base.errors import BadInput
+from cachesim.tools.request_bodies.forms import bodies_of
+from cachesim.tools.request_bodies.imported import Asking
+from cachesim.tools.request_bodies.template import Template, read_template, render
+from cachesim.tools.request_bodies.unwrap import Found
+from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
+
+pytest.importorskip("jinja2")
+
+STRIPS = (
+    "{%- for m in messages -%}<|{{ m.role }}|>"
+    "{%- if m.reasoning_content and loop.index0 > (messages|length - 3) -%}<think>{{ m.reasoning_content }}</think>"
+    "{%- endif -%}{{ m.content }}{%- endfor -%}{%- if add_generation_prompt -%}<|assistant|>{%- endif -%}"
+)
+OPENS = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|><think>{% endif %}"
+)
+
+
+def bodies(*some):
+    return bodies_of([Found("x", one) for one in some])
+
+
+def texts(source, *some):
+    return [one and one.text for one in render(Template(source, {}), bodies(*some), "t")]
+
+
+def refused(source, *some):
+    with pytest.raises(BadInput) as error:
+        texts(source, *(some or [chat("hello")]))
+    return str(error.value)
+
+
+def thought(text):
+    return {"role": "assistant", "content": text, "reasoning_content": "Let me think of it."}
+
+
+def imported(tmp_path, source, *some):
+    file = tmp_path / "t.jinja"
+    file.write_text(source)
+    return found(tmp_path, *some, asking=Asking(template=str(file)))
+
+
+def test_reasoning_of_earlier_turns_that_a_template_removes_is_its_cause(tmp_path):
+    one = [thought("It is a file."), {"role": "user", "content": "Read it."}]
+    two = [*one, thought("I have read it."), {"role": "user", "content": "Write it."}]
+    data = imported(tmp_path, STRIPS, chat("What is it?", *one), chat("What is it?", *two))
+    last = data["requests"][1]
+    assert (last["cause"], last["path"], last["character"]) == ("template", "messages[2].content", 0)
+    assert data["causes"][0]["evidence"]["text_before"].startswith("<think>Let me think")
+    assert last["characters"] == len(f"<|system|>{LONG}<|user|>What is it?<|assistant|>")
+
+
+def test_text_that_opens_an_answer_and_is_not_in_the_history_is_another_cause(tmp_path):
+    data = imported(tmp_path, OPENS, chat("What is it?"), chat("What is it?", "It is a file.", "Read it."))
+    assert data["requests"][1]["cause"] == "opening"
+
+
+def test_a_template_that_keeps_the_past_changes_nothing(tmp_path):
+    data = imported(tmp_path, OPENS.replace("<think>", ""), chat("A?"), chat("A?", "B.", "C?"))
+    assert data["requests"][1]["cause"] == "extends"
+
+
+def test_tools_and_options_of_a_body_reach_the_template():
+    source = "{{ tools | tojson }}{{ enable_thinking }}{{ reasoning_effort }}"
+    body = chat("x", tools=TOOLS[:1], reasoning_effort="low", chat_template_kwargs={"enable_thinking": False})
+    assert texts(source, body) == [json.dumps(TOOLS[:1]) + "Falselow"]
+    assert texts("{{ tools is none }}", chat("x")) == ["True"]
+
+
+def test_arguments_of_calls_are_objects_and_today_is_always_the_same_day():
+    call = {"role": "assistant", "content": None, "tool_calls": [
+        {"id": "call_1", "function": {"name": "read", "arguments": '{"path": "a"}'}}]}  # fmt: skip
+    source = "{{ messages[2].tool_calls[0].function.arguments.path }} {{ strftime_now('%d %B %Y') }}"
+    assert texts(source, chat("x", call)) == ["a 01 January 2026"]
+
+
+def test_the_same_messages_of_two_apis_are_the_same_prompt():
+    source = ("{% for m in messages %}{{ m.role }}:{{ m.content }}:"
+              "{{ m.tool_calls | tojson if m.tool_calls }};{% endfor %}")  # fmt: skip
+    anthropic = {"system": "S", "messages": [
+        {"role": "user", "content": "u"},
+        {"role": "assistant", "content": [{"type": "text", "text": "t"},
+                                          {"type": "tool_use", "id": "i", "name": "read", "input": {"path": "a"}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "i", "content": "r"}]}]}  # fmt: skip
+    assert texts(source, anthropic) == [
+        'system:S:;user:u:;assistant:t:[{"type": "function", "function": {"name": "read", "arguments": {"path": "a"}}}]'
+        ";tool:r:;"]  # fmt: skip
+
+
+@pytest.mark.parametrize("source, what", [
+    ("{{ ''.__class__.__mro__ }}", "unsafe"), ("{{ messages.append(1) }}", "SecurityError"),
+    ("{{ cycler.__init__.__globals__.os.system('true') }}", "unsafe"),
+    ("{% include '/etc/passwd' %}", "no loader"), ("{% for %}", "not a chat template"),
+    ("{{ raise_exception('no system') }}", "the template refuses it: no system"), ("{{ x.y.z }}", "UndefinedError"),
+    ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "RecursionError"), ("{{ 'a' * 10**12 }}", "MemoryError"),
+    ("{{ range(10**9) }}", "OverflowError"),
+])  # fmt: skip
+def test_a_template_that_is_broken_or_reaches_out_is_one_line(source, what):
+    error = refused(source)
+    assert what in error and "\n" not in error
+
+
+def test_a_template_without_end_is_ended(monkeypatch):
+    monkeypatch.setattr(limits.TEMPLATE_TIME, "now", 1)
+    loop = "{% for a in range(99999) %}" * 4 + "{% set x = a %}" + "{% endfor %}" * 4
+    assert "lack of time or memory" in refused(loop)
+
+
+def test_output_is_bounded(monkeypatch):
+    monkeypatch.setattr(limits.RENDERED, "now", 1000)
+    assert "needs too much" in refused("{% for a in range(9999) %}abc{% endfor %}")
+
+
+def test_templates_are_found_in_jinja_and_in_configurations(tmp_path):
+    file = tmp_path / "tokenizer_config.json"
+    file.write_text(json.dumps({"chat_template": "{{ bos_token }}x", "bos_token": {"content": "<s>"}}))
+    assert [one.text for one in render(read_template(file), bodies(chat("a")), "")] == ["<s>x"]
+    several = [{"name": "rag", "template": "r"}, {"name": "default", "template": "d"}]
+    file.write_text(json.dumps({"chat_template": several}))
+    assert read_template(file).source == "d"
+    file.write_text("{}")
+    with pytest.raises(BadInput, match="no chat template is in it"):
+        read_template(file)
+
+
+def test_without_jinja2_one_line_says_what_to_install(monkeypatch, tmp_path):
+    fake = tmp_path / "child.py"
+    fake.write_text("import sys; sys.stdin.read(); print('{\"missing\": true}')")
+    monkeypatch.setattr("cachesim.tools.request_bodies.template.CHILD", fake)
+    assert "(pip install 'jinja2>=" in refused("x")

@@ -1,0 +1,124 @@
+"""Tokens are those of the model's own file, or estimated, and it is said which."""
+
+from __future__ import annotations
+
+import builtins
+import json
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.tools.request_bodies.imported import Asking
+from cachesim.tools.request_bodies.tokenizer import Estimate, read_tokenizer
+from tests.unit.tools.request_bodies.made import LONG, chat, found
+
+tokenizers = pytest.importorskip("tokenizers")
+gguf = pytest.importorskip("gguf")
+
+SIGNS = [*"abcdefghijklmnopqrstuvwxyzĠ.,:<>|_Ċ0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ'-"]
+MERGES = [("h", "e"), ("he", "l"), ("l", "o"), ("Ġ", "w"), ("o", "r"), ("Ġw", "or"), ("Ġwor", "d"), ("1", "2")]
+VOCAB = [*SIGNS, *("".join(pair) for pair in MERGES), "<|im_start|>", "<|im_end|>"]
+
+
+@pytest.fixture
+def as_json(tmp_path):
+    inner = tokenizers.Tokenizer(tokenizers.models.BPE({t: i for i, t in enumerate(VOCAB)}, MERGES))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    inner.save(str(tmp_path / "tokenizer.json"))
+    return tmp_path / "tokenizer.json"
+
+
+def as_gguf(tmp_path, model="gpt2", pre="gpt-2"):
+    file = tmp_path / "tiny.gguf"
+    writer = gguf.GGUFWriter(file, "llama")
+    writer.add_tokenizer_model(model)
+    writer.add_tokenizer_pre(pre)
+    writer.add_token_list(VOCAB)
+    writer.add_token_types([3 if token.startswith("<|") else 1 for token in VOCAB])
+    writer.add_token_merges([" ".join(pair) for pair in MERGES])
+    writer.add_chat_template("{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}")
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return file
+
+
+TEXT = "<|im_start|>hello world 12<|im_end|>"
+
+
+def test_a_tokenizer_file_gives_its_tokens(as_json):
+    found = read_tokenizer(as_json)
+    assert [VOCAB[token] for token in found.tokens(TEXT)] == [
+        "<|im_start|>", "hel", "lo", "Ġwor", "l", "d", "Ġ", "12", "<|im_end|>"
+    ]  # fmt: skip
+    assert found.exact and found.name == "tokenizer.json"
+
+
+@pytest.mark.parametrize("pre", ["gpt-2"])
+def test_a_gguf_gives_the_same_tokens(tmp_path, as_json, pre):
+    mine = read_tokenizer(as_gguf(tmp_path, pre=pre)).tokens(TEXT)
+    assert list(mine) == list(read_tokenizer(as_json).tokens(TEXT))
+
+
+def test_digits_are_cut_as_the_model_cuts_them(tmp_path):
+    one, three = (read_tokenizer(as_gguf(tmp_path, pre=pre)).tokens("1212") for pre in ("qwen2", "llama-bpe"))
+    assert [[VOCAB[token] for token in some] for some in (one, three)] == [["1", "2", "1", "2"], ["12", "1", "2"]]
+
+
+@pytest.mark.parametrize("model, pre", [("llama", "default"), ("gpt2", "something-new"), ("bert", "gpt-2")])
+def test_a_vocabulary_that_cannot_be_used_is_refused(tmp_path, model, pre):
+    with pytest.raises(BadInput, match=rf"model {model}, pre {pre}.*give the model's tokenizer.json"):
+        read_tokenizer(as_gguf(tmp_path, model, pre))
+
+
+def test_a_prompt_differs_at_a_token_where_it_differs_within_it(tmp_path, as_json):
+    """The byte is inside of a token: the token before it is the last in common."""
+    bodies = [chat("hello world", system=f"{LONG} 12 {LONG}"), chat("hello world", system=f"{LONG} 13 {LONG}")]
+    data = found(tmp_path, *bodies, asking=Asking(tokenizer=str(as_json)))
+    one = data["requests"][1]
+    exact = read_tokenizer(as_json)
+    head = f"<|im_start|>system\n{LONG} 1"
+    assert one["characters"] == len(head) and data["tokens_exact"]
+    assert one["shared"] == len(exact.tokens(head)) - 1             # `1` is a token of its own in `13` only
+
+
+def test_the_template_of_a_gguf_is_used(tmp_path):
+    pytest.importorskip("jinja2")
+    file = str(as_gguf(tmp_path))
+    data = found(tmp_path, chat("hello", system=""), chat("hello", "world", "low", system=""),
+                 asking=Asking(tokenizer=file, template=file))  # fmt: skip
+    tokens = read_tokenizer(tmp_path / "tiny.gguf").tokens("<|im_start|>hello<|im_end|>")
+    assert data["requests"][0]["tokens"] == len(tokens) == 4
+    assert data["requests"][1]["cause"] == "extends"
+
+
+def test_an_estimate_is_one_and_says_so(tmp_path):
+    assert (len(Estimate().tokens("abcde")), Estimate().shared("abcdefgh", "abcdefgx", 7)) == (2, 1)
+    data = found(tmp_path, chat("hello"))
+    assert (data["tokens_exact"], data["tokenizer"]) == (False, "about 4 bytes a token")
+
+
+def test_what_is_no_tokenizer_is_one_line(tmp_path):
+    file = tmp_path / "tokenizer.json"
+    for text in ("{}", json.dumps({"model": {"type": "BPE"}}), "x", '{"version": "1.0"}'):
+        file.write_text(text)
+        with pytest.raises(BadInput, match="not a tokenizer"):
+            read_tokenizer(file)
+    file.write_bytes(b"GGUF\x03\0\0\0garbage")
+    with pytest.raises(BadInput, match="a broken GGUF file"):
+        read_tokenizer(file)
+
+
+def test_without_the_package_one_line_says_what_to_install(monkeypatch, tmp_path):
+    real = builtins.__import__
+
+    def without(name, *more, **named):
+        if name == "tokenizers":
+            raise ImportError(name)
+        return real(name, *more, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(BadInput, match=r"pip install .*'tokenizers>="):
+        read_tokenizer(tmp_path / "x.json")

@@ -1,0 +1,91 @@
+"""What does ``cachesim options`` list, and do other commands lead there?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.base.console import as_text
+from cachesim.cli.main import main
+from cachesim.engines.manual import Flag
+from cachesim.engines.registry import ENGINES
+from cachesim.tools.rulebook.options_report import options_data, options_report
+
+
+@pytest.mark.parametrize("engine", list(ENGINES))
+def test_every_flag_is_listed_with_its_default_and_what_it_changes(capsys, engine):
+    assert main(["options", engine]) == exits.HOLDS
+    out = capsys.readouterr().out
+    words = " ".join(out.split())
+    for flag in ENGINES[engine].manual.flags:
+        assert f"{flag.name}: default" in words
+        assert " ".join(flag.help.split()) in words
+    assert all(model in words for model in ENGINES[engine].manual.models)
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_one_flag_in_any_spelling(capsys):
+    texts = set()
+    for word in ("-np", "--parallel", "np", "n_parallel", "parallel"):
+        assert main(["options", "llama_cpp", word]) == exits.HOLDS
+        texts.add(capsys.readouterr().out)
+    assert len(texts) == 1 and "-np, --parallel N" in texts.pop()
+
+
+def test_the_first_engine_is_meant_where_none_is_named(capsys):
+    outs = []
+    for argv in ([], ["llama_cpp"], ["-p", "llama_cpp@head"], ["llama_cpp@head"]):
+        assert main(["options", *argv]) == exits.HOLDS
+        outs.append(capsys.readouterr().out)
+    assert outs[0] == outs[1] and outs[2] == outs[3]
+
+
+def test_a_rule_set_has_its_own_defaults(capsys):
+    told = []
+    for name in ("llama_cpp@mtmd-broken", "llama_cpp"):
+        main(["options", name, "ctx-checkpoints", "--json"])
+        told.append(json.loads(capsys.readouterr().out))
+    assert [one["flags"][0]["default"] for one in told] == [8, 32]
+    assert [one["profile"] for one in told] == ["llama_cpp@mtmd-broken", ""]
+
+
+def test_as_data(capsys):
+    assert main(["options", "mlx_lm", "--json"]) == exits.HOLDS
+    data = json.loads(capsys.readouterr().out)
+    assert data["engine"] == "mlx_lm" and "qwen3_next" in data["models"]
+    assert {"name": "seed", "example": "{seed=True}"}.items() <= next(
+        one for one in data["request"] if one["name"] == "seed").items()
+    assert not any(one["name"] in ("id_slot", "save") for one in data["request"])
+
+
+@pytest.mark.parametrize(("argv", "words"), [
+    (["options", "lama"], "did you mean 'ik_llama'?"),
+    (["options", "llama_cpp", "ctx-chekpoints"], "did you mean 'ctx_checkpoints'? see cachesim options llama_cpp"),
+    (["options", "llama_cpp@haed"], "did you mean 'llama_cpp@head'?"),
+    (["options", "llama_cpp", "-p", "mlx_lm@head"], "not a rule set of llama_cpp"),
+    (["try", "S4", "--set", "xyzzy=3"], "see cachesim options llama_cpp"),
+    (["try", "S4", "--set", "np"], "not of the form key=value"),
+])  # fmt: skip
+def test_errors_lead_to_the_list(capsys, argv, words):
+    assert main(argv) == exits.BAD_INPUT
+    err = capsys.readouterr().err
+    assert words in err and err.count("\n") == 1
+
+
+def test_help_leads_to_the_list(capsys):
+    for command in ("try", "run", "why", "diff", "shrink", "bisect", "record", "fuzz", "repair"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert "cachesim options ENGINE" in " ".join(capsys.readouterr().out.split())
+
+
+def test_an_engine_whose_flags_say_nothing_is_listed():
+    engine = ENGINES["mlx_lm"]
+    flags = (Flag("block_size", 16), Flag("eagle", False))
+    bare = replace(engine, manual=replace(engine.manual, flags=flags))
+    text = as_text(options_report(options_data(bare, None, bare.manual.flags)))
+    assert "--set block_size=" in text and "block_size: default 16; at least 0" in text
+    assert "eagle: default off" in text

@@ -1,0 +1,45 @@
+"""Runs that nobody played: their requests are written down, so that a test says what each of them was."""
+
+from __future__ import annotations
+
+import re
+
+from cachesim.base.console import as_text
+from cachesim.engines.base import Answer, Request
+from cachesim.judging.cold_comparison import Judged
+from cachesim.judging.judged_run import Run
+from cachesim.judging.lost_tokens import Account, Charge
+from cachesim.judging.request_judgement import Judgement
+from cachesim.judging.verdict import HOLDS, Verdict
+from cachesim.scenarios.from_notation import from_line
+
+HEAD = "llama_cpp@head"
+BROKEN = Verdict(False, "bits")
+UNDECIDED = Verdict(None)
+
+
+def judgement(answer=HOLDS, state=HOLDS, refused=False, charges=(), armed=(), n=10, **fields):
+    """A request of so many tokens; ``fields`` are those of its answer."""
+    charged = tuple(Charge(*one) for one in charges)
+    account = Account(9, 8, fields.get("cache_n", 0), charged)
+    said, judged = Answer(0, done=True, **fields), Judged(answer, state, list(armed), refused)
+    return Judgement(Request(tuple(range(n))), said, judged, account, [4, 7], 2)
+
+
+def run(*requests, line="A10/B10/C10/D10", profile=HEAD, told=(), **more):
+    """A run with these requests, which its scenario lists."""
+    made = Run(from_line("/".join(line.split("/")[: len(requests)])), profile, "provenance", requests=list(requests))
+    made.told = list(told)
+    made.log.marks += [0] * len(requests)            # nothing was logged in any of them
+    for name, value in more.items():
+        setattr(made, name, value)
+    return made
+
+
+FLAGS = re.compile("([AB] )?(flags|set): ")
+
+
+def shown(report):
+    """The lines of a report, without the white space around them and without the server's flags, which stand below the
+    first one everywhere."""
+    return [line.strip() for line in as_text(report).splitlines() if not FLAGS.match(line)]

@@ -1,0 +1,52 @@
+"""Does every turn say what became of the request, at which version and by which change?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.shared.rule_set import Change
+from cachesim.judging.find_change import Cause, Course, Outcome, Turn
+from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.run.bisect_report import bisect_data, bisect_report
+from tests.unit.tools.run.made import shown
+
+RIGHT, WRONG = Outcome(7, True, 200), Outcome(5, False, 200)
+CHANGES = Change("min_step", "64", "256", "#1"), Change("rs_rm", "a", "b", "")
+
+
+def course(was, now, alone=True):
+    causes = [Cause(CHANGES[:1], True)] if alone else [Cause(CHANGES, False)]
+    return Course({"x@1": was, "x@2": now}, [Turn("x@1", "x@2", was, now, causes)])
+
+
+def lines(one):
+    return shown(bisect_report(from_line("A10"), [one]))
+
+
+@pytest.mark.parametrize(("outcome", "said"), [
+    (RIGHT, "reuses 7, output correct"), (WRONG, "reuses 5, WRONG OUTPUT"), (None, "not in this build"),
+    (Outcome(5, None, 200), "UNDECIDED"), (Outcome(0, False, 0), "SERVER DIED"),
+    (Outcome(0, None, 400), "REFUSED (400)"), (Outcome(0, False, 500), "ERROR (500)"),
+])  # fmt: skip
+def test_what_became_of_a_request_before_and_after(outcome, said):
+    assert f"{said} at x@2" in lines(course(RIGHT, outcome))
+    assert f"{said} at x@1" in lines(course(outcome, RIGHT))
+    assert f"{said} under every rule set" in lines(Course({"x@1": outcome, "x@2": outcome}))
+
+
+def test_changes_that_only_do_it_together_are_told_together():
+    assert "by min_step 64 -> 256 (#1)" in lines(course(RIGHT, WRONG))
+    assert "by min_step 64 -> 256 (#1) together with rs_rm a -> b" in lines(course(RIGHT, WRONG, alone=False))
+
+
+def test_a_proposal_is_told_with_what_it_is_compared_with():
+    turn = Turn("x@1", "x@mine", WRONG, RIGHT, [])
+    said = lines(Course({"x@1": WRONG, "x@mine": RIGHT}, [], [turn]))
+    assert "proposed: reuses 7, output correct at x@mine" in said and "(reuses 5, WRONG OUTPUT at x@1)" in said
+
+
+def test_the_data_of_a_version_that_lacks_an_option():
+    data = bisect_data(from_line("A10"), [course(None, WRONG)])["requests"][0]
+    assert data["turns"][0]["was"] == {"cache_n": None, "equal_cold": None, "status": None}
+    assert data["turns"][0]["now"] == {"cache_n": 5, "equal_cold": False, "status": 200}
+    assert [one["profile"] for one in data["outcomes"]] == ["x@1", "x@2"]

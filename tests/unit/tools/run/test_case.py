@@ -1,0 +1,127 @@
+"""Do the commands that take one case take a file, an id and a line alike, and do long prompts go without arithmetic?"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.cli.main import main
+from cachesim.tools.run.case import LONG
+
+ID = "lesson-hybrid"
+PAIR = ("-p", "llama_cpp@head", "-p", "llama_cpp@b11549")
+LINE = "S40.A60/S.B9"
+COMMANDS = {
+    "try": lambda case: ["try", case, "-p", "llama_cpp@head"],
+    "why": lambda case: ["why", case, "1", "-p", "llama_cpp@head"],
+    "diff": lambda case: ["diff", case, *PAIR],
+    "bisect": lambda case: ["bisect", case],
+}
+
+
+def called(capsys, *words):
+    """Exit code, JSON and stderr."""
+    code = main([*words, "--json"])
+    out, err = capsys.readouterr()
+    return code, json.loads(out), err
+
+
+def told(data):
+    """Model and mode of the first run in the output of any of the commands."""
+    one = (data.get("runs") or data.get("why") or [data.get("a") or data])[0]
+    return one.get("model"), one.get("mode")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("case", [ID, LINE])
+def test_a_file_by_its_id_or_requests_in_one_line(capsys, command, case):
+    code, _, err = called(capsys, *COMMANDS[command](case))
+    assert code in (exits.HOLDS, exits.BROKEN) and err == ""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("case", [ID, LINE])
+def test_another_model_and_other_options_for_both(capsys, command, case):
+    words = COMMANDS[command](case)
+    _, plain, _ = called(capsys, *words)
+    code, other, _ = called(capsys, *words, "--model", "A", "-np", "2", "--set", "ctx_size=512")
+    assert code in (exits.HOLDS, exits.BROKEN) and other != plain
+
+
+def test_the_model_of_a_line_is_a_hybrid_and_that_of_a_file_its_own(capsys):
+    assert told(called(capsys, "try", LINE)[1]) == ("GGGA", "exact")
+    assert told(called(capsys, "try", "lesson-attention", "-p", "llama_cpp@head")[1])[0] == "AAAA"
+    assert told(called(capsys, "try", "lesson-attention", "-p", "llama_cpp@head", "--model", "A")[1])[0] == "A"
+
+
+@pytest.mark.parametrize("command", ["try", "why", "diff"])
+@pytest.mark.parametrize(("length", "words", "mode"), [
+    (LONG - 9, [], "exact"), (LONG, [], "provenance"), (LONG, ["--exact"], "exact"),
+    (5, ["--provenance"], "provenance"),
+])  # fmt: skip
+def test_long_prompts_go_without_arithmetic_and_that_is_told(capsys, command, length, words, mode):
+    _, data, err = called(capsys, *COMMANDS[command](f"S{length}/B9"), "--model", "A", *words)
+    if command == "try":
+        assert told(data)[1] == mode
+    chosen = mode == "provenance" and not words
+    assert ("--exact computes numbers too" in err) is chosen
+    assert not chosen or f"{length + 9:,} tokens of prompts, more than {LONG:,}" in err
+
+
+def test_bisect_compares_numbers_where_it_is_asked_to(capsys, monkeypatch):
+    from cachesim.judging import find_change as bisect
+
+    seen, plain = [], bisect.run_judged
+    monkeypatch.setattr(bisect, "run_judged", lambda *args, **more: (seen.append(args[2]), plain(*args, **more))[1])
+    for words in ([], ["--provenance"], ["--exact"]):
+        assert main(["bisect", "S9/S", "-p", "ik_llama@main", "--model", "A", *words]) == exits.HOLDS
+        assert set(seen) == {"exact" if "--exact" in words else "provenance"}
+        seen.clear()
+    capsys.readouterr()
+
+
+def test_exact_and_provenance_exclude_each_other(capsys):
+    assert main(["try", LINE, "--exact", "--provenance"]) == exits.BAD_INPUT
+
+
+def test_what_a_folder_is_not_given(capsys):
+    assert main(["diff", "scenarios", *PAIR, "--model", "A"]) == exits.BAD_INPUT
+    assert "not with a folder" in capsys.readouterr().err
+
+
+def test_a_file_has_its_engine(capsys):
+    assert main(["bisect", ID, "-p", "llama_cpp@head"]) == exits.BAD_INPUT
+    assert "a file has its engine" in capsys.readouterr().err
+
+
+def test_a_request_that_is_not_there(capsys):
+    assert main(["why", LINE, "2"]) == exits.BAD_INPUT
+    assert "there is no request 2 (0 to 1)" in capsys.readouterr().err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("profile", "command"), [
+    ("llama_cpp@b11549", "why"), ("ik_llama@main", "why"), ("mlx_lm@0.32.2", "why"), ("mlx_lm@0.32.2", "bisect"),
+])  # fmt: skip
+def test_100000_tokens_are_played_under_every_version_in_few_calls(capsys, profile, command):
+    """Counted, for a clock also tells what else the machine does: 25 calls of functions for each token of the prompts,
+    all rule sets of the engine together. A node of the trie for each token needed 60."""
+    calls = 0
+
+    def told(frame, event, what):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    line = "S49000.A900>a5/S.A[:200].B50"
+    before = sys.getprofile()
+    sys.setprofile(told)
+    try:
+        code = main([command, line, *["1"] * (command == "why"), "-p", profile, "--json"])
+    finally:
+        sys.setprofile(before)
+    assert code == exits.HOLDS
+    assert calls < 25 * 99_150
+    capsys.readouterr()

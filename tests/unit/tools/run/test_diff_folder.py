@@ -1,0 +1,115 @@
+"""``diff FOLDER``: what two rule sets make of many scenarios, in totals and file by file."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.base.console import as_text
+from cachesim.cli.main import main
+from cachesim.scenarios.corpus import corpus_files
+from cachesim.scenarios.load import load
+from cachesim.tools.run import diff_folder
+from cachesim.tools.run.diff_table import diff_table, file_data, totals, worst_first
+
+BAD, GOOD = "ik_llama@1889-base", "ik_llama@main"
+IK = ("d14-blanks-passed-over", "d1-same-prompt-again", "context-shift", "seed-1889-compacted-window")
+"""One that broke, one that was mended, one that is the same, one that evaluates more."""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Four scenarios of ik_llama.cpp, in two folders, and one of llama.cpp."""
+    files = corpus_files()
+    (tmp_path / "below").mkdir()
+    for i, name in enumerate(IK):
+        shutil.copy(files[name], tmp_path / "below" if i % 2 else tmp_path)
+    other = next(file for file in files.values() if load(file).engine == "llama_cpp")
+    shutil.copy(other, tmp_path)
+    return tmp_path
+
+
+def call(capsys, *argv):
+    code = main(["diff", *map(str, argv)])
+    got = capsys.readouterr()
+    return code, got.out, got.err
+
+
+@pytest.mark.long
+def test_totals_are_those_of_the_files_one_by_one(capsys, folder):
+    code, out, _ = call(capsys, folder, "-p", BAD, "-p", GOOD, "--json")
+    data = json.loads(out)
+    assert (data["schema"], data["a"], data["b"], data["other_engines"], data["failed"]) == (1, BAD, GOOD, 1, 0)
+    assert sorted(one["scenario"] for one in data["files"]) == sorted(IK)
+    assert data["totals"] == totals(data["files"]) and data["totals"]["files"] == 4
+    for one in data["files"]:
+        _, alone, _ = call(capsys, one["file"], "-p", BAD, "-p", GOOD, "--json")
+        runs = json.loads(alone)
+        assert one == {**file_data(one["file"], runs["a"], runs["b"])}
+        assert one["evaluated_a"] == sum(request["prompt_n"] for request in runs["a"]["requests"])
+    assert code == (exits.BROKEN if data["totals"]["wrong_a"] or data["totals"]["wrong_b"] else exits.HOLDS)
+
+
+def test_turned_around_what_was_mended_is_broken(capsys, folder):
+    forth, back = (json.loads(call(capsys, folder, "-p", a, "-p", b, "--json", "--provenance")[1])["totals"]
+                   for a, b in ((BAD, GOOD), (GOOD, BAD)))  # fmt: skip
+    assert forth["mended"] == back["broken"] and forth["broken"] == back["mended"]
+    assert (forth["broken"], forth["mended"], forth["files_changed"]) == (1, 1, 3)
+    assert (forth["evaluated_a"], forth["wrong_a"]) == (back["evaluated_b"], back["wrong_b"])
+
+
+def test_one_process_or_two_tell_the_same_within_80_columns(capsys, folder):
+    one, two = (call(capsys, folder, "-p", BAD, "-p", GOOD, "--provenance", *more) for more in ((), ("-j", "2")))
+    assert one == two
+    assert max(map(len, one[1].splitlines())) <= 80
+    assert "1 scenario of other engines left out" in one[1] and "evaluated in all: " in one[1]
+
+
+def row(name, changed=1, broken=0, mended=0, more=0):
+    return {"scenario": name, "file": name, "requests": 2, "changed": changed, "broken": broken, "mended": mended,
+            "evaluated_a": 100, "evaluated_b": 100 + more, "wrong_a": mended, "wrong_b": broken,
+            "answers": []}  # fmt: skip
+
+
+def test_the_worst_come_first_and_what_is_equal_is_left_out():
+    rows = [row("mended", mended=1), row("less", more=-9), row("equal", changed=0), row("broken", broken=1),
+            row("more", more=9), row("worse", broken=2)]  # fmt: skip
+    assert [one["scenario"] for one in worst_first(rows)] == ["worse", "broken", "more", "less", "mended"]
+    sums = totals(rows)
+    assert (sums["files_changed"], sums["broken"], sums["mended"], sums["evaluated_b"]) == (5, 3, 1, 600)
+    data = {"a": "a" * 30, "b": "b", "folder": "f", "other_engines": 0, "failed": 1, "totals": sums,
+            "files": [{**one, "scenario": one["scenario"] * 20} for one in rows]}  # fmt: skip
+    text = as_text(diff_table(data))
+    assert max(map(len, text.splitlines())) <= 80 and "1 scenario not compared" in text and "(+0.00 %)" in text
+    assert "5 of 6 scenarios differ" in text and "3 newly wrong, 1 fixed" in text
+
+
+def test_a_rule_set_of_another_engine_and_an_empty_folder(capsys, folder, tmp_path):
+    code, _, err = call(capsys, folder, "-p", BAD, "-p", "llama_cpp@head")
+    assert code == exits.BAD_INPUT and "of different engines" in err
+    (tmp_path / "none").mkdir()
+    code, out, err = call(capsys, tmp_path / "none", "-p", BAD, "-p", GOOD)
+    assert (code, out) == (exits.NOTHING, "") and "no scenario of ik_llama found" in err
+    assert call(capsys, folder, "-p", BAD)[0] == exits.BAD_INPUT
+
+
+def test_a_file_that_is_none_and_a_crash_are_told_and_the_others_compared(capsys, folder, monkeypatch):
+    (folder / "broken.toml").write_text("id = 3\n")
+    code, out, err = call(capsys, folder, "-p", BAD, "-p", GOOD, "--provenance", "--json")
+    assert code in (exits.BROKEN, exits.BAD_INPUT) and "broken.toml" in err
+    assert (json.loads(out)["failed"], json.loads(out)["totals"]["files"]) == (1, 4)
+    (folder / "broken.toml").unlink()
+    plain = diff_folder._compared
+
+    def fails(pair):
+        if pair.scenario.id == IK[0]:
+            raise IndexError("as a test")
+        return plain(pair)
+
+    monkeypatch.setattr(diff_folder, "_compared", fails)
+    code, out, err = call(capsys, folder, "-p", BAD, "-p", GOOD, "--provenance", "--json")
+    assert code == exits.CRASH and "IndexError: as a test (a fault of cachesim)" in err
+    assert json.loads(out)["totals"]["files"] == 3

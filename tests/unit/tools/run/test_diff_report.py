@@ -1,0 +1,70 @@
+"""Does a comparison show the verdicts, the rules and the requests that differ, and the first decision that does?"""
+
+from __future__ import annotations
+
+from cachesim.events import Decided
+from cachesim.tools.run.diff_report import diff_data, diff_report
+from tests.unit.tools.run.made import BROKEN, judgement, run, shown
+
+OTHER = "llama_cpp@mtmd-broken"
+
+
+def compared(mine, theirs, first=(), stored=((), ())):
+    """Two runs of the same requests; ``first`` are the decisions of both in request 0, ``stored`` both caches."""
+    runs = [run(*mine, stored=list(stored[0])), run(*theirs, profile=OTHER, stored=list(stored[1]))]
+    for made, decided in zip(runs, first, strict=False):
+        for rule, value in decided:
+            made.log.emit(Decided(0, rule, value, {}))
+    return diff_data(*runs)
+
+
+def test_the_verdicts_come_first():
+    lines = shown(diff_report(compared([judgement()], [judgement(BROKEN)])))
+    assert lines[1:3] == ["A llama_cpp@head  OK", f"B {OTHER}  WRONG OUTPUT at request 0"]
+
+
+def test_the_rules_that_differ_are_counted_and_named():
+    data = compared([judgement()], [judgement()])
+    found = data["rules"]
+    assert 0 < len(found["changes"]) < found["count"]
+    lines = shown(diff_report(data, 1))
+    assert f"{len(found['changes'])} of {found['count']} rules differ" in lines
+    assert all(any(line.startswith(f"{one['field']}: ") for line in lines) for one in found["changes"])
+
+
+def test_only_requests_that_differ_are_shown_unless_all_are_wanted():
+    data = compared([judgement(), judgement(cache_n=3, prompt_n=7)], [judgement(), judgement(cache_n=7, prompt_n=3)])
+    lines = shown(diff_report(data))
+    assert "1 of 2 requests differs" in lines
+    [row] = [line for line in lines if line.startswith("1 B")]
+    assert row.split()[2:9] == ["10", "3", "->", "7", "7", "->", "3"]
+    assert not any(line.startswith("0 A") for line in lines)
+    assert any(line.startswith("0 A") for line in shown(diff_report(data, 1)))
+
+
+def test_totals_and_their_share():
+    lost = [(0, 3, "erased", "R.1", -1, "checkpoint"), (0, 4, "evicted", "R.2", 0, "entry")]
+    data = compared([judgement(prompt_n=8, charges=lost)], [judgement(prompt_n=4, charges=lost[:1])])
+    assert "evaluated in all: 8 -> 4 tokens (-50.0 %); of them evaluated before: 7 -> 3" in shown(diff_report(data))
+
+
+def test_the_prompt_caches_at_the_end_where_they_differ():
+    same = compared([judgement()], [judgement()], stored=([(0, 9)], [(0, 9)]))
+    assert "prompt cache at the end" not in shown(diff_report(same))
+    lines = shown(diff_report(compared([judgement()], [judgement()], stored=([(0, 9), (-1, 4)], []))))
+    at = lines.index("prompt cache at the end")
+    assert lines[at + 1 : at + 3] == ["A 9 tokens of request 0, 4 tokens of an older conversation", "B empty"]
+
+
+def test_the_first_decision_with_another_answer_is_told_and_variants_of_one_rule_are_alike():
+    same = ("LC-NONE.A", 1), ("LC-NONE.B", 1)
+    data = compared([judgement()], [judgement()], ([same[0], ("R.1", 5)], [same[1], ("R.1", 6)]))
+    assert (data["first"]["request"], data["first"]["a"]["rule"]) == (0, "R.1")
+    assert data["first"]["a"]["says"].startswith("5") and data["first"]["b"]["says"].startswith("6")
+    assert "first difference at request 0" in shown(diff_report(data))
+
+
+def test_runs_that_decide_alike_part_nowhere():
+    data = compared([judgement()], [judgement()], ([("R.1", 5)], [("R.2", 5)]))
+    assert data["first"] is None and shown(diff_report(data))[-1] == "every decision is the same"
+    assert "no request differs, of 1" in shown(diff_report(data))

@@ -1,0 +1,125 @@
+"""Does the report of a run say first what is wrong, and of each request how it came to its tokens?"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from cachesim.judging.foreign_reads import Foreign
+from cachesim.judging.request_judgement import Slot
+from cachesim.judging.run_data import run_data
+from cachesim.tools.run.run_table import closing_line, origins, run_report, short_verdict
+from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run, shown
+
+STORED = SimpleNamespace(kind="entry", owner=1, resume=7, tokens=())
+
+
+def rows(*requests, verbose=0, **more):
+    return shown(run_report(run_data(run(*requests, **more)), verbose))
+
+
+def test_every_column_shows_its_own_count():
+    lines = rows(judgement(cache_n=3, prompt_n=7, deciding="R.1"), judgement(cache_n=4, prompt_n=6, restored=True))
+    assert lines[2].split() == ["#", "request", "prompt", "kept", "restored", "loaded", "evaluated", "reason"]
+    assert [line.split()[:7] for line in lines[3:5]] == [
+        ["0", "A", "10", "3", "·", "·", "7"], ["1", "B", "10", "·", "·", "4", "6"],
+    ]  # fmt: skip
+
+
+def test_the_columns_add_up_to_the_prompt():
+    made = run(judgement(cache_n=3, prompt_n=7), judgement(cache_n=4, prompt_n=6, restored=True),
+               judgement(cache_n=5, prompt_n=5, restored=True, deciding="LC-CKPT-PICK.PK3"))  # fmt: skip
+    assert [origins(one) for one in run_data(made)["requests"]] == [(3, 0, 0, 7), (0, 0, 4, 6), (0, 5, 0, 5)]
+
+
+@pytest.mark.parametrize(("verdict", "fields", "word"), [
+    (BROKEN, {"died": True, "status": 500}, "SERVER DIED"), (BROKEN, {"status": 200}, "WRONG OUTPUT"),
+    (UNDECIDED, {"status": 400, "refused": True}, "REFUSED (400)"),
+    (UNDECIDED, {"status": 500, "refused": True}, "REFUSED (500)"), (UNDECIDED, {}, "UNDECIDED"),
+])  # fmt: skip
+def test_the_verdict_comes_first_and_stands_in_the_row(verdict, fields, word):
+    lines = rows(judgement(), judgement(verdict, **fields))
+    assert lines[1] == f"{word} at request 1"
+    [row] = [line for line in lines if line.startswith("1 B")]
+    assert short_verdict(word) in row
+
+
+def test_a_right_answer_that_leaves_something_wrong_behind():
+    assert rows(judgement(state=BROKEN))[1] == "CORRUPT STATE at request 0"
+
+
+def test_an_answer_that_is_right_needs_no_column_for_it():
+    assert "answer" not in rows(judgement())[2] and "answer" in rows(judgement(BROKEN))[3]
+
+
+def test_what_was_read_instead_stands_before_the_table():
+    lines = rows(judgement(), judgement(BROKEN), reads={1: [Foreign("state", 0, 9, 9, 0, 12)]})
+    text = "request 1 reads the recurrent state after 12 tokens of request 0 in place of its own"
+    assert " ".join(lines[3:5]) == f"{text} after 9 tokens"
+
+
+def test_the_reason_of_a_request():
+    cold = judgement(prompt_n=10)
+    cold.slot = Slot(0, 0)
+    hit = judgement(cache_n=4, prompt_n=6)
+    hit.slot = Slot(4, 4)
+    assert [line.split(maxsplit=7)[7] for line in rows(cold, hit)[3:5]] == ["empty slot", "extends the slot"]
+
+
+def test_a_loss_at_the_request_itself_has_no_other_request():
+    lines = rows(judgement(charges=[(1, 3, "erased", "R.1", -1, "checkpoint")]),
+                 judgement(charges=[(1, 2, "evicted", "R.2", 0, "entry")]))  # fmt: skip
+    assert "request 1: 3 tokens re-evaluated: checkpoint erased (R.1)" in lines
+    assert "request 1: 2 tokens re-evaluated: entry evicted at request 0 (R.2)" in lines
+
+
+def test_a_corrupt_object_is_told_once_where_it_first_shows():
+    armed = [(STORED, BROKEN)]
+    lines = rows(judgement(), judgement(armed=armed), judgement(armed=armed))
+    told = [line for line in lines if "corrupt" in line]
+    assert len(told) == 1
+    assert told[0].startswith("after request 1: entry of 7 tokens (of 1) is corrupt, not used yet")
+
+
+def test_of_many_corrupt_objects_only_the_first_unless_more_is_wanted():
+    armed = [(SimpleNamespace(kind="entry", owner=i, resume=7, tokens=()), BROKEN) for i in range(5)]
+    found = [sum("is corrupt" in line for line in rows(judgement(armed=armed), verbose=v)) for v in (0, 1)]
+    assert found == [3, 5] and "and 2 more corrupt objects (-v)" in rows(judgement(armed=armed))
+
+
+@pytest.mark.parametrize(("requests", "told", "met", "text"), [
+    ([judgement()], [], True, "OK (as expected)"), ([judgement()], [], None, "OK"),
+    ([judgement(BROKEN), judgement(BROKEN)], [], True, "WRONG OUTPUT at request 0, 1 (known bug, as expected)"),
+    ([judgement(BROKEN)], [], False, "WRONG OUTPUT at request 0, NOT as expected"),
+    ([judgement(UNDECIDED), judgement(BROKEN)], [], None, "WRONG OUTPUT at request 1; UNDECIDED at request 0"),
+])  # fmt: skip
+def test_the_verdict_of_a_run(requests, told, met, text):
+    data = {**run_data(run(*requests, told=told)), "as_expected": met}
+    assert shown(run_report(data))[1] == text
+
+
+def test_title_and_why():
+    made = run(judgement())
+    data = {**run_data(made), "scenario": "a", "title": "the title", "why": "because"}
+    assert shown(run_report(data))[1] == "the title" and "because" not in shown(run_report(data))
+    assert shown(run_report(data, 1))[1:3] == ["the title", "because"]
+
+
+def of_runs(*runs, failed=0):
+    """(text, colour) of the closing line of runs, each (holds, as expected)."""
+    line = closing_line([{"holds": holds, "as_expected": met} for holds, met in runs], failed)
+    return line.plain, str(line.style)
+
+
+@pytest.mark.parametrize(("runs", "failed", "text", "colour"), [
+    ([(True, True)], 0, "1 run: 1 OK, 0 wrong, 0 undecided; 1 matches expectations, 0 differ", "bold green"),
+    ([(True, None)] * 2, 0, "2 runs: 2 OK, 0 wrong, 0 undecided", "bold green"),
+    ([(True, None), (False, True)], 0, "1 wrong", "bold yellow"),
+    ([(True, None), (None, True)], 0, "1 undecided", "bold yellow"),
+    ([(True, False)], 0, "0 match expectations, 1 differs", "bold red"),
+    ([(True, True)], 2, "; 2 not run", "bold red"),
+])  # fmt: skip
+def test_the_closing_line_is_green_only_where_all_is_well(runs, failed, text, colour):
+    line = of_runs(*runs, failed=failed)
+    assert text in line[0] and line[1] == colour

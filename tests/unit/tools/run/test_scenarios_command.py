@@ -1,0 +1,124 @@
+"""Does ``cachesim scenarios`` list what can be named, and do the other commands take those names?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.cli.main import main
+from cachesim.scenarios.corpus import corpus_files, corpus_root
+from cachesim.scenarios.symptoms import SYMPTOMS
+
+SEED = "seed-24143-dense"
+
+
+def listed(capsys, *words):
+    """The ids of the scenarios that contain these words."""
+    assert main(["scenarios", *words, "--json"]) == exits.HOLDS
+    return [one["id"] for one in json.loads(capsys.readouterr().out)["scenarios"]]
+
+
+def test_all_are_listed(capsys):
+    assert sorted(listed(capsys)) == sorted(corpus_files())
+
+
+@pytest.mark.parametrize("words", [["#24143", "dense"], ["DENSE", "llama_cpp@pr24143-on-head", "AAAA"]])
+def test_every_word_must_be_there(capsys, words):
+    found = listed(capsys, *words)
+    assert SEED in found and "seed-24143-hybrid" not in found and len(found) < 20
+
+
+def test_a_list_that_is_empty_says_so(capsys):
+    assert main(["scenarios", "dense", "qqq"]) == exits.NOTHING
+    assert capsys.readouterr() == ("", "cachesim: no scenario contains all of: dense, qqq\n")
+
+
+def test_the_list_shows_ids_whole_and_titles(capsys):
+    assert main(["scenarios", "24143", "dense"]) == exits.HOLDS
+    out = capsys.readouterr().out
+    assert f" {SEED} " in out and "a hit in the prompt cache" in out
+
+
+def test_the_folder_is_told(capsys):
+    assert main(["scenarios", "--folder"]) == exits.HOLDS
+    assert Path(capsys.readouterr().out.strip()) == corpus_root()
+
+
+def test_a_symptom_is_found_in_other_words(capsys):
+    found = listed(capsys, "--symptom", "re-processes everything", "llama_cpp@head")
+    assert "d9-spacing-collapse" in found and SEED not in found
+    assert main(["scenarios", "--symptom", "re-processes everything"]) == exits.HOLDS
+    out = capsys.readouterr().out
+    assert out.startswith("re-processed  much more of the prompt is evaluated") and "wrong-answer" not in out
+
+
+def test_a_symptom_that_nobody_knows_is_answered_with_those_there_are(capsys):
+    assert main(["scenarios", "--symptom", "qqq"]) == exits.NOTHING
+    assert "no scenario shows 'qqq'; symptoms are: wrong-answer, re-processed, " in capsys.readouterr().err
+
+
+def test_the_list_is_by_symptom(capsys):
+    assert main(["scenarios"]) == exits.HOLDS
+    out = capsys.readouterr().out
+    at = [out.index(f"{name}  {one.text[:30]}") for name, one in SYMPTOMS.items()]
+    assert at == sorted(at)
+
+
+OLD = [line.split("/") for line in (corpus_root() / "MOVED.txt").read_text().split()]
+
+
+def test_old_paths_go_on_working(capsys):
+    file = corpus_root().joinpath(*OLD[0])
+    assert not file.exists()
+    by_path = main(["run", str(file), "-p", "ik_llama@main"]), capsys.readouterr()
+    by_id = main(["run", file.stem, "-p", "ik_llama@main"]), capsys.readouterr()
+    assert (by_path[0], by_path[1].out) == (by_id[0], by_id[1].out)
+    assert by_path[1].err.startswith(f"cachesim: {file} is ")
+    assert by_path[1].err.splitlines()[0].endswith(f"{file.name} now")
+
+
+def test_old_folders_go_on_working(capsys):
+    assert main(["run", str(corpus_root() / "mlx_lm" / "sentinel"), "-p", "mlx_lm@m1072", "--json"]) == exits.HOLDS
+    out, err = capsys.readouterr()
+    assert len(json.loads(out)["runs"]) == sum(parts[:2] == ["mlx_lm", "sentinel"] for parts in OLD) == 3
+    assert "the 3 scenarios of " in err and "are sorted by symptom now" in err
+
+
+@pytest.mark.parametrize("parts", [("llama_cpp", "lc", "lc-00-no.toml"), ("llama_cpp", "l"), ("x",)], ids="/".join)
+def test_paths_that_never_were_are_refused(capsys, parts):
+    assert main(["run", str(corpus_root().joinpath(*parts))]) == exits.BAD_INPUT
+    assert "no such file or directory" in capsys.readouterr().err
+
+
+def test_every_old_path_has_a_scenario():
+    assert {Path(parts[-1]).stem for parts in OLD} <= set(corpus_files())
+    assert not [parts for parts in OLD if corpus_root().joinpath(*parts).exists()]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("argv", [
+    ["run", SEED], ["why", SEED, "3"], ["bisect", SEED],
+    ["diff", SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"],
+], ids=lambda argv: argv[0])  # fmt: skip
+def test_a_command_takes_an_id_for_the_path(capsys, tmp_path, monkeypatch, argv):
+    monkeypatch.chdir(tmp_path)
+    by_id = main(argv), capsys.readouterr()
+    by_path = main([str(corpus_files().get(word, word)) for word in argv]), capsys.readouterr()
+    assert (by_id[0], by_id[1].out) == (by_path[0], by_path[1].out) and by_id[0] in (exits.HOLDS, exits.BROKEN)
+    assert all(line.startswith("next: ") for line in by_id[1].err.splitlines())
+
+
+def test_record_takes_an_id(capsys, tmp_path):
+    (tmp_path / "x").touch()
+    argv = ["record", "seed-24143-dens", "--server", str(tmp_path / "x"), "--model", str(tmp_path / "x")]
+    assert main(argv) == exits.BAD_INPUT
+    assert "did you mean 'seed-24143-dense'?" in capsys.readouterr().err
+
+
+def test_nothing_is_written_into_a_file_that_only_its_id_names(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", SEED, "--complete"]) == exits.BAD_INPUT
+    assert capsys.readouterr().err == f"cachesim: {SEED}: --complete writes into files (name it by its path)\n"

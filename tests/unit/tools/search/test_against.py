@@ -1,0 +1,126 @@
+"""Does a search against another rule set tell what only one of them has, and what both evaluate?"""
+
+from __future__ import annotations
+
+import json
+from unittest.mock import patch
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.cli.main import main
+from cachesim.judging.fault_kinds import Kind
+from cachesim.tools.search import against
+from cachesim.tools.search.against import Cost, compared
+from cachesim.tools.search.campaign import SPREAD
+from cachesim.tools.search.case import draw_case
+from cachesim.tools.search.finding import Finding
+from tests.unit.tools.search.test_case import made
+
+pytestmark = pytest.mark.long
+BAD, GOOD = "ik_llama@1889-base", "ik_llama@main"
+WARM = ("warm-equals-cold",)
+
+
+def seen(profile, other):
+    """A prompt sent twice on a hybrid: the older rules restore what is one token too long."""
+    case = made("ik_llama", {"A": 12}, "A", "A", model="GA")
+    return compared(case, profile, other, WARM, {})
+
+
+def test_a_fault_of_one_is_new_for_it_and_mended_for_the_other():
+    here, there = seen(BAD, GOOD), seen(GOOD, BAD)
+    assert [one.name for one in here.new] == [*WARM] and here.mended == []
+    assert (there.new, there.mended) == ([], here.new)
+    assert there.cost == Cost(2, here.cost.theirs, here.cost.mine, 1, 12, 12)
+    assert here.cost.mine < here.cost.theirs            # what is wrong was cheap
+
+
+def finding(step, rule, kind=Kind.ROW, stored="entry"):
+    return Finding("stored-equals-cold", step, kind, {"layer": 0, "position": 1, "stored_tokens": 3}, rule, stored)
+
+
+@pytest.mark.parametrize(("other", "new"), [
+    (finding(3, "OTHER"), False),                           # behind another rule it is the same
+    (finding(2, "R"), False),                               # what follows a first fault is not told
+    (finding(4, "R"), True),                                # later: this rule set broke it
+    (finding(3, "R", stored="checkpoint"), True),
+    (finding(3, "R", Kind.STATE), True),
+])  # fmt: skip
+def test_what_is_the_same_fault_under_another_rule_set(other, new):
+    found = {BAD: [finding(3, "R")], GOOD: [other]}
+    case = made("ik_llama", {"A": 12}, "A", model="A")
+    with patch.object(against, "examined", lambda case, profile, *_, **__: found[profile]):
+        assert compared(case, BAD, GOOD, WARM, {}).new == ([found[BAD][0]] if new else [])
+
+
+def test_a_number_that_nobody_wrote_compares_nothing():
+    class Unset:
+        unset = True
+
+    case = made("ik_llama", {"A": 3}, "A", model="A")
+    with patch.object(against, "played", lambda *_: Unset()):
+        assert compared(case, BAD, GOOD, WARM, {}) == ([], [], Cost())
+
+
+def test_a_crash_of_the_simulator_under_one_is_a_finding_of_that_one():
+    plain = against.played
+
+    def fails(scenario, profile, *rest):
+        if profile == BAD:
+            raise IndexError("as a test")
+        return plain(scenario, profile, *rest)
+
+    with patch.object(against, "played", fails):
+        here, there = seen(BAD, GOOD), seen(GOOD, BAD)
+    assert [one.name for one in here.new] == ["simulator"] == [one.name for one in there.mended]
+    assert here.cost == Cost()
+
+
+def call(capsys, *argv):
+    code = main([*map(str, argv)])
+    got = capsys.readouterr()
+    return code, got.out, got.err
+
+
+FUZZ = ("fuzz", "-p", BAD, "--against", GOOD, "--property", "warm-equals-cold", "--model", "GA", "--examples", "60")
+
+
+def test_the_command_tells_both_and_one_process_or_two_tell_the_same(capsys):
+    code, out, _ = call(capsys, *FUZZ, "--json")
+    data = json.loads(out)
+    assert (code, data["against"]) == (exits.BROKEN, GOOD)
+    assert data.keys() >= {"failures", "mended", "cost"}
+    assert data["cost"].keys() == set(Cost._fields) and data["cost"]["right"] <= data["cost"]["requests"]
+    assert json.loads(call(capsys, *FUZZ, "--json", "-j", "2")[1]) == data
+    for one in data["failures"]:
+        two = compared(draw_case(one["conversation"], "ik_llama", ("GA",)), BAD, GOOD, WARM, {})
+        assert one["kind"] in [found.kind for found in two.new] and one["conversation"] < SPREAD
+    turned = json.loads(call(capsys, "fuzz", "-p", GOOD, "--against", BAD, *FUZZ[5:], "--json", "--no-shrink")[1])
+    assert [(one["kind"], one["times"]) for one in turned["mended"]] == [
+        (one["kind"], one["times"]) for one in json.loads(call(capsys, *FUZZ, "--no-shrink", "--json")[1])["failures"]
+    ]
+    assert turned["cost"]["mine"] == data["cost"]["theirs"]
+
+
+def test_the_table_fits_and_says_what_is_mended(capsys):
+    _, out, _ = call(capsys, "fuzz", "-p", GOOD, "--against", BAD, *FUZZ[5:], "--no-shrink")
+    assert f"fixed: what only {BAD} has" in out and "that both answer correctly" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_campaign_against_another_goes_on_where_it_stopped(capsys, tmp_path):
+    whole = json.loads(call(capsys, *FUZZ, "--no-shrink", "--json")[1])
+    some = (*FUZZ[:-1], "50", "--no-shrink", "--out", tmp_path)
+    call(capsys, *some)
+    code, out, _ = call(capsys, *FUZZ, "--no-shrink", "--json", "--out", tmp_path, "--resume")
+    assert (code, json.loads(out)) == (exits.BROKEN, whole)
+    assert len(list(tmp_path.glob("campaign-*.json"))) == 1
+
+
+@pytest.mark.parametrize(("other", "words"), [
+    (BAD, "is the same rule set"), ("llama_cpp@head", "is of another engine"), ("ik_llama@mian", "unknown profile"),
+])  # fmt: skip
+def test_what_cannot_be_compared_is_exit_2(capsys, other, words):
+    code, out, err = call(capsys, "fuzz", "-p", BAD, "--against", other)
+    assert (code, out) == (exits.BAD_INPUT, "") and words in err

@@ -1,0 +1,200 @@
+"""Does a campaign find the same in any number of processes, and keep one failure from hiding another?"""
+
+from __future__ import annotations
+
+import gc
+from unittest.mock import patch
+
+import pytest
+
+from cachesim.engines.llama_cpp.server import Server
+from cachesim.tools.search import campaign, examine
+from cachesim.tools.search.campaign import (
+    ALL,
+    SPREAD,
+    Block,
+    Campaign,
+    Failure,
+    block_count,
+    blocks,
+    findings,
+    gaps,
+    joined,
+    lost,
+    run,
+    shrunk,
+    work,
+)
+from cachesim.tools.search.case import longest
+from cachesim.tools.search.finding import DIED, Finding
+from cachesim.tools.search.findings_export import campaign_data
+from cachesim.tools.search.properties import PROPERTIES
+from tests.unit.tools.search.test_case import made
+
+NAMES = tuple(PROPERTIES)
+PROFILE = "mlx_lm@0.32.2"
+SUBMIT = Server.submit
+
+
+def found(profile, jobs, stop, start=0):
+    out = Campaign(profile)
+    for block in run(blocks(profile, NAMES, (), 3, stop, start), jobs):
+        out.take(block)
+    return out
+
+
+@pytest.mark.long
+def test_one_process_or_two_find_the_same():
+    one, two = found(PROFILE, 1, 110), found(PROFILE, 2, 110)
+    assert (one.played, one.refused, one.failures) == (two.played, two.refused, two.failures)
+    assert one.played == 110
+    assert one.failures
+
+
+def test_blocks_cover_every_conversation_once():
+    jobs = list(blocks(PROFILE, NAMES, ("A",), 2, 130, 10))
+    assert [(job.first, job.stop) for job in jobs] == [(10, 60), (60, 110), (110, 130)]
+    assert {job.seed for job in jobs} == {2}
+
+
+def test_what_was_played_is_not_played_again():
+    done = [(0, 20), (60, 70), (130, 140)]
+    jobs = list(blocks(PROFILE, NAMES, (), 2, 135, 10, done=done))
+    assert [(job.first, job.stop) for job in jobs] == [(20, 60), (70, 120), (120, 130)]
+    assert block_count(gaps(done, 10, 135)) == len(jobs)
+    assert joined([*done, (140, 150), (5, 61), (7, 7)]) == [(0, 70), (130, 150)]
+    assert joined([(3, 3)]) == gaps([(0, 9)], 2, 9) == []
+
+
+@pytest.mark.long
+def test_blocks_may_come_in_any_order():
+    every = [work(job) for job in blocks(PROFILE, NAMES, (), 3, 250)]
+    forth, back = Campaign(PROFILE), Campaign(PROFILE)
+    for one, other in zip(every, reversed(every), strict=True):
+        forth.take(one)
+        back.take(other)
+    assert (forth.failures, forth.done) == (back.failures, back.done) and forth.done == [(0, 250)]
+    assert campaign_data(forth, NAMES, 3) == campaign_data(back, NAMES, 3)
+
+
+def test_a_block_at_which_processes_died_is_named():
+    job = next(blocks(PROFILE, NAMES, (), 3, 250))
+    block = lost(job, "killed by SIGKILL")
+    [(number, finding)] = block.found
+    assert (number, finding.kind, block.played, (block.first, block.stop)) == (3 * SPREAD, DIED, 0, (0, 50))
+    assert finding.text == "conversations 0 .. 49 of seed 3 were not judged: killed by SIGKILL, twice"
+    assert shrunk(Failure(number, finding), PROFILE, ()) == Failure(number, finding)
+
+
+def test_an_earlier_conversation_has_to_be_shrunk_again():
+    late, early = Finding("survives", 3, "R", {"error": "late"}), Finding("survives", 1, "R", {"error": "early"})
+    out = Campaign("p", {late.group: Failure(9, late, 2, kept={"line": "A"})})
+    assert out.failures[late.group].shrunk
+    out.take(Block([(11, late)], 1, 0))
+    assert out.failures[late.group].shrunk
+    out.take(Block([(4, early)], 1, 0))
+    assert out.failures[late.group] == Failure(4, early, 4) and not out.failures[late.group].shrunk
+
+
+@pytest.mark.long
+def test_two_parts_find_what_the_whole_finds():
+    whole, first, second = found(PROFILE, 1, 80), found(PROFILE, 1, 50), found(PROFILE, 1, 80, 50)
+    for block in work_of(second):
+        first.take(block)
+    assert first.failures == whole.failures
+
+
+def work_of(campaign_):
+    """The failures of a campaign as the block that would have found them, with their times."""
+    pairs = [(one.first, one.finding) for one in campaign_.failures.values() for _ in range(one.times)]
+    yield Block(pairs, campaign_.played, campaign_.refused)
+
+
+def test_the_first_conversation_of_a_group_is_kept():
+    one, two = Finding("survives", 3, "R", {"error": "late"}), Finding("survives", 1, "R", {"error": "early"})
+    other = Finding("survives", 0, "S", {"error": "other"})
+    out = Campaign("p")
+    out.take(Block([(9, one), (4, two), (7, other)], 10, 1))
+    assert out.failures == {one.group: Failure(4, two, 2), other.group: Failure(7, other)}
+
+
+def test_of_one_conversation_the_finding_that_came_first_is_kept():
+    one, two = Finding("survives", 1, "R", {"error": "early"}), Finding("survives", 3, "R", {"error": "late"})
+    out = Campaign("p", {one.group: Failure(4, one, kept={"line": "A"})})
+    out.take(Block([(4, two)], 1, 0))
+    assert out.failures == {one.group: Failure(4, one, 2, kept={"line": "A"})}
+
+
+def test_a_crash_of_the_simulator_is_a_finding():
+    job = next(blocks(PROFILE, NAMES, (), 0, 3))
+    with patch.object(campaign, "findings", side_effect=ZeroDivisionError("oops")):
+        block = work(job)
+    assert [(number, one.name, one.label, one.text) for number, one in block.found] == [
+        (i, "simulator", "ZeroDivisionError in work", "oops") for i in range(3)
+    ]
+    assert shrunk(Failure(0, block.found[0][1]), PROFILE, (), 50).finding == block.found[0][1]
+
+
+def planted(server, request):
+    """A fault of the simulator: a later request of seven tokens or more."""
+    if server.log.marks and len(request.prompt) >= 7:
+        raise IndexError("list index out of range")
+    return SUBMIT(server, request)
+
+
+def test_a_crash_of_the_simulator_is_made_small_and_keeps_its_traceback():
+    with patch.object(Server, "submit", planted):
+        out = Campaign("llama_cpp@head")
+        out.take(work(next(blocks("llama_cpp@head", ("survives",), (), 0, 4))))
+        [(group, failure)] = out.failures.items()
+        small = shrunk(failure, "llama_cpp@head", (), 300, properties=("survives",))
+    assert group == small.finding.group == ("simulator", "IndexError", "submit", "")
+    assert small.finding.label == "IndexError in submit"
+    assert (len(small.small.asked), longest(small.small)) == (2, 7)
+    assert small.finding.text == "list index out of range"
+    assert any("scenarios/runner.py" in line and "submit" in line for line in small.finding.causes)
+    assert small.finding.causes[-1].startswith("test_campaign.py")
+
+
+def test_a_conversation_that_cannot_even_be_drawn_stays_a_finding():
+    failure = Failure(0, Finding("simulator", 0, "KeyError", {"error": "'x'"}, "draw_case"))
+    with patch.object(campaign, "draw_case", side_effect=KeyError("x")):
+        [(_, found)] = work(next(blocks(PROFILE, NAMES, (), 0, 1))).found
+        assert (found.name, found.text) == ("simulator", "'x'")
+        assert shrunk(failure, PROFILE, (), 50) == failure
+
+
+def test_shrinking_keeps_the_group():
+    out = found("ik_llama@1889-base", 1, 30)
+    group, failure = next(iter(out.failures.items()))
+    small = shrunk(failure, "ik_llama@1889-base", (), 300)
+    assert small.finding.group == group
+    assert len(small.small.asked) <= 4
+    assert (small.first, small.times) == (failure.first, failure.times)
+    assert small.first >> 32 == 3 * SPREAD >> 32
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_plain_conversation_breaks_nothing(name):
+    for engine, profile in (("llama_cpp", "llama_cpp@head"), ("ik_llama", "ik_llama@main"), ("mlx_lm", PROFILE)):
+        case = made(engine, {"A": 12, "b": 5, "c": 4}, "A.b", "A.c", "A.b", model="AA")
+        assert findings(case, profile, (name,), {}) == []
+
+
+def test_a_number_that_nobody_wrote_decides_nothing():
+    class Unset:
+        unset = True
+
+    case = made("ik_llama", {"A": 3}, "A")
+    with patch.object(examine, "played", return_value=Unset()):
+        assert findings(case, "ik_llama@main", NAMES, {}) == []
+
+
+def test_the_collector_works_as_before_when_a_job_is_done():
+    before = gc.get_threshold()
+    gc.set_threshold(701, 11, 12)
+    try:
+        work(next(blocks(PROFILE, NAMES, (), 3, 2)))
+        assert gc.get_threshold() == (701, 11, 12)
+    finally:
+        gc.set_threshold(*before)

@@ -1,0 +1,75 @@
+"""Do clients cut, branch and repeat as they say?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.manual import World
+from cachesim.model.rng import Rng
+from cachesim.scenarios.notation.parse import parse_text
+from cachesim.scenarios.notation.spell import Lengths
+from cachesim.scenarios.notation.tree import PLAIN
+from cachesim.scenarios.notation.words import THINK, canonical
+from cachesim.tools.search.client_model import Clients, Said
+
+WORLD = World("llama_cpp", "A", {}, (8, 64), 100)
+
+
+def written(text, clients):
+    return Lengths().text(canonical(PLAIN._replace(prompt=text), clients.words).prompt)
+
+
+@pytest.fixture
+def clients():
+    return Clients(Rng(0), WORLD, {"A": 5, "b": 7})
+
+
+@pytest.mark.parametrize(("n", "kept", "gone"), [
+    (1, "A[:1]", "A[1:].b"), (5, "A", "b"), (6, "A.b[:1]", "b[1:]"), (12, "A.b", None), (40, "A.b", None),
+])  # fmt: skip
+def test_a_text_is_cut_in_two(clients, n, kept, gone):
+    text = parse_text("A.b")
+    assert written(clients.cut(text, n), clients) == kept
+    behind = clients.behind(text, n)
+    assert (written(behind, clients) if behind else None) == gone
+    assert clients.size(clients.cut(text, n)) + clients.size(behind) == 12
+
+
+def test_slices_are_cut_within_their_word(clients):
+    text = parse_text("b[2:6]")
+    assert written(clients.cut(text, 3), clients) == "b[2:5]"
+    assert written(clients.behind(text, 3), clients) == "b[5:6]"
+
+
+def test_prompts_fit_and_go_on_from_what_was_said(clients):
+    seen = 0
+    for _ in range(300):
+        prompt = clients.prompt()
+        assert 1 <= clients.size(prompt) <= WORLD.most
+        seen += len(clients.talks) > 0 and prompt[0].word == clients.talks[-1].prompt[0].word
+        clients.remember(Said(prompt, (clients.word(2),)))
+    assert seen > 150
+
+
+def test_lengths_gather_at_the_edges(clients):
+    drawn = [clients.length(100) for _ in range(2000)]
+    assert {1, 6, 10, 62, 66} <= set(drawn)
+    assert min(drawn) == 1 and max(drawn) <= 100
+    assert sum(62 <= n <= 66 for n in drawn) > 200
+
+
+def test_new_words_have_names_of_their_own(clients):
+    assert len({clients.word(1).word for _ in range(200)}) == 200
+
+
+def test_a_thought_is_not_a_text_to_begin_with(clients):
+    clients.think()
+    assert clients.shared() == ["A"]
+    assert clients.words[THINK] == 1
+
+
+def test_words_are_called_by_letters_and_none_twice():
+    clients = Clients(Rng(0), WORLD)
+    names = [clients.word(1).word for _ in range(60)]
+    assert (names[0], names[25], names[26], names[51], names[52]) == ("a", "z", "aa", "az", "ba")
+    assert len(set(names)) == 60 and clients.words == dict.fromkeys(names, 1)

@@ -1,0 +1,42 @@
+"""Can what a campaign found be typed as it is told?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.tools.search.fuzz_report import fuzz_report
+from tests.unit.tools.run.made import shown
+
+
+def failure(**more):
+    return {
+        "property": "survives", "rule": "a rule", "text": "it ended", "times": 3, "conversation": 5, "step": 1,
+        "causes": ["request 0: nothing"], "shrunk": True, "line": "A4/A", "model": "GA",
+        "server": {"kv_unified": True, "ctx_size": 64, "swa_full": False}, **more,
+    }  # fmt: skip
+
+
+def lines(*failures, refused=0):
+    data = {"profile": "x@y", "seed": 7, "examples": 40, "refused": refused, "failures": list(failures),
+            "properties": ["survives"]}  # fmt: skip
+    return shown(fuzz_report(data))
+
+
+def test_a_failure_is_told_as_it_is_typed():
+    found = lines(failure(), failure(shrunk=False))
+    line = "cachesim try A4/A -p x@y --model GA --set kv_unified=true --set ctx_size=64 --set swa_full=false"
+    assert line in found
+    assert sum("(not shrunk)" in line for line in found) == 1
+    assert found[2].split()[:3] == ["1", "3", "survives"]
+    assert any(line.startswith("1  survives: it ended") for line in found) and "request 0: nothing" in found
+
+
+@pytest.mark.parametrize(("n", "said"), [(1, "1 distinct failure"), (2, "2 distinct failures")])
+def test_how_many(n, said):
+    assert lines(*[failure()] * n)[-1] == said
+
+
+def test_conversations_that_are_not_modelled_are_told():
+    assert lines()[0] == "x@y  seed 7, 40 conversations"
+    assert lines(refused=2)[0] == "x@y  seed 7, 40 conversations, 2 of them not modelled"
+    assert lines()[1] == "nothing found for survives"

@@ -1,0 +1,108 @@
+"""Are parts of a campaign, put together, the campaign, whichever order and however often they come?"""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.base.errors import BadInput
+from cachesim.cli.main import main
+from cachesim.tools.search.campaign import Campaign
+from cachesim.tools.search.campaign_file import Plan, packed
+from cachesim.tools.search.merge import campaigns_in, merged
+from tests.unit.tools.search.test_fuzz_command import BAD, call
+
+ARGV = (*BAD[:-1], "120", "--no-shrink")
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    """Folders of three parts, the second made in two goes, and the campaign in one."""
+    folders = [tmp_path_factory.mktemp(f"part{i}") for i in range(3)]
+    for i, folder in enumerate(folders, 1):
+        assert main([*ARGV, "--shard", f"{i}/3", "--out", str(folder), "-q", "--json"]) in (0, 1)
+    whole = tmp_path_factory.mktemp("whole")
+    main([*ARGV, "--out", str(whole), "-q", "--json"])
+    return folders, whole
+
+
+@pytest.mark.long
+def test_the_parts_are_the_whole_in_any_order(capsys, parts):
+    folders, whole = parts
+    code, want, _ = call(capsys, *ARGV, "--out", whole, "--resume", "--json")
+    for order in permutations(folders):
+        got, out, _ = call(capsys, "merge", *order, "--json")
+        [one] = json.loads(out)["campaigns"]
+        assert (got, one.pop("done"), one.pop("left_out"), len(one.pop("files"))) == (code, [[0, 120]], [], 3)
+        assert {"schema": 1, **one} == json.loads(want)
+
+
+def test_what_is_written_is_the_campaign_and_goes_on(capsys, parts, tmp_path):
+    folders, whole = parts
+    code, out, _ = call(capsys, "merge", *folders, "--out", tmp_path)
+    assert (code, out.splitlines()[0]) == (exits.BROKEN, "3 files, 120 conversations")
+    assert {file.name: file.read_bytes() for file in tmp_path.glob("fuzz-*")} == {
+        file.name: file.read_bytes() for file in whole.glob("fuzz-*")
+    }
+    argv = (*ARGV, "--resume", "--json")
+    assert call(capsys, *argv, "--out", tmp_path) == call(capsys, *argv, "--out", whole)
+
+
+def test_a_part_that_is_in_another_adds_nothing(capsys, parts, tmp_path):
+    folders, whole = parts
+    call(capsys, "merge", *folders, "--out", tmp_path)
+    code, out, _ = call(capsys, "merge", *folders, whole, tmp_path, folders[0], "--json")
+    [one] = json.loads(out)["campaigns"]
+    assert (code, one["examples"], len(one["files"]), len(one["left_out"])) == (exits.BROKEN, 120, 1, 4)
+    _, out, _ = call(capsys, "merge", *folders, whole)
+    assert out.splitlines()[0] == "1 file, 120 conversations; 3 files left out: all of it is in the others"
+    again = call(capsys, "merge", *folders, "--out", tmp_path, "--json")
+    assert json.loads(again[1])["campaigns"][0]["examples"] == 120
+
+
+def test_what_is_missing_is_named(capsys, parts):
+    folders, _ = parts
+    _, out, _ = call(capsys, "merge", folders[0], folders[2])
+    assert "not played: 40 .. 79" in out
+
+
+def test_parts_that_overlap_are_refused(tmp_path):
+    plan = Plan("llama_cpp@head", ("survives",), (), "provenance", 0)
+    for name, done in (("a", [(0, 60)]), ("b", [(30, 90)])):
+        campaign = Campaign(plan.profile, played=60, done=done)
+        (tmp_path / f"campaign-{name}.json").write_bytes(packed(plan, campaign, {}))
+    with pytest.raises(BadInput, match=r"some of its conversations are in .*campaign-a\.json too, others are not"):
+        merged(campaigns_in([tmp_path]))
+
+
+def test_folders_without_a_campaign_and_files_that_are_none(capsys, tmp_path):
+    assert call(capsys, "merge", tmp_path)[::2] == (
+        2, f"cachesim: {tmp_path}: no campaign and no workload is in this folder (fuzz --out FOLDER and workload --out "
+        "FOLDER make them)\n")  # fmt: skip
+    assert "not a folder" in call(capsys, "merge", tmp_path / "none")[2]
+    file = tmp_path / "campaign-x.json"
+    for text in ("", "[]", "{}", '{"cachesim": 1}', "[" * 10_000, '{"cachesim": "0"}'):
+        file.write_text(text)
+        code, out, err = call(capsys, "merge", tmp_path)
+        assert (code, out) == (2, "") and err.startswith(f"cachesim: {file}: not a campaign") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("spoilt", [
+    {"done": [[5, 1]]}, {"done": [[0, 1 << 40]]}, {"plan": []}, {"owned": ["../x"]}, {"plan": [1, [], [], "", 0, ""]},
+    {"played": "x"}, {"failures": [{}]},
+])  # fmt: skip
+def test_a_campaign_that_was_spoilt_is_refused(spoilt, tmp_path):
+    plan = Plan("llama_cpp@head", ("survives",), (), "provenance", 0)
+    data = json.loads(packed(plan, Campaign(plan.profile), {}))
+    (tmp_path / "campaign-x.json").write_text(json.dumps({**data, **spoilt}))
+    with pytest.raises(BadInput, match="not a campaign"):
+        campaigns_in([tmp_path])
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/", "/3", "a/3", "1/-3", "1/100001"])
+def test_what_is_no_part_is_refused(capsys, text):
+    code, out, err = call(capsys, *ARGV, "--shard", text)
+    assert (code, out, err.count("\n")) == (2, "", 1) and "--shard" in err

@@ -1,0 +1,198 @@
+"""Is what was found charged to the rule behind it, and is a refusal for want of room no failure?"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cachesim.base.errors import Aborted
+from cachesim.engines.base import Answer, Request
+from cachesim.engines.ik_llama.rules.prompt_cache import Admission as IkAdmission
+from cachesim.engines.judge_view import Excess, Stored
+from cachesim.engines.llama_cpp.memory.target_and_draft import CommonMemory
+from cachesim.engines.llama_cpp.rules.checkpoint_restore import Resume
+from cachesim.engines.llama_cpp.rules.prompt_cache import Admission
+from cachesim.engines.mlx_lm.lru.rules_insert import Present
+from cachesim.engines.rule import RULES
+from cachesim.events import Decided, Log
+from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.verdict import HOLDS, Verdict, broken
+from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.search.finding import MISCOUNTED
+from cachesim.tools.search.played_case import Fact, Played, played
+from cachesim.tools.search.properties import (
+    accounting,
+    answered,
+    limits,
+    stored_equals_cold,
+    survives,
+    warm_equals_cold,
+)
+
+WRONG = ((Stored("entry", 0, (1, 2), 2, (), None), broken("provenance", Kind.ROW, 1, layer=0, position=1)),)
+
+
+def conversation(*steps, armed=(), **answer):
+    """A played conversation: for every step its decisions (rule, value); the last one left these stored objects."""
+    log, facts = Log(), []
+    for number, decisions in enumerate(steps):
+        log.mark()
+        for rule, value in decisions:
+            assert rule in RULES
+            log.emit(Decided(0, rule, value, {}))
+        last = number == len(steps) - 1
+        reply = Answer(number, deciding="LC-NPAST-LCP", done=True, **(answer if last else {}))
+        facts.append(Fact(number, Request((1, 2)), reply, HOLDS, HOLDS, armed if last else (), ()))
+    return Played(from_line("A2"), "llama_cpp@head", log, facts)
+
+
+def charged(*decisions):
+    """The rule that a wrong entry is charged to."""
+    [found] = stored_equals_cold(conversation(decisions, armed=WRONG))
+    return found.deciding
+
+
+STORE = Admission("store")
+MADE = [
+    ("LC-CKPT-CREATE.CR10", True), ("ML-CKPT-CREATE.SEGMENT", True), ("LC-PC-ALLOC.PC6", STORE),
+    ("IK-PC-ALLOC", IkAdmission("store", ())), ("ML-LRU-PRESENT.replace", Present(True, 0)),
+    ("IK-SLOT-RESTORE.SIDE-FILE", True),
+]  # fmt: skip
+USED = [
+    ("LC-PC-LOAD.BOTH", 0), ("LC-PC-LOAD.BOTH", 2), ("IK-PC-LOAD.KEEP", 0), ("LC-PC-LOAD.TAKE", True),
+    ("LC-PC-LOAD.CLONE", False), ("IK-PC-HIT.CLONE", False), ("LC-CKPT-RESTORE.RE4", Resume(9, 9, False)),
+    ("IK-CKPT-RESUME.PROMPT-END", Resume(9, 9, False)),
+]  # fmt: skip
+NOTHING = [
+    ("LC-CKPT-CREATE.CR10", False), ("IK-CKPT-CREATE.TOKENS", None), ("LC-PC-LOAD.BOTH", None),
+    ("LC-PC-ALLOC.PC6", Admission("already")), ("LC-PC-ALLOC.PC6", Admission("too_big")), ("IK-PC-SAVE", True),
+    ("IK-SLOT-RESTORE.SIDE-FILE", False), ("LC-CKPT-ERASE.ER2", (0,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "value"), [*MADE, *USED], ids=str)
+def test_a_wrong_object_is_charged_to_the_rule_that_stored_or_kept_it(rule, value):
+    assert charged((rule, value)) == rule
+
+
+@pytest.mark.parametrize(("rule", "value"), NOTHING, ids=str)
+def test_a_rule_that_stored_nothing_is_not_charged(rule, value):
+    assert charged((rule, value)) == "LC-NPAST-LCP"
+
+
+def test_the_last_one_of_the_step_is_charged():
+    assert charged(("LC-PC-ALLOC.PC6", STORE), ("LC-PC-LOAD.CLONE", False)) == "LC-PC-LOAD.CLONE"
+    assert charged(("LC-PC-ALLOC.PC6", STORE), ("LC-CKPT-CREATE.CR10", False)) == "LC-PC-ALLOC.PC6"
+    [found] = stored_equals_cold(conversation([("LC-PC-ALLOC.PC6", STORE)], [], armed=WRONG))
+    assert found.deciding == "LC-NPAST-LCP"
+
+
+@pytest.mark.parametrize(("profile", "line", "more"), [
+    ("llama_cpp@head", "A300", {}), ("ik_llama@main", "A300", {}), ("ik_llama@main", "A200>b80", {}),
+    ("llama_cpp@head", "A200>b60/C200>d60{together}", {"parallel": 2, "kv_unified": True}),
+])  # fmt: skip
+def test_a_request_that_has_no_room_is_no_failure(profile, line, more):
+    one = played(from_line(line, profiles=(profile,), server={"ctx_size": 256, **more}), profile, {})
+    fact = one.facts[-1]
+    assert (fact.answer.status != 200, fact.answer.error_kind) == (True, "no-room"), fact.answer
+    assert list(answered(one)) == []
+
+
+def test_an_engine_that_names_no_kind_is_told_by_its_words():
+    [found] = answered(conversation([], [], status=500, error="Invalid input batch: 3"))
+    assert (found.step, found.label, found.text) == (1, "Invalid input batch LC-NPAST-LCP", "Invalid input batch: 3")
+    assert list(answered(conversation([], status=400, error="Invalid input batch"))) == []
+
+
+def test_two_ends_of_a_server_that_differ_in_numbers_are_one_failure():
+    def ended(seq):
+        with pytest.raises(Aborted) as end:
+            CommonMemory(Refuses(), None).must_rm(seq, seq + 12)
+        return next(survives(conversation([], died=True, error=str(end.value), error_kind=end.value.kind,
+                                          error_numbers=end.value.numbers)))  # fmt: skip
+
+    first, second = ended(0), ended(1)
+    assert first.group == second.group == ("survives", "removal-refused", "", "")
+    assert first.label == second.label == "failed to remove sequence n with pn=n, pn=n"
+    assert second.text == "failed to remove sequence 1 with p0=13, p1=-1"
+    assert second.numbers == {"error": second.text, "seq": 1, "p0": 13, "p1": -1}
+
+
+class Refuses:
+    """A memory that takes nothing back."""
+
+    def seq_rm(self, *_):
+        return False
+
+
+def told(stored, verdict, **answer):
+    """What is found of one wrong object."""
+    [found] = stored_equals_cold(conversation([("LC-PC-ALLOC.PC6", STORE)], armed=((stored, verdict),), **answer))
+    return found
+
+
+@pytest.mark.parametrize("kind", [
+    Kind.ROW, Kind.ROW_BITS, Kind.ROWS_MISSING, Kind.STATE, Kind.STATE_ELSEWHERE, Kind.TOKENS_MISSING,
+], ids=str)  # fmt: skip
+def test_a_group_knows_no_lengths_and_its_words_are_made_last(kind):
+    def found(stored, n):
+        names = ("layer", "position", "rows", "tokens", "wanted", "resume")
+        verdict = broken("provenance", kind, n, **dict.fromkeys(names, n))
+        return told(Stored(stored, 0, tuple(range(n)), n, (), None), verdict)
+
+    one, other = found("entry", 3), found("entry", 17)
+    assert one.group == other.group == ("stored-equals-cold", kind, "LC-PC-ALLOC.PC6", "entry")
+    assert one.label == other.label
+    assert one.label == "entry LC-PC-ALLOC.PC6: " + re.sub(r"\d+", "n", one.text.partition(": ")[2])
+    assert (one.text.partition(":")[0], other.text.partition(":")[0]) == ("entry of 3 tokens", "entry of 17 tokens")
+    assert found("checkpoint", 3).group != one.group
+
+
+WRONG_ANSWER = broken("bits", Kind.ANSWER, 4, position=4)
+WRONG_STATE = broken("provenance", Kind.STATE, 3, layer=0, tokens=3)
+WARM_ERROR = broken("error", Kind.WARM_ERROR, status=500, error="no")
+
+
+def judged(*verdicts, **answer):
+    """A conversation of steps with these verdicts (about the answer, about what it left)."""
+    one = conversation(*[()] * len(verdicts), **answer)
+    one.facts = [fact._replace(said=said, state=state) for fact, (said, state) in zip(one.facts, verdicts, strict=True)]
+    return one
+
+
+@pytest.mark.parametrize(("verdicts", "found"), [
+    ([(HOLDS, HOLDS)] * 2, []), ([(HOLDS, HOLDS), (WRONG_ANSWER, HOLDS)], [(1, Kind.ANSWER)]),
+    ([(HOLDS, WRONG_STATE), (WRONG_ANSWER, HOLDS)], [(0, Kind.STATE)]),            # the first counts
+    ([(WRONG_ANSWER, WRONG_STATE)], [(0, Kind.ANSWER)]), ([(Verdict(None), HOLDS)], []),
+    ([(WARM_ERROR, HOLDS)], []), ([(WARM_ERROR, WRONG_STATE)], [(0, Kind.STATE)]),  # an error is no other answer
+])  # fmt: skip
+def test_the_first_wrong_answer_or_state_is_found(verdicts, found):
+    assert [(one.step, one.kind) for one in warm_equals_cold(judged(*verdicts))] == found
+
+
+def test_behind_the_end_of_a_server_nothing_is_an_answer():
+    assert list(warm_equals_cold(judged((WRONG_ANSWER, HOLDS), died=True))) == []
+
+
+@pytest.mark.parametrize(("answer", "wrong"), [
+    ({"cache_n": 1, "prompt_n": 1}, False), ({"cache_n": 0, "prompt_n": 2}, False),
+    ({"cache_n": 2, "prompt_n": 1}, True),
+    ({"cache_n": 0, "prompt_n": 1}, True), ({"cache_n": 1, "prompt_n": 0}, True),
+    *[({"cache_n": 0, "prompt_n": 1, **over}, False) for over in (
+        {"cancelled": True}, {"truncated": True}, {"died": True}, {"status": 500}, {"done": False})],
+])  # fmt: skip
+def test_a_prompt_of_two_tokens_is_found_or_evaluated(answer, wrong):
+    one = conversation([])
+    for name, value in answer.items():
+        setattr(one.facts[0].answer, name, value)
+    numbers = {"found": answer["cache_n"], "evaluated": answer["prompt_n"], "prompt": 2}
+    assert [(found.kind, found.numbers) for found in accounting(one)] == ([(MISCOUNTED, numbers)] if wrong else [])
+
+
+def test_the_first_limit_that_is_exceeded_is_told():
+    one = conversation([], [])
+    first, second = Excess("entries", 3, 2), Excess("bytes", 9, 8)
+    one.facts = [one.facts[0]._replace(over=(first, second)), one.facts[1]._replace(over=(second,))]
+    assert [(found.step, found.deciding, found.numbers["held"]) for found in limits(one)] == [(0, "entries", 3)]
+    assert list(limits(conversation([]))) == []

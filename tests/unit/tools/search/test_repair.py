@@ -1,0 +1,154 @@
+"""Does ``cachesim repair`` group failures by what cures them, and say what it costs?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.cli.main import main
+from cachesim.tools.search.cures import Heard, Price, Search, Tried
+from cachesim.tools.search.finding import Finding
+from cachesim.tools.search.repair import Repair, groups, numbers
+from tests.shared import ROOT
+
+REPAIRS = Path(__file__).resolve().parents[4] / "scenarios" / "llama_cpp" / "repairs"
+LATEST, REPAIRED = "llama_cpp@b11549", "llama_cpp@latest-repaired"
+FREE = Price({"A": 100}, {"A": 100}, 0)
+DRAWN = ("repair", LATEST, "--model", "GA", "--examples", "8", "--seed", "20")
+
+
+def call(capsys, *argv):
+    code = main([*map(str, argv)])
+    got = capsys.readouterr()
+    return code, got.out, got.err
+
+
+def failed(number, *cures):
+    return Tried(Heard(number, "A", 10, (Finding("survives", 0, "", {}),)), frozenset(cures))
+
+
+def test_the_change_that_cures_most_comes_first_and_each_failure_is_in_one_group():
+    tried = [failed(0, 1, 2), failed(1, 2), failed(2, 1, 3), failed(3, 1), failed(4)]
+    found = list(groups(tried, dict.fromkeys(range(5), FREE)))
+    assert [(one.change, len(one.cured)) for one in found] == [(1, 3), (2, 1)]
+    assert found[0].others == ((2, 1), (3, 1))
+
+
+def test_one_that_breaks_or_costs_too_much_for_a_kind_is_the_last_choice():
+    dear = Price({"A": 900, "R": 100}, {"A": 900, "R": 103}, 0)
+    breaks = Price({"A": 100}, {"A": 90}, 1)
+    tried = [failed(0, 1, 2, 3), failed(1, 1, 2), failed(2, 1)]
+    found = list(groups(tried, {1: breaks, 2: dear, 3: FREE}))
+    assert [one.change for one in found] == [3, 2, 1]
+    cheap = Price({"A": 100}, {"A": 99}, 0)
+    assert next(groups(tried[:1], {1: FREE, 2: cheap, 3: FREE})).change == 2
+
+
+def test_a_price_counts_conversations_that_no_change_touches_as_they_were():
+    heard = [Heard(n, "A", 10, (), frozenset({n})) for n in range(3)]
+    found = Repair(Search(LATEST, ()), 0, 0, (), heard)
+    assert found.touched([1, 2]) == [1, 2]
+    assert found.price([Heard(1, "A", 15, ())]) == Price({"A": 30}, {"A": 35}, 0)
+
+
+def test_with_files_the_drawn_conversations_only_tell_the_price():
+    fails = (Finding("survives", 0, "", {}),)
+    heard = [Heard(n, "A", 10, fails if n in (0, 2) else ()) for n in range(4)]
+    found = Repair(Search(LATEST, ()), 0, 2, (), heard)
+    assert [one.told for one in found.failing] == [0]
+    assert [one.told for one in found.right] == [1, 3]
+
+
+def test_files_are_cured_by_their_changes(capsys):
+    files = [REPAIRS / f"repair-{name}.toml" for name in ("draft", "shift", "pick")]
+    code, out, _ = call(capsys, "repair", LATEST, *files, "--examples", "6", "--json")
+    data = json.loads(out)
+    assert (code, data["schema"], data["failing"], data["uncured"]) == (exits.BROKEN, 1, 3, [])
+    assert {"draft_max", "kv_shift"} <= {one["field"] for one in data["groups"]}
+    assert data["together"]["held"] == 3
+    assert sum(one["failures"] for one in data["groups"]) == 3
+
+
+@pytest.mark.long
+def test_drawn_conversations_are_grouped_priced_and_shown_within_80_columns(capsys):
+    code, out, _ = call(capsys, *DRAWN)
+    assert code == exits.BROKEN
+    lines = out.splitlines()
+    assert max(len(line) for line in lines if not line.startswith(("cachesim try ", "source "))) <= 80
+    assert lines[0].startswith(f"{LATEST}  seed 20, 8 conversations, ")
+    assert "one change each cures" in lines[1] and ": LC-" in out and " -> " in out
+    assert "all of them: " in out and "--model GA" in out
+
+
+@pytest.mark.long
+def test_the_same_in_any_number_of_processes(capsys):
+    one = call(capsys, *DRAWN, "--no-shrink", "--json")
+    assert call(capsys, *DRAWN, "--no-shrink", "--json", "-j", "2") == one
+
+
+def test_a_rule_set_that_holds_has_nothing_to_repair(capsys):
+    code, out, _ = call(capsys, "repair", REPAIRED, "--model", "GA", "--examples", "20")
+    assert code == exits.HOLDS
+    assert "nothing to repair: no failure of warm-equals-cold, stored-equals-cold, survives" in out
+
+
+def test_what_no_single_change_cures_is_listed(capsys):
+    """Rows that --cache-reuse moves are another answer in every rule set that moves them."""
+    moved = Path(__file__).resolve().parents[4] / "scenarios" / "llama_cpp"
+    [file] = moved.rglob("chunk-reuse-moves.toml")
+    code, out, _ = call(capsys, "repair", LATEST, file, "--examples", "0")
+    assert code == exits.BROKEN
+    assert "no single change cures 1" in out
+    assert "\n-  warm-equals-cold: logits at position 23" in out
+
+
+@pytest.mark.parametrize(("argv", "says"), [
+    (("nobody@x",), "unknown profile"),
+    ((LATEST, "--property", "warm"), "unknown property"),
+    ((LATEST, "--examples", "0"), "must be at least 1"),
+    ((LATEST, "--model", "Q"), "no model"),
+    ((LATEST, "no-such-file"), "no-such-file"),
+    (("mlx_lm@head", REPAIRS), "no scenario of mlx_lm"),
+])  # fmt: skip
+def test_bad_input_is_one_line(capsys, argv, says):
+    code, out, err = call(capsys, "repair", *argv)
+    assert (code, out) == (exits.BAD_INPUT, "")
+    assert says in err and len(err.splitlines()) <= 2
+
+
+def test_conversations_of_a_seed():
+    assert list(numbers(2, 3)) == [2 << 32, (2 << 32) + 1, (2 << 32) + 2]
+
+
+RULES = """
+from dataclasses import replace
+from cachesim.engines.llama_cpp.profiles import NEWEST, PROFILES
+from cachesim.engines.rule import Decision, Role, rule
+
+
+@rule("MY-SHIFT", Role.MEMORY, "an idea of mine")
+def skips() -> Decision:
+    '''Nothing is turned where there are no layers. Value: does the process end?'''
+    return Decision(0, {})
+
+
+MINE = replace(PROFILES[NEWEST], name="llama_cpp@mine", kv_shift=skips)
+"""
+
+
+def test_rules_of_a_file_are_tried_too(tmp_path):
+    """In a process of its own: rules stay registered."""
+    (tmp_path / "mine.py").write_text(RULES)
+    words = [sys.executable, "-m", "cachesim", "repair", LATEST, str(REPAIRS / "repair-shift.toml"), "-p", "mine.py",
+             "--examples", "0", "--json"]  # fmt: skip
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, env=env)
+    assert (done.returncode, done.stderr) == (exits.BROKEN, "")
+    [group] = json.loads(done.stdout)["groups"]
+    assert "MY-SHIFT" in {group["new"], *(one["new"] for one in group["others"])}

@@ -1,0 +1,96 @@
+"""What is worth a finding of all that requests paid for?"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from cachesim.engines.base import Answer
+from cachesim.judging.lost_tokens import Account, Charge
+from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.search import reuse_properties
+from cachesim.tools.search.reuse_properties import BILLS, LEAST, monotone
+from tests.shared import SMALL
+
+HEAD = "llama_cpp@head"
+
+
+def run(*accounts):
+    answer = Answer(0, deciding="R.9")
+    return SimpleNamespace(requests=[SimpleNamespace(account=one, answer=answer) for one in accounts])
+
+
+def bill(*charges, best=20, n_past=0):
+    """The account of request 1 with charges (tokens, event, at, kind), all by one rule."""
+    return Account(best, best, n_past, tuple(Charge(1, n, event, "R.1", at, kind) for n, event, at, kind in charges))
+
+
+def found(name, *accounts):
+    """(request, kind, numbers, rule) of every finding."""
+    return [(one.step, one.numbers, one.deciding) for one in BILLS[name](run(*accounts))]
+
+
+EMPTY = bill(best=0)
+
+
+def test_a_bill_that_does_not_add_up_is_found_once():
+    short = bill((3, "erased", 0, "checkpoint"), best=4)
+    even = bill((4, "erased", 0, "checkpoint"), best=4)
+    assert found("balances", EMPTY, even) == []
+    assert found("balances", EMPTY, short, short) == [(1, {"account": str(short)}, "R.9")]
+
+
+@pytest.mark.parametrize(("charge", "lost"), [
+    ((LEAST, "consumed", 0, "entry"), True), ((LEAST - 1, "consumed", 0, "entry"), False),
+    ((9, "consumed", -1, "entry"), False), ((9, "evicted", 0, "entry"), False), ((9, "consumed", 3, "entry"), True),
+])  # fmt: skip
+def test_a_conversation_is_lost_if_an_earlier_request_consumed_enough_of_it(charge, lost):
+    assert found("no-lost-conversation", EMPTY, bill(charge), bill(charge)) == (
+        [(1, {"tokens": charge[0], "at": charge[2]}, "R.1")] if lost else []
+    )
+
+
+@pytest.mark.parametrize(("charge", "needless"), [
+    ((LEAST, "not chosen", -1, "checkpoint"), True), ((LEAST, "erased", 0, "checkpoint"), True),
+    ((LEAST - 1, "erased", 0, "checkpoint"), False), ((9, "erased", 0, "entry"), False),
+    ((9, "evicted", 0, "checkpoint"), False), ((9, "erased", 0, "entry checkpoint"), True),
+])  # fmt: skip
+def test_a_checkpoint_is_wasted_if_it_was_there_and_would_have_served(charge, needless):
+    numbers = {"tokens": charge[0], "point": charge[3], "event": charge[1]}
+    assert found("nothing-needless", EMPTY, bill(charge), bill(charge)) == ([(1, numbers, "R.1")] if needless else [])
+
+
+def reusing(monkeypatch, **reused):
+    """Plays in which each request reuses so many tokens, by the option that was raised ("plain" = none)."""
+    def _reused(scenario, profile, more):
+        return reused.get(next(iter(more), "plain"), reused["plain"])
+
+    monkeypatch.setattr(reuse_properties, "_reused", _reused)
+
+
+@pytest.mark.parametrize(("plain", "plenty", "first"), [
+    ([0, 9, 9], [0, 9, 9], None), ([0, 9, 9], [0, 8, 9], 1), ([0, 9, 9], [0, 10, 8], None), ([0, 9, 9], [0, 12, 5], 2),
+    ([0, 9, 9], [], None), ([], [0, 0, 0], None),
+])  # fmt: skip
+def test_less_is_reused_if_the_sum_is_less(monkeypatch, plain, plenty, first):
+    """The first request that lost something is named; runs in which a request fails are not compared."""
+    reusing(monkeypatch, plain=plain, ctx_checkpoints=plenty)
+    got = [(one.step, one.numbers["before"], one.numbers["after"], one.deciding)
+           for one in monotone(from_line("A1/B1/C1", server={**SMALL, "ctx_checkpoints": 2}), HEAD)]  # fmt: skip
+    assert got == ([] if first is None else [(first, plain[first], plenty[first], "ctx_checkpoints")])
+
+
+@pytest.mark.parametrize(("line", "server"), [
+    ("A1/B1{together}", SMALL), ("A1/{erase@0}", SMALL), ("A1/B1", {"parallel": 2}), ("A1/B1", {}),
+])  # fmt: skip
+def test_requests_that_meet_each_other_are_not_compared(monkeypatch, line, server):
+    reusing(monkeypatch, plain=[0, 9], ctx_checkpoints=[0, 0], cache_ram=[0, 0])
+    assert list(monotone(from_line(line, server=server), HEAD)) == []
+
+
+def test_an_option_that_has_all_it_can_have_is_left_alone(monkeypatch):
+    reusing(monkeypatch, plain=[0, 9], cache_ram=[0, 0])
+    some = from_line("A1/B1", server={**SMALL, "cache_ram": 1})
+    assert [one.deciding for one in monotone(some, HEAD)] == ["cache_ram"]
+    assert list(monotone(from_line("A1/B1", server={**SMALL, "cache_ram": -1}), HEAD)) == []

@@ -1,0 +1,48 @@
+"""Are the servers that are drawn ones that start, and do their corners come up?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.model.rng import Rng
+from cachesim.scenarios.option_checks import check_model, check_option
+from cachesim.tools.search.case import draw_case
+from cachesim.tools.search.server_space import KINDS, MODELS, draw_world
+
+
+@pytest.mark.parametrize("engine", MODELS)
+def test_options_are_options_of_the_engine(engine):
+    seen = set()
+    for seed in range(300):
+        world = draw_world(Rng(seed), engine)
+        for name, value in world.server.items():
+            check_option(name, value, engine)
+            seen.add((name, value))
+        check_model(world.model)
+        assert world.most >= 1
+        assert all(edge >= 0 for edge in world.edges)
+    assert {value for name, value in seen if name in ("ubatch_size", "prefill_step_size")} >= {1, 4, 64}
+
+
+@pytest.mark.parametrize("engine", MODELS)
+def test_every_model_is_drawn(engine):
+    assert {draw_world(Rng(seed), engine).model for seed in range(300)} == set(MODELS[engine])
+
+
+def test_every_model_has_a_kind():
+    assert {model for models in MODELS.values() for model in models} == {m for kind in KINDS.values() for m in kind}
+
+
+def test_options_can_be_set_for_every_drawn_server():
+    for seed in range(30):
+        world = draw_world(Rng(seed), "llama_cpp", ("GA", "ctx_checkpoints=0", "kv_unified=true"))
+        plain = draw_world(Rng(seed), "llama_cpp", ("GA",))
+        assert world.server == {**plain.server, "ctx_checkpoints": 0, "kv_unified": True}
+        assert (world.model, world.most) == (plain.model, plain.most)
+
+
+def test_with_an_option_set_the_conversations_are_the_same():
+    for seed in range(20):
+        with_, without = (draw_case(seed, "llama_cpp", ("GA", *more)) for more in (("cache_ram=0",), ()))
+        assert (with_.asked, with_.words) == (without.asked, without.words)
+        assert dict(with_.server) == {**without.server, "cache_ram": 0}

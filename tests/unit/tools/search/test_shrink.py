@@ -1,0 +1,65 @@
+"""Is a shrunk case one that still fails, and small?"""
+
+from __future__ import annotations
+
+from cachesim.tools.search.campaign import findings
+from cachesim.tools.search.case import draw_case, longest
+from cachesim.tools.search.shrink import shrink
+
+PROFILE = "llama_cpp@head"
+
+
+def drawn(least, seed=0):
+    """A case with at least so many requests, one of them of 30 tokens or more."""
+    while True:
+        case = draw_case(seed, "llama_cpp")
+        if len(case.asked) >= least and longest(case) >= 30:
+            return case
+        seed += 1
+
+
+def requests(case):
+    return [step.request for step in case.scenario(PROFILE).steps]
+
+
+def test_a_length_that_words_must_add_up_to():
+    def fails(case):
+        return any(len(request.prompt) == 17 for request in requests(case)) and len(case.asked) >= 2
+
+    seed = next(seed for seed in range(5000) if fails(draw_case(seed, "llama_cpp")))
+    small = shrink(draw_case(seed, "llama_cpp"), fails, 600)
+    assert fails(small)
+    assert len(small.asked) == 2
+    assert longest(small) == 17
+    assert small.given() == {}
+
+
+def test_two_words_that_are_made_shorter_together():
+    """Of a first prompt with 5 tokens more than the second only the difference matters."""
+    def fails(case):
+        lengths = [len(request.prompt) for request in requests(case) if request.prompt]
+        return len(lengths) >= 2 and lengths[0] == lengths[1] + 5
+
+    seed = next(seed for seed in range(9000) if fails(draw_case(seed, "llama_cpp")))
+    small = shrink(draw_case(seed, "llama_cpp"), fails, 600)
+    assert fails(small)
+    assert longest(small) <= 12
+
+
+def test_a_shrunk_case_is_the_same_again():
+    def fails(case):
+        return longest(case) >= 9
+
+    case = drawn(4)
+    assert shrink(case, fails, 300) == shrink(case, fails, 300)
+    assert longest(shrink(case, fails, 300)) == 9
+
+
+def test_a_real_failure_keeps_its_finding():
+    def fails(case):
+        return any("1 tokens" in one.text for one in findings(case, PROFILE, ("stored-equals-cold",), {}))
+
+    seed = next(seed for seed in range(3000) if fails(draw_case(seed, "llama_cpp", ("GA",))))
+    small = shrink(draw_case(seed, "llama_cpp", ("GA",)), fails, 400)
+    assert fails(small)
+    assert len(small.asked) <= 4 and longest(small) <= 40

@@ -1,0 +1,164 @@
+"""Lines of real logs are known, and what is said of them holds together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.registry import ENGINES
+from cachesim.engines.rule import RULES
+from cachesim.engines.shared.log_grammar import collapsed, pattern
+from cachesim.tools.server_logs.explain import explain_line, explain_log
+from cachesim.tools.server_logs.recognise import engine_of_log, grammars, recognise
+
+LOGS = Path(__file__).parents[5] / "shared" / "logs"
+FULL = ("forcing full prompt re-processing due to lack of cache data (likely due to SWA or hybrid/recurrent memory, "
+        "see https://github.com/ggml-org/llama.cpp/pull/13194#issuecomment-2868343055)")
+LRU = "slot get_availabl: id  1 | task -1 | selected slot by LRU, t_last = -1\n"
+CHECK = "I slot   operator(): id  2 | task 7 | checking checkpoint with [46260, 46261] against 43667..."
+NOT_ABOUT_CACHES = ("Chat format", "graphs reused", "log_server_r", "print_timing: id 1 | task 169 |", "task 94 | ",
+                    "statistics mtp", "2026-05-20 14:18:57 [DEBUG]")  # fmt: skip
+ENGINE = {"ik-": "ik_llama", "mlxengine": "mlx_lm"}
+
+
+@pytest.mark.parametrize("name", ["llama_cpp", "ik_llama", "mlx_lm"])
+def test_every_kind_of_line_has_a_meaning_and_every_rule_and_flag_exists(name):
+    engine, grammar = ENGINES[name], ENGINES[name].log()
+    assert {line.ev for line in grammar.lines} == set(grammar.meanings)
+    prefixes = {prefix for meaning in grammar.meanings.values() for prefix in meaning.rules}
+    assert engine.profiles and all(any(rule.startswith(prefix) for rule in RULES) for prefix in prefixes)
+
+
+@pytest.mark.parametrize("name", ["llama_cpp", "ik_llama", "mlx_lm"])
+def test_a_template_reads_what_it_writes(name):
+    """Numbers put into a template come out under their names, and no line before it takes them."""
+    grammar = ENGINES[name].log()
+    for line in grammar.lines:
+        text = collapsed(line.template)
+        for number, field in enumerate(pattern(line.template).groupindex, 3):
+            text = text.replace("{" + field + "}", str(number), 1)
+        text = text.replace("{}", "x")
+        read = grammar.read(text)
+        assert read is not None and read.line.ev == line.ev, line
+        if read.line is line:
+            fields = [field for field in pattern(line.template).groupindex if field not in ("slot", "task")]
+            assert set(fields) == set(read.numbers), line
+
+
+@pytest.mark.skipif(not LOGS.exists(), reason="../shared/logs is not there")
+@pytest.mark.parametrize("file", sorted(LOGS.glob("*.log")), ids=lambda file: file.stem)
+def test_every_line_about_caches_of_a_real_log_is_known(file):
+    lines = file.read_text("utf-8").splitlines()
+    unknown = [line for line in lines if not recognise(line)]
+    assert [line for line in unknown if not any(one in line for one in NOT_ABOUT_CACHES)] == []
+    expected = next((name for start, name in ENGINE.items() if file.name.startswith(start)), "llama_cpp")
+    assert engine_of_log(lines) == expected
+
+
+def test_the_most_asked_line():
+    found = explain_line(FULL)
+    assert found is not None and found["engine"] == "llama_cpp" and found["also"] == ["ik_llama"]
+    assert "n_past = 0" in found["says"] and found["causes"] and "-ctxcp" in found["flags"]
+    assert any(rule.startswith("LC-CKPT-RESET") for rule in found["rules"])
+
+
+def test_numbers_have_the_names_of_their_places():
+    found = explain_line(CHECK)
+    assert found is not None
+    assert (found["slot"], found["task"]) == (2, 7)
+    assert found["numbers"] == {"pos_min": 46260, "pos_max": 46261, "thold": 43667}
+
+
+@pytest.mark.parametrize("line", ["", "hello", "checking checkpoint with", "\x1b[2J"])
+def test_what_no_server_prints_is_nothing(line):
+    assert explain_line(line) is None
+
+
+def test_a_log_is_explained_once_for_each_kind(tmp_path):
+    file = tmp_path / "server.log"
+    file.write_text("noise\n" + LRU * 3, "utf-8")
+    data = explain_log(file)
+    assert (data["engine"], data["lines"], data["known"]) == ("llama_cpp", 4, 3)
+    assert [(one["kind"], one["line"], one["times"]) for one in data["kinds"]] == [("slot_by_lru", 2, 3)]
+
+
+def test_utf_16_is_read(tmp_path):
+    file = tmp_path / "server.log"
+    file.write_text(LRU, "utf-16")
+    assert explain_log(file)["known"] == 1
+
+
+@pytest.mark.parametrize("text, what", [
+    ("INFO 08-01 vllm engine started", "a log of vLLM"), ("hello\nworld", "no line of it is known"),
+    ("", "no line of it"),
+    ("\x00\x01\x02" * 999, "no line of it"),
+])
+def test_a_log_of_something_else(tmp_path, text, what):
+    file = tmp_path / "other.log"
+    file.write_text(text, "utf-8")
+    with pytest.raises(BadInput, match=what):
+        explain_log(file)
+
+
+def test_a_folder_and_nothing_are_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "missing.log"):
+        with pytest.raises(BadInput):
+            explain_log(path)
+
+
+def test_a_line_of_any_length_is_read(tmp_path):
+    file = tmp_path / "long.log"
+    file.write_text("x" * 1_000_000 + "\n" + LRU, "utf-8")
+    assert explain_log(file)["lines"] == 2
+
+
+def test_all_engines_with_a_log_are_asked():
+    assert set(grammars()) == {"llama_cpp", "ik_llama", "mlx_lm"}
+
+
+SPELLINGS = [
+    ("llama_cpp", "llama_kv_cache: size =  640.00 MiB (131072 cells,  10 layers,  4/1 seqs), K", "memory"),
+    ("llama_cpp", "llama_kv_cache_unified: size =  160.00 MiB (  4096 cells,  40 layers,  1/ 1 seqs), K", "memory"),
+    ("llama_cpp", "llama_kv_cache:      CUDA0 KV buffer size =    80.00 MiB", "memory_part"),
+    ("llama_cpp", "slot print_timing: id  0 | task 5 | draft acceptance = 0.14583 (12345 accepted / 20000 generated)",
+     "drafts"),
+    ("llama_cpp", "slot print_timing: id  0 | task 5 | n_decoded =    102, tg =  11.77 t/s, tg_3s = 1", "generating"),
+    ("llama_cpp", "slot update_slots: id  0 | task 9 | prompt tokenized, n_ctx_slot = 2048, n_keep = 0, "
+                  "n_prompt_tokens = 49", "new_prompt"),
+    ("llama_cpp", "srv    load_model: init: --clear-idle requires --kv-unified, disabling", "start_idle"),
+    ("llama_cpp", "state_read_meta: failed to find available cells in kv cache", "pc_load_failed"),
+    ("llama_cpp", "srv          load: failed to allocate memory for prompt cache state: std::bad_alloc", "pc_no_room"),
+    ("llama_cpp", "slot load_slot_ch: id  1 | task 4 | truncated context checkpoint appendix in 'a.bin' - ignored",
+     "ckpt_file_bad"),
+    ("llama_cpp", "[1707123456] slot 0 : kv cache rm - [0, end)", "batch"),
+    ("llama_cpp", "W find_slot: non-consecutive token position 79 after 7 for sequence 7 with 7 new tokens",
+     "kv_gap"),
+    ("mlx_lm", "2026-05-29 11:02:40  [INFO] [a model] Prompt processing progress: 6.0%", "progress_share"),
+    ("ik_llama", 'INFO [                    init] new slot | tid="1" timestamp=2 id_slot=0 n_ctx_slot=32768', "server"),
+    ("ik_llama", "batch_pending_prompt: cached sequence diverges at 12/40 and this model does not support partial "
+                 "KV reuse - reprocessing from scratch", "full_reprocess"),
+    ("ik_llama", "llama_new_context_with_model: KV self size  = 1166.63 MiB, c^KV (q8_0): 1166.63 MiB, x",
+     "memory_part"),
+    ("ik_llama", "prompt cache is disabled because this model has private state outside the generic KV cache",
+     "no_cache"),
+]  # fmt: skip
+"""Lines as servers of many builds print them: padded or not, with what stands before them."""
+
+
+@pytest.mark.parametrize("engine, line, kind", SPELLINGS)
+def test_other_spellings_are_known(engine, line, kind):
+    assert [said.read.line.ev for said in recognise(line, (engine,))] == [kind]
+
+
+@pytest.mark.parametrize("line", [
+    'INFO [            update_slots] kv cache rm [p0, end) | tid="1" timestamp=2 id_slot=1 id_task=12 p0=35',
+    '{"timestamp":2,"level":"INFO","function":"update_slots","message":"kv cache rm [p0, end)","slot_id":1,'
+    '"task_id":12,"p0":35}',
+])  # fmt: skip
+@pytest.mark.parametrize("engine", ["llama_cpp", "ik_llama"])
+def test_numbers_behind_the_bar_are_not_lost_to_a_name_in_the_text(engine, line):
+    """llama-server of 2024 wrote this form, too."""
+    [said] = recognise(line, (engine,))
+    assert (said.read.slot, said.read.task, said.read.numbers["p0"]) == (1, 12, 35)

@@ -1,0 +1,84 @@
+"""Is no server tried in vain, and is the work bounded?"""
+
+from __future__ import annotations
+
+from cachesim.tools.server_logs import rebuild
+from cachesim.tools.server_logs.rebuild import Open, solve
+from cachesim.tools.server_logs.rebuilt import Rebuild, Rebuilt
+from cachesim.tools.server_logs.session import Logged, Session
+
+HEAD = "llama_cpp@b11549"
+
+
+def logged(n_tokens, cache_n, predicted_n=1, task=0):
+    return Logged(0, task, (task + 1, task + 1), n_tokens=n_tokens, cache_n=cache_n, predicted_n=predicted_n)
+
+
+def session(*requests):
+    return Session("llama_cpp", list(requests))
+
+
+def known(profiles=(HEAD,), models=("A",), **options):
+    return Open(profiles, models, {}, options, {})
+
+
+def tries(monkeypatch, *args):
+    """The servers that were tried, with the requests played of each; and what was found."""
+    made = []
+
+    class Builder(rebuild.Builder):
+        def build(self, *more):
+            made.append((self.profile, self.out.model, dict(self.out.server)))
+            found = super().build(*more)
+            made[-1] += (len(found.requests),)
+            return found
+
+    monkeypatch.setattr(rebuild, "Builder", Builder)
+    return solve(*args), made
+
+
+NEVER = logged(40, 40, task=1)                # a token at least is evaluated
+
+
+def test_no_server_is_tried_twice(monkeypatch):
+    open_ = known(models=("A", "GGGA"), cache_reuse=[0, 4])
+    found, made = tries(monkeypatch, session(logged(40, 0), NEVER), open_, 10**6)
+    named = [(profile, model, str(server)) for profile, model, server, _ in made]
+    assert len(set(named)) == len(named) > 2 and found.score[1] < 0 and found.unsought == []
+
+
+def test_a_server_is_given_up_where_it_cannot_be_better(monkeypatch):
+    later = [logged(40, 0, task=2 + i) for i in range(5)]
+    found, made = tries(monkeypatch, session(logged(40, 0), NEVER, *later), known(models=("A", "GGGA", "S")), 10**6)
+    assert made[0][3] == len(found.requests) == 7
+    assert [played for *_, played in made[1:]] == [2, 2]
+
+
+def test_of_a_log_that_takes_too_long_the_first_requests_are_played(monkeypatch):
+    long = [logged(100, 0, 500, task) for task in range(10)]
+    found, made = tries(monkeypatch, session(*long), known(), 2_000)
+    assert (len(found.requests), made[0][3]) == (4, 4)                # the answer of the last one is not generated
+    assert len(solve(session(*long), known(), 10**6).requests) == 10
+
+
+def test_a_server_that_was_cut_is_named_and_not_taken(monkeypatch):
+    requests = session(*[logged(100, 3, 50, task) for task in range(4)])
+    found, made = tries(monkeypatch, requests, known(models=("GGGA", "A")), 300)
+    assert [model for _, model, *_ in made] == ["GGGA", "A"] and made[1][3] < 4
+    assert (found.model, found.unsought) == ("GGGA", ["kinds of model"])
+
+
+def scored(*agreeing):
+    """A rebuild in which these requests agree (True), differ (False), or say nothing (None)."""
+    out = Rebuild(HEAD, "A", {})
+    out.requests = [Rebuilt(logged(9, None if one is None else 5), step=0, got=5 if one else 4) for one in agreeing]
+    return out
+
+
+def test_whether_it_can_pass_another():
+    left = [logged(9, 5), logged(9, None)]
+    best = scored(True, True, False, True)
+    assert scored(True, True).can_pass(best, left * 2)
+    assert scored(True, False).can_pass(best, left * 3)
+    assert not scored(True, False).can_pass(best, left * 2)              # it can only be as good
+    assert not scored(False, False).can_pass(best, left * 9)             # more differ already

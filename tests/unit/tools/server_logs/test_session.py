@@ -1,0 +1,90 @@
+"""What a log says of requests: lines in the order in which real servers print them."""
+
+from __future__ import annotations
+
+from cachesim.tools.server_logs.read import read_session
+from cachesim.tools.server_logs.recognise import grammars
+
+SLOT = "0.00.001.000 I slot get_availabl: id {:>2} | task -1 | {}"
+LAUNCH = "0.00.002.000 I slot launch_slot_: id {:>2} | task {} | processing task, is_child = 0"
+
+
+def requests(*lines):
+    return read_session("llama_cpp", grammars()["llama_cpp"], lines).requests
+
+
+def test_a_slot_that_is_named_stays_chosen_when_similarities_are_printed_behind():
+    """b11549 prints `selected slot by id`, and then looks at the similarity of that slot all the same."""
+    [one] = requests(
+        SLOT.format(1, "selected slot by id (1)"), SLOT.format(1, " - checking sim = 0.976 (82/84) > 0.500"),
+        LAUNCH.format(1, 7),
+    )  # fmt: skip
+    assert (one.slot, one.chosen, one.lcp) == (1, "id", 82)
+
+
+def test_the_similarity_of_a_slot_that_was_not_selected_is_forgotten():
+    _, two = requests(
+        SLOT.format(0, " - checking sim = 0.976 (82/84) > 0.500"),
+        SLOT.format(1, " - checking sim = 0.5 (42/84) > 0.5"),
+        SLOT.format(0, "selected slot by LCP similarity, f_sim_best = 0.976 (> 0.500 thold), f_keep = 1.000"),
+        LAUNCH.format(0, 7), SLOT.format(1, "selected slot by id (1)"), SLOT.format(1, " - skipping, slot is empty"),
+        LAUNCH.format(1, 9),
+    )  # fmt: skip
+    assert (two.slot, two.chosen, two.lcp) == (1, "id", None)
+
+
+def test_more_evaluated_tokens_than_the_prompt_has_say_nothing_of_reused_ones():
+    """b11063 with drafts, two requests at work: 525 of 495 tokens are printed (and answered over HTTP)."""
+    end = "0.00.004.000 I slot      release: id  0 | task 7 | stop processing: n_tokens = 495, truncated = 0"
+    for evaluated, reused in ((485, 10), (495, 0), (525, None)):
+        timings = (
+            f"0.00.003.000 I slot print_timing: id  0 | task 7 | {what} time =       1.00 ms / {count:>5} tokens"
+            for what, count in (("prompt eval", evaluated), ("       eval", 1))
+        )
+        [one] = requests(LAUNCH.format(0, 7), *timings, end)
+        assert (one.n_tokens, one.prompt_n, one.cache_n) == (495, evaluated, reused)
+
+
+def test_a_checkpoint_behind_the_end_of_a_request_is_its_own():
+    """ik_llama.cpp creates one when the answer is complete, and its two streams may change places."""
+    lines = [
+        "INFO [   launch_slot_with_task] slot is processing task | tid=1 id_slot=0 id_task=7",
+        "INFO [           release_slots] slot released | tid=1 id_slot=0 id_task=7 n_cache_tokens=40 truncated=false",
+        "slot create_check: id  0 | task 7 | created context checkpoint 1 of 8 (pos_min = 39, pos_max = 39, "
+        "n_tokens = 40, size = 0.206 MiB, took 1.00 ms)",
+        "slot apply_checkp: id  0 | task 7 | forcing full prompt re-processing due to lack of cache data",
+    ]
+    [one] = read_session("ik_llama", grammars()["ik_llama"], lines).requests
+    assert one.created == [40] and one.full and one.end == 40
+
+
+def test_a_piece_that_moves_is_kept_with_the_prefix_before_it():
+    line = "slot   operator(): id  0 | task 7 | reusing chunk with size {}, shifting KV cache [{}, {}) -> [{}, {})"
+    [one] = requests(LAUNCH.format(0, 7), line.format(90, 40, 130, 20, 110), line.format(8, 144, 152, 110, 118))
+    assert one.chunks == [(40, 130), (144, 152)] and one.lcp == 20
+
+
+HEAD = 'tid="1" timestamp=2'
+IK = {
+    "launch": f"INFO [   launch_slot_with_task] slot is processing task | {HEAD} id_slot=0 id_task={{}}",
+    "prefix": "======== Cache: cache_size = {}, n_past =  {}, n_past_prompt = {}",
+    "batch": f"INFO [    batch_pending_prompt] kv cache rm [p0, end) | {HEAD} id_slot=0 id_task={{}} p0={{}}",
+    "release": f"INFO [           release_slots] slot released | {HEAD} id_slot=0 id_task={{}} n_cache_tokens={{}}",
+    "timing": "slot print_timing: id  0 | task {} | ",
+    "prompt": "prompt eval time =       1.00 ms /    {} tokens (    0.01 ms per token, 25482.63 tokens per second)",
+    "eval": "       eval time =       1.00 ms /     {} tokens (    0.01 ms per token,   630.32 tokens per second)",
+    "full": "slot apply_checkp: id  0 | task {} | forcing full prompt re-processing due to lack of cache data (likely)",
+}
+
+
+def test_lines_of_another_thread_belong_to_the_task_that_they_name():
+    """ik_llama.cpp 8337e4c: timings and checkpoints of a request behind the first lines of the next one."""
+    lines = [
+        IK["launch"].format(1), IK["prefix"].format(0, 0, 0), IK["batch"].format(1, 0), IK["release"].format(1, 104),
+        IK["launch"].format(4), IK["prefix"].format(104, 100, 100), IK["timing"].format(1), IK["batch"].format(4, 0),
+        IK["prompt"].format(100), IK["eval"].format(5), IK["full"].format(1), IK["timing"].format(4),
+        IK["prompt"].format(110), IK["eval"].format(2), IK["release"].format(4, 111),
+    ]  # fmt: skip
+    one, two = read_session("ik_llama", grammars()["ik_llama"], lines).requests
+    assert (one.task, one.n_tokens, one.prompt_n, one.predicted_n, one.full) == (1, 100, 100, 5, True)
+    assert (two.task, two.n_tokens, two.prompt_n, two.predicted_n, two.full) == (4, 110, 110, 2, False)

@@ -1,0 +1,86 @@
+"""Requests of mlx_lm.server's log, which names neither slot nor task."""
+
+from __future__ import annotations
+
+from cachesim.tools.server_logs.imported import import_log
+from cachesim.tools.server_logs.read import read_session
+from cachesim.tools.server_logs.recognise import grammars, recognise
+
+STAMP = "2026-11-21 13:50:16,140 - {} - {}"
+FETCH, PROGRESS = "Prompt Cache: {} sequences, 0.00 GB", "Prompt processing progress: {}/{}"
+
+
+def info(text, *numbers):
+    return STAMP.format("INFO", text.format(*numbers))
+
+
+def reply(prompt, made, cached):
+    """An answer as DEBUG writes it: JSON behind the stamp, line by line."""
+    return [STAMP.format("DEBUG", "Outgoing Response: {"), '\t"usage": {', f'\t\t"prompt_tokens": {prompt},',
+            f'\t\t"completion_tokens": {made},', f'\t\t"total_tokens": {prompt + made},',
+            '\t\t"prompt_tokens_details": {', f'\t\t\t"cached_tokens": {cached}', "\t\t}", "\t}", "}"]  # fmt: skip
+
+
+def read(*lines):
+    found = read_session("mlx_lm", grammars()["mlx_lm"], lines).requests
+    return [(one.n_tokens, one.cache_n, one.prompt_n, one.predicted_n, one.guessed) for one in found]
+
+
+def test_nothing_is_found_in_an_empty_cache():
+    assert read(info(FETCH, 0), info(PROGRESS, 59, 60), info(PROGRESS, 60, 60)) == [(60, 0, 60, None, False)]
+
+
+def test_how_much_was_reused_is_a_guess_where_only_progress_is_logged():
+    lines = [info(FETCH, 0), info(PROGRESS, 60, 60), info(FETCH, 1), info(PROGRESS, 0, 7), info(PROGRESS, 7, 7)]
+    assert read(*lines) == [(60, 0, 60, None, False), (67, 60, 7, None, True)]
+
+
+def test_an_answer_says_it():
+    lines = [info(FETCH, 0), info(PROGRESS, 60, 60), *reply(60, 3, 0), info(FETCH, 1), info(PROGRESS, 1, 1)]
+    assert read(*lines, *reply(50, 2, 49)) == [(60, 0, 60, 3, False), (50, 49, 1, 2, False)]
+
+
+def test_a_stream_does_not_take_the_answer_of_a_later_request():
+    lines = [info(FETCH, 1), info(PROGRESS, 9, 9), info(FETCH, 2), info(PROGRESS, 9, 9), *reply(40, 2, 31)]
+    assert read(*lines)[1] == (40, 31, 9, 2, False)
+
+
+def test_two_at_once_are_told_apart_by_what_they_evaluate():
+    lines = [info(FETCH, 0), info(FETCH, 0), info(PROGRESS, 500, 592), info(PROGRESS, 2048, 12699),
+             info(PROGRESS, 592, 592), info(PROGRESS, 12699, 12699)]  # fmt: skip
+    assert read(*lines) == [(592, 0, 592, None, False), (12699, 0, 12699, None, False)]
+
+
+def test_whose_progress_it_is_may_not_be_known():
+    """One of them found an empty cache; nobody can say which."""
+    found = read(info(FETCH, 0), info(FETCH, 3), info(PROGRESS, 8, 8), info(PROGRESS, 20, 20))
+    assert [one[2] for one in found] == [8, 20] and all(one[4] for one in found)
+
+
+def test_numbers_in_what_a_client_sent_are_not_those_of_an_answer():
+    sent = [STAMP.format("DEBUG", "Incoming Request Body: {"), '\t"prompt_tokens": 7,', '\t"cached_tokens": 3', "}"]
+    assert read(*sent, info(FETCH, 0), info(PROGRESS, 4, 4)) == [(4, 0, 4, None, False)]
+
+
+def test_a_log_that_begins_in_the_middle_has_the_answer():
+    assert read(*reply(50, 2, 49)) == [(50, 49, 1, 2, False)]
+
+
+def test_guesses_do_not_count_as_agreement_and_the_way_out_is_named(tmp_path):
+    file = tmp_path / "server.log"
+    file.write_text("\n".join([info(FETCH, 0), info(PROGRESS, 60, 60), info(FETCH, 1), info(PROGRESS, 7, 7)]))
+    data, text = import_log(file)
+    assert (data["engine"], data["agree"], data["differ"]) == ("mlx_lm", 1, 0)
+    assert [bool(one["assumed"]) for one in data["requests"]] == [False, True] and text
+    assert any("--log-level DEBUG" in one for one in data["missing"])
+
+
+def test_an_entry_behind_a_dash_is_known():
+    [said] = recognise(STAMP.format("INFO", "- assistant: 2 sequences, 0.10 GB"), ("mlx_lm",))
+    assert said.read.line.ev == "fetch_kind" and said.read.numbers["kind"] == "assistant"
+
+
+def test_lines_of_lm_studio_are_known():
+    text = "[coordinator][INFO]: Prompt cache restore: cached_tokens=5 uncached_tokens=30 lifetime_efficiency=14.0%"
+    assert read(text) == [(35, 5, 30, None, False)]
+    assert recognise("[cache_store][INFO]: VLM prompt cache disk usage: used_mib=16.0 cap_mib=30720.0 x=1")

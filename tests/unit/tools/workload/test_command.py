@@ -1,0 +1,50 @@
+"""``cachesim workload``: its table, its JSON, and what it refuses."""
+
+import json
+
+import pytest
+
+from cachesim.cli.main import main
+
+DATA = "tests/workloads/data"
+
+
+def test_the_table_has_a_row_for_each_rule_set(capsys):
+    assert main(["workload", DATA, "-p", "llama_cpp@latest", "-p", "ik_llama@main", "--scale", "16", "-np", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "2 sessions, 12 requests, 2 sub-agents" in out and "under any rules" in out
+    assert all(f"\n{name} " in out for name in ("llama_cpp@b11549", "ik_llama@main"))
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_long_name_takes_no_room_from_the_numbers(capsys):
+    assert main(["workload", DATA, "-p", "llama_cpp@latest-repaired", "--scale", "16", "--detail", "counts"]) == 0
+    out = capsys.readouterr().out
+    assert "llama_cpp@" in out and "latest-repaired" in out and "restored loaded wrong MiB ckpt MiB pc" in out
+    assert "\u2026" not in out and max(map(len, out.splitlines())) <= 80
+
+
+def test_sessions_share_a_server(capsys):
+    shared = ["workload", DATA, "--sessions", "2", "--scale", "16", "--detail", "counts"]
+    assert main([*shared, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (line,), (total,) = found["lines"], found["totals"]
+    assert (line["session"], line["requests"], line["wrong"]) == ("agents+chat", 12, None)
+    assert [(one["sessions"], one["servers"]) for one in (line, total)] == [(2, 1), (2, 1)]
+    assert main(shared) == 0
+    assert capsys.readouterr().out.startswith("2 sessions on 1 server, 12 requests, 2 sub-agents, ")
+
+
+@pytest.mark.parametrize(("argv", "told"), [
+    ([DATA, "--scale", "7"], "a scale of 7 does not divide blocks of 64 tokens"),
+    ([DATA, "--scale", "0"], "must be at least 1"),
+    ([DATA, "--model", "nobodys-model"], "the sizes of model 'nobodys-model' are not known"),
+    (["tests/workloads/data/none.json"], "none.json"),
+    ([DATA, "--max-workload", "100"], "at most 100 tokens are allowed"),
+    ([DATA, "--model", "mamba-2", "-p", "llama_cpp@head", "-p", "ik_llama@main"], "ik_llama has no model 'mamba-2'"),
+    ([DATA, "--set", "nonsense=1"], "unknown server option 'nonsense'"),
+])  # fmt: skip
+def test_what_cannot_be_played_is_one_line(capsys, argv, told):
+    assert main(["workload", *argv]) == 2
+    err = capsys.readouterr().err
+    assert told in err and "Traceback" not in err

@@ -1,0 +1,31 @@
+"""A job of a workload as JSON, there and back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.tools.workload.lines import id_of
+from cachesim.tools.workload.remote import line_in, packed, play, unpacked
+from cachesim.tools.workload.run import Job, line_of
+
+JOB = Job(("tests/workloads/data/chat.jsonl",), "llama_cpp@b11549", "GA", {"ctx_checkpoints": 0}, 1)
+
+
+def test_a_job_is_a_text_and_so_is_its_line(monkeypatch, tmp_path):
+    """The worker's current folder is another one."""
+    text, want = packed(JOB, id_of(JOB)), line_of(JOB)
+    monkeypatch.chdir(tmp_path)
+    assert line_in(play(text)) == want
+    assert unpacked(text)._replace(files=JOB.files) == JOB
+
+
+@pytest.mark.parametrize(("job", "name", "told"), [
+    (JOB, "0" * 16, "this file is another one on a worker"),
+    (JOB._replace(files=("none.json",)), "", "no such file"),
+])  # fmt: skip
+def test_what_is_wrong_with_a_file_comes_back_as_a_line(job, name, told):
+    found = line_in(play(packed(job, name)))
+    assert isinstance(found, BadInput) and told in str(found) and json.dumps(str(found))
