@@ -1,6 +1,6 @@
 """One error type per meaning, so that a caller knows what happened from the type alone.
 
-``BadInput`` is the user's file or command (``NotInBuild``: right, but not for this version), ``Aborted`` is the
+``BadInput`` is the user's file or command (``NotInBuild``: right, but not for this version), ``ProcessAborted`` is the
 simulated server process ending itself, ``Crash`` is our own fault. A rule that says no is a return value, never an
 exception.
 """
@@ -48,7 +48,7 @@ class Unwritable(BadInput):
     """A file that the machine does not take: no room, no permission, no such folder."""
 
 
-class Aborted(Exception):
+class ProcessAborted(Exception):
     """The simulated process ended itself (a GGML_ABORT or GGML_ASSERT of the real engine). ``text`` is what the real
     one says; ``kind`` an identifier of this end, the same whatever its ``numbers`` are.
 

@@ -12,7 +12,7 @@ from typing import Iterable, Mapping
 
 from cachesim.base import exits
 from cachesim.base.console import say, say_json
-from cachesim.cli.shells import SHELLS, Command, Flag
+from cachesim.cli.shells import SHELLS, Command, ShellFlag
 from cachesim.tools.run.arguments import add_json
 
 PARSERS = True         # the command line hands over the parsers of all commands as ``args.parsers``
@@ -46,9 +46,9 @@ def _command(parser: ArgumentParser) -> Command:
     return Command(parser.description or "", tuple(flags), tuple(place for place in places if place))
 
 
-def _flag(action: Action) -> Flag:
+def _flag(action: Action) -> ShellFlag:
     value = "" if action.nargs == 0 else _kind(action) or "file"
-    return Flag(tuple(action.option_strings), (action.help or "").partition(";")[0], value)
+    return ShellFlag(tuple(action.option_strings), (action.help or "").partition(";")[0], value)
 
 
 def _kind(action: Action) -> str:

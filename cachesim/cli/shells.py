@@ -7,7 +7,7 @@ from typing import Callable, Mapping, NamedTuple, Sequence
 Words = Mapping[str, Sequence[str]]
 
 
-class Flag(NamedTuple):
+class ShellFlag(NamedTuple):
     """An option: its spellings, its help, and the kind of its value ("" = it takes none, "file" = any file, "=a b" =
     these words, else a key of the words)."""
 
@@ -20,7 +20,7 @@ class Command(NamedTuple):
     """A command: its help, its options, and the kinds of its arguments."""
 
     help: str
-    flags: tuple[Flag, ...]
+    flags: tuple[ShellFlag, ...]
     places: tuple[str, ...]
 
 

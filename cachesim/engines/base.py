@@ -8,9 +8,9 @@ from typing import Mapping, NamedTuple, Protocol
 
 import numpy as np
 
-from cachesim.base.errors import Aborted
+from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import Tokens
-from cachesim.engines.chat import Message
+from cachesim.engines.chat import ChatMessage
 
 AS_MANY_AS_ALLOWED = -1      # a draft as long as the server's limits admit
 
@@ -65,7 +65,7 @@ class Request:
     cancel_at: int | None = None
     drafts: tuple[Draft, ...] = ()
     draft_else: int = 0
-    messages: tuple[Message, ...] = ()
+    messages: tuple[ChatMessage, ...] = ()
     seed: bool = False
     stop: tuple[str, ...] = ()
     eog: tuple[int, ...] = ()
@@ -120,7 +120,7 @@ class Answer:
         """The client gets an error."""
         self.status, self.error, self.error_kind, self.error_numbers = status, text, kind, numbers
 
-    def dies(self, end: Aborted) -> None:
+    def dies(self, end: ProcessAborted) -> None:
         """The process has ended, and nobody is answered any more."""
         self.died, self.error, self.error_kind, self.error_numbers = True, str(end), end.kind, end.numbers
 
@@ -130,7 +130,7 @@ def prompt_of(request: Request, answer: Answer) -> Tokens:
     return request.prompt if answer.prompt is None else answer.prompt
 
 
-class Engine(Protocol):
+class SimulatedServer(Protocol):
     """What a runner may ask of a simulated server."""
 
     def complete(self, request: Request) -> Answer:

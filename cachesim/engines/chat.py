@@ -23,14 +23,14 @@ SENTINEL = 77
 TEMPLATES = ("plain", "reasoning", "terse")
 
 
-class Message(NamedTuple):
+class ChatMessage(NamedTuple):
     """One message of a conversation."""
 
     role: str
     content: Tokens
 
 
-class Template(NamedTuple):
+class ChatTemplate(NamedTuple):
     """``kind`` one of TEMPLATES; ``thinking``: does the generation suffix open a thought?"""
 
     kind: str = "plain"
@@ -42,12 +42,12 @@ class Template(NamedTuple):
         return self.thinking or self.kind != "plain"
 
 
-def template_of(server: Mapping[str, object]) -> Template:
+def template_of(server: Mapping[str, object]) -> ChatTemplate:
     """The template that a server's options stand for; the plain one where they say nothing."""
-    return Template(str(server.get("template", "plain")), bool(server.get("thinking", False)))
+    return ChatTemplate(str(server.get("template", "plain")), bool(server.get("thinking", False)))
 
 
-def render(messages: Sequence[Message], template: Template, add_generation_prompt: bool = True) -> Tokens:
+def render(messages: Sequence[ChatMessage], template: ChatTemplate, add_generation_prompt: bool = True) -> Tokens:
     """The tokens of a conversation. Raises BadInput where the template refuses to render it."""
     users = [i for i, message in enumerate(messages) if message.role == "user"]
     if template.kind == "reasoning" and not users:
@@ -63,7 +63,7 @@ def render(messages: Sequence[Message], template: Template, add_generation_promp
     return tuple(out)
 
 
-def _terse(messages: Sequence[Message], template: Template, add_generation_prompt: bool) -> Tokens:
+def _terse(messages: Sequence[ChatMessage], template: ChatTemplate, add_generation_prompt: bool) -> Tokens:
     out = [token for role, content in messages for token in (ROLE[role], *content, IME)]
     if add_generation_prompt:
         out += [ROLE["assistant"], *((THK,) if template.thinking else ())]

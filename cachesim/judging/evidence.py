@@ -41,7 +41,7 @@ class Graded(NamedTuple):
     inadmissible: tuple[str, ...] = ()
 
 
-class Table(NamedTuple):
+class GradeTable(NamedTuple):
     """The grades of an engine: by rule and case, the digest of each rule's code, those of the recordings cited."""
 
     graded: Mapping[Outcome, Graded]
@@ -60,7 +60,7 @@ def path_of_table(engine: str) -> Path:
 
 
 @cache
-def table_of(engine: str) -> Table | None:
+def table_of(engine: str) -> GradeTable | None:
     """The stored grades of an engine, None if it has none."""
     path = path_of_table(engine)
     if engine not in SHIPPED or not kind(path):
@@ -71,10 +71,10 @@ def table_of(engine: str) -> Table | None:
                                     tuple(one.get("unseen", ())), tuple(one.get("inadmissible", ())))
         for rule, about in data["rules"].items() for case, one in about["cases"].items()
     }
-    return Table(graded, {rule: about["code"] for rule, about in data["rules"].items()}, data["recordings"])
+    return GradeTable(graded, {rule: about["code"] for rule, about in data["rules"].items()}, data["recordings"])
 
 
-def write_table(engine: str, table: Table) -> None:
+def write_table(engine: str, table: GradeTable) -> None:
     """Store the grades of an engine, sorted."""
     rules: dict[str, Any] = {rule: {"code": code, "cases": {}} for rule, code in sorted(table.code.items())}
     for outcome, one in sorted(table.graded.items()):

@@ -19,7 +19,7 @@ from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.schema import Scenario
 
 
-class Outcome(NamedTuple):
+class RequestOutcome(NamedTuple):
     """What became of one request. ``status`` 0 = the server process ended."""
 
     cache_n: int
@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
     status: int
 
 
-class Cause(NamedTuple):
+class ChangedFields(NamedTuple):
     """Fields that were exchanged together: ``alone`` if there was one, and it did it without the others."""
 
     changes: tuple[Change, ...]
@@ -35,23 +35,23 @@ class Cause(NamedTuple):
 
 
 @dataclass(slots=True)
-class Turn:
+class OutcomeChange:
     """Between two neighbours the outcome of a request changed. Several causes: each of them does it alone."""
 
     old: str
     new: str
-    was: Outcome | None
-    now: Outcome | None
-    causes: list[Cause] = field(default_factory=list)
+    was: RequestOutcome | None
+    now: RequestOutcome | None
+    causes: list[ChangedFields] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Course:
     """One request under every version, in order, and where its outcome changed; then under the proposals."""
 
-    outcomes: dict[str, Outcome | None]
-    turns: list[Turn] = field(default_factory=list)
-    beside: list[Turn] = field(default_factory=list)
+    outcomes: dict[str, RequestOutcome | None]
+    turns: list[OutcomeChange] = field(default_factory=list)
+    beside: list[OutcomeChange] = field(default_factory=list)
 
 
 def neighbours(engine: Engine) -> list[tuple[str, str]]:
@@ -71,7 +71,7 @@ def bisect(
         for number, course in enumerate(found):
             course.outcomes |= {old: before[number], new: after[number]}
             if before[number] != after[number]:
-                turn = Turn(old, new, before[number], after[number], list(lab.causes(old, new, number)))
+                turn = OutcomeChange(old, new, before[number], after[number], list(lab.causes(old, new, number)))
                 (course.beside if new in engine.beside else course.turns).append(turn)
     return found
 
@@ -81,9 +81,9 @@ class _Lab:
 
     def __init__(self, scenario: Scenario, engine: Engine, mode: str) -> None:
         self.scenario, self.engine, self.mode = scenario, engine, mode
-        self.known: dict[tuple[str, str, frozenset[str]], Sequence[Outcome | None]] = {}
+        self.known: dict[tuple[str, str, frozenset[str]], Sequence[RequestOutcome | None]] = {}
 
-    def outcomes(self, old: str, new: str = "", names: frozenset[str] = frozenset()) -> Sequence[Outcome | None]:
+    def outcomes(self, old: str, new: str = "", names: frozenset[str] = frozenset()) -> Sequence[RequestOutcome | None]:
         """Outcomes of all requests under the older version with these fields of the newer one."""
         key = (old, new if names else "", names)
         if key not in self.known:
@@ -92,27 +92,27 @@ class _Lab:
             self.known[key] = self._run(old, table)
         return self.known[key]
 
-    def _run(self, old: str, table: RuleSet) -> Sequence[Outcome | None]:
+    def _run(self, old: str, table: RuleSet) -> Sequence[RequestOutcome | None]:
         try:
             run = run_judged(self.scenario, old, self.mode, table=table, bills=False)
         except NotInBuild:
             return [None] * len(self.scenario.steps)
         return [
-            Outcome(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status)
+            RequestOutcome(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status)
             for one in run.requests
         ]
 
-    def causes(self, old: str, new: str, number: int) -> Iterator[Cause]:
+    def causes(self, old: str, new: str, number: int) -> Iterator[ChangedFields]:
         """What turns the older version's outcome of a request into the newer one's."""
         changes = self.engine.rules(old).changes(self.engine.rules(new))
         want = self.outcomes(new)[number]
         alone = [one for one in changes if self.outcomes(old, new, frozenset({one.field}))[number] == want]
         if alone:
-            yield from (Cause((one,), True) for one in alone)
+            yield from (ChangedFields((one,), True) for one in alone)
             return
         left = list(changes)
         for one in changes:
             fewer = frozenset(other.field for other in left if other is not one)
             if fewer and self.outcomes(old, new, fewer)[number] == want:
                 left.remove(one)
-        yield Cause(tuple(left), False)
+        yield ChangedFields(tuple(left), False)

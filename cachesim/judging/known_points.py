@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Callable, Iterator
 
 from cachesim.events import Changed
-from cachesim.judging.texts import Place, Text, owner, upwards
+from cachesim.judging.texts import Place, TextNode, owner, upwards
 
 NEVER = 2**62
 MANY = 8                 # points in one list, from which on those that no request can want any more are forgotten
@@ -21,7 +21,7 @@ Key = tuple[str, int, int, int, int, int]
 
 
 @dataclass(slots=True, eq=False)
-class Known:
+class KnownPoint:
     """A restore point that exists or existed: usable after lo, lo + step, .. hi of the tokens at ``place``, there from
     ``born`` on (a time of the ledger's clock), the ``number``-th of all. ``lost`` is the change that removed it, at
     time ``lost_clock`` of request ``lost_at``; ``rested``: a request ended in this state; ``seen``: on so
@@ -63,15 +63,15 @@ class Notes:
     """What lies on one path: points by their one length, those with a range of lengths, the first rule that declined
     to make a checkpoint at each length; ``least``: see above."""
 
-    single: dict[int, list[Known]] = field(default_factory=dict)
+    single: dict[int, list[KnownPoint]] = field(default_factory=dict)
     lengths: list[int] = field(default_factory=list)
-    ranged: list[Known] = field(default_factory=list)
+    ranged: list[KnownPoint] = field(default_factory=list)
     least: int = NEVER
     declined: dict[int, str] = field(default_factory=dict)
     declines: list[int] = field(default_factory=list)
 
 
-def notes_of(text: Text) -> Notes:
+def notes_of(text: TextNode) -> Notes:
     """The notes of a path, made when they are first wanted."""
     if text.notes is None:
         text.notes = Notes()
@@ -79,7 +79,7 @@ def notes_of(text: Text) -> Notes:
     return notes
 
 
-def enter(known: Known, past: Callable[[], int] = lambda: -1) -> None:
+def enter(known: KnownPoint, past: Callable[[], int] = lambda: -1) -> None:
     """From now on it is found. No request that is still to be settled, or to come, began before the time ``past``."""
     lo = known.lo
     if lo == known.hi:
@@ -92,13 +92,13 @@ def enter(known: Known, past: Callable[[], int] = lambda: -1) -> None:
             notes.single[lo] = [known]
         return
     _append(notes_of(known.place.text).ranged, known, past)
-    text: Text | None = known.place.text
+    text: TextNode | None = known.place.text
     while text is not None and notes_of(text).least > known.lo:
         notes_of(text).least = known.lo
         text = text.parent
 
 
-def _append(points: list[Known], known: Known, past: Callable[[], int]) -> None:
+def _append(points: list[KnownPoint], known: KnownPoint, past: Callable[[], int]) -> None:
     """One more point of a path. Whenever the list has doubled, those that were lost before ``past`` and are worse than
     another such one for every request are taken out of it."""
     points.append(known)
@@ -106,7 +106,7 @@ def _append(points: list[Known], known: Known, past: Callable[[], int]) -> None:
         return
     earliest = past()
     gone = [one for one in points if one.lost is not None and one.lost_clock <= earliest]
-    best: list[Known] = []
+    best: list[KnownPoint] = []
     for one in sorted(gone, key=lambda one: one.rank, reverse=True):
         if not any(_serves(other, one) for other in best):
             best.append(one)
@@ -114,7 +114,7 @@ def _append(points: list[Known], known: Known, past: Callable[[], int]) -> None:
     points[:] = [one for one in points if one not in dropped]
 
 
-def _serves(one: Known, other: Known) -> bool:
+def _serves(one: KnownPoint, other: KnownPoint) -> bool:
     """Does a point reach as far as another one of its path, whatever the prompt?"""
     same = (one.lo, one.hi, one.step) == (other.lo, other.hi, other.step)
     wider = one.step == 1 and one.lo <= other.lo and one.hi >= other.hi
@@ -140,14 +140,14 @@ def nearest_decline(place: Place, most: int) -> str:
 
 
 def best_of(
-    place: Place, most: int, fits: Callable[[Known], tuple[int, ...] | None]
-) -> tuple[Known | None, int]:
+    place: Place, most: int, fits: Callable[[KnownPoint], tuple[int, ...] | None]
+) -> tuple[KnownPoint | None, int]:
     """The point from which a prompt could go on best, and after how many tokens (0 = none). ``place``: how far its
     beginning is known; ``most`` tokens at most. ``fits`` ranks the points of equal reach, None = it does not count;
     the first of equals wins."""
-    found: Known | None = None
+    found: KnownPoint | None = None
     rank: tuple[int, ...] = (0,)
-    below: Text | None = None
+    below: TextNode | None = None
     for text, n in upwards(Place(*owner(place.text, min(place.n, most)))):
         if n < rank[0]:
             break
@@ -162,7 +162,9 @@ def best_of(
     return found, rank[0]
 
 
-def _candidates(text: Text, n: int, below: Text | None, reached: Callable[[], int]) -> Iterator[tuple[Known, int]]:
+def _candidates(
+    text: TextNode, n: int, below: TextNode | None, reached: Callable[[], int]
+) -> Iterator[tuple[KnownPoint, int]]:
     """The points of a path, and of what leaves it, each with how far it agrees with a list that goes along for n
     tokens and then, if ``below`` is a path, on there."""
     notes = text.notes
@@ -184,7 +186,7 @@ def _candidates(text: Text, n: int, below: Text | None, reached: Callable[[], in
                     yield from ((known, agree) for known in _all(kid, agree))
 
 
-def _all(text: Text, agree: int) -> Iterator[Known]:
+def _all(text: TextNode, agree: int) -> Iterator[KnownPoint]:
     """The points with a range of lengths on a path and on those that leave it, as far as any is usable that early."""
     todo = [text]
     while todo:

@@ -7,7 +7,7 @@ from typing import Any, Callable, Hashable, Sequence
 from cachesim.base.tokens import common_prefix
 from cachesim.engines.judge_view import Point, RowsPart, Shelf, StatePart
 from cachesim.judging.clean_prefix import Span, clean_rows, clean_state, foreign_rows
-from cachesim.judging.known_points import Known
+from cachesim.judging.known_points import KnownPoint
 from cachesim.judging.texts import Place, owner
 from cachesim.oracle.cold_run import ColdRun
 
@@ -45,11 +45,11 @@ class Remembered:
         return found[1]
 
 
-Seen = tuple[Point, list[Known]]
+Seen = tuple[Point, list[KnownPoint]]
 """A point, and the lengths at which it could be used."""
 
 
-class View:
+class ShelfView:
     """What was seen on a shelf: the place of its tokens, a cold run that begins with them (None = there are no points),
     positions of rows of full attention that are not the cold run's, its own points, and, by identity, its copies."""
 
@@ -57,24 +57,24 @@ class View:
 
     def __init__(self, place: Place, cold: ColdRun | None, foreign: list[int]) -> None:
         self.place, self.cold, self.foreign = place, cold, foreign
-        self.own: list[list[Known]] = []
+        self.own: list[list[KnownPoint]] = []
         self.copies: dict[int, Seen] = {}
 
     @property
-    def known(self) -> list[list[Known]]:
+    def known(self) -> list[list[KnownPoint]]:
         """All that is usable, point by point."""
         return [*self.own, *(found for _, found in self.copies.values())] if self.copies else self.own
 
 
 def seen(
-    shelf: Shelf, was: View | None, place: Place, cold: ColdRun, states: Remembered,
-    known: Callable[[Point, Place, Span], Known],
-) -> View:
+    shelf: Shelf, was: ShelfView | None, place: Place, cold: ColdRun, states: Remembered,
+    known: Callable[[Point, Place, Span], KnownPoint],
+) -> ShelfView:
     """What is on a shelf, but for copies that are on the one that it goes on from, too. ``was``: what was seen on that
     one; ``known`` gives the restore point that is usable in a span of lengths."""
     n, rows = shelf.n, shelf.rows
     wrong: dict[int, list[int]] = {}
-    view = View(place, cold, [])
+    view = ShelfView(place, cold, [])
     if rows is not None:
         if was is not None and was.foreign:
             view.foreign += [position for position in was.foreign if position < shelf.same]
@@ -86,7 +86,7 @@ def seen(
             wrong[id(part)] = foreign_rows(part, cold, n)
         return wrong[id(part)]
 
-    def usable(point: Point) -> list[Known]:
+    def usable(point: Point) -> list[KnownPoint]:
         stored, lo, hi, step = point
         m = len(stored.tokens) or n
         here = place if m == n else Place(*owner(place.text, m))

@@ -24,8 +24,8 @@ from cachesim.engines.judge_view import Point, Shelf
 from cachesim.engines.rule import Role, role_of, took
 from cachesim.events import Changed, Decided, Event, Launch, Release
 from cachesim.judging.clean_prefix import Span
-from cachesim.judging.known_points import Key, Known, best_of, decline, enter, nearest_decline
-from cachesim.judging.last_look import Remembered, View, differing, seen
+from cachesim.judging.known_points import Key, KnownPoint, best_of, decline, enter, nearest_decline
+from cachesim.judging.last_look import Remembered, ShelfView, differing, seen
 from cachesim.judging.texts import Place, Texts
 from cachesim.oracle.cold_run import ColdRun
 
@@ -68,7 +68,7 @@ class Account(NamedTuple):
         return sum(c.tokens for c in self.charges) == max(0, self.best - self.n_past)
 
 
-class Start(NamedTuple):
+class LedgerStart(NamedTuple):
     """How far the ledger had come when a slot was chosen for a request: time, evaluated token lists, decisions."""
 
     clock: int
@@ -90,15 +90,15 @@ class Ledger:
     covers: Callable[[ColdRun, Tokens, int], bool] = lambda run, tokens, same: False
     texts: Texts = field(default_factory=Texts)
     shelves: list[Shelf] = field(default_factory=list)
-    views: dict[Shelf, View] = field(default_factory=dict)
-    present: dict[Key, Known] = field(default_factory=dict)
-    live: dict[Known, None] = field(default_factory=dict)
+    views: dict[Shelf, ShelfView] = field(default_factory=dict)
+    present: dict[Key, KnownPoint] = field(default_factory=dict)
+    live: dict[KnownPoint, None] = field(default_factory=dict)
     states: Remembered = field(default_factory=Remembered)
     evaluated: list[Tokens] = field(default_factory=list)
     in_order: list[tuple[Tokens, int]] = field(default_factory=list)
     asked: list[Decided] = field(default_factory=list)
-    starts: dict[int, Start] = field(default_factory=dict)
-    chosen: Start = field(default_factory=lambda: Start(0, 0, 0))
+    starts: dict[int, LedgerStart] = field(default_factory=dict)
+    chosen: LedgerStart = field(default_factory=lambda: LedgerStart(0, 0, 0))
     request: int = -1
     clock: int = 0
     count: int = 0
@@ -107,8 +107,8 @@ class Ledger:
         """The next request is sent."""
         self.request, self.chosen = request, self._now()
 
-    def _now(self) -> Start:
-        return Start(self.clock, len(self.evaluated), len(self.asked))
+    def _now(self) -> LedgerStart:
+        return LedgerStart(self.clock, len(self.evaluated), len(self.asked))
 
     def hear(self, event: Event) -> None:
         """Told of every event of the log, or of these kinds only."""
@@ -160,10 +160,10 @@ class Ledger:
                         del self.present[known.key]
                         self.live.pop(known, None)
 
-    def _view(self, shelf: Shelf) -> View:
+    def _view(self, shelf: Shelf) -> ShelfView:
         """What is on a shelf. Raises Crash for one that goes on from another that was never looked at."""
         if shelf.empty:
-            return View(Place(self.texts.root, 0), None, [])
+            return ShelfView(Place(self.texts.root, 0), None, [])
         before = shelf.before
         if before is None:
             first = (*shelf.own, *shelf.copies)[0].stored
@@ -179,7 +179,7 @@ class Ledger:
         cold = was.cold if self.covers(was.cold, new, same) else self.cold(shelf.tokens)
         return seen(shelf, was, place, cold, self.states, self._known)
 
-    def _known(self, point: Point, place: Place, span: Span) -> Known:
+    def _known(self, point: Point, place: Place, span: Span) -> KnownPoint:
         """The restore point of this kind after these tokens, a new one if there was none a moment ago."""
         kind, step = point.stored.kind, point.step
         key = (kind, place.text.number, place.n, *span, step)
@@ -187,7 +187,7 @@ class Ledger:
         if known is None:
             self.count += 1
             limits.JUDGED_TOKENS.check(self.texts.kept + self.count, "what the judge keeps of restore points")
-            known = Known(self.count, key, kind, place, *span, step, born=self.clock, owner=point.stored.owner)
+            known = KnownPoint(self.count, key, kind, place, *span, step, born=self.clock, owner=point.stored.owner)
             enter(known, self._past)
             self.present[key] = known
             if kind == "slot":
@@ -221,7 +221,7 @@ class _Bill(NamedTuple):
 
     ledger: Ledger
     request: int
-    start: Start
+    start: LedgerStart
     asked: list[Decided]
 
     def account(self, prompt: Place, n_past: int, best: int, wrong: bool) -> Account:
@@ -241,19 +241,19 @@ class _Bill(NamedTuple):
         lost = (self._lost(durable, reach - n_past),) if durable is not None and reach > n_past else ()
         return Account(best, held, n_past, never + passing + lost)
 
-    def _held(self, prompt: Place, best: int, lasting: bool) -> tuple[Known | None, int]:
+    def _held(self, prompt: Place, best: int, lasting: bool) -> tuple[KnownPoint | None, int]:
         """The best restore point older than the request, and how far it reached. Of equals one that was still there
         when the request came; then a kept copy before a live slot, which goes on by its nature; then the one lost
         last."""
 
-        def worth(known: Known) -> tuple[int, ...] | None:
+        def worth(known: KnownPoint) -> tuple[int, ...] | None:
             if known.born > self.start.clock or (lasting and not known.lasting):
                 return None
             return self._here(known), known.kind != "slot", known.lost_at
 
         return best_of(prompt, best, worth)
 
-    def _here(self, known: Known) -> bool:
+    def _here(self, known: KnownPoint) -> bool:
         """Was it still there when the request came?"""
         return known.lost is None or known.lost_clock > self.start.clock
 
@@ -261,7 +261,7 @@ class _Bill(NamedTuple):
         """The rule that declined to make the checkpoint nearest below ``best``."""
         return Charge(self.request, tokens, "never captured", nearest_decline(prompt, best), -1)
 
-    def _lost(self, known: Known, tokens: int) -> Charge:
+    def _lost(self, known: KnownPoint, tokens: int) -> Charge:
         change = known.lost
         if change is None or (self._here(known) and change.cause in WITHIN):
             return Charge(self.request, tokens, "not chosen", self._unused(known), -1, known.kind)
@@ -269,7 +269,7 @@ class _Bill(NamedTuple):
         event = "advanced" if change.cause == "evaluated" else change.cause
         return Charge(self.request, tokens, event, change.rule, at, known.kind)
 
-    def _unused(self, known: Known) -> str:
+    def _unused(self, known: KnownPoint) -> str:
         """The rule that had the restore point before it and did not use it."""
         asked = [(role_of(d.rule), d) for d in self.asked]
         searched = any(role is Role.NEED and took(role, d.value) for role, d in asked)

@@ -34,7 +34,7 @@ from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request
 
 
-class Sent(NamedTuple):
+class EvaluatedRequest(NamedTuple):
     """A request: its prompt, and every token list that was (or may have been) evaluated for it, the prompt and the
     answer among them. ``together``: it was sent while the one before was at work. ``counts`` False = it bounds
     nothing, but what it evaluated is there for those after it."""
@@ -53,7 +53,7 @@ class Bound(NamedTuple):
     total: int
 
 
-class Seen:
+class EvaluatedPrefixes:
     """Token lists, and the longest prefix that another list has in common with any of them. Asking takes a search among
     sorted lists: the best one is a neighbour."""
 
@@ -70,13 +70,13 @@ class Seen:
         return max((common_prefix(one, tokens) for one in self._lists[max(0, at - 1) : at + 1]), default=0)
 
 
-def lower_bound(requests: Iterable[Sent]) -> Bound:
+def lower_bound(requests: Iterable[EvaluatedRequest]) -> Bound:
     """The bound of requests in the order in which they were sent."""
-    seen, each, total = Seen(), [], 0
+    seen, each, total = EvaluatedPrefixes(), [], 0
     for group in _groups(requests):
         total += _of_group(group, seen)
         for i, one in enumerate(group):
-            others = Seen(tokens for k, other in enumerate(group) if k != i for tokens in other.after)
+            others = EvaluatedPrefixes(tokens for k, other in enumerate(group) if k != i for tokens in other.after)
             each.append(_least(one, max(seen.longest(one.prompt), others.longest(one.prompt))))
         for one in group:
             for tokens in one.after:
@@ -84,8 +84,8 @@ def lower_bound(requests: Iterable[Sent]) -> Bound:
     return Bound(tuple(each), total)
 
 
-def _groups(requests: Iterable[Sent]) -> list[list[Sent]]:
-    groups: list[list[Sent]] = []
+def _groups(requests: Iterable[EvaluatedRequest]) -> list[list[EvaluatedRequest]]:
+    groups: list[list[EvaluatedRequest]] = []
     for one in requests:
         if one.together and groups:
             groups[-1].append(one)
@@ -94,10 +94,10 @@ def _groups(requests: Iterable[Sent]) -> list[list[Sent]]:
     return groups
 
 
-def _of_group(group: Sequence[Sent], seen: Seen) -> int:
+def _of_group(group: Sequence[EvaluatedRequest], seen: EvaluatedPrefixes) -> int:
     """What requests sent together evaluate at least; in order of length. What one evaluated that counts for nothing is
     there for all."""
-    mine = Seen(tokens for one in group if not one.counts for tokens in one.after)
+    mine = EvaluatedPrefixes(tokens for one in group if not one.counts for tokens in one.after)
     total = 0
     for one in sorted((one for one in group if one.counts), key=lambda one: len(one.prompt)):
         total += _least(one, max(seen.longest(one.prompt), mine.longest(one.prompt)))
@@ -106,11 +106,11 @@ def _of_group(group: Sequence[Sent], seen: Seen) -> int:
     return total
 
 
-def _least(one: Sent, seen: int) -> int:
+def _least(one: EvaluatedRequest, seen: int) -> int:
     return max(1, len(one.prompt) - seen) if one.counts and one.prompt else 0
 
 
-def sent(request: Request, answer: Answer, together: bool = False) -> Sent:
+def sent(request: Request, answer: Answer, together: bool = False) -> EvaluatedRequest:
     """A request and what became of it, for ``lower_bound``."""
     prompt, answers = request.prompt, (answer, *answer.children)
     texts = [request.forced or (), *request.children_forced, *(tuple(one.tokens) for one in answers)]
@@ -119,4 +119,4 @@ def sent(request: Request, answer: Answer, together: bool = False) -> Sent:
         answer.status == 200 and answer.done and not (answer.died or answer.cancelled)
         and request.cancel_at is None and answer.prompt in (None, prompt)
     )  # fmt: skip
-    return Sent(prompt, tuple(after), together, counts)
+    return EvaluatedRequest(prompt, tuple(after), together, counts)

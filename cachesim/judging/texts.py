@@ -1,6 +1,6 @@
 """Beginnings of conversations, each kept once: is this the same list of tokens as that one, and how far do two agree?
 
-A ``Text`` is a path of tokens that begins where it leaves another one, its parent. A list of n tokens has one
+A ``TextNode`` is a path of tokens that begins where it leaves another one, its parent. A list of n tokens has one
 ``Place``: the path on which its last token lies, and n. Two lists are equal exactly if their places are. What is kept
 about places is found along one path, without a comparison with every other list.
 """
@@ -12,15 +12,15 @@ from typing import Any, Iterator, NamedTuple
 from cachesim.base.tokens import Tokens, common_prefix
 
 
-class Text:
+class TextNode:
     """Tokens ``start`` .. of a conversation, of which those before belong to ``parent``; ``kids`` leave it behind
     a token, by the number of tokens before and the next one."""
 
     __slots__ = ("kids", "notes", "number", "parent", "start", "tokens")
 
-    def __init__(self, number: int, parent: Text | None, start: int, tokens: list[int]) -> None:
+    def __init__(self, number: int, parent: TextNode | None, start: int, tokens: list[int]) -> None:
         self.number, self.parent, self.start, self.tokens = number, parent, start, tokens
-        self.kids: dict[int, dict[int, Text]] = {}
+        self.kids: dict[int, dict[int, TextNode]] = {}
         self.notes: Any = None
 
     @property
@@ -32,7 +32,7 @@ class Text:
 class Place(NamedTuple):
     """The first ``n`` tokens along a path, the last of which are the path's own."""
 
-    text: Text
+    text: TextNode
     n: int
 
 
@@ -40,7 +40,7 @@ class Texts:
     """All conversations of a run."""
 
     def __init__(self) -> None:
-        self.root = Text(0, None, 0, [])
+        self.root = TextNode(0, None, 0, [])
         self.count = 1
         self.kept = 0                                   # tokens in all paths
         self.recent: dict[int, tuple[Tokens, Place]] = {}
@@ -62,7 +62,7 @@ class Texts:
         if rest and n == text.stop:                     # nothing goes on here: the path becomes longer
             text.tokens.extend(rest)
         elif rest:
-            text.kids.setdefault(n, {})[rest[0]] = text = Text(self.count, text, n, rest)
+            text.kids.setdefault(n, {})[rest[0]] = text = TextNode(self.count, text, n, rest)
             self.count += 1
         return Place(text, before + len(tokens))
 
@@ -77,7 +77,7 @@ class Texts:
         """The next list of this slot will mostly begin like this one."""
         self.recent[who] = tokens, place
 
-    def _from(self, tokens: Tokens, who: int) -> tuple[Text, int]:
+    def _from(self, tokens: Tokens, who: int) -> tuple[TextNode, int]:
         """A place on the way to that of a list."""
         near = [self.recent[who]] if who in self.recent else list(self.recent.values())
         agree, at = 0, Place(self.root, 0)
@@ -87,7 +87,7 @@ class Texts:
                 agree, at = n, place
         return owner(at.text, agree)
 
-    def _walk(self, tokens: Tokens, text: Text, n: int, before: int = 0) -> tuple[Text, int]:
+    def _walk(self, tokens: Tokens, text: TextNode, n: int, before: int = 0) -> tuple[TextNode, int]:
         """Along the paths from a place as far as they go with the list, whose first ``before`` tokens are not given."""
         stop = before + len(tokens)
         while True:
@@ -101,16 +101,16 @@ class Texts:
             text = kid
 
 
-def owner(text: Text, n: int) -> tuple[Text, int]:
+def owner(text: TextNode, n: int) -> tuple[TextNode, int]:
     """The path on which token n - 1 lies, at or above this one, and n."""
     while text.parent is not None and n <= text.start:
         text = text.parent
     return text, n
 
 
-def upwards(place: Place) -> Iterator[tuple[Text, int]]:
+def upwards(place: Place) -> Iterator[tuple[TextNode, int]]:
     """The paths of a place from its own to the root, each with how far the list goes along it."""
-    text: Text | None = place.text
+    text: TextNode | None = place.text
     n = place.n
     while text is not None:
         yield text, n

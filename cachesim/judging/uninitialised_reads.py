@@ -21,14 +21,14 @@ MOST = 64                # cases; who needs more of them stays undecided from th
 Values = Mapping[tuple[int, int], int]
 
 
-class Played(Protocol):
+class JudgedCase(Protocol):
     """A judged run."""
 
     log: Log
     requests: list[Judgement]
 
 
-R = TypeVar("R", bound=Played)
+R = TypeVar("R", bound=JudgedCase)
 
 
 def every_case(play: Callable[[Values], R]) -> list[R]:
@@ -47,7 +47,7 @@ def every_case(play: Callable[[Values], R]) -> list[R]:
     return found
 
 
-def settle(cases: Sequence[Played]) -> list[int]:
+def settle(cases: Sequence[JudgedCase]) -> list[int]:
     """Mark the requests of the first case whose outcome is another in another case; returns their numbers. An answer
     that is wrong in every case stays wrong."""
     first, out = cases[0].requests, []
@@ -68,7 +68,7 @@ def outcome(one: Judgement) -> dict[str, Any]:
     return {**numbers(one), "right": one.judged.equal_cold, "died": one.answer.died}
 
 
-def _first_question(cases: Sequence[Played]) -> int:
+def _first_question(cases: Sequence[JudgedCase]) -> int:
     """The earliest step in which such a number was read."""
     return min(
         number for case in cases for number in range(len(case.log.marks))

@@ -10,7 +10,7 @@ Glossary, for this folder:
 
 from cachesim.model.forward import Model, make_model
 from cachesim.model.spec import Layer, Spec, parse
-from cachesim.model.store import Hidden, LayerState, Rows, Run, Store, same_state
+from cachesim.model.store import Hidden, LayerState, Rows, Store, TokenRun, same_state
 
 __all__ = [
     "Hidden",
@@ -18,9 +18,9 @@ __all__ = [
     "LayerState",
     "Model",
     "Rows",
-    "Run",
     "Spec",
     "Store",
+    "TokenRun",
     "make_model",
     "parse",
     "same_state",

@@ -19,7 +19,7 @@ from cachesim.model import function_tables, grid
 from cachesim.model.arrays import Values
 from cachesim.model.attention_mask import Bounds, Visible
 from cachesim.model.grid import project
-from cachesim.model.rope import Turn, rotate
+from cachesim.model.rope import Rotation, rotate
 from cachesim.model.store import Rows
 from cachesim.model.weights import HEAD, HEADS, KV_HEADS, LIMB, WIDE, AttentionWeights
 
@@ -37,7 +37,7 @@ class Heads(NamedTuple):
     v: Values                 # (t, 2, 16)
 
 
-def heads(u: Values, weights: AttentionWeights, turn: Turn) -> Heads:
+def heads(u: Values, weights: AttentionWeights, turn: Rotation) -> Heads:
     """Queries, keys and values of new tokens at their positions."""
     y = project(u, weights.into)                                            # (t, 128)
     y = y.reshape(len(u), HEADS + 2 * KV_HEADS, HEAD)

@@ -23,7 +23,7 @@ from cachesim.model.provenance import RunTrail, Trail, moved
 from cachesim.model.recurrent import recur
 from cachesim.model.rope import rotate, turns
 from cachesim.model.spec import Layer, Spec, parse
-from cachesim.model.store import Hidden, LayerState, Rows, Run, Store
+from cachesim.model.store import Hidden, LayerState, Rows, Store, TokenRun
 from cachesim.model.token_provenance import FEW, ShortTrail
 from cachesim.model.weights import Weights, embed, make_weights
 
@@ -37,7 +37,7 @@ class Model:
         self.weights: Weights | None = make_weights(spec, seed) if exact else None
 
     def forward(
-        self, runs: Sequence[Run], store: Store, before: Sequence[Hidden] | None = None
+        self, runs: Sequence[TokenRun], store: Store, before: Sequence[Hidden] | None = None
     ) -> list[Hidden]:
         """Evaluate one micro-batch; the answer has one Hidden for each run. Changes nothing but the store. ``before``:
         for a head that reads it (see mtp.py), what the trunk said before each token of each run."""
@@ -50,7 +50,7 @@ class Model:
                 one.leave(index, layer)
         return [Hidden(one.trail.digest, one.x) for one in batch]
 
-    def _begun(self, store: Store, index: int, run: Run, before: Hidden | None) -> _RunPass:
+    def _begun(self, store: Store, index: int, run: TokenRun, before: Hidden | None) -> _RunPass:
         if self.weights is None:
             return _RunPass(self, store, index, run, before)
         return _ExactPass(self, self.weights, store, index, run, before)
@@ -70,7 +70,7 @@ class Model:
 class _RunPass:
     """One run on its way through the layers: digests only."""
 
-    def __init__(self, model: Model, store: Store, index: int, run: Run, before: Hidden | None) -> None:
+    def __init__(self, model: Model, store: Store, index: int, run: TokenRun, before: Hidden | None) -> None:
         self.model, self.store, self.run = model, store, index
         self.asked = np.arange(run.pos0, run.pos0 + len(run.tokens))                # (t,)
         self.views: dict[str, View] = {}
@@ -114,7 +114,7 @@ class _ExactPass(_RunPass):
     """The same with numbers. All of them are in units of the grid."""
 
     def __init__(
-        self, model: Model, weights: Weights, store: Store, index: int, run: Run, before: Hidden | None
+        self, model: Model, weights: Weights, store: Store, index: int, run: TokenRun, before: Hidden | None
     ) -> None:
         super().__init__(model, store, index, run, before)
         self.layers, self.turn = weights.layers, turns(self.asked)

@@ -51,7 +51,7 @@ def _places(columns: int, bias: tuple[float, ...] = ()) -> _Places:
 _DELTA, _SSM = _places(4 * WIDE + HEADS, BETA_BIAS), _places(2 * WIDE + 2 * HEAD)
 
 
-class Step(NamedTuple):
+class RecurrentStep(NamedTuple):
     """What a run made of a recurrent layer."""
 
     y: Values                 # (t, width) before the output projection
@@ -59,7 +59,7 @@ class Step(NamedTuple):
     h: Values                 # (4, 16, 16); empty in a C layer
 
 
-def recur(u: Values, weights: LayerWeights, state: LayerState | None) -> tuple[Step, Values]:
+def recur(u: Values, weights: LayerWeights, state: LayerState | None) -> tuple[RecurrentStep, Values]:
     """The recurrent part of a layer, whichever it has, and the weights of the projection that follows."""
     part = weights.delta or weights.ssm or weights.conv
     if part is None:
@@ -74,10 +74,10 @@ def recur(u: Values, weights: LayerWeights, state: LayerState | None) -> tuple[S
         step = _step(u[start : start + _BLOCK], weights, conv_x, h, room)
         conv_x, h = step.conv_x, step.h.copy()                              # the next block works in the same room
         y.append(step.y)
-    return Step(y[0] if len(y) == 1 else np.concatenate(y), frozen(conv_x.copy()), frozen(h)), part.out
+    return RecurrentStep(y[0] if len(y) == 1 else np.concatenate(y), frozen(conv_x.copy()), frozen(h)), part.out
 
 
-def _step(u: Values, weights: LayerWeights, conv_x: Values, h: Values, room: Values) -> Step:
+def _step(u: Values, weights: LayerWeights, conv_x: Values, h: Values, room: Values) -> RecurrentStep:
     if weights.delta is not None:
         return delta_net(u, weights.delta, conv_x, h, room)
     if weights.ssm is not None:
@@ -86,7 +86,7 @@ def _step(u: Values, weights: LayerWeights, conv_x: Values, h: Values, room: Val
     return short_conv(u, weights.conv, conv_x)
 
 
-def delta_net(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values, room: Values) -> Step:
+def delta_net(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values, room: Values) -> RecurrentStep:
     """G: h = a (h - b k (k.h)) + b k v, y = rms(q.h) * silu(z). The answer's h lies in ``room``, (2, t, 4, 16, 16)."""
     p = project(u, weights.into)                                            # (t, 264): qkv 192, z 64, b 4, a 4
     inputs = np.concatenate((conv_x, p[:, : 3 * WIDE]))
@@ -102,10 +102,10 @@ def delta_net(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values, r
     o, h = _delta_scan(qkv, factors, gates[:, 4 * WIDE :], h, room)
     y = head_norm(o, weights.norm).reshape(-1, WIDE)
     y *= act[:, 3 * WIDE :]
-    return Step(np.rint(y, out=y), _last(inputs, weights.taps), h)
+    return RecurrentStep(np.rint(y, out=y), _last(inputs, weights.taps), h)
 
 
-def ssm(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values, room: Values) -> Step:
+def ssm(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values, room: Values) -> RecurrentStep:
     """S: h = a h + dt x B, y = rms((h.C + D x) * silu(z)). The answer's h lies in ``room``, (2, t, 4, 16, 16)."""
     p = project(u, weights.into)                                            # (t, 164): xBC 96, z 64, dt 4
     channels = weights.taps.shape[1]
@@ -120,17 +120,17 @@ def ssm(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values, room: V
     write, keep = weights.factors.take(place[:, channels + WIDE :], axis=1)     # (t, 4) each
     read, h = _ssm_scan(write[..., None] * x, b, c, keep, h, room)
     y = (read + weights.skip * x).reshape(-1, WIDE) * (z * grid.UNIT)
-    return Step(wide_norm(y, weights.norm), _last(inputs, weights.taps), h)
+    return RecurrentStep(wide_norm(y, weights.norm), _last(inputs, weights.taps), h)
 
 
-def short_conv(u: Values, weights: ConvWeights, conv_x: Values) -> Step:
+def short_conv(u: Values, weights: ConvWeights, conv_x: Values) -> RecurrentStep:
     """C: y = C * conv(B * x)."""
     p = project(u, weights.into)                                            # (t, 96): B, C, x
     bx = np.rint(p[:, :D] * p[:, 2 * D :] * grid.UNIT)
     inputs = np.concatenate((conv_x, bx))
     y = _convolve(inputs, weights.taps, np.empty_like(bx))
     y *= p[:, D : 2 * D]
-    return Step(np.rint(y * grid.UNIT), _last(inputs, weights.taps), _NO_MATRIX)
+    return RecurrentStep(np.rint(y * grid.UNIT), _last(inputs, weights.taps), _NO_MATRIX)
 
 
 def _delta_scan(qkv: Values, factors: Values, beta: Values, h: Values, room: Values) -> tuple[Values, Values]:

@@ -25,37 +25,37 @@ _COARSE = circle(2048, Fraction(1, 2048))
 _FINE = circle(2048, Fraction(1, 2048**2))
 
 
-class Turn(NamedTuple):
+class Rotation(NamedTuple):
     """Cosine and sine by which each of n rows is rotated."""
 
     cos: Values               # (n, 1, 8)
     sin: Values               # (n, 1, 8)
 
 
-def turns(positions: Positions) -> Turn:
+def turns(positions: Positions) -> Rotation:
     """The rotation for each position; negative ones turn back."""
     if len(positions) == 1:                         # a generated token: its neighbours come next
         block, at = divmod(int(positions[0]), _NEIGHBOURS)
         cos, sin = _block(block)
-        return Turn(cos[at : at + 1], sin[at : at + 1])
+        return Rotation(cos[at : at + 1], sin[at : at + 1])
     return _turns(positions)
 
 
 @lru_cache(maxsize=64)
-def _block(number: int) -> Turn:
+def _block(number: int) -> Rotation:
     first = number * _NEIGHBOURS
     turn = _turns(np.arange(first, first + _NEIGHBOURS))
-    return Turn(frozen(turn.cos), frozen(turn.sin))
+    return Rotation(frozen(turn.cos), frozen(turn.sin))
 
 
-def _turns(positions: Positions) -> Turn:
+def _turns(positions: Positions) -> Rotation:
     phase = (positions[:, None, None] * STEPS + 512) >> 10              # (n, 1, 8) in units of 2**-22 turn, nearest
     coarse, fine = (phase >> 11) & 2047, phase & 2047
     c, s, cf, sf = _COARSE[0][coarse], _COARSE[1][coarse], _FINE[0][fine], _FINE[1][fine]
-    return Turn(c * cf - s * sf, s * cf + c * sf)
+    return Rotation(c * cf - s * sf, s * cf + c * sf)
 
 
-def rotate(x: Values, turn: Turn, scale: float) -> Values:
+def rotate(x: Values, turn: Rotation, scale: float) -> Values:
     """(n, heads, 16) with the pairs (i, i + 8) rotated, multiplied by ``scale``, and rounded to the grid."""
     half = x.shape[-1] // 2
     a, b = x[..., :half], x[..., half:]

@@ -15,7 +15,7 @@ from cachesim.model.arrays import Digests, Positions, Values
 from cachesim.model.attention_mask import View
 
 
-class Run(NamedTuple):
+class TokenRun(NamedTuple):
     """Consecutive tokens of one sequence inside one micro-batch; token k is at position ``pos0 + k``."""
 
     seq: int

@@ -14,7 +14,7 @@ import numpy as np
 from cachesim.model.arrays import Positions
 from cachesim.model.attention_mask import ByPosition
 from cachesim.model.forward import Model
-from cachesim.model.store import LayerState, Rows, Run
+from cachesim.model.store import LayerState, Rows, TokenRun
 
 
 class CutAt(NamedTuple):
@@ -99,7 +99,7 @@ def cold_shifted(
             store.cut(model, todo.pop(0))
         start = store.n
         store.n += len(piece)
-        (hidden,) = model.forward([Run(0, start, piece)], store)
+        (hidden,) = model.forward([TokenRun(0, start, piece)], store)
         logits = None if hidden.x is None else model.readout(hidden.x[-1:])[0]
         said.append(SaidCold(int(hidden.digest[-1]), logits))
     return said, store

@@ -17,7 +17,7 @@ from cachesim.model.arrays import Digests, Values
 from cachesim.model.function_tables import WEIGHT_STEP, WEIGHTS
 from cachesim.model.grid import ROPE_UNIT, UNIT, add_residual, project
 from cachesim.model.norms import rms_norm
-from cachesim.model.rope import Turn, rotate, turns
+from cachesim.model.rope import Rotation, rotate, turns
 from cachesim.model.spec import Layer, Spec
 from cachesim.model.weights import HEAD, HEADS, KV_HEADS, WIDE, AttentionWeights, LayerWeights, Weights, embed
 from cachesim.oracle import whole_recurrence
@@ -52,7 +52,7 @@ def whole_numbers(spec: Spec, weights: Weights, tokens: Digests, marks: Iterable
 
 
 def _attention(
-    found: WholeNumbers, index: int, layer: Layer, u: Values, weights: AttentionWeights, turn: Turn
+    found: WholeNumbers, index: int, layer: Layer, u: Values, weights: AttentionWeights, turn: Rotation
 ) -> Values:
     """(n, 64) what every position reads."""
     n, key_columns = len(u), KV_HEADS * HEAD

@@ -27,7 +27,7 @@ Records = Callable[[Server, int], list[Mapping[str, Any]]]
 Hear = Callable[[Server, int, Answer], Any]
 
 
-class Sent(NamedTuple):
+class StepResult(NamedTuple):
     """What came of a step: the server, the answers and the results of slot actions by number of the member.
     ``untried``: no order of arrival agreed, and after so many the search was given up (0 = it was not). ``heard``: what
     ``Hear`` returned, answer by answer."""
@@ -40,12 +40,12 @@ class Sent(NamedTuple):
     heard: Sequence[Any] = ()
 
 
-Fits = Callable[[Sent], bool]
+Fits = Callable[[StepResult], bool]
 
 
-class Way(NamedTuple):
-    """The options to take, choice by choice; ``untried`` as in ``Sent``. ``unseen``: a request may come while all slots
-    are busy. ``agreed``: the attempt that took these options and reproduced the log, None = no way does."""
+class ScheduleChoices(NamedTuple):
+    """The options to take, choice by choice; ``untried`` as in ``StepResult``. ``unseen``: a request may come while all
+    slots are busy. ``agreed``: the attempt that took these options and reproduced the log, None = no way does."""
 
     options: list[int]
     untried: int = 0
@@ -63,7 +63,7 @@ class Chosen(NamedTuple):
 def send(
     server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, hear: Hear,
     fits: Fits = lambda sent: True, folder: Path = Path(), passed: int = 0,
-) -> Sent:
+) -> StepResult:
     """Send the members of a step to the server.
 
     ``records(server, start)`` gives our events since a place of the log; ``hear`` is told of each answer as soon as it
@@ -72,7 +72,7 @@ def send(
     """
     if len(step.members) == 1 and step.members[0].launched:
         answer = server.complete(step.members[0].request)
-        return Sent(server, {0: answer}, {}, heard=[hear(server, 0, answer)])
+        return StepResult(server, {0: answer}, {}, heard=[hear(server, 0, answer)])
     way = find_way(server, step, theirs, records, hear, fits, folder, passed)
     last = way.agreed
     if last is None:
@@ -84,7 +84,7 @@ def send(
 def find_way(
     server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, hear: Hear, fits: Fits,
     folder: Path = Path(), passed: int = 0,
-) -> Way:
+) -> ScheduleChoices:
     """The way on which the log agrees and the answers fit (of two requests with the same prompt the log does not say
     which came first), the first so many of them ``passed`` over; if none of those tried does, the one with which most
     of it did."""
@@ -98,14 +98,14 @@ def find_way(
 def _search(
     server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, hear: Hear, fits: Fits,
     unseen: bool, folder: Path, passed: int,
-) -> Way:
+) -> ScheduleChoices:
     """The best way."""
     way: list[int] | None = []
     best: list[int] = []
     reach, tried, work = -1, 0, 0
     while way is not None:
         if tried >= limits.ORDERS.now or work > limits.ORDER_WORK.now:
-            return Way(best, tried, unseen)
+            return ScheduleChoices(best, tried, unseen)
         trial = Attempt(server.fork(), step, theirs, records, way, hear, unseen, folder)
         trial.run()
         tried, work = tried + 1, work + trial.work
@@ -113,10 +113,10 @@ def _search(
             best, reach = [chosen.option for chosen in trial.chosen], trial.met
         if trial.agrees and fits(trial.sent):
             if not passed:
-                return Way([chosen.option for chosen in trial.chosen], unseen=unseen, agreed=trial)
+                return ScheduleChoices([chosen.option for chosen in trial.chosen], unseen=unseen, agreed=trial)
             passed -= 1
         way = next_way(trial.chosen)
-    return Way(best, unseen=unseen)
+    return ScheduleChoices(best, unseen=unseen)
 
 
 def next_way(chosen: Sequence[Chosen]) -> list[int] | None:
@@ -154,10 +154,10 @@ class Attempt:
         self.asked: set[tuple[int, ...]] = set()    # tasks in slots, then those that wait, with which one might come
 
     @property
-    def sent(self) -> Sent:
+    def sent(self) -> StepResult:
         """What came of it so far."""
         unseen = {i: Answer(-1, cancelled=True, done=True) for i in self.passing}
-        return Sent(self.server, dict(sorted({**self.given, **unseen}.items())), self.done, heard=self.heard)
+        return StepResult(self.server, dict(sorted({**self.given, **unseen}.items())), self.done, heard=self.heard)
 
     @property
     def work(self) -> int:

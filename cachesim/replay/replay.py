@@ -21,7 +21,7 @@ from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Compared, Decoded, Event, Log
-from cachesim.replay.arrival_order import Sent, send
+from cachesim.replay.arrival_order import StepResult, send
 from cachesim.replay.asleep import awakened
 from cachesim.replay.late_log_lines import in_streams, too_early, without_cut_off
 from cachesim.replay.recorded_drafts import second_rejection
@@ -173,7 +173,7 @@ class Replaying:
         self, out: Replayed, step: TraceStep, ours: Sequence[Mapping[str, Any]], wrong: dict[str, Any] | None,
         untried: int = 0,
     ) -> None:
-        """Compare the events of a step; ``wrong`` is what was found to differ besides. ``untried``: see ``Sent``."""
+        """Compare the events of a step; ``wrong``: what else was found to differ; ``untried``: see ``StepResult``."""
         events = self.server.log.events if self.files else []
         asked = {event.unset for event in events if isinstance(event, Compared)}
         if asked and self.supposed is None:
@@ -209,7 +209,7 @@ class Replaying:
         out.steps_undecided += 1
         out.why = out.why or f"step {step.number}: {why}"
 
-    def _fields(self, step: TraceStep, sent: Sent) -> dict[str, Any] | None:
+    def _fields(self, step: TraceStep, sent: StepResult) -> dict[str, Any] | None:
         answers = list(sent.answers.values())
         if step.died != any(answer.died for answer in answers):
             return {"field": "died", "recorded": step.died, "ours": not step.died}

@@ -18,7 +18,7 @@ from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import SCHEMA, Lives, Scenario, Step
 from cachesim.scenarios.symptoms import SYMPTOMS
 from cachesim.scenarios.toml_expect import read_expect
-from cachesim.scenarios.toml_fields import Table
+from cachesim.scenarios.toml_fields import TomlTable
 from cachesim.scenarios.toml_requests import read_options, read_steps
 from cachesim.scenarios.toml_source import read_toml
 from cachesim.scenarios.word_tokens import Words
@@ -88,7 +88,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
     Raises BadInput with file, line, cause and the nearest right word.
     """
     raw, source = read_toml(path)
-    top = Table(raw, source)
+    top = TomlTable(raw, source)
     top.only(_TOP)
     engine, model = top.text("engine"), top.text("model")
     top.placed("engine", check_engine, engine)
@@ -132,21 +132,21 @@ def load_text(text: str, known: AbstractSet[str] | None = None) -> Scenario:
         return load(file, known)
 
 
-def _id(top: Table, path: Path) -> str:
+def _id(top: TomlTable, path: Path) -> str:
     name = top.text("id")
     if name != path.stem:
         raise top.fault(f"id is {quoted(name)}, but the file is called {quoted(path.name)}", "id")
     return name
 
 
-def _symptom(top: Table) -> str:
+def _symptom(top: TomlTable) -> str:
     name = top.text("symptom", "")
     if name not in ("", *SYMPTOMS):
         raise top.fault(f"unknown symptom {quoted(name)}", "symptom", nearest(name, SYMPTOMS) or ", ".join(SYMPTOMS))
     return name
 
 
-def _profiles(top: Table, engine: str, known: AbstractSet[str] | None) -> tuple[str, ...]:
+def _profiles(top: TomlTable, engine: str, known: AbstractSet[str] | None) -> tuple[str, ...]:
     names = top.texts("profiles")
     for name in names:
         top.placed("profiles", check_profile, renamed().get(name, name), engine, known)
@@ -155,7 +155,7 @@ def _profiles(top: Table, engine: str, known: AbstractSet[str] | None) -> tuple[
     return names
 
 
-def _lives(top: Table, n_steps: int, engine: str, known: AbstractSet[str] | None) -> tuple[Lives, ...]:
+def _lives(top: TomlTable, n_steps: int, engine: str, known: AbstractSet[str] | None) -> tuple[Lives, ...]:
     found = []
     for one in top.tables("lives"):
         one.only(("request", "from", "to"))
@@ -169,7 +169,7 @@ def _lives(top: Table, n_steps: int, engine: str, known: AbstractSet[str] | None
     return tuple(found)
 
 
-def _server(top: Table, engine: str) -> dict[str, Option]:
+def _server(top: TomlTable, engine: str) -> dict[str, Option]:
     """The options that the file sets, and those that its schema sets where the file does not."""
     schema = top.integer("schema", SCHEMA, low=1)
     if schema > SCHEMA:
@@ -178,7 +178,7 @@ def _server(top: Table, engine: str) -> dict[str, Option]:
     return {**given, **read_options(top.table("server"), engine)}
 
 
-def _words(table: Table, engine: str, model: str) -> Words:
+def _words(table: TomlTable, engine: str, model: str) -> Words:
     words, known = Words(), manual_of(engine).with_text
     for name in table.raw:
         if isinstance(table.raw[name], list):
@@ -192,7 +192,7 @@ def _words(table: Table, engine: str, model: str) -> Words:
     return words
 
 
-def _steps(top: Table, words: Words, engine: str, server: dict[str, Option]) -> tuple[Step, ...]:
+def _steps(top: TomlTable, words: Words, engine: str, server: dict[str, Option]) -> tuple[Step, ...]:
     tables = top.tables("request")
     asked = read_steps(tables, words, engine)
     return top.placed("request", make_steps, asked, words, server, [table.text("why", "") for table in tables])

@@ -8,7 +8,7 @@ from typing import Iterable, Mapping, Sequence
 from cachesim.base import limits
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Request
-from cachesim.engines.chat import Message, Template, render, template_of
+from cachesim.engines.chat import ChatMessage, ChatTemplate, render, template_of
 from cachesim.engines.manual import Option
 from cachesim.scenarios.notation.tree import Action, Asked
 from cachesim.scenarios.notation.words import canonical, predicted, prompt_size, user_starts
@@ -34,11 +34,11 @@ def make_steps(
 
 
 def _step(
-    asked: Asked | Action, words: Mapping[str, int], template: Template, made: dict[str, Tokens], why: str
+    asked: Asked | Action, words: Mapping[str, int], template: ChatTemplate, made: dict[str, Tokens], why: str
 ) -> Step:
     if isinstance(asked, Action):
         return Step(Request(()), asked, why)
-    messages = tuple(Message(role, expand(pieces, words, made)) for role, pieces in asked.chat)
+    messages = tuple(ChatMessage(role, expand(pieces, words, made)) for role, pieces in asked.chat)
     prompt = render(messages, template) if messages else expand(asked.prompt, words, made)
     request = Request(
         prompt=prompt,

@@ -10,7 +10,7 @@ from cachesim.engines.manual import Option
 from cachesim.engines.registry import DEFAULT
 from cachesim.scenarios.notation.spell import prompt_text, spell, step_text
 from cachesim.scenarios.notation.tree import Action as Action
-from cachesim.scenarios.notation.tree import Asked, Line
+from cachesim.scenarios.notation.tree import Asked, ScenarioLine
 
 Allowed = tuple[int, ...]
 """The values that an expectation accepts: one, or several where the engine leaves freedom (``either``)."""
@@ -126,9 +126,9 @@ class Scenario:
     symptom: str = ""                                                # what a user sees (``symptoms``)
 
     @property
-    def line(self) -> Line:
+    def line(self) -> ScenarioLine:
         """The steps in words."""
-        return Line(self.words, tuple(step.asked for step in self.steps))
+        return ScenarioLine(self.words, tuple(step.asked for step in self.steps))
 
     def __repr__(self) -> str:
         return spell(self.line)

@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 from cachesim.base.errors import quoted
 from cachesim.scenarios.schema import Allowed, Expect
-from cachesim.scenarios.toml_fields import Table
+from cachesim.scenarios.toml_fields import TomlTable
 
 COUNTS = ("cache_n", "prompt_n", "slots", "status", "entries")
 """Keys with one number for each step."""
@@ -14,7 +14,7 @@ COUNTS = ("cache_n", "prompt_n", "slots", "status", "entries")
 _KEYS = (*COUNTS, "broken", "died", "undecided", "checkpoints", "why", "completed")
 
 
-def read_expect(top: Table, requests: int, check: Callable[[str], None]) -> dict[str, Expect]:
+def read_expect(top: TomlTable, requests: int, check: Callable[[str], None]) -> dict[str, Expect]:
     """Expectations by profile. ``check`` raises BadInput for a profile's name that cannot be used."""
     outer = top.table("expect")
     found: dict[str, Expect] = {}
@@ -24,7 +24,7 @@ def read_expect(top: Table, requests: int, check: Callable[[str], None]) -> dict
     return found
 
 
-def _one(table: Table, requests: int) -> Expect:
+def _one(table: TomlTable, requests: int) -> Expect:
     table.only(_KEYS)
     return Expect(
         cache_n=_counts(table, "cache_n", requests),
@@ -41,20 +41,20 @@ def _one(table: Table, requests: int) -> Expect:
     )
 
 
-def _entries(table: Table, key: str, requests: int) -> list[Any]:
+def _entries(table: TomlTable, key: str, requests: int) -> list[Any]:
     values = table.items(key)
     if len(values) != requests:
         raise table.fault(f"{key} has {len(values)} entries for {requests} requests", key)
     return values
 
 
-def _counts(table: Table, key: str, requests: int) -> tuple[Allowed, ...] | None:
+def _counts(table: TomlTable, key: str, requests: int) -> tuple[Allowed, ...] | None:
     if key not in table.raw:
         return None
     return tuple(_allowed(table, key, value) for value in _entries(table, key, requests))
 
 
-def _allowed(table: Table, key: str, value: Any) -> Allowed:
+def _allowed(table: TomlTable, key: str, value: Any) -> Allowed:
     """A number, or ``{ either = [...] }`` where the engine leaves freedom; the latter needs a reason."""
     if type(value) is int and value >= 0:
         return (value,)
@@ -68,7 +68,7 @@ def _allowed(table: Table, key: str, value: Any) -> Allowed:
     return allowed
 
 
-def _numbers(table: Table, key: str, requests: int) -> tuple[int, ...]:
+def _numbers(table: TomlTable, key: str, requests: int) -> tuple[int, ...]:
     """Numbers of steps."""
     values = table.integers(key, table.raw.get(key, []))
     if list(values) != sorted(set(values)):
@@ -78,7 +78,7 @@ def _numbers(table: Table, key: str, requests: int) -> tuple[int, ...]:
     return values
 
 
-def _checkpoints(table: Table, requests: int) -> tuple[tuple[int, ...], ...] | None:
+def _checkpoints(table: TomlTable, requests: int) -> tuple[tuple[int, ...], ...] | None:
     if "checkpoints" not in table.raw:
         return None
     return tuple(table.integers("checkpoints", value) for value in _entries(table, "checkpoints", requests))

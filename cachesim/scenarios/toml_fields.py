@@ -7,16 +7,16 @@ from typing import Any, ParamSpec, TypeVar
 
 from cachesim.base.errors import BadInput, cut, nearest, quoted
 from cachesim.scenarios.notation import values
-from cachesim.scenarios.toml_source import Key, Source
+from cachesim.scenarios.toml_source import Key, TomlSource
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Table:
+class TomlTable:
     """A table of the file, at ``path``. Readers take a default; None as default makes the key required."""
 
-    def __init__(self, raw: Any, source: Source, path: Key = ()) -> None:
+    def __init__(self, raw: Any, source: TomlSource, path: Key = ()) -> None:
         self.source, self.path = source, path
         if not isinstance(raw, dict):
             raise self.fault(f"{path[-1]} must be a table")
@@ -67,16 +67,16 @@ class Table:
         """``value``, found under ``key``, as non-negative integers."""
         return self.placed(key, values.integers, key, value)
 
-    def table(self, key: str) -> Table:
+    def table(self, key: str) -> TomlTable:
         """The table below ``key``; an empty one where there is none."""
-        return Table(self.raw.get(key, {}), self.source, (*self.path, key))
+        return TomlTable(self.raw.get(key, {}), self.source, (*self.path, key))
 
-    def tables(self, key: str) -> list[Table]:
+    def tables(self, key: str) -> list[TomlTable]:
         """The list of tables ``[[key]]``, with at least one entry."""
         found = self._get(key, None)
         if not isinstance(found, list) or not found:
             raise self.fault(f"{cut(key)} must be written as [[{cut(key)}]], once for each", key)
-        return [Table(value, self.source, (*self.path, key, i)) for i, value in enumerate(found)]
+        return [TomlTable(value, self.source, (*self.path, key, i)) for i, value in enumerate(found)]
 
     def _get(self, key: str, default: Any) -> Any:
         if key in self.raw:

@@ -13,12 +13,12 @@ from cachesim.scenarios.notation.tree import ACTIONS, ROLES, Action, Asked, Piec
 from cachesim.scenarios.notation.values import file_name
 from cachesim.scenarios.notation.words import size
 from cachesim.scenarios.option_checks import manual_of, read_option
-from cachesim.scenarios.toml_fields import Table
+from cachesim.scenarios.toml_fields import TomlTable
 
 _COMPLETION = ("prompt", "chat", "answer", "answers", "n_predict", "cache_prompt", "id_slot", "why", *FLAGS)
 
 
-def read_steps(tables: list[Table], words: Mapping[str, int], engine: str) -> list[Asked | Action]:
+def read_steps(tables: list[TomlTable], words: Mapping[str, int], engine: str) -> list[Asked | Action]:
     """All steps as they are written, for a server of this engine. Raises BadInput with the place of what is wrong."""
     steps: list[Asked | Action] = []
     saved: list[str] = []
@@ -30,7 +30,7 @@ def read_steps(tables: list[Table], words: Mapping[str, int], engine: str) -> li
     return steps
 
 
-def _action(table: Table, saved: list[str], engine: str) -> Action:
+def _action(table: TomlTable, saved: list[str], engine: str) -> Action:
     """A step that is no completion. ``saved``: files written so far, to which its own is added."""
     do = table.text("do")
     if do not in ACTIONS:
@@ -46,12 +46,12 @@ def _action(table: Table, saved: list[str], engine: str) -> Action:
     return Action(do, id_slot, file, _changed(table, engine))
 
 
-def _changed(table: Table, engine: str) -> tuple[tuple[str, Option], ...]:
+def _changed(table: TomlTable, engine: str) -> tuple[tuple[str, Option], ...]:
     """The options with which the server starts again."""
     return tuple(read_options(table.table("server"), engine).items())
 
 
-def read_options(table: Table, engine: str) -> dict[str, Option]:
+def read_options(table: TomlTable, engine: str) -> dict[str, Option]:
     """The server's options that a table sets, by our names; the server's spellings are taken too. Raises BadInput."""
     given: dict[str, Option] = {}
     for key, value in table.raw.items():
@@ -62,7 +62,7 @@ def read_options(table: Table, engine: str) -> dict[str, Option]:
     return given
 
 
-def _completion(table: Table, words: Mapping[str, int], engine: str) -> Asked:
+def _completion(table: TomlTable, words: Mapping[str, int], engine: str) -> Asked:
     table.only(_COMPLETION)             # before a key that is spelled wrong is missed
     asked = Asked(
         prompt=() if "chat" in table.raw else _prompt(table, words, engine),
@@ -81,21 +81,21 @@ def _completion(table: Table, words: Mapping[str, int], engine: str) -> Asked:
     return asked
 
 
-def _flags(table: Table) -> dict[str, Any]:
+def _flags(table: TomlTable) -> dict[str, Any]:
     """The fields of a request that are no texts and have no sign in a line."""
     flags = {name: table.placed(name, check_flag, name, table.raw[name]) for name in FLAGS if name in table.raw}
     table.placed("after", check_after, flags)
     return flags
 
 
-def _prompt(table: Table, words: Mapping[str, int], engine: str) -> Pieces:
+def _prompt(table: TomlTable, words: Mapping[str, int], engine: str) -> Pieces:
     """The words of the prompt, none where the engine has an answer to that."""
     if manual_of(engine).empty_prompt and table.raw.get("prompt") == "":
         return ()
     return _pieces(table, "prompt", table.text("prompt"), words)
 
 
-def _chat(table: Table, words: Mapping[str, int]) -> tuple[tuple[str, Pieces], ...]:
+def _chat(table: TomlTable, words: Mapping[str, int]) -> tuple[tuple[str, Pieces], ...]:
     """Messages, each written as its role and, behind a space, its words; a message may be empty."""
     if "chat" not in table.raw:
         return ()
@@ -108,13 +108,13 @@ def _chat(table: Table, words: Mapping[str, int]) -> tuple[tuple[str, Pieces], .
     return tuple(messages)
 
 
-def _answers(table: Table, words: Mapping[str, int]) -> tuple[Pieces, ...]:
+def _answers(table: TomlTable, words: Mapping[str, int]) -> tuple[Pieces, ...]:
     if "answers" not in table.raw:
         return ()
     return tuple(_pieces(table, "answers", text, words) for text in table.texts("answers"))
 
 
-def _pieces(table: Table, key: str, text: str, words: Mapping[str, int]) -> Pieces:
+def _pieces(table: TomlTable, key: str, text: str, words: Mapping[str, int]) -> Pieces:
     pieces = table.placed(key, parse_text, text)
     table.placed(key, size, pieces, words)
     return pieces

@@ -22,7 +22,7 @@ _KEY = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
 _DOTTED = re.compile(r"""[\w"'-]++(?:\s*+\.\s*+[\w"'-]++)*+\s*+[=\]]?""")
 
 
-class Source:
+class TomlSource:
     """The text of a file, and where its keys are."""
 
     def __init__(self, file: str, text: str) -> None:
@@ -39,9 +39,9 @@ class Source:
         return None
 
 
-def read_toml(path: Path) -> tuple[dict[str, Any], Source]:
+def read_toml(path: Path) -> tuple[dict[str, Any], TomlSource]:
     """The parsed file and its source. Raises BadInput for everything that cannot be read."""
-    source = Source(str(path), read_text(path, SCENARIO_BYTES, "scenario file"))
+    source = TomlSource(str(path), read_text(path, SCENARIO_BYTES, "scenario file"))
     _refuse_long_keys(source)
     try:
         raw = tomllib.loads(source.text)
@@ -54,7 +54,7 @@ def read_toml(path: Path) -> tuple[dict[str, Any], Source]:
     return raw, source
 
 
-def _refuse_long_keys(source: Source) -> None:
+def _refuse_long_keys(source: TomlSource) -> None:
     """A dotted key of thousands of parts would keep the parser busy for hours."""
     for match in _DOTTED.finditer(source.text):
         if match[0][-1:] in "=]" and match[0].count(".") > NESTING.now:
@@ -62,7 +62,7 @@ def _refuse_long_keys(source: Source) -> None:
             raise too_deep(source.file, line)
 
 
-def _syntax(error: ValueError, source: Source) -> BadInput:
+def _syntax(error: ValueError, source: TomlSource) -> BadInput:
     where = re.search(r" \(at line (\d+), column (\d+)\)| \(at end of document\)", str(error))
     if where is None:
         return BadInput(f"not TOML: {error}", file=source.file)

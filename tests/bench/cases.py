@@ -129,14 +129,14 @@ def _timed(files: list[Path], mode: str) -> float | None:
 def fuzz(profile: str, kind: str, n: int = 200) -> float:
     """Conversations per second: drawn, played in provenance and judged by every property that one run can tell. The
     engine is loaded before."""
-    from cachesim.tools.search.campaign import Job, work
+    from cachesim.tools.search.campaign import CampaignJob, work
     from cachesim.tools.search.properties import PROPERTIES
     from cachesim.tools.search.server_space import KINDS, MODELS
 
     models = tuple(one for one in MODELS[profile.partition("@")[0]] if one in KINDS[kind])
-    work(Job(profile, tuple(PROPERTIES), models, 2, 0, 5))
+    work(CampaignJob(profile, tuple(PROPERTIES), models, 2, 0, 5))
     begin = perf_counter()
-    work(Job(profile, tuple(PROPERTIES), models, 1, 0, n))
+    work(CampaignJob(profile, tuple(PROPERTIES), models, 1, 0, n))
     return n / (perf_counter() - begin)
 
 

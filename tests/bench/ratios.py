@@ -30,11 +30,11 @@ from cachesim.scenarios.option_checks import filled
 from cachesim.tools.live.llama_server.client import Client, at_once
 from cachesim.tools.live.llama_server.cold import ask_cold, cold_flags
 from cachesim.tools.live.llama_server.gguf_models import find_model
-from cachesim.tools.live.llama_server.recorder import Recorder, Start, Step
+from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart, Step
 from cachesim.tools.live.llama_server.server import run_server
 from cachesim.tools.live.player import OVER, Player
 from cachesim.tools.replay.command import replay_one
-from cachesim.tools.search.case import Case
+from cachesim.tools.search.case import DrawnConversation
 from cachesim.tools.search.examine import findings
 from cachesim.tools.search.properties import PROPERTIES
 from tests.bench.cases import sequential
@@ -79,7 +79,7 @@ def recordings() -> list[Path]:
     return files[::EVERY]
 
 
-def serve(start: Start, work: Callable[[Client], object]) -> None:
+def serve(start: ServerStart, work: Callable[[Client], object]) -> None:
     """Start a server that logs nothing, do some work on it, and end it."""
     with TemporaryDirectory() as folder:
         quiet = replace(start, flags=(*start.flags, *QUIET))
@@ -87,7 +87,7 @@ def serve(start: Start, work: Callable[[Client], object]) -> None:
             work(one.client)
 
 
-def hot(start: Start, talks: Sequence[Talk]) -> float:
+def hot(start: ServerStart, talks: Sequence[Talk]) -> float:
     """CPU seconds of a real server for these conversations, without its start."""
 
     def send(client: Client) -> None:
@@ -98,7 +98,7 @@ def hot(start: Start, talks: Sequence[Talk]) -> float:
     return _without_start(start, send)
 
 
-def cold(start: Start, talks: Sequence[Talk]) -> float:
+def cold(start: ServerStart, talks: Sequence[Talk]) -> float:
     """CPU seconds of a cold server that answers the same requests, without its start."""
     members = [one for talk in talks for step in talk for one in step.get("steps", [step]) if one["op"] != "slot"]
 
@@ -109,7 +109,7 @@ def cold(start: Start, talks: Sequence[Talk]) -> float:
     return _without_start(replace(start, flags=cold_flags(start.flags)), ask)
 
 
-def _without_start(start: Start, work: Callable[[Client], object]) -> float:
+def _without_start(start: ServerStart, work: Callable[[Client], object]) -> float:
     return spent(children, serve, start, work) - spent(children, serve, start, lambda client: None)
 
 
@@ -126,7 +126,9 @@ def _send(client: Client, step: Step) -> None:
 def real_replay(file: Path, binary: Path) -> float:
     """CPU seconds of a real server for the requests of a recording."""
     trace = json.loads(file.read_text("utf-8"))
-    start = Start(binary, MODELS / trace["model"], tuple(trace["flags"]), trace["commit"], tuple(trace["base_flags"]))
+    start = ServerStart(
+        binary, MODELS / trace["model"], tuple(trace["flags"]), trace["commit"], tuple(trace["base_flags"])
+    )
     return hot(start, [trace["steps"]])
 
 
@@ -135,7 +137,7 @@ def our_replay(file: Path, mode: str) -> float:
     return spent(process_time, replay_one, (file, mode))
 
 
-def drawn(start: Start, cases: Sequence[Case]) -> dict[int, Talk]:
+def drawn(start: ServerStart, cases: Sequence[DrawnConversation]) -> dict[int, Talk]:
     """What a real server that logs was asked in each of these cases, by place. Left out are those that it refuses, or
     restarts or ends in."""
     talks: dict[int, Talk] = {}
@@ -158,7 +160,7 @@ def searches(binary: Path, models: Path) -> tuple[float, float]:
     for number in range(SETS):
         options = option_set(0, number)
         flags = tuple(write_flags(filled(options.server)))
-        start = Start(binary, models / find_model(options.model).file, flags, COMMIT)
+        start = ServerStart(binary, models / find_model(options.model).file, flags, COMMIT)
         cases = [options.case(i) for i in range(EACH)]
         talks = drawn(start, cases)
         real += hot(start, [*talks.values()]) + cold(start, [*talks.values()])

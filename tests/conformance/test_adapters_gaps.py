@@ -13,7 +13,7 @@ from cachesim.tools.conformance import conform, identical
 from cachesim.tools.conformance.diagnosis import diagnosis
 from cachesim.tools.conformance.history import of_line
 from cachesim.tools.conformance.history_draw import Space, histories
-from cachesim.tools.conformance.history_player import Played
+from cachesim.tools.conformance.history_player import PlayedHistory
 from cachesim.tools.conformance.protocol import Ask, Reply
 from cachesim.tools.conformance.timeouts import GaveUp, Patience
 from tests.conformance import caches
@@ -60,7 +60,7 @@ def test_a_cache_that_is_not_passed_on_is_named():
 
 
 def test_one_that_goes_silent_while_it_is_diagnosed_is_left_alone():
-    played = Played(of_line("A2/A"), [Ask((1,)), Ask((1, 2))], warm=[Reply((1,)), Reply((2,), cached=1)])
+    played = PlayedHistory(of_line("A2/A"), [Ask((1,)), Ask((1, 2))], warm=[Reply((1,)), Reply((2,), cached=1)])
 
     def silent(ask):
         raise GaveUp

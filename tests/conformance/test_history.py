@@ -7,24 +7,24 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.attribution import attributed
 from cachesim.tools.conformance.corpus import corpus_histories, scaled
-from cachesim.tools.conformance.history import Turn, of_line, of_turns
-from cachesim.tools.conformance.properties import Check, Seen, relation
+from cachesim.tools.conformance.history import HistoryTurn, of_line, of_turns
+from cachesim.tools.conformance.properties import Check, CompletedSequence, relation
 from cachesim.tools.conformance.shrink import shrink
 from cachesim.tools.conformance.vocabulary_map import Dictionary
 
-FIRST = Turn("new", 0, 0, 5, 2)
+FIRST = HistoryTurn("new", 0, 0, 5, 2)
 
 LINES = [
     ([FIRST], "A5>2"),
-    ([FIRST, Turn("append", 0, 0, 3, 1)], "A5>a2/A.a.B3"),
-    ([FIRST, Turn("extend", 0, 0, 3, 1)], "A5>2/A.B3"),
-    ([FIRST, Turn("branch", 0, 0, 3, 1)], "A5>a2/A.a[:1].B3"),
-    ([FIRST, Turn("branch", 0, 4, 3, 1)], "A5>2/A[:2].B3"),
-    ([FIRST, Turn("prefix", 0, 99, 3, 4)], "A5>2/A[:1]>4"),
-    ([FIRST, Turn("repeat", 0, 0, 3, 1, cache=False)], "A5>2/A!"),
-    ([FIRST, Turn("repeat", 0, 0, 3, 2, cancel_after=1)], "A5>2/A>2{cancel_after=1}"),
-    ([FIRST, Turn("new", 0, 0, 12, 1, together=True)], "A5>2/B12{together}"),
-    ([FIRST, Turn("new", 0, 0, 1, 1), Turn("append", 1, 0, 1, 1)], "A5>a2/B1/A.a.C1"),
+    ([FIRST, HistoryTurn("append", 0, 0, 3, 1)], "A5>a2/A.a.B3"),
+    ([FIRST, HistoryTurn("extend", 0, 0, 3, 1)], "A5>2/A.B3"),
+    ([FIRST, HistoryTurn("branch", 0, 0, 3, 1)], "A5>a2/A.a[:1].B3"),
+    ([FIRST, HistoryTurn("branch", 0, 4, 3, 1)], "A5>2/A[:2].B3"),
+    ([FIRST, HistoryTurn("prefix", 0, 99, 3, 4)], "A5>2/A[:1]>4"),
+    ([FIRST, HistoryTurn("repeat", 0, 0, 3, 1, cache=False)], "A5>2/A!"),
+    ([FIRST, HistoryTurn("repeat", 0, 0, 3, 2, cancel_after=1)], "A5>2/A>2{cancel_after=1}"),
+    ([FIRST, HistoryTurn("new", 0, 0, 12, 1, together=True)], "A5>2/B12{together}"),
+    ([FIRST, HistoryTurn("new", 0, 0, 1, 1), HistoryTurn("append", 1, 0, 1, 1)], "A5>a2/B1/A.a.C1"),
 ]
 
 
@@ -35,7 +35,7 @@ def test_turns_in_words(turns, line):
 
 
 def test_a_prompt_is_cut_to_the_limit():
-    assert of_turns([FIRST, Turn("append", 0, 0, 3, 1)], 8).line == "A5>a2/A.a.B3[:1]"
+    assert of_turns([FIRST, HistoryTurn("append", 0, 0, 3, 1)], 8).line == "A5>a2/A.a.B3[:1]"
 
 
 @pytest.mark.parametrize(("line", "told"), [
@@ -56,7 +56,7 @@ def test_without_a_special_way_of_asking():
     assert history.without("cache", "cancel", "burst").line == "A5/A>2"
 
 
-SEEN = [Seen((1, 2, 3, 9), 3, True)]
+SEEN = [CompletedSequence((1, 2, 3, 9), 3, True)]
 
 
 @pytest.mark.parametrize(("prompt", "name"), [

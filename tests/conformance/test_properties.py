@@ -7,7 +7,7 @@ import pytest
 from cachesim.tools.conformance.equality import equal
 from cachesim.tools.conformance.fingerprint import identical
 from cachesim.tools.conformance.history import of_line
-from cachesim.tools.conformance.history_player import Played
+from cachesim.tools.conformance.history_player import PlayedHistory
 from cachesim.tools.conformance.properties import checks
 from cachesim.tools.conformance.protocol import Ask, Kept, Reply
 
@@ -20,7 +20,7 @@ def failing(prompt, warm, *, answer=None):
     asks = [Ask(FIRST, 2), Ask(prompt, 1)]
     cold = [Reply(answer, "x", cached=0), Reply(None, "x", cached=0)]
     replies = [Reply(answer, "x", cached=0), warm]
-    played = Played(of_line("A3/A"), asks, cold, [None, None], replies, [[0], [1]])
+    played = PlayedHistory(of_line("A3/A"), asks, cold, [None, None], replies, [[0], [1]])
     return [one.name for one in checks(played, identical) if not one.ok]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Sequence
 
-from cachesim.tools.picture.scene import Row, Scene
+from cachesim.tools.picture.scene import Scene, StepRow
 
 LETTERS = {"kept": "K", "restored": "R", "loaded": "L", "evaluated": "E", "again": "!", "generated": "g"}
 WORDS = {"K": "kept", "R": "restored", "L": "loaded", "E": "evaluated, new", "!": "evaluated again", "g": "generated"}
@@ -30,7 +30,7 @@ def drawing(scenes: Sequence[Scene]) -> str:
     return "\n".join([*lines, *_legend(used)]) + "\n"
 
 
-def _row(row: Row, length: int, scale: int) -> Iterator[tuple[str, str]]:
+def _row(row: StepRow, length: int, scale: int) -> Iterator[tuple[str, str]]:
     """Tokens and memory of a request: a name and its signs each."""
     held, tokens = row.memory, [(part.start, part.stop, LETTERS[part.origin]) for part in row.stretches]
     yield f"#{row.number} {row.text}", _cells(length, scale, tokens) + "  WRONG" * row.wrong

@@ -6,7 +6,7 @@ import json
 
 from cachesim.engines.shared.outcomes import Outcome, graded_rules
 from cachesim.engines.shipped import SHIPPED
-from cachesim.judging.evidence import Grade, Graded, Table, released_rules, table_of
+from cachesim.judging.evidence import Grade, Graded, GradeTable, released_rules, table_of
 from tests.evidence import digests, peer_runs
 from tests.evidence.search import Found
 from tests.shared import ROOT
@@ -40,7 +40,7 @@ def made(engine, occurs, found, traces):
         crashes = tuple(one.other for one in mine if one.crashes)
         graded[outcome] = Graded(_grade(engine, outcome, mine), seen, unseen, crashes)
     code = {name: digests.of_rule(rule) for name, rule in rules_of_engine(engine).items()}
-    return Table(graded, code, {_name(file, traces): digests.of_file(file) for file in used})
+    return GradeTable(graded, code, {_name(file, traces): digests.of_file(file) for file in used})
 
 
 def _grade(engine, outcome, found):

@@ -17,8 +17,8 @@ from cachesim.base.errors import BadInput
 from cachesim.base.pool import spread as pooled
 from cachesim.base.pool import whole
 from cachesim.tools.search.campaign import Campaign, Failure, blocks, run, shrunk
-from cachesim.tools.search.case import Case
-from cachesim.tools.search.finding import Finding
+from cachesim.tools.search.case import DrawnConversation
+from cachesim.tools.search.finding import PropertyFailure
 from cachesim.tools.search.properties import PROPERTIES
 from cachesim.tools.search.shrink import shrink
 from tests.fuzz.expected import HOLD, held, unexpected
@@ -34,8 +34,8 @@ class News(NamedTuple):
     finding."""
 
     row: int
-    case: Case | None
-    finding: Finding
+    case: DrawnConversation | None
+    finding: PropertyFailure
 
 
 def hold(row: int, first: int) -> list[News]:
@@ -46,7 +46,7 @@ def hold(row: int, first: int) -> list[News]:
 def told_of(one: News) -> str:
     """A finding with its smallest case."""
 
-    def fails(case: Case) -> bool:
+    def fails(case: DrawnConversation) -> bool:
         try:
             return any(found.group == one.finding.group for found in held(HOLD[one.row], case))
         except BadInput:

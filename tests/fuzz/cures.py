@@ -15,7 +15,7 @@ from cachesim.engines.mlx_lm.caches import BatchRotatingKVCache
 from cachesim.engines.mlx_lm.rules import segments
 from cachesim.engines.registry import engine_of
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.tools.search.case import Case
+from cachesim.tools.search.case import DrawnConversation
 
 
 class Cure(NamedTuple):
@@ -24,7 +24,7 @@ class Cure(NamedTuple):
 
     text: str
     table: Callable[[Any], Any] = lambda rules: rules
-    case: Callable[[Case], Case] = lambda case: case
+    case: Callable[[DrawnConversation], DrawnConversation] = lambda case: case
     around: Callable[[], AbstractContextManager[Any]] = nullcontext
 
 

@@ -6,7 +6,7 @@ from typing import Callable, NamedTuple
 
 from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.notation.words import size
-from cachesim.tools.search.case import Case
+from cachesim.tools.search.case import DrawnConversation
 from tests.fuzz.cures import ONE_LEFT, RESUME_BEHIND, STRAIGHT_FIRST, WIDER, Cure, option, rules_of
 
 WARM, STORED = "warm-equals-cold", "stored-equals-cold"
@@ -26,10 +26,10 @@ class Defect(NamedTuple):
     models: str = ""
     longest: int = 40
     least: str = ""
-    about: Callable[[Case], bool] = lambda case: True
+    about: Callable[[DrawnConversation], bool] = lambda case: True
 
 
-def refused(case: Case) -> bool:
+def refused(case: DrawnConversation) -> bool:
     """Is there a prompt for which the context is too small?"""
     room = case.server["ctx_size"] // case.server.get("parallel", 1)
     return any(size(one.prompt, case.words) >= room for one in case.asked if isinstance(one, Asked))

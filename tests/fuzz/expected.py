@@ -24,9 +24,9 @@ from cachesim.judging.cold_comparison import Judge
 from cachesim.scenarios.notation.tree import Asked, said_as
 from cachesim.scenarios.option_checks import filled
 from cachesim.tools.search.campaign import SPREAD, findings
-from cachesim.tools.search.case import Case, draw_case
+from cachesim.tools.search.case import DrawnConversation, draw_case
 from cachesim.tools.search.crash import crashed
-from cachesim.tools.search.finding import Finding
+from cachesim.tools.search.finding import PropertyFailure
 from cachesim.tools.search.properties import PROPERTIES
 from cachesim.tools.search.server_space import KINDS, MODELS
 from tests.shared import alike
@@ -92,7 +92,7 @@ HOLD = (
 )
 
 
-def told(case: Case, without: tuple[str, ...]) -> Case:
+def told(case: DrawnConversation, without: tuple[str, ...]) -> DrawnConversation:
     """The conversation without what is known to go wrong."""
     plain = filled({}, case.engine)
     options = {DEFAULTS[name]: plain[DEFAULTS[name]] for name in without if DEFAULTS.get(name) in plain}
@@ -117,7 +117,7 @@ def told(case: Case, without: tuple[str, ...]) -> Case:
     return replace(case, server={**case.server, **options}, asked=asked)
 
 
-def held(hold: Hold, case: Case, judges: dict[str, Judge] | None = None) -> list[Finding]:
+def held(hold: Hold, case: DrawnConversation, judges: dict[str, Judge] | None = None) -> list[PropertyFailure]:
     """What is found in a conversation of which ``told`` has taken out what is known. Raises BadInput."""
     try:
         return findings(case, hold.profile, hold.properties, {} if judges is None else judges)
@@ -127,7 +127,9 @@ def held(hold: Hold, case: Case, judges: dict[str, Judge] | None = None) -> list
         return [crashed(error)]
 
 
-def unexpected(hold: Hold, seed: int, stop: int, start: int = 0) -> Iterator[tuple[Case | None, Finding]]:
+def unexpected(
+    hold: Hold, seed: int, stop: int, start: int = 0
+) -> Iterator[tuple[DrawnConversation | None, PropertyFailure]]:
     """What is found all the same in the conversations start .. stop-1 of a seed; no conversation where drawing it
     fails."""
     judges: dict[str, Judge] = {}

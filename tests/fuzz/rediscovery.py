@@ -17,8 +17,8 @@ from cachesim.base.errors import BadInput
 from cachesim.base.pool import finished, whole
 from cachesim.judging.cold_comparison import Judge
 from cachesim.tools.search.campaign import SPREAD, findings, rarely_collected
-from cachesim.tools.search.case import Case, draw_case, longest
-from cachesim.tools.search.finding import Finding
+from cachesim.tools.search.case import DrawnConversation, draw_case, longest
+from cachesim.tools.search.finding import PropertyFailure
 from cachesim.tools.search.shrink import shrink
 from tests.fuzz.defects import DEFECTS, Defect
 
@@ -33,7 +33,7 @@ class Found(NamedTuple):
     examples: int
     seconds: float
     shrinking: float
-    case: Case | None
+    case: DrawnConversation | None
     line: str = ""
     said: str = ""
 
@@ -46,7 +46,7 @@ class Found(NamedTuple):
         return longest(self.case) if self.case else 0
 
 
-def is_it(defect: Defect, case: Case, judges: dict[str, Judge]) -> Finding | None:
+def is_it(defect: Defect, case: DrawnConversation, judges: dict[str, Judge]) -> PropertyFailure | None:
     """The finding of this case, if it is this defect: once that is cured, nothing alike is found so early."""
     if (defect.models and not set(defect.models) & set(case.model)) or not defect.about(case):
         return None
@@ -59,11 +59,11 @@ def is_it(defect: Defect, case: Case, judges: dict[str, Judge]) -> Finding | Non
     return next(new, None)
 
 
-def _what(one: Finding) -> tuple[str, str]:
+def _what(one: PropertyFailure) -> tuple[str, str]:
     return one.kind, one.stored
 
 
-def cured(defect: Defect, case: Case, judges: dict[str, Judge]) -> list[Finding]:
+def cured(defect: Defect, case: DrawnConversation, judges: dict[str, Judge]) -> list[PropertyFailure]:
     """What is found when the defect is cured."""
     from cachesim.engines.registry import engine_of
 
@@ -80,7 +80,7 @@ def search(defect: Defect, seed: int, limit: int = LIMIT) -> Found:
     engine = defect.profile.partition("@")[0]
     begin = time.monotonic()
 
-    def fails(case: Case) -> bool:
+    def fails(case: DrawnConversation) -> bool:
         try:
             return is_it(defect, case, judges) is not None
         except BadInput:
@@ -105,7 +105,7 @@ def search_named(job: tuple[str, int, int]) -> Found:
     return search(next(one for one in DEFECTS if one.name == name), seed, limit)
 
 
-def one_line(case: Case, profile: str) -> str:
+def one_line(case: DrawnConversation, profile: str) -> str:
     """The case as it is typed: requests, model, options."""
     flags = "".join(
         f" --set {name}={str(value).lower() if isinstance(value, bool) else value}"

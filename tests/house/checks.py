@@ -205,6 +205,19 @@ def circles(package: Sequence[Module]) -> list[list[str]]:
     return sorted(sorted(".".join(parts) for parts in circle) for circle in found)
 
 
+def shared_class_names(package: Sequence[Module]) -> dict[str, list[str]]:
+    """Public classes of one name in two modules or more, but for those of an engine's folder: engines have the same
+    concepts."""
+    found: dict[str, list[str]] = {}
+    for module in package:
+        if module.parts[0] == "engines" and len(module.parts) > 2 and module.parts[1] in ENGINE_FOLDERS:
+            continue
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(module.name)
+    return {name: places for name, places in found.items() if len(places) > 1}
+
+
 def _target(to: tuple[str, ...], known: AbstractSet[tuple[str, ...]]) -> tuple[str, ...]:
     """The module that an import names: the longest beginning that is one."""
     return next((to[:n] for n in range(len(to), 0, -1) if to[:n] in known and to[:n] != ("__init__",)), ())

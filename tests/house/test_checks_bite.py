@@ -99,6 +99,12 @@ def test_circles_are_found_through_others_and_inside_functions():
     assert checks.circles([one for one in modules if one.name != "judging.c"]) == []
 
 
+def test_classes_of_one_name_are_found_but_for_those_of_engines():
+    places = ("judging.a", "tools.run.b", "engines.ik_llama.c")
+    found = checks.shared_class_names([checks.parse("class A: ...\nclass _B: ...", name) for name in places])
+    assert found == {"A": ["judging.a", "tools.run.b"]}
+
+
 def test_every_check_is_bitten():
     assert {check for check, _, _ in BAD} == set(checks.CHECKS)
 

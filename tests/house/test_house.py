@@ -43,6 +43,10 @@ def test_no_module_is_called_like_one_of_the_standard_library():
     assert [module.name for module in checks.modules() if module.parts[-1] in sys.stdlib_module_names] == []
 
 
+def test_no_public_class_has_the_name_of_another():
+    assert checks.shared_class_names(checks.modules()) == {}
+
+
 def test_median_file_is_short():
     assert median(len(module.text.splitlines()) for module in checks.modules()) <= checks.FILE_MEDIAN
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.live.llama_server.recorder import Recorder, Start
+from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 
 RESULTS = ("i", "response", "events", "cold", "racy", "died", "stuck", "server")
 LOOSE = ("max_dlogprob", "cold_margin", "confirmed_fresh_process")
@@ -35,7 +35,9 @@ class Compared:
 def again(file: Path, server: Path, models: Path) -> Compared:
     """Play a recording's script and compare."""
     trace = json.loads(file.read_text("utf-8"))
-    start = Start(server, models / trace["model"], tuple(trace["flags"]), trace["commit"], tuple(trace["base_flags"]))
+    start = ServerStart(
+        server, models / trace["model"], tuple(trace["flags"]), trace["commit"], tuple(trace["base_flags"])
+    )
     out = Compared()
     rounding = {"rounding": WINDOWS_ROUNDING} if "gemma3" in trace["model"] else {}
     with Recorder(start, **rounding) as recorder:

@@ -16,15 +16,15 @@ import threading
 from pathlib import Path
 
 from cachesim.base.tokens import common_prefix
-from cachesim.scenarios.notation.tree import Asked, Line, Piece
+from cachesim.scenarios.notation.tree import Asked, Piece, ScenarioLine
 from cachesim.tools.conformance.fingerprint import near
-from cachesim.tools.conformance.history import Part, of_tree
+from cachesim.tools.conformance.history import HistoryPart, of_tree
 from cachesim.tools.conformance.http_check.answers import Alike
 from cachesim.tools.conformance.http_check.dialect import find_out
 from cachesim.tools.conformance.http_check.http_client import Http
 from cachesim.tools.conformance.http_check.noise import LEAST
 from cachesim.tools.conformance.http_check.suite import Wanted, check
-from cachesim.tools.conformance.http_check.warm_first import Stage
+from cachesim.tools.conformance.http_check.warm_first import ServerStage
 from cachesim.tools.conformance.properties import EQUAL, checks
 from cachesim.tools.conformance.vocabulary_map import SLOTS
 
@@ -90,7 +90,7 @@ def play(data):
     history = history_of(data["steps"])
     with Script(data["steps"]) as script:
         http = Http(script.url, 10, 1_000)
-        stage = Stage(http, find_out(http), near(0.0))
+        stage = ServerStage(http, find_out(http), near(0.0))
         stage.twice = 0
         played = stage.play(history)
         http.close()
@@ -115,16 +115,19 @@ def history_of(steps):
         best = max(seen, key=lambda one: common_prefix(prompt, one[0]), default=((), ()))
         shared = common_prefix(prompt, best[0])
         new, said = (f"{'AB'[number // 26]}{chr(97 + number % 26)}", f"{'XY'[number // 26]}{chr(97 + number % 26)}")
-        parts = [*_first(best[1], shared), *([Part(new, 0, len(prompt) - shared)] if len(prompt) > shared else [])]
+        parts = [
+            *_first(best[1], shared),
+            *([HistoryPart(new, 0, len(prompt) - shared)] if len(prompt) > shared else []),
+        ]
         words |= {new: len(prompt) - shared} if len(prompt) > shared else {}
         words[said] = len(answer)
         pieces = tuple(Piece(part.word, False, part.start, part.stop) for part in parts)
         asked.append(Asked(prompt=pieces, answer=(Piece(said),), n_predict=len(answer),
                            cache_prompt=step["request"].get("cache_prompt", True)))  # fmt: skip
-        seen.append(((*prompt, *answer), [*parts, Part(said, 0, len(answer))]))
+        seen.append(((*prompt, *answer), [*parts, HistoryPart(said, 0, len(answer))]))
     if len(words) > SLOTS or not all(words.values()):
         raise Unplayable("more words than a history has")
-    return of_tree(Line(words, tuple(asked)))
+    return of_tree(ScenarioLine(words, tuple(asked)))
 
 
 def _first(parts, most):

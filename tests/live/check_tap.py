@@ -12,7 +12,7 @@ from cachesim.scenarios.option_checks import in_force
 from cachesim.tools.conformance.http_check.answers import TOP, Answered, gap
 from cachesim.tools.conformance.http_check.http_client import Http
 from cachesim.tools.conformance.http_check.replies import place
-from cachesim.tools.conformance.http_check.warm_first import Stage
+from cachesim.tools.conformance.http_check.warm_first import ServerStage
 
 ALL = 1_024                  # log-probabilities of a token: more than a tiny model has
 
@@ -46,7 +46,7 @@ class Tap(Http):
         return status, said
 
 
-class Watched(Stage):
+class Watched(ServerStage):
     """Knows which of the requests were those of the last play: a short prompt, all of it warm, then all of it cold."""
 
     first = 0

@@ -21,7 +21,7 @@ from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.load import load
 from cachesim.tools.live.llama_server.gguf_models import find_model
-from cachesim.tools.live.llama_server.recorder import Recorder, Start
+from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from cachesim.tools.live.llama_server.verify.case import AMPLIFIED, ROUNDING
 from cachesim.tools.live.llama_server.verify.rows import rows
 from cachesim.tools.live.player import Player
@@ -40,7 +40,7 @@ def record(scenario, profile, server, commit, models, seed=0):
     it cannot be sent."""
     gguf, player = models_of(scenario, models), Player(scenario, seed)
     rounding = AMPLIFIED if find_model(scenario.model).arch == "gemma3" else ROUNDING
-    start = Start(server, gguf, tuple(player.write(scenario.server)), commit)
+    start = ServerStart(server, gguf, tuple(player.write(scenario.server)), commit)
     with Recorder(start, rounding=rounding) as recorder:
         for _ in player.run(recorder.play):
             pass

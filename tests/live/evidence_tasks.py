@@ -5,8 +5,8 @@ from __future__ import annotations
 from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.command_line import write_flags
 from cachesim.engines.shared.vocab import PIECES
-from cachesim.tools.live.llama_server.recorder import Recorder, Start
-from cachesim.tools.live.token_map import Text, TokenMap
+from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
+from cachesim.tools.live.token_map import MappedText, TokenMap
 from tests.live.verify_all import models_of
 
 FIM = [f"tokenizer.ggml.fim_{name}_token_id=int:{token}" for name, token in (("pre", 97), ("suf", 98), ("mid", 99))]
@@ -20,12 +20,12 @@ def record_tasks(scenario, server, commit, models):
     kinds = {step.request.kind for step in scenario.steps} - {"completion"}
     if not kinds <= FLAGS.keys() or any(step.together or step.action for step in scenario.steps):
         raise BadInput(f"tasks that are not sent: {', '.join(sorted(kinds))}")
-    words = TokenMap(Text((*step.request.prompt, *(step.request.forced or ()))) for step in scenario.steps)
+    words = TokenMap(MappedText((*step.request.prompt, *(step.request.forced or ()))) for step in scenario.steps)
     flags = (*(word for kind in sorted(kinds) for word in FLAGS[kind]), *write_flags(scenario.server))
     steps = []
-    with Recorder(Start(server, models_of(scenario, models), flags, commit)) as recorder:
+    with Recorder(ServerStart(server, models_of(scenario, models), flags, commit)) as recorder:
         for step in scenario.steps:
-            prompt = list(words.prompt(Text(step.request.prompt)))
+            prompt = list(words.prompt(MappedText(step.request.prompt)))
             if step.request.kind == "completion":
                 request = {"n_predict": step.request.n_predict, "prompt": prompt}
                 steps.append(recorder.play({"op": "completion", "request": request}))

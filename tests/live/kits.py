@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Callable, NamedTuple
 
 from cachesim.tools.live.llama_server import gguf_models
-from cachesim.tools.live.llama_server.recorder import Recorder, Start
+from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from tests.live import worlds
 from tests.live.ik import models as ik_models
 from tests.live.ik import worlds as ik_worlds
@@ -34,12 +34,12 @@ class Kit(NamedTuple):
 def _llama_cpp(server, models, commit, flags, model):
     found = gguf_models.find_model(model)
     rounding = AMPLIFIED if found.arch == "gemma3" else ROUNDING
-    return Recorder(Start(server, models / found.file, tuple(flags), commit), rounding=rounding)
+    return Recorder(ServerStart(server, models / found.file, tuple(flags), commit), rounding=rounding)
 
 
 def _ik_llama(slots, server, models, commit, flags, model):
     found = ik_models.find_model(model)
-    start = Start(server, models / "ik" / found.file, ik_worlds.drafting(flags), commit, IK_BASE)
+    start = ServerStart(server, models / "ik" / found.file, ik_worlds.drafting(flags), commit, IK_BASE)
     return IkRecorder(start, rounding_of(flags, slots == ik_worlds.MANY))
 
 

@@ -21,7 +21,7 @@ from cachesim.engines.llama_cpp.command_line import write_flags
 from cachesim.engines.registry import commits
 from cachesim.scenarios.option_checks import filled
 from cachesim.tools.live.llama_server.gguf_models import find_model
-from cachesim.tools.live.llama_server.recorder import Recorder, Start
+from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from cachesim.tools.live.player import Player
 from cachesim.tools.server_logs.read import read_session
 from cachesim.tools.server_logs.recognise import grammars
@@ -38,7 +38,9 @@ def work(binary, commit, models, seed, number, count):
     """One option set: a line of the state."""
     began = time.monotonic()
     options = option_set(seed, number)
-    start = Start(binary, models / find_model(options.model).file, tuple(write_flags(filled(options.server))), commit)
+    start = ServerStart(
+        binary, models / find_model(options.model).file, tuple(write_flags(filled(options.server))), commit
+    )
     counts, wrong = Counter(), []
     try:
         with Recorder(start, cold=False) as recorder:

@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cachesim.tools.live.llama_server.answers import read_completion, read_slot
-from cachesim.tools.live.llama_server.client import Lost, Reply, at_once
-from cachesim.tools.live.llama_server.process import Ended, Stopped
+from cachesim.tools.live.llama_server.client import ConnectionLost, HttpReply, at_once
+from cachesim.tools.live.llama_server.process import Ended, StoppedAtEnd
 from cachesim.tools.live.llama_server.server import BASE, CONTROL, run_server
 
 LOGS = {"default": (), "lv4": ("-lv", "4"), "jsonl": ("--log-jsonl",)}
@@ -24,7 +24,7 @@ def base_flags(log):
     return (*BASE[: BASE.index("-lv")], *LOGS[log])
 
 
-class Quiet(Stopped):
+class Quiet(StoppedAtEnd):
     """Plays steps as a Recorder does, but keeps only answers, and the log with the place in it behind each step.
 
     ``logs``: for each start of the server its log, and the number of lines behind the start and behind each step."""
@@ -78,10 +78,10 @@ class Quiet(Stopped):
             try:
                 at_once([partial(send, n) for n in range(len(members))], lambda: None)
                 self._settle()
-            except (Lost, Ended) as error:
+            except (ConnectionLost, Ended) as error:
                 return {**out, "died": {"error": str(error)}}
             for member, reply in zip(members, replies, strict=True):
-                if isinstance(reply, Reply):
+                if isinstance(reply, HttpReply):
                     read = read_slot if member["op"] == "slot" else read_completion
                     member["response"] = read(reply)
         if step["op"] != "restart":
@@ -119,7 +119,7 @@ class Quiet(Stopped):
         stop = time.monotonic() + WITHIN
         while not done():
             if self.server.process.returncode is not None:
-                raise Lost("the server has ended")
+                raise ConnectionLost("the server has ended")
             if time.monotonic() > stop:
-                raise Lost("the log does not say that the work is done")
+                raise ConnectionLost("the log does not say that the work is done")
             time.sleep(POLL)

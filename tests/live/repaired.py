@@ -15,7 +15,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.command_line import write_flags
 from cachesim.scenarios.load import load
 from cachesim.tools.live.llama_server.gguf_models import find_model
-from cachesim.tools.live.llama_server.recorder import Recorder, Start
+from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from cachesim.tools.live.player import Player
 from tests.live import build
 from tests.live.__main__ import AMPLIFIED, CACHE, ROUNDING
@@ -59,7 +59,7 @@ def look(scenario, profile, binary):
     except BadInput as bad:
         return f"not played: {bad.cause}", False
     rounding = AMPLIFIED if found.arch == "gemma3" else ROUNDING
-    start = Start(binary, CACHE / "models" / found.file, tuple(write_flags(scenario.server)), "b11549")
+    start = ServerStart(binary, CACHE / "models" / found.file, tuple(write_flags(scenario.server)), "b11549")
     beside = Beside()
     try:
         with Recorder(start, rounding=rounding) as recorder:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import time
 
-from cachesim.scenarios.notation.rows import Case, reduced, whole
+from cachesim.scenarios.notation.rows import ShrinkCase, reduced, whole
 from cachesim.tools.search.shrink import like
 
 
 def smaller(table, recorder, case, difference, recording, seconds):
     """The smallest case found in so many seconds, its difference and its recording."""
     end, best = time.monotonic() + seconds, (case, difference, recording)
-    start = Case(case.line, tuple(case.given()))
+    start = ShrinkCase(case.line, tuple(case.given()))
 
     def fails(row):
         nonlocal best

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cachesim.engines.base import Request
-from cachesim.engines.chat import Message, Template, render
+from cachesim.engines.chat import ChatMessage, ChatTemplate, render
 from cachesim.engines.mlx_lm import PROFILES
 from cachesim.engines.mlx_lm.model_layout import ModelKind, Weight
 from cachesim.engines.mlx_lm.server import Server
@@ -40,7 +40,7 @@ class World(NamedTuple):
     """A server: its model, template and flags; ``prompt_cache_bytes`` 0 = unset."""
 
     model: str
-    template: Template
+    template: ChatTemplate
     flags: dict
 
 
@@ -82,17 +82,17 @@ class Talk:
             old = list(rng.choice(self.chats))
             kind = rng.random()
             if kind < 0.4:
-                return [*old, Message("assistant", self._words(rng.randint(0, 4))), self._user()]
+                return [*old, ChatMessage("assistant", self._words(rng.randint(0, 4))), self._user()]
             if kind < 0.8:
                 return [*old[:-1], self._user()]
             if kind < 0.9 and len(old) > 1:
-                return [*old, Message("tool", self._words(rng.randint(1, 6)))]
+                return [*old, ChatMessage("tool", self._words(rng.randint(1, 6)))]
             return old
         system = rng.choice(self.systems)
-        return [*([Message("system", system)] if rng.random() < 0.8 else []), self._user()]
+        return [*([ChatMessage("system", system)] if rng.random() < 0.8 else []), self._user()]
 
     def _user(self):
-        return Message("user", self._words(self.rng.choice((0, 1, 2, 3, 5, 8, 13))))
+        return ChatMessage("user", self._words(self.rng.choice((0, 1, 2, 3, 5, 8, 13))))
 
     def heard(self, request, tokens):
         """An answer: what comes after it may begin with it."""
@@ -106,7 +106,7 @@ def world(rng, model):
         "decode_concurrency": rng.choice((1, 2, 32)), "prompt_concurrency": rng.choice((1, 2, 8)),
         "prefill_step_size": rng.choice((3, 8, 2048)),
     }  # fmt: skip
-    return World(model, Template(rng.choice(("plain", "plain", "reasoning", "terse")), rng.random() < 0.5), flags)
+    return World(model, ChatTemplate(rng.choice(("plain", "plain", "reasoning", "terse")), rng.random() < 0.5), flags)
 
 
 class Ours:
@@ -201,7 +201,7 @@ def _note(requests, real, stored):
 def repeat(recorded, rules=PROFILES[PROFILE]):
     """The recorded bursts of one server, under a rule set. Raises AssertionError where ours differs."""
     name, template, flags = recorded["world"]
-    ours = Ours(World(name, Template(*template), flags), *recorded["spec"], rules)
+    ours = Ours(World(name, ChatTemplate(*template), flags), *recorded["spec"], rules)
     for burst in recorded["bursts"]:
         answers = ours.burst([_asked(data) for data in burst["asked"]], [tokens for _, _, tokens in burst["said"]])
         for answer, (cached, error, _) in zip(answers, burst["said"], strict=True):
@@ -215,7 +215,7 @@ def repeat(recorded, rules=PROFILES[PROFILE]):
 
 def _asked(data):
     messages, text, max_tokens, seed = data
-    return Asked(tuple(Message(role, tuple(content)) for role, content in messages), tuple(text), max_tokens, seed)
+    return Asked(tuple(ChatMessage(role, tuple(content)) for role, content in messages), tuple(text), max_tokens, seed)
 
 
 def checksum(key):

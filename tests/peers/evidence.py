@@ -22,7 +22,7 @@ from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.load import load
 from cachesim.scenarios.runner import groups
-from cachesim.tools.live.token_map import Text, TokenMap, Vocabulary
+from cachesim.tools.live.token_map import MappedText, TokenMap, Vocabulary
 from tests.live.build import sha256
 from tests.live.evidence_file import store
 from tests.peers import real_server
@@ -86,7 +86,9 @@ def record(scenario):
     BadInput where it cannot be sent."""
     template, settings = template_of(scenario.server), _settings(scenario)
     model, draft = _models(scenario)
-    words = TokenMap((Text((*one.request.prompt, *(one.request.forced or ()))) for one in scenario.steps), 0, WORDS)
+    words = TokenMap(
+        (MappedText((*one.request.prompt, *(one.request.forced or ()))) for one in scenario.steps), 0, WORDS
+    )
     warm, out = Thread(model, template, settings, draft), []
     try:
         for _, group in groups(scenario.steps):
@@ -94,7 +96,7 @@ def record(scenario):
             warm.generator.requests.after = [step.after for step in group]
             replies = warm.burst(asked)
             for step, reply in zip(group, replies, strict=True):
-                out.append({"n": len(out), **_outcome(reply, model, words.prompt(Text(step.request.prompt)))})
+                out.append({"n": len(out), **_outcome(reply, model, words.prompt(MappedText(step.request.prompt)))})
                 words.heard((step.request.forced or ())[: len(reply.tokens)], reply.tokens)
             if any(reply.error == "died" for reply in replies):
                 break
@@ -120,8 +122,8 @@ def _asked(step, words):
     request = step.request
     if request.cancel_at is not None:
         raise BadInput("a client that hangs up is not played")
-    talk = [(role, words.prompt(Text(content))) for role, content in request.messages]
-    text = () if talk else words.prompt(Text(request.prompt))
+    talk = [(role, words.prompt(MappedText(content))) for role, content in request.messages]
+    text = () if talk else words.prompt(MappedText(request.prompt))
     return talk, text, request.n_predict, 7 if request.seed else None
 
 

@@ -14,7 +14,7 @@ import mlx.core as mx
 from mlx_lm import server
 from mlx_lm.models import cache as real
 
-from cachesim.engines.chat import ETHK, SENTINEL, THK, Message, render
+from cachesim.engines.chat import ETHK, SENTINEL, THK, ChatMessage, render
 
 VOCAB = 100
 PENALTIES = (None, 0.0, 20, 0.0, 20, 0.0, 20)          # none; up to #911 the server has the first three
@@ -127,7 +127,7 @@ class Tokenizer:
         return str(token)
 
     def apply_chat_template(self, messages, add_generation_prompt=True, tokenize=True, tools=None):
-        talk = [Message(m["role"], tuple(self.encode(m["content"]))) for m in messages]
+        talk = [ChatMessage(m["role"], tuple(self.encode(m["content"]))) for m in messages]
         return list(render(talk, self.template, add_generation_prompt))
 
     def rfind_think_start(self, tokens, start=None):

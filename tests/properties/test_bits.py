@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cachesim.model import Model, Run, make_model, same_state
+from cachesim.model import Model, TokenRun, make_model, same_state
 from cachesim.model.store import Hidden
 from cachesim.oracle.cold_run import ColdRun, cold
 from tests.unit.model.plain_store import PlainStore, feed, joined, prefill, same_rows
@@ -37,7 +37,7 @@ def assert_cold(model: Model, store: PlainStore, seq: int, said: Hidden, truth: 
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[list[list[int]], list[list[Run]]]:
+def histories(draw: st.DrawFn) -> tuple[list[list[int]], list[list[TokenRun]]]:
     """Tokens of each sequence, and the micro-batches in which they come."""
     tokens = draw(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=24), min_size=1, max_size=3))
     done, batches = [0] * len(tokens), []
@@ -45,7 +45,7 @@ def histories(draw: st.DrawFn) -> tuple[list[list[int]], list[list[Run]]]:
         runs = []
         for seq in draw(st.permutations([s for s, at in enumerate(done) if at < len(tokens[s])])):
             size = draw(st.integers(1, 9))
-            runs.append(Run(seq, done[seq], tokens[seq][done[seq] : done[seq] + size]))
+            runs.append(TokenRun(seq, done[seq], tokens[seq][done[seq] : done[seq] + size]))
             done[seq] += len(runs[-1].tokens)
         batches.append(runs)
     return tokens, batches
@@ -58,7 +58,7 @@ def test_cached_path_is_the_cold_run(notation: str, exact: bool) -> None:
 
     @settings(derandomize=True, deadline=None, max_examples=40)
     @given(histories(), st.integers(0, 2**16))
-    def holds(history: tuple[list[list[int]], list[list[Run]]], order: int) -> None:
+    def holds(history: tuple[list[list[int]], list[list[TokenRun]]], order: int) -> None:
         tokens, batches = history
         store, said = PlainStore(order), [[] for _ in tokens]           # type: ignore[var-annotated]
         for runs in batches:
@@ -95,8 +95,8 @@ def test_company_changes_nothing_but_itself() -> None:
     model = make_model("A W8 G S C H", True)
     alone = prefill(model, PlainStore(), 0, LONG[:40], 40)
     for place in range(3):
-        others = [Run(seq, 0, LONG[seq * 50 : seq * 50 + 30 + seq]) for seq in (1, 2)]
-        runs = [*others[:place], Run(0, 0, LONG[:40]), *others[place:]]
+        others = [TokenRun(seq, 0, LONG[seq * 50 : seq * 50 + 30 + seq]) for seq in (1, 2)]
+        runs = [*others[:place], TokenRun(0, 0, LONG[:40]), *others[place:]]
         among = feed(model, PlainStore(place), runs)[place]
         assert alone.x is not None and among.x is not None
         assert np.array_equal(alone.digest, among.digest) and np.array_equal(alone.x, among.x)

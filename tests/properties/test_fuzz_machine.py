@@ -27,7 +27,7 @@ from cachesim.scenarios.option_checks import filled
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.runner import Stage
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.search.played_case import Notes, Played
+from cachesim.tools.search.played_case import InvariantObserver, PlayedConversation
 from cachesim.tools.search.properties import PROPERTIES
 
 SERVERS = {
@@ -54,8 +54,10 @@ class Machine(RuleBasedStateMachine):
         self.server_options = filled(dict(server), engine)
         model = data.draw(st.sampled_from(models))
         scenario = Scenario("machine", "", (), "", engine, model, (self.profile,), self.server_options, self.words, ())
-        self.played = Played(scenario, self.profile, Log())
-        self.stage = Stage(scenario, self.profile, "provenance", Path("."), Notes(self.played, {}), self.profile)
+        self.played = PlayedConversation(scenario, self.profile, Log())
+        self.stage = Stage(
+            scenario, self.profile, "provenance", Path("."), InvariantObserver(self.played, {}), self.profile
+        )
 
     def word(self, length):
         name = "".join(chr(ord("a") + int(digit)) for digit in str(len(self.words)))

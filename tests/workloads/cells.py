@@ -15,7 +15,7 @@ from cachesim.base import limits
 from cachesim.base.pool import Lost, begin_with, finished
 from cachesim.tools.workload.play import BILLED, COUNTED, JUDGED
 from cachesim.tools.workload.read import find_files
-from cachesim.tools.workload.run import Job, line, played_within, read_all
+from cachesim.tools.workload.run import CellJob, line, played_within, read_all
 from tests.workloads.grid import MODELS, Column, as_default, columns, columns_shared
 
 DEPTH = {COUNTED: 0, JUDGED: 1, BILLED: 2}
@@ -39,7 +39,7 @@ def play_share(share: Share) -> list[dict[str, Any]]:
     requests, out = played_within(session, share.scale), []
     for one in share.cells:
         began = time.process_time()
-        job = Job(share.files, one.profile, MODELS[one.kind], one.given, share.scale, share.how, share.bounds)
+        job = CellJob(share.files, one.profile, MODELS[one.kind], one.given, share.scale, share.how, share.bounds)
         try:
             found = line(session, requests, job)
         except Exception as error:

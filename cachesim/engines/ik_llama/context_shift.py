@@ -6,7 +6,7 @@ Source: ik_llama.cpp examples/server/server-context.cpp context_shift, context_s
 from __future__ import annotations
 
 from cachesim import events as ev
-from cachesim.base.errors import Aborted
+from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import NO_ROOM
 from cachesim.engines.ik_llama.events import PromptTruncated
 from cachesim.engines.ik_llama.rules.common_prefix import common, discarded
@@ -71,7 +71,7 @@ def shorten_prompt(srv: Core, slot: Slot, task: Task) -> None:
         task.answer.prompt = tuple(task.prompt)
     srv.emit(PromptTruncated(slot.id, task.id, slot.n_keep, n_ctx - slot.n_keep, len(task.prompt)))
     if len(task.prompt) >= n_ctx:
-        raise Aborted(NO_FIT, "prompt-longer-than-the-context")
+        raise ProcessAborted(NO_FIT, "prompt-longer-than-the-context")
 
 
 def _in_cache(srv: Core, slot: Slot, task: Task, n_keep: int, n_discard: int) -> InCache:

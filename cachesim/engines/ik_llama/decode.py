@@ -13,7 +13,7 @@ from cachesim.engines.ik_llama.server_state import Core, task_error
 from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.ik_llama.speculative_decoding import accept, warm_up
 from cachesim.engines.rule import rule_id
-from cachesim.engines.shared.batch import Batch
+from cachesim.engines.shared.batch import DecodeBatch
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.model.spec import TRAINED_ON
 
@@ -31,7 +31,7 @@ GIVEN_UP = (
 TOO_BIG = "Input prompt is too big compared to KV size. Please try increasing KV size."
 
 
-def work(srv: Core, batch: Batch) -> None:
+def work(srv: Core, batch: DecodeBatch) -> None:
     """Evaluate the batch view by view; after each view the slots whose token lies in it speak."""
     n, off = srv.settings.n_batch, 0
     if len(batch):
@@ -71,7 +71,7 @@ def _give_up(srv: Core, off: int, ret: int) -> None:
         srv.leave(slot)
 
 
-def _evaluated(srv: Core, view: Batch, off: int) -> int:
+def _evaluated(srv: Core, view: DecodeBatch, off: int) -> int:
     """A view is evaluated: the companion follows the prompts, checkpoints are taken, single tokens are sampled. Returns
     its length."""
     n = len(view)

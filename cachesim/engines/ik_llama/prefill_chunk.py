@@ -11,10 +11,10 @@ from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
 from cachesim.engines.ik_llama.rules.trim import Repair
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot, State, Task
-from cachesim.engines.shared.batch import Batch
+from cachesim.engines.shared.batch import DecodeBatch
 
 
-def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
+def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     """Trim both contexts to the slot's tokens, then append what of the prompt there is room for."""
     trim(srv, slot, task)
     start, asked = slot.n_prompt, len(task.prompt)

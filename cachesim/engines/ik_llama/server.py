@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cachesim import events as ev
-from cachesim.base.errors import Aborted, BadInput
+from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.ik_llama.context_shift import look_for_full_slots
 from cachesim.engines.ik_llama.decode import work
@@ -20,7 +20,7 @@ from cachesim.engines.ik_llama.slot_assignment import process
 from cachesim.engines.ik_llama.slot_save_restore import slot_action
 from cachesim.engines.ik_llama.snapshot import Inspected
 from cachesim.engines.ik_llama.speculative_decoding import make_draft
-from cachesim.engines.shared.batch import Batch
+from cachesim.engines.shared.batch import DecodeBatch
 
 
 def _not_simulated(request: Request) -> str:
@@ -57,17 +57,17 @@ class Server(Inspected):
             task = self.queue.popleft()
             try:
                 process(self, task)
-            except Aborted as abort:
+            except ProcessAborted as abort:
                 self._die(abort, task)
 
     def update(self) -> None:
         """Second half of a round: slots that are leaving go, then one batch for all busy slots."""
         try:
             self._update_slots()
-        except Aborted as abort:
+        except ProcessAborted as abort:
             self._die(abort)
 
-    def _die(self, end: Aborted, *more: Task) -> None:
+    def _die(self, end: ProcessAborted, *more: Task) -> None:
         """The process ends, and with it every task."""
         self.emit(ev.Aborted(str(end)))
         self.dead = True
@@ -88,7 +88,7 @@ class Server(Inspected):
             return
         self.take_id()
         look_for_full_slots(self)
-        batch, self.said = Batch(), {}
+        batch, self.said = DecodeBatch(), {}
         for slot in self.slots:
             slot.fed = (0, 0)
             if slot.state is State.GENERATING and slot.task is not None:
@@ -102,7 +102,7 @@ class Server(Inspected):
                 add_prompt(self, slot, slot.task, batch)
         work(self, batch)
 
-    def _add_sampled(self, slot: Slot, task: Task, batch: Batch) -> None:
+    def _add_sampled(self, slot: Slot, task: Task, batch: DecodeBatch) -> None:
         make_draft(self, slot, task)
         slot.unheard = 0
         slot.at = len(batch)

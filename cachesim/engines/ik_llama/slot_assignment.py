@@ -6,7 +6,7 @@ Source: ik_llama.cpp examples/server/server-context.cpp get_available_slot, laun
 from __future__ import annotations
 
 from cachesim import events as ev
-from cachesim.base.errors import Aborted
+from cachesim.base.errors import ProcessAborted
 from cachesim.engines.ik_llama.events import PcInfo
 from cachesim.engines.ik_llama.prompt_cache import Compare
 from cachesim.engines.ik_llama.rules.slot_selection import Choice, SlotFacts
@@ -71,7 +71,7 @@ def _f_keep(srv: Core, slot: Slot, compare: Compare) -> tuple[float, int]:
     n_cache = mine.n_cache
     if srv.decide(srv.rules.shifted(slot.discarded, mine.asked, srv.settings.n_ctx_slot), slot):
         if slot.n_keep < 0:
-            raise Aborted("GGML_ASSERT(n_keep >= 0 && n_discard >= 0) failed", "negative-n-keep")
+            raise ProcessAborted("GGML_ASSERT(n_keep >= 0 && n_discard >= 0) failed", "negative-n-keep")
         assert mine.shifted is not None
         n_cache = mine.shifted.n_cache
     return float(part(n_cache, mine.n_tokens)), mine.n_tokens

@@ -23,7 +23,7 @@ from cachesim.engines.shared.prompt_cache_limits import over_limits
 from cachesim.engines.shared.seen_rows import in_line
 from cachesim.engines.shared.server_loop import watched
 from cachesim.engines.shared.shelves import Cut, Shelves, unbroken
-from cachesim.engines.shared.writes import Stretch
+from cachesim.engines.shared.writes import EntryRange
 from cachesim.model import Rows
 
 
@@ -80,7 +80,7 @@ def _cut_of(kv: KvCache, ckpt: Checkpoint, held: Tokens | Moment) -> Cut:
     return _cut(ckpt, held[: ckpt.facts.n_tokens], _of(kv, ckpt.blob))
 
 
-def _slot_shelf(srv: Core, slot: Slot, looked: Shelves, written: Stretch) -> Shelf:
+def _slot_shelf(srv: Core, slot: Slot, looked: Shelves, written: EntryRange) -> Shelf:
     kv, number = srv.memory, slot.id
     used = slot.checkpoints if kv.kind.hybrid else []
     if written.first >= written.stop:

@@ -13,7 +13,7 @@ from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import AS_MANY_AS_ALLOWED
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, SpecCkpt, Task
-from cachesim.engines.shared.batch import Batch
+from cachesim.engines.shared.batch import DecodeBatch
 from cachesim.engines.shared.sampler import forced_draft
 
 
@@ -75,13 +75,13 @@ def _companion_drafts(srv: Core, slot: Slot, held: int, most: int) -> None:
 def _decode(srv: Core, slot: Slot, pos: int, n: int) -> bool:
     """The companion evaluates n tokens from a position on. False = it failed."""
     assert srv.companion is not None
-    batch = Batch()
+    batch = DecodeBatch()
     for k in range(n):
         batch.add(0, pos + k, slot.id, False)
     return srv.companion.decode(batch) == 0
 
 
-def warm_up(srv: Core, slot: Slot, view: Batch, first: int, stop: int) -> None:
+def warm_up(srv: Core, slot: Slot, view: DecodeBatch, first: int, stop: int) -> None:
     """Prompt tokens that the target has evaluated go through the companion too."""
     if srv.companion is None:
         return
@@ -150,7 +150,7 @@ def _restore(srv: Core, slot: Slot, spec: SpecCkpt, ids: list[int]) -> None:
 
 def _again(srv: Core, slot: Slot, n_past: int) -> None:
     """Evaluate the sampled token and the right drafts once more."""
-    batch = Batch()
+    batch = DecodeBatch()
     for pos in range(n_past, len(slot.tokens)):
         batch.add(slot.tokens[pos], pos, slot.id, False)
     srv.context.per_step = False

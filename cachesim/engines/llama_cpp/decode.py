@@ -9,7 +9,7 @@ from cachesim import events as ev
 from cachesim.engines import base
 from cachesim.engines.base import Output
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
-from cachesim.engines.llama_cpp.memory.ubatch import Batch
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.parallel_completions import activate_children
 from cachesim.engines.llama_cpp.prefill_chunk import checkpoint_after_prompt
 from cachesim.engines.llama_cpp.rules.prompt_lifecycle import SILENT_TASKS
@@ -26,7 +26,7 @@ FATAL = {
 """What a client is told, and the kind of it."""
 
 
-def decode(srv: Core, batch: Batch) -> None:
+def decode(srv: Core, batch: DecodeBatch) -> None:
     """Evaluate the batch view by view; after each view the slots whose token lies in it speak."""
     n, off = srv.settings.n_batch, 0
     while off < len(batch):

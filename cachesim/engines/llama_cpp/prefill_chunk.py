@@ -6,15 +6,15 @@ Source: llama.cpp tools/server/server-context.cpp update_slots, create_checkpoin
 from __future__ import annotations
 
 from cachesim import events as ev
-from cachesim.base.errors import Aborted
-from cachesim.engines.llama_cpp.memory.ubatch import Batch
+from cachesim.base.errors import ProcessAborted
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.parallel_completions import share_prompt
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import MADE, Chunk, Ckpt
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot, State, Task
 
 
-def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
+def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     """Trim the memory to the slot's tokens, then append the next chunk of the prompt to slot and batch.
 
     Where a conversation was loaded over the running prompt (D2), nothing of the prompt may be left: of the same length,
@@ -36,7 +36,7 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: Batch) -> None:
     slot.fed = (len(batch) - (stop - start), len(batch))
     if stop == len(prompt):
         if not len(batch):
-            raise Aborted("GGML_ASSERT(batch.size() > 0) failed", "empty-batch")
+            raise ProcessAborted("GGML_ASSERT(batch.size() > 0) failed", "empty-batch")
         slot.state = State.DONE_PROMPT
         batch.out[-1] = True
         slot.at = len(batch) - 1
@@ -63,7 +63,7 @@ def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     srv.emit(ev.Batch(slot.id, task.id, n_tokens, n_tokens))
     try:
         srv.both.must_rm(slot.id, n_tokens)
-    except Aborted:
+    except ProcessAborted:
         refused = srv.rules.trim(n_tokens)
         if not srv.decide(refused, slot):
             raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachesim import events as ev
-from cachesim.base.errors import Aborted
+from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import common_prefix
 from cachesim.engines.base import NO_ROOM
 from cachesim.engines.llama_cpp.context_shift import reuse
@@ -73,7 +73,7 @@ def _ask(srv: Core, slot: Slot, n_past: int, n_tokens: int) -> Ask:
         held = f"slot.prompt.tokens.size() = {len(slot.tokens)}"
         srv.emit(ev.Error(f"n_past = {n_past}, {held}, seq_id = {slot.id}, pos_min = -1"))
         text = f"pos_min == -1, but n_past > 0 - should not happen (slot {slot.id}, n_past {n_past})"
-        raise Aborted(text, "no-rows-behind-a-prefix", slot=slot.id, n_past=n_past)
+        raise ProcessAborted(text, "no-rows-behind-a-prefix", slot=slot.id, n_past=n_past)
     return Ask(n_past, n_past, len(slot.tokens), n_tokens, pos_min, srv.settings.n_swa, srv.settings.exact)
 
 
@@ -126,7 +126,7 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
         unread = srv.rules.ckpt_unread(ckpt.facts.id_task)
         last_words: str = srv.decide(unread, slot)
         if last_words:
-            raise Aborted(last_words, "checkpoint-unreadable") from error
+            raise ProcessAborted(last_words, "checkpoint-unreadable") from error
         srv.changed(slot, "overwritten", unread.rule)    # half of it may have been read
         return _nothing(srv, slot, task, ask)
     srv.changed(slot, "overwritten", pick.rule)

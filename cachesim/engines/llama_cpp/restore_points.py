@@ -23,7 +23,7 @@ from cachesim.engines.shared.held_tokens import Moment
 from cachesim.engines.shared.rows import take
 from cachesim.engines.shared.seen_rows import in_line
 from cachesim.engines.shared.shelves import Cut, Shelves, unbroken
-from cachesim.engines.shared.writes import NONE, Stretch, Writes
+from cachesim.engines.shared.writes import NONE, EntryRange, Writes
 from cachesim.model import Rows
 
 
@@ -41,7 +41,7 @@ def parts_of(base: AttentionState | None, swa: AttentionState | None, n_swa: int
 def shelves(server: Core, looked: Shelves) -> list[Shelf]:
     """Every restore point by conversation: live slots with their checkpoints, stored conversations with theirs.
     ``looked``: what was seen at the last look."""
-    told: dict[Writes, Stretch] = {}
+    told: dict[Writes, EntryRange] = {}
     out, numbers = [], []
     for slot in server.slots:
         if slot.tokens:
@@ -54,7 +54,7 @@ def shelves(server: Core, looked: Shelves) -> list[Shelf]:
     return out + looked.entries.each(entries, partial(_of_entry, server))
 
 
-def _written(cache: AttentionCache, seq: int, looked: Shelves, told: dict[Writes, Stretch]) -> Stretch:
+def _written(cache: AttentionCache, seq: int, looked: Shelves, told: dict[Writes, EntryRange]) -> EntryRange:
     """What may have been written since the last look in the cells of a sequence's stream, and in their rows. ``told``:
     what each stream has told already of this look."""
     writes = cache.cells(seq).writes
@@ -64,7 +64,7 @@ def _written(cache: AttentionCache, seq: int, looked: Shelves, told: dict[Writes
     return found
 
 
-def _of_slot(server: Core, slot: Slot, looked: Shelves, told: dict[Writes, Stretch]) -> Shelf:
+def _of_slot(server: Core, slot: Slot, looked: Shelves, told: dict[Writes, EntryRange]) -> Shelf:
     parts, memory, number = server.memory.parts, server.memory.recr, slot.id
     quiet, written = True, NONE
     for name, cache in parts.items():

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from cachesim import events as ev
-from cachesim.base.errors import Aborted, BadInput
+from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.llama_cpp.context_shift import shift_full_slots
 from cachesim.engines.llama_cpp.decode import decode
 from cachesim.engines.llama_cpp.disconnect import hang_up, leaving
-from cachesim.engines.llama_cpp.memory.ubatch import Batch
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
 from cachesim.engines.llama_cpp.prefix_reuse import begin_prompt
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
@@ -76,7 +76,7 @@ class Server(Inspected):
         """First half of a round: hang-ups, then every pending task."""
         try:
             hang_up(self)
-        except Aborted as abort:
+        except ProcessAborted as abort:
             self._die(abort)
         self.take_queue()
 
@@ -87,7 +87,7 @@ class Server(Inspected):
             while self.queue:
                 self.settle()
                 process(self, self.queue.popleft())
-        except Aborted as abort:
+        except ProcessAborted as abort:
             self._die(abort)
 
     @property
@@ -99,7 +99,7 @@ class Server(Inspected):
         """Second half of a round: one batch for all busy slots."""
         try:
             self._update_slots()
-        except Aborted as abort:
+        except ProcessAborted as abort:
             self._die(abort)
 
     def _update_slots(self) -> None:
@@ -108,7 +108,7 @@ class Server(Inspected):
         self.next_tick()
         ended = self.ended
         shift_full_slots(self)
-        batch, self.said = Batch(), {}
+        batch, self.said = DecodeBatch(), {}
         for slot in self.slots:
             slot.fed = (0, 0)
             if slot.state is State.GENERATING and slot.task is not None:
@@ -134,7 +134,7 @@ class Server(Inspected):
         """Raises Aborted where the sampled and drafted tokens are more than the batch can hold."""
         room = self.rules.spec_room(n_batch, max(self.settings.n_batch, self.settings.n_slots))
         if room.value:
-            raise Aborted(self.decide(room, slot), "batch-without-room-for-drafts", n_batch=n_batch)
+            raise ProcessAborted(self.decide(room, slot), "batch-without-room-for-drafts", n_batch=n_batch)
 
     def _give_up(self, text: str, kind: str) -> None:
         """An exception has ended the iteration: every busy slot gets it as its error; memory and tokens stay."""
@@ -143,7 +143,7 @@ class Server(Inspected):
             if slot.busy:
                 self.fail(slot, 500, text, kind)
 
-    def _work_on_prompt(self, slot: Slot, batch: Batch) -> None:
+    def _work_on_prompt(self, slot: Slot, batch: DecodeBatch) -> None:
         task = slot.task
         if task is None or slot.state not in (State.STARTED, State.PROMPT):
             return
@@ -155,7 +155,7 @@ class Server(Inspected):
         if not whole or len(batch) + len(task.request.prompt) <= self.settings.n_batch:
             add_prompt(self, slot, task, batch)
 
-    def _die(self, end: Aborted) -> None:
+    def _die(self, end: ProcessAborted) -> None:
         self.settle()
         self.emit(ev.Aborted(str(end)))
         self.dead = True

@@ -18,7 +18,7 @@ from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
 from cachesim.engines.llama_cpp.memory.recurrent import Planes
 from cachesim.engines.llama_cpp.memory.target_and_draft import CommonMemory
-from cachesim.engines.llama_cpp.memory.ubatch import Batch
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, Use
@@ -104,7 +104,7 @@ class Core(Driver):
         self.settle()
         return self._both
 
-    def put_off(self, view: Batch) -> bool:
+    def put_off(self, view: DecodeBatch) -> bool:
         """Put off the evaluation of a generated token, if it may wait: not if it is heard of at once, or a drafter
         evaluates it, too."""
         slot = self.slots[view.seq[0]]

@@ -7,11 +7,11 @@ Source: llama.cpp tools/server/server-context.cpp update_slots, post_decode (3f5
 from __future__ import annotations
 
 from cachesim import events as ev
-from cachesim.base.errors import Aborted
+from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import NO_ROOM, Output
 from cachesim.engines.llama_cpp.memory.context import OK
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
-from cachesim.engines.llama_cpp.memory.ubatch import Batch, runs_of
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, runs_of
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, SpecCkpt, Task
 from cachesim.engines.shared.batch_outputs import joined
@@ -51,7 +51,7 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     slot.spec_ckpt = saved
 
 
-def mirror(srv: Core, view: Batch) -> None:
+def mirror(srv: Core, view: DecodeBatch) -> None:
     """The draft context evaluates what the target has evaluated. Raises DrafterFailed if it does not end where the
     view begins."""
     if srv.dft is None:
@@ -63,7 +63,7 @@ def mirror(srv: Core, view: Batch) -> None:
         raise DrafterFailed("failed to process speculative batch")
 
 
-def _said_before(srv: Core, view: Batch) -> Hidden | None:
+def _said_before(srv: Core, view: DecodeBatch) -> Hidden | None:
     """What the trunk said before each token of the view; what it said last is carried on, whatever comes next."""
     hidden = srv.context.hidden
     if hidden is None:
@@ -101,7 +101,7 @@ def _accepted(srv: Core, slot: Slot, task: Task, held: int) -> list[int]:
     ids: list[int] = []
     for k in range(len(slot.draft) + 1):
         if not srv.view[0] <= slot.at + k < srv.view[1]:
-            raise Aborted("GGML_ASSERT(logits != nullptr) failed", "output-of-another-view")
+            raise ProcessAborted("GGML_ASSERT(logits != nullptr) failed", "output-of-another-view")
         ids.append(srv.sampler(slot.tokens[: held + k], task.request, slot.n_gen + k))
         left = len(slot.draft) - k
         if not left:
@@ -130,7 +130,7 @@ def _go_back(srv: Core, slot: Slot, ids: list[int]) -> None:
             srv.emit(ev.Error(line))
         last_words: str = srv.decide(srv.rules.spec_unread(of_draft), slot)
         if last_words:
-            raise Aborted(last_words, "draft-not-undone") from error
+            raise ProcessAborted(last_words, "draft-not-undone") from error
         srv.fail_all("Context size has been exceeded.", NO_ROOM)
         return
     srv.both.must_rm(slot.id, ckpt.pos_max + 1)

@@ -20,7 +20,7 @@ from cachesim.engines.mlx_lm.element_codec import LABEL, Array, pack_rows, pack_
 from cachesim.engines.mlx_lm.model_layout import SLOTS, rows_of, states_of
 from cachesim.engines.mlx_lm.thread_ended import VALUE_ERROR, Died
 from cachesim.engines.shared.batch_outputs import joined
-from cachesim.model import Hidden, LayerState, Model, Rows, Run, Spec
+from cachesim.model import Hidden, LayerState, Model, Rows, Spec, TokenRun
 from cachesim.model.arrays import Positions
 from cachesim.model.attention_mask import MaskView, View
 
@@ -112,9 +112,9 @@ class BatchStore:
         ends = [self.n] * self.b if cache.lengths is None else cache.lengths
         return [piece for row in range(self.b) for piece in _pieces(row, real[row], int(ends[row]))]
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[TokenRun]:
         """The pieces as the model wants them."""
-        return [Run(p.row, self.first[p.row] + p.start, self.tokens[p.row][p.start : p.stop]) for p in self.pieces]
+        return [TokenRun(p.row, self.first[p.row] + p.start, self.tokens[p.row][p.start : p.stop]) for p in self.pieces]
 
     def view(self, part: str, run: int, asked: Positions) -> View:
         """The mask's rows of this piece."""

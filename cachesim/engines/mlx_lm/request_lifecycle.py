@@ -10,7 +10,7 @@ from typing import Any, Callable, Sequence
 from cachesim import events as ev
 from cachesim.base.errors import BadInput
 from cachesim.base.tokens import Tokens
-from cachesim.engines.chat import SENTINEL, Message, render
+from cachesim.engines.chat import SENTINEL, ChatMessage, render
 from cachesim.engines.mlx_lm.batch_row import Row, Task
 from cachesim.engines.mlx_lm.events import Fetched
 from cachesim.engines.mlx_lm.generator import Generator
@@ -23,7 +23,7 @@ from cachesim.engines.mlx_lm.unbatched_generation import Alone, Drafting
 from cachesim.engines.mlx_lm.whole_prompt_generator import Asked, Prefilling
 
 
-def rendered(srv: Inspected, messages: Sequence[Message], suffix: bool) -> Tokens | None:
+def rendered(srv: Inspected, messages: Sequence[ChatMessage], suffix: bool) -> Tokens | None:
     """The messages as the template has them; None where it refuses them."""
     try:
         return render(messages, srv.settings.template, suffix)
@@ -38,7 +38,7 @@ def cut(srv: Inspected, row: Row) -> Sequence[Segment]:
         found: Sequence[Segment] = srv.decide(srv.rules.cut_other(prompt, row.task.role), row)
         return found
     system = next((i for i, message in enumerate(messages) if message.role != "system"), len(messages))
-    probe = rendered(srv, (*messages[:system], Message("user", ())), False) if system else None
+    probe = rendered(srv, (*messages[:system], ChatMessage("user", ())), False) if system else None
     sys_end = srv.decide(srv.rules.system_end(prompt, probe), row)
     tail = srv.decide(srv.rules.tail(prompt, sys_end), row) if srv.settings.template.thinks else len(prompt)
     found = srv.decide(srv.rules.cut_chat(prompt, sys_end, tail), row)
@@ -65,7 +65,7 @@ def keyed(srv: Inspected, row: Row) -> Tokens:
 def position(srv: Inspected, row: Row) -> None:
     """Where does the request want its checkpoint, for the older generator?"""
     request, template = row.request, srv.settings.template
-    other = (*request.messages[:-1], Message("user", (SENTINEL,)))
+    other = (*request.messages[:-1], ChatMessage("user", (SENTINEL,)))
     probe = rendered(srv, other, True) if len(request.messages) > 1 else None
     trimmable = all(one.is_trimmable() for one in make_caches(srv.kind.spec, srv.rules.caches))
     row.task.position = srv.decide(

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, nearest, quoted
-from cachesim.engines.chat import TEMPLATES, Template
+from cachesim.engines.chat import TEMPLATES, ChatTemplate
 from cachesim.engines.shared.flags import check_flags
 from cachesim.model.spec import Spec, parse
 
@@ -56,7 +56,7 @@ class Settings:
     prefill_step_size: int
     num_draft_tokens: int
     draft: Spec | None
-    template: Template
+    template: ChatTemplate
     ticks: int
     interval: int
 
@@ -71,7 +71,7 @@ def settings(opts: Options) -> Settings:
         prefill_step_size=opts.prefill_step_size,
         num_draft_tokens=opts.num_draft_tokens,
         draft=parse(opts.draft_model) if opts.draft_model else None,
-        template=Template(opts.template, opts.thinking),
+        template=ChatTemplate(opts.template, opts.thinking),
         ticks=opts.ticks_per_slice,
         interval=opts.snapshot_interval,
     )

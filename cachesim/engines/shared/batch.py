@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable, Iterator, NamedTuple, Sequence
 
-from cachesim.model import Run
+from cachesim.model import TokenRun
 
 
 @dataclass(slots=True)
-class Batch:
+class DecodeBatch:
     """Tokens waiting for llama_decode, four lists of equal length.
 
     ``out`` marks the tokens after which the model is asked to speak.
@@ -45,22 +45,22 @@ class Batch:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def view(self, off: int, n: int) -> Batch:
+    def view(self, off: int, n: int) -> DecodeBatch:
         """Tokens off .. off+n-1 as a batch of their own."""
         stop = off + n
-        return Batch(self.tokens[off:stop], self.pos[off:stop], self.seq[off:stop], self.out[off:stop])
+        return DecodeBatch(self.tokens[off:stop], self.pos[off:stop], self.seq[off:stop], self.out[off:stop])
 
 
 class Ubatch(NamedTuple):
     """Runs in the order in which cells are given to their tokens. ``at[k]`` is the place of run k's first
     token in the batch (its tokens are consecutive there); ``n`` is the number of tokens."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[TokenRun, ...]
     at: tuple[int, ...]
     n: int
 
 
-def runs_of(batch: Batch) -> list[tuple[int, int]]:
+def runs_of(batch: DecodeBatch) -> list[tuple[int, int]]:
     """The batch as (start, stop) of maximal stretches of one sequence with consecutive positions."""
     seq, pos = batch.seq, batch.pos
     if not seq:
@@ -71,13 +71,13 @@ def runs_of(batch: Batch) -> list[tuple[int, int]]:
     return list(zip([0, *cuts], [*cuts, len(seq)], strict=True))
 
 
-def make_ubatch(batch: Batch, pieces: Sequence[tuple[int, int]]) -> Ubatch:
+def make_ubatch(batch: DecodeBatch, pieces: Sequence[tuple[int, int]]) -> Ubatch:
     """A ubatch of the given stretches of the batch."""
-    runs = tuple(Run(batch.seq[a], batch.pos[a], batch.tokens[a:b]) for a, b in pieces)
+    runs = tuple(TokenRun(batch.seq[a], batch.pos[a], batch.tokens[a:b]) for a, b in pieces)
     return Ubatch(runs, tuple(a for a, _ in pieces), sum(b - a for a, b in pieces))
 
 
-def split_simple(batch: Batch, n_ubatch: int) -> list[Ubatch]:
+def split_simple(batch: DecodeBatch, n_ubatch: int) -> list[Ubatch]:
     """The next n_ubatch tokens in batch order, whatever their sequence."""
     out, stretches = [], runs_of(batch)
     for start in range(0, len(batch), n_ubatch):
@@ -88,7 +88,7 @@ def split_simple(batch: Batch, n_ubatch: int) -> list[Ubatch]:
 
 
 def split_by(
-    batch: Batch, n_ubatch: int, take: Callable[[Sequence[int]], int]
+    batch: DecodeBatch, n_ubatch: int, take: Callable[[Sequence[int]], int]
 ) -> Iterator[tuple[Ubatch, bool]]:
     """Micro-batches in batch order: of each window of ``n_ubatch`` tokens as many as ``take`` says, given the sequences
     of its tokens; then the next window begins. With each: was it cut short?"""

@@ -6,7 +6,7 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from cachesim.engines.shared.batch import Batch, Ubatch
+from cachesim.engines.shared.batch import DecodeBatch, Ubatch
 from cachesim.model import Hidden, Model
 
 
@@ -17,7 +17,7 @@ class Spoken(NamedTuple):
     logits: np.ndarray | None
 
 
-def spoken(model: Model, batch: Batch, ubatch: Ubatch, hidden: Sequence[Hidden]) -> dict[int, Spoken]:
+def spoken(model: Model, batch: DecodeBatch, ubatch: Ubatch, hidden: Sequence[Hidden]) -> dict[int, Spoken]:
     """Place in the batch -> what was said there, for the tokens that are marked."""
     found: dict[int, Spoken] = {}
     for run, at, said in zip(ubatch.runs, ubatch.at, hidden, strict=True):

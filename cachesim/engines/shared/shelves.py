@@ -16,7 +16,7 @@ from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.judge_view import Point, RowsPart, Shelf, StatePart, Stored
 from cachesim.engines.shared.held_tokens import HeldTokens, Moment
 from cachesim.engines.shared.seen_rows import ByLayer, SeenRows
-from cachesim.engines.shared.writes import Stretch, still
+from cachesim.engines.shared.writes import EntryRange, still
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ class Shelves:
         if self.slots.keys() != set(numbers):
             self.slots = {number: self.slots[number] for number in numbers if number in self.slots}
 
-    def rows_kept(self, number: int, written: Stretch, first: int) -> int:
+    def rows_kept(self, number: int, written: EntryRange, first: int) -> int:
         """How many of the rows of a slot that were seen at the last look, from cell ``first`` on, are surely still the
         same, in the same cells?"""
         old = self.slots.get(number, NOTHING)

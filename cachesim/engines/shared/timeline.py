@@ -91,7 +91,7 @@ def _by(day: Landed | None, point: Landed) -> bool | None:
     return None if day is None else day.by(point)
 
 
-class Span(NamedTuple):
+class RuleSetPeriod(NamedTuple):
     """From when to when a rule set was in force: the point before ``until`` is its last one. ``until`` None = it is not
     known when the next change came; it was in force at ``own`` anyway."""
 
@@ -100,7 +100,7 @@ class Span(NamedTuple):
     until: Landed | None
 
 
-def span(line: Sequence[RuleSet], when: Timeline, name: str) -> Span:
+def span(line: Sequence[RuleSet], when: Timeline, name: str) -> RuleSetPeriod:
     """When the rules of a rule set of the main branch were in force."""
     number = [one.name for one in line].index(name)
     own = when.own[name]
@@ -109,8 +109,8 @@ def span(line: Sequence[RuleSet], when: Timeline, name: str) -> Span:
         if changes := older.changes(newer):
             days = [when.began(one) for one in changes]
             known = [day for day in days if day is not None]
-            return Span(first, own, min(known) if len(known) == len(days) else None)
-    return Span(first, own, None)
+            return RuleSetPeriod(first, own, min(known) if len(known) == len(days) else None)
+    return RuleSetPeriod(first, own, None)
 
 
 def _first(line: Sequence[RuleSet], when: Timeline, number: int) -> Landed:
@@ -124,7 +124,7 @@ def _first(line: Sequence[RuleSet], when: Timeline, number: int) -> Landed:
     return when.own[line[0].name]
 
 
-def told_span(found: Span, when: Timeline) -> str:
+def told_span(found: RuleSetPeriod, when: Timeline) -> str:
     """A span as it is printed: ``b9509..b9573``, ``2026-07-10..2026-07-30``; ``+`` = it may have lasted longer."""
     if found.until is None and found.first == found.own:
         return f"{when.told(found.own)}+"

@@ -14,14 +14,14 @@ import numpy as np
 END = 2**62
 
 
-class Stretch(NamedTuple):
+class EntryRange(NamedTuple):
     """Entries first .. stop-1; ``first`` >= ``stop`` is none."""
 
     first: int
     stop: int
 
 
-ALL, NONE = Stretch(0, END), Stretch(END, 0)
+ALL, NONE = EntryRange(0, END), EntryRange(END, 0)
 
 
 class Writes:
@@ -40,24 +40,24 @@ class Writes:
         if stop > self._stop:
             self._stop = stop
 
-    def look(self, reader: object) -> Stretch:
+    def look(self, reader: object) -> EntryRange:
         """What may have been written since this reader looked; everything, if it was not the last one to look. None
         looks without being noticed."""
         if reader is None:
             return ALL
-        found = Stretch(self._first, self._stop) if reader is self._reader else ALL
+        found = EntryRange(self._first, self._stop) if reader is self._reader else ALL
         self._reader = reader
         self._first, self._stop = NONE
         return found
 
 
-def stretch_of(cells: slice | range | np.ndarray) -> Stretch:
+def stretch_of(cells: slice | range | np.ndarray) -> EntryRange:
     """The least stretch with all of these entries in it."""
     if isinstance(cells, np.ndarray):
-        return Stretch(int(cells.min()), int(cells.max()) + 1) if len(cells) else NONE
-    return Stretch(cells.start or 0, END if cells.stop is None else cells.stop)
+        return EntryRange(int(cells.min()), int(cells.max()) + 1) if len(cells) else NONE
+    return EntryRange(cells.start or 0, END if cells.stop is None else cells.stop)
 
 
-def still(written: Stretch, first: int, n: int) -> int:
+def still(written: EntryRange, first: int, n: int) -> int:
     """How many of the n entries from ``first`` on lie before everything written among them?"""
     return n if written.stop <= first or written.first >= first + n else max(0, written.first - first)

@@ -16,7 +16,7 @@ from cachesim.scenarios.notation.values import integer, integers, items, one_of,
 _NUMBER = re.compile(r"-?[0-9]{1,10}")
 
 
-class Flag(NamedTuple):
+class RequestFlag(NamedTuple):
     """A field of a request. ``check`` takes its name and a value as a file has it, and raises BadInput; ``read`` makes
     such a value of the text behind ``=``, ``write`` that text."""
 
@@ -57,18 +57,18 @@ def _write_drafts(drafts: tuple[tuple[int, int], ...]) -> str:
     return ",".join(f"{drafted}:{accepted}" for drafted, accepted in drafts)
 
 
-FLAGS: Mapping[str, Flag] = {
-    "task": Flag(lambda name, value: one_of(name, value, TASKS), str),
-    "n_keep": Flag(_from(-1), plain),
-    "n_discard": Flag(_from(0), plain),
-    "n_cache_reuse": Flag(_from(0), plain),
-    "n_cmpl": Flag(_from(0), plain),
-    "cancel_after": Flag(_from(0), plain),
-    "draft_else": Flag(_from(0), plain),
-    "seed": Flag(truth, plain),
-    "drafts": Flag(_drafts, _read_drafts, _write_drafts),
-    "together": Flag(truth, plain),
-    "after": Flag(_from(0), plain),
+FLAGS: Mapping[str, RequestFlag] = {
+    "task": RequestFlag(lambda name, value: one_of(name, value, TASKS), str),
+    "n_keep": RequestFlag(_from(-1), plain),
+    "n_discard": RequestFlag(_from(0), plain),
+    "n_cache_reuse": RequestFlag(_from(0), plain),
+    "n_cmpl": RequestFlag(_from(0), plain),
+    "cancel_after": RequestFlag(_from(0), plain),
+    "draft_else": RequestFlag(_from(0), plain),
+    "seed": RequestFlag(truth, plain),
+    "drafts": RequestFlag(_drafts, _read_drafts, _write_drafts),
+    "together": RequestFlag(truth, plain),
+    "after": RequestFlag(_from(0), plain),
 }
 """Every flag whose value is no text of words, in the order in which they are written."""
 

@@ -8,8 +8,8 @@ from typing import Any, Callable, NamedTuple
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.scenarios.notation.check import check_answer, check_lengths
 from cachesim.scenarios.notation.flags import FLAGS, check_after, check_flag, plain
-from cachesim.scenarios.notation.place import Misread, Part
-from cachesim.scenarios.notation.tree import ACTIONS, ROLES, Action, Asked, Line, Piece, Pieces, Value, joins
+from cachesim.scenarios.notation.place import LinePart, Misread
+from cachesim.scenarios.notation.tree import ACTIONS, ROLES, Action, Asked, Piece, Pieces, ScenarioLine, Value, joins
 from cachesim.scenarios.notation.values import file_name, integer, literal
 from cachesim.scenarios.notation.words import canonical, check_word, span
 
@@ -25,17 +25,17 @@ _PIECE = re.compile(r"(\|?)([A-Za-z_]+)([0-9]{0,9})(?:\[([0-9]{0,9}):([0-9]{0,9}
 _COUNT = re.compile(r"[0-9]{1,9}|-1")
 
 
-class Said(NamedTuple):
+class ParsedPiece(NamedTuple):
     """A piece where it stands. ``length``: the one that is written there, if any; ``answer``: it is what a model
     says."""
 
     piece: Piece
     length: int | None
-    part: Part
+    part: LinePart
     answer: bool
 
 
-def parse(text: str, setting: Setting = lambda name, value: (name, literal(value))) -> Line:
+def parse(text: str, setting: Setting = lambda name, value: (name, literal(value))) -> ScenarioLine:
     """The line that a text stands for, canonical in all its steps. Raises BadInput."""
     reader = _Reader(setting)
     try:
@@ -43,26 +43,26 @@ def parse(text: str, setting: Setting = lambda name, value: (name, literal(value
             reader.read(part.stripped())
     except Misread as wrong:
         raise wrong.told() from None
-    return Line(reader.words, tuple(reader.steps))
+    return ScenarioLine(reader.words, tuple(reader.steps))
 
 
 def parse_text(text: str) -> Pieces:
     """Words without lengths, as a file has them: a prompt or an answer. Raises BadInput without a place."""
-    found: list[Said] = []
-    pieces = _text(Part(text), found)
+    found: list[ParsedPiece] = []
+    pieces = _text(LinePart(text), found)
     for one in found:
         if one.length is not None:
             raise BadInput(f"{one.piece.word}{one.length}: lengths belong into [words]")
     return pieces
 
 
-def steps_of(text: str) -> list[Part]:
+def steps_of(text: str) -> list[LinePart]:
     """The steps of a line, cut at every ``/`` that stands in no braces."""
-    line = Part(text).stripped()
+    line = LinePart(text).stripped()
     cuts = [match.start(1) + at for match in _OUTSIDE.finditer(line.text) if not match[2]
             for at, sign in enumerate(match[1]) if sign == "/"]
     ends = zip([0, *(at + 1 for at in cuts)], [*cuts, len(line.text)], strict=True)
-    return [Part(line.text[first:end], line.at + first, number) for number, (first, end) in enumerate(ends)]
+    return [LinePart(line.text[first:end], line.at + first, number) for number, (first, end) in enumerate(ends)]
 
 
 class _Reader:
@@ -74,21 +74,21 @@ class _Reader:
         self.steps: list[Asked | Action] = []
         self.saved: list[str] = []
 
-    def read(self, part: Part) -> None:
+    def read(self, part: LinePart) -> None:
         """Add a step."""
         if action := _ACTION.fullmatch(part.text):
             self.steps.append(self._action(part.group(action, 1)))
         else:
             self.steps.append(self._request(part))
 
-    def _request(self, part: Part) -> Asked | Action:
+    def _request(self, part: LinePart) -> Asked | Action:
         match = _REQUEST.match(part.text)
         if match is None or match.end() < len(part.text):
             end = match.end() if match else 0
             raise part._replace(at=part.at + end).fault(f"{quoted(part.text)} cannot be read ({FORM})")
-        said: list[Said] = []
+        said: list[ParsedPiece] = []
         step = _written(part, match, said)
-        places: dict[str, Part] = {}
+        places: dict[str, LinePart] = {}
         if braces := match[5]:
             inside = part.group(match, 5)
             flags, places = _flags(inside._replace(text=braces[1:-1], at=inside.at + 1), said)
@@ -102,7 +102,7 @@ class _Reader:
             raise places["together"].fault("together needs a request before it")
         return canonical(step, self.words)
 
-    def _define(self, said: list[Said]) -> None:
+    def _define(self, said: list[ParsedPiece]) -> None:
         """Enter words at their first use; later the length may be left out or must be the same."""
         for piece, length, part, _ in said:
             if length is None:
@@ -112,7 +112,7 @@ class _Reader:
             part.placed(check_word, piece.word, length)
             self.words[piece.word] = length
 
-    def _action(self, part: Part) -> Action:
+    def _action(self, part: LinePart) -> Action:
         first, *rest = [*part.words()] or [part]
         do, at, slot = first.partition("@")
         if do.text not in ACTIONS:
@@ -129,7 +129,7 @@ class _Reader:
         file = self._file(do.text, names) if names else ""
         return Action(do.text, id_slot, file, tuple(dict(self._setting(word) for word in settings).items()))
 
-    def _file(self, do: str, names: list[Part]) -> str:
+    def _file(self, do: str, names: list[LinePart]) -> str:
         file = names[0].placed(file_name, " ".join(name.text for name in names))
         if do == "restore" and file not in self.saved:
             raise names[0].fault(f"file {quoted(file)} was not saved before", nearest(file, self.saved))
@@ -137,12 +137,12 @@ class _Reader:
             self.saved.append(file)
         return file
 
-    def _setting(self, word: Part) -> tuple[str, Value]:
+    def _setting(self, word: LinePart) -> tuple[str, Value]:
         name, _, value = word.partition("=")
         return word.placed(self.setting, name.text, value.text)
 
 
-def _written(part: Part, match: re.Match[str], said: list[Said]) -> Asked:
+def _written(part: LinePart, match: re.Match[str], said: list[ParsedPiece]) -> Asked:
     """What a request says in words and signs."""
     prompt, answer = part.group(match, 1), part.group(match, 2).partition(">")[2]
     sampled = _COUNT.fullmatch(answer.text)
@@ -157,7 +157,7 @@ def _written(part: Part, match: re.Match[str], said: list[Said]) -> Asked:
     )
 
 
-def _chat(part: Part, said: list[Said]) -> tuple[tuple[str, Pieces], ...]:
+def _chat(part: LinePart, said: list[ParsedPiece]) -> tuple[tuple[str, Pieces], ...]:
     """The messages of a chat, () for anything else."""
     if not re.match(r"\s*[a-z]+:", part.text):
         return ()
@@ -170,7 +170,7 @@ def _chat(part: Part, said: list[Said]) -> tuple[tuple[str, Pieces], ...]:
     return tuple(messages)
 
 
-def _text(part: Part, said: list[Said], answer: bool = False) -> Pieces:
+def _text(part: LinePart, said: list[ParsedPiece], answer: bool = False) -> Pieces:
     """The words of a prompt or of an answer; they are added to ``said``."""
     if not part.text.strip():
         raise part.fault("no words (write at least one, such as S40)")
@@ -179,7 +179,7 @@ def _text(part: Part, said: list[Said], answer: bool = False) -> Pieces:
     return tuple(one.piece for one in found)
 
 
-def _piece(part: Part, answer: bool) -> Said:
+def _piece(part: LinePart, answer: bool) -> ParsedPiece:
     match = _PIECE.fullmatch(part.text)
     if match is None:
         raise part.fault(f"{quoted(part.text)} is not a word (letters, then an optional slice such as [2:9])")
@@ -187,13 +187,13 @@ def _piece(part: Part, answer: bool) -> Said:
     length, start, stop = (int(one) if one else None for one in numbers)
     if match[4] == match[5] == "":
         raise part.fault(f"{quoted(part.text)}: an empty slice (leave it out for the whole word)")
-    return Said(Piece(word, bool(bar), start, stop), length, part, answer)
+    return ParsedPiece(Piece(word, bool(bar), start, stop), length, part, answer)
 
 
-def _flags(braces: Part, said: list[Said]) -> tuple[dict[str, Any], dict[str, Part]]:
+def _flags(braces: LinePart, said: list[ParsedPiece]) -> tuple[dict[str, Any], dict[str, LinePart]]:
     """What stands in braces behind a request: the fields that it sets, and where each of them stands."""
     fields: dict[str, Any] = {}
-    places: dict[str, Part] = {}
+    places: dict[str, LinePart] = {}
     for word in braces.words():
         name, equals, value = word.partition("=")
         name, plus, after = name.partition("+")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Mapping, NamedTuple
 
 from cachesim.scenarios.notation.tidy import clipped
-from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Line, Pieces, joins, retold, used
+from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Pieces, ScenarioLine, joins, retold, used
 from cachesim.scenarios.notation.words import predicted
 
 FLAGS = ("cache_prompt", "id_slot", "n_cmpl", "cancel_after", "drafts", "draft_else", "together", "seed")
@@ -14,14 +14,14 @@ RARE = ("task", "n_keep", "n_discard", "n_cache_reuse", "answers", "n_predict")
 """The same, of which most requests have none."""
 
 
-class Case(NamedTuple):
+class ShrinkCase(NamedTuple):
     """What can be made smaller: a line, and the names of the server's options that are not left to their defaults."""
 
-    line: Line
+    line: ScenarioLine
     options: tuple[str, ...] = ()
 
 
-class Row(NamedTuple):
+class ShrinkVector(NamedTuple):
     """A case as integers: steps that stay, pieces of prompts and chats, flags (per step and kind), options that stay,
     lengths of words, and of the rare flags that are there whether they stay, or how large a number is."""
 
@@ -37,19 +37,19 @@ class Row(NamedTuple):
         """All of it in one row."""
         return tuple(n for part in self for n in part)
 
-    def like(self, flat: tuple[int, ...]) -> Row:
+    def like(self, flat: tuple[int, ...]) -> ShrinkVector:
         """A row of this form from its flat one."""
         parts, at = [], 0
         for part in self:
             parts.append(flat[at : at + len(part)])
             at += len(part)
-        return Row(*parts)
+        return ShrinkVector(*parts)
 
 
-def whole(case: Case) -> Row:
+def whole(case: ShrinkCase) -> ShrinkVector:
     """The row of a case as it is: everything stays."""
     line = case.line
-    return Row(
+    return ShrinkVector(
         tuple(1 for _ in line.steps),
         tuple(1 for step in line.steps for text in _asked(step) for _ in text),
         tuple(int(_has(step, flag)) for step in line.steps for flag in FLAGS),
@@ -68,7 +68,7 @@ def _has(step: Asked | Action, flag: str) -> bool:
     return isinstance(step, Asked) and bool(getattr(step, flag) != getattr(PLAIN, flag))
 
 
-def _rare(line: Line) -> Iterator[tuple[Asked, str]]:
+def _rare(line: ScenarioLine) -> Iterator[tuple[Asked, str]]:
     for step in line.steps:
         for flag in RARE:
             if isinstance(step, Asked) and _has(step, flag):
@@ -79,7 +79,7 @@ def _number(step: Asked, flag: str) -> int:
     return max(1, step.n_predict or 1) if flag == "n_predict" else 1
 
 
-def reduced(case: Case, row: Row) -> Case:
+def reduced(case: ShrinkCase, row: ShrinkVector) -> ShrinkCase:
     """The case with only what the row lets stay."""
     words = dict(zip(case.line.words, row.words, strict=True))
     flags, pieces, rare = iter(row.flags), iter(row.pieces), iter(row.rare)
@@ -93,7 +93,7 @@ def reduced(case: Case, row: Row) -> Case:
         if stays:
             steps.append(step)
     options = (name for name, stays in zip(case.options, row.options, strict=True) if stays)
-    return Case(sound(Line(words, tuple(steps))), tuple(options))
+    return ShrinkCase(sound(ScenarioLine(words, tuple(steps))), tuple(options))
 
 
 def _is_empty(step: Asked) -> bool:
@@ -126,7 +126,7 @@ def fitting(step: Asked, words: Mapping[str, int]) -> Asked:
     return step._replace(answer=step.answer or None, cancel_after=None if late else step.cancel_after)
 
 
-def sound(line: Line) -> Line:
+def sound(line: ScenarioLine) -> ScenarioLine:
     """The line without what makes no sense in it any more: somebody who is sent together with nobody, the restoring of
     a file that was not saved, words that nobody says."""
     steps: list[Asked | Action] = []
@@ -140,4 +140,4 @@ def sound(line: Line) -> Line:
             saved.add(step.file)
         steps.append(step)
     words = set(used(line._replace(steps=tuple(steps))))
-    return Line({word: n for word, n in line.words.items() if word in words}, tuple(steps))
+    return ScenarioLine({word: n for word, n in line.words.items() if word in words}, tuple(steps))

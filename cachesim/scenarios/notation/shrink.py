@@ -13,14 +13,14 @@ from typing import Callable, Sequence
 
 from cachesim.model.rng import Rng
 from cachesim.scenarios.notation.descent import lowest
-from cachesim.scenarios.notation.rows import Case, reduced, whole
+from cachesim.scenarios.notation.rows import ShrinkCase, reduced, whole
 from cachesim.scenarios.notation.simpler import simpler
 from cachesim.scenarios.notation.tidy import merged, renamed, split, unmarked
-from cachesim.scenarios.notation.tree import Line
+from cachesim.scenarios.notation.tree import ScenarioLine
 from cachesim.scenarios.notation.words import longest
 
-Happens = Callable[[Case], bool]
-Change = Callable[[Line], Line]
+Happens = Callable[[ShrinkCase], bool]
+Change = Callable[[ScenarioLine], ScenarioLine]
 
 TRIES = 4000           # cases that are asked for, as long as nobody says otherwise
 FIRST, LATER, CHANCE = 3 / 8, 3 / 32, 3 / 50
@@ -39,13 +39,13 @@ class Shrinking:
     """The search for the smallest case in which something ``happens``, with at most ``most`` tries. ``best`` is the
     smallest so far, ``tries`` the number of cases that were asked for."""
 
-    def __init__(self, case: Case, happens: Happens, most: int = TRIES, seed: int = 0) -> None:
+    def __init__(self, case: ShrinkCase, happens: Happens, most: int = TRIES, seed: int = 0) -> None:
         self.best, self.happens, self.most, self.seed = case, happens, most, seed
         self.known: dict[object, bool] = {_key(case): True}
         self.tries = 0
         self.left = most
 
-    def run(self, before: Sequence[Change] = BEFORE, after: Sequence[Change] = AFTER) -> Case:
+    def run(self, before: Sequence[Change] = BEFORE, after: Sequence[Change] = AFTER) -> ShrinkCase:
         """The smallest case, as far as so many tries go. It must happen in the given one, which is returned if it does
         in no smaller one."""
         self.left = self.most - len(after)
@@ -61,7 +61,7 @@ class Shrinking:
         self._tidy(after)
         return self.best
 
-    def _still(self, case: Case) -> bool:
+    def _still(self, case: ShrinkCase) -> bool:
         """Does it still happen? Then this is the best case."""
         key = _key(case)
         if key not in self.known:
@@ -112,16 +112,16 @@ class Shrinking:
             found = any(one != self.best and self._still(one) for one in smaller)
 
 
-def shrunk(case: Case, happens: Happens, most: int = TRIES, seed: int = 0) -> Case:
+def shrunk(case: ShrinkCase, happens: Happens, most: int = TRIES, seed: int = 0) -> ShrinkCase:
     """The smallest case in which something ``happens``, as far as so many tries go, its words named A, B, C."""
     return Shrinking(case, happens, most, seed).run()
 
 
-def _key(case: Case) -> object:
+def _key(case: ShrinkCase) -> object:
     return tuple(case.line.words.items()), case.line.steps, case.options
 
 
-def _weight(case: Case) -> tuple[bool, int, int, int]:
+def _weight(case: ShrinkCase) -> tuple[bool, int, int, int]:
     """What is smaller? One request more is less than a text too long to be read."""
     line = case.line
     return longest(line) > TOKENS, len(line.steps), longest(line), sum(line.words.values())

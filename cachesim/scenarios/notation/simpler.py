@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Iterator
 
-from cachesim.scenarios.notation.rows import Case, fitting, sound
+from cachesim.scenarios.notation.rows import ShrinkCase, fitting, sound
 from cachesim.scenarios.notation.tidy import clipped
-from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Line, Piece, Pieces, retold
+from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, Pieces, ScenarioLine, retold
 
 LEAST = {"n_predict": 2, "cancel_after": 0, "after": 0, "n_cmpl": 2, "draft_else": 1, "n_keep": 1, "n_discard": 1,
          "n_cache_reuse": 0, "id_slot": 0}  # fmt: skip
@@ -18,7 +18,7 @@ LEAST = {"n_predict": 2, "cancel_after": 0, "after": 0, "n_cmpl": 2, "draft_else
 SWITCHES = ("cache_prompt", "task", "together", "seed", "answers", "answer", "drafts", *LEAST)
 
 
-def simpler(case: Case) -> Iterator[Case]:
+def simpler(case: ShrinkCase) -> Iterator[ShrinkCase]:
     """Every case that is one step smaller."""
     line = case.line
     for i, step in enumerate(line.steps):
@@ -33,7 +33,7 @@ def simpler(case: Case) -> Iterator[Case]:
                 yield case._replace(line=_shortened(line, word, less, front, end))
 
 
-def _with(line: Line, number: int, *instead: Asked | Action) -> Line:
+def _with(line: ScenarioLine, number: int, *instead: Asked | Action) -> ScenarioLine:
     """The line with another step in the place of one, or with none."""
     steps = (fitting(step, line.words) if isinstance(step, Asked) else step for step in instead)
     return sound(line._replace(steps=(*line.steps[:number], *steps, *line.steps[number + 1 :])))
@@ -100,7 +100,7 @@ def _texts(text: Pieces) -> Iterator[Pieces]:
                 yield (*text[:i], piece._replace(stop=stop), *text[i + 1 :])
 
 
-def _shortened(line: Line, word: str, less: int, front: int, end: int) -> Line:
+def _shortened(line: ScenarioLine, word: str, less: int, front: int, end: int) -> ScenarioLine:
     """The line with a shorter word, whose slices begin and end so many tokens earlier."""
     words = {**line.words, word: less}
 
@@ -115,7 +115,7 @@ def _shortened(line: Line, word: str, less: int, front: int, end: int) -> Line:
                 continue
             step = fitting(step, words)
         steps.append(step)
-    return sound(Line(words, tuple(steps)))
+    return sound(ScenarioLine(words, tuple(steps)))
 
 
 def _earlier(piece: Piece, front: int, end: int) -> Piece:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Mapping
 
 from cachesim.scenarios.notation.flags import FLAGS, given
-from cachesim.scenarios.notation.tree import Action, Asked, Line, Piece, Pieces
+from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces, ScenarioLine
 
 
 class Lengths:
@@ -24,7 +24,7 @@ class Lengths:
         return f"{'|' if piece.user else ''}{piece.word}{self.left.pop(piece.word, '')}{cut}"
 
 
-def spell(line: Line) -> str:
+def spell(line: ScenarioLine) -> str:
     """The text of a line whose steps are canonical. Reading it back gives ``normal(line)``, unless a prompt is empty:
     there is no text for that."""
     lengths = Lengths(line.words)

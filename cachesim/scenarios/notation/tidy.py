@@ -10,7 +10,7 @@ import re
 from itertools import pairwise
 from typing import Mapping
 
-from cachesim.scenarios.notation.tree import Asked, Line, Piece, Pieces, said_as, texts, used
+from cachesim.scenarios.notation.tree import Asked, Piece, Pieces, ScenarioLine, said_as, texts, used
 from cachesim.scenarios.notation.words import THINK, span
 
 
@@ -26,12 +26,12 @@ def clipped(pieces: Pieces, words: Mapping[str, int]) -> Pieces:
     return tuple(out)
 
 
-def renamed(line: Line) -> Line:
+def renamed(line: ScenarioLine) -> ScenarioLine:
     """The line with its words called A, B, C in the order in which they come."""
     return _called(line, {word: letters(i) for i, word in enumerate(one for one in used(line) if one != THINK)})
 
 
-def renamed_apart(line: Line) -> Line:
+def renamed_apart(line: ScenarioLine) -> ScenarioLine:
     """The line with its words called A, B, C in the order in which they come; a, b, c where a model says them first."""
     names: dict[str, str] = {}
     for step in (step for step in line.steps if isinstance(step, Asked)):
@@ -44,15 +44,15 @@ def renamed_apart(line: Line) -> Line:
     return _called(line, names)
 
 
-def _called(line: Line, names: Mapping[str, str]) -> Line:
+def _called(line: ScenarioLine, names: Mapping[str, str]) -> ScenarioLine:
     def said(text: Pieces) -> Pieces:
         return tuple(piece._replace(word=names.get(piece.word, piece.word)) for piece in text)
 
     words = {names.get(word, word): line.words[word] for word in used(line)}
-    return Line(words, tuple(said_as(step, said) for step in line.steps))
+    return ScenarioLine(words, tuple(said_as(step, said) for step in line.steps))
 
 
-def split(line: Line) -> Line:
+def split(line: ScenarioLine) -> ScenarioLine:
     """The line without slices: every word is several words, one from each place where it is cut to the next."""
     ends: dict[str, set[int]] = {word: {0, n} for word, n in line.words.items()}
     for piece in (piece for step in line.steps for text in texts(step) for piece in text):
@@ -72,23 +72,23 @@ def split(line: Line) -> Line:
         return tuple(out)
 
     words = {part(word, i): b - a for word, found in cuts.items() for i, (a, b) in enumerate(found)}
-    return Line(words, tuple(said_as(step, said) for step in line.steps))
+    return ScenarioLine(words, tuple(said_as(step, said) for step in line.steps))
 
 
-def unmarked(line: Line) -> Line:
+def unmarked(line: ScenarioLine) -> ScenarioLine:
     """The line in which no user message is told to begin anywhere."""
     steps = (said_as(step, lambda text: tuple(piece._replace(user=False) for piece in text)) for step in line.steps)
     return line._replace(steps=tuple(steps))
 
 
-def merged(line: Line) -> Line:
+def merged(line: ScenarioLine) -> ScenarioLine:
     """The line with words that only come one behind the other, whole and without a mark between them, made one."""
     while (fewer := _one_less(line)) is not None:
         line = fewer
     return line
 
 
-def _one_less(line: Line) -> Line | None:
+def _one_less(line: ScenarioLine) -> ScenarioLine | None:
     """The line with one word less, None where there are no two to be made one."""
     before: dict[str, set[str]] = {}
     behind: dict[str, set[str]] = {}
@@ -108,12 +108,12 @@ def _one_less(line: Line) -> Line | None:
     return None
 
 
-def _made_one(line: Line, first: str, second: str) -> Line:
+def _made_one(line: ScenarioLine, first: str, second: str) -> ScenarioLine:
     def said(text: Pieces) -> Pieces:
         return tuple(piece for piece in text if piece.word != second)
 
     words = {word: n + line.words[second] * (word == first) for word, n in line.words.items() if word != second}
-    return Line(words, tuple(said_as(step, said) for step in line.steps))
+    return ScenarioLine(words, tuple(said_as(step, said) for step in line.steps))
 
 
 def letters(i: int) -> str:

@@ -73,7 +73,7 @@ class Action:
     server: tuple[tuple[str, Value], ...] = ()
 
 
-class Line(NamedTuple):
+class ScenarioLine(NamedTuple):
     """Steps in words, and the words' lengths. A word's place among them decides its tokens."""
 
     words: Mapping[str, int]
@@ -103,7 +103,7 @@ def said_as(step: Asked | Action, change: Callable[[Pieces], Pieces]) -> Asked |
     return step if isinstance(step, Action) else retold(step, change)
 
 
-def used(line: Line) -> list[str]:
+def used(line: ScenarioLine) -> list[str]:
     """The words of a line in the order of their first use."""
     return list(dict.fromkeys(piece.word for step in line.steps for text in texts(step) for piece in text))
 

@@ -7,7 +7,7 @@ from typing import Mapping
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.base.limits import WORD_LENGTH
-from cachesim.scenarios.notation.tree import Action, Asked, Line, Piece, Pieces, said_as, texts, used
+from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces, ScenarioLine, said_as, texts, used
 
 THINK = "THINK"              # a word of this name is the one token that opens a thought
 NAME = re.compile(r"[A-Za-z_]+")
@@ -64,7 +64,7 @@ def user_starts(pieces: Pieces, words: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(starts)
 
 
-def longest(line: Line) -> int:
+def longest(line: ScenarioLine) -> int:
     """The longest request of a line, prompt and answer, without what a template adds."""
     sizes = (sum(size(text, line.words) for text in texts(step)) for step in line.steps)
     return max(sizes, default=0)
@@ -83,8 +83,8 @@ def _sliced(piece: Piece, words: Mapping[str, int]) -> Piece:
     return piece._replace(start=start or None, stop=None if stop == words[piece.word] else stop)
 
 
-def normal(line: Line) -> Line:
+def normal(line: ScenarioLine) -> ScenarioLine:
     """The line that is read back from its text: every step canonical, words in the order of their first use and none
     besides. Its tokens have other numbers where the words were in another order. Raises BadInput."""
     steps = tuple(canonical(step, line.words) for step in line.steps)
-    return Line({word: line.words[word] for word in used(line)}, steps)
+    return ScenarioLine({word: line.words[word] for word in used(line)}, steps)

@@ -5,6 +5,6 @@ shown: fewer tokens evaluated, right answers, the memory that it takes.
 """
 
 from cachesim.tools.advise.ranking import Advice, choose
-from cachesim.tools.advise.search import Search
+from cachesim.tools.advise.search import AdviceSearch
 
-__all__ = ["Advice", "Search", "choose"]
+__all__ = ["Advice", "AdviceSearch", "choose"]

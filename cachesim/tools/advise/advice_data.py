@@ -8,18 +8,18 @@ from typing import Any, Sequence
 from cachesim.engines.registry import engine_of
 from cachesim.judging.evidence_of_run import predicted
 from cachesim.judging.judged_run import run_judged
-from cachesim.tools.advise.changes import Case, Change, Kind
+from cachesim.tools.advise.changes import ChangeKind, Setup, SetupChange
 from cachesim.tools.advise.command_line import command_words
 from cachesim.tools.advise.memory import Sizes
-from cachesim.tools.advise.outcome import MODE, Outcome, Tried
-from cachesim.tools.advise.ranking import Advice, Piece
-from cachesim.tools.advise.search import Search
+from cachesim.tools.advise.outcome import MODE, Trial, TrialOutcome
+from cachesim.tools.advise.ranking import Advice, RankedAdvice
+from cachesim.tools.advise.search import AdviceSearch
 
 Data = dict[str, Any]
 MIB = 1 << 20
 
 
-def advice_data(search: Search, advice: Advice, sizes: Sizes, asked: Sequence[str] = ()) -> Data:
+def advice_data(search: AdviceSearch, advice: Advice, sizes: Sizes, asked: Sequence[str] = ()) -> Data:
     """A search and what was chosen of it. ``asked``: the words that name the case and its server on a command line,
     () = its line. ``mib`` is None without sizes of a real model."""
     case, base = search.case, search.base
@@ -40,20 +40,20 @@ def advice_data(search: Search, advice: Advice, sizes: Sizes, asked: Sequence[st
     }
 
 
-def _outcome(outcome: Outcome) -> Data:
+def _outcome(outcome: TrialOutcome) -> Data:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in outcome._asdict().items()}
 
 
-def _predicted(one: Tried) -> list[Data]:
+def _predicted(one: Trial) -> list[Data]:
     """The verdicts and charges of a case that depend on an outcome which no real server was seen to have."""
     return [found._asdict() for found in predicted(run_judged(one.case.scenario, one.case.profile, MODE))]
 
 
-def _mib(piece: Piece, sizes: Sizes) -> float | None:
+def _mib(piece: RankedAdvice, sizes: Sizes) -> float | None:
     return round(piece.bytes / MIB, 3) if sizes.source else None
 
 
-def _piece(piece: Piece, search: Search, sizes: Sizes, asked: Sequence[str]) -> Data:
+def _piece(piece: RankedAdvice, search: AdviceSearch, sizes: Sizes, asked: Sequence[str]) -> Data:
     one, before = piece.tried, search.base.outcome.evaluated
     return {
         "changes": [_change(change, search.case) for change in one.changes],
@@ -71,7 +71,7 @@ def _piece(piece: Piece, search: Search, sizes: Sizes, asked: Sequence[str]) -> 
     }
 
 
-def _change(change: Change, case: Case) -> Data:
+def _change(change: SetupChange, case: Setup) -> Data:
     engine = engine_of(case.profile)
     rules = engine.profiles[change.profile] if change.profile else None
     point = engine.when.own.get(change.profile)
@@ -84,5 +84,5 @@ def _change(change: Change, case: Case) -> Data:
         "build": (engine.when.told(point) if point else rules.build) if rules else None,
         "date": point.date if point else None,
         "base": change.base or None,
-        "released": change.kind is not Kind.PROPOSAL,
+        "released": change.kind is not ChangeKind.PROPOSAL,
     }

@@ -15,7 +15,7 @@ from cachesim.tools.advise.client import ClientChange, client_changes, own_slots
 from cachesim.tools.advise.conversations import load_of
 
 
-class Kind(IntEnum):
+class ChangeKind(IntEnum):
     """Where a change is made; a larger number is dearer."""
 
     FLAG = 1
@@ -25,7 +25,7 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True)
-class Case:
+class Setup:
     """A scenario under a rule set."""
 
     scenario: Scenario
@@ -33,11 +33,11 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Change:
+class SetupChange:
     """One change of a case: ``options`` of the server (the first is what it is about), what the client does
     (``client``), perhaps with options that it takes, or another ``profile``. ``base``: what a proposal was made on."""
 
-    kind: Kind
+    kind: ChangeKind
     options: Mapping[str, Option] = field(default_factory=dict)
     profile: str = ""
     client: ClientChange | None = None
@@ -49,60 +49,60 @@ class Change:
         own = (self.client.name if self.client else self.kind.name,)
         return tuple(self.options)[:1] or own
 
-    def of(self, case: Case) -> Case | None:
+    def of(self, case: Setup) -> Setup | None:
         """The case with this change, None where it changes nothing there. Raises BadInput for a case that no server
         takes, such as more tokens than are allowed."""
         if self.profile:
-            return Case(case.scenario, self.profile)
+            return Setup(case.scenario, self.profile)
         server = {**case.scenario.server, **self.options}
         scenario = replace(case.scenario, server=server, expect={}, lives=())
         if self.client is None:
-            return Case(scenario, case.profile)
+            return Setup(scenario, case.profile)
         line = self.client.change(scenario.line)
         if line is None or getattr(scenario.words, "spelled", None):       # no command line could say what is sent
             return None
         steps = make_steps(line.steps, line.words, server)
-        return Case(replace(scenario, words=line.words, steps=steps), case.profile)
+        return Setup(replace(scenario, words=line.words, steps=steps), case.profile)
 
 
-def clashes(a: Change, b: Change) -> bool:
+def clashes(a: SetupChange, b: SetupChange) -> bool:
     """Do two changes change the same thing?"""
     return bool({*a.options} & {*b.options}) or bool(a.profile and b.profile) or a.family == b.family
 
 
-def single_changes(case: Case, engine: Engine) -> Iterator[Change]:
+def single_changes(case: Setup, engine: Engine) -> Iterator[SetupChange]:
     """Every change that is worth trying, from cheap to dear."""
     yield from flag_changes(case, engine.manual)
     yield from of_the_client(case, engine.manual)
     yield from builds(case.profile, engine)
 
 
-def flag_changes(case: Case, manual: Manual) -> Iterator[Change]:
+def flag_changes(case: Setup, manual: Manual) -> Iterator[SetupChange]:
     """Flags that the engine's manual names, as far as they are others than now."""
     now = in_force(case.scenario.server, case.profile)
     for one in manual.tries(now, load_of(case.scenario.line)):
         if differing := {name: value for name, value in one.items() if now[name] != value}:
-            yield Change(Kind.FLAG, options=differing)
+            yield SetupChange(ChangeKind.FLAG, options=differing)
 
 
-def of_the_client(case: Case, manual: Manual) -> Iterator[Change]:
+def of_the_client(case: Setup, manual: Manual) -> Iterator[SetupChange]:
     """What a client can do, a slot for each conversation last: of those that there are, or of more slots."""
     now = in_force(case.scenario.server, case.profile)
-    yield from (Change(Kind.CLIENT, client=one) for one in client_changes(manual))
+    yield from (SetupChange(ChangeKind.CLIENT, client=one) for one in client_changes(manual))
     if manual.slots and (slots := manual.slot_count(now)) > 1:
-        yield Change(Kind.CLIENT, client=own_slots(slots))
+        yield SetupChange(ChangeKind.CLIENT, client=own_slots(slots))
     for one in flag_changes(case, manual):
         if (slots := manual.slot_count({**now, **one.options})) > max(1, manual.slot_count(now)):
-            yield Change(Kind.CLIENT, options=one.options, client=own_slots(slots))
+            yield SetupChange(ChangeKind.CLIENT, options=one.options, client=own_slots(slots))
 
 
-def builds(profile: str, engine: Engine) -> Iterator[Change]:
+def builds(profile: str, engine: Engine) -> Iterator[SetupChange]:
     """Every later build of the main branch, oldest first; then every proposal, those made on the newest build first."""
     line = list(engine.line)
     on = engine.beside.get(profile, profile)
     at = line.index(on) if on in line else -1
-    yield from (Change(Kind.BUILD, profile=one) for one in line[at + 1 :])
+    yield from (SetupChange(ChangeKind.BUILD, profile=one) for one in line[at + 1 :])
     proposals = [name for name in engine.beside if name != profile]
     order = {name: i for i, name in enumerate(line)}
     for name in sorted(proposals, key=lambda one: -order.get(engine.beside[one], -1)):
-        yield Change(Kind.PROPOSAL, profile=name, base=engine.beside[name])
+        yield SetupChange(ChangeKind.PROPOSAL, profile=name, base=engine.beside[name])

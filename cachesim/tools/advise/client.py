@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Iterator, NamedTuple
 
 from cachesim.engines.manual import Manual
-from cachesim.scenarios.notation.tree import PLAIN, Asked, Line
+from cachesim.scenarios.notation.tree import PLAIN, Asked, ScenarioLine
 from cachesim.tools.advise.conversations import NOBODY, bare, common, conversations, parents, requests
 from cachesim.tools.advise.history import changing_last, keep_answers, marked, uncut, with_requests
 
@@ -16,24 +16,24 @@ class ClientChange(NamedTuple):
 
     name: str
     text: str
-    change: Callable[[Line], Line | None]
+    change: Callable[[ScenarioLine], ScenarioLine | None]
     needs: str = ""
 
 
-def _every(change: Callable[[Asked], Asked]) -> Callable[[Line], Line | None]:
+def _every(change: Callable[[Asked], Asked]) -> Callable[[ScenarioLine], ScenarioLine | None]:
     """The same change of every request."""
 
-    def all_of(line: Line) -> Line | None:
+    def all_of(line: ScenarioLine) -> ScenarioLine | None:
         done = with_requests(line, {i: change(step) for i, step in requests(line)})
         return None if done == line else done
 
     return all_of
 
 
-def pinned(slots: int) -> Callable[[Line], Line | None]:
+def pinned(slots: int) -> Callable[[ScenarioLine], ScenarioLine | None]:
     """Each conversation has a slot of its own, as far as there are so many."""
 
-    def pin(line: Line) -> Line | None:
+    def pin(line: ScenarioLine) -> ScenarioLine | None:
         of = conversations(line)
         if len(set(of.values())) < 2:
             return None
@@ -43,7 +43,7 @@ def pinned(slots: int) -> Callable[[Line], Line | None]:
     return pin
 
 
-def warmed(line: Line) -> Line | None:
+def warmed(line: ScenarioLine) -> ScenarioLine | None:
     """The text that all conversations begin with is sent once, by itself, before them."""
     line = uncut(line)
     steps, of = dict(requests(line)), parents(line)

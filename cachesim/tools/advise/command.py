@@ -17,7 +17,7 @@ from cachesim.tools.run.case import add_case, case_of
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
     from cachesim.tools.advise.memory import Sizes
-    from cachesim.tools.advise.search import Search
+    from cachesim.tools.advise.search import AdviceSearch
 
 SECONDS = 60           # after which a search ends unless told
 TIP, SENT = 1_000_000, 200       # prompt tokens and requests that are played where nobody asked for advice,
@@ -101,12 +101,12 @@ def advice_for(
     ``asked``: the words that name the case, None = its line; ``drawn``: takes the case as it is and with the best
     advice, each with its profile. Raises BadInput."""
     from cachesim.tools.advise.advice_data import advice_data
-    from cachesim.tools.advise.changes import Case
+    from cachesim.tools.advise.changes import Setup
     from cachesim.tools.advise.ranking import choose
-    from cachesim.tools.advise.search import Search
+    from cachesim.tools.advise.search import AdviceSearch
 
     begin, stopped, ended = time.monotonic(), None, None
-    search = Search(Case(scenario, profile))
+    search = AdviceSearch(Setup(scenario, profile))
     try:
         stopped = _searched(search, begin + most)
     except KeyboardInterrupt as error:
@@ -127,11 +127,11 @@ def say_tip(args: Namespace, text: str, file: str) -> None:
     from cachesim.engines.registry import profiles
     from cachesim.scenarios.load import load_text
     from cachesim.tools.advise.advice_data import advice_data
-    from cachesim.tools.advise.changes import Case
+    from cachesim.tools.advise.changes import Setup
     from cachesim.tools.advise.memory import UNITS
     from cachesim.tools.advise.ranking import choose
     from cachesim.tools.advise.report import try_sentence
-    from cachesim.tools.advise.search import Search
+    from cachesim.tools.advise.search import AdviceSearch
 
     if not text or args.json or args.quiet:
         return
@@ -142,7 +142,7 @@ def say_tip(args: Namespace, text: str, file: str) -> None:
     if tries <= 0 or 2 * cost > ROUNDS:
         show(Text(f"What would help is not tried unasked for so much work: cachesim advise {file or 'FILE.toml'}"))
         return
-    search = Search(Case(scenario, scenario.profiles[0]))
+    search = AdviceSearch(Setup(scenario, scenario.profiles[0]))
     tries = min(tries, len(search))
     for _ in progress(islice(search, tries), tries, "trying changes"):
         if cost * (2 + len(search.found)) > ROUNDS:
@@ -152,7 +152,7 @@ def say_tip(args: Namespace, text: str, file: str) -> None:
         show(Text(f"Helps most: {said.removeprefix('Try: ')}; all of it: cachesim advise {file or 'FILE.toml'}"))
 
 
-def _searched(search: Search, until: float) -> str | None:
+def _searched(search: AdviceSearch, until: float) -> str | None:
     for _ in progress(search, len(search), "trying changes"):
         if time.monotonic() > until:
             return "seconds"

@@ -11,11 +11,11 @@ from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.notation.spell import spell
 from cachesim.scenarios.notation.words import normal
 from cachesim.scenarios.option_checks import spoken
-from cachesim.tools.advise.changes import Case
-from cachesim.tools.advise.outcome import Tried
+from cachesim.tools.advise.changes import Setup
+from cachesim.tools.advise.outcome import Trial
 
 
-def command_words(one: Tried, base: Case, asked: Sequence[str] = ()) -> list[str]:
+def command_words(one: Trial, base: Setup, asked: Sequence[str] = ()) -> list[str]:
     """What is typed behind ``cachesim try`` to see this: the line that the client sends then, or the case as it was
     named. Raises BadInput where no line can say it."""
     if any(change.client for change in one.changes):
@@ -26,13 +26,13 @@ def command_words(one: Tried, base: Case, asked: Sequence[str] = ()) -> list[str
     return [words[0], "-p", typed(one.case.profile), *words[1:], *_set(one)]
 
 
-def _set(one: Tried) -> Iterator[str]:
+def _set(one: Trial) -> Iterator[str]:
     for change in one.changes:
         for name, value in change.options.items():
             yield from ("--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}")
 
 
-def _line_words(case: Case) -> list[str]:
+def _line_words(case: Setup) -> list[str]:
     scenario = case.scenario
     given = spoken(scenario.server, scenario.engine)
     line = spell(normal(scenario.line))
@@ -40,7 +40,7 @@ def _line_words(case: Case) -> list[str]:
     return try_words(line, case.profile, scenario.model, given)
 
 
-def sayable(one: Tried) -> bool:
+def sayable(one: Trial) -> bool:
     """Can a command line say what the client sends then?"""
     try:
         return not any(change.client for change in one.changes) or bool(_line_words(one.case))

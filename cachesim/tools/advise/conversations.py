@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.engines.manual import Load
-from cachesim.scenarios.notation.tree import Asked, Line, Pieces
+from cachesim.scenarios.notation.tree import Asked, Pieces, ScenarioLine
 from cachesim.scenarios.notation.words import predicted, prompt_size
 
 NOBODY = -1
 
 
-class Said(NamedTuple):
+class RequestPieces(NamedTuple):
     """The pieces of a request without their marks, those of a chat one after the other, and those of its answer."""
 
     prompt: Pieces
     answer: Pieces
 
 
-def said(step: Asked) -> Said:
+def said(step: Asked) -> RequestPieces:
     """What is said in a request."""
     prompt = (*step.prompt, *(piece for _, text in step.chat for piece in text))
-    return Said(bare(prompt), bare(step.answer or ()))
+    return RequestPieces(bare(prompt), bare(step.answer or ()))
 
 
 def bare(pieces: Pieces) -> Pieces:
@@ -29,15 +29,15 @@ def bare(pieces: Pieces) -> Pieces:
     return tuple(piece._replace(user=False) for piece in pieces)
 
 
-def requests(line: Line) -> Iterator[tuple[int, Asked]]:
+def requests(line: ScenarioLine) -> Iterator[tuple[int, Asked]]:
     """The requests of a line with their numbers."""
     return ((i, step) for i, step in enumerate(line.steps) if isinstance(step, Asked))
 
 
-def parents(line: Line) -> dict[int, int]:
+def parents(line: ScenarioLine) -> dict[int, int]:
     """For each request the earlier one with the longest prompt that it begins with, ``NOBODY`` where there is none."""
     found: dict[int, int] = {}
-    told: dict[int, Said] = {}
+    told: dict[int, RequestPieces] = {}
     for i, step in requests(line):
         mine = said(step)
         fits = [k for k, other in told.items() if other.prompt and mine.prompt[: len(other.prompt)] == other.prompt]
@@ -46,7 +46,7 @@ def parents(line: Line) -> dict[int, int]:
     return found
 
 
-def conversations(line: Line) -> dict[int, int]:
+def conversations(line: ScenarioLine) -> dict[int, int]:
     """The conversation of each request: they are numbered in the order in which they begin."""
     found: dict[int, int] = {}
     for i, parent in parents(line).items():
@@ -54,7 +54,7 @@ def conversations(line: Line) -> dict[int, int]:
     return found
 
 
-def load_of(line: Line) -> Load:
+def load_of(line: ScenarioLine) -> Load:
     """What a line demands of a server."""
     longest: dict[int, int] = {}
     of = conversations(line)

@@ -8,24 +8,24 @@ from __future__ import annotations
 from typing import Mapping, NamedTuple
 
 from cachesim.scenarios.notation.tidy import split
-from cachesim.scenarios.notation.tree import Asked, Line, Pieces, texts
+from cachesim.scenarios.notation.tree import Asked, Pieces, ScenarioLine, texts
 from cachesim.tools.advise.conversations import NOBODY, bare, common, parents, requests
 
 Steps = dict[int, Asked]
 
 
-def uncut(line: Line) -> Line:
+def uncut(line: ScenarioLine) -> ScenarioLine:
     """The line without slices, so that what was left out of a word is a word."""
     cut = any(piece[2:] != (None, None) for step in line.steps for text in texts(step) for piece in text)
     return split(line) if cut else line
 
 
-def with_requests(line: Line, changed: Mapping[int, Asked]) -> Line:
+def with_requests(line: ScenarioLine, changed: Mapping[int, Asked]) -> ScenarioLine:
     """The line with other requests in these places."""
     return line._replace(steps=tuple(changed.get(i, step) for i, step in enumerate(line.steps)))
 
 
-def keep_answers(line: Line) -> Line | None:
+def keep_answers(line: ScenarioLine) -> ScenarioLine | None:
     """Every answer stands whole in the prompts that go on from it; None where it does already.
 
     What follows an earlier prompt is compared with its answer: pieces in the answer's order, of which some are missing,
@@ -80,7 +80,7 @@ def _kept(rest: Pieces, answer: Pieces) -> int:
     return len(rest)
 
 
-def changing_last(line: Line) -> Line | None:
+def changing_last(line: ScenarioLine) -> ScenarioLine | None:
     """What stands in the middle of a prompt and is another text there than in an earlier one, is put at its end; None
     where there is no such thing.
 
@@ -110,7 +110,7 @@ def _between(old: Pieces, new: Pieces) -> set[str]:
     return set()
 
 
-def _told_last(line: Line, moving: set[str]) -> Line | None:
+def _told_last(line: ScenarioLine, moving: set[str]) -> ScenarioLine | None:
     def last(text: Pieces) -> Pieces:
         return (*(one for one in text if one.word not in moving), *(one for one in text if one.word in moving))
 
@@ -127,7 +127,7 @@ def _told_last(line: Line, moving: set[str]) -> Line | None:
     return None if done == line else done
 
 
-def marked(line: Line) -> Line | None:
+def marked(line: ScenarioLine) -> ScenarioLine | None:
     """Where no user message is marked: every piece behind the first that is no part of an answer begins one. None where
     there are marks, or a chat."""
     steps = dict(requests(line))

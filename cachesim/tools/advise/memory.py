@@ -16,7 +16,7 @@ from cachesim.engines.shared.model_sizes import ModelSizes
 from cachesim.model.spec import parse
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.advise.changes import Case
+from cachesim.tools.advise.changes import Setup
 
 
 class Sizes(NamedTuple):
@@ -87,7 +87,7 @@ def size_of(stored: Stored, sizes: Sizes) -> int:
     return rows + (sizes.state if stored.state is not None and stored.state.pos >= 0 else 0)
 
 
-def peak_bytes(case: Case, sizes: Sizes) -> int:
+def peak_bytes(case: Setup, sizes: Sizes) -> int:
     """What a case held at most."""
     meter = Meter(sizes)
     play(case.scenario, case.profile, "none", meter)

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.lower_bound import Bound, lower_bound, sent
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.advise.changes import Case, Change
+from cachesim.tools.advise.changes import Setup, SetupChange
 
 MODE = "provenance"
 
 
-class Outcome(NamedTuple):
+class TrialOutcome(NamedTuple):
     """``evaluated`` prompt tokens, of ``each`` request; the numbers of requests that are ``wrong``, ``undecided`` or
     ``failed`` (no answer, an error, a server that ended); requests after which something stored is ``corrupt``."""
 
@@ -26,14 +26,14 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tried:
+class Trial:
     """A case with these changes (none = as it is), what its requests must evaluate at least, and what came of it. The
     run is not kept: a search makes many."""
 
-    changes: tuple[Change, ...]
-    case: Case
+    changes: tuple[SetupChange, ...]
+    case: Setup
     bound: Bound
-    outcome: Outcome
+    outcome: TrialOutcome
 
     @property
     def dearness(self) -> tuple[int, int, int]:
@@ -42,18 +42,18 @@ class Tried:
         return max(kinds, default=0), len(kinds), sum(len(one.options) for one in self.changes)
 
 
-def tried(case: Case, changes: tuple[Change, ...] = (), bound: Bound | None = None) -> Tried:
+def tried(case: Setup, changes: tuple[SetupChange, ...] = (), bound: Bound | None = None) -> Trial:
     """Play and judge a case, by provenance. ``bound``: that of its requests, None = not known yet. Raises BadInput for
     a case that this version cannot play."""
     run = run_judged(case.scenario, case.profile, MODE, bills=False)
-    return Tried(changes, case, bound or bound_of(run), outcome_of(run))
+    return Trial(changes, case, bound or bound_of(run), outcome_of(run))
 
 
-def outcome_of(run: Run) -> Outcome:
+def outcome_of(run: Run) -> TrialOutcome:
     """The outcome of a run."""
     each = tuple(one.answer.prompt_n for one in run.requests)
     told = list(enumerate(run.requests))
-    return Outcome(
+    return TrialOutcome(
         evaluated=sum(each),
         each=each,
         wrong=tuple(run.broken),
@@ -72,5 +72,5 @@ def bound_of(run: Run) -> Bound:
 
 def loses(scenario: Scenario, profile: str) -> bool:
     """Is more evaluated under this rule set than must be, or is an answer wrong?"""
-    one = tried(Case(scenario, profile))
+    one = tried(Setup(scenario, profile))
     return bool(one.outcome.wrong) or one.outcome.evaluated > one.bound.total

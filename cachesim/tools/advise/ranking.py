@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Iterable, Iterator, NamedTuple
 
 from cachesim.engines.registry import engine_of
-from cachesim.tools.advise.changes import Kind
+from cachesim.tools.advise.changes import ChangeKind
 from cachesim.tools.advise.command_line import sayable
 from cachesim.tools.advise.memory import Sizes, peak_bytes
-from cachesim.tools.advise.outcome import Tried
+from cachesim.tools.advise.outcome import Trial
 from cachesim.tools.advise.since import Since, since
 
 SHOWN = 5              # pieces of advice
@@ -16,15 +16,15 @@ TRAPS = 2              # changes that evaluate less and answer wrongly
 WORTH = 100            # one in so many of the tokens is worth a line; a pair saves as many more than each of the two
 
 
-class Piece(NamedTuple):
+class RankedAdvice(NamedTuple):
     """One piece of advice. ``bytes``: what slots, checkpoints and prompt cache held at most; ``later``: every later
     build is as good, ``since`` these changes of the rules; ``alike``: other rule sets, or other values, that do the
     same."""
 
-    tried: Tried
+    tried: Trial
     bytes: int
     later: bool = False
-    alike: tuple[Tried, ...] = ()
+    alike: tuple[Trial, ...] = ()
     since: tuple[Since, ...] = ()
 
 
@@ -32,62 +32,62 @@ class Advice(NamedTuple):
     """``good`` are changes that help, best first; ``traps`` evaluate less and answer wrongly. ``base``: the case as it
     is."""
 
-    base: Piece
-    good: tuple[Piece, ...]
-    traps: tuple[Piece, ...]
+    base: RankedAdvice
+    good: tuple[RankedAdvice, ...]
+    traps: tuple[RankedAdvice, ...]
 
 
-def bad(one: Tried) -> int:
+def bad(one: Trial) -> int:
     """Requests without a right answer."""
     return len({*one.outcome.wrong, *one.outcome.failed, *one.outcome.undecided})
 
 
-def key(one: Tried) -> tuple[int, int]:
+def key(one: Trial) -> tuple[int, int]:
     """Requests without a right answer, then tokens."""
     return bad(one), one.outcome.evaluated
 
 
-def rank(one: Tried) -> tuple[object, ...]:
+def rank(one: Trial) -> tuple[object, ...]:
     """How good a change is, without memory; the smallest is the best."""
     return *key(one), len(one.outcome.corrupt), one.dearness
 
 
-def helps(one: Tried, base: Tried) -> bool:
+def helps(one: Trial, base: Trial) -> bool:
     """Are more answers right, or as many and fewer tokens evaluated?"""
     return key(one) < key(base) and not (bad(one) == bad(base) and one.outcome.wrong)
 
 
-def tempts(one: Tried, base: Tried) -> bool:
+def tempts(one: Trial, base: Trial) -> bool:
     """Is less evaluated, and some answer wrong?"""
     return bool(one.outcome.wrong) and one.outcome.evaluated < base.outcome.evaluated and not one.outcome.failed
 
 
-def families(found: Iterable[Tried]) -> dict[tuple[tuple[str, ...], ...], list[Tried]]:
+def families(found: Iterable[Trial]) -> dict[tuple[tuple[str, ...], ...], list[Trial]]:
     """What was tried by what is changed in it, in the order in which it was tried."""
-    out: dict[tuple[tuple[str, ...], ...], list[Tried]] = {}
+    out: dict[tuple[tuple[str, ...], ...], list[Trial]] = {}
     for one in found:
         out.setdefault(tuple(change.family for change in one.changes), []).append(one)
     return out
 
 
-def best_of_families(found: Iterable[Tried]) -> list[Tried]:
+def best_of_families(found: Iterable[Trial]) -> list[Trial]:
     """The best of each family; of equals the one that was tried first."""
     return [min(each, key=rank) for each in families(found).values()]
 
 
-def matters(one: Tried, base: Tried, least: int) -> bool:
+def matters(one: Trial, base: Trial, least: int) -> bool:
     """Are more answers right, or is a share of the tokens saved that is worth a line: of all, or of those above the
     bound, ``least``?"""
     return bad(one) < bad(base) or _saves(one, base, least)
 
 
-def _saves(one: Tried, base: Tried, least: int) -> bool:
+def _saves(one: Trial, base: Trial, least: int) -> bool:
     tokens = base.outcome.evaluated
     saved = tokens - one.outcome.evaluated
     return saved * WORTH >= tokens or 2 * saved >= tokens - least
 
 
-def choose(base: Tried, least: int, found: list[Tried], sizes: Sizes) -> Advice:
+def choose(base: Trial, least: int, found: list[Trial], sizes: Sizes) -> Advice:
     """The few that matter of all that was tried. ``least`` tokens must be evaluated in the case as it is."""
     good = [one for one in found if helps(one, base) and matters(one, base, least) and sayable(one)]
     good = [one for one in good if not _in_a_release(one, good)]
@@ -95,54 +95,54 @@ def choose(base: Tried, least: int, found: list[Tried], sizes: Sizes) -> Advice:
     pieces = [piece for each in families(singles).values() for piece in _pieces(each, found)]
     pairs = [one for one in good if len(one.changes) == 2 and _worth(one, singles, base)]
     first = sorted(pieces, key=lambda one: rank(one.tried))[: 2 * SHOWN]
-    first += [Piece(one, 0) for one in sorted(pairs, key=rank)[:1]]
+    first += [RankedAdvice(one, 0) for one in sorted(pairs, key=rank)[:1]]
     sized = [one._replace(bytes=peak_bytes(one.tried.case, sizes)) for one in first]
     sized.sort(key=lambda one: (*key(one.tried), len(one.tried.outcome.corrupt), one.bytes, one.tried.dearness))
     wrong = [one for one in found if tempts(one, base) and _saves(one, base, least)]
     traps = sorted(best_of_families(wrong), key=lambda one: one.outcome.evaluated)[:TRAPS]
     return Advice(
-        Piece(base, peak_bytes(base.case, sizes)),
+        RankedAdvice(base, peak_bytes(base.case, sizes)),
         tuple(_dated(one) for one in sized[:SHOWN]),
-        tuple(Piece(one, peak_bytes(one.case, sizes)) for one in traps),
+        tuple(RankedAdvice(one, peak_bytes(one.case, sizes)) for one in traps),
     )
 
 
-def _dated(piece: Piece) -> Piece:
+def _dated(piece: RankedAdvice) -> RankedAdvice:
     """A build with the changes that did it."""
     one = piece.tried
-    if len(one.changes) > 1 or one.changes[0].kind is not Kind.BUILD:
+    if len(one.changes) > 1 or one.changes[0].kind is not ChangeKind.BUILD:
         return piece
     return piece._replace(since=tuple(since(one.case, one.case.profile, one.outcome, engine_of(one.case.profile))))
 
 
-def _in_a_release(one: Tried, good: list[Tried]) -> bool:
+def _in_a_release(one: Trial, good: list[Trial]) -> bool:
     """Is it a proposal, and some build that has been released as good?"""
     kind = one.changes[0].kind
-    return kind is Kind.PROPOSAL and any(
-        other.changes[0].kind is Kind.BUILD and key(other) <= key(one) for other in good
+    return kind is ChangeKind.PROPOSAL and any(
+        other.changes[0].kind is ChangeKind.BUILD and key(other) <= key(one) for other in good
     )
 
 
-def _pieces(each: list[Tried], found: list[Tried]) -> Iterator[Piece]:
+def _pieces(each: list[Trial], found: list[Trial]) -> Iterator[RankedAdvice]:
     """The best of one family with those that do the same. Of builds: the first from which on all are as good as the
     newest, and the last that is better than that."""
-    if each[0].changes[0].kind is not Kind.BUILD:
+    if each[0].changes[0].kind is not ChangeKind.BUILD:
         best = min(each, key=rank)
-        yield Piece(best, 0, alike=tuple(one for one in each if key(one) == key(best) and one is not best))
+        yield RankedAdvice(best, 0, alike=tuple(one for one in each if key(one) == key(best) and one is not best))
         return
-    built = [one for one in found if one.changes[0].kind is Kind.BUILD and len(one.changes) == 1]
+    built = [one for one in found if one.changes[0].kind is ChangeKind.BUILD and len(one.changes) == 1]
     newest = built[-1]
     if newest in each:
         tail = len(built)
         while tail and key(built[tail - 1]) <= key(newest):
             tail -= 1
-        yield Piece(built[tail], 0, later=True)
+        yield RankedAdvice(built[tail], 0, later=True)
     best = min(reversed(each), key=key)
     if key(best) < key(newest):
-        yield Piece(best, 0)
+        yield RankedAdvice(best, 0)
 
 
-def _worth(pair: Tried, singles: list[Tried], base: Tried) -> bool:
+def _worth(pair: Trial, singles: list[Trial], base: Trial) -> bool:
     """Does a pair do clearly more than each of its changes?"""
     alone = [one for one in singles if one.changes[0] in pair.changes]
     if any(bad(one) > bad(pair) for one in alone):

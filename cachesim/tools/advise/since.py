@@ -10,8 +10,8 @@ from cachesim.base.errors import NotInBuild
 from cachesim.engines.contract import Engine
 from cachesim.engines.shared.rule_set import Change, RuleSet
 from cachesim.judging.judged_run import run_judged
-from cachesim.tools.advise.changes import Case
-from cachesim.tools.advise.outcome import MODE, Outcome, outcome_of
+from cachesim.tools.advise.changes import Setup
+from cachesim.tools.advise.outcome import MODE, TrialOutcome, outcome_of
 
 
 class Since(NamedTuple):
@@ -27,7 +27,7 @@ class Since(NamedTuple):
     alone: bool
 
 
-def since(case: Case, profile: str, want: Outcome, engine: Engine) -> list[Since]:
+def since(case: Setup, profile: str, want: TrialOutcome, engine: Engine) -> list[Since]:
     """The changes that give the outcome of a later rule set to the one before it: each that does so alone, or as few as
     do together; [] where nothing is before it."""
     line = list(engine.line)
@@ -48,7 +48,7 @@ def since(case: Case, profile: str, want: Outcome, engine: Engine) -> list[Since
     return [_told(one, engine, alone=False) for one in left] if len(left) < len(changes) else []
 
 
-def _same(case: Case, older: RuleSet, table: RuleSet, want: Outcome) -> bool:
+def _same(case: Setup, older: RuleSet, table: RuleSet, want: TrialOutcome) -> bool:
     try:
         mine = outcome_of(run_judged(case.scenario, older.name, MODE, table=table, bills=False))
     except NotInBuild:

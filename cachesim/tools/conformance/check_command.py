@@ -13,7 +13,7 @@ from cachesim.base.errors import BadInput, quoted
 from cachesim.tools.run.arguments import add_json, count
 
 if TYPE_CHECKING:
-    from cachesim.tools.conformance.http_check.suite import Checked
+    from cachesim.tools.conformance.http_check.suite import ServerReport
 
 REQUESTS, EXAMPLES, TIMEOUT = 20_000, 100, 60.0
 
@@ -89,7 +89,7 @@ def run(args: Namespace) -> int:
     return exits.BROKEN if "failed" in states else exits.UNDECIDED if "undecided" in states else exits.HOLDS
 
 
-def _data(found: Checked) -> dict[str, object]:
+def _data(found: ServerReport) -> dict[str, object]:
     return {
         "server": {"dialect": found.server.dialect, "name": found.server.name, "slots": found.server.slots},
         "measured": found.measured, "tolerance": found.tolerance, "requests": found.requests, "rules": found.rules,
@@ -98,7 +98,7 @@ def _data(found: Checked) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _text(found: Checked, url: str) -> str:
+def _text(found: ServerReport, url: str) -> str:
     """The verdict first, then the report of the suite."""
     failed = [one for one in found.report.results if one.state == "failed"]
     wrong = f"WRONG: {counted(len(failed), 'property', 'properties')} failed"

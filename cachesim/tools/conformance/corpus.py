@@ -10,7 +10,7 @@ from cachesim.base.errors import BadInput, quoted
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load
 from cachesim.scenarios.notation.tidy import unmarked
-from cachesim.scenarios.notation.tree import Asked, Line, Piece
+from cachesim.scenarios.notation.tree import Asked, Piece, ScenarioLine
 from cachesim.scenarios.notation.words import normal
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.conformance.history import History, of_line, of_tree
@@ -68,7 +68,9 @@ def scaled(history: History, size: int) -> History:
         return piece._replace(start=ends[0], stop=ends[1])
 
     words = {word: n if word in answers else n * size for word, n in history.scenario.words.items()}
-    return of_tree(Line(words, tuple(step._replace(prompt=tuple(map(longer, step.prompt))) for step in history.asked)))
+    return of_tree(
+        ScenarioLine(words, tuple(step._replace(prompt=tuple(map(longer, step.prompt))) for step in history.asked))
+    )
 
 
 def _plain(scenario: Scenario) -> History | None:
@@ -76,7 +78,7 @@ def _plain(scenario: Scenario) -> History | None:
     steps = tuple(step.asked._replace(id_slot=-1) for step in scenario.steps if isinstance(step.asked, Asked))
     if any(step._replace(cache_prompt=True) != Asked(step.prompt, step.answer, step.n_predict) for step in steps):
         return None
-    return of_tree(normal(unmarked(Line(scenario.words, steps))))
+    return of_tree(normal(unmarked(ScenarioLine(scenario.words, steps))))
 
 
 def _playable(scenario: Scenario) -> bool:

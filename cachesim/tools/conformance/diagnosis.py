@@ -6,12 +6,12 @@ from typing import Callable
 
 from cachesim.tools.conformance.equality import equal
 from cachesim.tools.conformance.fingerprint import Same
-from cachesim.tools.conformance.history_player import Outcome, Played
+from cachesim.tools.conformance.history_player import Outcome, PlayedHistory
 from cachesim.tools.conformance.protocol import Ask, Reply
 from cachesim.tools.conformance.timeouts import GaveUp
 
 
-def diagnosis(played: Played, request: int, cold: Callable[[Ask], Outcome], same: Same) -> str:
+def diagnosis(played: PlayedHistory, request: int, cold: Callable[[Ask], Outcome], same: Same) -> str:
     """A sentence on the answer to this request, "" if nothing is known. Asks for cold runs of other prompts."""
     warm = played.warm[request] if request < len(played.warm) else None
     if not isinstance(warm, Reply) or not warm.cached:

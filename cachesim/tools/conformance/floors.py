@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from cachesim.tools.conformance.history import of_line
 from cachesim.tools.conformance.history_draw import Space
-from cachesim.tools.conformance.history_player import Played
+from cachesim.tools.conformance.history_player import PlayedHistory
 from cachesim.tools.conformance.properties import PROPERTIES
 from cachesim.tools.conformance.protocol import Reply
 from cachesim.tools.conformance.report import Finding, Result
-from cachesim.tools.conformance.search import Search
+from cachesim.tools.conformance.search import HistorySearch
 from cachesim.tools.conformance.sections import floor_lines
 
 
-def look_at_floors(search: Search, space: Space) -> dict[str, Result]:
+def look_at_floors(search: HistorySearch, space: Space) -> dict[str, Result]:
     """Property -> its result, where its history could be played and the reply says what was reused."""
     found = {}
     for name, line in floor_lines(space).items():
@@ -28,7 +28,7 @@ def look_at_floors(search: Search, space: Space) -> dict[str, Result]:
     return found
 
 
-def _cached(played: Played) -> int | None:
+def _cached(played: PlayedHistory) -> int | None:
     """Tokens that the last request reused, None if that is not known."""
     number = len(played.asks) - 1
     warm = played.warm[number] if 0 <= number < len(played.warm) else None
@@ -39,7 +39,7 @@ def _cached(played: Played) -> int | None:
     return None if warm.evaluated is None else len(played.asks[number].prompt) - warm.evaluated
 
 
-def _result(name: str, line: str, played: Played, cached: int) -> Result:
+def _result(name: str, line: str, played: PlayedHistory, cached: int) -> Result:
     if cached > 0:
         return Result(name, "reuse", PROPERTIES[name], "ok", 1, 1)
     size = len(played.asks[-1].prompt)

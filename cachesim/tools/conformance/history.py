@@ -13,7 +13,7 @@ from typing import Mapping, NamedTuple, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.notation.check import check_asked
 from cachesim.scenarios.notation.parse import parse
-from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Line, Piece
+from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, ScenarioLine
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 
@@ -21,7 +21,7 @@ KINDS = ("new", "append", "extend", "branch", "prefix", "repeat")
 MOST = 12                    # turns of a history; every one may need two words
 
 
-class Turn(NamedTuple):
+class HistoryTurn(NamedTuple):
     """One request. ``kind`` says what it does with an earlier turn: the one ``after`` turns before the last, modulo
     those there are (none yet = "new"). ``cut``: tokens taken off the end, less one, where something is; ``new`` tokens
     of a word of its own, where something comes on; ``predict`` tokens are generated. ``together``: sent while the turn
@@ -37,7 +37,7 @@ class Turn(NamedTuple):
     together: bool = False
 
 
-class Part(NamedTuple):
+class HistoryPart(NamedTuple):
     """Tokens start .. stop-1 of a word."""
 
     word: str
@@ -45,7 +45,7 @@ class Part(NamedTuple):
     stop: int
 
 
-Parts = tuple[Part, ...]
+Parts = tuple[HistoryPart, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class History:
     def without(self, *names: str) -> History:
         """The same prompts without these special ways of asking: "cache", "cancel", "burst"."""
         gone = {field: getattr(PLAIN, field) for name in names for field in SPECIAL[name]}
-        return of_tree(Line(self.scenario.words, tuple(one._replace(**gone) for one in self.asked)))
+        return of_tree(ScenarioLine(self.scenario.words, tuple(one._replace(**gone) for one in self.asked)))
 
 
 SPECIAL: Mapping[str, tuple[str, ...]] = {
@@ -94,7 +94,7 @@ def of_line(text: str) -> History:
     return of_tree(parse(text))
 
 
-def of_tree(line: Line) -> History:
+def of_tree(line: ScenarioLine) -> History:
     """The history that a line is. Raises BadInput if not every cache could be sent it."""
     for number, step in enumerate(line.steps):
         more = [step.do] if isinstance(step, Action) else [name for name in step._fields if _says(step, name)]
@@ -112,7 +112,7 @@ def _says(step: Asked, name: str) -> bool:
     return bool(getattr(step, name) != getattr(PLAIN, name))
 
 
-def of_turns(turns: Sequence[Turn], most: int) -> History:
+def of_turns(turns: Sequence[HistoryTurn], most: int) -> History:
     """The turns in words, prompts cut to ``most`` tokens."""
     prompts: list[Parts] = []
     for number, turn in enumerate(turns):
@@ -123,11 +123,11 @@ def of_turns(turns: Sequence[Turn], most: int) -> History:
     for number, turn in enumerate(turns):
         words |= {part.word: turn.new for part in prompts[number] if part.word == _word(number)}
         words |= {_answer(number): turn.predict} if _answer(number) in said else {}
-    return of_tree(Line(words, asked))
+    return of_tree(ScenarioLine(words, asked))
 
 
-def _prompt(number: int, turn: Turn, turns: Sequence[Turn], prompts: Sequence[Parts]) -> Parts:
-    own = (Part(_word(number), 0, turn.new),)
+def _prompt(number: int, turn: HistoryTurn, turns: Sequence[HistoryTurn], prompts: Sequence[Parts]) -> Parts:
+    own = (HistoryPart(_word(number), 0, turn.new),)
     if turn.kind == "new" or not number:
         return own
     at = number - 1 - turn.after % number
@@ -135,7 +135,7 @@ def _prompt(number: int, turn: Turn, turns: Sequence[Turn], prompts: Sequence[Pa
         return prompts[at]
     if turn.kind == "extend":
         return (*prompts[at], *own)
-    whole = (*prompts[at], Part(_answer(at), 0, turns[at].predict))
+    whole = (*prompts[at], HistoryPart(_answer(at), 0, turns[at].predict))
     if turn.kind == "append":
         return (*whole, *own)
     left = _first(whole, max(1, _size(whole) - 1 - turn.cut))
@@ -156,7 +156,7 @@ def _size(parts: Parts) -> int:
 
 def _first(parts: Parts, most: int) -> Parts:
     """The first ``most`` tokens, or all where there are fewer."""
-    out: list[Part] = []
+    out: list[HistoryPart] = []
     for part in parts:
         left = most - _size(tuple(out))
         if left > 0:
@@ -164,7 +164,7 @@ def _first(parts: Parts, most: int) -> Parts:
     return tuple(out)
 
 
-def _asked(number: int, turn: Turn, prompt: Parts, said: set[str]) -> Asked:
+def _asked(number: int, turn: HistoryTurn, prompt: Parts, said: set[str]) -> Asked:
     answer = Piece(_answer(number))
     return Asked(
         prompt=tuple(Piece(part.word, False, part.start, part.stop) for part in prompt),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import AbstractSet, Iterator, NamedTuple, Sequence
 
 from cachesim.model.rng import Rng
-from cachesim.tools.conformance.history import KINDS, MOST, History, Turn, of_turns
+from cachesim.tools.conformance.history import KINDS, MOST, History, HistoryTurn, of_turns
 
 LENGTH = 24                  # tokens of a word where the implementation's own sizes say nothing
 PREDICT = 4                  # tokens generated at most
@@ -37,14 +37,14 @@ def histories(space: Space, examples: int, first: int = 0) -> Iterator[History]:
             return
 
 
-def _turns(rng: Rng, space: Space) -> list[Turn]:
+def _turns(rng: Rng, space: Space) -> list[HistoryTurn]:
     """Every third history has one or two turns, the others three or more."""
     most = min(space.most_requests, MOST)
     n = rng.between(1, min(2, most)) if rng.chance(33) else rng.between(min(3, most), most)
     return [_turn(rng, space) for _ in range(n)]
 
 
-def _turn(rng: Rng, space: Space) -> Turn:
+def _turn(rng: Rng, space: Space) -> HistoryTurn:
     special = rng.one([""] * PLAIN + [name for name in SPECIAL if _able(name, space.abilities)])
     predict = 1 if rng.chance(50) else rng.between(1, PREDICT)
     hang_up = 0 if rng.chance(50) else rng.below(PREDICT)
@@ -52,7 +52,7 @@ def _turn(rng: Rng, space: Space) -> Turn:
         hang_up, predict = max(hang_up, 1), max(predict, 2)
     elif special == "cancel" and "cancel_answer" not in space.abilities:
         hang_up = 0
-    return Turn(
+    return HistoryTurn(
         kind=rng.one(KINDS), after=rng.below(MOST), cut=_length(rng, space.near, 0), new=_length(rng, space.near, 1),
         predict=predict, cache=special != "cache",
         cancel_after=min(hang_up, predict - 1) if special == "cancel" else None, together=special == "burst",

@@ -23,7 +23,7 @@ STEADY = 8                   # different requests whose cold run is made twice
 
 
 @dataclass(slots=True)
-class Played:
+class PlayedHistory:
     """A history with what came of it. ``warm`` ends behind the first request that failed; ``groups`` are the numbers of
     requests sent together. ``gap``: why nothing was played further, such as an ability that was missing."""
 
@@ -107,7 +107,7 @@ class Cold:
             return Failed(f"it does not complete a prompt: {gap}")
 
 
-class Sent(NamedTuple):
+class SentHistory(NamedTuple):
     """What is sent for a history: tokens of ``vocabulary``, and to request i the parameters ``sampling[i]``, modulo
     those that there are."""
 
@@ -119,9 +119,9 @@ class Sent(NamedTuple):
         return self.sampling[number % len(self.sampling)] if self.sampling else {}
 
 
-def play(history: History, bench: Bench, cold: Cold, sent: Sent) -> Played:
+def play(history: History, bench: Bench, cold: Cold, sent: SentHistory) -> PlayedHistory:
     """Play a history cold and warm."""
-    played = Played(history)
+    played = PlayedHistory(history)
     try:
         _play_cold(played, cold, sent)
         played.groups = _groups(history)
@@ -152,7 +152,7 @@ def _equal(one: Outcome, two: Outcome, same: Same) -> bool:
     return str(one) == str(two)
 
 
-def _play_cold(played: Played, cold: Cold, sent: Sent) -> None:
+def _play_cold(played: PlayedHistory, cold: Cold, sent: SentHistory) -> None:
     dictionary = Dictionary(sent.vocabulary)
     for number, (step, hang_up) in enumerate(zip(played.history.scenario.steps, played.history.hang_ups, strict=True)):
         request = step.request

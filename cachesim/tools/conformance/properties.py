@@ -12,7 +12,7 @@ from cachesim.base.errors import cut
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.tools.conformance.equality import apart, equal
 from cachesim.tools.conformance.fingerprint import Difference, Same, shown
-from cachesim.tools.conformance.history_player import Outcome, Played
+from cachesim.tools.conformance.history_player import Outcome, PlayedHistory
 from cachesim.tools.conformance.protocol import Failed, Reply
 
 PROPERTIES = {
@@ -58,7 +58,7 @@ class Check(NamedTuple):
     apart: Difference | None = None
 
 
-class Seen(NamedTuple):
+class CompletedSequence(NamedTuple):
     """A sequence that was complete when a request came: ``whole`` True if the answer's tokens are known too."""
 
     tokens: Tokens
@@ -66,11 +66,11 @@ class Seen(NamedTuple):
     whole: bool
 
 
-def checks(played: Played, same: Same) -> Iterator[Check]:
+def checks(played: PlayedHistory, same: Same) -> Iterator[Check]:
     """Every check that a played history allows."""
     yield from _answers(played)
     yield from _steady(played, same)
-    seen: list[Seen] = []
+    seen: list[CompletedSequence] = []
     for group in played.groups:
         replies = [(i, _reply(played.warm, i), _reply(played.cold, i)) for i in group]
         pairs = [(i, warm, cold) for i, warm, cold in replies if warm and cold]
@@ -89,26 +89,26 @@ def _reply(outcomes: Sequence[Outcome], number: int) -> Reply | None:
     return said if isinstance(said, Reply) else None
 
 
-def _answers(played: Played) -> Iterator[Check]:
+def _answers(played: PlayedHistory) -> Iterator[Check]:
     for where, outcomes in (("cold: ", played.cold), ("", played.warm)):
         for number, said in enumerate(outcomes):
             failed = isinstance(said, Failed)
             yield Check("answers", not failed, number, "a reply", f"{where}{said}" if failed else "")
 
 
-def _steady(played: Played, same: Same) -> Iterator[Check]:
+def _steady(played: PlayedHistory, same: Same) -> Iterator[Check]:
     for number, (one, two) in enumerate(zip(played.cold, played.again, strict=True)):
         if isinstance(one, Reply) and isinstance(two, Reply):
             yield Check("steady", equal(two, one, same), number, f"{told(one)} (cold)", f"{told(two)} (cold again)",
                         apart=apart(two, one))  # fmt: skip
 
 
-def _sequence(played: Played, number: int, warm: Reply) -> Seen:
+def _sequence(played: PlayedHistory, number: int, warm: Reply) -> CompletedSequence:
     prompt = played.asks[number].prompt
-    return Seen((*prompt, *(warm.tokens or ())), len(prompt), warm.tokens is not None)
+    return CompletedSequence((*prompt, *(warm.tokens or ())), len(prompt), warm.tokens is not None)
 
 
-def relation(prompt: Tokens, seen: Sequence[Seen]) -> str:
+def relation(prompt: Tokens, seen: Sequence[CompletedSequence]) -> str:
     """What a prompt is to all that was sent and generated before."""
     if any(prompt == one.tokens[: one.prompt] for one in seen):
         return "repeat"
@@ -121,7 +121,9 @@ def relation(prompt: Tokens, seen: Sequence[Seen]) -> str:
     return "append" if any(one.tokens == prompt[: len(one.tokens)] for one in seen) else "branch"
 
 
-def _equal(played: Played, number: int, warm: Reply, cold: Reply, seen: Sequence[Seen], same: Same) -> Iterator[Check]:
+def _equal(
+    played: PlayedHistory, number: int, warm: Reply, cold: Reply, seen: Sequence[CompletedSequence], same: Same
+) -> Iterator[Check]:
     ask = played.asks[number]
     ok = equal(warm, cold, same, ask.cancel_after is not None)
     reused = bool(warm.cached)
@@ -133,7 +135,7 @@ def _equal(played: Played, number: int, warm: Reply, cold: Reply, seen: Sequence
         yield Check(name, fine, number, f"{told(cold)}{nothing} (cold)", f"{told(warm)}{cached}", reused, distance)
 
 
-def _named(played: Played, number: int, seen: Sequence[Seen]) -> Iterator[str]:
+def _named(played: PlayedHistory, number: int, seen: Sequence[CompletedSequence]) -> Iterator[str]:
     """The properties under which a request is compared; attribution.py chooses one of them for a wrong answer."""
     ask = played.asks[number]
     yield "uncached" if not ask.cache else relation(ask.prompt, seen)
@@ -143,7 +145,9 @@ def _named(played: Played, number: int, seen: Sequence[Seen]) -> Iterator[str]:
         yield "burst"
 
 
-def _counted(played: Played, number: int, warm: Reply, cold: Reply, seen: Sequence[Seen]) -> Iterator[Check]:
+def _counted(
+    played: PlayedHistory, number: int, warm: Reply, cold: Reply, seen: Sequence[CompletedSequence]
+) -> Iterator[Check]:
     prompt = played.asks[number].prompt
     cancelled = played.asks[number].cancel_after is not None
     if warm.refused:
@@ -161,13 +165,13 @@ def _counted(played: Played, number: int, warm: Reply, cold: Reply, seen: Sequen
         yield Check("work", warm.evaluated <= cold.evaluated, number, f"at most {cold.evaluated} evaluated", got)
 
 
-def _shared(prompt: Tokens, one: Seen) -> int:
+def _shared(prompt: Tokens, one: CompletedSequence) -> int:
     """Tokens of the prompt that may have been stored; all of them behind an answer that nobody knows."""
     shared = common_prefix(prompt, one.tokens)
     return shared if one.whole or shared < one.prompt else len(prompt)
 
 
-def _kept(number: int, warm: Reply, seen: Sequence[Seen]) -> Iterator[Check]:
+def _kept(number: int, warm: Reply, seen: Sequence[CompletedSequence]) -> Iterator[Check]:
     for kept in warm.stored or ():
         known = any(_shared(kept.tokens, one) == len(kept.tokens) for one in seen)
         want = f"{len(kept.tokens)} tokens" if known else "tokens that were sent or generated"
@@ -175,7 +179,7 @@ def _kept(number: int, warm: Reply, seen: Sequence[Seen]) -> Iterator[Check]:
         yield Check("stored", known and kept.length == len(kept.tokens), number, f"a state of {want}", got)
 
 
-def _limited(played: Played, number: int, warm: Reply) -> Iterator[Check]:
+def _limited(played: PlayedHistory, number: int, warm: Reply) -> Iterator[Check]:
     for name, used in (warm.used or {}).items():
         if name in played.limits:
             most = played.limits[name]

@@ -10,7 +10,7 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from cachesim.model import LayerState, Rows, Run, make_model
+from cachesim.model import LayerState, Rows, TokenRun, make_model
 from cachesim.model.arrays import Positions
 from cachesim.model.attention_mask import ByPosition
 
@@ -24,7 +24,7 @@ class Memory(NamedTuple):
     states: tuple[LayerState | None, ...] = ()
 
 
-class Said(NamedTuple):
+class ModelOutput(NamedTuple):
     """What the model says after the last token: the digest of all that it read, and the token it would go on with."""
 
     digest: int
@@ -40,13 +40,13 @@ class Toy:
         count = len(self.model.spec.layers)
         self.empty = Memory(0, (None,) * count, (None,) * count)
 
-    def feed(self, memory: Memory, tokens: Sequence[int]) -> tuple[Memory, Said]:
+    def feed(self, memory: Memory, tokens: Sequence[int]) -> tuple[Memory, ModelOutput]:
         """Evaluate at least one token behind a memory; returns the memory behind them."""
         store = _Store(memory, len(tokens))
-        (hidden,) = self.model.forward([Run(0, memory.length, tuple(tokens))], store)
+        (hidden,) = self.model.forward([TokenRun(0, memory.length, tuple(tokens))], store)
         digest = int(hidden.digest[-1])
         after = Memory(memory.length + len(tokens), tuple(store.rows), tuple(store.states))
-        return after, Said(digest, self.tokens[digest % len(self.tokens)])
+        return after, ModelOutput(digest, self.tokens[digest % len(self.tokens)])
 
 
 class _Store(ByPosition):

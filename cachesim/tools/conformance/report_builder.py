@@ -19,7 +19,7 @@ from cachesim.tools.conformance.history_draw import Space, histories
 from cachesim.tools.conformance.history_player import Cold
 from cachesim.tools.conformance.properties import EQUAL, FORMER, PROPERTIES
 from cachesim.tools.conformance.report import Finding, Report, Result
-from cachesim.tools.conformance.search import Search, Tally
+from cachesim.tools.conformance.search import HistorySearch, Tally
 from cachesim.tools.conformance.sections import MEMBERS, SECTIONS, basic_lines, chosen
 
 ABILITY = {"uncached": "cache", "cancel": "cancel", "burst": "burst", "limits": "limits"}
@@ -39,7 +39,7 @@ SECTION = {name: section for section, names in MEMBERS.items() for name in names
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class HistoryPlan:
     """What is played: the arguments of ``conform`` that say so. ``last``: histories that may end the implementation."""
 
     corpus: str
@@ -60,7 +60,7 @@ class Plan:
         return chosen(self.only, bool(self.corpus))
 
 
-def make_report(plan: Plan, abilities: Abilities, search: Search, cold: Cold) -> Report:
+def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, cold: Cold) -> Report:
     """Play everything, then shrink what failed. Less is played of what does not reply in time."""
     space = Space(plan.max_requests, plan.max_prompt, plan.near, abilities.present)
     for section, history in _histories(plan, space):
@@ -79,7 +79,7 @@ def make_report(plan: Plan, abilities: Abilities, search: Search, cold: Cold) ->
     return Report(tuple(results), search.counts, _skipped(plan), tuple(_notes(drawn, search)), plan.strict)
 
 
-def _histories(plan: Plan, space: Space) -> Iterator[tuple[str, History]]:
+def _histories(plan: HistoryPlan, space: Space) -> Iterator[tuple[str, History]]:
     """What is played, with the section that it counts for: the caller's own histories first."""
     sections = plan.sections
     yield from (("same", line_history(line)) for line in plan.histories)
@@ -91,20 +91,20 @@ def _histories(plan: Plan, space: Space) -> Iterator[tuple[str, History]]:
     yield from (("known", line_history(line)) for line in plan.last)
 
 
-def _skipped(plan: Plan) -> dict[str, str]:
+def _skipped(plan: HistoryPlan) -> dict[str, str]:
     """Section -> why it was not played."""
     why = {name: "" if plan.only else 'corpus="any" plays them' for name in SECTIONS}
     return {name: why[name] for name in SECTIONS if name not in plan.sections}
 
 
-def _notes(tallies: Mapping[str, Tally], search: Search) -> Iterator[str]:
+def _notes(tallies: Mapping[str, Tally], search: HistorySearch) -> Iterator[str]:
     if "unseen" not in tallies and "work" not in tallies and tallies:
         yield UNKNOWN
     if search.patience.spent:
         yield f"note: {search.patience.stopped}; what had been played by then was judged"
 
 
-def _shrunk(search: Search, cold: Cold) -> dict[str, Result]:
+def _shrunk(search: HistorySearch, cold: Cold) -> dict[str, Result]:
     """A result for every property that fails, those included that only failed on the way to something smaller."""
     found: dict[str, Result] = {}
     while left := [name for name, one in search.tallies.items() if one.failed and name not in found]:
@@ -112,7 +112,7 @@ def _shrunk(search: Search, cold: Cold) -> dict[str, Result]:
     return found
 
 
-def _failed(name: str, search: Search, cold: Cold) -> Result:
+def _failed(name: str, search: HistorySearch, cold: Cold) -> Result:
     history, check = search.smallest(name)
     played = search.play(history)
     notes = [check.apart.text] if check.apart is not None else []

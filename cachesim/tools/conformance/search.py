@@ -12,13 +12,13 @@ from typing import Callable
 from cachesim.tools.conformance.attribution import attributed
 from cachesim.tools.conformance.fingerprint import Difference, Same
 from cachesim.tools.conformance.history import History, of_line
-from cachesim.tools.conformance.history_player import Played
+from cachesim.tools.conformance.history_player import PlayedHistory
 from cachesim.tools.conformance.properties import Check, checks
 from cachesim.tools.conformance.report import Count
 from cachesim.tools.conformance.shrink import shrink
 from cachesim.tools.conformance.timeouts import Patience
 
-Player = Callable[[History], Played]
+Player = Callable[[History], PlayedHistory]
 STARTS = 4                   # histories from which the smallest one is looked for: not all lead to the same
 
 
@@ -41,7 +41,7 @@ class Tally:
             self.apart = apart
 
 
-class Search:
+class HistorySearch:
     """Plays histories and remembers what fails in every one of them."""
 
     def __init__(self, play: Player, same: Same, patience: Patience) -> None:

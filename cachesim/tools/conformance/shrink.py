@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Callable
 
 from cachesim.base.errors import BadInput
-from cachesim.scenarios.notation.rows import Case
+from cachesim.scenarios.notation.rows import ShrinkCase
 from cachesim.scenarios.notation.shrink import Shrinking
 from cachesim.scenarios.notation.tidy import merged, renamed_apart, unmarked
 from cachesim.scenarios.notation.words import normal
@@ -20,15 +20,15 @@ def shrink(history: History, breaks: Callable[[History], bool], tries: int = TRI
     """The smallest history that still breaks, as far as so many tries go. The given one does, and is returned if no
     smaller one does."""
 
-    def happens(case: Case) -> bool:
+    def happens(case: ShrinkCase) -> bool:
         other = _history(case)
         return other is not None and breaks(other)
 
-    search = Shrinking(Case(history.scenario.line), happens, tries)
+    search = Shrinking(ShrinkCase(history.scenario.line), happens, tries)
     return _history(search.run((), (unmarked, merged, renamed_apart))) or history
 
 
-def _history(case: Case) -> History | None:
+def _history(case: ShrinkCase) -> History | None:
     """The history that a line is, None if it is none or has too many words."""
     try:
         return of_tree(normal(case.line)) if len(case.line.words) <= SLOTS else None

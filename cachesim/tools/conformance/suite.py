@@ -12,13 +12,13 @@ from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.tools.conformance.abilities import probe
 from cachesim.tools.conformance.fingerprint import Same, identical
 from cachesim.tools.conformance.history import MOST
-from cachesim.tools.conformance.history_player import Bench, Cold, Make, Sent, play
+from cachesim.tools.conformance.history_player import Bench, Cold, Make, SentHistory, play
 from cachesim.tools.conformance.jsonl_adapter import ProcessSubject
 from cachesim.tools.conformance.properties import FORMER, PROPERTIES
 from cachesim.tools.conformance.python_adapter import PythonSubject
 from cachesim.tools.conformance.report import Nonconforming, Report
-from cachesim.tools.conformance.report_builder import Plan, accept, make_report
-from cachesim.tools.conformance.search import Search
+from cachesim.tools.conformance.report_builder import HistoryPlan, accept, make_report
+from cachesim.tools.conformance.search import HistorySearch
 from cachesim.tools.conformance.sections import chosen
 from cachesim.tools.conformance.timeouts import Patience
 from cachesim.tools.conformance.vocabulary_map import FEWEST
@@ -60,7 +60,9 @@ def conform(
     arguments that cannot be used.
     """
     parameters = (sampling,) if isinstance(sampling, Mapping) else tuple(sampling)
-    plan = Plan(corpus, histories, max_examples, max_requests, max_prompt, near, tokens, only, strict, parameters)
+    plan = HistoryPlan(
+        corpus, histories, max_examples, max_requests, max_prompt, near, tokens, only, strict, parameters
+    )
     _check_arguments(plan, cold, accepted or {})
     report = _report(plan, factory, cold, same, reset, _patience(timeout, seconds))
     report = replace(report, results=tuple(accept(one, accepted or {}) for one in report.results))
@@ -70,7 +72,7 @@ def conform(
 
 
 def _report(
-    plan: Plan, factory: Factory, cold: str | Factory, same: Same, reset: bool, patience: Patience
+    plan: HistoryPlan, factory: Factory, cold: str | Factory, same: Same, reset: bool, patience: Patience
 ) -> Report:
     make = maker(factory, patience)
     bench = Bench(make, "reset" if reset else "")
@@ -86,7 +88,7 @@ def _reference(bench: Bench, cold: str | Factory, patience: Patience) -> Bench:
     return bench if cold == "fresh" or bench.reuse else Bench(bench.make, "keep")
 
 
-def _played(plan: Plan, bench: Bench, cold: Cold, patience: Patience) -> Report:
+def _played(plan: HistoryPlan, bench: Bench, cold: Cold, patience: Patience) -> Report:
     abilities = probe(bench.make, plan.tokens, plan.sampling[0] if plan.sampling else {})
     if cold.uncached and "cache" in abilities.missing:
         raise BadInput(f'cold = "request" needs requests without cache: {abilities.missing["cache"]}')
@@ -94,8 +96,8 @@ def _played(plan: Plan, bench: Bench, cold: Cold, patience: Patience) -> Report:
         raise BadInput(f"reset needs a way to reset: {abilities.missing['reset']}")
     if "sampling" in abilities.missing:
         raise BadInput(f"sampling needs a way to pass parameters: {abilities.missing['sampling']}")
-    play_one = partial(play, bench=bench, cold=cold, sent=Sent(plan.tokens, plan.sampling))
-    return make_report(plan, abilities, Search(play_one, cold.same, patience), cold)
+    play_one = partial(play, bench=bench, cold=cold, sent=SentHistory(plan.tokens, plan.sampling))
+    return make_report(plan, abilities, HistorySearch(play_one, cold.same, patience), cold)
 
 
 def maker(factory: Any, patience: Patience) -> Make:
@@ -114,7 +116,7 @@ def _patience(timeout: float, seconds: float | None) -> Patience:
     return Patience(timeout, seconds)
 
 
-def _check_arguments(plan: Plan, cold: Any, accepted: Mapping[str, str]) -> None:
+def _check_arguments(plan: HistoryPlan, cold: Any, accepted: Mapping[str, str]) -> None:
     for name in accepted:
         if FORMER.get(name, name) not in PROPERTIES:
             raise BadInput(f"accepted: unknown property {quoted(name)}", hint=nearest(name, PROPERTIES))

@@ -14,7 +14,7 @@ _PAUSES = re.compile(r"[\s,;:=/&]+")
 _WORDS = {"y": "yes", "yes": "yes", "n": "no", "no": "no"}
 
 
-class Judged(NamedTuple):
+class QuizResult(NamedTuple):
     """``right``: None if that is no answer to the question. ``says``: one line."""
 
     right: bool | None
@@ -34,14 +34,14 @@ def read(typed: str) -> list[str]:
     return [_WORDS.get(word) or word.lstrip("0") or "0" for word in words if word in _WORDS or _is_number(word)]
 
 
-def judged(answers: Sequence[str], typed: str) -> Judged:
+def judged(answers: Sequence[str], typed: str) -> QuizResult:
     """Is what was typed the answer?"""
     found, said = read(typed), ", ".join(answers)
     if len(found) != len(answers):
-        return Judged(None, f"Type {asks_for(answers)} ({len(found)} found), or press Enter to see the answer.")
+        return QuizResult(None, f"Type {asks_for(answers)} ({len(found)} found), or press Enter to see the answer.")
     if found == list(answers):
-        return Judged(True, f"Right: {said}.")
-    return Judged(False, f"Not right. Computed: {said}; you typed {', '.join(found)}.")
+        return QuizResult(True, f"Right: {said}.")
+    return QuizResult(False, f"Not right. Computed: {said}; you typed {', '.join(found)}.")
 
 
 def asks_for(answers: Sequence[str]) -> str:

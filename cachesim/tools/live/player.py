@@ -14,7 +14,7 @@ from cachesim.base.tokens import Tokens
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.runner import groups
 from cachesim.scenarios.schema import Action, Scenario, Step
-from cachesim.tools.live.token_map import TINY, Text, TokenMap, Vocabulary
+from cachesim.tools.live.token_map import TINY, MappedText, TokenMap, Vocabulary
 
 Body = dict[str, Any]
 Play = Callable[[Body], Body]
@@ -93,7 +93,7 @@ class Player:
             body["cancel_after"] = max(0, request.cancel_at - len(request.prompt) + 1)
             body["n_predict"] = body["cancel_after"] + BEHIND
         if request.user_starts:
-            marks = self.map.delimiters(Text(request.prompt, request.user_starts))
+            marks = self.map.delimiters(MappedText(request.prompt, request.user_starts))
             body |= {"message_delimiters": marks} if marks else {}
         body["prompt"] = list(self.map.prompt(text._replace(tokens=request.prompt)))
         return body
@@ -111,9 +111,9 @@ class Player:
                     self.map.heard(answer, _generated(reply)[: len(answer)])
 
 
-def _text(step: Step) -> Text:
+def _text(step: Step) -> MappedText:
     request = step.request
-    return Text((*request.prompt, *(request.forced or ())), request.user_starts)
+    return MappedText((*request.prompt, *(request.forced or ())), request.user_starts)
 
 
 def _generated(reply: Mapping[str, Any]) -> Tokens:

@@ -132,12 +132,12 @@ def _of_url(scenario: Scenario, args: Namespace) -> tuple[dict[str, Any], list[s
 
 def _of_server(scenario: Scenario, args: Namespace) -> tuple[dict[str, Any], list[str]]:
     """Play on a server of its own."""
-    from cachesim.tools.live.llama_server.recorder import Recorder, Start
+    from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
     from cachesim.tools.live.player import Player
 
     player = Player(scenario)
     flags = tuple(player.write(scenario.server))
-    with Recorder(Start(args.server, args.model, flags, args.commit)) as recorder:
+    with Recorder(ServerStart(args.server, args.model, flags, args.commit)) as recorder:
         for _ in player.run(recorder.play):
             pass
         trace = recorder.trace()

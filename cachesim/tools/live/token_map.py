@@ -17,7 +17,7 @@ from cachesim.engines.shared.vocab import PIECES, THINK
 from cachesim.model.hash_mixing import mix_int
 
 
-class Text(NamedTuple):
+class MappedText(NamedTuple):
     """A prompt and its answer in a scenario's tokens; ``marks``: where in it user messages begin."""
 
     tokens: Tokens
@@ -42,7 +42,7 @@ TINY = Vocabulary(tuple(range(101, len(PIECES))), _MARKED, PIECES, {THK: THINK[0
 class TokenMap:
     """The tokens of one conversation. ``notes``: where the real texts are not as the scenario has them."""
 
-    def __init__(self, texts: Iterable[Text], seed: int = 0, vocabulary: Vocabulary = TINY) -> None:
+    def __init__(self, texts: Iterable[MappedText], seed: int = 0, vocabulary: Vocabulary = TINY) -> None:
         self.vocabulary, self.seed = vocabulary, seed
         self.given: dict[int, int] = {}
         self.answered: set[int] = set()
@@ -51,11 +51,11 @@ class TokenMap:
         self.marked = {text.tokens[at] for text in known for at in text.marks}
         self.rivals = _rivals([text.tokens for text in known])
 
-    def prompt(self, text: Text) -> Tokens:
+    def prompt(self, text: MappedText) -> Tokens:
         """The prompt in real tokens. Raises BadInput if the vocabulary is too small for it."""
         return tuple(self._token(token) for token in text.tokens)
 
-    def delimiters(self, text: Text) -> list[dict[str, str]]:
+    def delimiters(self, text: MappedText) -> list[dict[str, str]]:
         """What a request says so that the server finds the user messages: each begins with a token of its own."""
         real = self.prompt(text)
         firsts = list(dict.fromkeys(real[at] for at in text.marks))

@@ -8,7 +8,7 @@ from typing import Iterator
 
 from cachesim.tools.picture.layout import BAR, STEP, STRIP, text
 from cachesim.tools.picture.scale import Scale
-from cachesim.tools.picture.scene import Foreign, Memory, Row
+from cachesim.tools.picture.scene import ForeignRead, SlotMemory, StepRow
 
 CELL = 8.0                   # pixels of a cell of attention, where that many fit
 EACH = 8                     # checkpoints that have a tooltip each
@@ -16,7 +16,7 @@ STATE = 6.0                  # pixels of a state that was read, or of a single r
 NAME = 190.0                 # pixels of a label
 
 
-def memory(held: Memory, scale: Scale, y: float) -> Iterator[str]:
+def memory(held: SlotMemory, scale: Scale, y: float) -> Iterator[str]:
     """Rows of attention as cells, those of the window, the one position of a recurrent state, and checkpoints."""
     if held.rows is not None:
         yield _bar("rows", held.rows, scale, y + 2, "attention rows: any of them can be removed")
@@ -31,7 +31,7 @@ def memory(held: Memory, scale: Scale, y: float) -> Iterator[str]:
         yield f'<g class="mark">{"".join(_marks(held, scale, y + 26))}</g>'
 
 
-def _marks(held: Memory, scale: Scale, y: float) -> Iterator[str]:
+def _marks(held: SlotMemory, scale: Scale, y: float) -> Iterator[str]:
     """Triangles: each with its numbers, or of many all with those of all."""
     if len(held.checkpoints) > EACH:
         spans = [f" [{low}, {high}]" for low, high in held.spans] or [""] * len(held.checkpoints)
@@ -59,7 +59,7 @@ def _bar(name: str, rows: tuple[int, int], scale: Scale, y: float, title: str) -
     return f'<path class="{name}" d="{line}" {dashes}><title>{escape(title)}</title></path>'
 
 
-def foreign(row: Row, scale: Scale, y: float, top: float, named: set[tuple[int, int]]) -> Iterator[str]:
+def foreign(row: StepRow, scale: Scale, y: float, top: float, named: set[tuple[int, int]]) -> Iterator[str]:
     """What a wrong answer read: the positions are hatched, and an arrow leads to the request they belong to. ``named``:
     sources that are labelled already, of this row and those above; it takes what is labelled here. One that stands too
     near to another has no label."""
@@ -76,7 +76,7 @@ def foreign(row: Row, scale: Scale, y: float, top: float, named: set[tuple[int, 
         yield "</g>"
 
 
-def _source(read: Foreign, scale: Scale, x: float, y: float, up: float, named: set[tuple[int, int]]) -> str:
+def _source(read: ForeignRead, scale: Scale, x: float, y: float, up: float, named: set[tuple[int, int]]) -> str:
     to = scale.px(max(0, read.theirs))
     near = any(row == read.request and abs(scale.px(other) - to) < NAME for row, other in named)
     label = "" if near else f"request {read.request}, position {read.theirs}"

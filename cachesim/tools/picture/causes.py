@@ -11,7 +11,7 @@ from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.schema import Scenario
 
 
-class Cause(NamedTuple):
+class RuleSource(NamedTuple):
     """A rule: its source in words, the address of the source ("" = it has none), and the options that govern it as
     they were, ``--ctx-checkpoints 32``."""
 
@@ -21,16 +21,16 @@ class Cause(NamedTuple):
     flags: tuple[str, ...]
 
 
-def causes(rules: Iterable[str], scenario: Scenario, profile: str) -> dict[str, Cause]:
+def causes(rules: Iterable[str], scenario: Scenario, profile: str) -> dict[str, RuleSource]:
     """What is known of these rules, by id; a rule that is not known is left out. Raises BadInput for an unknown
     profile."""
     engine, now = registry.engine_named(scenario.engine), in_force(scenario.server, profile)
-    found: dict[str, Cause] = {}
+    found: dict[str, RuleSource] = {}
     for rule in sorted(set(rules) & set(RULES)):
         names = engine.rule_flags.get(rule.split(".")[0], ())
         flags = tuple(_typed(flag, now[flag.name]) for flag in filter(None, map(engine.manual.flag, names)))
         source = about(RULES[rule]).source
-        found[rule] = Cause(rule, str(source), source.link, flags)
+        found[rule] = RuleSource(rule, str(source), source.link, flags)
     return found
 
 

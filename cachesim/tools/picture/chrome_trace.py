@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Iterator, Sequence
 
-from cachesim.tools.picture.scene import Row, Scene
+from cachesim.tools.picture.scene import Scene, StepRow
 
 WORK = ("evaluated", "again", "generated")
 """Origins of tokens that the model has processed."""
@@ -34,7 +34,7 @@ def _run(pid: int, one: Scene) -> Iterator[dict[str, Any]]:
         at += cost
 
 
-def _request(pid: int, row: Row, at: int, cost: int) -> Iterator[dict[str, Any]]:
+def _request(pid: int, row: StepRow, at: int, cost: int) -> Iterator[dict[str, Any]]:
     place = {"pid": pid, "tid": row.slot + 1}
     said = {"prompt": row.text, "reused": row.cache_n, "evaluated": row.prompt_n, "verdict": row.verdict,
             "how": row.reason, "rule": row.rule, "why": row.why}  # fmt: skip

@@ -7,7 +7,7 @@ from html import escape
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.tools.picture.layout import BAR, STEP, TOP, label, text
-from cachesim.tools.picture.scene import Row, Scene
+from cachesim.tools.picture.scene import Scene, StepRow
 
 MOST = 8                     # slots that have a lane each; more share one
 SHOWN = 8                    # entries side by side
@@ -46,7 +46,7 @@ class Columns:
         return column, when
 
 
-def lives(rows: Sequence[Row]) -> list[Entry]:
+def lives(rows: Sequence[StepRow]) -> list[Entry]:
     """Every entry that was there after some request."""
     columns, out = Columns(), list[Entry]()
     for index, row in enumerate(rows):
@@ -118,7 +118,7 @@ def headings(lanes: Lanes, top: float) -> Iterator[str]:
         yield text(lanes.cache + 3, top + 60, "prompt") + text(lanes.cache + 3, top + 76, "cache")
 
 
-def block(lanes: Lanes, row: Row, y: float) -> Iterator[str]:
+def block(lanes: Lanes, row: StepRow, y: float) -> Iterator[str]:
     """A request in the lane of its slot."""
     if row.slot < 0:
         return

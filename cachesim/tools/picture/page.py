@@ -13,9 +13,9 @@ from itertools import groupby
 from string import Template
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
-from cachesim.tools.picture.causes import Cause
+from cachesim.tools.picture.causes import RuleSource
 from cachesim.tools.picture.layout import PROMPT, inner
-from cachesim.tools.picture.scene import Row, Scene, Stretch
+from cachesim.tools.picture.scene import Scene, StepRow, TokenStretch
 from cachesim.tools.picture.script import SCRIPT
 from cachesim.tools.picture.svg import Drawn, draw, first_difference, lost_line, prefix
 from cachesim.tools.picture.told import Told, packed, script_data
@@ -144,7 +144,7 @@ class _Run(NamedTuple):
         """Of a part that may scroll: it is reached by keyboard, and has a name."""
         return f' tabindex="0" role="region" aria-label="{what}, run {self.number + 1}: {escape(self.one.profile)}"'
 
-    def _details(self, row: Row, decided: Sequence[str], shown: bool) -> str:
+    def _details(self, row: StepRow, decided: Sequence[str], shown: bool) -> str:
         mine = "".join(_decision(says, len([*same])) for says, same in groupby(decided))
         lost = "".join(self._lost(row))
         why = f"<p>{escape(row.why)}</p>" if row.why else ""
@@ -156,7 +156,7 @@ class _Run(NamedTuple):
         body += f"<dl>{mine}</dl>" if mine else ""
         return f'<details id="d-{prefix(self.number)}r{row.number}"{" open" * shown}>{body}</details>'
 
-    def _lost(self, row: Row) -> Iterator[str]:
+    def _lost(self, row: StepRow) -> Iterator[str]:
         """What was evaluated again: where it was lost, by which rule, its source, the options that govern it."""
         for part in row.stretches:
             if part.origin == "again":
@@ -167,7 +167,7 @@ class _Run(NamedTuple):
                 cause = _cause(part.rule, self.one.causes.get(part.rule))
                 yield f"<p>{tokens}, evaluated again: {escape(part.why)}{at}{cause}</p>"
 
-    def _event(self, row: Row, part: Stretch, mark: str) -> str:
+    def _event(self, row: StepRow, part: TokenStretch, mark: str) -> str:
         """A link to the event at which they were lost."""
         request = part.at if part.at >= 0 else row.number
         k = self.told.walk.behind(request, part.rule, part.lost[0]) if self.told is not None and part.rule else None
@@ -192,7 +192,7 @@ def _first_shown(one: Scene) -> int:
     return next(iter([*wrong, *again, *(row.number for row in one.rows)]), 0)
 
 
-def _table_row(row: Row, causes: Mapping[str, Cause]) -> str:
+def _table_row(row: StepRow, causes: Mapping[str, RuleSource]) -> str:
     kind = ' class="bad"' if row.wrong else ""
     slot = str(row.slot) if row.slot >= 0 else ""
     how = "; ".join([row.reason, *row.read])
@@ -207,7 +207,7 @@ def _decision(says: str, times: int) -> str:
     return f"<dt>{escape(rule)}<dd>{escape(what)}{f' ({times} times)' * (times > 1)}"
 
 
-def _cause(rule: str, cause: Cause | None) -> str:
+def _cause(rule: str, cause: RuleSource | None) -> str:
     """The rule with the options that govern it, and a link to where it is written."""
     if cause is None:
         return f" ({escape(rule)})" if rule else ""

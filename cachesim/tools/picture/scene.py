@@ -21,14 +21,14 @@ from cachesim.judging.recompute_reasons import what_happened
 from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.notation.words import span
 from cachesim.scenarios.schema import Scenario, Step
-from cachesim.tools.picture.causes import Cause, causes
+from cachesim.tools.picture.causes import RuleSource, causes
 from cachesim.tools.picture.layout import cut
 
 Data = Mapping[str, Any]
 TITLE = 72                   # characters of a line that has no title of its own
 
 
-class Stretch(NamedTuple):
+class TokenStretch(NamedTuple):
     """Tokens start .. stop-1 of a request and where they came from. ``why``: what happened; of tokens that were
     evaluated again also the ``rule`` behind it, the request ``at`` which it happened (-1 = the present one), and
     ``lost``: the event and the restore point of the account."""
@@ -50,7 +50,7 @@ class Word(NamedTuple):
     stop: int
 
 
-class Memory(NamedTuple):
+class SlotMemory(NamedTuple):
     """What a slot holds after a request: rows of attention lo .. hi-1 (None = there are none), those that are
     left of window layers, the position of the recurrent state, the ends of checkpoints, in tokens, and pos_min and
     pos_max of each, as far as the engine has them."""
@@ -62,7 +62,7 @@ class Memory(NamedTuple):
     spans: Sequence[Sequence[int]] = ()
 
 
-class Entries(NamedTuple):
+class CacheContents(NamedTuple):
     """The prompt cache after a request: the lengths of its conversations, those that came with the request, those
     that went, and whether a load removed them."""
 
@@ -72,7 +72,7 @@ class Entries(NamedTuple):
     consumed: bool = False
 
 
-class Foreign(NamedTuple):
+class ForeignRead(NamedTuple):
     """What a wrong answer read at positions start .. stop-1: rows, or the state after stop tokens, of request
     ``request`` from its position ``theirs`` on (-1 = of no request as it was sent); ``says`` it in words."""
 
@@ -83,7 +83,7 @@ class Foreign(NamedTuple):
     says: str
 
 
-class Row(NamedTuple):
+class StepRow(NamedTuple):
     """One step of a run. ``verdict`` in the words of reports, ``wrong`` and ``read`` for an answer that is wrong;
     ``entries``: conversations in the prompt cache afterwards."""
 
@@ -92,9 +92,9 @@ class Row(NamedTuple):
     why: str
     slot: int
     words: Sequence[Word]
-    stretches: Sequence[Stretch]
-    memory: Memory
-    entries: Entries
+    stretches: Sequence[TokenStretch]
+    memory: SlotMemory
+    entries: CacheContents
     verdict: str
     wrong: bool
     reason: str
@@ -102,7 +102,7 @@ class Row(NamedTuple):
     read: Sequence[str]
     cache_n: int
     prompt_n: int
-    foreign: Sequence[Foreign] = ()
+    foreign: Sequence[ForeignRead] = ()
 
 
 class Scene(NamedTuple):
@@ -114,8 +114,8 @@ class Scene(NamedTuple):
     profile: str
     model: str
     verdict: str
-    rows: Sequence[Row]
-    causes: Mapping[str, Cause] = {}
+    rows: Sequence[StepRow]
+    causes: Mapping[str, RuleSource] = {}
     recorded: bool = False
 
     @property
@@ -146,19 +146,21 @@ def _kinds(scenario: Scenario, profile: str) -> set[str]:
     return {layer.kind for layer in model.spec.layers} if model is not None else set()
 
 
-def _entries(one: Data, had: Sequence[int]) -> Entries:
+def _entries(one: Data, had: Sequence[int]) -> CacheContents:
     """What a request did to the prompt cache; conversations are told apart by their lengths."""
     old, new = Counter[int](had), Counter[int](one["entry_tokens"])
     gone = list((old - new).elements())
-    return Entries(one["entry_tokens"], list((new - old).elements()), gone, 0 < len(gone) <= one["entries_consumed"])
+    return CacheContents(
+        one["entry_tokens"], list((new - old).elements()), gone, 0 < len(gone) <= one["entries_consumed"]
+    )
 
 
 def _row(
-    step: Step, one: Data, data: Data, scenario: Scenario, kinds: set[str], entries: Entries
-) -> Row:
+    step: Step, one: Data, data: Data, scenario: Scenario, kinds: set[str], entries: CacheContents
+) -> StepRow:
     held = one["tokens_cached"]
     end = max(held, one["prompt"])
-    memory = Memory(
+    memory = SlotMemory(
         (0, held) if kinds & {"A", "H"} and held else None,
         tuple(one["window"]) if one["window"] else None,
         held if kinds - {"A", "W"} and held else None,
@@ -166,14 +168,14 @@ def _row(
     )
     lost = [charge for charge in data["lost"] if charge["request"] == one["i"]]
     unseen = {found["what"] for found in data["predicted"] if found["request"] == one["i"]}
-    return Row(
+    return StepRow(
         one["i"], one["text"], one["why"], one["id_slot"], list(_words(step, scenario)),
         list(_stretches(one, lost, end, PREDICTED if "charge" in unseen else "")), memory, entries,
         one["verdict"], one["equal_cold"] is False,
         one["reason"], one["rule"],
         [*one["read_instead"], *([PREDICTED] if "verdict" in unseen else ())],
         one["cache_n"], one["prompt_n"],
-        [Foreign._make([*read, says]) for read, says in zip(one["read_from"], one["read_instead"], strict=True)],
+        [ForeignRead._make([*read, says]) for read, says in zip(one["read_from"], one["read_instead"], strict=True)],
     )  # fmt: skip
 
 
@@ -187,18 +189,18 @@ def _words(step: Step, scenario: Scenario) -> Iterator[Word]:
         at += stop - start
 
 
-def _reused(one: Data) -> Iterator[Stretch]:
+def _reused(one: Data) -> Iterator[TokenStretch]:
     at = one["kept"] + one["restored"]
     stay = max(0, at - one["moved"])
     if one["kept"]:
-        parts = (Stretch(0, stay, "kept"),
-                 Stretch(stay, at, "moved"))  # fmt: skip
+        parts = (TokenStretch(0, stay, "kept"),
+                 TokenStretch(stay, at, "moved"))  # fmt: skip
         yield from (part for part in parts if part.stop > part.start)
     elif at:
-        yield Stretch(0, at, "loaded" if one["loaded"] == at else "restored", one["reason"])
+        yield TokenStretch(0, at, "loaded" if one["loaded"] == at else "restored", one["reason"])
 
 
-def _stretches(one: Data, lost: Sequence[Data], end: int, note: str = "") -> Iterator[Stretch]:
+def _stretches(one: Data, lost: Sequence[Data], end: int, note: str = "") -> Iterator[TokenStretch]:
     """The prompt from its beginning, then the answer. Charges are listed from the end of what was lost; ``note`` is
     said of each."""
     yield from _reused(one)
@@ -207,9 +209,9 @@ def _stretches(one: Data, lost: Sequence[Data], end: int, note: str = "") -> Ite
         stop = min(at + charge["tokens"], one["prompt"])
         if stop > at:
             why = ", ".join(filter(None, (what_happened(charge["event"], charge["kind"]), note)))
-            yield Stretch(at, stop, "again", why, charge["at"], charge["rule"], (charge["event"], charge["kind"]))
+            yield TokenStretch(at, stop, "again", why, charge["at"], charge["rule"], (charge["event"], charge["kind"]))
         at = stop
     if at < one["prompt"] and one["prompt_n"]:
-        yield Stretch(at, one["prompt"], "evaluated")
+        yield TokenStretch(at, one["prompt"], "evaluated")
     if end > one["prompt"] and one["status"] == 200:
-        yield Stretch(one["prompt"], end, "generated")
+        yield TokenStretch(one["prompt"], end, "generated")

@@ -11,7 +11,7 @@ from typing import Iterator, Mapping, Sequence
 
 from cachesim.judging.evidence import PREDICTED
 from cachesim.tools.picture.beneath import foreign, memory
-from cachesim.tools.picture.causes import Cause
+from cachesim.tools.picture.causes import RuleSource
 from cachesim.tools.picture.lanes import Lanes, bands, block, headings, stored
 from cachesim.tools.picture.layout import (
     BAR,
@@ -30,7 +30,7 @@ from cachesim.tools.picture.layout import (
 )
 from cachesim.tools.picture.legend import legend
 from cachesim.tools.picture.scale import Scale
-from cachesim.tools.picture.scene import Row, Scene, Stretch, Word
+from cachesim.tools.picture.scene import Scene, StepRow, TokenStretch, Word
 from cachesim.tools.picture.style import LETTERS, STYLE, WORDS, patterns
 
 MANY = 24                    # words of a row that are all named
@@ -139,7 +139,7 @@ def _axis(scale: Scale, y: float) -> Iterator[str]:
 
 
 def _row(
-    row: Row, drawn: Drawn, y: float, mark: str, words: Sequence[Word], arrows: Sequence[str], alone: bool
+    row: StepRow, drawn: Drawn, y: float, mark: str, words: Sequence[Word], arrows: Sequence[str], alone: bool
 ) -> Iterator[str]:
     """A request: its place in the lane of its slot, its tokens with arrows, what is said of it, the memory beneath."""
     scale = drawn.scale
@@ -161,7 +161,7 @@ def _row(
     yield from ('<g class="mem">', *memory(row.memory, scale, y + BAR), "</g></g>")
 
 
-def _notes(row: Row, drawn: Drawn, y: float) -> Iterator[str]:
+def _notes(row: StepRow, drawn: Drawn, y: float) -> Iterator[str]:
     """Beside a row: the verdict, how it came to its tokens or what it read instead, and what was lost by which rule."""
     x = drawn.scale.left + drawn.scale.width + 24
     said = ": ".join(filter(None, (row.verdict, row.reason)))
@@ -176,7 +176,7 @@ def _notes(row: Row, drawn: Drawn, y: float) -> Iterator[str]:
         yield text(x, y + 26 + 14 * number, line[: SHOWN - len(more)] + more, kind)
 
 
-def lost_line(part: Stretch, known: Mapping[str, Cause], source: bool = False) -> str:
+def lost_line(part: TokenStretch, known: Mapping[str, RuleSource], source: bool = False) -> str:
     """What was lost, by which rule, and the options that govern the rule; with its ``source``."""
     cause = known.get(part.rule)
     behind = ", ".join([part.rule, *(cause.flags[:1] if cause else ())]) if part.rule else ""
@@ -186,7 +186,9 @@ def lost_line(part: Stretch, known: Mapping[str, Cause], source: bool = False) -
     return line
 
 
-def _stretch(part: Stretch, scale: Scale, y: float, known: Mapping[str, Cause], source: bool) -> Iterator[str]:
+def _stretch(
+    part: TokenStretch, scale: Scale, y: float, known: Mapping[str, RuleSource], source: bool
+) -> Iterator[str]:
     a, b = scale.px(part.start), scale.px(part.stop)
     box = f'x="{a:g}" y="{y:g}" width="{round(b - a, 1):g}" height="{BAR}"'
     again = lost_line(part, known, source) if part.origin == "again" else ""
@@ -195,14 +197,14 @@ def _stretch(part: Stretch, scale: Scale, y: float, known: Mapping[str, Cause], 
     yield f'<rect {box} class="o-{part.origin}"><title>{escape(title)}</title></rect>'
 
 
-def _letters(row: Row, scale: Scale, y: float) -> str:
+def _letters(row: StepRow, scale: Scale, y: float) -> str:
     """A letter in every stretch that has room for it: above all colours and hatchings."""
     ends = [(scale.px(part.start), scale.px(part.stop), part.origin) for part in row.stretches]
     each = "".join(text((a + b) / 2, y + 15, LETTERS[origin]) for a, b, origin in ends if b - a >= 12)
     return f'<g class="letter">{each}</g>' if each else ""
 
 
-def _not_named(row: Row, shown: set[Word]) -> Iterator[Word]:
+def _not_named(row: StepRow, shown: set[Word]) -> Iterator[Word]:
     """The words that a row names: all of them; of many, those that stand in no row above. Takes them to ``shown``."""
     many = len(row.words) > MANY
     for word in row.words:
@@ -221,7 +223,7 @@ def _named(words: Sequence[Word], scale: Scale, y: float) -> Iterator[str]:
     yield f'<g class="dim mid">{each}</g>' if each else ""
 
 
-def _arrows(row: Row, drawn: Drawn, y: float, top: float) -> Iterator[str]:
+def _arrows(row: StepRow, drawn: Drawn, y: float, top: float) -> Iterator[str]:
     """From what was evaluated again to where it was lost: the entry of the prompt cache that went, or the request."""
     for part in row.stretches:
         if part.origin == "again" and 0 <= part.at < row.number:
@@ -234,7 +236,7 @@ def _arrows(row: Row, drawn: Drawn, y: float, top: float) -> Iterator[str]:
             yield f'<path class="arrow" d="{line}m-4 6l4 -6l4 6"/></g>'
 
 
-def _said(row: Row) -> str:
+def _said(row: StepRow) -> str:
     """A row in words, for a tooltip and for a screen reader."""
     tokens = f"{row.cache_n} reused, {row.prompt_n} evaluated"
     slot = f"slot {row.slot}" if row.slot >= 0 else ""

@@ -10,12 +10,12 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.replay.recorded_trace import Member, Trace, TraceStep
 from cachesim.scenarios.notation.tidy import letters
-from cachesim.tools.picture.scene import Entries, Memory, Row, Scene, Stretch, Word
+from cachesim.tools.picture.scene import CacheContents, Scene, SlotMemory, StepRow, TokenStretch, Word
 from cachesim.tools.picture.told import Told, event_text
 from cachesim.tools.picture.walk import Walk
 
 Tokens = tuple[int, ...]
-NOTHING = Memory(None, None, None, ())
+NOTHING = SlotMemory(None, None, None, ())
 
 
 class Differs(NamedTuple):
@@ -29,7 +29,7 @@ def recorded_scene(trace: Trace, differs: Differs | None = None) -> Scene:
     """The picture of a recording."""
     texts = [tuple(one.request.prompt) for step in trace.steps for one in step.members]
     words = words_of(texts)
-    rows: list[Row] = []
+    rows: list[StepRow] = []
     for step in trace.steps:
         note = differs.says if differs is not None and differs.step == step.number else ""
         rows += _members(step, len(rows), words, note) if step.members else [_action(step, len(rows), note)]
@@ -38,38 +38,38 @@ def recorded_scene(trace: Trace, differs: Differs | None = None) -> Scene:
     return Scene(trace.name, f"recorded: {trace.file.name}", trace.profile, trace.model, verdict, rows, recorded=True)
 
 
-def _members(step: TraceStep, first: int, words: Mapping[Tokens, list[Word]], note: str) -> Iterator[Row]:
+def _members(step: TraceStep, first: int, words: Mapping[Tokens, list[Word]], note: str) -> Iterator[StepRow]:
     for number, one in enumerate(step.members):
         yield _row(one, first + number, step, words[tuple(one.request.prompt)], note)
 
 
-def _row(one: Member, number: int, step: TraceStep, words: list[Word], note: str) -> Row:
+def _row(one: Member, number: int, step: TraceStep, words: list[Word], note: str) -> StepRow:
     said = one.response
     reused, evaluated, made = (_count(said, name) for name in ("cache_n", "prompt_n", "predicted_n"))
     stretches = _stretches(reused, evaluated, made) if said.get("status", 200) == 200 else []
     status = "" if said.get("status", 200) == 200 else f"refused ({said['status']})"
     verdict = status or ("differs from a cold run" if one.inexact else "equal to a cold run")
-    return Row(
-        number, f"step {step.number}", note, _count(said, "id_slot", -1), words, stretches, NOTHING, Entries(), verdict,
-        bool(one.inexact), note or "as recorded", "", [note] if note else [], reused, evaluated,
+    return StepRow(
+        number, f"step {step.number}", note, _count(said, "id_slot", -1), words, stretches, NOTHING, CacheContents(),
+        verdict, bool(one.inexact), note or "as recorded", "", [note] if note else [], reused, evaluated,
     )  # fmt: skip
 
 
-def _stretches(reused: int, evaluated: int, made: int) -> list[Stretch]:
+def _stretches(reused: int, evaluated: int, made: int) -> list[TokenStretch]:
     ends = [("reused", reused), ("evaluated", evaluated), ("generated", made)]
-    out: list[Stretch] = []
+    out: list[TokenStretch] = []
     at = 0
     for origin, tokens in ends:
         if tokens > 0:
-            out.append(Stretch(at, at + tokens, origin, "as recorded"))
+            out.append(TokenStretch(at, at + tokens, origin, "as recorded"))
             at += tokens
     return out
 
 
-def _action(step: TraceStep, number: int, note: str) -> Row:
+def _action(step: TraceStep, number: int, note: str) -> StepRow:
     what = " ".join(filter(None, (step.action, step.file)))
     read = [note] if note else []
-    return Row(number, what, note, step.id_slot, [], [], NOTHING, Entries(), "", False, note, "", read, 0, 0)
+    return StepRow(number, what, note, step.id_slot, [], [], NOTHING, CacheContents(), "", False, note, "", read, 0, 0)
 
 
 def recorded_told(trace: Trace) -> Told:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any, Iterator
 
-from cachesim.tools.request_bodies.body import Message
+from cachesim.tools.request_bodies.body import BodyMessage
 from cachesim.tools.request_bodies.content import message_of
 
 INNER = ("content", "body", "text", "response", "data", "json")
 DEEP = 4
 
 
-def answer_of(value: Any, deep: int = 0) -> Message | None:
+def answer_of(value: Any, deep: int = 0) -> BodyMessage | None:
     """The message that a response holds, None where none is found."""
     if deep > DEEP:
         return None
@@ -43,7 +43,7 @@ def _message(value: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def _of_text(text: str, deep: int) -> Message | None:
+def _of_text(text: str, deep: int) -> BodyMessage | None:
     if text.lstrip()[:1] == "{":
         try:
             return answer_of(json.loads(text), deep + 1)

@@ -13,7 +13,7 @@ MOST_TOKEN = 0x10FFFF - FIRST_TOKEN
 THINK = ("<think>\n", "\n</think>\n\n")
 
 
-class Part(NamedTuple):
+class BodyText(NamedTuple):
     """A stretch of text, with the path of its value in the body."""
 
     kind: str
@@ -21,12 +21,12 @@ class Part(NamedTuple):
     text: str
 
 
-class Message(NamedTuple):
+class BodyMessage(NamedTuple):
     """A message: who says it, where it is in the body, what it holds."""
 
     role: str
     path: str
-    parts: tuple[Part, ...]
+    parts: tuple[BodyText, ...]
 
     def said(self, *but: str) -> str:
         """Its text without the kinds ``but``."""
@@ -49,11 +49,11 @@ class Body:
     form: str
     url: str = ""
     model: str = ""
-    messages: list[Message] = field(default_factory=list)
+    messages: list[BodyMessage] = field(default_factory=list)
     tools: list[tuple[str, Any]] = field(default_factory=list)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     chat: list[dict[str, Any]] | None = None
-    answer: Message | None = None
+    answer: BodyMessage | None = None
 
     @property
     def raw(self) -> bool:

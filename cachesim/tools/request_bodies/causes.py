@@ -8,7 +8,7 @@ from cachesim.tools.request_bodies import changed_messages as messages
 from cachesim.tools.request_bodies import changed_text as text
 from cachesim.tools.request_bodies import changed_tools as tools
 from cachesim.tools.request_bodies.body import TOOL, Body
-from cachesim.tools.request_bodies.plain import Place, Rendered
+from cachesim.tools.request_bodies.plain import BodyPlace, Rendered
 
 NEW, EXTENDS, SAME, BACK = "new", "extends", "same", "back"
 TEMPLATE, OPENING, CHANGED, DROPPED_ANSWER = "template", "opening", "text", "answer reasoning"
@@ -67,19 +67,19 @@ CAUSES: Mapping[str, Known] = {
 """All causes, those that need no cure first."""
 
 
-class Cause(NamedTuple):
+class PromptCause(NamedTuple):
     """``name``: a key of CAUSES; ``detail``: names or a number that belong to it."""
 
     name: str
     detail: str = ""
 
 
-def cause_of_bodies(a: Body, b: Body, one: Rendered, other: Rendered, at: int) -> Cause:
+def cause_of_bodies(a: Body, b: Body, one: Rendered, other: Rendered, at: int) -> PromptCause:
     """Why two bodies differ at character ``at`` of their plain renderings."""
     if at >= one.history:
-        return Cause(SAME if one.text == other.text else EXTENDS)
+        return PromptCause(SAME if one.text == other.text else EXTENDS)
     if at >= other.history and not b.raw:
-        return Cause(BACK)
+        return PromptCause(BACK)
     x, y = one.place(at), other.place(at)
     if a.raw or b.raw:
         return _of_raw(one.text, other.text, at)
@@ -87,52 +87,52 @@ def cause_of_bodies(a: Body, b: Body, one: Rendered, other: Rendered, at: int) -
         name, detail = tools.tools_changed(a.tools, b.tools)
         kind = text.kind_of_change(one.text, other.text, at) if name == tools.ONE else ""
         if name:
-            return Cause(kind or name, detail)
+            return PromptCause(kind or name, detail)
     return _of_messages(a, b, one, other, at)
 
 
-def _of_messages(a: Body, b: Body, one: Rendered, other: Rendered, at: int) -> Cause:
+def _of_messages(a: Body, b: Body, one: Rendered, other: Rendered, at: int) -> PromptCause:
     number = min(one.place(at).message, other.place(at).message)
     old, new = a.messages, b.messages
     kind = text.kind_of_change(one.text, other.text, at)
     if kind == text.BILLING or number >= min(len(old), len(new)):
-        return Cause(kind or (messages.DROPPED if len(new) < len(old) else messages.INSERTED))
+        return PromptCause(kind or (messages.DROPPED if len(new) < len(old) else messages.INSERTED))
     same = messages.of_one(old[number], new[number])
     if same == messages.IMAGES and messages.image_moved(old, new):
         same = messages.MOVED
     if same:
-        return Cause(same)
+        return PromptCause(same)
     if not old[number].system:
         name, count = messages.of_history(old, new, number)
         if name:
-            return Cause(name, f"{count} messages" if count > 1 else "1 message" if count else "")
+            return PromptCause(name, f"{count} messages" if count > 1 else "1 message" if count else "")
     role = messages.BY_ROLE.get(old[number].role, CHANGED)
-    return Cause(messages.of_text(old, new, number) or kind or role)
+    return PromptCause(messages.of_text(old, new, number) or kind or role)
 
 
-def _in_tools(place: Place) -> bool:
+def _in_tools(place: BodyPlace) -> bool:
     return place.kind == TOOL or place.path.startswith(("tools", "functions"))
 
 
-def _of_raw(a: str, b: str, at: int) -> Cause:
+def _of_raw(a: str, b: str, at: int) -> PromptCause:
     """The same of two texts without messages."""
     if at >= len(b):
-        return Cause(BACK)
+        return PromptCause(BACK)
     old, new = a[at : at + 200].split()[:4], b[at : at + 200].split()[:4]
     if old == new and len(old) > 1:
-        return Cause(text.SPACE)
+        return PromptCause(text.SPACE)
     thought = a.find("</think>", at)
     if thought >= 0 and _thought(a, b, at, thought):
-        return Cause(messages.REMOVED)
+        return PromptCause(messages.REMOVED)
     size = min(64, len(b) - at)
     gone = a.find(b[at : at + size], at + 1) if size >= 16 else -1
     if gone > 0:
-        return Cause(messages.DROPPED, f"{gone - at} characters")
+        return PromptCause(messages.DROPPED, f"{gone - at} characters")
     kind = text.kind_of_change(a, b, at)
     if kind:
-        return Cause(kind)
+        return PromptCause(kind)
     more = b.find(a[at : at + 64], at + 1) if len(a) - at >= 16 else -1
-    return Cause(messages.INSERTED, f"{more - at} characters") if more > 0 else Cause(CHANGED)
+    return PromptCause(messages.INSERTED, f"{more - at} characters") if more > 0 else PromptCause(CHANGED)
 
 
 def _thought(a: str, b: str, at: int, end: int) -> bool:

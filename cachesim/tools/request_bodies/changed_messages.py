@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from cachesim.tools.request_bodies.body import IMAGE, REASONING, Message
+from cachesim.tools.request_bodies.body import IMAGE, REASONING, BodyMessage
 from cachesim.tools.request_bodies.changed_text import SPACE, only_space
 from cachesim.tools.request_bodies.conversations import core, key_of, summarised
 
@@ -18,7 +18,7 @@ BY_ROLE = {"user": EDITED, "assistant": ANSWER, "tool": RESULT, "function": RESU
 _PLACEHOLDER = re.compile(r"clear|truncat|omit|remov|elid|prun|trimm|compact|\.\.\.|\[", re.I)
 
 
-def of_one(a: Message, b: Message) -> str:
+def of_one(a: BodyMessage, b: BodyMessage) -> str:
     """What differs of a message, if it still says the same: reasoning, an image, white space. "" if it does not."""
     if a.role != b.role:
         return ""
@@ -30,17 +30,17 @@ def of_one(a: Message, b: Message) -> str:
     return SPACE if only_space(a.said(), b.said()) else ""
 
 
-def _kind(message: Message, kind: str) -> str:
+def _kind(message: BodyMessage, kind: str) -> str:
     return "".join(part.text for part in message.parts if part.kind == kind)
 
 
-def image_moved(a: Sequence[Message], b: Sequence[Message]) -> bool:
+def image_moved(a: Sequence[BodyMessage], b: Sequence[BodyMessage]) -> bool:
     """Are the images that a message lost in another one now?"""
     old = {part.text for one in a for part in one.parts if part.kind == IMAGE}
     return bool(old) and old <= {part.text for one in b for part in one.parts if part.kind == IMAGE}
 
 
-def of_history(a: Sequence[Message], b: Sequence[Message], at: int) -> tuple[str, int]:
+def of_history(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) -> tuple[str, int]:
     """What happened at message ``at``, the first that is not as it was, and to how many messages; ("", 0) if the
     message itself was changed."""
     old, new = [key_of(one) for one in a[at:]], [key_of(one) for one in b[at:]]
@@ -64,7 +64,7 @@ def _shift(longer: Sequence[int], shorter: Sequence[int]) -> int:
     return 0
 
 
-def of_text(a: Sequence[Message], b: Sequence[Message], at: int) -> str:
+def of_text(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) -> str:
     """What was done to the text of message ``at``: shortened once it is old, or stripped of what only the newest
     message has; "" if it is neither."""
     if at >= min(len(a), len(b)) or a[at].role != b[at].role:

@@ -35,7 +35,7 @@ def run_bodies(args: Namespace) -> int:
     from cachesim.scenarios.option_checks import check_profile, parse_settings
     from cachesim.scenarios.schema import DEFAULT_PROFILE
     from cachesim.tools.advise.command import say_tip
-    from cachesim.tools.request_bodies.imported import Asking, import_bodies
+    from cachesim.tools.request_bodies.imported import ImportOptions, import_bodies
     from cachesim.tools.request_bodies.report import bodies_report
     from cachesim.tools.run.arguments import known_profiles
 
@@ -46,7 +46,7 @@ def run_bodies(args: Namespace) -> int:
     check_profile(profile, engine, known_profiles())
     server = parse_settings(args.settings, engine) if args.settings else {}
     name = Path(args.out).stem if args.out else ""
-    asking = Asking(args.tokenizer, args.template, profile, args.model or MODEL, server, args.with_text, name)
+    asking = ImportOptions(args.tokenizer, args.template, profile, args.model or MODEL, server, args.with_text, name)
     data, text = import_bodies([Path(name) for name in args.files], asking)
     if args.out:
         write_whole(Path(args.out), text.encode("utf-8", "replace"))

@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any, Iterator
 
-from cachesim.tools.request_bodies.body import CALL, IMAGE, REASONING, TEXT, Message, Part
+from cachesim.tools.request_bodies.body import CALL, IMAGE, REASONING, TEXT, BodyMessage, BodyText
 
 REASONS = ("reasoning_content", "reasoning", "thinking")
 TEXTS = ("text", "input_text", "output_text", "summary_text", "refusal")
@@ -20,17 +20,17 @@ THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoning_text")
 THINK = re.compile(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.S)
 
 
-def message_of(one: dict[str, Any], path: str) -> Message:
+def message_of(one: dict[str, Any], path: str) -> BodyMessage:
     """The parts of a message of a chat."""
     parts = [part for key in REASONS if key in one for part in _reasoning(one[key], f"{path}.{key}")]
     parts += content(one.get("content"), f"{path}.content")
     for number, call in enumerate(_list(one.get("tool_calls"))):
         parts.append(_call(call, f"{path}.tool_calls[{number}]"))
     role = one.get("role")
-    return Message(role if isinstance(role, str) else "", path, tuple(parts))
+    return BodyMessage(role if isinstance(role, str) else "", path, tuple(parts))
 
 
-def content(value: Any, path: str) -> list[Part]:
+def content(value: Any, path: str) -> list[BodyText]:
     """The parts of a content: a string, a list of blocks, or one block."""
     if isinstance(value, str):
         return list(_text(value, path))
@@ -39,7 +39,7 @@ def content(value: Any, path: str) -> list[Part]:
     return list(block(value, path)) if isinstance(value, dict) else []
 
 
-def block(one: Any, path: str) -> list[Part]:
+def block(one: Any, path: str) -> list[BodyText]:
     """The parts of one block of a content."""
     if isinstance(one, str):
         return list(_text(one, path))
@@ -61,37 +61,39 @@ def block(one: Any, path: str) -> list[Part]:
     return content(one["content"], f"{path}.content") if isinstance(one.get("content"), str | list) else []
 
 
-def _text(text: str, path: str) -> Iterator[Part]:
+def _text(text: str, path: str) -> Iterator[BodyText]:
     """A text; what it thinks in front is reasoning."""
     found = THINK.match(text)
     if found and found.end():
-        yield Part(REASONING, path, text[: found.end()])
+        yield BodyText(REASONING, path, text[: found.end()])
     rest = text[found.end() :] if found else text
     if rest:
-        yield Part(TEXT, path, rest)
+        yield BodyText(TEXT, path, rest)
 
 
-def _reasoning(value: Any, path: str) -> Iterator[Part]:
+def _reasoning(value: Any, path: str) -> Iterator[BodyText]:
     text = value if isinstance(value, str) else "".join(part.text for part in content(value, path))
     if text:
-        yield Part(REASONING, path, text)
+        yield BodyText(REASONING, path, text)
 
 
-def _image(one: dict[str, Any], path: str) -> Part:
+def _image(one: dict[str, Any], path: str) -> BodyText:
     """An image, or a sound, stands as a digest: where it is changed, its text is."""
     said = json.dumps(one, sort_keys=True).encode("utf-8", "surrogatepass")
-    return Part(IMAGE, path, f"<{one['type']} {hashlib.sha256(said).hexdigest()[:32]}>")
+    return BodyText(IMAGE, path, f"<{one['type']} {hashlib.sha256(said).hexdigest()[:32]}>")
 
 
-def _call(call: Any, path: str) -> Part:
+def _call(call: Any, path: str) -> BodyText:
     """A call of a tool, as its name and arguments: its id is in no prompt of the usual templates."""
     if not isinstance(call, dict):
-        return Part(CALL, path, "")
+        return BodyText(CALL, path, "")
     function = call.get("function") if isinstance(call.get("function"), dict) else call
     assert isinstance(function, dict)
     given: Any = next((function[key] for key in ("arguments", "input") if key in function), {})
     said = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-    return Part(CALL, path, f'{{"name": {json.dumps(function.get("name"), ensure_ascii=False)}, "arguments": {said}}}')
+    return BodyText(
+        CALL, path, f'{{"name": {json.dumps(function.get("name"), ensure_ascii=False)}, "arguments": {said}}}'
+    )
 
 
 def _list(value: Any) -> list[Any]:
@@ -106,6 +108,6 @@ def arguments(value: Any) -> Any:
         return value
 
 
-def joined(parts: list[Part], kind: str = TEXT) -> str:
+def joined(parts: list[BodyText], kind: str = TEXT) -> str:
     """The text of the parts of one kind."""
     return "\n".join(part.text for part in parts if part.kind == kind)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.tokens import common_prefix
-from cachesim.tools.request_bodies.body import REASONING, Body, Message
+from cachesim.tools.request_bodies.body import REASONING, Body, BodyMessage
 from cachesim.tools.request_bodies.position import encoded
 
 BLOCK = 512                  # characters of a prompt behind one key
@@ -73,12 +73,12 @@ class Prefixes:
 
 
 @lru_cache(maxsize=1 << 15)
-def core(message: Message) -> str:
+def core(message: BodyMessage) -> str:
     """What a message says, whatever is done to its reasoning and to white space."""
     return _SPACE.sub(" ", message.said(REASONING)).strip()
 
 
-def key_of(message: Message) -> int:
+def key_of(message: BodyMessage) -> int:
     """A number that stands for who says what."""
     return hash((message.role, core(message)))
 
@@ -151,7 +151,7 @@ class Conversations:
         return found[1] if found[0] * 4 >= len(chunks) else -1
 
 
-def talk(body: Body) -> Iterator[Message]:
+def talk(body: Body) -> Iterator[BodyMessage]:
     """The messages of a conversation: not what the system says."""
     return (one for one in body.messages if not one.system)
 
@@ -169,7 +169,7 @@ def _edited(a: str, b: str) -> bool:
     return a == b or (n + end) * 5 >= max(len(a), len(b)) * 4
 
 
-def summarised(messages: Sequence[Message]) -> bool:
+def summarised(messages: Sequence[BodyMessage]) -> bool:
     """Does one of these messages say that it stands for others?"""
     return any(_SUMMARY.search(core(one)[:4000]) for one in messages)
 

@@ -15,8 +15,8 @@ from cachesim.tools.request_bodies.body import (
     TEXT,
     TOKENS,
     Body,
-    Message,
-    Part,
+    BodyMessage,
+    BodyText,
 )
 from cachesim.tools.request_bodies.content import arguments, block, content, joined, message_of
 from cachesim.tools.request_bodies.unwrap import Found
@@ -79,7 +79,7 @@ def _chat(value: Mapping[str, Any]) -> Body:
     return body
 
 
-def _for_template(one: Mapping[str, Any], mine: Message) -> dict[str, Any]:
+def _for_template(one: Mapping[str, Any], mine: BodyMessage) -> dict[str, Any]:
     """A message as a chat template gets it: texts in one string, arguments of calls as objects."""
     said = dict(one)
     if isinstance(one.get("content"), list):
@@ -101,27 +101,27 @@ def _anthropic(value: Mapping[str, Any]) -> Body:
     body = Body(0, "", ANTHROPIC, tools=_tools(value.get("tools")), chat=[])
     system = content(value.get("system"), "system")
     if system:
-        body.messages.append(Message("system", "system", tuple(system)))
+        body.messages.append(BodyMessage("system", "system", tuple(system)))
     for number, one in enumerate(value["messages"]):
         path, said = f"messages[{number}]", one.get("content")
-        results: list[Message] = []
-        rest: list[Part] = []
+        results: list[BodyMessage] = []
+        rest: list[BodyText] = []
         for i, part in enumerate(said) if isinstance(said, list) else ():
             parts = block(part, f"{path}.content[{i}]")
             if isinstance(part, dict) and part.get("type") == "tool_result":
-                results.append(Message("tool", f"{path}.content[{i}]", tuple(parts)))
+                results.append(BodyMessage("tool", f"{path}.content[{i}]", tuple(parts)))
             else:
                 rest += parts
         rest = rest if isinstance(said, list) else content(said, f"{path}.content")
         role = one.get("role")
-        mine = Message(role if isinstance(role, str) else "", path, tuple(rest))
+        mine = BodyMessage(role if isinstance(role, str) else "", path, tuple(rest))
         body.messages += [*results, *([mine] if rest or not results else [])]
     body.chat = [_plain_chat(one) for one in body.messages]
     body.tools = [(path, _open_ai_tool(one)) for path, one in body.tools]
     return body
 
 
-def _plain_chat(one: Message) -> dict[str, Any]:
+def _plain_chat(one: BodyMessage) -> dict[str, Any]:
     """A message of parts as a chat template gets it."""
     parts = list(one.parts)
     said: dict[str, Any] = {"role": one.role, "content": joined([p for p in parts if p.kind in (TEXT, "image")])}
@@ -144,10 +144,12 @@ def _open_ai_tool(one: Any) -> Any:
 def _responses(value: Mapping[str, Any]) -> Body:
     body = Body(0, "", RESPONSES, tools=_tools(value.get("tools")))
     if isinstance(value.get("instructions"), str):
-        body.messages.append(Message("system", "instructions", (Part(TEXT, "instructions", value["instructions"]),)))
+        body.messages.append(
+            BodyMessage("system", "instructions", (BodyText(TEXT, "instructions", value["instructions"]),))
+        )
     asked = value["input"]
     if isinstance(asked, str):
-        body.messages.append(Message("user", "input", (Part(TEXT, "input", asked),)))
+        body.messages.append(BodyMessage("user", "input", (BodyText(TEXT, "input", asked),)))
     for number, one in enumerate(asked if isinstance(asked, list) else ()):
         path = f"input[{number}]"
         parts = block(one, path) if one.get("type") not in (None, "message") else content(
@@ -155,7 +157,7 @@ def _responses(value: Mapping[str, Any]) -> Body:
         role = one.get("role")
         what = str(one.get("type"))
         other = "tool" if what.endswith("_output") else "assistant"
-        body.messages.append(Message(role if isinstance(role, str) else other, path, tuple(parts)))
+        body.messages.append(BodyMessage(role if isinstance(role, str) else other, path, tuple(parts)))
     body.chat = [_plain_chat(one) for one in body.messages]
     return body
 
@@ -173,25 +175,25 @@ def _completions(value: Mapping[str, Any], place: str) -> list[Body]:
     out = []
     for path, one in prompts:
         parts = tuple(_raw(one, path, place))
-        out.append(Body(0, place, form, messages=[Message("", path, parts)]))
+        out.append(Body(0, place, form, messages=[BodyMessage("", path, parts)]))
     return out
 
 
-def _raw(prompt: Any, path: str, place: str) -> list[Part]:
+def _raw(prompt: Any, path: str, place: str) -> list[BodyText]:
     if isinstance(prompt, dict):
         prompt, path = prompt.get("prompt_string"), f"{path}.prompt_string"
     if isinstance(prompt, str):
-        return [Part(TEXT, path, prompt)]
+        return [BodyText(TEXT, path, prompt)]
     if not isinstance(prompt, list):
         raise BadInput(f"{path} is neither text nor tokens", file=place)
     parts = []
     if all(isinstance(one, int) and not isinstance(one, bool) and 0 <= one <= MOST_TOKEN for one in prompt):
-        return [Part(TOKENS, path, "".join(chr(FIRST_TOKEN + one) for one in prompt))] if prompt else []
+        return [BodyText(TOKENS, path, "".join(chr(FIRST_TOKEN + one) for one in prompt))] if prompt else []
     for number, one in enumerate(prompt):
         if isinstance(one, str):
-            parts.append(Part(TEXT, f"{path}[{number}]", one))
+            parts.append(BodyText(TEXT, f"{path}[{number}]", one))
         elif isinstance(one, int) and not isinstance(one, bool) and 0 <= one <= MOST_TOKEN:
-            parts.append(Part(TOKENS, f"{path}[{number}]", chr(FIRST_TOKEN + one)))
+            parts.append(BodyText(TOKENS, f"{path}[{number}]", chr(FIRST_TOKEN + one)))
         else:
             raise BadInput(f"{path}[{number}] is neither text nor a token", file=place)
     return parts

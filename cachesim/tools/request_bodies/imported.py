@@ -10,16 +10,16 @@ from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.request_bodies.body import Body
 from cachesim.tools.request_bodies.causes import CAUSES
 from cachesim.tools.request_bodies.forms import bodies_of
-from cachesim.tools.request_bodies.links import Asked, linked
+from cachesim.tools.request_bodies.links import PromptRecord, linked
 from cachesim.tools.request_bodies.losses import at, causes, client_tokens, where
 from cachesim.tools.request_bodies.parameters import changed
-from cachesim.tools.request_bodies.played import Played, play_bodies
+from cachesim.tools.request_bodies.played import PlayedImport, play_bodies
 from cachesim.tools.request_bodies.read import read_bodies
 from cachesim.tools.request_bodies.template import Prompt, read_template, render
 from cachesim.tools.request_bodies.tokenizer import Estimate, Given, Tokenizer, read_tokenizer
 
 
-class Asking(NamedTuple):
+class ImportOptions(NamedTuple):
     """What is asked of an import: files of the tokenizer and the template ("" = none), the rule set, the model, options
     of the server, whether the scenario file may quote the texts, and its id ("" = made of the first file's name)."""
 
@@ -32,7 +32,7 @@ class Asking(NamedTuple):
     name: str = ""
 
 
-def import_bodies(paths: Sequence[Path], asking: Asking) -> tuple[dict[str, Any], str]:
+def import_bodies(paths: Sequence[Path], asking: ImportOptions) -> tuple[dict[str, Any], str]:
     """What these files say, as data, and the scenario file made of them. Raises BadInput."""
     found, left = read_bodies(paths)
     bodies = bodies_of(found)
@@ -60,7 +60,11 @@ def _tokenizer(bodies: Sequence[Body], file: str) -> Tokenizer:
 
 
 def _data(
-    paths: Sequence[Path], asked: Sequence[Asked], lost: Sequence[int], tokenizer: Tokenizer, asking: Asking
+    paths: Sequence[Path],
+    asked: Sequence[PromptRecord],
+    lost: Sequence[int],
+    tokenizer: Tokenizer,
+    asking: ImportOptions,
 ) -> dict[str, Any]:
     forms = list(dict.fromkeys(one.body.form for one in asked))
     losing = [number for number, tokens in enumerate(lost) if tokens]
@@ -81,7 +85,7 @@ def _data(
     }
 
 
-def _request(asked: Sequence[Asked], number: int, lost: int) -> dict[str, Any]:
+def _request(asked: Sequence[PromptRecord], number: int, lost: int) -> dict[str, Any]:
     one = asked[number]
     before = one.link.before
     parameters = [] if before < 0 else changed(asked[before].body.parameters, one.body.parameters)
@@ -96,7 +100,7 @@ def _request(asked: Sequence[Asked], number: int, lost: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _head(paths: Sequence[Path], data: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+def _head(paths: Sequence[Path], data: Mapping[str, Any], asking: ImportOptions) -> dict[str, Any]:
     """Id, title and why of the scenario file; texts of the requests are in it if they are wanted."""
     stem = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in paths[0].stem.lower()).strip("-")
     count = "exact" if data["tokens_exact"] else "estimated"
@@ -113,7 +117,7 @@ def _head(paths: Sequence[Path], data: Mapping[str, Any], asking: Asking) -> dic
             "title": f"imported from {len(data['requests'])} request bodies"}  # fmt: skip
 
 
-def _simulated(data: dict[str, Any], played: Played, lost: Sequence[int]) -> None:
+def _simulated(data: dict[str, Any], played: PlayedImport, lost: Sequence[int]) -> None:
     """What the simulator makes of the requests: reused, and evaluated for which reason."""
     for one, reused in zip(data["requests"], played.reused, strict=False):
         one["simulated"] = reused

@@ -8,7 +8,7 @@ from typing import Sequence
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import RENDERED
 from cachesim.base.tokens import common_prefix
-from cachesim.tools.request_bodies.body import MARK, REASONING, TEXT, Body, Message
+from cachesim.tools.request_bodies.body import MARK, REASONING, TEXT, Body, BodyMessage
 from cachesim.tools.request_bodies.causes import (
     BACK,
     DROPPED_ANSWER,
@@ -18,18 +18,18 @@ from cachesim.tools.request_bodies.causes import (
     OPENING,
     SAME,
     TEMPLATE,
-    Cause,
+    PromptCause,
     cause_of_bodies,
 )  # fmt: skip
 from cachesim.tools.request_bodies.conversations import Conversations, Link
-from cachesim.tools.request_bodies.plain import Place, Rendered, answer_text, plain
+from cachesim.tools.request_bodies.plain import BodyPlace, Rendered, answer_text, plain
 from cachesim.tools.request_bodies.position import Evidence, common_bytes, evidence
 from cachesim.tools.request_bodies.template import Prompt
 from cachesim.tools.request_bodies.tokenizer import Tokenizer
 
 
 @dataclass(slots=True)
-class Asked:
+class PromptRecord:
     """A request. ``text``: its prompt, ``history`` the length without what begins the answer; ``plain``: the same by
     the plain rendering; ``tokens`` of the prompt; ``common``: characters in common with the request before (``link``),
     ``bytes`` and ``shared`` the same in bytes and tokens; ``best``: most tokens in common with any earlier request and
@@ -42,14 +42,14 @@ class Asked:
     plain: Rendered
     link: Link
     ids: Sequence[int] = ()
-    cause: Cause = field(default_factory=lambda: Cause(NEW))
+    cause: PromptCause = field(default_factory=lambda: PromptCause(NEW))
     common: int = 0
     bytes: int = 0
     shared: int = 0
     base: int = -1
     best: int = 0
-    place: Place | None = None
-    old_place: Place | None = None
+    place: BodyPlace | None = None
+    old_place: BodyPlace | None = None
     seen: Evidence | None = None
     answer: int = 1
     returned: int = 0
@@ -66,7 +66,7 @@ class Asked:
         return self.cause.name in HARMLESS
 
 
-def linked(bodies: Sequence[Body], prompts: Sequence[Prompt | None], tokenizer: Tokenizer) -> list[Asked]:
+def linked(bodies: Sequence[Body], prompts: Sequence[Prompt | None], tokenizer: Tokenizer) -> list[PromptRecord]:
     """The requests, linked. Raises BadInput for prompts that are too much together, or that hold nothing."""
     known, out, size = Conversations(), [], 0
     for body, prompt in zip(bodies, prompts, strict=True):
@@ -76,7 +76,7 @@ def linked(bodies: Sequence[Body], prompts: Sequence[Prompt | None], tokenizer: 
         RENDERED.check(size, "the prompts together", file=body.place)
         if not text:
             raise BadInput("a prompt without text", file=body.place)
-        one = Asked(body, text, history, mine, known.add(body, text), tokenizer.tokens(text))
+        one = PromptRecord(body, text, history, mine, known.add(body, text), tokenizer.tokens(text))
         out.append(one)
         if one.link.before >= 0:
             _compare(out[one.link.before], one, prompt is not None, tokenizer)
@@ -84,7 +84,7 @@ def linked(bodies: Sequence[Body], prompts: Sequence[Prompt | None], tokenizer: 
     return out
 
 
-def _compare(a: Asked, b: Asked, templated: bool, tokenizer: Tokenizer) -> None:
+def _compare(a: PromptRecord, b: PromptRecord, templated: bool, tokenizer: Tokenizer) -> None:
     """What ``b`` has of ``a``, the request before it."""
     b.common = common_prefix(a.text, b.text)
     b.bytes = common_bytes(a.text, b.text, b.common)
@@ -92,7 +92,7 @@ def _compare(a: Asked, b: Asked, templated: bool, tokenizer: Tokenizer) -> None:
     at = common_prefix(a.plain.text, b.plain.text)
     b.cause = cause_of_bodies(a.body, b.body, a.plain, b.plain, at)
     if templated and b.cause.name in (EXTENDS, SAME, BACK) and b.common < min(len(a.text), b.history):
-        b.cause = Cause(OPENING if b.common >= a.history else TEMPLATE)
+        b.cause = PromptCause(OPENING if b.common >= a.history else TEMPLATE)
     if not b.harmless:
         b.place, b.old_place = b.plain.place(at), a.plain.place(at)
         if b.cause.name in (TEMPLATE, OPENING):
@@ -101,7 +101,7 @@ def _compare(a: Asked, b: Asked, templated: bool, tokenizer: Tokenizer) -> None:
     _answered(a, b, tokenizer)
 
 
-def found_place(one: Asked, at: int) -> Place:
+def found_place(one: PromptRecord, at: int) -> BodyPlace:
     """The place in the body of a character of what the template rendered: the texts of the body are looked for in it,
     one behind the other; the first that ends behind the place is it."""
     end = 0
@@ -114,11 +114,11 @@ def found_place(one: Asked, at: int) -> Place:
                 continue
             end = begin + len(part.text.strip())
             if end > at:
-                return Place(part.path, max(0, at - begin), part.kind, number)
-    return Place("", 0, MARK, -1)
+                return BodyPlace(part.path, max(0, at - begin), part.kind, number)
+    return BodyPlace("", 0, MARK, -1)
 
 
-def _answered(a: Asked, b: Asked, tokenizer: Tokenizer) -> None:
+def _answered(a: PromptRecord, b: PromptRecord, tokenizer: Tokenizer) -> None:
     """The answer to ``a``: what the dump says that it was, else what ``b`` sends back."""
     back = _sent_back(a, b)
     if a.known_answer or a.answer > 1 or back is None:
@@ -134,23 +134,23 @@ def _answered(a: Asked, b: Asked, tokenizer: Tokenizer) -> None:
     if same < len(said.rstrip()) and a.body.answer is not None:
         kept = a.body.answer.said("reasoning").strip()
         if kept == back.said("reasoning").strip():
-            b.cause = Cause(DROPPED_ANSWER)
+            b.cause = PromptCause(DROPPED_ANSWER)
             b.place, b.old_place = b.plain.place(len(a.plain.text)), a.plain.place(len(a.plain.text))
             b.seen = Evidence("", said[same : same + 40], text[same : same + 40])
 
 
-def _sent_back(a: Asked, b: Asked) -> Message | None:
+def _sent_back(a: PromptRecord, b: PromptRecord) -> BodyMessage | None:
     """The message of ``b`` that follows those of ``a``."""
     following = b.body.messages[len(a.body.messages) :]
     return following[0] if following and following[0].role == "assistant" else None
 
 
-def _shared(a: Asked, b: Asked, common: int, tokenizer: Tokenizer) -> int:
+def _shared(a: PromptRecord, b: PromptRecord, common: int, tokenizer: Tokenizer) -> int:
     estimated = tokenizer.shared(a.text, b.text, common)
     return common_prefix(a.ids, b.ids) if estimated is None else min(estimated, a.tokens, b.tokens)
 
 
-def _reach(known: Sequence[Asked], b: Asked, tokenizer: Tokenizer) -> None:
+def _reach(known: Sequence[PromptRecord], b: PromptRecord, tokenizer: Tokenizer) -> None:
     """The earlier request whose prompt and answer share most with ``b``."""
     for number in dict.fromkeys((b.link.before, b.link.best)):
         if number < 0:

@@ -11,8 +11,8 @@ from typing import Any, Sequence
 from cachesim.tools.request_bodies.causes import CAUSES, CHANGED
 from cachesim.tools.request_bodies.changed_text import COUNTER, DATE, ID, LISTING, SPACE
 from cachesim.tools.request_bodies.conversations import key_of
-from cachesim.tools.request_bodies.links import Asked
-from cachesim.tools.request_bodies.plain import Place
+from cachesim.tools.request_bodies.links import PromptRecord
+from cachesim.tools.request_bodies.plain import BodyPlace
 from cachesim.tools.request_bodies.tokenizer import Tokenizer
 
 ROLES = {"system": "the system prompt", "developer": "the system prompt", "user": "a user's message",
@@ -22,7 +22,7 @@ ANYWHERE = (DATE, ID, LISTING, COUNTER, SPACE, CHANGED)
 """Causes whose sentence does not say in which part of a prompt they are."""
 
 
-def client_tokens(asked: Sequence[Asked], one: Asked, tokenizer: Tokenizer) -> int:
+def client_tokens(asked: Sequence[PromptRecord], one: PromptRecord, tokenizer: Tokenizer) -> int:
     """Tokens of a prompt that the request before had, and that cannot be reused because of what was changed."""
     if one.harmless or one.link.before < 0:
         return 0
@@ -32,7 +32,7 @@ def client_tokens(asked: Sequence[Asked], one: Asked, tokenizer: Tokenizer) -> i
     return max(0, one.tokens - one.best - new_tokens(before, one, tokenizer))
 
 
-def new_tokens(before: Asked, one: Asked, tokenizer: Tokenizer) -> int:
+def new_tokens(before: PromptRecord, one: PromptRecord, tokenizer: Tokenizer) -> int:
     """Tokens of the messages at the end of a prompt that the request before did not have, nor generate."""
     had = {key_of(message) for message in before.body.messages}
     messages = one.body.messages
@@ -47,7 +47,7 @@ def new_tokens(before: Asked, one: Asked, tokenizer: Tokenizer) -> int:
     return len(tokenizer.tokens(text)) if text else 0
 
 
-def where(one: Asked) -> str:
+def where(one: PromptRecord) -> str:
     """In which part of the prompt the first difference is, in words; "" where the cause says it."""
     place = one.place
     if place is None or one.cause.name not in ANYWHERE:
@@ -59,13 +59,13 @@ def where(one: Asked) -> str:
     return "the prompt"
 
 
-def at(place: Place | None, which: str = "") -> dict[str, Any]:
+def at(place: BodyPlace | None, which: str = "") -> dict[str, Any]:
     """A place of a body, as data: the path of a value, "" = the end of the body, and a character of its text."""
     path, character = ("", None) if place is None else (place.path, place.character)
     return {f"{which}path": path, f"{which}character": character}
 
 
-def causes(asked: Sequence[Asked], lost: Sequence[int]) -> list[dict[str, Any]]:
+def causes(asked: Sequence[PromptRecord], lost: Sequence[int]) -> list[dict[str, Any]]:
     """The causes, the most expensive first; what cost nothing comes last. Requests with one cause in one part of the
     prompt are one entry, whose place and evidence are those of the first of them."""
     groups: dict[tuple[str, str], list[int]] = {}
@@ -75,7 +75,9 @@ def causes(asked: Sequence[Asked], lost: Sequence[int]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda entry: (-entry["again"], entry["in_requests"][0]))
 
 
-def _entry(asked: Sequence[Asked], lost: Sequence[int], name: str, part: str, numbers: list[int]) -> dict[str, Any]:
+def _entry(
+    asked: Sequence[PromptRecord], lost: Sequence[int], name: str, part: str, numbers: list[int]
+) -> dict[str, Any]:
     one = asked[numbers[0]]
     seen = one.seen
     return {

@@ -12,14 +12,14 @@ import json
 from bisect import bisect_right
 from typing import Iterator, NamedTuple, Sequence
 
-from cachesim.tools.request_bodies.body import CALL, MARK, REASONING, THINK, TOOL, Body, Message, Part
+from cachesim.tools.request_bodies.body import CALL, MARK, REASONING, THINK, TOOL, Body, BodyMessage, BodyText
 from cachesim.tools.request_bodies.spelled import spelled
 
 BEGIN, END, ANSWER = "<|im_start|>", "<|im_end|>\n", "<|im_start|>assistant\n"
 _TAGS = {CALL: ("<tool_call>\n", "\n</tool_call>")}
 
 
-class Place(NamedTuple):
+class BodyPlace(NamedTuple):
     """A place in a body: the path of a value, and a character of its text."""
 
     path: str
@@ -35,14 +35,14 @@ class Rendered(NamedTuple):
     text: str
     history: int
     starts: Sequence[int]
-    parts: Sequence[Part]
+    parts: Sequence[BodyText]
     messages: Sequence[int]
     begins: Sequence[int]
 
-    def place(self, at: int) -> Place:
+    def place(self, at: int) -> BodyPlace:
         """The place in the body of a character of the text; at the end of the text, that of the last part."""
         if not self.parts:
-            return Place("", 0, MARK, -1)
+            return BodyPlace("", 0, MARK, -1)
         number = max(0, bisect_right(self.starts, at) - 1)
         if self._ends_there(number, at):
             number -= 1
@@ -50,7 +50,7 @@ class Rendered(NamedTuple):
         character = at - self.starts[number]
         if part.kind == TOOL:
             character = _unescaped(part.text, character)
-        return Place(part.path, character, part.kind, self.messages[number])
+        return BodyPlace(part.path, character, part.kind, self.messages[number])
 
     def _ends_there(self, number: int, at: int) -> bool:
         """Is it the end of a text: the mark behind it begins at this place?"""
@@ -61,7 +61,7 @@ class Rendered(NamedTuple):
 def plain(body: Body) -> Rendered:
     """The prompt of a body in the plain rendering."""
     starts: list[int] = []
-    parts: list[Part] = []
+    parts: list[BodyText] = []
     numbers: list[int] = []
     begins: list[int] = []
     size = 0
@@ -77,7 +77,7 @@ def plain(body: Body) -> Rendered:
     return Rendered(text, size - tail, starts, parts, numbers, begins)
 
 
-def _pieces(body: Body) -> Iterator[tuple[int, Part]]:
+def _pieces(body: Body) -> Iterator[tuple[int, BodyText]]:
     """Every part with the number of its message."""
     if body.raw:
         for number, one in enumerate(body.messages):
@@ -86,41 +86,41 @@ def _pieces(body: Body) -> Iterator[tuple[int, Part]]:
     messages = body.messages
     shown = not body.tools
     if body.tools and not (messages and messages[0].system):
-        yield 0, Part(MARK, "tools", f"{BEGIN}system\n")
+        yield 0, BodyText(MARK, "tools", f"{BEGIN}system\n")
         yield from ((0, part) for part in tools_of(body))
-        yield 0, Part(MARK, "tools", END)
+        yield 0, BodyText(MARK, "tools", END)
         shown = True
     for number, one in enumerate(messages):
-        yield number, Part(MARK, one.path, f"{BEGIN}{one.role}\n")
+        yield number, BodyText(MARK, one.path, f"{BEGIN}{one.role}\n")
         yield from ((number, part) for part in said(one))
         if not shown:
             yield from ((number, part) for part in tools_of(body))
             shown = True
-        yield number, Part(MARK, one.path, END)
-    yield len(messages), Part(MARK, "", ANSWER)
+        yield number, BodyText(MARK, one.path, END)
+    yield len(messages), BodyText(MARK, "", ANSWER)
 
 
-def tools_of(body: Body) -> Iterator[Part]:
+def tools_of(body: Body) -> Iterator[BodyText]:
     """The definitions of tools, one a line, in parts as small as their values."""
     for path, tool in body.tools:
-        yield Part(MARK, path, "\n")
-        yield from (Part(TOOL, inner, text) for inner, text in spelled(tool, path))
+        yield BodyText(MARK, path, "\n")
+        yield from (BodyText(TOOL, inner, text) for inner, text in spelled(tool, path))
 
 
-def said(message: Message) -> Iterator[Part]:
+def said(message: BodyMessage) -> Iterator[BodyText]:
     """The parts of a message, with the tags around them."""
     for part in message.parts:
         before, after = _TAGS.get(part.kind, ("", ""))
         if part.kind == REASONING and "<think>" not in part.text:
             before, after = THINK
         if before:
-            yield Part(MARK, part.path, before)
+            yield BodyText(MARK, part.path, before)
         yield part
         if after:
-            yield Part(MARK, part.path, after)
+            yield BodyText(MARK, part.path, after)
 
 
-def answer_text(message: Message) -> str:
+def answer_text(message: BodyMessage) -> str:
     """The text that a model generated, as this rendering has it."""
     return "".join(part.text for part in said(message))
 

@@ -15,14 +15,14 @@ from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.toml_writer import to_toml
-from cachesim.tools.request_bodies.links import Asked
-from cachesim.tools.request_bodies.stretches import Asking, Words
+from cachesim.tools.request_bodies.links import PromptRecord
+from cachesim.tools.request_bodies.stretches import ScenarioWords, TokenRequest
 
 ROOM = 120_000               # tokens that a toy model's own context holds, with an answer
 ANSWER = 4_096               # most tokens of an answer that are played
 
 
-class Played(NamedTuple):
+class PlayedImport(NamedTuple):
     """``reused``: tokens for each request that was played, None = it was refused; ``toml``: the scenario file;
     ``left``: how many requests are too many to be played."""
 
@@ -41,11 +41,11 @@ class _Answers(Silent):
 
 
 def play_bodies(
-    asked: Sequence[Asked], profile: str, model: str, server: Mapping[str, Any], head: Mapping[str, Any]
-) -> Played:
+    asked: Sequence[PromptRecord], profile: str, model: str, server: Mapping[str, Any], head: Mapping[str, Any]
+) -> PlayedImport:
     """Play as many of the requests as the limits of a run allow, from the first on. ``head``: id, title and why of the
     scenario file. Raises BadInput."""
-    words, steps = Words(), []
+    words, steps = ScenarioWords(), []
     for one in asked[: _fitting(asked)]:
         steps.append(words.add(_asking(one)))
     engine = profile.partition("@")[0]
@@ -65,7 +65,7 @@ def play_bodies(
         steps = steps[: len(answers.found)]
         scenario = replace(scenario, steps=made[: len(steps)], words=_used(words.words, steps))
     reused = [_reused(answers.found.get(number)) for number in range(len(steps))]
-    return Played(scenario, reused, _toml(scenario, steps, head), len(asked) - len(steps))
+    return PlayedImport(scenario, reused, _toml(scenario, steps, head), len(asked) - len(steps))
 
 
 def _used(words: Mapping[str, int], steps: Sequence[Step]) -> dict[str, int]:
@@ -74,16 +74,16 @@ def _used(words: Mapping[str, int], steps: Sequence[Step]) -> dict[str, int]:
     return {name: size for name, size in words.items() if name in names}
 
 
-def _asking(one: Asked) -> Asking:
+def _asking(one: PromptRecord) -> TokenRequest:
     user = -1
     messages = one.body.messages
     last = max((number for number, said in enumerate(messages) if said.role == "user"), default=-1)
     if last >= 0 and not one.body.raw and one.plain.text:
         user = round(one.tokens * one.plain.begins[last] / len(one.plain.text))
-    return Asking(one.tokens, one.base, one.best, min(one.answer, ANSWER), user)
+    return TokenRequest(one.tokens, one.base, one.best, min(one.answer, ANSWER), user)
 
 
-def _fitting(asked: Sequence[Asked]) -> int:
+def _fitting(asked: Sequence[PromptRecord]) -> int:
     """How many of the requests a scenario may hold: its prompts and answers, and its file."""
     prompts = answers = 0
     for number, one in enumerate(asked):
@@ -94,7 +94,7 @@ def _fitting(asked: Sequence[Asked]) -> int:
     return len(asked)
 
 
-def _context(engine: str, asked: Sequence[Asked]) -> dict[str, Any]:
+def _context(engine: str, asked: Sequence[PromptRecord]) -> dict[str, Any]:
     """A context as long as the longest prompt needs, where the model's own is too short."""
     needed = max((one.tokens + min(one.answer, ANSWER) for one in asked), default=0)
     if needed <= ROOM:

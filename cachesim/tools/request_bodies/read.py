@@ -52,7 +52,7 @@ def read_bodies(paths: Sequence[Path]) -> tuple[list[Found], int]:
     how many files or lines hold none. Raises BadInput for a file that cannot be read, for one that holds no body at
     all, and for too many."""
     found: list[Found] = []
-    left, size, pool = 0, 0, Pool()
+    left, size, pool = 0, 0, TextPool()
     for path in paths:
         folder = kind(path) == FOLDER
         before = len(found)
@@ -76,7 +76,7 @@ def read_bodies(paths: Sequence[Path]) -> tuple[list[Found], int]:
     return found, left
 
 
-class Pool:
+class TextPool:
     """Keeps one copy of each text: a client sends the whole history with every request."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ def _natural(file: Path) -> list[Any]:
             for part in _NUMBER.split(str(file))]  # fmt: skip
 
 
-def _bodies(data: bytes, file: Path, place: str, pool: Pool) -> tuple[list[Found], int]:
+def _bodies(data: bytes, file: Path, place: str, pool: TextPool) -> tuple[list[Found], int]:
     """The bodies of one file, and how many of its lines hold none."""
     head = data[:HEAD].lstrip(b"\xef\xbb\xbf \t\r\n")
     first, _, rest = data.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")
@@ -112,7 +112,7 @@ def _bodies(data: bytes, file: Path, place: str, pool: Pool) -> tuple[list[Found
     return _lines(data, place, pool)
 
 
-def _lines(data: bytes, place: str, pool: Pool) -> tuple[list[Found], int]:
+def _lines(data: bytes, place: str, pool: TextPool) -> tuple[list[Found], int]:
     """JSON lines, or lines of something else with a JSON object at their end (a log of requests)."""
     found, left, number = [], 0, 0
     for number, line in enumerate(BytesIO(data), 1):

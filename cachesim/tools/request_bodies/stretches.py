@@ -12,7 +12,7 @@ from cachesim.scenarios.notation.tidy import letters
 from cachesim.scenarios.notation.tree import Asked, Piece
 
 
-class Stretch(NamedTuple):
+class WordPart(NamedTuple):
     """The first ``take`` of a word's ``full`` tokens; ``user``: a user message begins there."""
 
     word: str
@@ -25,7 +25,7 @@ class Stretch(NamedTuple):
         return Piece(self.word, self.user, None, None if self.take == self.full else self.take)
 
 
-def first(text: Sequence[Stretch], tokens: int) -> list[Stretch]:
+def first(text: Sequence[WordPart], tokens: int) -> list[WordPart]:
     """The beginning of a text, of at most so many tokens."""
     out = []
     for one in text:
@@ -36,12 +36,12 @@ def first(text: Sequence[Stretch], tokens: int) -> list[Stretch]:
     return out
 
 
-def size(text: Sequence[Stretch]) -> int:
+def size(text: Sequence[WordPart]) -> int:
     """The length of a text in tokens."""
     return sum(one.take for one in text)
 
 
-class Asking(NamedTuple):
+class TokenRequest(NamedTuple):
     """A request in tokens: its ``prompt``, of which ``common`` are shared with the text that request ``base`` left (its
     prompt and ``answer``), -1 = with none; the newest user message begins behind ``user`` tokens, -1 = not known.
     ``returned``: of the answer, so many tokens come back as they were generated."""
@@ -53,15 +53,15 @@ class Asking(NamedTuple):
     user: int = -1
 
 
-class Words:
+class ScenarioWords:
     """The words of a scenario, as they are made."""
 
     def __init__(self) -> None:
         self.words: dict[str, int] = {}
-        self.texts: list[list[Stretch]] = []
+        self.texts: list[list[WordPart]] = []
         self.names = map(letters, count())
 
-    def add(self, asking: Asking) -> Asked:
+    def add(self, asking: TokenRequest) -> Asked:
         """One more request."""
         base = self.texts[asking.base] if asking.base >= 0 else []
         prompt = first(base, asking.common)
@@ -72,12 +72,12 @@ class Words:
                 prompt.append(self._new(stop - at, user=at == asking.user))
                 at = stop
         name = next(self.names).lower()
-        answer = Stretch(self._word(name, asking.answer), asking.answer, asking.answer)
+        answer = WordPart(self._word(name, asking.answer), asking.answer, asking.answer)
         self.texts.append([*prompt, answer])
         return Asked(tuple(one.piece() for one in prompt), (answer.piece(),))
 
-    def _new(self, tokens: int, user: bool) -> Stretch:
-        return Stretch(self._word(next(self.names), tokens), tokens, tokens, user)
+    def _new(self, tokens: int, user: bool) -> WordPart:
+        return WordPart(self._word(next(self.names), tokens), tokens, tokens, user)
 
     def _word(self, name: str, tokens: int) -> str:
         self.words[name] = tokens

@@ -27,14 +27,14 @@ class Prompt(NamedTuple):
     history: int
 
 
-class Template(NamedTuple):
+class TemplateSource(NamedTuple):
     """A template's source, and the special tokens that it may name."""
 
     source: str
     kwargs: Mapping[str, str]
 
 
-def read_template(path: Path) -> Template:
+def read_template(path: Path) -> TemplateSource:
     """The template in a Jinja file, a ``tokenizer_config.json`` or a GGUF. Raises BadInput."""
     if is_gguf(path):
         said = metadata(path, ("tokenizer.chat_template",))
@@ -50,10 +50,10 @@ def read_template(path: Path) -> Template:
     return _template(read_text(path, SCENARIO_BYTES, "template"), {}, path)
 
 
-def _template(source: Any, kwargs: Mapping[str, str], path: Path) -> Template:
+def _template(source: Any, kwargs: Mapping[str, str], path: Path) -> TemplateSource:
     if not isinstance(source, str) or not source.strip():
         raise BadInput("no chat template is in it", file=str(path))
-    return Template(source, {"bos_token": "", "eos_token": "", **kwargs})
+    return TemplateSource(source, {"bos_token": "", "eos_token": "", **kwargs})
 
 
 def _token(value: Any) -> str:
@@ -61,7 +61,7 @@ def _token(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def render(template: Template, bodies: Sequence[Body], file: str) -> list[Prompt | None]:
+def render(template: TemplateSource, bodies: Sequence[Body], file: str) -> list[Prompt | None]:
     """The prompts of these bodies; None for one whose prompt is the client's own. Raises BadInput for a template that
     is broken, takes too long, writes too much, or refuses a body."""
     chats = [_chat(body) for body in bodies if not body.raw]

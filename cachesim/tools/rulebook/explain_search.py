@@ -16,7 +16,7 @@ from cachesim.tools.rulebook.rules_report import first_sentence, rule_data
 WORD = re.compile(r"[\w./-]+")
 
 
-class Named(NamedTuple):
+class NamedRules(NamedTuple):
     """Ids of rules that a text names: one rule, or all of a family or with a common beginning. ``wanted`` is the id as
     it is spelled now, ``old`` whether it was an old one."""
 
@@ -25,7 +25,7 @@ class Named(NamedTuple):
     old: bool
 
 
-def rules(text: str) -> Named:
+def rules(text: str) -> NamedRules:
     """The rules that a text names by their ids, in any case."""
     every = _all_rules()
     upper = text.strip().upper()
@@ -37,7 +37,7 @@ def rules(text: str) -> Named:
         name for name in every if name.upper() == wanted or name.upper().startswith((f"{wanted}.", f"{wanted}-"))
     ] if wanted else []
     spelled = exact[0] if exact else wanted
-    return Named(names, spelled, present != family)
+    return NamedRules(names, spelled, present != family)
 
 
 def _all_rules() -> list[str]:

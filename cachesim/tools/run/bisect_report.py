@@ -12,7 +12,7 @@ from cachesim.base.layout import indented
 from cachesim.engines.build_names import build_of, build_with
 from cachesim.engines.registry import engine_named
 from cachesim.engines.shared.rule_set import Change
-from cachesim.judging.find_change import Cause, Course, Outcome, Turn
+from cachesim.judging.find_change import ChangedFields, Course, OutcomeChange, RequestOutcome
 from cachesim.judging.flags_line import flags_data, flags_line
 from cachesim.scenarios.schema import Scenario
 
@@ -40,7 +40,7 @@ def bisect_data(scenario: Scenario, courses: Sequence[Course]) -> dict[str, Any]
     }
 
 
-def _turn(turn: Turn) -> dict[str, Any]:
+def _turn(turn: OutcomeChange) -> dict[str, Any]:
     causes = [
         {"alone": cause.alone,
          "changes": [{**one._asdict(), "build": build_with(turn.new, one)} for one in cause.changes]}
@@ -50,9 +50,9 @@ def _turn(turn: Turn) -> dict[str, Any]:
             "now": _outcome(turn.now), "causes": causes}  # fmt: skip
 
 
-def _outcome(one: Outcome | None) -> dict[str, Any]:
+def _outcome(one: RequestOutcome | None) -> dict[str, Any]:
     """Every field None where the version does not have an option of the scenario."""
-    return dict.fromkeys(Outcome._fields) if one is None else one._asdict()
+    return dict.fromkeys(RequestOutcome._fields) if one is None else one._asdict()
 
 
 def _flags(scenario: Scenario) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _paragraph(number: int, prompt: str, course: Course) -> RenderableType:
     return Group(head, *lines, Text(""))
 
 
-def _lines(mark: str, turn: Turn) -> Iterator[Padding]:
+def _lines(mark: str, turn: OutcomeChange) -> Iterator[Padding]:
     colour = COLOUR[turn.now.equal_cold if turn.now else None]
     yield indented(f"{mark}{_said(turn.now)} {_since(turn.new)}", colour, 3)
     if turn.was != turn.now and mark:
@@ -97,7 +97,7 @@ def _since(profile: str) -> str:
     return f"by {build}, {profile}" if build else f"at {profile}"
 
 
-def _cause(cause: Cause, turn: Turn) -> str:
+def _cause(cause: ChangedFields, turn: OutcomeChange) -> str:
     return " together with ".join(
         f"{one.field} {one.old} -> {one.new}{_source(turn.new, one)}" for one in cause.changes
     )
@@ -110,7 +110,7 @@ def _source(profile: str, change: Change) -> str:
     return f" ({told})" if told else ""
 
 
-def _said(one: Outcome | None) -> str:
+def _said(one: RequestOutcome | None) -> str:
     if one is None:
         return "not in this build"
     if one.status == 0:

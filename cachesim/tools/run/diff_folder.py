@@ -11,7 +11,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.pool import Lost, finished
 from cachesim.tools.run.arguments import load_files
 from cachesim.tools.run.case import modes
-from cachesim.tools.run.jobs import Failed, answers_code, tried
+from cachesim.tools.run.jobs import JobFailure, answers_code, tried
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -81,8 +81,8 @@ def _files(
         for one in progress(finished(compare_one, pairs, jobs), len(pairs), "comparing"):
             result = one.result
             if isinstance(result, Lost):
-                result = Failed(exits.CRASH, f"{one.share}: {result.how}, twice")
-            if isinstance(result, Failed):
+                result = JobFailure(exits.CRASH, f"{one.share}: {result.how}, twice")
+            if isinstance(result, JobFailure):
                 complain(result.why)
                 codes.append(result.code)
             else:
@@ -92,7 +92,7 @@ def _files(
     return [found[number] for number in sorted(found)], codes, ended
 
 
-def compare_one(pair: Pair) -> dict[str, Any] | Failed:
+def compare_one(pair: Pair) -> dict[str, Any] | JobFailure:
     """The work of a process."""
     return tried(_compared, pair, str(pair))
 

@@ -20,7 +20,7 @@ S = TypeVar("S")
 R = TypeVar("R")
 
 
-class Job(NamedTuple):
+class RunJob(NamedTuple):
     """A scenario under a profile."""
 
     scenario: Scenario
@@ -31,14 +31,14 @@ class Job(NamedTuple):
         return f"{self.scenario.file or self.scenario.id} under {self.profile}"
 
 
-class Failed(NamedTuple):
+class JobFailure(NamedTuple):
     """Instead of a result: the exit code and one line."""
 
     code: int
     why: str
 
 
-def run_job(job: Job) -> dict[str, Any]:
+def run_job(job: RunJob) -> dict[str, Any]:
     """Run and judge one job; the result as plain data."""
     from cachesim.judging.judged_run import run_judged
     from cachesim.judging.run_data import run_data
@@ -46,31 +46,31 @@ def run_job(job: Job) -> dict[str, Any]:
     return run_data(run_judged(job.scenario, job.profile, job.mode))
 
 
-def tried(do: Callable[[S], R], share: S, name: str) -> R | Failed:
+def tried(do: Callable[[S], R], share: S, name: str) -> R | JobFailure:
     """What ``do`` returns, or what it raises as a line."""
     try:
         return do(share)
     except BadInput as bad:
-        return Failed(exits.BAD_INPUT, str(bad.at(name)))
+        return JobFailure(exits.BAD_INPUT, str(bad.at(name)))
     except Exception as error:
         if (wrong := theirs(error)) is not None:
-            return Failed(exits.BAD_INPUT, f"{wrong} ({name})")
-        return Failed(exits.CRASH, f"{name}: {type(error).__name__}: {error} (a fault of cachesim)")
+            return JobFailure(exits.BAD_INPUT, f"{wrong} ({name})")
+        return JobFailure(exits.CRASH, f"{name}: {type(error).__name__}: {error} (a fault of cachesim)")
 
 
-def run_one(job: Job) -> dict[str, Any] | Failed:
+def run_one(job: RunJob) -> dict[str, Any] | JobFailure:
     """``run_job`` for one of several."""
     return tried(run_job, job, str(job))
 
 
-def run_jobs(jobs: Sequence[Job], processes: int) -> Iterator[tuple[int, dict[str, Any] | Failed]]:
+def run_jobs(jobs: Sequence[RunJob], processes: int) -> Iterator[tuple[int, dict[str, Any] | JobFailure]]:
     """Pairs of the job's number and its result, as they come. A single job may raise."""
     if len(jobs) == 1:
         yield 0, run_job(jobs[0])
         return
     for one in progress(finished(run_one, jobs, processes), len(jobs), "running scenarios"):
         if isinstance(one.result, Lost):
-            yield one.number, Failed(exits.CRASH, f"{one.share}: {one.result.how}, twice")
+            yield one.number, JobFailure(exits.CRASH, f"{one.share}: {one.result.how}, twice")
         else:
             yield one.number, one.result
 
@@ -86,7 +86,7 @@ def each(
     codes: list[int] = []
     for share in progress(shares, len(shares), doing):
         one = tried(do, share, name(share))
-        if isinstance(one, Failed):
+        if isinstance(one, JobFailure):
             complain(one.why)
             codes.append(one.code)
         else:

@@ -20,7 +20,7 @@ from cachesim.tools.run.arguments import (
     load_files,
     with_settings,
 )
-from cachesim.tools.run.jobs import Failed, Job, exit_code, run_jobs
+from cachesim.tools.run.jobs import JobFailure, RunJob, exit_code, run_jobs
 from cachesim.tools.run.next_step import after_run, say_next
 from cachesim.tools.run.old_schema import hint_schema
 
@@ -45,7 +45,7 @@ def run(args: Namespace) -> int:
         if args.settings:
             raise BadInput("--complete writes what the files say, so no server flag can be set", hint="edit [server]")
     scenarios, bad = load_files(args.files)
-    jobs: list[Job] = []
+    jobs: list[RunJob] = []
     for scenario in scenarios:
         try:
             scenario = with_settings(scenario, args.settings)
@@ -53,7 +53,7 @@ def run(args: Namespace) -> int:
         except BadInput as wrong:
             bad.append(wrong.at(scenario.file))
             continue
-        jobs += [Job(scenario, profile, "provenance" if args.provenance else "exact") for profile in profiles]
+        jobs += [RunJob(scenario, profile, "provenance" if args.provenance else "exact") for profile in profiles]
     for error in bad:
         complain(str(error))
     if not jobs:
@@ -88,23 +88,23 @@ def _nothing(files: list[str], bad: list[BadInput]) -> int:
     return exits.NOTHING
 
 
-Runs = list[tuple[Job, dict[str, Any]]]
+Runs = list[tuple[RunJob, dict[str, Any]]]
 
 
-def collected(jobs: list[Job], processes: int) -> tuple[Runs, list[int], KeyboardInterrupt | None]:
+def collected(jobs: list[RunJob], processes: int) -> tuple[Runs, list[int], KeyboardInterrupt | None]:
     """The runs in the order of the jobs, exit codes of those that could not be run and are told, and what ended it
     early."""
-    found: dict[int, dict[str, Any] | Failed] = {}
+    found: dict[int, dict[str, Any] | JobFailure] = {}
     ended = None
     try:
         for number, one in run_jobs(jobs, processes):
             found[number] = one
-            if isinstance(one, Failed):
+            if isinstance(one, JobFailure):
                 complain(one.why)
     except KeyboardInterrupt as error:
         ended = error
-    codes = [one.code for one in found.values() if isinstance(one, Failed)]
-    return [(jobs[i], one) for i, one in sorted(found.items()) if not isinstance(one, Failed)], codes, ended
+    codes = [one.code for one in found.values() if isinstance(one, JobFailure)]
+    return [(jobs[i], one) for i, one in sorted(found.items()) if not isinstance(one, JobFailure)], codes, ended
 
 
 def interrupted(

@@ -8,7 +8,7 @@ from cachesim.base import exits
 from cachesim.tools.picture.options import add_pictures, write_pictures
 from cachesim.tools.run.arguments import add_json, add_limits, add_profiles, chosen_profiles
 from cachesim.tools.run.case import add_arithmetic, add_case, case_of, modes
-from cachesim.tools.run.jobs import Job, exit_code
+from cachesim.tools.run.jobs import RunJob, exit_code
 from cachesim.tools.run.next_step import after_run, say_next, typed
 from cachesim.tools.run.run_command import collected, interrupted, report
 
@@ -25,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     scenario = case_of(args)
     (mode,) = modes(args, [scenario])
-    jobs = [Job(scenario, profile, mode) for profile in chosen_profiles(scenario, args.profiles)]
+    jobs = [RunJob(scenario, profile, mode) for profile in chosen_profiles(scenario, args.profiles)]
     done, codes, ended = collected(jobs, 1)
     runs, verbose = [data for _, data in done], getattr(args, "verbose", 0)
     if ended is not None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple, Sequence
 
 from cachesim.judging.cold_comparison import Judge
-from cachesim.tools.search.case import Case
+from cachesim.tools.search.case import DrawnConversation
 from cachesim.tools.search.crash import told
 from cachesim.tools.search.examine import examined
-from cachesim.tools.search.finding import Finding
-from cachesim.tools.search.played_case import Fact, Played, played
+from cachesim.tools.search.finding import PropertyFailure
+from cachesim.tools.search.played_case import Fact, PlayedConversation, played
 
 
 class Cost(NamedTuple):
@@ -33,32 +33,32 @@ class Cost(NamedTuple):
         return Cost(*(a + b for a, b in zip(self, other, strict=True)))
 
 
-class Compared(NamedTuple):
+class CampaignDiff(NamedTuple):
     """``new``: what only the rule set has that is looked at; ``mended``: what only the other has."""
 
-    new: list[Finding]
-    mended: list[Finding]
+    new: list[PropertyFailure]
+    mended: list[PropertyFailure]
     cost: Cost
 
 
 def compared(
-    case: Case, profile: str, against: str, properties: Sequence[str], judges: dict[str, Judge],
+    case: DrawnConversation, profile: str, against: str, properties: Sequence[str], judges: dict[str, Judge],
     mode: str = "provenance",
-) -> Compared:
+) -> CampaignDiff:
     """One conversation under both. Nothing is new or mended where it depends on a number that nobody wrote. Raises
     BadInput for what one of them cannot do."""
     mine, one = _heard(case, profile, properties, judges, mode)
     theirs, other = _heard(case, against, properties, judges, mode)
     if any(each is not None and each.unset for each in (one, other)):
-        return Compared([], [], Cost())
+        return CampaignDiff([], [], Cost())
     new, mended = ([finding for finding in found if not _has(known, finding)]
                    for found, known in ((mine, theirs), (theirs, mine)))  # fmt: skip
-    return Compared(new, mended, Cost() if one is None or other is None else cost(one, other))
+    return CampaignDiff(new, mended, Cost() if one is None or other is None else cost(one, other))
 
 
 def _heard(
-    case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge], mode: str
-) -> tuple[list[Finding], Played | None]:
+    case: DrawnConversation, profile: str, properties: Sequence[str], judges: dict[str, Judge], mode: str
+) -> tuple[list[PropertyFailure], PlayedConversation | None]:
     """What is wrong under a rule set, and how it was played; None where the simulator or a rule of the user failed."""
     try:
         one = played(case.scenario(profile), profile, judges, None, mode)
@@ -67,12 +67,12 @@ def _heard(
         return [told(error)], None
 
 
-def _has(known: Sequence[Finding], finding: Finding) -> bool:
+def _has(known: Sequence[PropertyFailure], finding: PropertyFailure) -> bool:
     return any((one.name, one.kind, one.stored) == (finding.name, finding.kind, finding.stored)
                and one.step <= finding.step for one in known)  # fmt: skip
 
 
-def cost(one: Played, other: Played) -> Cost:
+def cost(one: PlayedConversation, other: PlayedConversation) -> Cost:
     """What both evaluated."""
     theirs = {fact.number: fact for fact in other.facts}
     found = Cost()

@@ -16,10 +16,10 @@ from cachesim.base.pool import Lost, spread
 from cachesim.judging.cold_comparison import Judge
 from cachesim.scenarios.notation.shrink import TRIES
 from cachesim.tools.search.against import Cost, compared
-from cachesim.tools.search.case import Case, draw_case
+from cachesim.tools.search.case import DrawnConversation, draw_case
 from cachesim.tools.search.crash import failed
 from cachesim.tools.search.examine import ALL, findings, shown
-from cachesim.tools.search.finding import DIED, SIMULATOR, Finding, Group
+from cachesim.tools.search.finding import DIED, SIMULATOR, Group, PropertyFailure
 from cachesim.tools.search.properties import PROPERTIES
 from cachesim.tools.search.shrink import shrink
 
@@ -27,7 +27,7 @@ BLOCK = 50             # conversations that a process works on before it reports
 SPREAD = 1 << 32       # conversation i of seed s is the integer s * SPREAD + i
 
 
-class Job(NamedTuple):
+class CampaignJob(NamedTuple):
     """Conversations first .. stop-1 of a seed, under a profile, as far as these properties go. ``mode``: "provenance",
     or "exact", that is with numbers. ``against``: another profile under which they are played too, "" = none."""
 
@@ -41,10 +41,10 @@ class Job(NamedTuple):
     against: str = ""
 
 
-Found = list[tuple[int, Finding]]
+Found = list[tuple[int, PropertyFailure]]
 
 
-class Block(NamedTuple):
+class CampaignBlock(NamedTuple):
     """What a job found: pairs of conversation and finding; conversations played; refused ones, which the simulator
     does not model; the first conversation of the job and the one behind its last. Against another profile: only what
     that one does not have, what only that one has (``mended``), and what both evaluated."""
@@ -54,7 +54,7 @@ class Block(NamedTuple):
     refused: int
     first: int = 0
     stop: int = 0
-    mended: Sequence[tuple[int, Finding]] = ()
+    mended: Sequence[tuple[int, PropertyFailure]] = ()
     cost: Cost = Cost()
 
 
@@ -64,9 +64,9 @@ class Failure:
     earlier run of the campaign told of that."""
 
     first: int
-    finding: Finding
+    finding: PropertyFailure
     times: int = 1
-    small: Case | None = None
+    small: DrawnConversation | None = None
     kept: Mapping[str, Any] | None = None
 
     @property
@@ -88,7 +88,7 @@ class Campaign:
     mended: dict[Group, Failure] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
 
-    def take(self, block: Block) -> None:
+    def take(self, block: CampaignBlock) -> None:
         """Add what a job found."""
         self.played += block.played
         self.refused += block.refused
@@ -99,7 +99,7 @@ class Campaign:
                 _count(failures, number, finding)
 
 
-def _count(failures: dict[Group, Failure], number: int, finding: Finding) -> None:
+def _count(failures: dict[Group, Failure], number: int, finding: PropertyFailure) -> None:
     """One more finding, of this conversation."""
     known = failures.get(finding.group)
     if known is None:
@@ -134,7 +134,7 @@ def rarely_collected() -> Iterator[None]:
 
 
 @rarely_collected()
-def work(job: Job) -> Block:
+def work(job: CampaignJob) -> CampaignBlock:
     """Play the conversations of a job. Raises Unwritable if there is no room for what the servers save."""
     judges: dict[str, Judge] = {}
     every: Found = []
@@ -157,23 +157,27 @@ def work(job: Job) -> Block:
         except Exception as error:      # one conversation that the simulator fails at does not end a campaign
             refused += (what := failed(error)) is None
             every += [] if what is None else [(number, what)]
-    return Block(every, job.stop - job.first, refused, job.first, job.stop, mended, cost)
+    return CampaignBlock(every, job.stop - job.first, refused, job.first, job.stop, mended, cost)
 
 
-def lost(job: Job, how: str) -> Block:
+def lost(job: CampaignJob, how: str) -> CampaignBlock:
     """The block of a job at which two processes ended, the last of them so."""
     numbers = {"first": job.first, "last": job.stop - 1, "seed": job.seed, "how": how}
-    return Block([(job.seed * SPREAD + job.first, Finding(SIMULATOR, 0, DIED, numbers))], 0, 0, job.first, job.stop)
+    return CampaignBlock(
+        [(job.seed * SPREAD + job.first, PropertyFailure(SIMULATOR, 0, DIED, numbers))], 0, 0, job.first, job.stop
+    )
 
 
 def blocks(
     profile: str, properties: Sequence[str], models: Sequence[str], seed: int, stop: int, start: int = 0,
     mode: str = "provenance", done: Iterable[tuple[int, int]] = (), against: str = "",
-) -> Iterator[Job]:
+) -> Iterator[CampaignJob]:
     """The jobs of the conversations start .. stop-1 of a seed, without those that are ``done`` (in order)."""
     for first, behind in gaps(done, start, stop):
         for at in range(first, behind, BLOCK):
-            yield Job(profile, tuple(properties), tuple(models), seed, at, min(at + BLOCK, behind), mode, against)
+            yield CampaignJob(
+                profile, tuple(properties), tuple(models), seed, at, min(at + BLOCK, behind), mode, against
+            )
 
 
 def gaps(done: Iterable[tuple[int, int]], start: int, stop: int) -> list[tuple[int, int]]:
@@ -191,7 +195,7 @@ def block_count(spans: Iterable[tuple[int, int]]) -> int:
     return sum(-(-(stop - first) // BLOCK) for first, stop in spans)
 
 
-def run(todo: Iterable[Job], jobs: int) -> Iterator[Block]:
+def run(todo: Iterable[CampaignJob], jobs: int) -> Iterator[CampaignBlock]:
     """The results in the order of the jobs, from so many processes."""
     todo = list(todo)
     for job, block in zip(todo, spread(work, todo, jobs), strict=True):
@@ -208,7 +212,7 @@ def shrunk(
     group = failure.finding.group
     wanted = (group[0],) if group[0] in ALL else tuple(properties)
 
-    def found(case: Case) -> list[Finding]:
+    def found(case: DrawnConversation) -> list[PropertyFailure]:
         try:
             if against:
                 every = compared(case, profile, against, wanted, judges, mode).new
@@ -226,7 +230,7 @@ def shrunk(
     return Failure(failure.first, again[0] if again else failure.finding, failure.times, small)
 
 
-def drawn(failure: Failure, profile: str, models: Sequence[str]) -> Case | None:
+def drawn(failure: Failure, profile: str, models: Sequence[str]) -> DrawnConversation | None:
     """The conversation in which the failure was met first; None where it cannot even be drawn or written, or nobody
     knows which it was."""
     if failure.finding.kind == DIED:

@@ -23,7 +23,7 @@ KEPT = {"line": str, "model": str, "server": dict, "requests": int, "longest": i
 """What is told of a case, for a later run to tell again."""
 
 
-class Plan(NamedTuple):
+class CampaignPlan(NamedTuple):
     """What is searched: everything but for how long. ``against``: another profile, "" = none."""
 
     profile: str
@@ -46,18 +46,18 @@ class Plan(NamedTuple):
         return " ".join(digest(name) for name in (self.profile, self.against) if name)
 
 
-class Kept(NamedTuple):
+class StoredCampaign(NamedTuple):
     """What is in the file of a campaign. ``rules``: the digest of the files of rules that were searched; ``files``: the
     names of the scenario files that were written, without suffix; ``owned``: those that may be there."""
 
-    plan: Plan
+    plan: CampaignPlan
     rules: str
     campaign: Campaign
     files: Mapping[Group, str]
     owned: Sequence[str]
 
 
-def packed(plan: Plan, campaign: Campaign, files: Mapping[Group, str], owned: Iterable[str] = ()) -> bytes:
+def packed(plan: CampaignPlan, campaign: Campaign, files: Mapping[Group, str], owned: Iterable[str] = ()) -> bytes:
     """The bytes of the file."""
     failures = [
         {"first": one.first, "times": one.times, "finding": one.finding._asdict(), "file": files.get(group),
@@ -76,7 +76,7 @@ def packed(plan: Plan, campaign: Campaign, files: Mapping[Group, str], owned: It
     }, indent=1).encode()  # fmt: skip
 
 
-def read_campaign(file: Path) -> Kept:
+def read_campaign(file: Path) -> StoredCampaign:
     """What is in the file of a campaign of this version. Raises BadInput."""
     try:
         if file.stat().st_size > MAX_BYTES:
@@ -93,7 +93,7 @@ def read_campaign(file: Path) -> Kept:
         raise BadInput(f"not a campaign: {str(error)[:80]}", file=str(file)) from None
 
 
-def _unpacked(data: Mapping[str, Any]) -> Kept:
+def _unpacked(data: Mapping[str, Any]) -> StoredCampaign:
     plan, done = _plan(*data["plan"]), [_span(*span) for span in data["done"]]
     campaign, files = Campaign(plan.profile, {}, int(data["played"]), int(data["refused"]), joined(done)), {}
     for one in data["failures"]:
@@ -112,14 +112,14 @@ def _unpacked(data: Mapping[str, Any]) -> Kept:
     campaign.cost = Cost(*map(int, data["cost"]))
     if not all(_our_name(name) for name in data["owned"]):
         raise ValueError("not a name of ours")
-    return Kept(plan, str(data["rules"]), campaign, files, data["owned"])
+    return StoredCampaign(plan, str(data["rules"]), campaign, files, data["owned"])
 
 
 def _plan(
     profile: object, properties: list[object], models: list[object], mode: object, seed: object, against: object
-) -> Plan:
+) -> CampaignPlan:
     names = tuple(_is(str, one) for one in properties), tuple(_is(str, one) for one in models)
-    return Plan(_is(str, profile), *names, _is(str, mode), _is(int, seed), _is(str, against))
+    return CampaignPlan(_is(str, profile), *names, _is(str, mode), _is(int, seed), _is(str, against))
 
 
 def _span(first: object, stop: object) -> tuple[int, int]:

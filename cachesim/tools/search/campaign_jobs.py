@@ -12,10 +12,10 @@ from cachesim.base.shard import WHOLE, Shard
 from cachesim.tools.run.elsewhere import played_elsewhere
 from cachesim.tools.search.campaign import (
     SPREAD,
-    Block,
     Campaign,
+    CampaignBlock,
+    CampaignJob,
     Failure,
-    Job,
     block_count,
     blocks,
     gaps,
@@ -23,10 +23,10 @@ from cachesim.tools.search.campaign import (
     shrunk,
     work,
 )
-from cachesim.tools.search.campaign_file import Plan
+from cachesim.tools.search.campaign_file import CampaignPlan
 from cachesim.tools.search.finding import DIED, Group
-from cachesim.tools.search.folder import Folder
-from cachesim.tools.search.stored_cases import Checked, StoredCase, check, groups_of
+from cachesim.tools.search.folder import CampaignFolder
+from cachesim.tools.search.stored_cases import StoredCase, StoredCaseResult, check, groups_of
 
 PLAYING = 3 / 4         # share of the time until which conversations are played; the rest is for shrinking
 REPORT = 1.0            # seconds that are left for what is printed at the end
@@ -57,14 +57,14 @@ class Clock:
         return max(0.0, self.begin + min(share * self.seconds, self.seconds - REPORT) - time.monotonic())
 
 
-class Shrinking(NamedTuple):
+class CampaignShrink(NamedTuple):
     """A failure to be made small."""
 
     failure: Failure
-    plan: Plan
+    plan: CampaignPlan
 
 
-def shrink_one(job: Shrinking) -> Failure:
+def shrink_one(job: CampaignShrink) -> Failure:
     """The work of a process."""
     plan = job.plan
     return shrunk(
@@ -72,23 +72,29 @@ def shrink_one(job: Shrinking) -> Failure:
     )
 
 
-class Search:
+class CampaignSearch:
     """One campaign. What is found is kept at once. ``on``: the address of a cluster that plays; "" = this machine."""
 
     def __init__(
-        self, plan: Plan, campaign: Campaign, folder: Folder | None, clock: Clock, jobs: int, on: str = ""
+        self,
+        plan: CampaignPlan,
+        campaign: Campaign,
+        folder: CampaignFolder | None,
+        clock: Clock,
+        jobs: int,
+        on: str = "",
     ) -> None:
         self.plan, self.campaign, self.folder, self.clock, self.jobs, self.on = plan, campaign, folder, clock, jobs, on
-        self.corpus: list[Checked] = []
+        self.corpus: list[StoredCaseResult] = []
         self._complained = ""
 
     def check(self, stored: list[StoredCase]) -> None:
         """Play the stored cases, all of them, in the order of their files."""
-        ended: dict[int, Checked] = {}
+        ended: dict[int, StoredCaseResult] = {}
         with closing(self._spread(check, stored, lambda: None)) as results:
             for one in progress(results, len(stored), "stored cases"):
                 if isinstance(one.result, Lost):
-                    ended[one.number] = Checked(one.share.file, [], f"{one.result.how}, twice")
+                    ended[one.number] = StoredCaseResult(one.share.file, [], f"{one.result.how}, twice")
                 else:
                     ended[one.number] = one.result
         self.corpus = [ended[number] for number in sorted(ended)]
@@ -111,7 +117,7 @@ class Search:
                 self.campaign.take(lost(one.share, one.result.how) if isinstance(one.result, Lost) else one.result)
                 self.keep()
 
-    def _played(self, todo: Iterable[Job]) -> Results[Job, Block]:
+    def _played(self, todo: Iterable[CampaignJob]) -> Results[CampaignJob, CampaignBlock]:
         """The blocks of these jobs, here or on the cluster. Raises BadInput where a cluster cannot be had."""
         if not self.on:
             yield from self._spread(work, todo, self.clock.to_play)
@@ -125,7 +131,7 @@ class Search:
     def shrink(self) -> None:
         """Make every failure small, as far as there is time."""
         failures = sorted(self.campaign.failures.values(), key=lambda one: (one.first, one.finding.group))
-        todo = [Shrinking(one, self.plan) for one in failures
+        todo = [CampaignShrink(one, self.plan) for one in failures
                 if not one.shrunk and one.finding.kind != DIED and one.finding.group not in self.known]  # fmt: skip
         with closing(self._spread(shrink_one, todo, self.clock.to_shrink)) as results:
             for one in progress(results, len(todo), "shrinking"):

@@ -11,20 +11,20 @@ from cachesim.engines.registry import ENGINES
 from cachesim.model.rng import Rng
 from cachesim.scenarios.notation import words
 from cachesim.scenarios.notation.check import check_asked
-from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Line, Piece, Pieces, retold
+from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, Pieces, ScenarioLine, retold
 from cachesim.scenarios.notation.words import normal
 from cachesim.scenarios.option_checks import spoken
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.word_tokens import Words
-from cachesim.tools.search.client_model import Clients, Said
+from cachesim.tools.search.client_model import Clients, Exchange
 from cachesim.tools.search.server_space import draw_world
 
 SYSTEM, TURN = "system", "user"
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class DrawnConversation:
     """What is asked of a server of this model that is given these options; ``seed`` it was drawn from."""
 
     engine: str
@@ -35,9 +35,9 @@ class Case:
     seed: int
 
     @property
-    def line(self) -> Line:
+    def line(self) -> ScenarioLine:
         """What is asked, in words."""
-        return Line(self.words, self.asked)
+        return ScenarioLine(self.words, self.asked)
 
     def scenario(self, profile: str) -> Scenario:
         """The case as a scenario for one version. Raises BadInput where it cannot be one."""
@@ -56,7 +56,7 @@ class Case:
         return spoken(self.server, self.engine)
 
 
-def case_of(scenario: Scenario) -> Case:
+def case_of(scenario: Scenario) -> DrawnConversation:
     """The case that a scenario is, as far as a line can say it. Raises BadInput for words that are spelled out in
     pieces of text, and for a prompt without words."""
     if isinstance(scenario.words, Words) and scenario.words.spelled:
@@ -66,26 +66,26 @@ def case_of(scenario: Scenario) -> Case:
         if isinstance(step.asked, Asked) and not (step.asked.prompt or step.asked.chat):
             raise BadInput(f"request {number} has no words, which no line can say", file=scenario.file)
     line = normal(scenario.line)
-    return Case(scenario.engine, scenario.model, scenario.server, line.words, line.steps, 0)
+    return DrawnConversation(scenario.engine, scenario.model, scenario.server, line.words, line.steps, 0)
 
 
-def draw_case(seed: int, engine: str, models: tuple[str, ...] = ()) -> Case:
+def draw_case(seed: int, engine: str, models: tuple[str, ...] = ()) -> DrawnConversation:
     """The conversation that an integer stands for; ``models`` narrows the choice of models, and sets options of the
     server (``key=value``), with which the conversations are those without."""
     rng = Rng(seed, engine, *(one for one in models if "=" not in one))
     return _drawn(rng, draw_world(rng, engine, models), seed)
 
 
-def draw_in(world: World, seed: int) -> Case:
+def draw_in(world: World, seed: int) -> DrawnConversation:
     """The conversation that an integer stands for with a server that is there already."""
     return _drawn(Rng(seed, "conversation"), world, seed)
 
 
-def _drawn(rng: Rng, world: World, seed: int) -> Case:
+def _drawn(rng: Rng, world: World, seed: int) -> DrawnConversation:
     drawer = _Drawer(rng, world, Clients(rng, world))
     asked = drawer.all()
     taken = tuple(_taken(one, drawer.manual.takes) for one in asked)
-    return Case(world.engine, world.model, world.server, drawer.clients.words, taken, seed)
+    return DrawnConversation(world.engine, world.model, world.server, drawer.clients.words, taken, seed)
 
 
 FIELDS = {"cache_prompt": "cache_prompt", "id_slot": "id_slot", "seed": "seed", "drafts": "drafts",
@@ -155,7 +155,7 @@ class _Drawer:
         chat = self._chat(chats, burst) if chats is not None and rng.chance(65) else ()
         prompt: Pieces = () if chat else self.clients.prompt()
         answer = (self.clients.word(rng.one((1, 1, 1, 2, 2, 3, 4, 8))),)
-        self.clients.remember(Said(prompt or tuple(p for _, pieces in chat for p in pieces), answer, chat))
+        self.clients.remember(Exchange(prompt or tuple(p for _, pieces in chat for p in pieces), answer, chat))
         more: dict[str, Any] = {}
         if burst:
             more["together"], more["after"] = True, rng.one((0, 0, 0, 1, 2, 4))
@@ -196,6 +196,6 @@ def _letter(n: int) -> str:
     return "abcdefghijklmnopqrstuvwxyz"[n % 26]
 
 
-def longest(case: Case) -> int:
+def longest(case: DrawnConversation) -> int:
     """The longest request of a case, prompt and answer, without what a template adds."""
     return words.longest(case.line)

@@ -16,7 +16,7 @@ from cachesim.scenarios.notation.words import THINK, size, span
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-class Said(NamedTuple):
+class Exchange(NamedTuple):
     """A prompt and what was answered; ``chat`` where it was one: roles and texts."""
 
     prompt: Pieces
@@ -32,7 +32,7 @@ class Clients:
     rng: Rng
     world: World
     words: dict[str, int] = field(default_factory=dict)
-    talks: list[Said] = field(default_factory=list)
+    talks: list[Exchange] = field(default_factory=list)
     parted: list[int] = field(default_factory=list)
 
     def word(self, length: int, capital: bool = False) -> Piece:
@@ -85,7 +85,7 @@ class Clients:
             n -= stop - start
         return tuple(out)
 
-    def remember(self, said: Said) -> None:
+    def remember(self, said: Exchange) -> None:
         """A request that was sent."""
         self.talks.append(said)
 

@@ -8,24 +8,24 @@ from pathlib import Path
 
 from cachesim.base.errors import CAUSE, BadInput, cut
 from cachesim.engines.rule_files import blamed
-from cachesim.tools.search.finding import SIMULATOR, USERS_RULE, Finding
+from cachesim.tools.search.finding import SIMULATOR, USERS_RULE, PropertyFailure
 
 PACKAGE = Path(__file__).resolve().parents[2]
 OUTER, INNER = 8, 32         # frames of a traceback that are kept at most: the outermost and the innermost
 WIDE = 200                   # characters of a line of it
 
 
-def failed(error: Exception) -> Finding | None:
+def failed(error: Exception) -> PropertyFailure | None:
     """The finding that a rule of the user raised this or returned no decision, or that the simulator itself failed.
     None for what else cannot be played: that is no failure."""
     theirs = blamed(error)
     if theirs is not None:
         place = f"{Path(theirs.file).name}:{theirs.line}"
-        return Finding(USERS_RULE, 0, type(error).__name__, {"error": str(theirs)}, place)
+        return PropertyFailure(USERS_RULE, 0, type(error).__name__, {"error": str(theirs)}, place)
     return None if isinstance(error, BadInput) else crashed(error)
 
 
-def told(error: Exception) -> Finding:
+def told(error: Exception) -> PropertyFailure:
     """The same finding; where it is None the error is raised again."""
     finding = failed(error)
     if finding is None:
@@ -33,7 +33,7 @@ def told(error: Exception) -> Finding:
     return finding
 
 
-def crashed(error: Exception) -> Finding:
+def crashed(error: Exception) -> PropertyFailure:
     """The finding that the simulator itself failed; ``causes`` is the traceback, the middle of a long one left out. Its
     group is the exception and the function of ours that it comes from."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -43,7 +43,7 @@ def crashed(error: Exception) -> Finding:
         told[OUTER : OUTER + left] = [f"... {left} frames left out ..."]
     name = type(error).__name__
     text = cut(str(error) or name, CAUSE)
-    return Finding(SIMULATOR, 0, name, {"error": text}, ours[-1].name if ours else "", causes=tuple(told))
+    return PropertyFailure(SIMULATOR, 0, name, {"error": text}, ours[-1].name if ours else "", causes=tuple(told))
 
 
 def _short(file: str) -> str:

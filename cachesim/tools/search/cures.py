@@ -21,8 +21,8 @@ from cachesim.scenarios.schema import Scenario
 from cachesim.tools.search.campaign import rarely_collected
 from cachesim.tools.search.case import draw_case
 from cachesim.tools.search.crash import failed
-from cachesim.tools.search.finding import Finding
-from cachesim.tools.search.played_case import Played, played
+from cachesim.tools.search.finding import PropertyFailure
+from cachesim.tools.search.played_case import PlayedConversation, played
 from cachesim.tools.search.properties import PROPERTIES
 from cachesim.tools.search.server_space import KINDS
 
@@ -43,7 +43,7 @@ class Variant(NamedTuple):
     profile: str
 
 
-class Search(NamedTuple):
+class MutationSearch(NamedTuple):
     """What is looked for: these properties under this profile; ``models`` narrows what is drawn."""
 
     profile: str
@@ -51,7 +51,7 @@ class Search(NamedTuple):
     models: tuple[str, ...] = ()
 
 
-class Heard(NamedTuple):
+class MutationRun(NamedTuple):
     """A conversation that was played. ``evaluated``: tokens of prompts; ``kind``: of its model. ``found`` None = it
     could not be played, or its outcome depends on a number that nobody wrote. ``matter``: the changes, by number, that
     would have decided something otherwise."""
@@ -59,15 +59,15 @@ class Heard(NamedTuple):
     told: Told
     kind: str
     evaluated: int
-    found: tuple[Finding, ...] | None
+    found: tuple[PropertyFailure, ...] | None
     matter: frozenset[int] = frozenset()
 
 
-class Tried(NamedTuple):
+class CureTrial(NamedTuple):
     """A conversation that fails, and what cures it: single changes by number, else pairs of them. ``part`` are single
     changes with which the first thing that is found comes later."""
 
-    heard: Heard
+    heard: MutationRun
     cures: frozenset[int]
     part: tuple[int, ...] = ()
     pairs: tuple[tuple[int, int], ...] = ()
@@ -121,7 +121,7 @@ def with_changes(profile: str, changes: Sequence[Variant]) -> RuleSet:
     return rules
 
 
-def scenario_of(told: Told, search: Search) -> Scenario:
+def scenario_of(told: Told, search: MutationSearch) -> Scenario:
     """The conversation as a scenario. Raises BadInput."""
     if isinstance(told, Scenario):
         return told
@@ -169,9 +169,9 @@ def _says(other: Any, args: Any, names: Any, said: Any) -> bool:
 
 
 def hear(
-    told: Told, search: Search, judges: dict[str, Judge], changes: Sequence[Variant] = (),
+    told: Told, search: MutationSearch, judges: dict[str, Judge], changes: Sequence[Variant] = (),
     others: Others = NONE,
-) -> Heard:
+) -> MutationRun:
     """Play a conversation under the profile with these changes; or without any, and find out which of the ``others``
     matter. Raises Unwritable."""
     kind, found, evaluated = "?", None, 0
@@ -188,10 +188,10 @@ def hear(
         raise
     except Exception as error:          # the simulator or a rule of the user fails at it: that is found too
         found = None if (what := failed(error)) is None else (what,)
-    return Heard(told, kind, evaluated, found, frozenset(spies.matter))
+    return MutationRun(told, kind, evaluated, found, frozenset(spies.matter))
 
 
-def evaluated_in(one: Played) -> int:
+def evaluated_in(one: PlayedConversation) -> int:
     """Tokens of prompts that were evaluated, those of further completions too."""
     return sum(answer.prompt_n for fact in one.facts for answer in (fact.answer, *fact.answer.children))
 
@@ -204,14 +204,14 @@ def kind_of_model(model: str) -> str:
 class Hearing(NamedTuple):
     """The work of a process: conversations to be played, with these changes, or to see which ``known`` ones matter."""
 
-    search: Search
+    search: MutationSearch
     told: tuple[Told, ...]
     changes: tuple[Variant, ...] = ()
     known: tuple[Variant, ...] = ()
 
 
 @rarely_collected()
-def hear_all(job: Hearing) -> list[Heard]:
+def hear_all(job: Hearing) -> list[MutationRun]:
     """Play every conversation of a job."""
     judges: dict[str, Judge] = {}
     others = others_of(job.known)
@@ -221,13 +221,13 @@ def hear_all(job: Hearing) -> list[Heard]:
 class Trying(NamedTuple):
     """The work of a process: a conversation that fails, and the changes to try."""
 
-    search: Search
-    heard: Heard
+    search: MutationSearch
+    heard: MutationRun
     known: tuple[Variant, ...]
 
 
 @rarely_collected()
-def try_all(job: Trying) -> Tried:
+def try_all(job: Trying) -> CureTrial:
     """Every single change on one conversation; where none cures it, pairs, those first of which one helps alone."""
     search, heard, known = job.search, job.heard, job.known
     judges: dict[str, Judge] = {}
@@ -235,20 +235,20 @@ def try_all(job: Trying) -> Tried:
     left = {i: hear(heard.told, search, judges, [known[i]]).found for i in sorted(heard.matter)}
     cures = frozenset(i for i, found in left.items() if found == ())
     if cures:
-        return Tried(heard, cures)
+        return CureTrial(heard, cures)
     part = tuple(i for i, found in left.items() if found and _first(found) > first)
     pairs = [(i, k) for i in part for k in range(len(known)) if k != i and known[k].field != known[i].field]
     done = dict.fromkeys(tuple(sorted(pair)) for pair in pairs)
     good = [(i, k) for i, k in list(done)[:PAIRS]
             if hear(heard.told, search, judges, [known[i], known[k]]).found == ()]
-    return Tried(heard, cures, part, tuple(good))
+    return CureTrial(heard, cures, part, tuple(good))
 
 
-def _first(found: Sequence[Finding]) -> int:
+def _first(found: Sequence[PropertyFailure]) -> int:
     return min((one.step for one in found), default=-1)
 
 
-def priced(before: Sequence[Heard], after: Sequence[Heard]) -> Price:
+def priced(before: Sequence[MutationRun], after: Sequence[MutationRun]) -> Price:
     """What changes cost, from the same right conversations without them and with them."""
     was: dict[str, int] = {}
     now: dict[str, int] = {}

@@ -6,10 +6,10 @@ from typing import Any, Sequence
 
 from cachesim.judging.cold_comparison import Judge
 from cachesim.judging.judged_run import run_judged
-from cachesim.tools.search.case import Case
+from cachesim.tools.search.case import DrawnConversation
 from cachesim.tools.search.crash import told
-from cachesim.tools.search.finding import Finding
-from cachesim.tools.search.played_case import Played, played
+from cachesim.tools.search.finding import PropertyFailure
+from cachesim.tools.search.played_case import PlayedConversation, played
 from cachesim.tools.search.properties import PROPERTIES
 from cachesim.tools.search.reuse_properties import BILLS, monotone
 
@@ -17,9 +17,13 @@ ALL = (*PROPERTIES, *BILLS, "monotone")
 
 
 def findings(
-    case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge], table: Any | None = None,
+    case: DrawnConversation,
+    profile: str,
+    properties: Sequence[str],
+    judges: dict[str, Judge],
+    table: Any | None = None,
     mode: str = "provenance",
-) -> list[Finding]:
+) -> list[PropertyFailure]:
     """What is wrong with one conversation; ``table`` replaces the profile's rules, except for "monotone". Raises
     BadInput for what the engine cannot do."""
     one = None
@@ -29,9 +33,13 @@ def findings(
 
 
 def examined(
-    case: Case, profile: str, properties: Sequence[str], one: Played | None, table: Any | None = None,
+    case: DrawnConversation,
+    profile: str,
+    properties: Sequence[str],
+    one: PlayedConversation | None,
+    table: Any | None = None,
     mode: str = "provenance",
-) -> list[Finding]:
+) -> list[PropertyFailure]:
     """The same for a conversation that was played already; None = no property needs that."""
     if one is not None and one.unset:
         return []                       # its outcome depends on a number that nobody wrote: undecided
@@ -46,8 +54,8 @@ def examined(
 
 
 def shown(
-    case: Case, profile: str, properties: Sequence[str], judges: dict[str, Judge], mode: str = "provenance"
-) -> list[Finding]:
+    case: DrawnConversation, profile: str, properties: Sequence[str], judges: dict[str, Judge], mode: str = "provenance"
+) -> list[PropertyFailure]:
     """What is wrong with one conversation, be it the simulator or a rule of the user. Raises BadInput for what the
     engine cannot do."""
     try:

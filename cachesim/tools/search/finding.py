@@ -38,7 +38,7 @@ TEXTS: Mapping[str, str] = {
 Group = tuple[str, str, str, str]
 
 
-class Finding(NamedTuple):
+class PropertyFailure(NamedTuple):
     """A property (``name``) does not hold: at this step, in this way, behind this rule or option (``deciding``), where
     an object of the kind ``stored`` is wrong ("" = none is); ``causes`` is how it came about, line by line."""
 
@@ -70,27 +70,27 @@ class Finding(NamedTuple):
         return LABELS.get(self.name, _deciding)(self)
 
 
-def _deciding(one: Finding) -> str:
+def _deciding(one: PropertyFailure) -> str:
     return one.deciding
 
 
-def _warm(one: Finding) -> str:
+def _warm(one: PropertyFailure) -> str:
     return f"{' '.join(filter(None, (one.deciding or 'nothing reused', one.stored)))}: {pattern(Kind(one.kind))}"
 
 
-def _stored(one: Finding) -> str:
+def _stored(one: PropertyFailure) -> str:
     return f"{one.stored} {one.deciding}: {pattern(Kind(one.kind))}"
 
 
-def _ended(one: Finding) -> str:
+def _ended(one: PropertyFailure) -> str:
     return masked(_error(one))
 
 
-def _failed(one: Finding) -> str:
+def _failed(one: PropertyFailure) -> str:
     return f"{_error(one)} {one.deciding}".strip()
 
 
-def _error(one: Finding) -> str:
+def _error(one: PropertyFailure) -> str:
     return str(one.numbers["error"]).partition(":")[0]
 
 
@@ -99,25 +99,25 @@ def masked(text: str) -> str:
     return re.sub(r"-?\d+", "n", text)
 
 
-def _crash(one: Finding) -> str:
+def _crash(one: PropertyFailure) -> str:
     if one.kind == DIED:
         return "a process died"
     return f"{one.kind} in {one.deciding}" if one.deciding else one.kind
 
 
-def _raised(one: Finding) -> str:
+def _raised(one: PropertyFailure) -> str:
     return f"{one.kind} at {one.deciding}"
 
 
-def _unsound(one: Finding) -> str:
+def _unsound(one: PropertyFailure) -> str:
     return {ERASED: "erase", GAP: "gap"}.get(one.kind, "check")
 
 
-def _removal(one: Finding) -> str:
+def _removal(one: PropertyFailure) -> str:
     return "seq_rm"
 
 
-LABELS: Mapping[str, Callable[[Finding], str]] = {
+LABELS: Mapping[str, Callable[[PropertyFailure], str]] = {
     "warm-equals-cold": _warm,
     "stored-equals-cold": _stored,
     "survives": _ended,
@@ -130,7 +130,7 @@ LABELS: Mapping[str, Callable[[Finding], str]] = {
 """How the groups of a property are called; the others by the rule that decided."""
 
 
-def finding_of(data: Mapping[str, Any]) -> Finding:
+def finding_of(data: Mapping[str, Any]) -> PropertyFailure:
     """A finding that was written down. What its sentence needs must be there: raises KeyError, TypeError or
     ValueError."""
     kind, deciding, stored = (str(data[name]) for name in ("kind", "deciding", "stored"))
@@ -138,7 +138,7 @@ def finding_of(data: Mapping[str, Any]) -> Finding:
     if not isinstance(numbers, dict):
         raise TypeError(f"{type(numbers).__name__} instead of dict")
     causes = tuple(map(str, data["causes"]))
-    finding = Finding(str(data["name"]), int(data["step"]), kind, numbers, deciding, stored, causes)
+    finding = PropertyFailure(str(data["name"]), int(data["step"]), kind, numbers, deciding, stored, causes)
     if not (finding.text and finding.label):
         raise ValueError("a finding without words")
     return finding

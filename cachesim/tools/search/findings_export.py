@@ -11,8 +11,8 @@ from cachesim.engines.rule_files import heading, typed
 from cachesim.judging.try_command import try_command
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.search.campaign import Campaign, Failure, drawn
-from cachesim.tools.search.case import Case, longest
-from cachesim.tools.search.finding import SIMULATOR, Finding, Group
+from cachesim.tools.search.case import DrawnConversation, longest
+from cachesim.tools.search.finding import SIMULATOR, Group, PropertyFailure
 
 
 def campaign_data(
@@ -59,7 +59,7 @@ def failure_data(
     }  # fmt: skip
 
 
-def finding_data(finding: Finding) -> dict[str, Any]:
+def finding_data(finding: PropertyFailure) -> dict[str, Any]:
     """What was found: its kind, numbers and group, and all that in words (``rule``, ``text``)."""
     return {
         "property": finding.name, "kind": finding.kind, "numbers": dict(finding.numbers),
@@ -73,7 +73,9 @@ def group_of(data: Mapping[str, Any]) -> Group:
     return data["property"], data["kind"], data["deciding"], data["stored"]
 
 
-def case_data(case: Case | None, profile: str, finding: Finding, folder: Path | None = None) -> dict[str, Any]:
+def case_data(
+    case: DrawnConversation | None, profile: str, finding: PropertyFailure, folder: Path | None = None
+) -> dict[str, Any]:
     """A case as it is typed, and as a file."""
     if case is None:
         return {}
@@ -84,20 +86,20 @@ def case_data(case: Case | None, profile: str, finding: Finding, folder: Path | 
     }  # fmt: skip
 
 
-def case_toml(case: Case, profile: str, finding: Finding, folder: Path | None = None) -> str:
+def case_toml(case: DrawnConversation, profile: str, finding: PropertyFailure, folder: Path | None = None) -> str:
     """The case as a scenario file. Its name is its id; the expectations are for `cachesim run --complete`. Where it is
     the simulator that fails its traceback precedes, as comments."""
     return _toml(case, profile, finding, case_id(case, profile, finding, folder), folder)
 
 
-def case_id(case: Case, profile: str, finding: Finding, folder: Path | None = None) -> str:
+def case_id(case: DrawnConversation, profile: str, finding: PropertyFailure, folder: Path | None = None) -> str:
     """The name of its file: the conversation, and a digest of what the file says. Files of the same name say the same,
     whoever wrote them."""
     text = _toml(case, profile, finding, "", folder)
     return f"fuzz-{case.seed}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def _toml(case: Case, profile: str, finding: Finding, name: str, folder: Path | None) -> str:
+def _toml(case: DrawnConversation, profile: str, finding: PropertyFailure, name: str, folder: Path | None) -> str:
     why = f"{finding.name}: {finding.text} ({finding.label}). Found by cachesim fuzz -p {typed(profile)}."
     head = {
         "id": name, "title": f"{finding.name} fails under {profile}", "source": ["cachesim"], "why": why,

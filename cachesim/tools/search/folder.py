@@ -16,16 +16,16 @@ from cachesim.base.errors import BadInput
 from cachesim.base.files import alone, make_folder, write_new, write_whole
 from cachesim.base.shard import WHOLE, Shard
 from cachesim.tools.search.campaign import Campaign, Failure
-from cachesim.tools.search.campaign_file import KEPT, Plan, packed, read_campaign
+from cachesim.tools.search.campaign_file import KEPT, CampaignPlan, packed, read_campaign
 from cachesim.tools.search.finding import Group
 from cachesim.tools.search.findings_export import failure_data
 
 
-class Folder:
+class CampaignFolder:
     """The folder of one campaign. ``missing``: failures whose file could not be written; ``refused``: why something was
     not written the last time, None if all was."""
 
-    def __init__(self, path: Path, plan: Plan, shard: Shard = WHOLE) -> None:
+    def __init__(self, path: Path, plan: CampaignPlan, shard: Shard = WHOLE) -> None:
         """Make the folder if it is missing, and try it. Raises BadInput."""
         self.path, self.plan = make_folder(path), plan
         self.state = self.path / f"{plan.stem}{shard.suffix}.json"

@@ -27,11 +27,11 @@ from cachesim.tools.run.next_step import after_fuzz, say_next
 
 if TYPE_CHECKING:
     from cachesim.tools.search.campaign import Campaign
-    from cachesim.tools.search.campaign_file import Plan
+    from cachesim.tools.search.campaign_file import CampaignPlan
     from cachesim.tools.search.campaign_jobs import Clock
     from cachesim.tools.search.finding import Group
-    from cachesim.tools.search.folder import Folder
-    from cachesim.tools.search.stored_cases import Checked
+    from cachesim.tools.search.folder import CampaignFolder
+    from cachesim.tools.search.stored_cases import StoredCaseResult
 
 EXAMPLES = 2000
 
@@ -69,7 +69,7 @@ def run(args: Namespace) -> int:
     begin = time.monotonic()            # the imports take time too
     from cachesim.base.shard import WHOLE
     from cachesim.tools.search.campaign_jobs import Clock
-    from cachesim.tools.search.folder import Folder
+    from cachesim.tools.search.folder import CampaignFolder
 
     clock = Clock(begin, args.minutes, shrinks=not args.no_shrink)
     if args.minutes is not None and args.examples is not None:
@@ -82,21 +82,21 @@ def run(args: Namespace) -> int:
     check_elsewhere(args.on, (plan.profile, plan.against))
     if args.out is None:
         return _search(args, plan, None, clock)
-    folder = Folder(path_of(args.out), plan, args.shard or WHOLE)
+    folder = CampaignFolder(path_of(args.out), plan, args.shard or WHOLE)
     with folder.held():
         return _search(args, plan, folder, clock)
 
 
-def _search(args: Namespace, plan: Plan, folder: Folder | None, clock: Clock) -> int:
+def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, clock: Clock) -> int:
     """Search, and tell what was found; the exit code."""
     from cachesim.base.shard import WHOLE
     from cachesim.tools.search.campaign import Campaign
-    from cachesim.tools.search.campaign_jobs import Search
+    from cachesim.tools.search.campaign_jobs import CampaignSearch
     from cachesim.tools.search.findings_export import campaign_data
     from cachesim.tools.search.stored_cases import stored_cases, with_corpus
 
     campaign = Campaign(plan.profile) if folder is None else folder.begin(args.resume)
-    search, ended, stopped = Search(plan, campaign, folder, clock, args.jobs, args.on or ""), None, []
+    search, ended, stopped = CampaignSearch(plan, campaign, folder, clock, args.jobs, args.on or ""), None, []
     try:
         if args.corpus is not None:
             search.check(stored_cases(path_of(args.corpus), plan, known_profiles()))
@@ -137,7 +137,7 @@ def _draw(args: Namespace, data: dict[str, Any]) -> None:
     draw_cases(args, ((scenario, profile) for profile in profiles), shown)
 
 
-def _of(corpus: Sequence[Checked]) -> list[int]:
+def _of(corpus: Sequence[StoredCaseResult]) -> list[int]:
     """The exit codes of what stored cases show; of those that could not be played too."""
     from cachesim.tools.search.finding import exit_code
 
@@ -145,7 +145,7 @@ def _of(corpus: Sequence[Checked]) -> list[int]:
     return [*codes, exits.BAD_INPUT] if any(one.why for one in corpus) else codes
 
 
-def _codes(campaign: Campaign, folder: Folder | None) -> list[int]:
+def _codes(campaign: Campaign, folder: CampaignFolder | None) -> list[int]:
     """Those of the failures; 2 if one of them could not be written where it should be."""
     from cachesim.tools.search.finding import exit_code
 
@@ -159,7 +159,7 @@ def _say_unshrunk(campaign: Campaign, known: Collection[Group]) -> None:
         complain(f"not shrunk: {left} of {len(campaign.failures)} failures")
 
 
-def _tell(data: dict[str, Any], as_json: bool, folder: Folder | None) -> None:
+def _tell(data: dict[str, Any], as_json: bool, folder: CampaignFolder | None) -> None:
     """Print a campaign; those failures as files that are in no folder and are short enough to be read."""
     from cachesim.tools.search.findings_export import group_of
     from cachesim.tools.search.fuzz_report import fuzz_report
@@ -174,11 +174,11 @@ def _tell(data: dict[str, Any], as_json: bool, folder: Folder | None) -> None:
             say("\n" + one["toml"])
 
 
-def _plan(args: Namespace) -> Plan:
+def _plan(args: Namespace) -> CampaignPlan:
     """What is searched. Raises BadInput."""
     from cachesim.engines.registry import engine_of
     from cachesim.scenarios.schema import DEFAULT_PROFILE
-    from cachesim.tools.search.campaign_file import Plan
+    from cachesim.tools.search.campaign_file import CampaignPlan
 
     profile = args.profile or DEFAULT_PROFILE
     engine_of(profile)
@@ -186,7 +186,7 @@ def _plan(args: Namespace) -> Plan:
         what = "the same rule set" if args.against == profile else "of another engine"
         raise BadInput(f"--against {quoted(args.against)} is {what}", hint=f"another one than {profile} of its engine")
     narrowed = (*drawn_models(args.models, profile), *set_options(args.settings, profile))
-    return Plan(profile, properties_asked(args.properties), narrowed, args.mode, args.seed, args.against)
+    return CampaignPlan(profile, properties_asked(args.properties), narrowed, args.mode, args.seed, args.against)
 
 
 def properties_asked(asked: list[str]) -> tuple[str, ...]:

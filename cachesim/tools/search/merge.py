@@ -12,32 +12,32 @@ from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.search.campaign import Campaign, Failure, gaps, joined
-from cachesim.tools.search.campaign_file import Kept, Plan, read_campaign
+from cachesim.tools.search.campaign_file import CampaignPlan, StoredCampaign, read_campaign
 from cachesim.tools.search.finding import Group
 
 Spans = Sequence[tuple[int, int]]
 
 
-class Source(NamedTuple):
+class CampaignSource(NamedTuple):
     """A campaign in a file."""
 
     file: Path
-    kept: Kept
+    kept: StoredCampaign
 
 
-class Merged(NamedTuple):
+class MergedCampaign(NamedTuple):
     """A search, what was found in all files of it, and the files; ``left_out``: those that add nothing."""
 
-    plan: Plan
+    plan: CampaignPlan
     campaign: Campaign
     files: Sequence[Path]
     left_out: Sequence[Path]
 
 
-def campaigns_in(folders: Iterable[Path]) -> list[Source]:
+def campaigns_in(folders: Iterable[Path]) -> list[CampaignSource]:
     """The campaigns in these folders, each file once. Raises BadInput for a folder without one, and for a file that is
     called like one and is none."""
-    found: dict[Path, Source] = {}
+    found: dict[Path, CampaignSource] = {}
     for folder in folders:
         if not folder.is_dir():
             raise BadInput("not a folder", file=str(folder))
@@ -46,23 +46,23 @@ def campaigns_in(folders: Iterable[Path]) -> list[Source]:
             raise BadInput("no campaign and no workload is in this folder", file=str(folder),
                            hint="fuzz --out FOLDER and workload --out FOLDER make them")  # fmt: skip
         for file in files:
-            found.setdefault(file.resolve(), Source(file, read_campaign(file)))
+            found.setdefault(file.resolve(), CampaignSource(file, read_campaign(file)))
     return list(found.values())
 
 
-def merged(sources: Sequence[Source]) -> list[Merged]:
+def merged(sources: Sequence[CampaignSource]) -> list[MergedCampaign]:
     """One campaign for each search, in the order of their names. Raises BadInput for files that overlap in part, and
     for two that were made with different files of rules."""
-    by_plan: dict[Plan, list[Source]] = {}
+    by_plan: dict[CampaignPlan, list[CampaignSource]] = {}
     for one in sources:
         by_plan.setdefault(one.kept.plan, []).append(one)
     return [_of_one(plan, by_plan[plan]) for plan in sorted(by_plan)]
 
 
-def _of_one(plan: Plan, sources: list[Source]) -> Merged:
+def _of_one(plan: CampaignPlan, sources: list[CampaignSource]) -> MergedCampaign:
     whole = Campaign(plan.profile)
-    taken: list[Source] = []
-    left: list[Source] = []
+    taken: list[CampaignSource] = []
+    left: list[CampaignSource] = []
     for one in sorted(sources, key=lambda one: (-_size(one.kept.campaign.done), str(one.file))):
         if one.kept.rules != sources[0].kept.rules:
             raise BadInput(f"was made with other rules than {sources[0].file}", file=str(one.file))
@@ -74,7 +74,7 @@ def _of_one(plan: Plan, sources: list[Source]) -> Merged:
             left.append(one)
     for one in left:
         _adopt(whole, one.kept.campaign)
-    return Merged(plan, whole, [one.file for one in taken], [one.file for one in left])
+    return MergedCampaign(plan, whole, [one.file for one in taken], [one.file for one in left])
 
 
 def add(whole: Campaign, part: Campaign) -> None:
@@ -103,7 +103,7 @@ def _adopt(whole: Campaign, same: Campaign) -> None:
             known.kept = one.kept
 
 
-def _refuse_overlap(one: Source, taken: Iterable[Source]) -> None:
+def _refuse_overlap(one: CampaignSource, taken: Iterable[CampaignSource]) -> None:
     for other in taken:
         both = _size(one.kept.campaign.done) + _size(other.kept.campaign.done)
         if _size(joined([*one.kept.campaign.done, *other.kept.campaign.done])) < both:

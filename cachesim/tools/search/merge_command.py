@@ -13,7 +13,7 @@ from cachesim.tools.run.arguments import add_json
 from cachesim.tools.workload.command import code_of
 
 if TYPE_CHECKING:
-    from cachesim.tools.search.merge import Merged
+    from cachesim.tools.search.merge import MergedCampaign
     from cachesim.tools.workload import lines
 
 
@@ -57,25 +57,25 @@ def _is_any(folder: Path) -> bool:
     return _has_campaigns(folder) or _has_lines(folder)
 
 
-def _campaigns(folders: Sequence[Path]) -> list[Merged]:
+def _campaigns(folders: Sequence[Path]) -> list[MergedCampaign]:
     """The campaigns in these folders. Raises BadInput for a folder without one."""
     from cachesim.tools.search.merge import campaigns_in, merged
 
     return merged(campaigns_in(folders))
 
 
-def _workloads(folders: Sequence[Path]) -> list[lines.Merged]:
+def _workloads(folders: Sequence[Path]) -> list[lines.MergedWorkload]:
     """The workloads in these folders. Raises BadInput for a file that is none."""
     from cachesim.tools.workload.lines import files_of, merged
 
     return merged(file for folder in folders for file in files_of(folder))
 
 
-def _write(one: Merged, out: Any) -> list[int]:
+def _write(one: MergedCampaign, out: Any) -> list[int]:
     """Write a campaign into the folder; the exit codes of what could not be written. Raises BadInput."""
-    from cachesim.tools.search.folder import Folder
+    from cachesim.tools.search.folder import CampaignFolder
 
-    folder = Folder(out, one.plan)
+    folder = CampaignFolder(out, one.plan)
     with folder.held():
         folder.begin(resume=True)
         for _ in folder.keep(one.campaign):
@@ -86,7 +86,7 @@ def _write(one: Merged, out: Any) -> list[int]:
     return [exits.BAD_INPUT]
 
 
-def _data(one: Merged) -> dict[str, Any]:
+def _data(one: MergedCampaign) -> dict[str, Any]:
     from cachesim.tools.search.findings_export import campaign_data
 
     plan, campaign = one.plan, one.campaign
@@ -97,7 +97,7 @@ def _data(one: Merged) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _workload_data(one: lines.Merged, out: Path | None) -> dict[str, Any]:
+def _workload_data(one: lines.MergedWorkload, out: Path | None) -> dict[str, Any]:
     """A workload as data; it is written if there is a folder for it. Raises BadInput."""
     from cachesim.tools.workload.lines import write_merged
     from cachesim.tools.workload.report import workload_data

@@ -40,7 +40,7 @@ class Fact(NamedTuple):
 
 
 @dataclass(slots=True)
-class Played:
+class PlayedConversation:
     """A conversation that is over. ``torn`` are removals that were refused and changed something all the same, or were
     done and left something: step and numbers; ``unsound`` what a memory found when it checked itself after a step, or
     what an erased slot left: step, kind and numbers; ``unset``: the server read a number that nobody wrote."""
@@ -57,11 +57,11 @@ class Played:
         return Compared in map(type, self.log.events)
 
 
-class Notes(Observer):
+class InvariantObserver(Observer):
     """Watches a run under the profile, or a ``table`` of rules, and checks its memory besides. ``judges`` may be
     shared between conversations."""
 
-    def __init__(self, played: Played, judges: dict[str, Judge], table: RuleSet | None = None) -> None:
+    def __init__(self, played: PlayedConversation, judges: dict[str, Judge], table: RuleSet | None = None) -> None:
         super().__init__(played.scenario, played.profile, table)
         self.played, self.judges = played, judges
 
@@ -119,10 +119,10 @@ class Notes(Observer):
 
 def played(
     scenario: Scenario, profile: str, judges: dict[str, Judge], table: RuleSet | None = None, mode: str = "provenance"
-) -> Played:
+) -> PlayedConversation:
     """Play a conversation. ``judges`` keeps cold runs between conversations, but not the numbers of "exact" ones;
     ``table`` replaces the profile's rules. Raises BadInput for what the engine cannot do."""
-    one = Played(scenario, profile, Log())
-    notes = Notes(one, judges if mode == "provenance" else {}, table)
+    one = PlayedConversation(scenario, profile, Log())
+    notes = InvariantObserver(one, judges if mode == "provenance" else {}, table)
     play(scenario, profile, mode, notes, table, SHARED_MEMORY)
     return one

@@ -7,42 +7,42 @@ from typing import Callable, Iterator, Mapping
 from cachesim.engines.base import NO_ROOM, Answer
 from cachesim.engines.rule import Role, role_of, took
 from cachesim.events import Decided, SeqRm
-from cachesim.tools.search.finding import EXCEEDED, MISCOUNTED, TORN, Finding, masked
-from cachesim.tools.search.played_case import Fact, Played
+from cachesim.tools.search.finding import EXCEEDED, MISCOUNTED, TORN, PropertyFailure, masked
+from cachesim.tools.search.played_case import Fact, PlayedConversation
 
-Check = Callable[[Played], Iterator[Finding]]
+Check = Callable[[PlayedConversation], Iterator[PropertyFailure]]
 
 
-def warm_equals_cold(played: Played) -> Iterator[Finding]:
+def warm_equals_cold(played: PlayedConversation) -> Iterator[PropertyFailure]:
     """Every answer, and the memory that it leaves, is that of a cold run. The first failure counts: others follow."""
     for at, fact in enumerate(played.facts):
         if fact.answer.died:
             return
         wrong = next((one for one in (fact.said, fact.state) if one.holds is False and one.rung != "error"), None)
         if wrong is not None:
-            yield Finding("warm-equals-cold", fact.number, str(wrong.kind), wrong.numbers, fact.answer.deciding,
+            yield PropertyFailure("warm-equals-cold", fact.number, str(wrong.kind), wrong.numbers, fact.answer.deciding,
                           _first_armed(played, at), _causes(played, at))
             return
 
 
-def stored_equals_cold(played: Played) -> Iterator[Finding]:
+def stored_equals_cold(played: PlayedConversation) -> Iterator[PropertyFailure]:
     """Every checkpoint and every stored conversation is what a cold run of its tokens would have left there. Of those
     that are wrong at the first such step one of every kind of wrong counts."""
     for at, fact in enumerate(played.facts):
         wrong = {(stored.kind, str(verdict.kind)): {**verdict.numbers, "stored_tokens": len(stored.tokens)}
                  for stored, verdict in reversed(fact.armed) if verdict.holds is False}
         for (stored, kind), numbers in wrong.items():
-            yield Finding("stored-equals-cold", fact.number, kind, numbers, _made_by(played, fact), stored,
+            yield PropertyFailure("stored-equals-cold", fact.number, kind, numbers, _made_by(played, fact), stored,
                           _causes(played, at))
         if wrong:
             return
 
 
-def survives(played: Played) -> Iterator[Finding]:
+def survives(played: PlayedConversation) -> Iterator[PropertyFailure]:
     """No request ends the server."""
     for fact in played.facts:
         if fact.answer.died:
-            yield Finding("survives", fact.number, _kind(fact.answer), _told(fact.answer))
+            yield PropertyFailure("survives", fact.number, _kind(fact.answer), _told(fact.answer))
             return
 
 
@@ -55,31 +55,31 @@ def _told(answer: Answer) -> dict[str, int | str]:
     return {**answer.error_numbers, "error": answer.error}
 
 
-def answered(played: Played) -> Iterator[Finding]:
+def answered(played: PlayedConversation) -> Iterator[PropertyFailure]:
     """A request that a cold run answers, or for which there is room, gets an answer, not an error of the server's."""
     for fact in played.facts:
         answer = fact.answer
         if fact.said.rung == "error" or (answer.status == 500 and answer.error_kind != NO_ROOM):
             numbers = {**_told(answer), "status": answer.status}
-            yield Finding("answered", fact.number, _kind(answer), numbers, answer.deciding,
+            yield PropertyFailure("answered", fact.number, _kind(answer), numbers, answer.deciding,
                           causes=_causes(played, played.facts.index(fact)))
             return
 
 
-def seq_rm_atomic(played: Played) -> Iterator[Finding]:
+def seq_rm_atomic(played: PlayedConversation) -> Iterator[PropertyFailure]:
     """A removal that is refused changes nothing; one that is done leaves nothing of its range."""
     for step, numbers in played.torn[:1]:
-        yield Finding("seq-rm-atomic", step, TORN, numbers)
+        yield PropertyFailure("seq-rm-atomic", step, TORN, numbers)
 
 
-def memory_sound(played: Played) -> Iterator[Finding]:
+def memory_sound(played: PlayedConversation) -> Iterator[PropertyFailure]:
     """The tables of the memory agree with themselves after every step: what is counted is there, without a gap; an
     erased slot has left nothing."""
     for step, kind, numbers in played.unsound[:1]:
-        yield Finding("memory-sound", step, kind, numbers)
+        yield PropertyFailure("memory-sound", step, kind, numbers)
 
 
-def accounting(played: Played) -> Iterator[Finding]:
+def accounting(played: PlayedConversation) -> Iterator[PropertyFailure]:
     """Tokens found and tokens evaluated make up the prompt; no more is evaluated than a cold run would."""
     for fact in played.facts:
         answer, n = fact.answer, len(fact.request.prompt)
@@ -87,15 +87,15 @@ def accounting(played: Played) -> Iterator[Finding]:
             continue
         if answer.cache_n + answer.prompt_n != n or answer.prompt_n > n:
             numbers = {"found": answer.cache_n, "evaluated": answer.prompt_n, "prompt": n}
-            yield Finding("accounting", fact.number, MISCOUNTED, numbers, answer.deciding)
+            yield PropertyFailure("accounting", fact.number, MISCOUNTED, numbers, answer.deciding)
             return
 
 
-def limits(played: Played) -> Iterator[Finding]:
+def limits(played: PlayedConversation) -> Iterator[PropertyFailure]:
     """What the flags allow at most is not exceeded when a request is over."""
     for fact in played.facts:
         for one in fact.over[:1]:
-            yield Finding("limits", fact.number, EXCEEDED, one._asdict(), one.what)
+            yield PropertyFailure("limits", fact.number, EXCEEDED, one._asdict(), one.what)
             return
 
 
@@ -112,7 +112,7 @@ PROPERTIES: Mapping[str, Check] = {
 """Those that one run can tell."""
 
 
-def _first_armed(played: Played, at: int) -> str:
+def _first_armed(played: PlayedConversation, at: int) -> str:
     """Kind of the first stored object that was wrong, "" = there was none."""
     for fact in played.facts[: at + 1]:
         for stored, verdict in fact.armed:
@@ -121,7 +121,7 @@ def _first_armed(played: Played, at: int) -> str:
     return ""
 
 
-def _made_by(played: Played, fact: Fact) -> str:
+def _made_by(played: PlayedConversation, fact: Fact) -> str:
     """The rule that last decided to make, use or keep a stored object in this step."""
     found = ""
     for event in played.log.of(fact.number):
@@ -140,7 +140,7 @@ def _stores(said: Decided) -> bool:
     return role in STORING and took(role, said.value)
 
 
-def _causes(played: Played, at: int) -> tuple[str, ...]:
+def _causes(played: PlayedConversation, at: int) -> tuple[str, ...]:
     """How it came about, step by step: what was reused by which rule, what was refused, what was wrong behind it."""
     out = []
     for fact in played.facts[: at + 1]:

@@ -12,8 +12,8 @@ from typing import Iterator, Mapping, NamedTuple, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.judging.cold_comparison import Judge
 from cachesim.tools.search.campaign import SPREAD
-from cachesim.tools.search.case import Case, draw_case
-from cachesim.tools.search.cures import Heard, Price, Search, Told, Tried, Variant, hear, priced
+from cachesim.tools.search.case import DrawnConversation, draw_case
+from cachesim.tools.search.cures import CureTrial, MutationRun, MutationSearch, Price, Told, Variant, hear, priced
 from cachesim.tools.search.finding import SIMULATOR
 from cachesim.tools.search.properties import PROPERTIES
 from cachesim.tools.search.shrink import shrink
@@ -26,7 +26,7 @@ class Group(NamedTuple):
     and how many."""
 
     change: int
-    cured: tuple[Tried, ...]
+    cured: tuple[CureTrial, ...]
     others: tuple[tuple[int, int], ...]
 
 
@@ -38,42 +38,42 @@ class Repair:
     ``prices`` of what cures something; ``together``: the price of the chosen changes at once, with which ``held`` of
     the failing ones hold; ``small``: smallest cases of the groups and of ``uncured``, in this order."""
 
-    search: Search
+    search: MutationSearch
     seed: int
     files: int
     known: tuple[Variant, ...]
-    heard: list[Heard]
-    tried: list[Tried] = field(default_factory=list)
+    heard: list[MutationRun]
+    tried: list[CureTrial] = field(default_factory=list)
     prices: dict[int, Price] = field(default_factory=dict)
     groups: list[Group] = field(default_factory=list)
     together: Price | None = None
     held: int = 0
-    small: list[Case | None] = field(default_factory=list)
+    small: list[DrawnConversation | None] = field(default_factory=list)
 
     @property
-    def asked(self) -> list[Heard]:
+    def asked(self) -> list[MutationRun]:
         """The conversations whose failures are to be cured."""
         return self.heard[: self.files or None]
 
     @property
-    def failing(self) -> list[Heard]:
+    def failing(self) -> list[MutationRun]:
         return [one for one in self.asked if one.found]
 
     @property
-    def right(self) -> list[Heard]:
+    def right(self) -> list[MutationRun]:
         return [one for one in self.heard if one.found == ()]
 
     def touched(self, changes: Sequence[int]) -> list[Told]:
         """Right conversations for which one of these changes matters."""
         return [one.told for one in self.right if not one.matter.isdisjoint(changes)]
 
-    def price(self, again: Sequence[Heard]) -> Price:
+    def price(self, again: Sequence[MutationRun]) -> Price:
         """What changes cost, from the conversations that they touch, played with them; all others are as they were."""
         with_them = {name_of(one): one for one in again}
         return priced(self.right, [with_them.get(name_of(one), one) for one in self.right])
 
     @property
-    def uncured(self) -> list[Tried]:
+    def uncured(self) -> list[CureTrial]:
         """Failures that no single change cures."""
         return [one for one in self.tried if not one.cures]
 
@@ -83,7 +83,7 @@ class Repair:
         return any(finding.name == SIMULATOR for one in self.failing for finding in one.found or ())
 
 
-def groups(tried: Sequence[Tried], prices: Mapping[int, Price]) -> Iterator[Group]:
+def groups(tried: Sequence[CureTrial], prices: Mapping[int, Price]) -> Iterator[Group]:
     """The failures that single changes cure, each in one group."""
     left = [one for one in tried if one.cures]
     while left:
@@ -107,16 +107,16 @@ def numbers(seed: int, examples: int) -> range:
     return range(seed * SPREAD, seed * SPREAD + examples)
 
 
-class Shrinking(NamedTuple):
+class RepairShrink(NamedTuple):
     """The work of a process: a conversation that fails and holds with a change (None: that fails), to be made small."""
 
-    search: Search
+    search: MutationSearch
     told: Told
     change: Variant | None
     tries: int = 600
 
 
-def smallest(job: Shrinking) -> Case | None:
+def smallest(job: RepairShrink) -> DrawnConversation | None:
     """The smallest case that fails as this one, and holds with the change; None for a scenario of a file, which stays
     as it is."""
     if not isinstance(job.told, int):
@@ -128,7 +128,7 @@ def smallest(job: Shrinking) -> Case | None:
         return case
     wanted = search._replace(properties=tuple(names))
 
-    def fails(case: Case) -> bool:
+    def fails(case: DrawnConversation) -> bool:
         try:
             scenario = case.scenario(search.profile)
         except BadInput:
@@ -140,6 +140,6 @@ def smallest(job: Shrinking) -> Case | None:
     return shrink(case, fails, job.tries) if fails(case) else case
 
 
-def name_of(heard: Heard) -> str:
+def name_of(heard: MutationRun) -> str:
     """A conversation as it is called: its number in its seed, or the id of its file."""
     return str(heard.told % SPREAD) if isinstance(heard.told, int) else heard.told.id

@@ -21,7 +21,7 @@ from cachesim.tools.run.arguments import (
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
-    from cachesim.tools.search.cures import Hearing, Price, Search, Told, Variant
+    from cachesim.tools.search.cures import Hearing, MutationSearch, Price, Told, Variant
     from cachesim.tools.search.repair import Repair
 
 EXAMPLES = 500
@@ -65,17 +65,17 @@ def run(args: Namespace) -> int:
     return exits.BROKEN if found.failing else exits.HOLDS
 
 
-def _asked(args: Namespace) -> tuple[Search, list[Scenario], range]:
+def _asked(args: Namespace) -> tuple[MutationSearch, list[Scenario], range]:
     """What is looked for, in which files, and which conversations are drawn. Raises BadInput."""
     from cachesim.engines.registry import rules_of
-    from cachesim.tools.search.cures import Search
+    from cachesim.tools.search.cures import MutationSearch
     from cachesim.tools.search.fuzz_command import drawn_models, set_options
     from cachesim.tools.search.repair import numbers
 
     for name in (args.profile, *args.profiles):      # those of files are known to the engine now
         rules_of(name)
     narrowed = (*drawn_models(args.models, args.profile), *set_options(args.settings, args.profile))
-    search = Search(args.profile, _properties(args.properties), narrowed)
+    search = MutationSearch(args.profile, _properties(args.properties), narrowed)
     examples = args.examples if args.examples is not None else PRICED if args.files else EXAMPLES
     if not (examples or args.files):
         raise BadInput("--examples must be at least 1")
@@ -101,7 +101,7 @@ def _properties(asked: list[str]) -> tuple[str, ...]:
 def _repaired(args: Namespace) -> Repair:
     """Play, try every change on what fails, price those that cure, choose, and prove the choice. Raises BadInput."""
     from cachesim.tools.search.cures import Trying, hear_all, try_all, variants
-    from cachesim.tools.search.repair import Repair, Shrinking, groups, smallest
+    from cachesim.tools.search.repair import Repair, RepairShrink, groups, smallest
 
     search, files, drawn = _asked(args)
     known, jobs = tuple(variants(search.profile)), args.jobs
@@ -112,8 +112,8 @@ def _repaired(args: Namespace) -> Repair:
     found.groups = list(groups(found.tried, found.prices))
     _prove(found, jobs)
     if not args.no_shrink:
-        todo = [Shrinking(search, one.cured[0].heard.told, known[one.change]) for one in found.groups]
-        todo += [Shrinking(search, one.heard.told, None) for one in found.uncured]
+        todo = [RepairShrink(search, one.cured[0].heard.told, known[one.change]) for one in found.groups]
+        todo += [RepairShrink(search, one.heard.told, None) for one in found.uncured]
         found.small = _spread(smallest, todo, jobs, "shrinking")
     return found
 
@@ -144,7 +144,7 @@ def _prove(found: Repair, jobs: int) -> None:
 
 
 def _jobs(
-    search: Search, told: Sequence[Told], changes: tuple[Variant, ...] = (), known: tuple[Variant, ...] = ()
+    search: MutationSearch, told: Sequence[Told], changes: tuple[Variant, ...] = (), known: tuple[Variant, ...] = ()
 ) -> list[Hearing]:
     from cachesim.tools.search.cures import Hearing
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from cachesim.tools.search.case import Case
-from cachesim.tools.search.cures import Price, Tried, Variant, share
+from cachesim.tools.search.case import DrawnConversation
+from cachesim.tools.search.cures import CureTrial, Price, Variant, share
 from cachesim.tools.search.repair import Repair, name_of
 
 Data = dict[str, Any]
@@ -46,7 +46,7 @@ def _price(price: Price) -> Data:
     return {"cost": price.share, "broken": price.broken, "kinds": kinds}
 
 
-def _example(tried: Tried, case: Case | None, profile: str) -> Data:
+def _example(tried: CureTrial, case: DrawnConversation | None, profile: str) -> Data:
     heard = tried.heard
     name = {"conversation": name_of(heard)}
     if case is None:
@@ -54,14 +54,14 @@ def _example(tried: Tried, case: Case | None, profile: str) -> Data:
     return {**name, "line": repr(case.scenario(profile)), "model": case.model, "server": case.given()}
 
 
-def _findings(tried: tuple[Tried, ...]) -> list[Data]:
+def _findings(tried: tuple[CureTrial, ...]) -> list[Data]:
     """What was found in these conversations first of all, most often met first."""
     first = [(one.heard.found or ())[0] for one in tried]
     counts = Counter((finding.name, finding.label) for finding in first)
     return [{"property": name, "rule": rule, "times": n} for (name, rule), n in counts.most_common()]
 
 
-def _uncured(one: Tried, case: Case | None, profile: str, known: tuple[Variant, ...]) -> Data:
+def _uncured(one: CureTrial, case: DrawnConversation | None, profile: str, known: tuple[Variant, ...]) -> Data:
     first = (one.heard.found or ())[0]
     return {
         **_example(one, case, profile), "property": first.name, "rule": first.label, "text": first.text,

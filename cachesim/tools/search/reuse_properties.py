@@ -11,37 +11,37 @@ from cachesim.judging.judged_run import Run
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.search.finding import CONSUMED, LESS, UNBALANCED, WASTED, Finding
+from cachesim.tools.search.finding import CONSUMED, LESS, UNBALANCED, WASTED, PropertyFailure
 
 LEAST = 4              # tokens that are worth a finding
-Bill = Callable[[Run], Iterator[Finding]]
+Bill = Callable[[Run], Iterator[PropertyFailure]]
 
 
-def balances(run: Run) -> Iterator[Finding]:
+def balances(run: Run) -> Iterator[PropertyFailure]:
     """Every re-evaluated token is attributed to a decision."""
     for i, one in enumerate(run.requests):
         if not one.account.balanced:
-            yield Finding("balances", i, UNBALANCED, {"account": str(one.account)}, one.answer.deciding)
+            yield PropertyFailure("balances", i, UNBALANCED, {"account": str(one.account)}, one.answer.deciding)
             return
 
 
-def no_lost_conversation(run: Run) -> Iterator[Finding]:
+def no_lost_conversation(run: Run) -> Iterator[PropertyFailure]:
     """A stored conversation stays until a limit wants its room: nobody loses it by using it."""
     for i, one in enumerate(run.requests):
         for charge in one.account.charges:
             if charge.event == "consumed" and charge.at >= 0 and charge.tokens >= LEAST:
                 numbers = {"tokens": charge.tokens, "at": charge.at}
-                yield Finding("no-lost-conversation", i, CONSUMED, numbers, charge.rule)
+                yield PropertyFailure("no-lost-conversation", i, CONSUMED, numbers, charge.rule)
                 return
 
 
-def nothing_needless(run: Run) -> Iterator[Finding]:
+def nothing_needless(run: Run) -> Iterator[PropertyFailure]:
     """A checkpoint that would serve is used, and is not thrown away while it would."""
     for i, one in enumerate(run.requests):
         for charge in one.account.charges:
             if "checkpoint" in charge.kind and charge.event in ("not chosen", "erased") and charge.tokens >= LEAST:
                 numbers = {"tokens": charge.tokens, "point": charge.kind, "event": charge.event}
-                yield Finding("nothing-needless", i, WASTED, numbers, charge.rule)
+                yield PropertyFailure("nothing-needless", i, WASTED, numbers, charge.rule)
                 return
 
 
@@ -65,7 +65,7 @@ class _Counts(Silent):
         self.plain = self.plain and getattr(answer, "status", 200) == 200 and not getattr(answer, "died", False)
 
 
-def monotone(scenario: Scenario, profile: str) -> Iterator[Finding]:
+def monotone(scenario: Scenario, profile: str) -> Iterator[PropertyFailure]:
     """One conversation, one slot: with more checkpoints or more cache, never less is reused. Undecided, and silent, for
     requests that meet each other, and where a request fails."""
     manual, options = ENGINES[scenario.engine].manual, in_force(scenario.server, profile)
@@ -80,7 +80,7 @@ def monotone(scenario: Scenario, profile: str) -> Iterator[Finding]:
             first = next(i for i, (a, b) in enumerate(zip(before, after, strict=True)) if b < a)
             numbers = {"some": options[name], "option": name, "plenty": plenty,
                        "before": before[first], "after": after[first]}  # fmt: skip
-            yield Finding("monotone", first, LESS, numbers, name)
+            yield PropertyFailure("monotone", first, LESS, numbers, name)
             return
 
 

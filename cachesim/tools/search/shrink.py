@@ -8,24 +8,24 @@ from typing import Callable
 
 from cachesim.scenarios.notation import rows
 from cachesim.scenarios.notation.shrink import TRIES, Shrinking
-from cachesim.tools.search.case import Case
+from cachesim.tools.search.case import DrawnConversation
 
-Fails = Callable[[Case], bool]
+Fails = Callable[[DrawnConversation], bool]
 
 
-def shrink(case: Case, fails: Fails, tries: int = TRIES) -> Case:
+def shrink(case: DrawnConversation, fails: Fails, tries: int = TRIES) -> DrawnConversation:
     """The smallest case that ``fails``, as far as so many tries go, its words named A, B, C. The given one must fail;
     it is returned if nothing smaller does."""
     return like(case, searching(case, fails, tries).run())
 
 
-def searching(case: Case, fails: Fails, tries: int = TRIES) -> Shrinking:
+def searching(case: DrawnConversation, fails: Fails, tries: int = TRIES) -> Shrinking:
     """The search that ``shrink`` makes, before it has begun."""
-    start = rows.Case(case.line, tuple(case.given()))
+    start = rows.ShrinkCase(case.line, tuple(case.given()))
     return Shrinking(start, lambda small: fails(like(case, small)), tries, case.seed)
 
 
-def like(case: Case, small: rows.Case) -> Case:
+def like(case: DrawnConversation, small: rows.ShrinkCase) -> DrawnConversation:
     """The case that is left when only this stays of it."""
     server = {name: case.server[name] for name in small.options}
     return replace(case, server=server, words=small.line.words, asked=small.line.steps)

@@ -11,9 +11,9 @@ from cachesim.judging.cold_comparison import Judge
 from cachesim.judging.try_command import try_command
 from cachesim.scenarios.notation.words import normal
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.search.case import Case, case_of, longest
+from cachesim.tools.search.case import DrawnConversation, case_of, longest
 from cachesim.tools.search.examine import ALL, shown
-from cachesim.tools.search.finding import Finding
+from cachesim.tools.search.finding import PropertyFailure
 from cachesim.tools.search.findings_export import finding_data
 from cachesim.tools.search.played_case import played
 from cachesim.tools.search.shrink import like, searching
@@ -39,7 +39,7 @@ class Smallest:
         self.tick = tick
         self.search.run()
 
-    def _happens(self, case: Case) -> bool:
+    def _happens(self, case: DrawnConversation) -> bool:
         self.tick()
         return bool(self._again(case))
 
@@ -48,7 +48,7 @@ class Smallest:
         """Was nothing found because the outcome depends on a number that the server never wrote?"""
         return not self.found and played(self.case.scenario(self.profile), self.profile, {}, mode=self.mode).unset
 
-    def _again(self, case: Case) -> list[Finding]:
+    def _again(self, case: DrawnConversation) -> list[PropertyFailure]:
         """The finding in another case, played as its line is read back; [] if it is not there."""
         try:
             every = shown(_typed(case), self.profile, self.properties, self.judges, self.mode)
@@ -72,12 +72,12 @@ class Smallest:
         }  # fmt: skip
 
 
-def _typed(case: Case) -> Case:
+def _typed(case: DrawnConversation) -> DrawnConversation:
     """The case as it is read back from its line. Raises BadInput where it cannot be."""
     line = normal(case.line)
     return replace(case, words=line.words, asked=line.steps)
 
 
-def command(case: Case, profile: str) -> str:
+def command(case: DrawnConversation, profile: str) -> str:
     """The command that runs a case, as it is typed into a shell."""
     return try_command(repr(case.scenario(profile)), profile, case.model, case.given())

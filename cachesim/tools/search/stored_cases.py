@@ -11,10 +11,10 @@ from typing import AbstractSet, Any, Mapping, NamedTuple, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.load import inside, load, load_each
 from cachesim.tools.search.against import compared
-from cachesim.tools.search.campaign_file import Plan
+from cachesim.tools.search.campaign_file import CampaignPlan
 from cachesim.tools.search.case import case_of
 from cachesim.tools.search.examine import shown
-from cachesim.tools.search.finding import Finding, Group
+from cachesim.tools.search.finding import Group, PropertyFailure
 from cachesim.tools.search.findings_export import finding_data, group_of
 
 
@@ -22,18 +22,18 @@ class StoredCase(NamedTuple):
     """A scenario file that is played under a plan."""
 
     file: str
-    plan: Plan
+    plan: CampaignPlan
 
 
-class Checked(NamedTuple):
+class StoredCaseResult(NamedTuple):
     """What is found in it; ``why`` it could not be played, "" = it was."""
 
     file: str
-    found: Sequence[Finding]
+    found: Sequence[PropertyFailure]
     why: str = ""
 
 
-def stored_cases(folder: Path, plan: Plan, known: AbstractSet[str]) -> list[StoredCase]:
+def stored_cases(folder: Path, plan: CampaignPlan, known: AbstractSet[str]) -> list[StoredCase]:
     """The scenario files in a folder and below that are for the plan's engine, in the order of their names. ``known``:
     names of all profiles. Raises BadInput for a folder without scenarios, and for a file that is none."""
     engine, found = plan.profile.partition("@")[0], []
@@ -47,7 +47,7 @@ def stored_cases(folder: Path, plan: Plan, known: AbstractSet[str]) -> list[Stor
     return found
 
 
-def groups_of(every: Sequence[Checked]) -> dict[Group, str]:
+def groups_of(every: Sequence[StoredCaseResult]) -> dict[Group, str]:
     """The groups that are found in stored cases, each with the first file that shows it."""
     known: dict[Group, str] = {}
     for one in every:
@@ -56,7 +56,7 @@ def groups_of(every: Sequence[Checked]) -> dict[Group, str]:
     return known
 
 
-def with_corpus(data: Mapping[str, Any], every: Sequence[Checked]) -> dict[str, Any]:
+def with_corpus(data: Mapping[str, Any], every: Sequence[StoredCaseResult]) -> dict[str, Any]:
     """The data of a campaign with what stored cases show: those that fail, and those that could not be played. A
     failure that one of them shows too names its file (``known``)."""
     known = groups_of(every)
@@ -70,7 +70,7 @@ def with_corpus(data: Mapping[str, Any], every: Sequence[Checked]) -> dict[str, 
     return {**data, "failures": failures, "corpus": corpus}
 
 
-def check(job: StoredCase) -> Checked:
+def check(job: StoredCase) -> StoredCaseResult:
     """Play one under the plan, whatever profiles its file names."""
     from cachesim.engines.registry import profiles
 
@@ -78,7 +78,9 @@ def check(job: StoredCase) -> Checked:
     try:
         case = case_of(load(Path(job.file), profiles().keys()))
         if plan.against:
-            return Checked(job.file, compared(case, plan.profile, plan.against, plan.properties, {}, plan.mode).new)
-        return Checked(job.file, shown(case, plan.profile, plan.properties, {}, plan.mode))
+            return StoredCaseResult(
+                job.file, compared(case, plan.profile, plan.against, plan.properties, {}, plan.mode).new
+            )
+        return StoredCaseResult(job.file, shown(case, plan.profile, plan.properties, {}, plan.mode))
     except BadInput as bad:
-        return Checked(job.file, [], str(bad))
+        return StoredCaseResult(job.file, [], str(bad))

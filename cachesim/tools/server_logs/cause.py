@@ -15,7 +15,7 @@ NEAR = 16                    # tokens that a chat template puts at the end of a 
 OFTEN = 3                    # requests that differ at the same token: something near it changes each time
 
 
-class Turn(NamedTuple):
+class LogTurn(NamedTuple):
     """One request: what the client did (``how``), tokens in common with the slot, evaluated ones, and those among them
     that were in common (``lost``); ``forced``: the log says that all was evaluated, and not what was in common."""
 
@@ -49,7 +49,7 @@ ADVICE = {
 """What helps on the client's side."""
 
 
-def turns(requests: Sequence[Rebuilt]) -> list[Turn]:
+def turns(requests: Sequence[Rebuilt]) -> list[LogTurn]:
     """What happened at each request whose length is known."""
     found = [_turn(number, one) for number, one in enumerate(requests) if one.step >= 0 and one.logged.n_tokens]
     same = Counter(one.lcp // NEAR for one in found if one.how == "history")
@@ -57,12 +57,12 @@ def turns(requests: Sequence[Rebuilt]) -> list[Turn]:
     return [one._replace(how="start") if one.how == "history" and one.lcp // NEAR in often else one for one in found]
 
 
-def _turn(number: int, one: Rebuilt) -> Turn:
+def _turn(number: int, one: Rebuilt) -> LogTurn:
     logged, before = one.logged, one.before
     n_tokens = logged.n_tokens or 0
     evaluated = n_tokens - (one.got or 0) if logged.prompt_n is None else logged.prompt_n
     lost = max(0, evaluated - max(1, n_tokens - one.lcp))
-    return Turn(number, _how(one.lcp, before.prompt, before.size), one.lcp, evaluated, lost, n_tokens,
+    return LogTurn(number, _how(one.lcp, before.prompt, before.size), one.lcp, evaluated, lost, n_tokens,
                 logged.full and not one.lcp)
 
 
@@ -76,7 +76,7 @@ def _how(lcp: int, prompt: int, size: int) -> str:
     return "turn end" if prompt - lcp <= NEAR else "history"
 
 
-def summary(found: Sequence[Turn]) -> dict[str, Any]:
+def summary(found: Sequence[LogTurn]) -> dict[str, Any]:
     """How much was evaluated, from nothing and again, what the client did how often, and what would help."""
     tokens, evaluated = sum(one.n_tokens for one in found), sum(one.evaluated for one in found)
     again = [one for one in found if one.lost]

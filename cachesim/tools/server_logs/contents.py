@@ -8,7 +8,7 @@ from typing import Iterator, NamedTuple
 from cachesim.scenarios.notation.tidy import letters
 
 
-class Part(NamedTuple):
+class WordRange(NamedTuple):
     """``take`` of a word's ``full`` tokens, from ``start`` on."""
 
     word: str
@@ -17,10 +17,10 @@ class Part(NamedTuple):
     start: int = 0
 
 
-class Text(NamedTuple):
+class SlotText(NamedTuple):
     """A text as parts of words; ``prompt``: tokens of it that were the prompt of the request which left it."""
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[WordRange, ...] = ()
     prompt: int = 0
 
     @property
@@ -28,7 +28,7 @@ class Text(NamedTuple):
         """Its length in tokens."""
         return sum(part.take for part in self.parts)
 
-    def first(self, tokens: int) -> Text:
+    def first(self, tokens: int) -> SlotText:
         """Its beginning of at most so many tokens."""
         kept, left = [], tokens
         for part in self.parts:
@@ -36,9 +36,9 @@ class Text(NamedTuple):
                 break
             kept.append(part._replace(take=min(part.take, left)))
             left -= part.take
-        return Text(tuple(kept), min(self.prompt, tokens))
+        return SlotText(tuple(kept), min(self.prompt, tokens))
 
-    def goes_on(self, other: Text, start: int, stop: int) -> Text:
+    def goes_on(self, other: SlotText, start: int, stop: int) -> SlotText:
         """It, and a piece of another text behind it."""
         parts, at = list(self.parts), 0
         for part in other.parts:
@@ -48,16 +48,16 @@ class Text(NamedTuple):
             at += part.take
         return self._replace(parts=tuple(parts))
 
-    def then(self, word: str, tokens: int) -> Text:
+    def then(self, word: str, tokens: int) -> SlotText:
         """It, and a new word behind it."""
-        return self._replace(parts=(*self.parts, Part(word, tokens, tokens))) if tokens > 0 else self
+        return self._replace(parts=(*self.parts, WordRange(word, tokens, tokens))) if tokens > 0 else self
 
     def written(self, new: str = "") -> str:
         """In the notation; the length stands with ``new``, which occurs for the first time."""
         return ".".join(f"{part.word}{_length(part, new)}" for part in self.parts)
 
 
-def _length(part: Part, new: str) -> str:
+def _length(part: WordRange, new: str) -> str:
     if part.word == new:
         return str(part.full)
     return "" if part.take == part.full else f"[{part.start or ''}:{part.start + part.take}]"

@@ -9,7 +9,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.reading import open_lines
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES
-from cachesim.tools.server_logs.recognise import Said, engine_of_log, foreign, grammars, recognise
+from cachesim.tools.server_logs.recognise import RecognisedLine, engine_of_log, foreign, grammars, recognise
 
 HEAD = 400                   # lines that are looked at to tell whose log it is
 
@@ -55,7 +55,7 @@ def _first(lines: Iterable[str], most: int) -> Iterator[str]:
         yield line
 
 
-def _explained(said: Said) -> dict[str, Any]:
+def _explained(said: RecognisedLine) -> dict[str, Any]:
     engine, meaning, line = ENGINES[said.engine], said.meaning, said.read.line
     return {
         "engine": said.engine,

@@ -20,7 +20,7 @@ from cachesim.tools.server_logs.read import read_session
 from cachesim.tools.server_logs.rebuild import Open, solve
 from cachesim.tools.server_logs.rebuilt import Rebuild
 from cachesim.tools.server_logs.recognise import engine_of_log, grammars
-from cachesim.tools.server_logs.session import Logged, Session
+from cachesim.tools.server_logs.session import Logged, LogSession
 from cachesim.tools.server_logs.texts import comments, texts
 
 
@@ -63,11 +63,11 @@ def _engine(path: Path, profiles: Sequence[str]) -> Engine:
     return ENGINES[name]
 
 
-def _hints(grammar: LogGrammar, session: Session) -> Mapping[str, Sequence[Any]]:
+def _hints(grammar: LogGrammar, session: LogSession) -> Mapping[str, Sequence[Any]]:
     return grammar.hints([(one.n_tokens, one.cache_n) for one in session.requests if one.n_tokens])
 
 
-def _options(engine: Engine, grammar: LogGrammar, session: Session) -> dict[str, Any]:
+def _options(engine: Engine, grammar: LogGrammar, session: LogSession) -> dict[str, Any]:
     """The server options that the log says, as far as this engine has them and they are of their type."""
     slots = {one.slot for one in session.requests}
     needed = max((max(one.n_tokens or 0, one.held or 0, one.seen) for one in session.requests), default=0)
@@ -84,7 +84,7 @@ WINDOWS = (128, 512, 1024, 4096, 32)
 """Windows of known models, to try where the log does not say one; the last is that of toy models."""
 
 
-def _models(session: Session) -> tuple[str, ...]:
+def _models(session: LogSession) -> tuple[str, ...]:
     """Kinds of model that may fit what the log shows of its memory, the likeliest first."""
     facts = session.facts
     spans = [span for one in session.requests for span in [*one.spans, *((lo, hi) for lo, hi, _ in one.checked)]]
@@ -110,14 +110,14 @@ def _lost(one: Logged) -> bool:
     return shared is not None and one.cache_n is not None and one.cache_n + 1 < shared
 
 
-def _profiles(engine: Engine, session: Session) -> tuple[str, ...]:
+def _profiles(engine: Engine, session: LogSession) -> tuple[str, ...]:
     """Rule sets that may have written the log: the newest first."""
     newest = engine.newest or engine.line[-1]
     return tuple(dict.fromkeys([newest, *reversed(engine.line)]))
 
 
 def _data(
-    path: Path, engine: Engine, session: Session, found: Rebuild | None, given: bool, model: bool
+    path: Path, engine: Engine, session: LogSession, found: Rebuild | None, given: bool, model: bool
 ) -> dict[str, Any]:
     requests = [] if found is None else found.requests
     happened = turns(requests)
@@ -155,7 +155,7 @@ def _request(found: Rebuild, number: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _unplayed(session: Session, found: Rebuild | None) -> Iterator[str]:
+def _unplayed(session: LogSession, found: Rebuild | None) -> Iterator[str]:
     """How many requests are left out behind the last that is played."""
     total = len(session.requests) + session.beyond
     if found is not None and total > (played := len(found.requests)):
@@ -163,7 +163,7 @@ def _unplayed(session: Session, found: Rebuild | None) -> Iterator[str]:
         yield f"of {total:,} requests the first {played:,} were played: {flag} N plays more"
 
 
-def _missing(session: Session) -> Iterator[str]:
+def _missing(session: LogSession) -> Iterator[str]:
     """What the log could have said, and how to make it."""
     kinds = session.kinds
     slots = [one for one in session.requests if one.named]

@@ -41,7 +41,7 @@ _TEXTS = ("msg", "message", "log", "MESSAGE")
 _IDS = {"id_slot": "slot", "slot_id": "slot", "id_task": "task", "task_id": "task"}
 
 
-class Message(NamedTuple):
+class LogMessage(NamedTuple):
     """A line without its prefix. ``slot`` and ``task`` are None where it names none; ``function``: the name before the
     colon, "" = none; ``fields``: what stands behind the bar of a line ``text | key=value``."""
 
@@ -52,13 +52,13 @@ class Message(NamedTuple):
     fields: Mapping[str, Number | str] = {}
 
 
-def message(line: str) -> Message:
+def message(line: str) -> LogMessage:
     """The message of one line; of a line that begins with a JSON object its text."""
     line = line[:LONGEST]
     if line.lstrip().startswith("{"):
         line, fields = _unpacked(line.strip())
         if fields:
-            return _with(Message(plain(line), fields=fields))
+            return _with(LogMessage(plain(line), fields=fields))
     return _of(plain(line))
 
 
@@ -84,22 +84,22 @@ def _unpacked(line: str) -> tuple[str, dict[str, Number | str]]:
     return text, flat if "id_slot" in flat or "slot_id" in flat else {}
 
 
-def _of(line: str) -> Message:
+def _of(line: str) -> LogMessage:
     if "msg=" in line and (packed := _LOGFMT.search(line)):
         line = packed[1].replace('\\"', '"')
     if (part := _PART.search(line)) is not None:
         slot = _SLOT.match(part["text"])
         if slot is None:
-            return Message(part["text"].strip(), function=part["function"])
+            return LogMessage(part["text"].strip(), function=part["function"])
         task = None if slot["task"] is None else int(slot["task"])
-        return Message(slot["text"].strip(), int(slot["slot"]), task, part["function"])
+        return LogMessage(slot["text"].strip(), int(slot["slot"]), task, part["function"])
     if (found := _FIELDS.search(line)) is not None:
         fields = {name: value(word.strip('"')) for name, word in _FIELD.findall(found["fields"])}
-        return _with(Message(found["text"].strip(), function=found["function"], fields=fields))
-    return Message(_bare(line).strip())
+        return _with(LogMessage(found["text"].strip(), function=found["function"], fields=fields))
+    return LogMessage(_bare(line).strip())
 
 
-def _with(said: Message) -> Message:
+def _with(said: LogMessage) -> LogMessage:
     """Slot and task from the fields."""
     ids = {_IDS[name]: one for name, one in said.fields.items() if name in _IDS and isinstance(one, int)}
     rest = {name: one for name, one in said.fields.items() if name not in _IDS}

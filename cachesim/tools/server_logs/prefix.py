@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from cachesim.tools.server_logs.contents import Text
+from cachesim.tools.server_logs.contents import SlotText
 from cachesim.tools.server_logs.session import Logged
 
 END = 4                      # tokens between the last checkpoint of a prompt and its end, in most engines
@@ -38,7 +38,7 @@ def held_by_shares(logged: Logged) -> int | None:
     return round(logged.f_sim * logged.n_tokens / logged.f_keep)
 
 
-def prefix_by_shares(logged: Logged, mine: Text, n_tokens: int) -> Iterable[tuple[int, str]]:
+def prefix_by_shares(logged: Logged, mine: SlotText, n_tokens: int) -> Iterable[tuple[int, str]]:
     """Lengths of the common prefix that print as these shares; with what they assume, "" if there is one only."""
     assert logged.f_keep is not None
     held = mine.size

@@ -6,12 +6,12 @@ from typing import Iterable, Iterator, Sequence
 
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.tools.server_logs import session_lines, session_unnamed  # noqa: F401   (they say what is done with each kind of line)
-from cachesim.tools.server_logs.session import Logged, Reader, Session
+from cachesim.tools.server_logs.session import Logged, LogSession, LogState
 
 
-def read_session(engine: str, grammar: LogGrammar, lines: Iterable[str]) -> Session:
+def read_session(engine: str, grammar: LogGrammar, lines: Iterable[str]) -> LogSession:
     """Read a log once, line by line, of any length: requests beyond the limit are counted only."""
-    reader = Reader(Session(engine), grammar)
+    reader = LogState(LogSession(engine), grammar)
     for number, line in enumerate(lines, 1):
         reader.line(number, line)
     requests = reader.session.requests

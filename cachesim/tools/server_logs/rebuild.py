@@ -13,7 +13,7 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 from cachesim.base.limits import REBUILT
 from cachesim.tools.server_logs.rebuild_player import Builder
 from cachesim.tools.server_logs.rebuilt import Rebuild
-from cachesim.tools.server_logs.session import Session
+from cachesim.tools.server_logs.session import LogSession
 
 ROUNDS = 2
 
@@ -29,7 +29,7 @@ class Open(NamedTuple):
     joint: Mapping[str, Sequence[Any]]
 
 
-def solve(session: Session, known: Open, most: int) -> Rebuild | None:
+def solve(session: LogSession, known: Open, most: int) -> Rebuild | None:
     """The values under which the simulator says what the log says at most requests: the model, the open options and the
     rule set, one after the other, and round again as long as one of them helps. None if nothing of the log can be
     played. No more than ``most`` units of work are done: of a long log the first requests are played, and what was not
@@ -43,7 +43,7 @@ def solve(session: Session, known: Open, most: int) -> Rebuild | None:
 class _Search:
     """The best so far, and how much work may still be done for a better one."""
 
-    def __init__(self, session: Session, known: Open, most: int) -> None:
+    def __init__(self, session: LogSession, known: Open, most: int) -> None:
         self.session, self.known = session, known
         self.best: Rebuild | None = None
         self.left = most

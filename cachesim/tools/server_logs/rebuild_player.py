@@ -7,12 +7,12 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import ENGINES
-from cachesim.tools.server_logs.contents import Text, names
+from cachesim.tools.server_logs.contents import SlotText, names
 from cachesim.tools.server_logs.prefix import MOST, held_by_shares, ladder, prefix_by_shares, thold
-from cachesim.tools.server_logs.rebuild_stage import Playing, Sent
+from cachesim.tools.server_logs.rebuild_stage import Playing, RunningPrompt
 from cachesim.tools.server_logs.rebuilt import Choice, Rebuild, Rebuilt
 from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.session import Logged, Session, overlapping
+from cachesim.tools.server_logs.session import Logged, LogSession, overlapping
 
 ENDS = "its prompt is taken to end where the log last saw it"
 GOES_ON = "its prompt is taken to go on from the longest one before it"
@@ -22,11 +22,11 @@ AGAIN = 8                    # choices that are tried where each means to play e
 class Builder(Playing):
     """The state of the server in words, request by request, and a simulated server that is as far."""
 
-    def __init__(self, session: Session, profile: str, model: str, server: Mapping[str, Any]) -> None:
+    def __init__(self, session: LogSession, profile: str, model: str, server: Mapping[str, Any]) -> None:
         super().__init__(profile, model, server)
         self.session, self.out = session, Rebuild(profile, model, server)
-        self.slots: dict[int, Text] = {}
-        self.stored: list[Text] = []
+        self.slots: dict[int, SlotText] = {}
+        self.stored: list[SlotText] = []
         self.names, self.most, self.cut = names(), 0, False
         n_swa = session.facts.get("n_swa")
         self.n_swa = n_swa if isinstance(n_swa, int) and n_swa > 1 else 0
@@ -124,7 +124,7 @@ class Builder(Playing):
         if logged.loaded or logged.slot in self.slots or not needed:
             return
         ends, answered = ladder(logged, needed, grammars()[self.session.engine].end)
-        text = Text()
+        text = SlotText()
         for size in ends:
             word = next(self.names)
             self.words[word] = size - text.size
@@ -142,7 +142,7 @@ class Builder(Playing):
             left = text.then(word.lower(), answered).first(size + answered - 1) if last else text
             self.slots[sent.slot] = left._replace(prompt=size)
 
-    def _keep(self, slot: int, text: Text) -> None:
+    def _keep(self, slot: int, text: SlotText) -> None:
         old = self.slots.pop(slot, None)
         if old is not None:
             self.stored.append(old)
@@ -159,7 +159,7 @@ class Builder(Playing):
 
     def _offered(self, logged: Logged) -> Iterator[Choice]:
         n_tokens = logged.n_tokens or 0
-        mine = self.slots.get(logged.slot, Text())
+        mine = self.slots.get(logged.slot, SlotText())
         if logged.loaded:
             yield from self._from_stored(logged, n_tokens)
         elif (lcp := logged.lcp if logged.lcp is not None else logged.prefix_end) is not None:
@@ -176,12 +176,12 @@ class Builder(Playing):
             if known and mine.size:
                 return
             if not logged.cache_n:
-                yield Choice(Text(), 0, "")
+                yield Choice(SlotText(), 0, "")
             yield from self._guessed(logged, mine, n_tokens)
         yield from self._from_stored(logged, n_tokens)
-        yield Choice(Text(), 0, "nothing in common with anything before")
+        yield Choice(SlotText(), 0, "nothing in common with anything before")
 
-    def _guessed(self, logged: Logged, mine: Text, n_tokens: int) -> Iterator[Choice]:
+    def _guessed(self, logged: Logged, mine: SlotText, n_tokens: int) -> Iterator[Choice]:
         """No share is printed (a slot selected by LRU or by its id): what was reused is a bound of what is common."""
         least = logged.cache_n or 0
         for lcp in dict.fromkeys((least, least + 1, mine.size, mine.prompt)):
@@ -223,10 +223,10 @@ class Builder(Playing):
         if sent is None:
             return None
         held = prompt.then(word.lower(), size).first(n_tokens + size - 1)
-        return _Played(found, sent, choice, word, n_tokens - kept.size, Text().then(word.lower(), size),
-                       Text(held.parts, n_tokens))
+        return _Played(found, sent, choice, word, n_tokens - kept.size, SlotText().then(word.lower(), size),
+                       SlotText(held.parts, n_tokens))
 
-    def _sent(self, text: str, where: str, playing: _Together | None) -> tuple[str, Sent | None]:
+    def _sent(self, text: str, where: str, playing: _Together | None) -> tuple[str, RunningPrompt | None]:
         """A request behind everything, or behind those that it is sent together with: how it is written, and where it
         is."""
         text += where
@@ -256,9 +256,9 @@ class _Played(NamedTuple):
     """A request that was sent: its line, what it reused, and what it leaves in its slot."""
 
     text: str
-    sent: Sent
+    sent: RunningPrompt
     choice: Choice
     word: str
     new: int
-    content: Text
-    held: Text
+    content: SlotText
+    held: SlotText

@@ -19,7 +19,7 @@ SENT, PART, WINDOWED = 128, 128, 4  # units of work of a request, and of a gener
                                     # so many tokens of a prompt are one
 
 
-class Sent(NamedTuple):
+class RunningPrompt(NamedTuple):
     """A request whose prompt is evaluated: the ``slot`` that works on it, and the tokens that it reused."""
 
     slot: int
@@ -72,7 +72,7 @@ class Playing:
         spelled = re.sub(r"[A-Za-z_]+(?![A-Za-z_\d+}])", lambda found: f"{found[0]}{self.words[found[0]]}", line)
         return list(make_steps(parse(spelled).steps, self.words, self.flags))
 
-    def _send(self, texts: Sequence[str]) -> Sent | None:
+    def _send(self, texts: Sequence[str]) -> RunningPrompt | None:
         """The last of some requests that are sent together, behind its prompt; None if they cannot be played."""
         self._answer()
         try:
@@ -86,7 +86,7 @@ class Playing:
             return None
         finally:
             self.stage.log.events.clear()               # nobody reads them, and every copy would take them along
-        return Sent(self._slot(answer), answer.cache_n)
+        return RunningPrompt(self._slot(answer), answer.cache_n)
 
     def _slot(self, answer: Answer) -> int:
         """The slot that an answer is worked on in, or was."""

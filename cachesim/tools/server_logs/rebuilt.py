@@ -7,14 +7,14 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.server_logs.contents import Text
+from cachesim.tools.server_logs.contents import SlotText
 from cachesim.tools.server_logs.session import Logged
 
 
 class Choice(NamedTuple):
     """A value of what is open: the text that a prompt goes on from, and how much of it. ``why`` = what was assumed."""
 
-    base: Text
+    base: SlotText
     lcp: int
     why: str
 
@@ -33,7 +33,7 @@ class Rebuilt:
     assumed: str = ""
     left_out: str = ""
     lcp: int = 0
-    before: Text = field(default_factory=Text)
+    before: SlotText = field(default_factory=SlotText)
 
     @property
     def agrees(self) -> bool | None:

@@ -8,7 +8,7 @@ from typing import Iterable, Mapping, NamedTuple
 
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar, Meaning, Read
-from cachesim.tools.server_logs.message import Message, message, plain
+from cachesim.tools.server_logs.message import LogMessage, message, plain
 
 FOREIGN: Mapping[str, re.Pattern[str]] = {
     "vLLM": re.compile(r"\bvllm\b|\[(?:core|loggers|async_llm|launcher)\.py:\d+\]", re.I),
@@ -22,7 +22,7 @@ FOREIGN: Mapping[str, re.Pattern[str]] = {
 """Whose log it is, if it is none of ours."""
 
 
-class Said(NamedTuple):
+class RecognisedLine(NamedTuple):
     """A line that was recognised, in one engine's words."""
 
     engine: str
@@ -37,7 +37,7 @@ def grammars() -> Mapping[str, LogGrammar]:
     return {name: grammar for name, grammar in found.items() if grammar.lines}
 
 
-def read_by(grammar: LogGrammar, said: Message) -> Read | None:
+def read_by(grammar: LogGrammar, said: LogMessage) -> Read | None:
     """The kind of a message, with what stood behind its bar."""
     slot = said.slot if said.slot is not None and said.slot >= 0 else None
     task = said.task if said.task is not None and said.task >= 0 else None
@@ -47,7 +47,7 @@ def read_by(grammar: LogGrammar, said: Message) -> Read | None:
     return read._replace(numbers={**said.fields, **read.numbers})
 
 
-def recognise(line: str, engines: Iterable[str] = ()) -> list[Said]:
+def recognise(line: str, engines: Iterable[str] = ()) -> list[RecognisedLine]:
     """What a line says, in the words of every engine that prints it, the likeliest first; [] for a line that none does.
     ``engines``: only these."""
     asked = set(engines)
@@ -58,7 +58,9 @@ def recognise(line: str, engines: Iterable[str] = ()) -> list[Said]:
             continue
         read = read_by(grammar, said)
         if read is not None:
-            found.append((_signs(grammar, clean), Said(name, read, grammar.meanings[read.line.ev], said.text)))
+            found.append(
+                (_signs(grammar, clean), RecognisedLine(name, read, grammar.meanings[read.line.ev], said.text))
+            )
     return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
 
 

@@ -99,7 +99,7 @@ def _whole(done: int, share: float) -> int | None:
 
 
 @dataclass(slots=True)
-class Session:
+class LogSession:
     """A log of one server: its requests, what it says of itself (``facts``), how many lines were read and recognised,
     how often each kind of line occurs; ``beyond``: requests behind those that are kept."""
 
@@ -128,10 +128,10 @@ def overlapping(requests: Sequence[Logged]) -> Iterator[list[Logged]]:
         yield group
 
 
-class Reader:
+class LogState:
     """The state in which a line is understood: who is working in which slot, whose lines follow without a name."""
 
-    def __init__(self, session: Session, grammar: LogGrammar) -> None:
+    def __init__(self, session: LogSession, grammar: LogGrammar) -> None:
         self.session, self.grammar = session, grammar
         self.open: dict[int, Logged] = {}                 # slot -> the request in it
         self.closed: dict[int, Logged] = {}               # slot -> the request that has left it
@@ -213,6 +213,6 @@ class Reader:
         return one
 
 
-Heard = Callable[[Reader, Read, int], None]
+Heard = Callable[[LogState, Read, int], None]
 HEARD: dict[str, Heard] = {}
 """What is done with a line, by its kind; `session_lines` fills it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable
 
 from cachesim.engines.shared.log_grammar import Read
-from cachesim.tools.server_logs.session import HEARD, Heard, Reader
+from cachesim.tools.server_logs.session import HEARD, Heard, LogState
 
 
 def hears(*kinds: str) -> Callable[[Heard], Heard]:
@@ -30,7 +30,7 @@ def _share(read: Read, name: str) -> float | None:
 
 
 @hears("slot_by_lcp", "slot_by_lru", "slot_by_id")
-def _chosen(reader: Reader, read: Read, number: int) -> None:
+def _chosen(reader: LogState, read: Read, number: int) -> None:
     slot = read.slot if read.slot is not None else number_of(read, "slot_arg")
     if slot is None:
         return
@@ -46,7 +46,7 @@ def _chosen(reader: Reader, read: Read, number: int) -> None:
 
 
 @hears("slot_sim")
-def _similar(reader: Reader, read: Read, number: int) -> None:
+def _similar(reader: LogState, read: Read, number: int) -> None:
     """`checking sim = x (lcp/n)` says the common prefix, for whichever slot is selected then, or was named before."""
     if (thold := _share(read, "thold")) is not None:
         reader.session.facts.setdefault("similarity", thold)
@@ -55,13 +55,13 @@ def _similar(reader: Reader, read: Read, number: int) -> None:
 
 
 @hears("pc_search", "pc_cand")
-def _candidate(reader: Reader, read: Read, number: int) -> None:
+def _candidate(reader: LogState, read: Read, number: int) -> None:
     """Entries are listed one by one before the best is loaded."""
     reader.candidates = [*([] if read.line.ev == "pc_search" else reader.candidates), read]
 
 
 @hears("pc_load")
-def _load(reader: Reader, read: Read, number: int) -> None:
+def _load(reader: LogState, read: Read, number: int) -> None:
     """The slot that was selected last gets an entry: the one with these shares, if they were listed."""
     if not reader.choice:
         return
@@ -73,12 +73,12 @@ def _load(reader: Reader, read: Read, number: int) -> None:
 
 
 @hears("launch")
-def _launch(reader: Reader, read: Read, number: int) -> None:
+def _launch(reader: LogState, read: Read, number: int) -> None:
     reader.of(read, number, begins=True)
 
 
 @hears("new_prompt", "prompt_size")
-def _prompt(reader: Reader, read: Read, number: int) -> None:
+def _prompt(reader: LogState, read: Read, number: int) -> None:
     one = reader.of(read, number, begins=read.line.ev == "new_prompt")
     if one is not None and one.n_tokens is None:
         one.n_tokens = number_of(read, "n_tokens")
@@ -87,7 +87,7 @@ def _prompt(reader: Reader, read: Read, number: int) -> None:
 
 
 @hears("n_past", "prefix")
-def _prefix(reader: Reader, read: Read, number: int) -> None:
+def _prefix(reader: LogState, read: Read, number: int) -> None:
     one = reader.of(read, number, begins=read.line.ev == "prefix")
     if one is not None:
         one.lcp, one.held = number_of(read, "n_past"), number_of(read, "held")
@@ -97,7 +97,7 @@ def _prefix(reader: Reader, read: Read, number: int) -> None:
 
 
 @hears("reused")
-def _reused(reader: Reader, read: Read, number: int) -> None:
+def _reused(reader: LogState, read: Read, number: int) -> None:
     """mlx_lm's line is all that it says of a request's beginning; requests are answered one by one."""
     one = reader.of(read._replace(slot=0), number, begins=True)
     if one is not None:
@@ -107,14 +107,14 @@ def _reused(reader: Reader, read: Read, number: int) -> None:
 
 
 @hears("in_cache")
-def _in_cache(reader: Reader, read: Read, number: int) -> None:
+def _in_cache(reader: LogState, read: Read, number: int) -> None:
     one = reader.of(read, number, begins=True)
     if one is not None:
         one.cache_n, one.prompt_n = number_of(read, "n_past"), number_of(read, "prompt_n")
 
 
 @hears("ckpt_check")
-def _checked(reader: Reader, read: Read, number: int) -> None:
+def _checked(reader: LogState, read: Read, number: int) -> None:
     one, lo, hi = reader.of(read, number), number_of(read, "pos_min"), number_of(read, "pos_max")
     thold = read.numbers.get("thold")
     if one is not None and lo is not None and hi is not None and isinstance(thold, int):
@@ -123,7 +123,7 @@ def _checked(reader: Reader, read: Read, number: int) -> None:
 
 
 @hears("ckpt_restore")
-def _restored(reader: Reader, read: Read, number: int) -> None:
+def _restored(reader: LogState, read: Read, number: int) -> None:
     one = reader.of(read, number)
     if one is not None:
         n_past, hi = number_of(read, "n_past"), number_of(read, "pos_max")
@@ -133,7 +133,7 @@ def _restored(reader: Reader, read: Read, number: int) -> None:
 
 
 @hears("ckpt_invalidate")
-def _invalidated(reader: Reader, read: Read, number: int) -> None:
+def _invalidated(reader: LogState, read: Read, number: int) -> None:
     """A fork prints where the common prefix ends; the checkpoint says that the slot held as much."""
     one, hi = reader.of(read, number), number_of(read, "pos_max")
     if one is None:
@@ -145,21 +145,21 @@ def _invalidated(reader: Reader, read: Read, number: int) -> None:
 
 
 @hears("full_reprocess", "trim_failed")
-def _full(reader: Reader, read: Read, number: int) -> None:
+def _full(reader: LogState, read: Read, number: int) -> None:
     one = reader.of(read, number, late=True)
     if one is not None:
         one.full, one.cache_n = True, 0
 
 
 @hears("batch")
-def _batch(reader: Reader, read: Read, number: int) -> None:
+def _batch(reader: LogState, read: Read, number: int) -> None:
     one, p0 = reader.of(read, number), number_of(read, "p0")
     if one is not None and p0 is not None and one.whole and not one.begun:
         one.cache_n, one.begun = p0, True           # behind a restored checkpoint one token may have been given back
 
 
 @hears("progress")
-def _progress(reader: Reader, read: Read, number: int) -> None:
+def _progress(reader: LogState, read: Read, number: int) -> None:
     """The prompt's length follows from the share that is done, if it is one whole number."""
     one, done, share = reader.of(read, number), number_of(read, "n_tokens"), _share(read, "share")
     if one is not None and done is not None and share:
@@ -167,14 +167,14 @@ def _progress(reader: Reader, read: Read, number: int) -> None:
 
 
 @hears("prompt_done")
-def _done(reader: Reader, read: Read, number: int) -> None:
+def _done(reader: LogState, read: Read, number: int) -> None:
     one = reader.of(read, number)
     if one is not None and one.n_tokens is None:
         one.n_tokens = number_of(read, "n_tokens")
 
 
 @hears("reuse_chunk")
-def _moved(reader: Reader, read: Read, number: int) -> None:
+def _moved(reader: LogState, read: Read, number: int) -> None:
     """A piece of what the slot held goes on in the prompt; the first one stands behind the common prefix."""
     one, at = reader.of(read, number), number_of(read, "p0")
     low, high = number_of(read, "c0"), number_of(read, "c1")
@@ -184,7 +184,7 @@ def _moved(reader: Reader, read: Read, number: int) -> None:
 
 
 @hears("ckpt_create")
-def _created(reader: Reader, read: Read, number: int) -> None:
+def _created(reader: LogState, read: Read, number: int) -> None:
     """ik_llama.cpp makes one behind the end of a request."""
     one, lo, hi = reader.of(read, number, late=True), number_of(read, "pos_min"), number_of(read, "pos_max")
     n_tokens = number_of(read, "n_tokens")
@@ -196,21 +196,21 @@ def _created(reader: Reader, read: Read, number: int) -> None:
 
 
 @hears("prompt_time")
-def _evaluated(reader: Reader, read: Read, number: int) -> None:
+def _evaluated(reader: LogState, read: Read, number: int) -> None:
     one = reader.timed(read, number)
     if one is not None and one.prompt_n is None:
         one.prompt_n = number_of(read, "prompt_n")
 
 
 @hears("eval_time")
-def _generated(reader: Reader, read: Read, number: int) -> None:
+def _generated(reader: LogState, read: Read, number: int) -> None:
     one = reader.timed(read, number)
     if one is not None and one.predicted_n is None:
         one.predicted_n = number_of(read, "predicted_n")
 
 
 @hears("release")
-def _released(reader: Reader, read: Read, number: int) -> None:
+def _released(reader: LogState, read: Read, number: int) -> None:
     one = reader.of(read, number)
     if one is None:
         return
@@ -225,7 +225,7 @@ def _released(reader: Reader, read: Read, number: int) -> None:
 
 
 @hears("too_long")
-def _refused(reader: Reader, read: Read, number: int) -> None:
+def _refused(reader: LogState, read: Read, number: int) -> None:
     one = reader.of(read, number)
     if one is not None:
         one.refused, one.n_tokens = True, number_of(read, "n_tokens")
@@ -233,35 +233,35 @@ def _refused(reader: Reader, read: Read, number: int) -> None:
 
 
 @hears("ctx_shift")
-def _shifted(reader: Reader, read: Read, number: int) -> None:
+def _shifted(reader: LogState, read: Read, number: int) -> None:
     one, kept, gone = reader.of(read, number), number_of(read, "n_keep"), number_of(read, "n_discard")
     if one is not None and kept is not None and gone is not None:
         one.shifts.append((kept, gone))
 
 
 @hears("slot_purge")
-def _purged(reader: Reader, read: Read, number: int) -> None:
+def _purged(reader: LogState, read: Read, number: int) -> None:
     slot = number_of(read, "slot_arg")
     if slot is not None:
         reader.ends.pop(slot, None)
 
 
 @hears("server", "memory", "version", "start_ckpt", "start_cache", "pc_state")
-def _facts(reader: Reader, read: Read, number: int) -> None:
+def _facts(reader: LogState, read: Read, number: int) -> None:
     for name, found in read.numbers.items():
         reader.session.facts.setdefault(name, found)
 
 
 @hears("no_limit")
-def _no_limit(reader: Reader, read: Read, number: int) -> None:
+def _no_limit(reader: LogState, read: Read, number: int) -> None:
     reader.session.facts.setdefault("limit_mib", -1)
 
 
 @hears("no_cache")
-def _no_cache(reader: Reader, read: Read, number: int) -> None:
+def _no_cache(reader: LogState, read: Read, number: int) -> None:
     reader.session.facts.setdefault("limit_mib", 0)
 
 
 @hears("no_ckpt")
-def _no_checkpoints(reader: Reader, read: Read, number: int) -> None:
+def _no_checkpoints(reader: LogState, read: Read, number: int) -> None:
     reader.session.facts.setdefault("max", 0)

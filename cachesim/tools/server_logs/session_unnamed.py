@@ -8,12 +8,12 @@ the newest (streams are not logged, and stay open). What may be said of another 
 from __future__ import annotations
 
 from cachesim.engines.shared.log_grammar import Read
-from cachesim.tools.server_logs.session import Logged, Reader
+from cachesim.tools.server_logs.session import Logged, LogState
 from cachesim.tools.server_logs.session_lines import hears, number_of
 
 
 @hears("fetch")
-def _fetch(reader: Reader, read: Read, number: int) -> None:
+def _fetch(reader: LogState, read: Read, number: int) -> None:
     """A request begins. Nothing is found in a cache that is empty."""
     one = reader.begin(Logged(0, None, (number, number), whole=True, named=False))
     one.cache_n = 0 if number_of(read, "prompts") == 0 else None
@@ -21,7 +21,7 @@ def _fetch(reader: Reader, read: Read, number: int) -> None:
 
 
 @hears("progress_of")
-def _progress(reader: Reader, read: Read, number: int) -> None:
+def _progress(reader: LogState, read: Read, number: int) -> None:
     """``total`` is what one request evaluates."""
     done, total = number_of(read, "n_tokens"), number_of(read, "total")
     if done is None or total is None:
@@ -37,13 +37,13 @@ def _progress(reader: Reader, read: Read, number: int) -> None:
 
 
 @hears("reply")
-def _reply(reader: Reader, read: Read, number: int) -> None:
+def _reply(reader: LogState, read: Read, number: int) -> None:
     """The lines of an answer follow, up to its last number."""
     reader.reply = {}
 
 
 @hears("usage")
-def _usage(reader: Reader, read: Read, number: int) -> None:
+def _usage(reader: LogState, read: Read, number: int) -> None:
     """Numbers of an answer; others of the same name, in what a client sent, are not heard."""
     if reader.reply is None:
         return
@@ -53,7 +53,7 @@ def _usage(reader: Reader, read: Read, number: int) -> None:
         reader.reply = None
 
 
-def _answered(reader: Reader, usage: dict[str, int], number: int) -> None:
+def _answered(reader: LogState, usage: dict[str, int], number: int) -> None:
     n_tokens, cache_n = usage.get("n_tokens"), usage["cache_n"]
     if n_tokens is None or cache_n > n_tokens:
         return

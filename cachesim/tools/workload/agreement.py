@@ -14,7 +14,7 @@ from cachesim.engines.manual import Option
 from cachesim.tools.workload.play import Cell, cell
 from cachesim.tools.workload.run import model_of, played_within
 from cachesim.tools.workload.servers import served
-from cachesim.tools.workload.session import Session
+from cachesim.tools.workload.session import WorkloadSession
 
 CLOSE, SAME = 1, 99
 """How far apart the evaluated tokens may be, and the least share of requests with the same deciding rule: per cent."""
@@ -45,7 +45,7 @@ class Agreement(NamedTuple):
         return near and 100 * self.same >= SAME * self.requests
 
 
-def agreement(session: Session, profile: str, model: str, given: Mapping[str, Option], scale: int) -> Agreement:
+def agreement(session: WorkloadSession, profile: str, model: str, given: Mapping[str, Option], scale: int) -> Agreement:
     """Play a session scaled and unscaled. Raises BadInput."""
     fewer, whole = (_cell(session, profile, model, given, n) for n in (scale, 1))
     together = sum(one.together for one in played_within(session, scale))
@@ -56,6 +56,6 @@ def agreement(session: Session, profile: str, model: str, given: Mapping[str, Op
     )  # fmt: skip
 
 
-def _cell(session: Session, profile: str, model: str, given: Mapping[str, Option], scale: int) -> Cell:
+def _cell(session: WorkloadSession, profile: str, model: str, given: Mapping[str, Option], scale: int) -> Cell:
     room = max(one.n_prompt + one.n_answer for one in session.requests)
     return cell(played_within(session, scale), served(profile, model_of(model), given, room, scale))

@@ -23,9 +23,9 @@ from cachesim.tools.run.arguments import (
 from cachesim.tools.run.elsewhere import check_elsewhere
 
 if TYPE_CHECKING:
-    from cachesim.tools.workload.jobs import Task
-    from cachesim.tools.workload.lines import Folder
-    from cachesim.tools.workload.run import Job
+    from cachesim.tools.workload.jobs import WorkloadTask
+    from cachesim.tools.workload.lines import WorkloadFolder
+    from cachesim.tools.workload.run import CellJob
 
 DETAIL = {"counts": "counted", "answers": "judged", "causes": "billed"}
 
@@ -60,24 +60,24 @@ def _at_least_one(text: str) -> int:
 
 def run(args: Namespace) -> int:
     from cachesim.base.shard import WHOLE
-    from cachesim.tools.workload.jobs import Task, tasks
-    from cachesim.tools.workload.lines import Folder
+    from cachesim.tools.workload.jobs import WorkloadTask, tasks
+    from cachesim.tools.workload.lines import WorkloadFolder
 
     if args.resume and args.out is None:
         raise BadInput("--resume goes on with what is in a folder", hint="name it with --out")
     todo = jobs(args)
     check_elsewhere(args.on, [job.profile for job in todo])
-    every = tasks(todo) if args.on or args.out is not None else [Task(job, "") for job in todo]
+    every = tasks(todo) if args.on or args.out is not None else [WorkloadTask(job, "") for job in todo]
     part = args.shard or WHOLE
     first, stop = part.span(len(every))
     if args.out is None:
         return _play(args, every[first:stop], None)
-    folder = Folder(path_of(args.out), [one.id for one in every], part)
+    folder = WorkloadFolder(path_of(args.out), [one.id for one in every], part)
     with folder.held():
         return _play(args, every[first:stop], folder)
 
 
-def _play(args: Namespace, todo: Sequence[Task], folder: Folder | None) -> int:
+def _play(args: Namespace, todo: Sequence[WorkloadTask], folder: WorkloadFolder | None) -> int:
     """Play, and tell the numbers; the exit code."""
     from cachesim.tools.workload.jobs import Workload
 
@@ -108,12 +108,12 @@ def _tell(lines: Sequence[dict[str, Any]], as_json: bool) -> list[int]:
     return [code_of(one) for one in data["totals"]]
 
 
-def jobs(args: Namespace) -> list[Job]:
+def jobs(args: Namespace) -> list[CellJob]:
     """One job for each server and rule set. Raises BadInput, also where there is no file."""
     from cachesim.scenarios.option_checks import check_has, check_profile, parse_settings
     from cachesim.scenarios.schema import DEFAULT_PROFILE
     from cachesim.tools.workload.read import find_files
-    from cachesim.tools.workload.run import Job, model_of
+    from cachesim.tools.workload.run import CellJob, model_of
 
     files = find_files(args.files)
     if not files:
@@ -127,7 +127,7 @@ def jobs(args: Namespace) -> list[Job]:
         check_has(args.model, engine)
         given = parse_settings(args.settings, engine)
         out += [
-            Job(tuple(map(str, group)), profile, args.model, given, args.scale, DETAIL[args.detail], True)
+            CellJob(tuple(map(str, group)), profile, args.model, given, args.scale, DETAIL[args.detail], True)
             for group in groups
         ]
     return out

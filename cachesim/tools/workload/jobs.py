@@ -11,23 +11,23 @@ from cachesim.base.console import complain, progress
 from cachesim.base.errors import BadInput
 from cachesim.base.pool import Lost, finished
 from cachesim.tools.run.elsewhere import played_elsewhere
-from cachesim.tools.workload.lines import Folder, id_of
-from cachesim.tools.workload.run import Job, line_of
+from cachesim.tools.workload.lines import WorkloadFolder, id_of
+from cachesim.tools.workload.run import CellJob, line_of
 
 Line = dict[str, Any]
 
 
-class Task(NamedTuple):
+class WorkloadTask(NamedTuple):
     """A job, and its id where it is kept or sent ("" where it is neither)."""
 
-    job: Job
+    job: CellJob
     id: str
 
 
-def tasks(jobs: Sequence[Job]) -> list[Task]:
+def tasks(jobs: Sequence[CellJob]) -> list[WorkloadTask]:
     """Each job with its id, each id once. Raises BadInput where a file cannot be read."""
     named = {id_of(job): job for job in jobs}
-    return [Task(job, name) for name, job in named.items()]
+    return [WorkloadTask(job, name) for name, job in named.items()]
 
 
 class Workload:
@@ -35,7 +35,7 @@ class Workload:
     could not be played or kept, each of which is told in a line. ``on``: the address of a cluster; "" = this
     machine."""
 
-    def __init__(self, todo: Sequence[Task], folder: Folder | None, jobs: int, on: str = "") -> None:
+    def __init__(self, todo: Sequence[WorkloadTask], folder: WorkloadFolder | None, jobs: int, on: str = "") -> None:
         self.todo, self.folder, self.jobs, self.on = todo, folder, jobs, on
         self.lines: dict[int, Line] = {}
         self.codes: list[int] = []
@@ -87,7 +87,7 @@ class Workload:
             self.codes.append(exits.BAD_INPUT)
 
 
-def _one(job: Job) -> Line | BadInput:
+def _one(job: CellJob) -> Line | BadInput:
     """The line of a job; what is wrong with its files becomes the result."""
     try:
         return line_of(job)

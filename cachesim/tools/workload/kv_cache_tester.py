@@ -11,7 +11,7 @@ from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput
 from cachesim.base.shapes import INT32, INT64, anything, check, each, integer, integers, number, one_of, record, text
-from cachesim.tools.workload.session import Recorded, Session
+from cachesim.tools.workload.session import RecordedRequest, WorkloadSession
 
 FORM = "kv-cache-tester"
 SUBAGENT = "subagent"
@@ -34,7 +34,7 @@ SESSION = record(
 )  # fmt: skip
 
 
-def from_object(value: Any, name: str, file: str) -> Session:
+def from_object(value: Any, name: str, file: str) -> WorkloadSession:
     """The session that an object describes. Raises BadInput for one of another shape."""
     check(value, SESSION, file)
     size = value["block_size"]
@@ -46,18 +46,18 @@ def from_object(value: Any, name: str, file: str) -> Session:
     for one in found:
         if not len(one.blocks) * size <= one.n_prompt:
             raise BadInput(f"{one.n_prompt} tokens are not {len(one.blocks)} blocks of {size}", file=file)
-    return Session(name, FORM, size, tuple(sorted(found, key=lambda one: one.start)))
+    return WorkloadSession(name, FORM, size, tuple(sorted(found, key=lambda one: one.start)))
 
 
 def _is_agent(entry: Mapping[str, Any]) -> bool:
     return "requests" in entry
 
 
-def _request(entry: Mapping[str, Any], owner: Mapping[str, Any], began: float, agent: str) -> Recorded:
+def _request(entry: Mapping[str, Any], owner: Mapping[str, Any], began: float, agent: str) -> RecordedRequest:
     """A request that nobody timed takes no time."""
     start = began + entry["t"]
     before = owner.get("tool_tokens", 0) + owner.get("system_tokens", 0)
-    return Recorded(
+    return RecordedRequest(
         start, start + max(0.0, entry.get("api_time", 0)), entry["in"], max(1, entry["out"]),
         tuple(entry["hash_ids"]), before if before < entry["in"] else 0, agent,
     )  # fmt: skip

@@ -22,7 +22,7 @@ from cachesim.base.reading import parse_json, path_of, read_bytes
 from cachesim.base.shapes import INT64, anything, check, each, integer, number, optional, record, text
 from cachesim.base.shard import WHOLE, Shard
 from cachesim.engines.rule_files import digest
-from cachesim.tools.workload.run import Job, model_of
+from cachesim.tools.workload.run import CellJob, model_of
 
 FORM = 2                # of these files
 Line = dict[str, Any]
@@ -43,7 +43,7 @@ _HEAD = record({"cachesim": text, "form": _count, "jobs": each(text)}, needs=("c
 _ENTRY = record({"id": text, "line": record(_KNOWN, needs=tuple(_LINE_FIELDS))}, needs=("id", "line"))
 
 
-def id_of(job: Job) -> str:
+def id_of(job: CellJob) -> str:
     """Equal ids mean equal lines. Raises BadInput where a file of the job cannot be read."""
     files = [(Path(file).name, hashlib.sha256(read_bytes(Path(file), TRACE_BYTES, "workload")).hexdigest())
              for file in job.files]  # fmt: skip
@@ -51,7 +51,7 @@ def id_of(job: Job) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 
-class Kept(NamedTuple):
+class StoredLines(NamedTuple):
     """What is in a file: the ids of all jobs of the workload, and the lines of those that are done, by id."""
 
     file: Path
@@ -59,7 +59,7 @@ class Kept(NamedTuple):
     lines: Mapping[str, Line]
 
 
-class Folder:
+class WorkloadFolder:
     """Where the lines of a workload, or of a part of it, are kept."""
 
     def __init__(self, path: Path, jobs: Sequence[str], shard: Shard = WHOLE) -> None:
@@ -102,7 +102,7 @@ def _entry(job: str, line: Line) -> bytes:
     return json.dumps({"id": job, "line": line}).encode() + b"\n"
 
 
-def read_lines(file: Path) -> Kept:
+def read_lines(file: Path) -> StoredLines:
     """What is in a file of this version. Raises BadInput, with the line, for what is none."""
     whole, _, _ = read_bytes(file, TRACE_BYTES, "workload").rpartition(b"\n")    # behind the last end: cut short
     head, *rest = whole.split(b"\n")
@@ -115,7 +115,7 @@ def read_lines(file: Path) -> Kept:
         if entry["id"] not in jobs:
             raise BadInput("a job that the workload does not have", file=str(file), line=at)
         _enter(lines, entry["id"], entry["line"], file)
-    return Kept(file, tuple(jobs), lines)
+    return StoredLines(file, tuple(jobs), lines)
 
 
 def _checked(data: bytes, shape: Any, file: Path, at: int) -> Any:
@@ -136,7 +136,7 @@ def _enter(lines: dict[str, Line], job: str, line: Line, file: Path) -> None:
 # Parts become one
 
 
-class Merged(NamedTuple):
+class MergedWorkload(NamedTuple):
     """A workload that was put together: its jobs, the lines of those that are done, by id, and its files."""
 
     jobs: tuple[str, ...]
@@ -154,7 +154,7 @@ def files_of(folder: Path) -> list[Path]:
     return sorted(folder.glob("workload-*.jsonl"))
 
 
-def merged(files: Iterable[Path]) -> list[Merged]:
+def merged(files: Iterable[Path]) -> list[MergedWorkload]:
     """One for each workload, in the order in which they come. Raises BadInput for a file that is none, and for two
     that say different things of one job."""
     found: dict[tuple[str, ...], tuple[dict[str, Line], list[Path]]] = {}
@@ -164,12 +164,12 @@ def merged(files: Iterable[Path]) -> list[Merged]:
         mine.append(file)
         for job, line in kept.lines.items():
             _enter(lines, job, line, file)
-    return [Merged(jobs, lines, mine) for jobs, (lines, mine) in found.items()]
+    return [MergedWorkload(jobs, lines, mine) for jobs, (lines, mine) in found.items()]
 
 
-def write_merged(one: Merged, folder: Path) -> None:
+def write_merged(one: MergedWorkload, folder: Path) -> None:
     """Write it as if it had been played in one place; what is there already stays. Raises BadInput."""
-    place = Folder(path_of(folder), one.jobs)
+    place = WorkloadFolder(path_of(folder), one.jobs)
     with place.held():
         known = place.begin(resume=True)
         for job in one.jobs:

@@ -11,12 +11,12 @@ from cachesim.engines.contract import Server
 from cachesim.engines.rule import Role, role_of
 from cachesim.judging.evidence_of_run import predicted
 from cachesim.judging.judged_run import Run, run_judged
-from cachesim.judging.lower_bound import Sent, lower_bound, sent
+from cachesim.judging.lower_bound import EvaluatedRequest, lower_bound, sent
 from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario, Step
 from cachesim.tools.workload.servers import Served
-from cachesim.tools.workload.tokens import Played
+from cachesim.tools.workload.tokens import SessionRequest
 
 COUNTED, JUDGED, BILLED = "counted", "judged", "billed"
 """How closely a workload is looked at: tokens and bytes; answers too; every lost token's cause too."""
@@ -59,7 +59,7 @@ class Cell:
         return {name: value for name, value in asdict(self).items() if name not in ("each", "deciding")}
 
 
-def scenario_of(requests: Sequence[Played], served: Served) -> Scenario:
+def scenario_of(requests: Sequence[SessionRequest], served: Served) -> Scenario:
     """The workload as a scenario, which has no words; starts of messages where the engine takes them."""
     marks = "user_starts" in served.engine.manual.takes
     steps = (
@@ -75,7 +75,7 @@ def scenario_of(requests: Sequence[Played], served: Served) -> Scenario:
     )  # fmt: skip
 
 
-def cell(requests: Sequence[Played], served: Served, how: str = COUNTED) -> Cell:
+def cell(requests: Sequence[SessionRequest], served: Served, how: str = COUNTED) -> Cell:
     """Play a workload and count; ``how`` says how closely it is looked at. Raises BadInput, and Crash if it takes fewer
     tokens than any server must evaluate although every answer is right."""
     scenario, counter = scenario_of(requests, served), Counter()
@@ -120,7 +120,7 @@ class Counter(Silent):
 
     def __init__(self) -> None:
         self.found = Cell()
-        self._answers: dict[int, tuple[Sent, int, str]] = {}
+        self._answers: dict[int, tuple[EvaluatedRequest, int, str]] = {}
         self._together: dict[int, bool] = {}
 
     def started(self, server: Server) -> None:

@@ -20,7 +20,7 @@ from cachesim.base.limits import TRACE_BYTES
 from cachesim.base.reading import FOLDER, files_in, kind, parse_json, path_of, read_bytes
 from cachesim.base.shapes import INT32, INT64, check, integer, integers, number, record, text
 from cachesim.tools.workload.kv_cache_tester import from_object
-from cachesim.tools.workload.session import Recorded, Session, check_pasts
+from cachesim.tools.workload.session import RecordedRequest, WorkloadSession, check_pasts
 
 MOONCAKE, BLOCK_IDS = "mooncake", "block-ids"
 MOONCAKE_BLOCK, DEFAULT_BLOCK = 512, 64
@@ -45,7 +45,7 @@ def find_files(names: Sequence[str | Path]) -> list[Path]:
     return out
 
 
-def read_session(path: Path) -> Session:
+def read_session(path: Path) -> WorkloadSession:
     """The session in a file. Raises BadInput, with the place, for one of no known form, without requests, or whose
     ids contradict each other."""
     data = read_bytes(path, TRACE_BYTES, "workload")
@@ -66,7 +66,7 @@ def _is_whole(data: bytes, first: bytes) -> bool:
     return b'"requests"' in first or not first.rstrip().endswith(b"}")
 
 
-def _of_lines(data: bytes, name: str, file: str) -> Session:
+def _of_lines(data: bytes, name: str, file: str) -> WorkloadSession:
     lines = [(number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
     values: list[tuple[int, Any]] = []
     for at, line in lines:
@@ -78,17 +78,17 @@ def _of_lines(data: bytes, name: str, file: str) -> Session:
         raise BadInput("the file is empty", file=file)
     head = values[0][1]
     if isinstance(head, dict) and "hash_ids" in head:
-        return Session(name, MOONCAKE, MOONCAKE_BLOCK, _ordered([_mooncake(v, at, file) for at, v in values]))
+        return WorkloadSession(name, MOONCAKE, MOONCAKE_BLOCK, _ordered([_mooncake(v, at, file) for at, v in values]))
     size = DEFAULT_BLOCK
     if isinstance(head, dict) and "block_size" in head:
         _checked(head, _HEAD, 1, file)
         size, name = head["block_size"], head.get("name", name)[:80]
         values = values[1:]
-    requests, now = list[Recorded](), 0.0
+    requests, now = list[RecordedRequest](), 0.0
     for at, value in values:
         requests.append(_block_ids(value, at, file, size, now))
         now = requests[-1].start
-    return Session(name, BLOCK_IDS, size, _ordered(requests))
+    return WorkloadSession(name, BLOCK_IDS, size, _ordered(requests))
 
 
 def _checked(value: Any, shape: Any, line: int, file: str) -> None:
@@ -98,23 +98,23 @@ def _checked(value: Any, shape: Any, line: int, file: str) -> None:
         raise BadInput(bad.cause, file=file, line=line, hint=bad.hint) from None
 
 
-def _mooncake(value: Any, line: int, file: str) -> Recorded:
+def _mooncake(value: Any, line: int, file: str) -> RecordedRequest:
     _checked(value, _MOONCAKE, line, file)
     start, n, blocks = value["timestamp"] / 1000, value["input_length"], tuple(value["hash_ids"])
     most = len(blocks) * MOONCAKE_BLOCK
     if not most - MOONCAKE_BLOCK < n <= most:
         raise BadInput(f"{n} tokens are not {len(blocks)} blocks of {MOONCAKE_BLOCK}", file=file, line=line)
-    return Recorded(start, start, n, max(1, value["output_length"]), blocks)
+    return RecordedRequest(start, start, n, max(1, value["output_length"]), blocks)
 
 
-def _block_ids(value: Any, line: int, file: str, size: int, now: float) -> Recorded:
+def _block_ids(value: Any, line: int, file: str, size: int, now: float) -> RecordedRequest:
     _checked(value, _LINE, line, file)
     blocks, start = tuple(value["blocks"]), float(value.get("t", now))
     n = value.get("prompt", len(blocks) * size)
     if n < (len(blocks) - 1) * size or not n:
         raise BadInput(f"{n} tokens are not {len(blocks)} blocks of {size}", file=file, line=line)
-    return Recorded(start, start + max(0.0, value.get("seconds", 0)), n, max(1, value.get("answer", 1)), blocks)
+    return RecordedRequest(start, start + max(0.0, value.get("seconds", 0)), n, max(1, value.get("answer", 1)), blocks)
 
 
-def _ordered(requests: list[Recorded]) -> tuple[Recorded, ...]:
+def _ordered(requests: list[RecordedRequest]) -> tuple[RecordedRequest, ...]:
     return tuple(sorted(requests, key=lambda one: one.start))

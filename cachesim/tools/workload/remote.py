@@ -8,22 +8,22 @@ from typing import Any
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.workload.lines import id_of
-from cachesim.tools.workload.run import Job, line_of
+from cachesim.tools.workload.run import CellJob, line_of
 
 PLAY = "cachesim.tools.workload.remote:play"
 """The name under which a worker imports ``play``."""
 
 
-def packed(job: Job, name: str) -> str:
+def packed(job: CellJob, name: str) -> str:
     """The job and its id as a JSON object; files by their whole paths, since a worker has another current folder."""
     model = os.path.abspath(job.model) if os.path.exists(job.model) else job.model
     files = tuple(map(os.path.abspath, job.files))
     return json.dumps({"id": name, "job": job._replace(files=files, model=model)._asdict()})
 
 
-def unpacked(text: str) -> Job:
+def unpacked(text: str) -> CellJob:
     """The job of a JSON object. Raises KeyError, TypeError or ValueError for what is none."""
-    job = Job(**json.loads(text)["job"])
+    job = CellJob(**json.loads(text)["job"])
     return job._replace(files=tuple(job.files))
 
 

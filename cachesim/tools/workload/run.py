@@ -17,14 +17,14 @@ from cachesim.engines.shared.model_sizes import ModelSizes, known_sizes, sizes_o
 from cachesim.tools.workload.play import COUNTED, Cell, cell
 from cachesim.tools.workload.read import read_session
 from cachesim.tools.workload.servers import Served, served, unlimited
-from cachesim.tools.workload.session import Session, merged
-from cachesim.tools.workload.tokens import Played, played
+from cachesim.tools.workload.session import WorkloadSession, merged
+from cachesim.tools.workload.tokens import SessionRequest, played
 
 TOKENS = ("prompt", "evaluated", "kept", "restored", "loaded", "generated", "least")
 """Numbers of a cell that are tokens."""
 
 
-class Job(NamedTuple):
+class CellJob(NamedTuple):
     """``files`` are sessions that use one server at the same time; ``given`` its options; ``how`` closely it is looked
     at; ``bounds``: is unlimited memory played as well?"""
 
@@ -37,13 +37,13 @@ class Job(NamedTuple):
     bounds: bool = False
 
 
-def line_of(job: Job) -> dict[str, Any]:
+def line_of(job: CellJob) -> dict[str, Any]:
     """The numbers of a job. Raises BadInput."""
     session = read_all([Path(file) for file in job.files])
     return line(session, played_within(session, job.scale), job)
 
 
-def read_all(files: Sequence[Path]) -> Session:
+def read_all(files: Sequence[Path]) -> WorkloadSession:
     """The sessions of these files as one. Raises BadInput, also for blocks of different sizes."""
     sessions = [read_session(file) for file in files]
     sizes = {one.block_size for one in sessions}
@@ -52,7 +52,7 @@ def read_all(files: Sequence[Path]) -> Session:
     return merged(sessions)
 
 
-def played_within(session: Session, scale: int) -> list[Played]:
+def played_within(session: WorkloadSession, scale: int) -> list[SessionRequest]:
     """The requests in tokens. Raises BadInput for more than are allowed; tokens that no other request has are all
     evaluated or generated, and count as such before any is made."""
     requests, size, what = session.requests, session.block_size, f"workload {session.name}"
@@ -69,7 +69,7 @@ def model_of(word: str) -> ModelSizes | str:
     return sizes_of(word) if small or word in known_sizes() else word
 
 
-def line(session: Session, requests: Sequence[Played], job: Job) -> dict[str, Any]:
+def line(session: WorkloadSession, requests: Sequence[SessionRequest], job: CellJob) -> dict[str, Any]:
     """The numbers of requests that were read already. Raises BadInput."""
     model, room = model_of(job.model), max(one.n_prompt + one.n_answer for one in session.requests)
     server = served(job.profile, model, job.given, room, job.scale)
@@ -94,7 +94,7 @@ def in_recorded_tokens(found: Cell, scale: int) -> dict[str, Any]:
 
 
 def evaluated_unlimited(
-    session: Session, requests: Sequence[Played], job: Job, server: Served, model: ModelSizes | str
+    session: WorkloadSession, requests: Sequence[SessionRequest], job: CellJob, server: Served, model: ModelSizes | str
 ) -> int:
     """Tokens evaluated by the same rules with the limits off what is kept. Raises BadInput."""
     total = sum(one.n_prompt + one.n_answer for one in session.requests)

@@ -9,7 +9,7 @@ from cachesim.base.errors import BadInput
 Blocks = tuple[int, ...]
 
 
-class Recorded(NamedTuple):
+class RecordedRequest(NamedTuple):
     """One request: sent at ``start``, answered at ``end`` (seconds), a prompt of ``n_prompt`` tokens and an answer of
     ``n_answer``. ``blocks``: an id for each block of the prompt, equal ids = equal block after equal past; what is
     left of the prompt behind them has none. ``first_user``: tokens before the first message of the user, 0 = not
@@ -24,13 +24,13 @@ class Recorded(NamedTuple):
     agent: str = ""
 
 
-class Session(NamedTuple):
+class WorkloadSession(NamedTuple):
     """One recording. ``block_size`` in tokens; ``form``: how the file was written."""
 
     name: str
     form: str
     block_size: int
-    requests: tuple[Recorded, ...]
+    requests: tuple[RecordedRequest, ...]
 
     @property
     def agents(self) -> int:
@@ -38,7 +38,7 @@ class Session(NamedTuple):
         return len({one.agent for one in self.requests} - {""})
 
 
-def overlapping(requests: tuple[Recorded, ...]) -> list[bool]:
+def overlapping(requests: tuple[RecordedRequest, ...]) -> list[bool]:
     """Of each request: is it at work together with the one before it? It is, if it was sent before any of those that
     are at work together was answered; all of them were at work at that moment. Everyone else waits until all are
     answered: no durations are simulated, so that more than this cannot be said."""
@@ -50,12 +50,12 @@ def overlapping(requests: tuple[Recorded, ...]) -> list[bool]:
     return out
 
 
-def merged(sessions: list[Session]) -> Session:
+def merged(sessions: list[WorkloadSession]) -> WorkloadSession:
     """Several sessions that use one server at the same time, in the order of their times, each from its own 0. They
     share no block: ids are a session's own."""
     if len(sessions) == 1:
         return sessions[0]
-    size, first, every = sessions[0].block_size, 0, list[Recorded]()
+    size, first, every = sessions[0].block_size, 0, list[RecordedRequest]()
     for one in sessions:
         top = max((max(request.blocks, default=0) for request in one.requests), default=0) + 1
         every += [
@@ -67,10 +67,10 @@ def merged(sessions: list[Session]) -> Session:
         ]
         first += top
     every.sort(key=lambda request: request.start)
-    return Session("+".join(one.name for one in sessions), sessions[0].form, size, tuple(every))
+    return WorkloadSession("+".join(one.name for one in sessions), sessions[0].form, size, tuple(every))
 
 
-def check_pasts(session: Session, file: str) -> None:
+def check_pasts(session: WorkloadSession, file: str) -> None:
     """Raise BadInput unless every id stands for one block after one past: everything that is read from the ids rests on
     that."""
     past: dict[int, int | None] = {}

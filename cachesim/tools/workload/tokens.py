@@ -13,12 +13,12 @@ from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.tokens import Tokens
-from cachesim.tools.workload.session import Recorded, Session, overlapping
+from cachesim.tools.workload.session import RecordedRequest, WorkloadSession, overlapping
 
 TEXTLESS = 1 << 20        # tokens below this are left to the engines, some of which look at the text of a token
 
 
-class Played(NamedTuple):
+class SessionRequest(NamedTuple):
     """A request in tokens. ``starts``: where messages of the user begin; ``together``: it is
     sent while the one before it is at work."""
 
@@ -28,7 +28,7 @@ class Played(NamedTuple):
     together: bool
 
 
-def check_scale(session: Session, scale: int) -> None:
+def check_scale(session: WorkloadSession, scale: int) -> None:
     """Raise BadInput for a scale that does not divide a block."""
     if scale < 1 or session.block_size % scale:
         raise BadInput(f"a scale of {scale} does not divide blocks of {session.block_size} tokens",
@@ -39,7 +39,7 @@ def _largest(size: int) -> int:
     return next(n for n in (64, 32, 16, 8, 4, 2, 1) if size % n == 0)
 
 
-def played(session: Session, scale: int = 1) -> list[Played]:
+def played(session: WorkloadSession, scale: int = 1) -> list[SessionRequest]:
     """The requests of a session in tokens, in their order. Raises BadInput for a scale that does not divide a
     block."""
     check_scale(session, scale)
@@ -49,7 +49,7 @@ def played(session: Session, scale: int = 1) -> list[Played]:
 class _Teller:
     """Makes the tokens of one session; every block and every new stretch has its own."""
 
-    def __init__(self, session: Session, scale: int) -> None:
+    def __init__(self, session: WorkloadSession, scale: int) -> None:
         self.requests, self.scale, self.width = session.requests, scale, session.block_size // scale
         top = max((max(one.blocks, default=0) for one in self.requests), default=0) + 1
         self.number = {} if top < 1 << 32 else _numbered(self.requests)
@@ -58,7 +58,7 @@ class _Teller:
         self.after = follow_ups(self.requests)
         self.lengths = self._lengths()
 
-    def all(self) -> Iterator[Played]:
+    def all(self) -> Iterator[SessionRequest]:
         """Every request; the tokens of a follow-up are known before those of the request that it follows."""
         prompts: dict[int, Tokens] = {}
         answers: dict[int, Tokens] = {}
@@ -66,7 +66,7 @@ class _Teller:
             prompts[i], answers[i] = self._texts(i, prompts)
         together, starts = overlapping(self.requests), self._starts()
         for i in range(len(self.requests)):
-            yield Played(prompts[i], answers[i], starts[i], together[i])
+            yield SessionRequest(prompts[i], answers[i], starts[i], together[i])
 
     def _texts(self, i: int, prompts: dict[int, Tokens]) -> tuple[Tokens, Tokens]:
         one, n = self.requests[i], self._length(i)
@@ -136,7 +136,7 @@ class _Teller:
         return out
 
 
-def parents(requests: Sequence[Recorded]) -> Iterator[tuple[int | None, int]]:
+def parents(requests: Sequence[RecordedRequest]) -> Iterator[tuple[int | None, int]]:
     """Of each request the last earlier one that shares most blocks with it, None = none shares any; and how many."""
     last: dict[int, int] = {}
     for i, one in enumerate(requests):
@@ -145,7 +145,7 @@ def parents(requests: Sequence[Recorded]) -> Iterator[tuple[int | None, int]]:
         last.update(dict.fromkeys(one.blocks, i))
 
 
-def follow_ups(requests: Sequence[Recorded]) -> list[int | None]:
+def follow_ups(requests: Sequence[RecordedRequest]) -> list[int | None]:
     """Of each request the first later one whose prompt begins with all of its blocks and is longer; None = none."""
     nearest: dict[int, int] = {}
     out: list[int | None] = [None] * len(requests)
@@ -159,6 +159,6 @@ def follow_ups(requests: Sequence[Recorded]) -> list[int | None]:
     return out
 
 
-def _numbered(requests: Sequence[Recorded]) -> dict[int, int]:
+def _numbered(requests: Sequence[RecordedRequest]) -> dict[int, int]:
     """Small numbers for large ids."""
     return {block: number for number, block in enumerate(dict.fromkeys(b for one in requests for b in one.blocks))}

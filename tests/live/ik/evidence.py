@@ -18,7 +18,7 @@ from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load_each
 from cachesim.scenarios.option_checks import filled
-from cachesim.tools.live.llama_server.server import Start
+from cachesim.tools.live.llama_server.server import ServerStart
 from cachesim.tools.live.player import Player
 from tests.live import build
 from tests.live.beside import Beside
@@ -40,7 +40,7 @@ def record(scenario, server, models, seed):
     player = Player(scenario, seed)
     flags = drafting(player.write(scenario.server))
     write_models(models, [scenario.model])
-    start = Start(server, models / find_model(scenario.model).file, flags, COMMIT, BASE)
+    start = ServerStart(server, models / find_model(scenario.model).file, flags, COMMIT, BASE)
     several = scenario.server.get("parallel", 1) > 1
     with Recorder(start, rounding_of(flags, several), lists=True) as recorder:
         for _ in range(TRIES):

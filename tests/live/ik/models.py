@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
-from cachesim.tools.live.llama_server.gguf_models import Model, tiny_model
+from cachesim.tools.live.llama_server.gguf_models import GgufModel, tiny_model
 from cachesim.tools.live.llama_server.gguf_tensors import Delta
 
 WIDE = Delta(heads=2, keys=1, width=64)
@@ -22,12 +22,12 @@ def find_model(notation):
     spec, name = found.spec, found.name if found.words else notation.replace(" ", "")
     kinds = {layer.kind for layer in spec.layers}
     if kinds == {"A"} and not spec.mtp:
-        return Model("llama", spec, name)
+        return GgufModel("llama", spec, name)
     if kinds == {"G", "A"}:
-        return Model("qwen35", spec, name, WIDE)
+        return GgufModel("qwen35", spec, name, WIDE)
     full = [layer.kind == "A" for layer in spec.layers]
     if kinds <= {"W", "A"} and full == [(i + 1) % PERIOD == 0 for i in range(len(full))]:
-        return Model("gemma3", spec, name, head=found.head)
+        return GgufModel("gemma3", spec, name, head=found.head)
     raise BadInput(f"ik_llama.cpp has no architecture for the layers '{notation}'")
 
 

@@ -15,9 +15,9 @@ from tempfile import TemporaryDirectory
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.log import numbered, task_numbers
-from cachesim.tools.live.llama_server.client import Lost, Reply, at_once
+from cachesim.tools.live.llama_server.client import ConnectionLost, HttpReply, at_once
 from cachesim.tools.live.llama_server.cold import inexact
-from cachesim.tools.live.llama_server.process import Ended, Stopped
+from cachesim.tools.live.llama_server.process import Ended, StoppedAtEnd
 from tests.live.ik import answers
 from tests.live.ik.log import DECODE, LAUNCHED, read_event
 from tests.live.ik.models import name_of
@@ -31,7 +31,7 @@ FIRST = 101                 # a word
 COLD = ("prompt", "n_predict", "n_keep", "n_discard")
 
 
-class Recorder(Stopped):
+class Recorder(StoppedAtEnd):
     """A real server and a second one without any caching. ``rounding``: differences of log-probabilities up to this
     are not inexact. ``lists``: the second one is asked with ``cache_prompt`` true, behind a prompt that begins
     otherwise; with false a context shift leaves the slot's list as it is, and its answer is wrong itself."""
@@ -116,7 +116,7 @@ class Recorder(Stopped):
             replies = self._asked(members, together)
             before = self._hot.looked
             said = [_renumbered(entry, before - 1) for entry in self._hot.settled(look=racy or LOST in replies)]
-        except (Lost, Ended) as error:
+        except (ConnectionLost, Ended) as error:
             self._ended(out, error)
             return
         self._hear(out, members, replies, said)
@@ -127,7 +127,7 @@ class Recorder(Stopped):
             body = {**members[0]["request"], "prompt": [member["request"]["prompt"] for member in members]}
             reply = self._hot.client.complete(body)
             parts = reply.body if reply.status == 200 else [reply.body] * len(members)
-            return [Reply(reply.status, part) for part in parts]
+            return [HttpReply(reply.status, part) for part in parts]
         replies = [None] * len(members)
 
         def send(n):
@@ -161,7 +161,7 @@ class Recorder(Stopped):
             out["decodes"] = list(_decodes(events))
         self._moved |= any(event["ev"] in MOVED for event in out["events"])
         tasks = answers.read_tasks(said)
-        bodies = [one.body if isinstance(one, Reply) and one.status == 200 else None for one in replies]
+        bodies = [one.body if isinstance(one, HttpReply) and one.status == 200 else None for one in replies]
         if len(members) == len(tasks) == 1:
             known = [*tasks]
         elif out.get("one_request"):
@@ -180,7 +180,7 @@ class Recorder(Stopped):
     def _answer(self, member, reply, task):
         if member["op"] == "slot":
             member["response"] = answers.read_slot(reply)
-        elif not isinstance(reply, Reply):
+        elif not isinstance(reply, HttpReply):
             self._hung_up(member, reply, task)
         elif reply.status != 200:
             member["response"] = answers.read_error(reply)
@@ -242,7 +242,7 @@ class Recorder(Stopped):
                 other = {"prompt": [FIRST + (request["prompt"][:1] == [FIRST])], "n_predict": 1}
                 self._cold.client.complete({**other, "cache_prompt": False, "id_slot": 0})
             reply = self._cold.client.complete({**body, "cache_prompt": self.lists, "id_slot": 0})
-        except Lost:
+        except ConnectionLost:
             self._start_cold()
             return None
         return reply.body if reply.status == 200 else None

@@ -9,8 +9,8 @@ from functools import partial
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
-from cachesim.tools.live.llama_server.client import Client, Lost, Reply
-from cachesim.tools.live.llama_server.process import Died, Ended, Process, Stopped
+from cachesim.tools.live.llama_server.client import Client, ConnectionLost, HttpReply
+from cachesim.tools.live.llama_server.process import Died, Ended, Process, StoppedAtEnd
 from cachesim.tools.live.llama_server.server import DEAD_WITHIN, IDLE_WITHIN, PORTS, START_WITHIN, TAKEN, alias
 from tests.live.ik.log import DECODE, IDLE, LAUNCHED, LOOKED, VERBOSE, Entry, read_line
 from tests.live.ik.models import name_of
@@ -24,7 +24,7 @@ tokens, so that nothing else depends on it."""
 HTTP_THREADS = 64
 SLOT_WITHIN = 1.0           # seconds in which a slot action is answered that is answered at all
 MARK = "Removing system prompt due to template not supporting system role"
-LOST = Reply(0, None)
+LOST = HttpReply(0, None)
 """A slot action was done and its answer never sent: its task is queued before the server waits for the result."""
 
 
@@ -62,11 +62,11 @@ class IkClient(Client):
         except self._httpx.TimeoutException:
             return LOST
         except self._httpx.TransportError as error:
-            raise Lost(repr(error)) from None
-        return Reply(response.status_code, response.json())
+            raise ConnectionLost(repr(error)) from None
+        return HttpReply(response.status_code, response.json())
 
 
-class IkServer(Stopped):
+class IkServer(StoppedAtEnd):
     """One process with its client and its log. ``facts`` is what it said of itself when it started."""
 
     def __init__(self, start, folder, log):
@@ -132,7 +132,7 @@ class IkServer(Stopped):
             self._until(lambda: self.idle and not self.open and self.looked >= before + look)
             marks = self.marks
             self.client.post("/apply-template", {"messages": [{"role": "system", "content": "cachesim"}]})
-        except Lost:
+        except ConnectionLost:
             raise Ended(self.died()) from None
         self._until(lambda: self.marks > marks)
         return self.taken()

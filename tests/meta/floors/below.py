@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.meta.floors.fault import Fault
 
 NOTATION = [
-    Fault("a flag that the table has lost", "scenarios/notation/flags.py", '    "seed": Flag(truth, plain),\n', ""),
+    Fault("a flag that the table has lost", "scenarios/notation/flags.py",
+          '    "seed": RequestFlag(truth, plain),\n', ""),
     Fault("one token more accepted than drafted", "scenarios/notation/flags.py",
           "pair[1] > pair[0]:", "pair[1] > pair[0] + 1:"),
     Fault("the second length of a word counts", "scenarios/notation/parse.py",

@@ -10,7 +10,7 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines.base import Request
-from cachesim.engines.chat import Message
+from cachesim.engines.chat import ChatMessage
 from cachesim.engines.manual import DEFAULTS, PLAIN
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.from_notation import from_line
@@ -19,8 +19,8 @@ from cachesim.tools.search.case import draw_case
 SET = {
     "cache_prompt": False, "id_slot": 0, "user_starts": (0,), "chat": False, "byte_pos": 3, "n_keep": 4,
     "n_discard": 2, "n_cache_reuse": 4, "children_forced": ((1,),), "cancel_at": 3, "drafts": ((3, 2, 1),),
-    "draft_else": 2, "messages": (Message("user", (1,)),), "seed": True, "stop": ("x",), "eog": (4,), "others": ((1,),),
-    "shared": 2, "cancel_order": (1, 0), "cancel_place": 1, "children_drafts": (((3, 2, 1),),),
+    "draft_else": 2, "messages": (ChatMessage("user", (1,)),), "seed": True, "stop": ("x",), "eog": (4,),
+    "others": ((1,),), "shared": 2, "cancel_order": (1, 0), "cancel_place": 1, "children_drafts": (((3, 2, 1),),),
 }  # fmt: skip
 """A value that is not the default for every field that an engine may not know."""
 

@@ -20,11 +20,11 @@ from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.tools.advise.advice_data import advice_data
-from cachesim.tools.advise.changes import Case
+from cachesim.tools.advise.changes import Setup
 from cachesim.tools.advise.memory import UNITS
 from cachesim.tools.advise.ranking import choose
 from cachesim.tools.advise.report import advise_report
-from cachesim.tools.advise.search import Search
+from cachesim.tools.advise.search import AdviceSearch
 from cachesim.tools.rulebook import rule_life
 from cachesim.tools.rulebook.rules_report import rule_data, rule_report
 from cachesim.tools.run.diff_report import diff_data, diff_report
@@ -149,7 +149,7 @@ def test_diff_and_advise_say_what_is_predicted(tables):
     run = played()
     data = diff_data(run, run_judged(run.scenario, "llama_cpp@latest-repaired", "provenance"))
     assert data["a"]["predicted"] and PREDICTED in " ".join(as_text(diff_report(data)).split())
-    search = Search(Case(run.scenario, PROFILE))
+    search = AdviceSearch(Setup(run.scenario, PROFILE))
     advice = advice_data(search, choose(search.base, search.bound.total, [], UNITS), UNITS)
     assert "verdict" in [one["what"] for one in advice["base"]["predicted"]]
     assert PREDICTED in " ".join(as_text(advise_report({**advice, "rule_sets": 1})).split())

@@ -11,7 +11,7 @@ from cachesim.cli.main import main
 from cachesim.engines.base import Answer
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.rule_set import Change
-from cachesim.judging.find_change import Cause, bisect, neighbours
+from cachesim.judging.find_change import ChangedFields, bisect, neighbours
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from tests.shared import SMALL
@@ -156,8 +156,8 @@ def test_a_proposal_and_the_next_version_may_change_the_same_field(monkeypatch):
     (course,) = bisect(from_line("A1"), engine)
     found = [(turn.new, turn.now.cache_n, turn.causes) for turn in (*course.turns, *course.beside)]
     assert found == [
-        ("e@two", 2, [Cause((Change("x", "1", "2", ""),), True)]),
-        ("e@mine", 3, [Cause((Change("x", "1", "3", ""),), True)]),
+        ("e@two", 2, [ChangedFields((Change("x", "1", "2", ""),), True)]),
+        ("e@mine", 3, [ChangedFields((Change("x", "1", "3", ""),), True)]),
     ]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cachesim.base.tokens import common_prefix
 from cachesim.events import Changed
-from cachesim.judging.known_points import MANY, Known, best_of, decline, enter, nearest_decline, notes_of
+from cachesim.judging.known_points import MANY, KnownPoint, best_of, decline, enter, nearest_decline, notes_of
 from cachesim.judging.texts import Place, Texts
 
 TOKENS = st.lists(st.integers(0, 1), min_size=1, max_size=7).map(tuple)
@@ -27,7 +27,8 @@ def test_the_best_point_is_that_of_all_points(points, prompt, most):
     for number, (tokens, lo, hi, step, worth) in enumerate(points):
         lo, hi = min(lo, hi, len(tokens)), min(max(lo, hi), len(tokens))
         place = texts.place(tokens, -1)
-        known = Known(number, ("", 0, 0, 0, 0, 0), "slot", place, lo, lo + (hi - lo) // step * step, step, 0, worth)
+        last = lo + (hi - lo) // step * step
+        known = KnownPoint(number, ("", 0, 0, 0, 0, 0), "slot", place, lo, last, step, 0, worth)
         every.append((tokens, known))
         enter(known)
     want, rank = None, (0, -1)
@@ -52,8 +53,9 @@ def history(rng, wait):
     place, every = Texts().place((1,) * 6, -1), []
     for number in range(rng.choice([20, 40, 70])):
         lo, hi, step = rng.choice([(4, 4, 1), (2, 6, 1), (2, 6, 2), (3, 6, 1), (1, 5, 2), (1, 3, 1)])
-        known = Known(number, ("", 0, 0, 0, 0, 0), rng.choice(["slot", "slot", "checkpoint"]), Place(place.text, hi),
-                      lo, hi, step, born=number, rested=rng.random() < 0.3)  # fmt: skip
+        kind = rng.choice(["slot", "slot", "checkpoint"])
+        known = KnownPoint(number, ("", 0, 0, 0, 0, 0), kind, Place(place.text, hi), lo, hi, step, born=number,
+                           rested=rng.random() < 0.3)  # fmt: skip
         enter(known, past=partial(sub, number, wait))
         every.append(known)
         for one in every:
@@ -88,7 +90,7 @@ def test_points_that_were_lost_long_ago_are_not_kept():
     place = texts.place(tuple(range(6)), -1)
     for number in range(1000):
         for lo in (3, 6):
-            known = Known(number, ("", 0, 0, 0, 0, 0), "slot", place, lo, 6, 1, born=number)
+            known = KnownPoint(number, ("", 0, 0, 0, 0, 0), "slot", place, lo, 6, 1, born=number)
             enter(known, past=partial(sub, number, 1))
             known.lost, known.lost_clock, known.lost_at = Changed(0, "evaluated", ""), number, number
     notes = notes_of(place.text)

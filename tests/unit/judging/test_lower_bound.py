@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.base.tokens import common_prefix
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.lower_bound import Seen, Sent, lower_bound, sent
+from cachesim.judging.lower_bound import EvaluatedPrefixes, EvaluatedRequest, lower_bound, sent
 from cachesim.model.rng import Rng
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
@@ -58,10 +58,10 @@ def test_the_last_token_of_an_answer_may_have_been_evaluated():
 def test_seen_finds_the_best_of_its_neighbours():
     rng = Rng(5)
     lists = [tuple(rng.below(3) for _ in range(rng.between(1, 6))) for _ in range(200)]
-    seen = Seen(lists[:50])
+    seen = EvaluatedPrefixes(lists[:50])
     for one in lists[50:]:
         assert seen.longest(one) == max(common_prefix(one, other) for other in lists[:50])
-    assert Seen().longest((1, 2)) == 0
+    assert EvaluatedPrefixes().longest((1, 2)) == 0
 
 
 def test_no_order_of_requests_sent_together_is_below_it():
@@ -72,19 +72,19 @@ def test_no_order_of_requests_sent_together_is_below_it():
         bound = lower_bound(group)
         best = min(served(order) for order in permutations(group))
         assert sum(bound.each) <= bound.total <= best, group
-    a = Sent((1, 2, 3), ((1, 2, 3),))
+    a = EvaluatedRequest((1, 2, 3), ((1, 2, 3),))
     assert lower_bound([a, a._replace(together=True)]).total == 4
 
 
 def drawn(rng, together):
     """A request over two tokens."""
     prompt = tuple(rng.below(2) for _ in range(rng.between(1, 5)))
-    return Sent(prompt, (prompt + tuple(rng.below(2) for _ in range(rng.below(4))),), together)
+    return EvaluatedRequest(prompt, (prompt + tuple(rng.below(2) for _ in range(rng.below(4))),), together)
 
 
 def served(order):
     """Tokens evaluated by a server that keeps everything."""
-    seen, total = Seen(), 0
+    seen, total = EvaluatedPrefixes(), 0
     for one in order:
         total += max(1, len(one.prompt) - seen.longest(one.prompt))
         seen.add(one.after[0])

@@ -10,7 +10,7 @@ from typing import Sequence
 
 import numpy as np
 
-from cachesim.model import LayerState, Model, Rows, Run
+from cachesim.model import LayerState, Model, Rows, TokenRun
 from cachesim.model.arrays import Positions
 from cachesim.model.attention_mask import ByPosition
 from cachesim.model.store import Hidden
@@ -31,7 +31,7 @@ class PlainStore(ByPosition):
         self.own: list[list[int]] = []                          # run -> cells of its new rows
         self.seqs: list[int] = []                               # run -> seq
 
-    def begin(self, runs: Sequence[Run]) -> None:
+    def begin(self, runs: Sequence[TokenRun]) -> None:
         """Make room for the tokens of a micro-batch."""
         self.seqs = [run.seq for run in runs]
         self.own = [[self.free.pop() for _ in run.tokens] for run in runs]
@@ -65,7 +65,7 @@ class PlainStore(ByPosition):
         self.states[self.seqs[run], layer] = state
 
 
-def feed(model: Model, store: PlainStore, runs: Sequence[Run]) -> list[Hidden]:
+def feed(model: Model, store: PlainStore, runs: Sequence[TokenRun]) -> list[Hidden]:
     """One micro-batch."""
     store.begin(runs)
     return model.forward(runs, store)
@@ -74,7 +74,10 @@ def feed(model: Model, store: PlainStore, runs: Sequence[Run]) -> list[Hidden]:
 def prefill(model: Model, store: PlainStore, seq: int, tokens: Sequence[int], chunk: int, pos0: int = 0) -> Hidden:
     """Evaluate tokens of one sequence in micro-batches of ``chunk``; returns what was said about all of them."""
     return joined(
-        [feed(model, store, [Run(seq, pos0 + at, tokens[at : at + chunk])])[0] for at in range(0, len(tokens), chunk)]
+        [
+            feed(model, store, [TokenRun(seq, pos0 + at, tokens[at : at + chunk])])[0]
+            for at in range(0, len(tokens), chunk)
+        ]
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cachesim.base.errors import Crash
-from cachesim.model import LayerState, Run, make_model, same_state
+from cachesim.model import LayerState, TokenRun, make_model, same_state
 from tests.unit.model.plain_store import PlainStore, feed, prefill
 
 ALL_KINDS = "A W8 G S C H"
@@ -32,7 +32,7 @@ def bits(notation: str) -> str:
     model, store = make_model(notation, True), PlainStore(1)
     found = hashlib.sha256()
     for at, stop in ((0, 1), (1, 40), (40, 599), (599, 600)):
-        said = feed(model, store, [Run(0, at, TOKENS[at:stop])])[0]
+        said = feed(model, store, [TokenRun(0, at, TOKENS[at:stop])])[0]
         assert said.x is not None
         found.update(said.digest.tobytes() + said.x.tobytes() + model.readout(said.x).tobytes())
     return found.hexdigest()[:16]
@@ -104,7 +104,7 @@ def test_a_faulty_store_shows(kind: str, fault: str) -> None:
         cells[20:21] = [(20, other[20][1]), cells[20]]
     good = PlainStore()
     prefill(model, good, 0, TOKENS[:50], 50)
-    wrong, right = (feed(model, s, [Run(0, 50, TOKENS[50:60])])[0] for s in (store, good))
+    wrong, right = (feed(model, s, [TokenRun(0, 50, TOKENS[50:60])])[0] for s in (store, good))
     assert not (wrong.digest == right.digest).any() and wrong.x is not None and right.x is not None
     assert not (wrong.x == right.x).all(axis=1).any()
 
@@ -115,7 +115,7 @@ def test_rows_beyond_the_query_are_masked() -> None:
     prefill(model, store, 0, TOKENS[:30], 30)
     store.cells[0] = [(pos, cell) for pos, cell in store.cells[0] if pos < 10 or pos >= 20]
     prefill(model, good, 0, TOKENS[:10], 10)
-    wrong, right = (feed(model, s, [Run(0, 10, TOKENS[40:60])])[0] for s in (store, good))
+    wrong, right = (feed(model, s, [TokenRun(0, 10, TOKENS[40:60])])[0] for s in (store, good))
     assert wrong.x is not None and right.x is not None
     assert (wrong.digest == right.digest).tolist() == [True] * 10 + [False] * 10
     assert (wrong.x == right.x).all(axis=1).tolist() == [True] * 10 + [False] * 10
@@ -125,7 +125,7 @@ def test_a_store_that_miscounts_is_our_fault() -> None:
     store = PlainStore()
     store.positions = lambda part, run: np.arange(5)         # type: ignore[method-assign]
     with pytest.raises(Crash, match="5 positions and 2 rows"):
-        feed(make_model("A", False), store, [Run(0, 0, [1, 2])])
+        feed(make_model("A", False), store, [TokenRun(0, 0, [1, 2])])
 
 
 @pytest.mark.parametrize("exact", [True, False])

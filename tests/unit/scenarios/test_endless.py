@@ -10,7 +10,7 @@ from cachesim.engines.ik_llama import decode
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.scenarios.notation.rows import Case
+from cachesim.scenarios.notation.rows import ShrinkCase
 from cachesim.scenarios.notation.shrink import shrunk
 from tests.unit.scenarios.samples import GOOD
 
@@ -61,7 +61,7 @@ def test_it_is_written_and_read_back(tmp_path):
 
 
 def test_the_shrinker_takes_it_away_or_keeps_it():
-    case = Case(from_line("A20.B5>-1/A>3").line, ())
+    case = ShrinkCase(from_line("A20.B5>-1/A>3").line, ())
     kept = shrunk(case, lambda one: any(getattr(step, "n_predict", None) == -1 for step in one.line.steps))
     assert [step.n_predict for step in kept.line.steps] == [-1]
     gone = shrunk(case, lambda one: len(one.line.steps) > 0)

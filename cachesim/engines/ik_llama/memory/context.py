@@ -13,10 +13,10 @@ import numpy as np
 
 from cachesim.engines.ik_llama.memory.kv import KvCache, States
 from cachesim.engines.ik_llama.memory.not_a_number import is_nan, silenced, spoil
-from cachesim.engines.shared.batch import Batch, Ubatch, split_by
+from cachesim.engines.shared.batch import DecodeBatch, Ubatch, split_by
 from cachesim.engines.shared.batch_outputs import Spoken, joined, spoken
 from cachesim.engines.shared.rows import by_position, put, take
-from cachesim.model import Hidden, LayerState, Model, Rows, Run
+from cachesim.model import Hidden, LayerState, Model, Rows, TokenRun
 from cachesim.model.attention_mask import ByPosition
 
 OK, NO_ROOM, FAILED = 0, 1, -1
@@ -27,7 +27,7 @@ class UbatchStore(ByPosition):
     are not read, and window layers do not read those below ``low`` either. The model works run after run, so a store
     has one."""
 
-    def __init__(self, kv: KvCache, run: Run, first: int, n_kv: int, low: int) -> None:
+    def __init__(self, kv: KvCache, run: TokenRun, first: int, n_kv: int, low: int) -> None:
         self.kv, self.seq = kv, run.seq
         self.mine = slice(first, first + len(run.tokens))
         cells = kv.cells.of(run.seq)
@@ -99,7 +99,7 @@ class Context:
         self.evaluated = 0              # tokens of the last batch that were evaluated
         self.mixed = False              # was a micro-batch of it cut because it mixed sequences?
 
-    def decode(self, batch: Batch) -> int:
+    def decode(self, batch: DecodeBatch) -> int:
         """Evaluate a batch; returns OK, NO_ROOM, or FAILED if a compacted window does not end where the batch begins.
         ``spoken`` then maps places in the batch to what the model said there."""
         self.spoken, self.evaluated, self.mixed = {}, 0, False
@@ -116,7 +116,7 @@ class Context:
             self.evaluated += ubatch.n
         return OK
 
-    def _compute(self, batch: Batch, ubatch: Ubatch, first: int) -> None:
+    def _compute(self, batch: DecodeBatch, ubatch: Ubatch, first: int) -> None:
         kv = self.kv
         for run in ubatch.runs:
             if self.rules.zeroes(run.pos0, len(ubatch.runs)):
@@ -162,13 +162,13 @@ class Context:
         matrices = self.matrices.get(key, {})
         return {layer: with_matrix(state, matrices.get(layer)) for layer, state in self.steps.get(key, {}).items()}
 
-    def _run(self, model: Model, run: Run, first: int, place: int, kept: str, n_kv: int, low: int) -> Hidden:
+    def _run(self, model: Model, run: TokenRun, first: int, place: int, kept: str, n_kv: int, low: int) -> Hidden:
         """One run from a place of its micro-batch on; token by token where the states between are kept."""
         if not kept:
             return model.forward([run], UbatchStore(self.kv, run, first, n_kv, low))[0]
         parts = []
         for k, token in enumerate(run.tokens):
-            one = Run(run.seq, run.pos0 + k, [token])
+            one = TokenRun(run.seq, run.pos0 + k, [token])
             parts += model.forward([one], UbatchStore(self.kv, one, first + k, n_kv, low))
             key = place + k if kept == "place" else (run.seq, run.pos0 + k)
             self.steps[key] = dict(self.kv.states[run.seq])

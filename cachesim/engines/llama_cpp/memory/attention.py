@@ -15,7 +15,7 @@ from typing import Callable, Mapping, Sequence
 
 import numpy as np
 
-from cachesim.base.errors import Aborted, Crash
+from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.build_differences import Habits
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found, Saved, SavedCells, ascending, index, listed
@@ -136,7 +136,7 @@ class AttentionCache:
             moved = True
             if not self.layers and self.habits.shift_dies:
                 text = "GGML_ASSERT(buffer) failed in set_input_k_shift: this cache has no layers"
-                raise Aborted(text, "shift-without-layers")
+                raise ProcessAborted(text, "shift-without-layers")
             cells = np.flatnonzero(table.shift)
             for layer, rows in self.rows[number].items():
                 if self.model is None or not len(cells):

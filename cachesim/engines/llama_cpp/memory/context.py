@@ -17,11 +17,11 @@ from cachesim.engines.llama_cpp.memory.attention import Emit
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory, Placed
 from cachesim.engines.llama_cpp.memory.merged_ubatches import in_one
 from cachesim.engines.llama_cpp.memory.put_off import Waiting, next_cells
-from cachesim.engines.llama_cpp.memory.ubatch import Batch, runs_of
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, runs_of
 from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore
 from cachesim.engines.shared.batch_outputs import Spoken, joined, spoken
 from cachesim.events import Error, Warn
-from cachesim.model import Hidden, Model, Run
+from cachesim.model import Hidden, Model, TokenRun
 
 OK, NO_ROOM, BAD_BATCH = 0, 1, -1
 BAD_BATCH_LINE = "decode: failed to initialize batch"
@@ -42,7 +42,7 @@ class Context:
         self._waiting: Waiting | None = None
         self.waiting = 0                                # tokens that were put off
 
-    def decode(self, batch: Batch, before: Hidden | None = None) -> int:
+    def decode(self, batch: DecodeBatch, before: Hidden | None = None) -> int:
         """Evaluate a batch. ``spoken`` then maps places in the batch to what the model said there. ``before``: for an
         MTP head, what the trunk said before each token of the batch."""
         self.spoken, self._pieces = {}, []
@@ -59,7 +59,7 @@ class Context:
             self._compute(batch, piece, self.memory.apply(piece), before)
         return OK
 
-    def put_off(self, batch: Batch) -> bool:
+    def put_off(self, batch: DecodeBatch) -> bool:
         """Give the one token of a batch its cells, and leave its evaluation to ``settle``. False = it cannot wait, and
         nothing has changed: numbers are computed, or see ``next_cells``."""
         if len(batch) != 1 or (self.model is not None and self.model.exact):
@@ -85,7 +85,7 @@ class Context:
         placed, self._waiting, self.waiting = self._waiting.placed(), None, 0
         self.spoken, self._pieces = {}, []
         n = placed.ubatch.n
-        self._compute(Batch(out=[True] * n), placed, self.memory.store(placed), None)
+        self._compute(DecodeBatch(out=[True] * n), placed, self.memory.store(placed), None)
         return [self.spoken[i] for i in range(n)] if self.spoken else []
 
     def _passes(self, placed: list[Placed]) -> list[Placed]:
@@ -100,7 +100,7 @@ class Context:
         """What the model said after each token of the last batch, None where nothing is computed."""
         return joined([part for _, part in sorted(self._pieces, key=lambda piece: piece[0])]) if self._pieces else None
 
-    def _continues(self, batch: Batch) -> bool:
+    def _continues(self, batch: DecodeBatch) -> bool:
         """Does every sequence go on right after what the memory holds? With 2-D positions gaps are let through."""
         next_pos: dict[int, int] = {}
         for start, stop in runs_of(batch):
@@ -115,7 +115,7 @@ class Context:
             next_pos[seq] = batch.pos[stop - 1] + 1
         return True
 
-    def _compute(self, batch: Batch, placed: Placed, store: UbatchStore, before: Hidden | None) -> None:
+    def _compute(self, batch: DecodeBatch, placed: Placed, store: UbatchStore, before: Hidden | None) -> None:
         if self.model is None:
             return
         if before is None:
@@ -139,7 +139,7 @@ class Context:
             head = max(1, n - recr.n_rs_seq)
             states, parts = [], []
             for start, stop in [(0, head), *((k, k + 1) for k in range(head, n))]:
-                piece = Run(run.seq, run.pos0 + start, run.tokens[start:stop])
+                piece = TokenRun(run.seq, run.pos0 + start, run.tokens[start:stop])
                 parts += model.forward([piece], store.piece(number, start, stop))
                 states.append(dict(recr.row(run.seq)))
             recr.keep_planes(run.seq, states[-2::-1])

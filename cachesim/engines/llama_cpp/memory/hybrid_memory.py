@@ -19,7 +19,7 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import Found
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache, Refuses
 from cachesim.engines.llama_cpp.memory.saved_state import Blob, KeepCells, StateReadError
-from cachesim.engines.llama_cpp.memory.ubatch import Batch, Ubatch, split_equal, split_seq, split_simple
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Ubatch, split_equal, split_seq, split_simple
 from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore
 from cachesim.events import Error, SeqRm
 from cachesim.model import Model
@@ -162,7 +162,7 @@ class Memory:
             cache.apply_copies()
             cache.apply_shift()
 
-    def init_batch(self, batch: Batch, n_ubatch: int) -> list[Placed] | None:
+    def init_batch(self, batch: DecodeBatch, n_ubatch: int) -> list[Placed] | None:
         """Cut a batch and find room for all of it; None = FAILED_PREPARE, nothing has changed."""
         for ubatches in self._splits(batch, n_ubatch):
             placed = self._prepare(ubatches)
@@ -170,7 +170,7 @@ class Memory:
                 return placed
         return None
 
-    def _splits(self, batch: Batch, n_ubatch: int) -> list[list[Ubatch]]:
+    def _splits(self, batch: DecodeBatch, n_ubatch: int) -> list[list[Ubatch]]:
         """The ways to cut the batch, in the order in which they are tried."""
         if self.recr is not None:
             if self._cut.alone:

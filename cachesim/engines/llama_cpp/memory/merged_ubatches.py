@@ -14,7 +14,7 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import Found
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
 from cachesim.engines.llama_cpp.memory.recurrent_cells import goes_on
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
-from cachesim.model import Run
+from cachesim.model import TokenRun
 
 Cut = tuple[Ubatch, Mapping[str, Sequence[Found]]]
 """A ubatch and, per attention part, the cells of its runs."""
@@ -38,7 +38,7 @@ def in_one(cuts: Sequence[Cut], parts: Mapping[str, AttentionCache], recr: Recur
             return None
         found[name] = [together]
     tokens = [token for ubatch, _ in cuts for token in ubatch.runs[0].tokens]
-    return Ubatch((Run(seq, pos0, tokens),), first.at, len(tokens)), found
+    return Ubatch((TokenRun(seq, pos0, tokens),), first.at, len(tokens)), found
 
 
 def _together(cells: Sequence[Found], end: int) -> range | None:

@@ -15,7 +15,7 @@ from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found, listed
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory, Placed
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
-from cachesim.model import Run
+from cachesim.model import TokenRun
 
 
 class Waiting(NamedTuple):
@@ -28,7 +28,7 @@ class Waiting(NamedTuple):
 
     def placed(self) -> Placed:
         """All of them as one ubatch."""
-        ubatch = Ubatch((Run(self.seq, self.pos0, self.tokens),), (0,), len(self.tokens))
+        ubatch = Ubatch((TokenRun(self.seq, self.pos0, self.tokens),), (0,), len(self.tokens))
         return Placed(ubatch, {name: [_joined([one[name][0] for one in self.cells])] for name in self.cells[0]})
 
 
@@ -41,7 +41,7 @@ def next_cells(memory: Memory, token: int, pos: int, seq: int, waiting: Waiting 
         first, goes_on = waiting.pos0, waiting.seq == seq and waiting.pos0 + len(waiting.tokens) == pos
     if not goes_on or (memory.recr is not None and not memory.recr.goes_on(seq)):
         return None
-    ubatch = Ubatch((Run(seq, pos, [token]),), (0,), 1)
+    ubatch = Ubatch((TokenRun(seq, pos, [token]),), (0,), 1)
     found: dict[str, Sequence[Found]] = {}
     for name, cache in memory.parts.items():
         cells = _next_cell(cache, ubatch, first)

@@ -19,7 +19,7 @@ from cachesim.engines.llama_cpp.memory.attention import Emit
 from cachesim.engines.llama_cpp.memory.recurrent_cells import Cell, Meta, find_slot, goes_on
 from cachesim.engines.llama_cpp.memory.saved_state import RecurrentShape, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
-from cachesim.model import LayerState, Run
+from cachesim.model import LayerState, TokenRun
 
 
 class Planes(NamedTuple):
@@ -217,7 +217,7 @@ class RecurrentCache:
         self.seq_rm(seq, 0, POS_INF)
         if state.pos < 0:
             return
-        sources = find_slot(self.meta, Ubatch((Run(seq, state.pos, [0]),), (0,), 1), self.emit)
+        sources = find_slot(self.meta, Ubatch((TokenRun(seq, state.pos, [0]),), (0,), 1), self.emit)
         if sources is None:
             raise StateReadError("state_read_meta: failed to find slot for recurrent state")
         self.rows[self.meta.tail[seq]] = dict(state.rows)

@@ -13,7 +13,7 @@ from cachesim.base.errors import Crash
 from cachesim.engines.llama_cpp.memory.attention import Emit
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.events import Warn
-from cachesim.model import Run
+from cachesim.model import TokenRun
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ def find_slot(meta: Meta, ubatch: Ubatch, emit: Emit) -> list[tuple[int, int]] |
     return sources if last - first + 1 >= len(ubatch.runs) else None
 
 
-def _own_cells(meta: Meta, runs: Sequence[Run]) -> None:
+def _own_cells(meta: Meta, runs: Sequence[TokenRun]) -> None:
     """A sequence that has no cell, or shares one, moves to the next empty cell (copy on write)."""
     empty = _next_empty(meta, meta.head)
     for run in runs:
@@ -109,7 +109,7 @@ def _swap(meta: Meta, a: int, b: int) -> None:
     meta.tail[:] = [b if tail == a else a if tail == b else tail for tail in meta.tail]
 
 
-def _advance(meta: Meta, place: int, run: Run, emit: Emit) -> None:
+def _advance(meta: Meta, place: int, run: TokenRun, emit: Emit) -> None:
     cell = meta.cells[place]
     last = run.pos0 + len(run.tokens) - 1
     if cell.pos >= 0 and last != cell.pos + len(run.tokens):

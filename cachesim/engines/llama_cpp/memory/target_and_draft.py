@@ -5,7 +5,7 @@ Source: llama.cpp common/common.cpp common_memory (3f545be).
 
 from __future__ import annotations
 
-from cachesim.base.errors import Aborted
+from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 
@@ -23,7 +23,7 @@ class CommonMemory:
             if not memory.seq_rm(seq, p0, p1):
                 end = -1 if p1 == POS_INF else p1
                 text = f"failed to remove sequence {seq} with p0={p0}, p1={end}"
-                raise Aborted(text, "removal-refused", seq=seq, p0=p0, p1=end)
+                raise ProcessAborted(text, "removal-refused", seq=seq, p0=p0, p1=end)
 
     def seq_cp(self, src: int, dst: int) -> None:
         """``dst`` becomes a copy of ``src`` in both."""

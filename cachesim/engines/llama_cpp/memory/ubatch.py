@@ -8,9 +8,9 @@ from __future__ import annotations
 from itertools import accumulate, takewhile
 from typing import NamedTuple, Sequence
 
-from cachesim.base.errors import Aborted
+from cachesim.base.errors import ProcessAborted
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found
-from cachesim.engines.shared.batch import Batch, Ubatch, make_ubatch, runs_of, split_simple
+from cachesim.engines.shared.batch import DecodeBatch, Ubatch, make_ubatch, runs_of, split_simple
 
 
 class Split(NamedTuple):
@@ -23,7 +23,7 @@ class Split(NamedTuple):
     n_keep_tail: int
 
 
-def split_seq(batch: Batch, n_ubatch: int) -> list[Ubatch]:
+def split_seq(batch: DecodeBatch, n_ubatch: int) -> list[Ubatch]:
     """At most n_ubatch tokens of one sequence per ubatch, in batch order."""
     return [
         make_ubatch(batch, [(at, min(at + n_ubatch, stop))])
@@ -31,7 +31,7 @@ def split_seq(batch: Batch, n_ubatch: int) -> list[Ubatch]:
     ]
 
 
-def split_equal(batch: Batch, n_ubatch: int, sequential: bool, n_keep_tail: int = 0) -> list[Ubatch]:
+def split_equal(batch: DecodeBatch, n_ubatch: int, sequential: bool, n_keep_tail: int = 0) -> list[Ubatch]:
     """Equally many tokens of each chosen sequence per ubatch.
 
     ``sequential`` admits only consecutive sequence ids beside each other. ``n_keep_tail`` tokens at the
@@ -39,7 +39,7 @@ def split_equal(batch: Batch, n_ubatch: int, sequential: bool, n_keep_tail: int 
     hold more than that.
     """
     if n_keep_tail and n_ubatch <= n_keep_tail:
-        raise Aborted("GGML_ASSERT(n_ubatch > n_keep_tail) failed", "micro-batch-shorter-than-the-tail")
+        raise ProcessAborted("GGML_ASSERT(n_ubatch > n_keep_tail) failed", "micro-batch-shorter-than-the-tail")
     todo = [[a, b] for a, b in runs_of(batch)]
     if len(todo) == 1 and not n_keep_tail:
         return split_seq(batch, n_ubatch)                  # one sequence is cut alike, as a rule
@@ -56,7 +56,7 @@ def split_equal(batch: Batch, n_ubatch: int, sequential: bool, n_keep_tail: int 
     return out
 
 
-def _choose(batch: Batch, todo: list[list[int]], n_ubatch: int, sequential: bool) -> list[list[int]]:
+def _choose(batch: DecodeBatch, todo: list[list[int]], n_ubatch: int, sequential: bool) -> list[list[int]]:
     """The sequences of the next ubatch, in batch order, at most one stretch of each. One more than n_ubatch is let in,
     and the ubatch then has one token too many, as in the engine."""
     chosen: list[list[int]] = []
@@ -93,9 +93,9 @@ def _keep_tails(
 def in_order(seqs: Sequence[int]) -> None:
     """Raise Aborted unless the streams of a ubatch are consecutive: the buffers of all are viewed as one tensor."""
     if list(seqs) != sorted(seqs):
-        raise Aborted("GGML_ASSERT(ubatch.seq_id [s*n_tokens][0] == seq_id) failed", "streams-out-of-order")
+        raise ProcessAborted("GGML_ASSERT(ubatch.seq_id [s*n_tokens][0] == seq_id) failed", "streams-out-of-order")
     if seqs[-1] - seqs[0] >= len(seqs):
-        raise Aborted("GGML_ASSERT(ggml_can_mul_mat(k, q)) failed", "streams-with-a-gap")
+        raise ProcessAborted("GGML_ASSERT(ggml_can_mul_mat(k, q)) failed", "streams-with-a-gap")
 
 
 def by_run(cells: Found, ubatch: Ubatch) -> list[Found]:
@@ -106,5 +106,5 @@ def by_run(cells: Found, ubatch: Ubatch) -> list[Found]:
     return [cells[stop - len(run.tokens) : stop] for run, stop in zip(ubatch.runs, stops, strict=True)]
 
 
-__all__ = ["Batch", "Split", "Ubatch", "by_run", "in_order", "make_ubatch", "runs_of", "split_equal",
+__all__ = ["DecodeBatch", "Split", "Ubatch", "by_run", "in_order", "make_ubatch", "runs_of", "split_equal",
            "split_seq", "split_simple"]  # fmt: skip

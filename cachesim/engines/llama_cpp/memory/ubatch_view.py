@@ -12,7 +12,7 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import Found, index
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.engines.shared.rows import RowTable, by_position, put, take
-from cachesim.model import LayerState, Rows, Run
+from cachesim.model import LayerState, Rows, TokenRun
 from cachesim.model.attention_mask import ByPosition, StretchView, View
 
 
@@ -29,7 +29,7 @@ class UbatchStore(ByPosition):
     def piece(self, run: int, start: int, stop: int) -> UbatchStore:
         """The store of tokens start .. stop-1 of one run alone."""
         whole = self.ubatch.runs[run]
-        part = Run(whole.seq, whole.pos0 + start, whole.tokens[start:stop])
+        part = TokenRun(whole.seq, whole.pos0 + start, whole.tokens[start:stop])
         found = {name: [cells[run][start:stop]] for name, cells in self.found.items()}
         return type(self)(Ubatch((part,), (0,), stop - start), self.parts, found, self.recr)
 

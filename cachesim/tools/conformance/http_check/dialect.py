@@ -25,7 +25,7 @@ FALLBACK, CONTEXT = range(1_000, 30_000), 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerFacts:
     """What is known of a server: its dialect, model, slots, and the tokens that may be sent. ``busy``: why somebody may
     mind that its slots are overwritten, "" = nobody. ``used``: grows with every request that it served, so that other
     tokens are sent the next time. ``speaker``: who asks it, where it is not asked natively; ``missing``: what it cannot
@@ -48,7 +48,7 @@ class Server:
         return self.speaker is not None and self.speaker.dear
 
 
-def find_out(http: Http) -> Server:
+def find_out(http: Http) -> ServerFacts:
     """Ask a server what it is. Raises BadInput for one that is of no known kind, or cannot be used."""
     try:
         props, models = _get(http, "/props"), _get(http, "/v1/models")
@@ -59,7 +59,7 @@ def find_out(http: Http) -> Server:
     model = cut(str(first(mapping(models).get("data")).get("id", "")), 200)
     speaker = find_speaker(http, model)
     missing = {} if speaker.way.cold else {"cache": "no request can switch the cache off"}
-    return Server("openai", model or speaker.way.path, 1, context_of(CONTEXT, models), speaker.spelling.tokens,
+    return ServerFacts("openai", model or speaker.way.path, 1, context_of(CONTEXT, models), speaker.spelling.tokens,
                   speaker=speaker, missing=missing, sizes=sizes_of(props, models))  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def _get(http: Http, path: str) -> Any:
         return None
 
 
-def _native(http: Http, props: Mapping[str, Any], models: Any) -> Server:
+def _native(http: Http, props: Mapping[str, Any], models: Any) -> ServerFacts:
     n_ctx = context_of(CONTEXT, props)
     vocab = mapping(first(mapping(models).get("data")).get("meta")).get("n_vocab", 0)
     tokens: Sequence[int] = FALLBACK
@@ -85,8 +85,9 @@ def _native(http: Http, props: Mapping[str, Any], models: Any) -> Server:
     found = _slots(http)
     tasks = [one.get("id_task") for one in found]
     used = sum(one for one in tasks if isinstance(one, int) and one > 0)
-    return Server("native", cut(name, 60), slots if isinstance(slots, int) else 1, n_ctx, tokens, _busy(found), used,
-                  sizes=sizes_of(props, models))  # fmt: skip
+    n_slots = slots if isinstance(slots, int) else 1
+    sizes = sizes_of(props, models)
+    return ServerFacts("native", cut(name, 60), n_slots, n_ctx, tokens, _busy(found), used, sizes=sizes)
 
 
 def _slots(http: Http) -> list[Mapping[str, Any]]:
@@ -104,14 +105,14 @@ def _busy(found: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(used)} slots hold conversations" if used else ""
 
 
-def complete(http: Http, server: Server, ask: Ask, slot: int) -> Reply:
+def complete(http: Http, server: ServerFacts, ask: Ask, slot: int) -> Reply:
     """Serve one request. ``slot``: where, -1 = the server's own choice. Raises Failed."""
     if server.speaker is not None:
         return server.speaker.complete(ask)
     return _complete_native(http, ask, slot)
 
 
-def cold(http: Http, server: Server, ask: Ask, slot: int) -> Reply:
+def cold(http: Http, server: ServerFacts, ask: Ask, slot: int) -> Reply:
     """The reply with nothing in the cache. Raises Failed."""
     ask = replace(ask, cache=False, cancel_after=None)
     if server.speaker is not None:

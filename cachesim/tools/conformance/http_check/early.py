@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple
 
 from cachesim.tools.conformance.history import of_line
-from cachesim.tools.conformance.history_player import Played
+from cachesim.tools.conformance.history_player import PlayedHistory
 from cachesim.tools.conformance.http_check.answers import Alike
 from cachesim.tools.conformance.http_check.known import early_lines
 from cachesim.tools.conformance.http_check.noise import LEGAL, MOST
-from cachesim.tools.conformance.http_check.warm_first import Stage
+from cachesim.tools.conformance.http_check.warm_first import ServerStage
 from cachesim.tools.conformance.properties import EQUAL, Check, checks
 from cachesim.tools.conformance.protocol import Reply
 
@@ -26,12 +26,12 @@ class Early(NamedTuple):
     with it, ``sent`` the number of requests up to then."""
 
     line: str
-    played: Played
+    played: PlayedHistory
     check: Check
     sent: int
 
 
-def look(stage: Stage, most: int) -> Iterator[Early]:
+def look(stage: ServerStage, most: int) -> Iterator[Early]:
     """Play the shortest history of every known fault."""
     for lines in early_lines(most, stage.server.sizes):
         together = stage.play(of_line("/".join(lines)), spare=True)
@@ -44,13 +44,13 @@ def look(stage: Stage, most: int) -> Iterator[Early]:
                 break
 
 
-def _cached(played: Played, request: int) -> int:
+def _cached(played: PlayedHistory, request: int) -> int:
     """Tokens that a request reused: of several histories the one that reused most is the one that it was made for."""
     said = played.warm[request]
     return (said.cached or 0) if isinstance(said, Reply) else 0
 
 
-def _confirmed(stage: Stage, line: str, first: Check) -> Early | None:
+def _confirmed(stage: ServerStage, line: str, first: Check) -> Early | None:
     """The history by itself, once more: its last request differs by more than noise there too, and in one of the plays
     by more than is ever allowed, or in three."""
     largest, often = _size(first), 1
@@ -69,6 +69,6 @@ def _size(check: Check) -> float:
     return check.apart.largest if check.apart is not None else MOST
 
 
-def _wrong(played: Played) -> list[Check]:
+def _wrong(played: PlayedHistory) -> list[Check]:
     """Answers that differ by more than noise does."""
     return [check for check in checks(played, Alike(LEGAL)) if check.name in EQUAL and not check.ok]

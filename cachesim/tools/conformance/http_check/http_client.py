@@ -18,7 +18,7 @@ from cachesim.tools.conformance.timeouts import Patience
 LARGEST = 1 << 24            # bytes of a reply
 
 
-class Silent(TimedOut):
+class NoReply(TimedOut):
     """No reply in time."""
 
 
@@ -69,7 +69,7 @@ class Http:
                         return
                     self._in_time(limit)
         except self._httpx.TimeoutException:
-            raise Silent(f"no reply within {self.timeout:g} seconds") from None
+            raise NoReply(f"no reply within {self.timeout:g} seconds") from None
         except self._httpx.HTTPError as error:
             raise Failed(f"the connection broke: {_why(error)}") from None
 
@@ -84,7 +84,7 @@ class Http:
                     if len(data) > LARGEST:
                         raise Failed(f"a reply of more than {LARGEST:,} bytes")
         except self._httpx.TimeoutException:
-            raise Silent(f"no reply within {self.timeout:g} seconds") from None
+            raise NoReply(f"no reply within {self.timeout:g} seconds") from None
         except self._httpx.HTTPError as error:
             raise Failed(f"the connection broke: {_why(error)}") from None
         return response.status_code, _json(bytes(data), response.status_code)
@@ -92,7 +92,7 @@ class Http:
     def _in_time(self, limit: Patience) -> None:
         """Raises Silent where a reply has come in pieces for too long."""
         if limit.spent:
-            raise Silent(f"no whole reply within {self.timeout:g} seconds")
+            raise NoReply(f"no whole reply within {self.timeout:g} seconds")
 
     @property
     def spent(self) -> bool:

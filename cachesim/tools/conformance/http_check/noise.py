@@ -6,9 +6,9 @@ from typing import Iterator
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.history import of_line
-from cachesim.tools.conformance.history_player import Played
+from cachesim.tools.conformance.history_player import PlayedHistory
 from cachesim.tools.conformance.http_check.answers import gap
-from cachesim.tools.conformance.http_check.warm_first import Stage
+from cachesim.tools.conformance.http_check.warm_first import ServerStage
 from cachesim.tools.conformance.protocol import Failed, Reply
 
 SHORT = "A40"                        # the same cold three times: once with an empty slot, twice without the cache
@@ -27,13 +27,13 @@ def tolerance_of(measured: float) -> float:
     return max(LEAST, min(MOST, TIMES * measured))
 
 
-def repeats(stage: Stage) -> bool:
+def repeats(stage: ServerStage) -> bool:
     """Returns True if a short prompt is answered the same, up to legal differences, whenever it is sent. Raises
     BadInput if nothing answers."""
     return all(size <= LEGAL for size in _sizes(_played(stage, SHORT)))
 
 
-def measure(stage: Stage, most: int) -> float:
+def measure(stage: ServerStage, most: int) -> float:
     """The largest legal difference between two answers that should be the same; prompts of at most ``most`` tokens.
     Raises BadInput if nothing answers."""
     largest = 0.0
@@ -43,7 +43,7 @@ def measure(stage: Stage, most: int) -> float:
     return largest
 
 
-def _played(stage: Stage, line: str) -> Played:
+def _played(stage: ServerStage, line: str) -> PlayedHistory:
     played = stage.play(of_line(line))
     bad = next((one for one in (*played.warm, *played.cold) if isinstance(one, Failed)), None)
     if bad is not None:
@@ -51,7 +51,7 @@ def _played(stage: Stage, line: str) -> Played:
     return played
 
 
-def _sizes(played: Played) -> Iterator[float]:
+def _sizes(played: PlayedHistory) -> Iterator[float]:
     """Differences of warm and cold answers, and of two cold ones. What reused little of its prompt was not split as
     these histories want it: a stale state of one token moves the answer to a long prompt by as little as noise."""
     for ask, one, two, three in zip(played.asks, played.warm, played.cold, played.again, strict=False):

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from cachesim.tools.conformance.fingerprint import Same
 from cachesim.tools.conformance.history import History
-from cachesim.tools.conformance.history_player import Played
+from cachesim.tools.conformance.history_player import PlayedHistory
 from cachesim.tools.conformance.http_check.http_client import Http
 from cachesim.tools.conformance.http_check.noise import LEGAL
 from cachesim.tools.conformance.properties import EQUAL, Check, checks
 from cachesim.tools.conformance.report import Finding, Result
-from cachesim.tools.conformance.search import Player, Search
+from cachesim.tools.conformance.search import HistorySearch, Player
 from cachesim.tools.conformance.timeouts import Patience
 
 SENTENCE = "the same requests get the same answers each time"
@@ -47,25 +47,25 @@ class Once(NamedTuple):
     """An answer that differed in one play of a history and in no other one."""
 
     history: History
-    played: Played
+    played: PlayedHistory
     check: Check
 
 
-class Confirming(Search):
+class Confirming(HistorySearch):
     """A search that plays every history that fails a second time, before it believes it. ``once``: what did not fail
     again."""
 
     def __init__(self, play: Player, same: Same, patience: Patience) -> None:
         super().__init__(play, same, patience)
         self.once: list[Once] = []
-        self.proved: dict[str, Played] = {}          # histories that failed twice
+        self.proved: dict[str, PlayedHistory] = {}          # histories that failed twice
         self.send, self.play = play, self._replayed
 
     def again(self, history: History, check: Check) -> bool:
         """Returns True if the same request fails once more; where nothing may be sent any more, if it did so before."""
         return (self.patience.spent and history.line in self.proved) or super().again(history, check)
 
-    def _replayed(self, history: History) -> Played:
+    def _replayed(self, history: History) -> PlayedHistory:
         """A play of it; where nothing may be sent any more, the one in which it failed."""
         if self.patience.spent and history.line in self.proved:
             return self.proved[history.line]

@@ -24,7 +24,7 @@ class NoCold(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class AskingWay:
     """How a server is asked: ``fields`` of every request. A cold answer is had by the fields ``cold``, by another value
     of the field ``salt``, by a request to ``empty`` before, or behind ``others`` other prompts; ``reports``: cached
     tokens are reported, so that it was seen to work."""
@@ -50,7 +50,7 @@ class Way:
 class Speaker:
     """Asks one server in one way."""
 
-    def __init__(self, http: Http, way: Way, spelling: Spelling) -> None:
+    def __init__(self, http: Http, way: AskingWay, spelling: Spelling) -> None:
         self.http, self.way, self.spelling = http, way, spelling
         self.numbers = counting()
 

@@ -12,18 +12,18 @@ from cachesim.tools.conformance.abilities import Abilities
 from cachesim.tools.conformance.fingerprint import near
 from cachesim.tools.conformance.history_player import Bench, Cold, Outcome
 from cachesim.tools.conformance.http_check.answers import Alike
-from cachesim.tools.conformance.http_check.dialect import Server
+from cachesim.tools.conformance.http_check.dialect import ServerFacts
 from cachesim.tools.conformance.http_check.early import Early, look
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
 from cachesim.tools.conformance.http_check.known import LAST, known_lines
 from cachesim.tools.conformance.http_check.noise import measure, repeats, tolerance_of
 from cachesim.tools.conformance.http_check.search import Budget, Confirming
-from cachesim.tools.conformance.http_check.warm_first import TWICE, WASH, Stage
+from cachesim.tools.conformance.http_check.warm_first import TWICE, WASH, ServerStage
 from cachesim.tools.conformance.http_check.who import who_does_that
 from cachesim.tools.conformance.properties import PROPERTIES, told
 from cachesim.tools.conformance.protocol import Ask, Failed, Reply, Subject
 from cachesim.tools.conformance.report import Finding, Report, Result
-from cachesim.tools.conformance.report_builder import Plan, make_report
+from cachesim.tools.conformance.report_builder import HistoryPlan, make_report
 from cachesim.tools.conformance.sections import chosen
 
 NOT_HERE = {"limits": "a server states no limits that can be compared", "reset": "prompts get new tokens instead",
@@ -46,12 +46,12 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Checked:
+class ServerReport:
     """What came of it. ``measured``: the noise; ``tolerance``: what was allowed; ``early``: known faults that were
     found before anything else, each history with the number of requests up to then; ``rules``: for a property that
     failed, rule sets that do the same, with the rule behind it; ``died``: the server ended meanwhile."""
 
-    server: Server
+    server: ServerFacts
     report: Report
     measured: float
     tolerance: float
@@ -61,9 +61,9 @@ class Checked:
     died: bool = False
 
 
-def check(http: Http, server: Server, wanted: Wanted) -> Checked:
+def check(http: Http, server: ServerFacts, wanted: Wanted) -> ServerReport:
     """Check a server. Raises BadInput for one that cannot be checked."""
-    stage = Stage(http, server, near(0.0), wanted.seed)
+    stage = ServerStage(http, server, near(0.0), wanted.seed)
     patience = Budget(http, wanted.timeout, wanted.seconds)
     most = longest(server)
     known = "known" in chosen(wanted.only, True) and not wanted.histories
@@ -74,7 +74,7 @@ def check(http: Http, server: Server, wanted: Wanted) -> Checked:
     search = Confirming(stage.play, Alike(max(tolerance, 1e-9)), patience)
     report = _played(wanted, stage, search, tuple(known_lines(most, server.sizes)) if known else ())
     report = replace(report, results=tuple(_dead(_with(one, early), stage) for one in report.results))
-    found = Checked(server, report, measured, tolerance, http.sent, [(one.line, one.sent) for one in early])
+    found = ServerReport(server, report, measured, tolerance, http.sent, [(one.line, one.sent) for one in early])
     found.died = stage.death is not None
     for one in report.results:
         if one.finding is not None and one.state == "failed" and one.name in PROPERTIES:
@@ -84,7 +84,7 @@ def check(http: Http, server: Server, wanted: Wanted) -> Checked:
     return found
 
 
-def _cached(finding: Finding, search: Confirming, early: Sequence[Early], stage: Stage) -> list[int | None]:
+def _cached(finding: Finding, search: Confirming, early: Sequence[Early], stage: ServerStage) -> list[int | None]:
     """What the server reported as reused in a play of a finding, the prompt included that every play begins with."""
     plays = {**{one.line: one.played for one in early}, **search.proved}
     if stage.death is not None:
@@ -94,10 +94,10 @@ def _cached(finding: Finding, search: Confirming, early: Sequence[Early], stage:
     return [None, *(one.cached if isinstance(one, Reply) and not one.refused else None for one in warm)]
 
 
-def _played(wanted: Wanted, stage: Stage, search: Confirming, known: Sequence[str]) -> Report:
+def _played(wanted: Wanted, stage: ServerStage, search: Confirming, known: Sequence[str]) -> Report:
     """The report of the suite, and what was not repeatable."""
     only = tuple(wanted.only) + (("same",) if {"known", "drawn"} & set(wanted.only) else ())    # what fails in them
-    plan = Plan("any", (*wanted.histories, *known), wanted.examples, 6, longest(stage.server),
+    plan = HistoryPlan("any", (*wanted.histories, *known), wanted.examples, 6, longest(stage.server),
                 (*wanted.near, *stage.server.sizes), stage.server.tokens, only, last=LAST if known else ())  # fmt: skip
     report = make_report(plan, Abilities({**NOT_HERE, **stage.server.missing}), search, _ServerCold(stage))
     results = [replace(one, finding=_washed(one.finding)) if one.finding else one for one in report.results]
@@ -116,7 +116,7 @@ def _with(result: Result, early: Sequence[Early]) -> Result:
     return replace(result, state="failed", why="", finding=_washed(finding))
 
 
-def _dead(result: Result, stage: Stage) -> Result:
+def _dead(result: Result, stage: ServerStage) -> Result:
     """The result of "answers" where the server died, which ends the check."""
     if stage.death is None or result.name != "answers":
         return result
@@ -130,7 +130,7 @@ def _dead(result: Result, stage: Stage) -> Result:
 class _ServerCold(Cold):
     """Cold replies of a server, for the diagnosis of a finding."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: ServerStage) -> None:
         super().__init__(Bench(_never), True, stage.same)
         self.stage = stage
 
@@ -150,6 +150,6 @@ def _washed(finding: Finding) -> Finding:
     return replace(finding, line=f"Wash{WASH}/{finding.line}", request=finding.request + 1)
 
 
-def longest(server: Server) -> int:
+def longest(server: ServerFacts) -> int:
     """Tokens of a prompt at most."""
     return max(64, min(LONGEST, server.n_ctx - 64))

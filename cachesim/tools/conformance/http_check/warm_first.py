@@ -15,8 +15,8 @@ from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.model.rng import Rng
 from cachesim.tools.conformance.fingerprint import Same
 from cachesim.tools.conformance.history import History
-from cachesim.tools.conformance.history_player import Outcome, Played, Sent
-from cachesim.tools.conformance.http_check.dialect import Server, cold, complete
+from cachesim.tools.conformance.history_player import Outcome, PlayedHistory, SentHistory
+from cachesim.tools.conformance.http_check.dialect import ServerFacts, cold, complete
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
 from cachesim.tools.conformance.http_check.speaker import NoCold
 from cachesim.tools.conformance.protocol import Ask, Failed, Reply, TimedOut
@@ -32,22 +32,22 @@ PLAYS = 3                    # plays with other tokens where something of an ear
 class Death(NamedTuple):
     """The history in which a server stopped to answer, with the request that had no answer first."""
 
-    played: Played
+    played: PlayedHistory
     request: int
 
 
-class Stage:
+class ServerStage:
     """Plays histories on one server. ``death``: how it ended."""
 
     death: Death | None = None
 
-    def __init__(self, http: Http, server: Server, same: Same, seed: int = 0) -> None:
+    def __init__(self, http: Http, server: ServerFacts, same: Same, seed: int = 0) -> None:
         self.http, self.server, self.same, self.seed, self.plays = http, server, same, seed, 0
         self.before: list[Tokens] = []               # what earlier plays sent
         self.twice = TWICE                           # plays yet whose cold runs are made twice
         self.foreign = False                         # something of an earlier play was reused in the last one
 
-    def play(self, history: History, spare: bool = False) -> Played:
+    def play(self, history: History, spare: bool = False) -> PlayedHistory:
         """Play a history with tokens of its own; with others where something of an earlier play was reused. Ends early
         where no more requests are allowed. ``spare``: what reused nothing is its own cold run."""
         for _ in range(PLAYS):
@@ -56,10 +56,10 @@ class Stage:
                 break
         return played
 
-    def _play(self, history: History, spare: bool) -> Played:
+    def _play(self, history: History, spare: bool) -> PlayedHistory:
         self.plays += 1
         self.foreign = False
-        played, sent = Played(history), Sent(self._vocabulary())
+        played, sent = PlayedHistory(history), SentHistory(self._vocabulary())
         if not all(step.request.cache_prompt for step in history.scenario.steps) and "cache" in self.server.missing:
             played.gap = self.server.missing["cache"]
             return played
@@ -76,7 +76,7 @@ class Stage:
         self.before = [*self.before, *(ask.prompt for ask in played.asks)][-REMEMBERED:]
         return played
 
-    def _warm(self, played: Played, dictionary: Dictionary) -> None:
+    def _warm(self, played: PlayedHistory, dictionary: Dictionary) -> None:
         for group in played.groups:
             asks = [self._ask(played.history, number, dictionary) for number in group]
             said = self._send(asks, self._slot(played.groups))
@@ -88,7 +88,7 @@ class Stage:
             if any(isinstance(one, Failed) for one in said):
                 break
 
-    def _look_alive(self, played: Played) -> None:
+    def _look_alive(self, played: PlayedHistory) -> None:
         """Where a request got no answer, does another one? Raises Exhausted where none does any more."""
         bad = [number for number, one in enumerate(played.warm) if isinstance(one, Failed) or one.refused]
         if bad and not isinstance(played.warm[bad[0]], TimedOut):
@@ -99,7 +99,7 @@ class Stage:
                 self.http.dead = f"the server died: {said.refused if isinstance(said, Reply) else said}"
                 raise Exhausted(self.http.dead)
 
-    def _counted(self, played: Played, number: int, said: Outcome) -> Outcome:
+    def _counted(self, played: PlayedHistory, number: int, said: Outcome) -> Outcome:
         """A reply without its counts where a prompt of an earlier play may have been reused: of a small vocabulary the
         first tokens come again."""
         if not isinstance(said, Reply) or not said.cached:
@@ -125,7 +125,7 @@ class Stage:
         except Failed as failed:
             return failed
 
-    def _cold(self, played: Played, spare: bool) -> None:
+    def _cold(self, played: PlayedHistory, spare: bool) -> None:
         for number, ask in enumerate(played.asks):
             warm = played.warm[number] if number < len(played.warm) else None
             alone = not self.server.dear or not any(number in group for group in played.groups if len(group) > 1)

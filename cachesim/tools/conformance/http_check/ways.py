@@ -11,9 +11,9 @@ from typing import Any, Iterator, Mapping, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.http_check import replies
 from cachesim.tools.conformance.http_check.answers import TOP, Answered
-from cachesim.tools.conformance.http_check.http_client import Http, Silent
+from cachesim.tools.conformance.http_check.http_client import Http, NoReply
 from cachesim.tools.conformance.http_check.pieces import FEWEST, find_pieces
-from cachesim.tools.conformance.http_check.speaker import CHAT, NoCold, Speaker, Way
+from cachesim.tools.conformance.http_check.speaker import CHAT, AskingWay, NoCold, Speaker
 from cachesim.tools.conformance.http_check.spelling import Arrays, Pieces
 from cachesim.tools.conformance.protocol import Ask, Failed, Reply
 
@@ -44,14 +44,14 @@ def find_speaker(http: Http, model: str) -> Speaker:
     raise BadInput(f"neither llama-server nor an OpenAI-compatible server answers there ({said})", file=http.url)
 
 
-def _ways(model: str) -> Iterator[Way]:
+def _ways(model: str) -> Iterator[AskingWay]:
     names: list[Mapping[str, Any]] = [{}, {"model": model}] if model else [{}]
     for path, arrays in ((COMPLETIONS, True), (COMPLETIONS, False), (CHAT, False)):
         for fields in LOGPROBS:
-            yield from (Way(path, arrays, {**name, **fields}) for name in names)
+            yield from (AskingWay(path, arrays, {**name, **fields}) for name in names)
 
 
-def _speakers(http: Http, way: Way) -> Iterator[Speaker]:
+def _speakers(http: Http, way: AskingWay) -> Iterator[Speaker]:
     if not way.arrays:
         yield Speaker(http, way, Pieces([TEXT]))
     for tokens in RANGES if way.arrays else ():
@@ -63,7 +63,7 @@ def _tried(speaker: Speaker) -> tuple[int, Reply | None]:
     tokens = speaker.spelling.tokens
     try:
         status, said = speaker.post(speaker.spelling.prompt((tokens[0], tokens[-1])), {"max_tokens": 2})
-    except Silent as silent:
+    except NoReply as silent:
         raise BadInput(str(silent), file=speaker.http.url, hint="--timeout S waits longer") from None
     except Failed:
         return 0, None

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, Sequence
 
 from cachesim.engines.llama_cpp.log import Entry, read_event
-from cachesim.tools.live.llama_server.client import Reply
+from cachesim.tools.live.llama_server.client import HttpReply
 from cachesim.tools.live.llama_server.tasks import read_tasks
 
 SLOT = ("n_saved", "n_written", "n_restored", "n_read", "n_erased")
 ERROR = ("code", "message", "type")
 
 
-def read_completion(reply: Reply) -> dict[str, Any]:
+def read_completion(reply: HttpReply) -> dict[str, Any]:
     """The response of a completion; with several completions the first, and the others under ``completions``."""
     if reply.status != 200:
         return _error(reply)
@@ -40,14 +40,14 @@ def _child(body: Mapping[str, Any]) -> dict[str, Any]:
     return {"index": body["index"], **one}
 
 
-def read_slot(reply: Reply) -> dict[str, Any]:
+def read_slot(reply: HttpReply) -> dict[str, Any]:
     """The response of a slot operation."""
     if reply.status != 200:
         return _error(reply)
     return {"status": reply.status, **{name: reply.body[name] for name in SLOT if name in reply.body}}
 
 
-def _error(reply: Reply) -> dict[str, Any]:
+def _error(reply: HttpReply) -> dict[str, Any]:
     error = (reply.body or {}).get("error", {})
     return {"status": reply.status, "error": {name: error[name] for name in ERROR if name in error}}
 

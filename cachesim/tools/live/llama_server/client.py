@@ -23,11 +23,11 @@ CONNECTIONS = 64
 PATIENCE = 0.25             # seconds between two looks at what else happens
 
 
-class Lost(Exception):
+class ConnectionLost(Exception):
     """The connection broke before the answer was complete."""
 
 
-class Reply:
+class HttpReply:
     """An answer: HTTP status and decoded body."""
 
     def __init__(self, status: int, body: Any) -> None:
@@ -58,19 +58,19 @@ class Client:
         except (self._httpx.TransportError, ValueError):
             return False
 
-    def get(self, path: str) -> Reply:
+    def get(self, path: str) -> HttpReply:
         """GET, for `/props` and `/slots`. Raises Lost."""
         return self._reply(lambda: self._client.get(path))
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Reply:
+    def post(self, path: str, body: Mapping[str, Any]) -> HttpReply:
         """POST a JSON body. Raises Lost, and BadInput after ANSWER_WITHIN seconds."""
         return self._reply(lambda: self._client.post(path, json=dict(body)))
 
-    def complete(self, body: Mapping[str, Any]) -> Reply:
+    def complete(self, body: Mapping[str, Any]) -> HttpReply:
         """One completion of a prompt of tokens."""
         return self.post("/completion", {**GREEDY, **body})
 
-    def slot(self, action: str, id_slot: int, filename: str = "") -> Reply:
+    def slot(self, action: str, id_slot: int, filename: str = "") -> HttpReply:
         """Save, restore or erase a slot. ``filename`` is a name in the server's folder of slot files."""
         return self.post(f"/slots/{id_slot}?action={action}", {"filename": filename} if filename else {})
 
@@ -89,7 +89,7 @@ class Client:
                     if len(seen) >= after:
                         break
         except self._httpx.TransportError as error:
-            raise Lost(repr(error)) from None
+            raise ConnectionLost(repr(error)) from None
         return seen
 
     def tokens_in(self, line: str) -> list[int]:
@@ -108,17 +108,17 @@ class Client:
             connection.sendall(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
             launched()
 
-    def _reply(self, ask: Callable[[], Any]) -> Reply:
+    def _reply(self, ask: Callable[[], Any]) -> HttpReply:
         try:
             response = ask()
         except self._httpx.TimeoutException:
             raise BadInput(f"no answer within {ANSWER_WITHIN:g} s", file=self.url) from None
         except self._httpx.TransportError as error:
-            raise Lost(repr(error)) from None
+            raise ConnectionLost(repr(error)) from None
         try:
-            return Reply(response.status_code, response.json())
+            return HttpReply(response.status_code, response.json())
         except ValueError:
-            return Reply(response.status_code, None)
+            return HttpReply(response.status_code, None)
 
 
 def at_once(calls: Sequence[Callable[[], Any]], meanwhile: Callable[[], None]) -> None:

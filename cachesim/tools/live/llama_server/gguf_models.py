@@ -35,7 +35,7 @@ ARCHITECTURES = (
 NO_ARCHITECTURE = "no architecture of llama.cpp has the layers '{}': {}"
 
 
-class Model(NamedTuple):
+class GgufModel(NamedTuple):
     """A model as it is written: the architecture, its layers, and the name by which ``model_kind`` knows it. ``delta``:
     sizes of its gated delta nets; ``head``: width of an attention head."""
 
@@ -51,7 +51,7 @@ class Model(NamedTuple):
         return f"tiny-{self.name.replace('/', '_')}.gguf"
 
 
-def find_model(notation: str) -> Model:
+def find_model(notation: str) -> GgufModel:
     """The architecture that has these layers. Raises BadInput where none has.
 
     Gated delta nets come with plain positions (qwen3next), unless an MTP head follows or ``qwen35-`` precedes the
@@ -60,7 +60,7 @@ def find_model(notation: str) -> Model:
     kind = model_kind(notation)
     arch = _architecture(kind.spec, kind.mrope)
     layers = kind.spec.notation.replace(" ", "")
-    return Model(arch, kind.spec, f"{arch}-{layers}" if arch in MROPE else layers)
+    return GgufModel(arch, kind.spec, f"{arch}-{layers}" if arch in MROPE else layers)
 
 
 def _architecture(spec: Spec, mrope: bool) -> str:
@@ -90,7 +90,7 @@ def write_model(notation: str, path: Path, seed: int = 0) -> str:
     return model.arch
 
 
-def _keys(model: Model) -> dict[str, Any]:
+def _keys(model: GgufModel) -> dict[str, Any]:
     """All keys of a model, in the order of the file."""
     own = {**sizes(model.arch, model.spec, model.head), **special(model.arch, model.spec, model.delta)}
     return {
@@ -123,7 +123,7 @@ def check_build(file: Path, commit: str) -> None:
         raise BadInput(cause, file=str(file), hint=hint)
 
 
-def tiny_model(model: Model) -> TinyModel:
+def tiny_model(model: GgufModel) -> TinyModel:
     """A model's keys, and its tensors by kind of layer; an MTP head is a layer of kind "M"."""
     arch, layers = model.arch, model.spec.layers
     embedding = 0.125 if arch == "gemma3" else 1.0                 # gemma3 multiplies it with the root of its width
@@ -137,7 +137,7 @@ def tiny_model(model: Model) -> TinyModel:
     return TinyModel(_keys(model), outer, kinds, order)
 
 
-def _layer(model: Model, layer: Layer, damping: float) -> Iterator[Tensor]:
+def _layer(model: GgufModel, layer: Layer, damping: float) -> Iterator[Tensor]:
     arch = model.arch
     yield from _norms(arch)
     qwen = arch in ("qwen3next", "qwen35")

@@ -53,7 +53,7 @@ class Died:
     fatal: tuple[str, ...]
 
 
-class Stopped(AbstractContextManager["Stopped"]):
+class StoppedAtEnd(AbstractContextManager["StoppedAtEnd"]):
     """A context manager whose ``stop`` is called at the end, whatever happens."""
 
     def __enter__(self) -> Self:
@@ -69,7 +69,7 @@ class Stopped(AbstractContextManager["Stopped"]):
         """End what was started. May be called again."""
 
 
-class Process(Stopped):
+class Process(StoppedAtEnd):
     """A running server. ``log`` is the file that it writes to, from its first byte on."""
 
     def __init__(self, command: Callable[[int], Sequence[str]], log: Path) -> None:

@@ -27,27 +27,27 @@ from cachesim.base.files import write_whole
 from cachesim.engines.llama_cpp.log import Entry, read_event, task_numbers
 from cachesim.replay.trace_format import ROUNDING
 from cachesim.tools.live.llama_server.answers import hung_up, read_completion, read_slot, undelivered
-from cachesim.tools.live.llama_server.client import Lost, Reply, at_once
+from cachesim.tools.live.llama_server.client import ConnectionLost, HttpReply, at_once
 from cachesim.tools.live.llama_server.cold import ask_cold, cold_flags, compare, inexact
 from cachesim.tools.live.llama_server.logbook import events_of
-from cachesim.tools.live.llama_server.process import Died, Ended, Stopped
-from cachesim.tools.live.llama_server.server import BASE, LlamaServer, Start, Stuck, run_server
-from cachesim.tools.live.llama_server.tasks import Sent, Task, assign, came_to_its_end, details, read_tasks
+from cachesim.tools.live.llama_server.process import Died, Ended, StoppedAtEnd
+from cachesim.tools.live.llama_server.server import BASE, LlamaServer, ServerStart, Stuck, run_server
+from cachesim.tools.live.llama_server.tasks import SentTask, ServerTask, assign, came_to_its_end, details, read_tasks
 
-__all__ = ["BASE", "Recorder", "Start", "write_trace"]
+__all__ = ["BASE", "Recorder", "ServerStart", "write_trace"]
 
 MOVED = ("ctx_shift", "reuse_chunk")
 LAUNCHED = "processing task, is_child"
 Step = dict[str, Any]
 
 
-class Recorder(Stopped):
+class Recorder(StoppedAtEnd):
     """A real server and, with ``cold``, a second one without any caching; a context manager: both end with it.
 
     ``rounding``: differences of log-probabilities up to this are not inexact. Raises BadInput where the binary cannot
     be started or does not become healthy; nothing is left running then."""
 
-    def __init__(self, start: Start, cold: bool = True, rounding: float = ROUNDING) -> None:
+    def __init__(self, start: ServerStart, cold: bool = True, rounding: float = ROUNDING) -> None:
         self.start, self.rounding = start, rounding
         self._with_cold = cold
         self._folder = TemporaryDirectory(prefix="cachesim-live-")
@@ -127,7 +127,7 @@ class Recorder(Stopped):
         self.steps.append(out)
         return out
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Reply:
+    def post(self, path: str, body: Mapping[str, Any]) -> HttpReply:
         """Send a request that is not a step and wait until the server is idle; returns the reply."""
         server = self._running()
         reply = server.client.post(path, dict(body))
@@ -153,7 +153,7 @@ class Recorder(Stopped):
         try:
             at_once([partial(send, n) for n in range(len(members))], server.listen)
             said = server.settled()
-        except (Lost, Ended) as error:
+        except (ConnectionLost, Ended) as error:
             self._ended(out, members, error)
             return
         except Stuck:
@@ -203,14 +203,14 @@ class Recorder(Stopped):
     def _answer(self, member: Step, reply: Any, said: list[Entry], task: int | None) -> None:
         if member["op"] == "slot":
             member["response"] = read_slot(reply)
-        elif not isinstance(reply, Reply):
+        elif not isinstance(reply, HttpReply):
             member["response"] = hung_up(reply, member["request"], said, task)
         else:
             member["response"] = read_completion(reply)
             if reply.status == 200 and self._cold is not None:
                 self._compare(member, reply)
 
-    def _ended(self, out: Step, members: list[Step], error: Lost | Ended) -> None:
+    def _ended(self, out: Step, members: list[Step], error: ConnectionLost | Ended) -> None:
         """The process ended in this step: there are no answers, and the events end where it ended."""
         server = self._running()
         died: Died = error.died if isinstance(error, Ended) else server.died()
@@ -228,7 +228,7 @@ class Recorder(Stopped):
 
     # The comparison with a cold answer
 
-    def _compare(self, member: Step, reply: Reply) -> None:
+    def _compare(self, member: Step, reply: HttpReply) -> None:
         bodies = reply.body if isinstance(reply.body, list) else [reply.body]
         cold = self._ask_cold(member["request"])
         if cold is None:
@@ -255,7 +255,7 @@ class Recorder(Stopped):
         assert self._cold is not None
         try:
             return ask_cold(self._cold.client, request)
-        except Lost:
+        except ConnectionLost:
             self._start_cold()
             return None
 
@@ -271,24 +271,24 @@ class Recorder(Stopped):
         }
 
 
-def _sent(member: Step, reply: Any) -> Sent:
+def _sent(member: Step, reply: Any) -> SentTask:
     """What is known of a member; ``reply`` is a Reply, the tokens that a client saw that hung up, or None."""
     request = member["request"]
     n_prompt = len(request.get("prompt", ()))
-    if isinstance(reply, Reply):
+    if isinstance(reply, HttpReply):
         body = reply.body[0] if isinstance(reply.body, list) and reply.body else reply.body
         if reply.status != 200 or member["op"] == "slot":
-            return Sent(n_prompt)
-        return Sent(n_prompt, body["tokens"], body["id_slot"], body["tokens_cached"])
+            return SentTask(n_prompt)
+        return SentTask(n_prompt, body["tokens"], body["id_slot"], body["tokens_cached"])
     mixed = int(request.get("n_cmpl", 1)) > 1            # a stream of several completions mixes their tokens
     asked = int(request.get("id_slot", -1))
-    return Sent(n_prompt, (reply or [])[:1] if mixed else reply or (), asked=asked if asked >= 0 else None)
+    return SentTask(n_prompt, (reply or [])[:1] if mixed else reply or (), asked=asked if asked >= 0 else None)
 
 
-def _lost(member: Step, reply: Any, task: Task) -> bool:
+def _lost(member: Step, reply: Any, task: ServerTask) -> bool:
     """Are there generated tokens that neither the client saw, which hung up, nor the slot held at the end?"""
     request = member["request"]
-    one = "cancel_after" in request and not isinstance(reply, Reply) and int(request.get("n_cmpl", 1)) == 1
+    one = "cancel_after" in request and not isinstance(reply, HttpReply) and int(request.get("n_cmpl", 1)) == 1
     return one and came_to_its_end(task, len(request["prompt"]), int(request.get("n_predict", -1)))
 
 

@@ -11,10 +11,10 @@ from typing import Any, Callable, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.log import IDLE, Entry, server_facts
-from cachesim.tools.live.llama_server.client import Client, Lost
+from cachesim.tools.live.llama_server.client import Client, ConnectionLost
 from cachesim.tools.live.llama_server.gguf_models import check_build
 from cachesim.tools.live.llama_server.logbook import Logbook
-from cachesim.tools.live.llama_server.process import HOST, Died, Ended, Process, Stopped, seconds
+from cachesim.tools.live.llama_server.process import HOST, Died, Ended, Process, StoppedAtEnd, seconds
 from cachesim.tools.live.llama_server.rounds import Rounds
 
 BASE = ("-t", "1", "-tb", "1", "-fa", "off", "-ctk", "f32", "-ctv", "f32", "--no-warmup", "-fit", "off", "-lv", "5")
@@ -33,7 +33,7 @@ DEAD_WITHIN = 20.0          # seconds until a server whose connection broke must
 
 
 @dataclass(frozen=True)
-class Start:
+class ServerStart:
     """What is started: a server's binary and model, its flags and what the recording calls it.
 
     ``flags`` belong to the workload; in them `MODELS/x.gguf` is a file beside ``gguf``. ``commit`` names the build."""
@@ -63,11 +63,11 @@ class Stuck(Exception):
     """The server works on empty batches for ever: its busy slots will not be answered."""
 
 
-class LlamaServer(Stopped):
+class LlamaServer(StoppedAtEnd):
     """One process with its client and its log. ``facts`` is what it said of itself when it started; ``said`` what was
     heard since the last ``taken``."""
 
-    def __init__(self, start: Start, folder: Path, log: Path, listen: bool = True) -> None:
+    def __init__(self, start: ServerStart, folder: Path, log: Path, listen: bool = True) -> None:
         """Start it and wait until it is idle; without ``listen`` until it answers, and ``settled`` hears nothing.
         Raises BadInput if it cannot be started, does not come up or would load another model from the file."""
         check_build(start.gguf, start.commit)
@@ -115,7 +115,7 @@ class LlamaServer(Stopped):
         mark = MARK.format(name)
         try:
             reply = self.client.post(CONTROL, {"id": name, "action": "reasoning_end"})
-        except Lost:
+        except ConnectionLost:
             raise Ended(self.died()) from None
         if reply.status == 404:
             raise BadInput(f"no {CONTROL}: needs a llama-server like b10566 or newer", file=self.process.url)
@@ -155,7 +155,7 @@ def _place(said: Sequence[Entry], text: str) -> int | None:
     return next((i for i, entry in enumerate(said) if entry.text == text), None)
 
 
-def run_server(start: Start, slots: Path, log: Path, listen: bool = True) -> LlamaServer:
+def run_server(start: ServerStart, slots: Path, log: Path, listen: bool = True) -> LlamaServer:
     """Start a server; again, if somebody else took its port meanwhile. Raises BadInput with what it said last."""
     for _ in range(PORTS):
         try:

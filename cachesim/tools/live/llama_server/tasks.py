@@ -15,7 +15,7 @@ from cachesim.engines.llama_cpp.log import DRAFT, NEXT_TOKEN, Entry, numbers_of,
 Cost = tuple[int, int]
 
 
-class Sent(NamedTuple):
+class SentTask(NamedTuple):
     """What is known of a request: tokens of its prompt, those that came back, and, where it was answered, its slot and
     the tokens that the slot held at the end (``None`` = not known). ``asked``: the slot that it asked for."""
 
@@ -27,7 +27,7 @@ class Sent(NamedTuple):
 
 
 @dataclass(slots=True)
-class Task:
+class ServerTask:
     """What the log says of a task. ``tokens`` are the generated ones; ``drafts`` pairs of the tokens that the slot held
     and the tokens that were drafted then, ``end`` the tokens in the slot at its release."""
 
@@ -39,20 +39,20 @@ class Task:
     child: bool = False
 
 
-def read_tasks(said: Iterable[Entry]) -> dict[int, Task]:
+def read_tasks(said: Iterable[Entry]) -> dict[int, ServerTask]:
     """The tasks of a log by their number there, further completions included."""
-    found: dict[int, Task] = {}
+    found: dict[int, ServerTask] = {}
     for entry in said:
         if entry.task is not None:
             _read(found, entry, entry.task)
     return found
 
 
-def _read(found: dict[int, Task], entry: Entry, number: int) -> None:
+def _read(found: dict[int, ServerTask], entry: Entry, number: int) -> None:
     event = read_event(entry) or {}
     kind = event.get("ev")
     if kind == "launch":
-        found[number] = Task(entry.slot, child=bool(event["is_child"]))
+        found[number] = ServerTask(entry.slot, child=bool(event["is_child"]))
     task = found.get(number)
     if task is None:
         return
@@ -66,14 +66,16 @@ def _read(found: dict[int, Task], entry: Entry, number: int) -> None:
         task.drafts.append((draft["n_tokens"], draft["drafted"]))
 
 
-def assign(sent: Sequence[Sent], tasks: Mapping[int, Task]) -> list[int | None]:
+def assign(sent: Sequence[SentTask], tasks: Mapping[int, ServerTask]) -> list[int | None]:
     """The task of each request: of all ways the one that leaves the fewest requests without any, of those the one with
     the fewest oddities, the first of those."""
     free = [number for number, task in sorted(tasks.items()) if not task.child]
     return _assign(list(sent), free, tasks)[1]
 
 
-def _assign(sent: list[Sent], free: list[int], tasks: Mapping[int, Task]) -> tuple[Cost, list[int | None]]:
+def _assign(
+    sent: list[SentTask], free: list[int], tasks: Mapping[int, ServerTask]
+) -> tuple[Cost, list[int | None]]:
     """The best way and what is wrong with it: requests without a task, and oddities."""
     if not sent:
         return (0, 0), []
@@ -93,26 +95,26 @@ def _assign(sent: list[Sent], free: list[int], tasks: Mapping[int, Task]) -> tup
     return best
 
 
-def _odd(sent: Sent, task: Task) -> int:
+def _odd(sent: SentTask, task: ServerTask) -> int:
     """What speaks against a task that fits: it ended with another number of tokens, has another slot than was asked
     for, or ended before it could have said what came back."""
     ended = task.end is not None and sent.end is None and task.end < sent.n_prompt + len(sent.tokens) - 1
     return (sent.end is not None and sent.end != task.end) + (sent.asked not in (None, task.slot)) + ended
 
 
-def _fits(sent: Sent, task: Task) -> bool:
+def _fits(sent: SentTask, task: ServerTask) -> bool:
     if task.n_prompt not in (None, sent.n_prompt) or (sent.slot is not None and sent.slot != task.slot):
         return False
     return all(a == b for a, b in zip(sent.tokens, task.tokens, strict=False))
 
 
-def came_to_its_end(task: Task, n_prompt: int, n_predict: int) -> bool:
+def came_to_its_end(task: ServerTask, n_prompt: int, n_predict: int) -> bool:
     """Did a request generate all its tokens, in a slot that in the end did not hold its prompt and these? A
     conversation was loaded over it (D2)."""
     return len(task.tokens) == n_predict and task.end not in (None, n_prompt + n_predict - 1)
 
 
-def details(task: Task, number: int | None, answered: bool) -> dict[str, Any]:
+def details(task: ServerTask, number: int | None, answered: bool) -> dict[str, Any]:
     """What a recording says of a request beside its response: the number of its task in the events of the step (None =
     it is the only one), the drafts, and the generated tokens where no answer holds them (not ``answered``)."""
     out: dict[str, Any] = {} if number is None else {"task": number}

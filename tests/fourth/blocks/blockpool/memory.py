@@ -10,7 +10,7 @@ from blockpool.pool import Block
 from blockpool.row import Row
 from cachesim.engines.judge_view import RowsPart, StatePart
 from cachesim.engines.shared.rows import RowTable, put, take
-from cachesim.model import LayerState, Rows, Run, Spec
+from cachesim.model import LayerState, Rows, Spec, TokenRun
 from cachesim.model.arrays import Positions
 from cachesim.model.attention_mask import ByPosition
 
@@ -60,9 +60,9 @@ class Step(ByPosition):
         self.memory, self.chunks = memory, chunks
         self.before = [self._state(one.row, one.start) for one in chunks]
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[TokenRun]:
         """The chunks as the model wants them."""
-        return [Run(k, one.start, one.row.all[one.start : one.stop]) for k, one in enumerate(self.chunks)]
+        return [TokenRun(k, one.start, one.row.all[one.start : one.stop]) for k, one in enumerate(self.chunks)]
 
     def positions(self, part: str, run: int) -> Positions:
         """All positions up to the end of the chunk."""

@@ -12,7 +12,7 @@ from cachesim.engines.ik_llama.memory.kv import KvCache
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.engines.ik_llama.memory.window import Window, capacity
 from cachesim.engines.ik_llama.rules.trim import rm_refused
-from cachesim.engines.shared.batch import Batch
+from cachesim.engines.shared.batch import DecodeBatch
 
 
 def refuses(*facts):
@@ -30,7 +30,7 @@ def cache(model="GGGA", size=32, n_seq=1):
 
 
 def fill(kv, n, seq=0, start=0, n_ubatch=8):
-    batch = Batch()
+    batch = DecodeBatch()
     for pos in range(start, start + n):
         batch.add(pos, pos, seq, False)
     return Context(kv, None, n_ubatch, RULES).decode(batch)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cachesim.engines.ik_llama.rules import micro_batch, repaired
-from cachesim.engines.shared.batch import Batch, split_by
+from cachesim.engines.shared.batch import DecodeBatch, split_by
 
 
 @pytest.mark.parametrize(("seqs", "hybrid", "dense"), [
@@ -26,7 +26,7 @@ def test_only_hybrid_models_cut_a_window_that_mixes_sequences_and_repeats_one(se
     ((1, 40), [1, 16, 16, 8]),
 ])  # fmt: skip
 def test_the_window_is_examined_again_after_each_micro_batch(lengths, expected):
-    batch = Batch()
+    batch = DecodeBatch()
     for seq, n in enumerate(lengths):
         batch.extend(range(n), 0, seq)
     cut = list(split_by(batch, 16, lambda seqs: micro_batch.split_repeated(True, seqs).value))

@@ -5,7 +5,7 @@ import pytest
 
 from cachesim.engines.base import Draft
 from cachesim.engines.llama_cpp.memory.cell_ranges import listed
-from cachesim.model import Run, make_model
+from cachesim.model import TokenRun, make_model
 from cachesim.model.mtp import before, mtp_head
 from tests.unit.engines.llama_cpp.talk import Talk, word
 from tests.unit.model.plain_store import PlainStore, joined, prefill, same_rows
@@ -18,7 +18,7 @@ def cold_rows(talk, tokens):
     """The head's rows when trunk and head read the tokens once, from an empty memory."""
     trunk = talk.server.context.model
     head, store = mtp_head(trunk), PlainStore()
-    store.begin(runs := [Run(0, 0, tokens)])
+    store.begin(runs := [TokenRun(0, 0, tokens)])
     head.forward(runs, store, [before(prefill(trunk, PlainStore(), 0, tokens, 8), None)])
     return store.rows_of(0, 0)
 
@@ -95,7 +95,7 @@ def test_what_was_said_before_changes_every_number_of_the_head(exact):
     trunk = make_model("GA", exact, 3)
     said = prefill(trunk, PlainStore(), 0, A[:6], 6)
     head, stores = mtp_head(trunk), [PlainStore(), PlainStore()]
-    runs = [Run(0, 0, A[:6])]
+    runs = [TokenRun(0, 0, A[:6])]
     for store in stores:
         store.begin(runs)
     with_trunk, alone = head.forward(runs, stores[0], [before(said, None)])[0], head.forward(runs, stores[1])[0]

@@ -6,10 +6,10 @@ from dataclasses import asdict
 
 import pytest
 
-from cachesim.base.errors import Aborted, BadInput
+from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.engines.llama_cpp import server
 from cachesim.engines.llama_cpp.memory.context import Context
-from cachesim.engines.llama_cpp.memory.ubatch import Batch
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.scenarios.runner import Silent, play
 from cachesim.tools.search.case import draw_case
 from tests.unit.engines.llama_cpp.talk import Talk, word
@@ -119,7 +119,7 @@ def test_nothing_waits_where_earlier_states_are_kept():
     """The states between the tokens of a pass would be missing."""
     talk = Talk("GGA+M", "b11549", spec_type="draft-mtp", spec_draft_n_max=3, ubatch_size=16)
     talk.ask(word("A", 4), 1)
-    batch = Batch([7], [4], [0], [True])
+    batch = DecodeBatch([7], [4], [0], [True])
     assert talk.server.memory.pos_max(0) == 3
     assert talk.server.memory.recr.n_rs_seq == 3 and not talk.server.context.put_off(batch)
     plain = Talk("GGA", "b11549")
@@ -154,7 +154,7 @@ def test_a_token_of_another_sequence_does_not_join_those_that_wait():
     talk.send(word("A", 4), 9)
     iterated(talk, 5)
     context, busy = talk.server.context, next(slot for slot in talk.server.slots if slot.busy)
-    one, other = (Batch([7], [len(busy.tokens)], [seq], [True]) for seq in (busy.id, 1 - busy.id))
+    one, other = (DecodeBatch([7], [len(busy.tokens)], [seq], [True]) for seq in (busy.id, 1 - busy.id))
     assert context.waiting == 4 and not context.put_off(other) and context.put_off(one)
 
 
@@ -177,7 +177,7 @@ def test_a_server_that_dies_has_said_what_it_evaluated(monkeypatch):
     iterated(talk, 5)
 
     def die(srv):
-        raise Aborted("no more", "planted")
+        raise ProcessAborted("no more", "planted")
 
     monkeypatch.setattr(server, "shift_full_slots", die)
     iterated(talk, 1)

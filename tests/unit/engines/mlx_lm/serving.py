@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachesim.engines.base import Request
-from cachesim.engines.chat import Message, Template, render
+from cachesim.engines.chat import ChatMessage, ChatTemplate, render
 from cachesim.engines.mlx_lm import start
 from cachesim.engines.mlx_lm.events import Inserted
 from cachesim.engines.mlx_lm.model_layout import rows_of
@@ -16,14 +16,14 @@ def server(profile="0.32.2", model="GGGA", mode="provenance", **flags):
 
 
 def user(k, first=20):
-    return Message("user", tuple(range(first, first + k)))
+    return ChatMessage("user", tuple(range(first, first + k)))
 
 
 def system(n=6):
-    return Message("system", tuple(range(1, n + 1)))
+    return ChatMessage("system", tuple(range(1, n + 1)))
 
 
-def chat(*messages, n=3, first=1000, template=Template(), **more):  # noqa: B008
+def chat(*messages, n=3, first=1000, template=ChatTemplate(), **more):  # noqa: B008
     """A chat whose answer is ``n`` tokens from ``first`` on."""
     prompt = render(messages, template)
     return Request(prompt, n, forced=tuple(range(first, first + n)), messages=messages, **more)

@@ -6,13 +6,13 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
-from cachesim.engines.chat import Template
+from cachesim.engines.chat import ChatTemplate
 from cachesim.engines.mlx_lm.events import Removed
 from cachesim.events import Aborted
 from tests.unit.engines.mlx_lm.serving import burst, chat, inserted, keys, offsets, server, sound, system, text, user
 
 THINKING = {"template": "plain", "thinking": True}
-THINKS = Template("plain", True)
+THINKS = ChatTemplate("plain", True)
 
 
 def test_a_chat_leaves_a_system_a_user_and_a_final_entry():

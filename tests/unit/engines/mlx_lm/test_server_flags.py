@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.chat import Template
+from cachesim.engines.chat import ChatTemplate
 from cachesim.engines.mlx_lm.model_layout import declared, make_caches, model_kind
 from cachesim.engines.mlx_lm.server_flags import options, settings
 from tests.unit.engines.mlx_lm.serving import burst, server, text
@@ -19,7 +19,7 @@ def test_the_defaults_of_the_command_line():
     one = made()
     assert (one.max_size, one.limit, one.completion_batch_size, one.prefill_batch_size) == (10, None, 32, 8)
     assert (one.prefill_step_size, one.num_draft_tokens, one.draft, one.interval) == (2048, 3, None, 8192)
-    assert one.template == Template("plain", False) and one.ticks == 1
+    assert one.template == ChatTemplate("plain", False) and one.ticks == 1
 
 
 def test_the_completion_batch_holds_at_least_the_prompts():
@@ -28,7 +28,7 @@ def test_the_completion_batch_holds_at_least_the_prompts():
 
 def test_a_byte_limit_and_a_draft_model():
     one = made(prompt_cache_bytes=100, draft_model="A", template="terse", thinking=True)
-    assert one.limit == 100 and len(one.draft.layers) == 1 and one.template == Template("terse", True)
+    assert one.limit == 100 and len(one.draft.layers) == 1 and one.template == ChatTemplate("terse", True)
 
 
 @pytest.mark.parametrize("flags, word", [

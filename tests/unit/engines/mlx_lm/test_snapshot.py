@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.chat import Template
+from cachesim.engines.chat import ChatTemplate
 from cachesim.events import Release
 from tests.unit.engines.mlx_lm.serving import burst, chat, server, sound, system, text, user
 
@@ -66,7 +66,7 @@ def test_a_row_is_seen_as_it_ended_and_then_no_more():
 
 def test_a_row_whose_tail_was_fed_twice_does_not_agree():
     one = server("base1006", template="plain", thinking=True)
-    stored, agreed = ended(one, chat(system(), user(3), template=Template("plain", True)))
+    stored, agreed = ended(one, chat(system(), user(3), template=ChatTemplate("plain", True)))
     assert (len(stored.tokens), stored.resume) == (27, 29) and not agreed
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.chat import Template
+from cachesim.engines.chat import ChatTemplate
 from tests.unit.engines.mlx_lm.serving import burst, chat, inserted, keys, offsets, server, sound, system, text, user
 
 THINKING = {"template": "plain", "thinking": True}
-THINKS = Template("plain", True)
+THINKS = ChatTemplate("plain", True)
 
 
 def test_a_prompt_is_prefilled_and_answers_in_one_tick():

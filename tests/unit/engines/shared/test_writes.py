@@ -12,7 +12,7 @@ import pytest
 from cachesim.engines.ik_llama.memory import cells as ik_cells
 from cachesim.engines.llama_cpp.memory import cells as llama_cells
 from cachesim.engines.shared.rows import RowTable, put, put_all
-from cachesim.engines.shared.writes import ALL, NONE, Stretch, Writes, still, stretch_of
+from cachesim.engines.shared.writes import ALL, NONE, EntryRange, Writes, still, stretch_of
 from cachesim.model import Rows
 
 SIZE, SEQS = 24, 3
@@ -206,14 +206,14 @@ def test_only_who_looked_last_is_told_and_one_who_looks_once_is_not_noticed():
     writes.look(one)
     writes.touch(3, 5)
     assert writes.look(None) == ALL
-    assert writes.look(one) == Stretch(3, 5) and writes.look(one) == NONE
+    assert writes.look(one) == EntryRange(3, 5) and writes.look(one) == NONE
     writes.look(other)
     assert writes.look(one) == ALL
 
 
 @pytest.mark.parametrize(("written", "kept"), [
-    (NONE, 4), (ALL, 0), (Stretch(0, 10), 4), (Stretch(14, 20), 4), (Stretch(13, 20), 3), (Stretch(11, 12), 1),
-    (Stretch(9, 11), 0),
+    (NONE, 4), (ALL, 0), (EntryRange(0, 10), 4), (EntryRange(14, 20), 4), (EntryRange(13, 20), 3),
+    (EntryRange(11, 12), 1), (EntryRange(9, 11), 0),
 ])  # fmt: skip
 def test_what_was_not_written_of_a_stretch_from_cell_10(written, kept):
     assert still(written, 10, 4) == kept

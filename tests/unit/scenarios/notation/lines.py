@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from cachesim.scenarios.notation.tree import ROLES, TASKS, Action, Asked, Line, Piece
+from cachesim.scenarios.notation.tree import ROLES, TASKS, Action, Asked, Piece, ScenarioLine
 from cachesim.scenarios.notation.words import normal, predicted
 
 WORDS = {"S": 40, "A": 60, "long_name": 7, "x": 1, "b": 2, "THINK": 1}
@@ -64,4 +64,4 @@ def lines(draw):
             file = draw(st.sampled_from(saved) if kind == "restore" else st.sampled_from(("f", "g2")))
             steps.append(Action(kind, draw(st.integers(0, 3)), "" if kind == "erase" else file))
             saved += [file] * (kind == "save")
-    return normal(Line(WORDS, tuple(steps)))
+    return normal(ScenarioLine(WORDS, tuple(steps)))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cachesim.scenarios.notation.check import check_asked
 from cachesim.scenarios.notation.parse import parse
-from cachesim.scenarios.notation.rows import Case, reduced, whole
+from cachesim.scenarios.notation.rows import ShrinkCase, reduced, whole
 from cachesim.scenarios.notation.spell import spell
 from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.notation.words import longest, normal
@@ -19,7 +19,7 @@ FULL = "S9.|A5>r4!@1{n_keep=2 cancel_after=1}/u:S+a:b3>7{seed=True}/{save@0 f}/S
 
 @given(lines())
 def test_everything_stays_where_nothing_is_taken_away(line):
-    case = Case(line, ("parallel", "ctx_size"))
+    case = ShrinkCase(line, ("parallel", "ctx_size"))
     assert reduced(case, whole(case)) == case
     assert whole(case).like(whole(case).flat) == whole(case)
 
@@ -27,7 +27,7 @@ def test_everything_stays_where_nothing_is_taken_away(line):
 @pytest.mark.long
 @given(lines(), st.data())
 def test_less_is_never_longer(line, data):
-    case = Case(line, ("parallel",))
+    case = ShrinkCase(line, ("parallel",))
     row = whole(case)
     small = reduced(case, row.like(tuple(data.draw(st.integers(0, n)) for n in row.flat)))
     assert len(small.line.steps) <= len(line.steps) and set(small.options) <= set(case.options)
@@ -43,20 +43,20 @@ def test_less_is_never_longer(line, data):
     ("words", "u:+a:>7{seed=True}/{save@0 f}/{restore@0 f}"),
 ])  # fmt: skip
 def test_what_goes_with_each_part_of_a_row(part, left):
-    case = Case(parse(FULL.replace("/S{together+2}", "/S")))
+    case = ShrinkCase(parse(FULL.replace("/S{together+2}", "/S")))
     row = whole(case)
     small = reduced(case, row._replace(**{part: (0,) * len(getattr(row, part))}))
     assert spell(normal(small.line)) == left
 
 
 def test_numbers_are_lowered_and_options_go():
-    case = Case(parse("S9>7"), ("a", "b"))
+    case = ShrinkCase(parse("S9>7"), ("a", "b"))
     row = whole(case)._replace(rare=(3,), words=(4,), options=(0, 1))
-    assert reduced(case, row) == Case(parse("S4>3"), ("b",))
+    assert reduced(case, row) == ShrinkCase(parse("S4>3"), ("b",))
 
 
 def test_without_further_completions_nobody_says_what_they_are():
-    case = Case(parse("S4>2{n_cmpl=3 answers=a2/b2}"))
+    case = ShrinkCase(parse("S4>2{n_cmpl=3 answers=a2/b2}"))
     small = reduced(case, whole(case)._replace(flags=(0,) * 8))
     assert spell(normal(small.line)) == "S4>2"
 
@@ -67,14 +67,14 @@ def test_without_further_completions_nobody_says_what_they_are():
     ("S4/{erase@0}/A3/B2{together}", 2, "S4/{erase@0}/B2"),
 ])  # fmt: skip
 def test_what_makes_no_sense_any_more_goes_too(text, gone, left):
-    case = Case(parse(text))
+    case = ShrinkCase(parse(text))
     row = whole(case)
     steps = tuple(int(i != gone) for i in range(len(row.steps)))
     assert spell(normal(reduced(case, row._replace(steps=steps)).line)) == left
 
 
 def test_a_hang_up_behind_the_end_of_a_shorter_answer_goes():
-    case = Case(parse("S4>r5{cancel_after=3}"))
+    case = ShrinkCase(parse("S4>r5{cancel_after=3}"))
     row = whole(case)
     for length, left in ((4, "S4>r4{cancel_after=3}"), (3, "S4>r3"), (0, "S4")):
         small = reduced(case, row._replace(words=(4, length))).line

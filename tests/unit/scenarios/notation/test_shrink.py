@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.notation.parse import parse
-from cachesim.scenarios.notation.rows import Case
+from cachesim.scenarios.notation.rows import ShrinkCase
 from cachesim.scenarios.notation.shrink import Shrinking, shrunk
 from cachesim.scenarios.notation.simpler import simpler
 from cachesim.scenarios.notation.spell import spell
@@ -56,12 +56,12 @@ CASES = [
 
 @pytest.mark.parametrize(("line", "happens", "small"), CASES, ids=[small for _, _, small in CASES])
 def test_the_smallest_line(line, happens, small):
-    assert text(shrunk(Case(parse(line)), lambda case: bool(text(case)) and happens(case))) == small
+    assert text(shrunk(ShrinkCase(parse(line)), lambda case: bool(text(case)) and happens(case))) == small
 
 
 def test_options_that_are_not_needed_go():
-    case = Case(parse("S40"), ("ctx_size", "parallel", "ubatch_size"))
-    assert shrunk(case, lambda case: "parallel" in case.options) == Case(parse("A1"), ("parallel",))
+    case = ShrinkCase(parse("S40"), ("ctx_size", "parallel", "ubatch_size"))
+    assert shrunk(case, lambda case: "parallel" in case.options) == ShrinkCase(parse("A1"), ("parallel",))
 
 
 def test_slices_stay_where_words_are_not_split():
@@ -70,7 +70,7 @@ def test_slices_stay_where_words_are_not_split():
         line = text(case)
         return "[:" in line and line.count("/") == 1
 
-    small = Shrinking(Case(parse("S9>r6/S.r[:4].B3")), happens).run((), ())
+    small = Shrinking(ShrinkCase(parse("S9>r6/S.r[:4].B3")), happens).run((), ())
     assert text(small) == "S1/r2[:1]"
 
 
@@ -83,7 +83,7 @@ def test_nothing_that_is_one_step_smaller_does_it_too(line):
         sizes = [size(one, case.line.words) for step in case.line.steps for one in texts(step)]
         return bool(text(case)) and sum(sizes) >= 3 and len(sizes) >= 1
 
-    start = Case(line)
+    start = ShrinkCase(line)
     if happens(start):
         search = Shrinking(start, happens, 20_000)
         small = search.run()
@@ -99,7 +99,7 @@ def test_it_ends_after_so_many_tries_and_asks_nothing_twice(most):
         told.append(case)
         return longest(case.line) % 7 == 0 and len(case.line.steps) >= 2
 
-    search = Shrinking(Case(parse("S40.A30/S.B9.C21>r5!/A.B.C[:9]{together}")), happens, most)
+    search = Shrinking(ShrinkCase(parse("S40.A30/S.B9.C21>r5!/A.B.C[:9]{together}")), happens, most)
     small = search.run()
     assert len(told) == search.tries <= most
     assert len({spell(normal(one.line)) for one in told if one.line.steps}) >= len(told) - 20
@@ -107,7 +107,7 @@ def test_it_ends_after_so_many_tries_and_asks_nothing_twice(most):
 
 
 def test_the_same_case_becomes_the_same_small_one():
-    case = Case(parse("S40.A60>r4/B80/S.C50>3!@1"), ("a", "b"))
+    case = ShrinkCase(parse("S40.A60>r4/B80/S.C50>3!@1"), ("a", "b"))
     found = [Shrinking(case, lambda one: longest(one.line) >= 17, 400, seed=5) for _ in range(2)]
     assert found[0].run() == found[1].run()
     assert found[0].tries == found[1].tries
@@ -117,12 +117,12 @@ def test_another_seed_is_another_search():
     told = {}
     for seed in (1, 2):
         told[seed] = []
-        Shrinking(Case(parse("S40.A60>r4/B80/S.C50")), lambda one: bool(told[seed].append(one)), 400, seed).run()  # noqa: B023
+        Shrinking(ShrinkCase(parse("S40.A60>r4/B80/S.C50")), lambda one: bool(told[seed].append(one)), 400, seed).run()  # noqa: B023
     assert told[1] != told[2]
 
 
 def test_what_happens_in_no_smaller_case_stays_as_it_is():
-    case = Case(parse("q4.B2/B"))
+    case = ShrinkCase(parse("q4.B2/B"))
     assert shrunk(case, lambda one: one == case) == case
 
 
@@ -131,7 +131,7 @@ def test_a_line_of_thousands_of_words_takes_no_longer_for_what_is_not_asked(trie
     """Some seconds, if every pair of words were thought about when all tries are used up."""
     names = [f"{letters(i).lower()}3" for i in range(1000)]
     line = parse("/".join(".".join(names[i : i + 10]) for i in range(0, 1000, 10)))
-    search = Shrinking(Case(line), lambda case: len(case.line.steps) > 90, tries)
+    search = Shrinking(ShrinkCase(line), lambda case: len(case.line.steps) > 90, tries)
     assert len(search.run().line.steps) > 90 and search.tries <= tries
 
 
@@ -141,7 +141,7 @@ def test_lengths_that_must_fit_each_other_are_made_small_by_chance():
         first, second = ([size(step.prompt, case.line.words) for step in asked(case)] + [0, 0])[:2]
         return 0 < first == 2 * second
 
-    assert text(shrunk(Case(parse("S40/B20")), happens)) == "A2/B1"
+    assert text(shrunk(ShrinkCase(parse("S40/B20")), happens)) == "A2/B1"
 
 
 def test_one_long_word_may_stand_for_many():
@@ -149,5 +149,5 @@ def test_one_long_word_may_stand_for_many():
     def happens(case):
         return longest(case.line) >= 248 or (len(asked(case)) >= 6 and longest(case.line) >= 150)
 
-    small = shrunk(Case(parse("S150/A150/B150/C150/D150/E150")), happens)
+    small = shrunk(ShrinkCase(parse("S150/A150/B150/C150/D150/E150")), happens)
     assert len(small.line.steps) == 1 and longest(small.line) == 248

@@ -8,7 +8,7 @@ from hypothesis import given
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.spell import spell
 from cachesim.scenarios.notation.tidy import letters, merged, renamed, renamed_apart, split, unmarked
-from cachesim.scenarios.notation.tree import Line, texts
+from cachesim.scenarios.notation.tree import ScenarioLine, texts
 from cachesim.scenarios.notation.words import THINK, normal, span
 from tests.unit.scenarios.notation.lines import lines
 
@@ -69,7 +69,7 @@ def test_a_part_of_a_word_is_called_like_no_other_word():
 
 
 def test_unused_words_go_and_a_thought_keeps_its_name():
-    line = Line({"u": 9, "THINK": 1, "x": 2}, parse("THINK1.x2").steps)
+    line = ScenarioLine({"u": 9, "THINK": 1, "x": 2}, parse("THINK1.x2").steps)
     assert dict(renamed(line).words) == {THINK: 1, "A": 2}
 
 

@@ -10,7 +10,7 @@ import pytest
 from cachesim.cli.main import main
 from cachesim.tools.advise import command as advise
 from cachesim.tools.advise.report import try_sentence
-from cachesim.tools.advise.search import Search
+from cachesim.tools.advise.search import AdviceSearch
 
 LINE = "S40.A60/B80/S.C50/S.A.D5"
 
@@ -58,8 +58,8 @@ def test_ctrl_c_shows_what_was_found_so_far(capsys, monkeypatch):
                 raise KeyboardInterrupt
             yield one
 
-    every = Search.__iter__
-    monkeypatch.setattr(Search, "__iter__", interrupted)
+    every = AdviceSearch.__iter__
+    monkeypatch.setattr(AdviceSearch, "__iter__", interrupted)
     code, out, err = told(capsys, LINE, "--json")
     (data,) = json.loads(out)["advise"]
     assert (code, data["stopped"]) == (130, "interrupted") and data["advice"] and data["tried"] == 16
@@ -107,7 +107,9 @@ def test_an_imported_log_ends_with_the_best_advice(capsys):
 def test_unasked_advice_is_bounded_by_the_tokens_that_are_generated(capsys, monkeypatch, rounds, played):
     made = []
     monkeypatch.setattr(advise, "ROUNDS", rounds)
-    monkeypatch.setattr(Search, "__iter__", lambda self: (made.append(self.found.append(self.base)) for _ in range(9)))
+    monkeypatch.setattr(
+        AdviceSearch, "__iter__", lambda self: (made.append(self.found.append(self.base)) for _ in range(9))
+    )
     case = 'id="a"\ntitle="a"\nsource=["a"]\nwhy="a"\nengine="llama_cpp"\nmodel="A"\nprofiles=["llama_cpp@b11549"]\n' \
            '[words]\nA=40\na=2500\n[[request]]\nprompt="A"\nanswer="a"\n'
     advise.say_tip(Namespace(json=False, quiet=False), case, "x.toml")

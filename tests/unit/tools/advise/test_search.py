@@ -9,17 +9,17 @@ from cachesim.scenarios.corpus import named
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.tools.advise.advice_data import advice_data
-from cachesim.tools.advise.changes import Case, Kind, builds, flag_changes
+from cachesim.tools.advise.changes import ChangeKind, Setup, builds, flag_changes
 from cachesim.tools.advise.memory import UNITS, Sizes
 from cachesim.tools.advise.ranking import choose, key
-from cachesim.tools.advise.search import Search
+from cachesim.tools.advise.search import AdviceSearch
 
 B11549 = "llama_cpp@b11549"
 
 
 def searched(line, profile=B11549, model="GGGA", **server):
     """A search that was made, and what was chosen."""
-    search = Search(Case(from_line(line, model=model, profiles=(profile,), server=server), profile))
+    search = AdviceSearch(Setup(from_line(line, model=model, profiles=(profile,), server=server), profile))
     list(search)
     return search, chosen(search)
 
@@ -38,7 +38,7 @@ def test_the_best_comes_first_and_everything_helps():
 
 def test_where_nothing_is_lost_only_the_client_is_asked():
     search, advice = searched("A40/A.B20", model="AA")
-    assert all(one.changes[0].kind is Kind.CLIENT for one in search.found)
+    assert all(one.changes[0].kind is ChangeKind.CLIENT for one in search.found)
     assert advice.good == () == advice.traps
     _, advice = searched("d2.S80.u5/e2.S.u", model="AA")
     assert [one.tried.changes[0].client.name for one in advice.good] == ["changing part last"]
@@ -53,7 +53,7 @@ def test_a_setting_that_answers_wrongly_is_a_trap():
 
 
 def test_what_mends_a_wrong_answer_comes_before_what_saves_tokens():
-    search = Search(Case(load(named("bug-stale-ckpt-pos0-hybrid")), B11549))
+    search = AdviceSearch(Setup(load(named("bug-stale-ckpt-pos0-hybrid")), B11549))
     list(search)
     advice = chosen(search)
     assert search.base.outcome.wrong == (2, 3)
@@ -63,7 +63,7 @@ def test_what_mends_a_wrong_answer_comes_before_what_saves_tokens():
 def test_a_build_is_advised_from_which_on_it_is_good():
     _, advice = searched("S60.|a30.|b30.|c30>2/S.|a.|e30.|c>2", "llama_cpp@base-24143",
                          ctx_size=1024, batch_size=64, ubatch_size=16, parallel=1, checkpoint_min_step=20)  # fmt: skip
-    (build,) = [one for one in advice.good if one.tried.changes[0].kind is Kind.BUILD]
+    (build,) = [one for one in advice.good if one.tried.changes[0].kind is ChangeKind.BUILD]
     assert (build.tried.case.profile, build.later) == ("llama_cpp@user-turns", True)
 
 
@@ -72,7 +72,7 @@ def test_builds_are_later_ones_and_proposals_come_last(name):
     engine = ENGINES[name]
     for profile in engine.line[:1]:
         found = list(builds(profile, engine))
-        later = [one.profile for one in found if one.kind is Kind.BUILD]
+        later = [one.profile for one in found if one.kind is ChangeKind.BUILD]
         assert later == list(engine.line[1:])
         assert {one.profile for one in found[len(later) :]} == set(engine.beside)
     for profile, base in engine.beside.items():
@@ -85,7 +85,7 @@ def test_every_option_that_is_tried_is_one_of_the_server(name):
     engine = ENGINES[name]
     line = "S400.A60>r4/B80/S.C50/S.A.r.D5"
     profile = engine.newest or engine.line[-1]
-    case = Case(from_line(line, profiles=(profile,)), profile)
+    case = Setup(from_line(line, profiles=(profile,)), profile)
     found = list(flag_changes(case, engine.manual))
     assert found
     for one in found:
@@ -102,7 +102,7 @@ def test_memory_is_that_of_the_model():
 
 
 def test_an_interrupted_search_keeps_what_it_found():
-    search = Search(Case(from_line("S40.A60/B80/S.C50/S.A.D5", profiles=(B11549,)), B11549))
+    search = AdviceSearch(Setup(from_line("S40.A60/B80/S.C50/S.A.D5", profiles=(B11549,)), B11549))
     for number, _ in enumerate(search):
         if number == 14:
             break

@@ -7,14 +7,14 @@ import pytest
 from cachesim.engines.registry import engine_of
 from cachesim.scenarios.corpus import named
 from cachesim.scenarios.load import load
-from cachesim.tools.advise.changes import Case
+from cachesim.tools.advise.changes import Setup
 from cachesim.tools.advise.outcome import tried
 from cachesim.tools.advise.since import since
 
 
 def changes(name, profile):
     """What made the outcome of a scenario what it is under this rule set: source, build, alone."""
-    case = Case(load(named(name)), profile)
+    case = Setup(load(named(name)), profile)
     found = since(case, profile, tried(case).outcome, engine_of(profile))
     return [(one.source, one.build, one.new, one.alone) for one in found]
 

@@ -18,7 +18,7 @@ from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.scenarios.runner import play
-from cachesim.tools.live.llama_server.export.issue import Heard, issue
+from cachesim.tools.live.llama_server.export.issue import ObservedRun, issue
 from cachesim.tools.live.llama_server.export.program_text import models_text
 from cachesim.tools.live.llama_server.export.python_test import pytest_file, server_test
 from cachesim.tools.live.llama_server.export.scenario_file import scenario_file
@@ -340,7 +340,7 @@ def test_an_issue_has_what_the_form_asks_and_blanks_for_the_reporters_words():
     assert "to be filled in by you: the summary, in your own words" in text
     assert "2. cache_n 1, evaluated 5: wrong: " in text and "2. `B[:3].C3`" in text
     assert "Right with the rules of llama_cpp@latest-repaired" in text and "wrong at b9473" in text
-    heard = issue(case, "", Heard("version: 1", ["2. WRONG"], ["a line"]))
+    heard = issue(case, "", ObservedRun("version: 1", ["2. WRONG"], ["a line"]))
     assert "`version: 1`" in heard and "2. WRONG" in heard and "a line" in heard
 
 

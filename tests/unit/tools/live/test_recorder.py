@@ -18,7 +18,7 @@ from cachesim.replay.recorded_trace import read_trace
 from cachesim.tools.live.llama_server import client, rounds
 from cachesim.tools.live.llama_server import server as llama_server
 from cachesim.tools.live.llama_server.process import Ended, Process
-from cachesim.tools.live.llama_server.recorder import Recorder, Start, write_trace
+from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart, write_trace
 
 pytest.importorskip("httpx", reason="the extra `live` is not installed")
 FAKE = Path(__file__).with_name("fake_llama.py")
@@ -30,7 +30,7 @@ def start(tmp_path):
     binary = tmp_path / "llama-server"
     binary.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKE}" "$@"\n')
     binary.chmod(0o755)
-    return lambda mode="well": Start(binary, tmp_path / "tiny-llama.gguf", ("--fake", mode), HEAD, ())
+    return lambda mode="well": ServerStart(binary, tmp_path / "tiny-llama.gguf", ("--fake", mode), HEAD, ())
 
 
 def ask(prompt, n_predict=3, **more):
@@ -215,7 +215,7 @@ def test_another_server_on_our_port_is_not_taken_for_ours(start, monkeypatch):
 
 def test_a_binary_that_is_none(start, tmp_path):
     with pytest.raises(BadInput, match="not an executable file"):
-        Recorder(Start(tmp_path / "none", tmp_path / "x.gguf", (), HEAD))
+        Recorder(ServerStart(tmp_path / "none", tmp_path / "x.gguf", (), HEAD))
 
 
 def test_a_step_that_no_real_server_plays(start):

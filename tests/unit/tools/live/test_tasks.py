@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from cachesim.tools.live.llama_server.tasks import Sent, Task, assign, came_to_its_end, details, read_tasks
+from cachesim.tools.live.llama_server.tasks import (
+    SentTask,
+    ServerTask,
+    assign,
+    came_to_its_end,
+    details,
+    read_tasks,
+)
 from tests.unit.tools.live.test_hang_ups import launch, new_prompt, release, said, token
 
 
@@ -14,7 +21,7 @@ def draft(task, held, drafted):
 def test_what_the_log_says_of_a_task(tmp_path):
     lines = said(tmp_path, launch(3), new_prompt(3, 5), token(3, 1, 107, "x"), draft(3, 5, 4), token(3, 2, 9, ")"),
                  release(3, 6))
-    assert read_tasks(lines) == {3: Task(slot=3, n_prompt=5, end=6, tokens=[107, 9], drafts=[(5, 4)])}
+    assert read_tasks(lines) == {3: ServerTask(slot=3, n_prompt=5, end=6, tokens=[107, 9], drafts=[(5, 4)])}
 
 
 def test_a_token_before_any_launch_belongs_to_nobody(tmp_path):
@@ -23,51 +30,63 @@ def test_a_token_before_any_launch_belongs_to_nobody(tmp_path):
 
 def test_an_answered_request_leaves_the_other_task_to_the_one_that_hung_up():
     """Both have the same prompt and the same first tokens: only slot and end tell them apart."""
-    tasks = {7: Task(slot=0, n_prompt=2, end=3, tokens=[172, 51]), 8: Task(slot=1, n_prompt=2, end=7, tokens=[172, 51])}
-    answered, hung_up = Sent(2, [172, 51], 0, 3), Sent(2, [172, 51])
+    tasks = {
+        7: ServerTask(slot=0, n_prompt=2, end=3, tokens=[172, 51]),
+        8: ServerTask(slot=1, n_prompt=2, end=7, tokens=[172, 51]),
+    }
+    answered, hung_up = SentTask(2, [172, 51], 0, 3), SentTask(2, [172, 51])
     assert assign([answered, hung_up], tasks) == [7, 8]
     assert assign([hung_up, answered], tasks) == [8, 7]
 
 
 def test_equal_lengths_are_told_apart_by_the_tokens():
-    tasks = {1: Task(slot=0, n_prompt=43, end=43, tokens=[81]), 2: Task(slot=0, n_prompt=43, end=43, tokens=[26])}
-    assert assign([Sent(43, [26], 0, 43), Sent(43, [81])], tasks) == [2, 1]
+    tasks = {
+        1: ServerTask(slot=0, n_prompt=43, end=43, tokens=[81]),
+        2: ServerTask(slot=0, n_prompt=43, end=43, tokens=[26]),
+    }
+    assert assign([SentTask(43, [26], 0, 43), SentTask(43, [81])], tasks) == [2, 1]
 
 
 def test_the_end_decides_where_nothing_else_does():
-    tasks = {1: Task(slot=0, n_prompt=4, end=9, tokens=[5, 6, 7]), 2: Task(slot=0, n_prompt=4, end=5, tokens=[5, 6])}
-    assert assign([Sent(4, [5, 6], 0, 5)], tasks) == [2]
+    tasks = {
+        1: ServerTask(slot=0, n_prompt=4, end=9, tokens=[5, 6, 7]),
+        2: ServerTask(slot=0, n_prompt=4, end=5, tokens=[5, 6]),
+    }
+    assert assign([SentTask(4, [5, 6], 0, 5)], tasks) == [2]
 
 
 def test_a_request_that_saw_more_tokens_than_a_task_made_is_another():
     """The log has the first token of both only, and the one that hung up was sent first and launched second."""
-    tasks = {1: Task(slot=0, n_prompt=4, end=5, tokens=[5]), 2: Task(slot=0, n_prompt=4, end=22, tokens=[5, 6, 7])}
-    hung_up, answered = Sent(4, [5, 6, 7]), Sent(4, [5, 6], 0, 5)
+    tasks = {
+        1: ServerTask(slot=0, n_prompt=4, end=5, tokens=[5]),
+        2: ServerTask(slot=0, n_prompt=4, end=22, tokens=[5, 6, 7]),
+    }
+    hung_up, answered = SentTask(4, [5, 6, 7]), SentTask(4, [5, 6], 0, 5)
     assert assign([hung_up, answered], tasks) == [2, 1]
     assert assign([answered, hung_up], tasks) == [1, 2]
 
 
 def test_of_two_that_hung_up_the_one_that_asked_for_a_slot_has_it():
-    tasks = {1: Task(slot=1, n_prompt=9), 2: Task(slot=0, n_prompt=9)}
-    assert assign([Sent(9), Sent(9, asked=1)], tasks) == [2, 1]
-    assert assign([Sent(9, asked=1), Sent(9)], tasks) == [1, 2]
-    assert assign([Sent(9, asked=3)], tasks) == [1]            # no such slot: any
+    tasks = {1: ServerTask(slot=1, n_prompt=9), 2: ServerTask(slot=0, n_prompt=9)}
+    assert assign([SentTask(9), SentTask(9, asked=1)], tasks) == [2, 1]
+    assert assign([SentTask(9, asked=1), SentTask(9)], tasks) == [1, 2]
+    assert assign([SentTask(9, asked=3)], tasks) == [1]            # no such slot: any
 
 
 def test_what_was_never_launched_has_no_task_and_completions_stay_with_theirs():
-    tasks = {1: Task(slot=1, child=True), 2: Task(slot=0, n_prompt=4)}
-    assert assign([Sent(9), Sent(4)], tasks) == [None, 2]
-    assert assign([Sent(4), Sent(4)], tasks) == [2, None]
+    tasks = {1: ServerTask(slot=1, child=True), 2: ServerTask(slot=0, n_prompt=4)}
+    assert assign([SentTask(9), SentTask(4)], tasks) == [None, 2]
+    assert assign([SentTask(4), SentTask(4)], tasks) == [2, None]
 
 
 def test_beside_a_request_stands_what_only_the_log_says():
-    task = Task(slot=0, n_prompt=2, tokens=[5, 6], drafts=[(3, 4)])
+    task = ServerTask(slot=0, n_prompt=2, tokens=[5, 6], drafts=[(3, 4)])
     assert details(task, 1, answered=True) == {"task": 1, "drafts": [[3, 4]]}
     assert details(task, None, answered=False) == {"drafts": [[3, 4]], "generated": [5, 6]}
 
 
 def test_a_request_over_which_another_conversation_was_loaded_came_to_its_end_elsewhere():
-    assert came_to_its_end(Task(end=7, tokens=[1, 2, 3]), 9, 3)
-    assert not came_to_its_end(Task(end=11, tokens=[1, 2, 3]), 9, 3)       # in place
-    assert not came_to_its_end(Task(end=7, tokens=[1, 2]), 9, 3)           # the hang-up ended it
-    assert not came_to_its_end(Task(tokens=[1, 2, 3]), 9, 3)               # not released
+    assert came_to_its_end(ServerTask(end=7, tokens=[1, 2, 3]), 9, 3)
+    assert not came_to_its_end(ServerTask(end=11, tokens=[1, 2, 3]), 9, 3)       # in place
+    assert not came_to_its_end(ServerTask(end=7, tokens=[1, 2]), 9, 3)           # the hang-up ended it
+    assert not came_to_its_end(ServerTask(tokens=[1, 2, 3]), 9, 3)               # not released

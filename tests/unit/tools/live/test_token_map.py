@@ -7,13 +7,15 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.base.tokens import common_prefix
 from cachesim.engines.chat import THK
-from cachesim.tools.live.token_map import TINY, Text, TokenMap
+from cachesim.tools.live.token_map import TINY, MappedText, TokenMap
 from cachesim.tools.search.case import draw_case
 
 
 def texts_of(case):
     steps = case.scenario("llama_cpp@head").steps
-    return [Text((*step.request.prompt, *(step.request.forced or ())), step.request.user_starts) for step in steps]
+    return [
+        MappedText((*step.request.prompt, *(step.request.forced or ())), step.request.user_starts) for step in steps
+    ]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -41,50 +43,50 @@ def word(n, length, stop=None):
 
 def test_what_parts_behind_an_answer_is_chosen_after_it_is_known():
     answer = word(2, 2)
-    follow = Text((*word(1, 3), *word(3, 2)))
-    mapped = TokenMap([Text((*word(1, 3), *answer)), follow], 0)
-    taken = TokenMap([Text((*word(1, 3), *answer)), follow], 0).prompt(follow)[3]
+    follow = MappedText((*word(1, 3), *word(3, 2)))
+    mapped = TokenMap([MappedText((*word(1, 3), *answer)), follow], 0)
+    taken = TokenMap([MappedText((*word(1, 3), *answer)), follow], 0).prompt(follow)[3]
     mapped.heard(answer, (taken, 7))                   # the model says just what the word would have been
     assert mapped.prompt(follow)[3] != taken
-    assert mapped.prompt(Text(answer)) == (taken, 7)
+    assert mapped.prompt(MappedText(answer)) == (taken, 7)
     assert mapped.notes == []
 
 
 def test_an_answer_that_meets_a_word_already_sent_is_noted():
-    answer, follow = word(2, 2), Text((*word(1, 3), *word(3, 2)))
-    mapped = TokenMap([Text((*word(1, 3), *answer)), follow], 0)
+    answer, follow = word(2, 2), MappedText((*word(1, 3), *word(3, 2)))
+    mapped = TokenMap([MappedText((*word(1, 3), *answer)), follow], 0)
     mapped.heard(answer, (mapped.prompt(follow)[3], 7))
     assert "same prefix" in mapped.notes[0]
 
 
 def test_a_word_used_before_it_is_answered_is_the_answer_later():
     answer = word(2, 3)
-    mapped = TokenMap([Text((*word(1, 3), *answer))], 0)
-    before = mapped.prompt(Text(answer))
+    mapped = TokenMap([MappedText((*word(1, 3), *answer))], 0)
+    before = mapped.prompt(MappedText(answer))
     mapped.heard(answer, (1, 2, 3))
-    assert mapped.prompt(Text(answer)) == (1, 2, 3) != before
+    assert mapped.prompt(MappedText(answer)) == (1, 2, 3) != before
     assert "before it was answered" in mapped.notes[0]
 
 
 def test_slices_of_an_answer():
     answer = word(2, 6)
-    mapped = TokenMap([Text((*word(1, 3), *answer))], 0)
+    mapped = TokenMap([MappedText((*word(1, 3), *answer))], 0)
     mapped.heard(answer, (9, 8, 7, 6, 5, 4))
-    assert mapped.prompt(Text(answer[2:4])) == (7, 6)
+    assert mapped.prompt(MappedText(answer[2:4])) == (7, 6)
 
 
 def test_an_answer_cut_short():
     answer = word(2, 4)
-    mapped = TokenMap([Text((*word(1, 3), *answer))], 0)
+    mapped = TokenMap([MappedText((*word(1, 3), *answer))], 0)
     mapped.heard(answer, (9, 8))
-    real = mapped.prompt(Text(answer))
+    real = mapped.prompt(MappedText(answer))
     assert real[:2] == (9, 8)
     assert all(token in TINY.plain for token in real[2:])
     assert mapped.notes == ["an answer of 4 tokens came to 2"]
 
 
 def test_user_marks_are_delimiters_of_one_token():
-    text = Text((*word(1, 3), *word(2, 3), *word(3, 2)), (3, 6))
+    text = MappedText((*word(1, 3), *word(2, 3), *word(3, 2)), (3, 6))
     mapped = TokenMap([text], 0)
     real = mapped.prompt(text)
     marks = mapped.delimiters(text)
@@ -95,7 +97,7 @@ def test_user_marks_are_delimiters_of_one_token():
 
 
 def test_a_mark_that_the_server_would_see_elsewhere_too_is_noted():
-    text = Text((*word(2, 3), *word(2, 3)), (3,))
+    text = MappedText((*word(2, 3), *word(2, 3)), (3,))
     mapped = TokenMap([text], 0)
     mapped.delimiters(text)
     assert "stands where none begins" in mapped.notes[0]
@@ -103,7 +105,7 @@ def test_a_mark_that_the_server_would_see_elsewhere_too_is_noted():
 
 def test_a_message_that_begins_with_what_was_generated_is_not_marked():
     answer = word(2, 3)
-    text = Text((*word(1, 2), *answer), (2,))
+    text = MappedText((*word(1, 2), *answer), (2,))
     mapped = TokenMap([text], 0)
     mapped.heard(answer, (150, 151, 152))
     assert mapped.delimiters(text) == []
@@ -112,11 +114,11 @@ def test_a_message_that_begins_with_what_was_generated_is_not_marked():
 
 def test_reserved_and_spelled_tokens():
     mapped = TokenMap([], 0)
-    assert mapped.prompt(Text((THK, 33, 34))) == (99, 33, 34)
+    assert mapped.prompt(MappedText((THK, 33, 34))) == (99, 33, 34)
 
 
 def test_more_texts_than_tokens():
-    texts = [Text(word(n, 1)) for n in range(1, 400)]
+    texts = [MappedText(word(n, 1)) for n in range(1, 400)]
     mapped = TokenMap(texts, 0)
     with pytest.raises(BadInput, match="more than 219 texts"):
         [mapped.prompt(text) for text in texts]

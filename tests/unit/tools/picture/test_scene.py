@@ -15,7 +15,7 @@ from cachesim.tools.picture.lanes import SHOWN, Entry, Lanes, lives
 from cachesim.tools.picture.layout import HEAD
 from cachesim.tools.picture.page import page
 from cachesim.tools.picture.scale import LEAST, MOST, Scale
-from cachesim.tools.picture.scene import Entries, scene
+from cachesim.tools.picture.scene import CacheContents, scene
 from cachesim.tools.picture.style import LETTERS, WORDS
 from cachesim.tools.picture.svg import draw, first_difference
 from cachesim.tools.picture.told import Told
@@ -107,7 +107,8 @@ def test_a_state_that_was_read_is_marked_at_the_end_of_its_tokens():
 def test_entries_of_the_prompt_cache_come_and_go():
     takes, keeps = (seen(HYBRID, profile).rows for profile in ("llama_cpp@head", "llama_cpp@pr24143-on-head"))
     assert [row.entries for row in takes] == [
-        Entries([], [], []), Entries([103], [103], []), Entries([73], [73], [103], True), Entries([73, 68], [68], []),
+        CacheContents([], [], []), CacheContents([103], [103], []), CacheContents([73], [73], [103], True),
+        CacheContents([73, 68], [68], []),
     ]  # fmt: skip
     assert not any(row.entries.gone for row in keeps)
     for number, row in enumerate(takes):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from cachesim.tools.request_bodies.imported import Asking, import_bodies
+from cachesim.tools.request_bodies.imported import ImportOptions, import_bodies
 
 LONG = "The rules of this place are many, and each of them is written down here in full. " * 6
 TOOLS = [
@@ -28,4 +28,4 @@ def found(tmp_path, *bodies, asking=None):
     """The data of an import of these bodies, as JSON lines."""
     file = tmp_path / "bodies.jsonl"
     file.write_text("".join(json.dumps(one) + "\n" for one in bodies), "utf-8")
-    return import_bodies([file], asking or Asking())[0]
+    return import_bodies([file], asking or ImportOptions())[0]

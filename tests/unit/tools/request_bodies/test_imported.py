@@ -16,12 +16,12 @@ from cachesim.scenarios.load import load
 from cachesim.tools.request_bodies.causes import CAUSES
 from cachesim.tools.request_bodies.conversations import Prefixes
 from cachesim.tools.request_bodies.forms import bodies_of
-from cachesim.tools.request_bodies.imported import Asking, import_bodies
+from cachesim.tools.request_bodies.imported import ImportOptions, import_bodies
 from cachesim.tools.request_bodies.links import linked
 from cachesim.tools.request_bodies.plain import plain
 from cachesim.tools.request_bodies.position import common_bytes, encoded
-from cachesim.tools.request_bodies.stretches import Asking as Asked
-from cachesim.tools.request_bodies.stretches import Words
+from cachesim.tools.request_bodies.stretches import ScenarioWords
+from cachesim.tools.request_bodies.stretches import TokenRequest as Asked
 from cachesim.tools.request_bodies.tokenizer import Estimate
 from cachesim.tools.request_bodies.unwrap import Found
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
@@ -66,7 +66,7 @@ def test_no_text_is_in_the_scenario_unless_it_is_asked_for(tmp_path):
     file = tmp_path / "secret-name.jsonl"
     file.write_text("".join(json.dumps(one) + "\n" for one in bodies))
     for with_text in (False, True):
-        _, text = import_bodies([file], Asking(with_text=with_text))
+        _, text = import_bodies([file], ImportOptions(with_text=with_text))
         assert (LONG[:20] in text) == with_text
         assert secret not in text
 
@@ -167,7 +167,7 @@ def test_the_longest_prefix_is_found_among_all(texts, last):
 
 @given(st.data())
 def test_words_share_exactly_what_is_asked(data):
-    words, texts = Words(), []
+    words, texts = ScenarioWords(), []
     for number in range(data.draw(st.integers(1, 6))):
         base = data.draw(st.integers(-1, number - 1))
         most = len(texts[base]) if base >= 0 else 0

@@ -114,11 +114,11 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_no_body_is_one_line(tmp_path, capsys, name):
-    from cachesim.tools.request_bodies.imported import Asking, import_bodies
+    from cachesim.tools.request_bodies.imported import ImportOptions, import_bodies
 
     value, what = BAD[name]
     with pytest.raises(BadInput) as error:
-        import_bodies([put(tmp_path / "x.json", value)], Asking())
+        import_bodies([put(tmp_path / "x.json", value)], ImportOptions())
     assert what in str(error.value) and "\n" not in str(error.value)
 
 

@@ -9,8 +9,8 @@ import pytest
 from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.tools.request_bodies.forms import bodies_of
-from cachesim.tools.request_bodies.imported import Asking
-from cachesim.tools.request_bodies.template import Template, read_template, render
+from cachesim.tools.request_bodies.imported import ImportOptions
+from cachesim.tools.request_bodies.template import TemplateSource, read_template, render
 from cachesim.tools.request_bodies.unwrap import Found
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
 
@@ -32,7 +32,7 @@ def bodies(*some):
 
 
 def texts(source, *some):
-    return [one and one.text for one in render(Template(source, {}), bodies(*some), "t")]
+    return [one and one.text for one in render(TemplateSource(source, {}), bodies(*some), "t")]
 
 
 def refused(source, *some):
@@ -48,7 +48,7 @@ def thought(text):
 def imported(tmp_path, source, *some):
     file = tmp_path / "t.jinja"
     file.write_text(source)
-    return found(tmp_path, *some, asking=Asking(template=str(file)))
+    return found(tmp_path, *some, asking=ImportOptions(template=str(file)))
 
 
 def test_reasoning_of_earlier_turns_that_a_template_removes_is_its_cause(tmp_path):

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.request_bodies.imported import Asking
+from cachesim.tools.request_bodies.imported import ImportOptions
 from cachesim.tools.request_bodies.tokenizer import Estimate, read_tokenizer
 from tests.unit.tools.request_bodies.made import LONG, chat, found
 
@@ -76,7 +76,7 @@ def test_a_vocabulary_that_cannot_be_used_is_refused(tmp_path, model, pre):
 def test_a_prompt_differs_at_a_token_where_it_differs_within_it(tmp_path, as_json):
     """The byte is inside of a token: the token before it is the last in common."""
     bodies = [chat("hello world", system=f"{LONG} 12 {LONG}"), chat("hello world", system=f"{LONG} 13 {LONG}")]
-    data = found(tmp_path, *bodies, asking=Asking(tokenizer=str(as_json)))
+    data = found(tmp_path, *bodies, asking=ImportOptions(tokenizer=str(as_json)))
     one = data["requests"][1]
     exact = read_tokenizer(as_json)
     head = f"<|im_start|>system\n{LONG} 1"
@@ -88,7 +88,7 @@ def test_the_template_of_a_gguf_is_used(tmp_path):
     pytest.importorskip("jinja2")
     file = str(as_gguf(tmp_path))
     data = found(tmp_path, chat("hello", system=""), chat("hello", "world", "low", system=""),
-                 asking=Asking(tokenizer=file, template=file))  # fmt: skip
+                 asking=ImportOptions(tokenizer=file, template=file))  # fmt: skip
     tokens = read_tokenizer(tmp_path / "tiny.gguf").tokens("<|im_start|>hello<|im_end|>")
     assert data["requests"][0]["tokens"] == len(tokens) == 4
     assert data["requests"][1]["cause"] == "extends"

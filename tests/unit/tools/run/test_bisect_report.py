@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.shared.rule_set import Change
-from cachesim.judging.find_change import Cause, Course, Outcome, Turn
+from cachesim.judging.find_change import ChangedFields, Course, OutcomeChange, RequestOutcome
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run.bisect_report import bisect_data, bisect_report
 from tests.unit.tools.run.made import shown
 
-RIGHT, WRONG = Outcome(7, True, 200), Outcome(5, False, 200)
+RIGHT, WRONG = RequestOutcome(7, True, 200), RequestOutcome(5, False, 200)
 CHANGES = Change("min_step", "64", "256", "#1"), Change("rs_rm", "a", "b", "")
 
 
 def course(was, now, alone=True):
-    causes = [Cause(CHANGES[:1], True)] if alone else [Cause(CHANGES, False)]
-    return Course({"x@1": was, "x@2": now}, [Turn("x@1", "x@2", was, now, causes)])
+    causes = [ChangedFields(CHANGES[:1], True)] if alone else [ChangedFields(CHANGES, False)]
+    return Course({"x@1": was, "x@2": now}, [OutcomeChange("x@1", "x@2", was, now, causes)])
 
 
 def lines(one):
@@ -25,8 +25,8 @@ def lines(one):
 
 @pytest.mark.parametrize(("outcome", "said"), [
     (RIGHT, "reuses 7, output correct"), (WRONG, "reuses 5, WRONG OUTPUT"), (None, "not in this build"),
-    (Outcome(5, None, 200), "UNDECIDED"), (Outcome(0, False, 0), "SERVER DIED"),
-    (Outcome(0, None, 400), "REFUSED (400)"), (Outcome(0, False, 500), "ERROR (500)"),
+    (RequestOutcome(5, None, 200), "UNDECIDED"), (RequestOutcome(0, False, 0), "SERVER DIED"),
+    (RequestOutcome(0, None, 400), "REFUSED (400)"), (RequestOutcome(0, False, 500), "ERROR (500)"),
 ])  # fmt: skip
 def test_what_became_of_a_request_before_and_after(outcome, said):
     assert f"{said} at x@2" in lines(course(RIGHT, outcome))
@@ -40,7 +40,7 @@ def test_changes_that_only_do_it_together_are_told_together():
 
 
 def test_a_proposal_is_told_with_what_it_is_compared_with():
-    turn = Turn("x@1", "x@mine", WRONG, RIGHT, [])
+    turn = OutcomeChange("x@1", "x@mine", WRONG, RIGHT, [])
     said = lines(Course({"x@1": WRONG, "x@mine": RIGHT}, [], [turn]))
     assert "proposed: reuses 7, output correct at x@mine" in said and "(reuses 5, WRONG OUTPUT at x@1)" in said
 

@@ -14,7 +14,7 @@ from cachesim.tools.search import against
 from cachesim.tools.search.against import Cost, compared
 from cachesim.tools.search.campaign import SPREAD
 from cachesim.tools.search.case import draw_case
-from cachesim.tools.search.finding import Finding
+from cachesim.tools.search.finding import PropertyFailure
 from tests.unit.tools.search.test_case import made
 
 pytestmark = pytest.mark.long
@@ -37,7 +37,9 @@ def test_a_fault_of_one_is_new_for_it_and_mended_for_the_other():
 
 
 def finding(step, rule, kind=Kind.ROW, stored="entry"):
-    return Finding("stored-equals-cold", step, kind, {"layer": 0, "position": 1, "stored_tokens": 3}, rule, stored)
+    return PropertyFailure(
+        "stored-equals-cold", step, kind, {"layer": 0, "position": 1, "stored_tokens": 3}, rule, stored
+    )
 
 
 @pytest.mark.parametrize(("other", "new"), [

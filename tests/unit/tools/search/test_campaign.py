@@ -12,8 +12,8 @@ from cachesim.tools.search import campaign, examine
 from cachesim.tools.search.campaign import (
     ALL,
     SPREAD,
-    Block,
     Campaign,
+    CampaignBlock,
     Failure,
     block_count,
     blocks,
@@ -26,7 +26,7 @@ from cachesim.tools.search.campaign import (
     work,
 )
 from cachesim.tools.search.case import longest
-from cachesim.tools.search.finding import DIED, Finding
+from cachesim.tools.search.finding import DIED, PropertyFailure
 from cachesim.tools.search.findings_export import campaign_data
 from cachesim.tools.search.properties import PROPERTIES
 from tests.unit.tools.search.test_case import made
@@ -87,12 +87,15 @@ def test_a_block_at_which_processes_died_is_named():
 
 
 def test_an_earlier_conversation_has_to_be_shrunk_again():
-    late, early = Finding("survives", 3, "R", {"error": "late"}), Finding("survives", 1, "R", {"error": "early"})
+    late, early = (
+        PropertyFailure("survives", 3, "R", {"error": "late"}),
+        PropertyFailure("survives", 1, "R", {"error": "early"}),
+    )
     out = Campaign("p", {late.group: Failure(9, late, 2, kept={"line": "A"})})
     assert out.failures[late.group].shrunk
-    out.take(Block([(11, late)], 1, 0))
+    out.take(CampaignBlock([(11, late)], 1, 0))
     assert out.failures[late.group].shrunk
-    out.take(Block([(4, early)], 1, 0))
+    out.take(CampaignBlock([(4, early)], 1, 0))
     assert out.failures[late.group] == Failure(4, early, 4) and not out.failures[late.group].shrunk
 
 
@@ -107,21 +110,27 @@ def test_two_parts_find_what_the_whole_finds():
 def work_of(campaign_):
     """The failures of a campaign as the block that would have found them, with their times."""
     pairs = [(one.first, one.finding) for one in campaign_.failures.values() for _ in range(one.times)]
-    yield Block(pairs, campaign_.played, campaign_.refused)
+    yield CampaignBlock(pairs, campaign_.played, campaign_.refused)
 
 
 def test_the_first_conversation_of_a_group_is_kept():
-    one, two = Finding("survives", 3, "R", {"error": "late"}), Finding("survives", 1, "R", {"error": "early"})
-    other = Finding("survives", 0, "S", {"error": "other"})
+    one, two = (
+        PropertyFailure("survives", 3, "R", {"error": "late"}),
+        PropertyFailure("survives", 1, "R", {"error": "early"}),
+    )
+    other = PropertyFailure("survives", 0, "S", {"error": "other"})
     out = Campaign("p")
-    out.take(Block([(9, one), (4, two), (7, other)], 10, 1))
+    out.take(CampaignBlock([(9, one), (4, two), (7, other)], 10, 1))
     assert out.failures == {one.group: Failure(4, two, 2), other.group: Failure(7, other)}
 
 
 def test_of_one_conversation_the_finding_that_came_first_is_kept():
-    one, two = Finding("survives", 1, "R", {"error": "early"}), Finding("survives", 3, "R", {"error": "late"})
+    one, two = (
+        PropertyFailure("survives", 1, "R", {"error": "early"}),
+        PropertyFailure("survives", 3, "R", {"error": "late"}),
+    )
     out = Campaign("p", {one.group: Failure(4, one, kept={"line": "A"})})
-    out.take(Block([(4, two)], 1, 0))
+    out.take(CampaignBlock([(4, two)], 1, 0))
     assert out.failures == {one.group: Failure(4, one, 2, kept={"line": "A"})}
 
 
@@ -157,7 +166,7 @@ def test_a_crash_of_the_simulator_is_made_small_and_keeps_its_traceback():
 
 
 def test_a_conversation_that_cannot_even_be_drawn_stays_a_finding():
-    failure = Failure(0, Finding("simulator", 0, "KeyError", {"error": "'x'"}, "draw_case"))
+    failure = Failure(0, PropertyFailure("simulator", 0, "KeyError", {"error": "'x'"}, "draw_case"))
     with patch.object(campaign, "draw_case", side_effect=KeyError("x")):
         [(_, found)] = work(next(blocks(PROFILE, NAMES, (), 0, 1))).found
         assert (found.name, found.text) == ("simulator", "'x'")

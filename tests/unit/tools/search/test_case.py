@@ -9,8 +9,8 @@ from cachesim.scenarios.load import load
 from cachesim.scenarios.notation.parse import parse_text
 from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.option_checks import spoken
-from cachesim.tools.search.case import Case, draw_case, longest
-from cachesim.tools.search.finding import Finding
+from cachesim.tools.search.case import DrawnConversation, draw_case, longest
+from cachesim.tools.search.finding import PropertyFailure
 from cachesim.tools.search.findings_export import case_id, case_toml
 from cachesim.tools.search.server_space import KINDS, MODELS
 
@@ -21,7 +21,7 @@ SEEDS = range(300)
 def made(engine, words, *prompts, server=(), model="A"):
     """A case from prompts as they are written."""
     asked = tuple(Asked(parse_text(prompt)) for prompt in prompts)
-    return Case(engine, model, dict(server), words, asked, 0)
+    return DrawnConversation(engine, model, dict(server), words, asked, 0)
 
 
 @pytest.mark.parametrize("engine", MODELS)
@@ -42,7 +42,7 @@ def test_what_is_drawn_can_be_played_and_written(engine, tmp_path):
         except BadInput:
             refused += 1
             continue
-        finding = Finding("limits", 0, "R", {"error": "text"}, "R")
+        finding = PropertyFailure("limits", 0, "R", {"error": "text"}, "R")
         file = tmp_path / f"{case_id(case, PROFILE[engine], finding)}.toml"
         file.write_text(case_toml(case, PROFILE[engine], finding))
         again = load(file)

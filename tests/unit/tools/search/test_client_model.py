@@ -10,7 +10,7 @@ from cachesim.scenarios.notation.parse import parse_text
 from cachesim.scenarios.notation.spell import Lengths
 from cachesim.scenarios.notation.tree import PLAIN
 from cachesim.scenarios.notation.words import THINK, canonical
-from cachesim.tools.search.client_model import Clients, Said
+from cachesim.tools.search.client_model import Clients, Exchange
 
 WORLD = World("llama_cpp", "A", {}, (8, 64), 100)
 
@@ -47,7 +47,7 @@ def test_prompts_fit_and_go_on_from_what_was_said(clients):
         prompt = clients.prompt()
         assert 1 <= clients.size(prompt) <= WORLD.most
         seen += len(clients.talks) > 0 and prompt[0].word == clients.talks[-1].prompt[0].word
-        clients.remember(Said(prompt, (clients.word(2),)))
+        clients.remember(Exchange(prompt, (clients.word(2),)))
     assert seen > 150
 
 

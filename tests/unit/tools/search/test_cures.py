@@ -12,10 +12,10 @@ from cachesim.scenarios.load import load
 from cachesim.tools.search import cures
 from cachesim.tools.search.campaign import SPREAD
 from cachesim.tools.search.cures import (
-    Heard,
     Hearing,
+    MutationRun,
+    MutationSearch,
     Price,
-    Search,
     Trying,
     Variant,
     hear,
@@ -31,7 +31,7 @@ from cachesim.tools.search.cures import (
 
 LATEST = "llama_cpp@b11549"
 OWED = ("warm-equals-cold", "stored-equals-cold", "survives")
-SEARCH = Search(LATEST, OWED)
+SEARCH = MutationSearch(LATEST, OWED)
 SCENARIOS = Path(__file__).resolve().parents[4] / "scenarios" / "llama_cpp"
 REPAIRS = sorted((SCENARIOS / "repairs").glob("*.toml"))
 
@@ -96,10 +96,10 @@ def test_two_faults_in_one_conversation_need_a_pair(monkeypatch):
     found = {(): (0, 2), ("A1",): (2,), ("B1",): (0,), ("A2",): (0, 2), ("A1", "B1"): ()}
 
     def played(told, search, judges, changes=()):
-        from cachesim.tools.search.finding import Finding
+        from cachesim.tools.search.finding import PropertyFailure
 
         steps = found[tuple(sorted(one.new for one in changes))]
-        return Heard(told, "A", 0, tuple(Finding("survives", step, "", {}) for step in steps))
+        return MutationRun(told, "A", 0, tuple(PropertyFailure("survives", step, "", {}) for step in steps))
 
     monkeypatch.setattr("cachesim.tools.search.cures.hear", played)
     tried = try_all(Trying(SEARCH, played(0, SEARCH, {})._replace(matter=frozenset({0, 1, 2})), known))
@@ -107,8 +107,8 @@ def test_two_faults_in_one_conversation_need_a_pair(monkeypatch):
 
 
 def test_a_price_is_told_by_kind_of_model():
-    was = [Heard(0, "A", 100, ()), Heard(1, "W", 100, ()), Heard(2, "A", 50, ())]
-    now = [Heard(0, "A", 100, ()), Heard(1, "W", 110, ()), Heard(2, "A", 50, None)]
+    was = [MutationRun(0, "A", 100, ()), MutationRun(1, "W", 100, ()), MutationRun(2, "A", 50, ())]
+    now = [MutationRun(0, "A", 100, ()), MutationRun(1, "W", 110, ()), MutationRun(2, "A", 50, None)]
     price = priced(was, now)
     assert price == Price({"A": 150, "W": 100}, {"A": 150, "W": 110}, 0)
     assert (price.share, price.worst) == (10 / 250, 0.1)
@@ -121,8 +121,8 @@ def test_a_model_that_is_drawn_has_a_class():
 
 def test_what_cannot_be_played_is_neither_right_nor_wrong():
     scenario = load(SCENARIOS / "repairs" / "repair-pick.toml")
-    assert hear(scenario, Search("llama_cpp@swa-first", OWED), {}).kind == "W"
-    other = hear(load(REPAIRS[0]), Search("mlx_lm@head", OWED), {})
+    assert hear(scenario, MutationSearch("llama_cpp@swa-first", OWED), {}).kind == "W"
+    other = hear(load(REPAIRS[0]), MutationSearch("mlx_lm@head", OWED), {})
     assert other.found is None
 
 

@@ -17,7 +17,7 @@ from cachesim.cli.main import main
 from cachesim.judging.fault_kinds import Kind
 from cachesim.scenarios.load import load
 from cachesim.tools.search import campaign, campaign_jobs, folder
-from cachesim.tools.search.finding import Finding
+from cachesim.tools.search.finding import PropertyFailure
 from tests.shared import alike
 
 pytestmark = pytest.mark.long
@@ -214,8 +214,8 @@ def endless(job):
     """The first block has a failure, the others are never done."""
     if job.first:
         signal.pause()
-    found = Finding("warm-equals-cold", 0, Kind.ROW, {"layer": 0, "position": 3}, "R")
-    return campaign.Block([(1, found)], 50, 0, 0, 50)
+    found = PropertyFailure("warm-equals-cold", 0, Kind.ROW, {"layer": 0, "position": 3}, "R")
+    return campaign.CampaignBlock([(1, found)], 50, 0, 0, 50)
 
 
 def pause(job):

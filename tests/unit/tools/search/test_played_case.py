@@ -13,7 +13,7 @@ from cachesim.events import Cancel, Error, Log
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import Action
 from cachesim.tools.search.finding import ERASED, GAP
-from cachesim.tools.search.played_case import Notes, Played, played
+from cachesim.tools.search.played_case import InvariantObserver, PlayedConversation, played
 
 HEAD = "llama_cpp@head"
 
@@ -63,8 +63,8 @@ def test_only_kinds_that_were_asked_for_are_heard():
 
 def noting(held=(), **server):
     """Notes about a server whose sequences hold these positions; what is found goes into the other thing returned."""
-    one = Played(from_line("A1"), HEAD, Log())
-    notes = Notes(one, {})
+    one = PlayedConversation(from_line("A1"), HEAD, Log())
+    notes = InvariantObserver(one, {})
     sequences = [np.array(positions) for positions in held]
     notes.server = SimpleNamespace(n_slots=len(held), held=sequences.__getitem__, check=lambda: None, **server)
     return one, notes

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cachesim.base.errors import Aborted
+from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.ik_llama.rules.prompt_cache import Admission as IkAdmission
 from cachesim.engines.judge_view import Excess, Stored
@@ -20,7 +20,7 @@ from cachesim.judging.fault_kinds import Kind
 from cachesim.judging.verdict import HOLDS, Verdict, broken
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.search.finding import MISCOUNTED
-from cachesim.tools.search.played_case import Fact, Played, played
+from cachesim.tools.search.played_case import Fact, PlayedConversation, played
 from cachesim.tools.search.properties import (
     accounting,
     answered,
@@ -44,7 +44,7 @@ def conversation(*steps, armed=(), **answer):
         last = number == len(steps) - 1
         reply = Answer(number, deciding="LC-NPAST-LCP", done=True, **(answer if last else {}))
         facts.append(Fact(number, Request((1, 2)), reply, HOLDS, HOLDS, armed if last else (), ()))
-    return Played(from_line("A2"), "llama_cpp@head", log, facts)
+    return PlayedConversation(from_line("A2"), "llama_cpp@head", log, facts)
 
 
 def charged(*decisions):
@@ -107,7 +107,7 @@ def test_an_engine_that_names_no_kind_is_told_by_its_words():
 
 def test_two_ends_of_a_server_that_differ_in_numbers_are_one_failure():
     def ended(seq):
-        with pytest.raises(Aborted) as end:
+        with pytest.raises(ProcessAborted) as end:
             CommonMemory(Refuses(), None).must_rm(seq, seq + 12)
         return next(survives(conversation([], died=True, error=str(end.value), error_kind=end.value.kind,
                                           error_numbers=end.value.numbers)))  # fmt: skip

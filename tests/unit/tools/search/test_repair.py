@@ -12,8 +12,8 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
-from cachesim.tools.search.cures import Heard, Price, Search, Tried
-from cachesim.tools.search.finding import Finding
+from cachesim.tools.search.cures import CureTrial, MutationRun, MutationSearch, Price
+from cachesim.tools.search.finding import PropertyFailure
 from cachesim.tools.search.repair import Repair, groups, numbers
 from tests.shared import ROOT
 
@@ -30,7 +30,7 @@ def call(capsys, *argv):
 
 
 def failed(number, *cures):
-    return Tried(Heard(number, "A", 10, (Finding("survives", 0, "", {}),)), frozenset(cures))
+    return CureTrial(MutationRun(number, "A", 10, (PropertyFailure("survives", 0, "", {}),)), frozenset(cures))
 
 
 def test_the_change_that_cures_most_comes_first_and_each_failure_is_in_one_group():
@@ -51,16 +51,16 @@ def test_one_that_breaks_or_costs_too_much_for_a_kind_is_the_last_choice():
 
 
 def test_a_price_counts_conversations_that_no_change_touches_as_they_were():
-    heard = [Heard(n, "A", 10, (), frozenset({n})) for n in range(3)]
-    found = Repair(Search(LATEST, ()), 0, 0, (), heard)
+    heard = [MutationRun(n, "A", 10, (), frozenset({n})) for n in range(3)]
+    found = Repair(MutationSearch(LATEST, ()), 0, 0, (), heard)
     assert found.touched([1, 2]) == [1, 2]
-    assert found.price([Heard(1, "A", 15, ())]) == Price({"A": 30}, {"A": 35}, 0)
+    assert found.price([MutationRun(1, "A", 15, ())]) == Price({"A": 30}, {"A": 35}, 0)
 
 
 def test_with_files_the_drawn_conversations_only_tell_the_price():
-    fails = (Finding("survives", 0, "", {}),)
-    heard = [Heard(n, "A", 10, fails if n in (0, 2) else ()) for n in range(4)]
-    found = Repair(Search(LATEST, ()), 0, 2, (), heard)
+    fails = (PropertyFailure("survives", 0, "", {}),)
+    heard = [MutationRun(n, "A", 10, fails if n in (0, 2) else ()) for n in range(4)]
+    found = Repair(MutationSearch(LATEST, ()), 0, 2, (), heard)
     assert [one.told for one in found.failing] == [0]
     assert [one.told for one in found.right] == [1, 3]
 

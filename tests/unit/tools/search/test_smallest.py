@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.search import smallest
-from cachesim.tools.search.finding import Finding
+from cachesim.tools.search.finding import PropertyFailure
 from cachesim.tools.search.smallest import Smallest
 
 HEAD = "llama_cpp@head"
@@ -15,7 +15,7 @@ HEAD = "llama_cpp@head"
 def search(monkeypatch, line, found):
     """The search for a line of which the findings (kinds, by the number of its steps) are these."""
     def shown(case, profile, properties, judges, mode):
-        return [Finding("survives", 0, kind, {"error": kind}) for kind in found(len(case.asked))]
+        return [PropertyFailure("survives", 0, kind, {"error": kind}) for kind in found(len(case.asked))]
 
     monkeypatch.setattr(smallest, "shown", shown)
     made = Smallest(from_line(line), HEAD, ("survives",), "none", 400)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cachesim.tools.server_logs.contents import Text
+from cachesim.tools.server_logs.contents import SlotText
 
-TALK = Text().then("A", 20).then("a", 5).then("B", 10)
+TALK = SlotText().then("A", 20).then("a", 5).then("B", 10)
 
 
 def test_a_piece_of_a_text_goes_on_behind_another_one():
@@ -13,10 +13,10 @@ def test_a_piece_of_a_text_goes_on_behind_another_one():
 
 
 def test_pieces_of_pieces_keep_their_place():
-    moved = Text().goes_on(TALK, 15, 30)
-    assert Text().goes_on(moved, 2, 7).written() == "A[17:20].a[:2]"
+    moved = SlotText().goes_on(TALK, 15, 30)
+    assert SlotText().goes_on(moved, 2, 7).written() == "A[17:20].a[:2]"
     assert moved.first(3).written() == "A[15:18]" and moved.first(3).then("C", 4).written("C") == "A[15:18].C4"
 
 
 def test_nothing_goes_on_from_where_nothing_is():
-    assert Text().goes_on(TALK, 40, 50) == Text() == Text().goes_on(TALK, 7, 7)
+    assert SlotText().goes_on(TALK, 40, 50) == SlotText() == SlotText().goes_on(TALK, 7, 7)

@@ -11,7 +11,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.limits import LOG_REQUESTS, REBUILT, SOUGHT
 from cachesim.cli.main import main
 from cachesim.scenarios.load import load
-from cachesim.tools.server_logs.contents import Text, names
+from cachesim.tools.server_logs.contents import SlotText, names
 from cachesim.tools.server_logs.imported import import_log
 
 LOGS = Path(__file__).parents[5] / "shared" / "logs"
@@ -130,7 +130,7 @@ def test_words_are_letters_and_never_repeat():
 
 
 def test_a_text_is_cut_and_continued():
-    text = Text().then("A", 10).then("B", 5)
+    text = SlotText().then("A", 10).then("B", 5)
     assert (text.size, text.written("B"), text.first(12).written(), text.first(4).written()) == (
         15, "A.B5", "A.B[:2]", "A[:4]")  # fmt: skip
     assert text.first(0).parts == () and text.first(99) == text

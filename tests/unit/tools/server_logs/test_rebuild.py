@@ -5,7 +5,7 @@ from __future__ import annotations
 from cachesim.tools.server_logs import rebuild
 from cachesim.tools.server_logs.rebuild import Open, solve
 from cachesim.tools.server_logs.rebuilt import Rebuild, Rebuilt
-from cachesim.tools.server_logs.session import Logged, Session
+from cachesim.tools.server_logs.session import Logged, LogSession
 
 HEAD = "llama_cpp@b11549"
 
@@ -15,7 +15,7 @@ def logged(n_tokens, cache_n, predicted_n=1, task=0):
 
 
 def session(*requests):
-    return Session("llama_cpp", list(requests))
+    return LogSession("llama_cpp", list(requests))
 
 
 def known(profiles=(HEAD,), models=("A",), **options):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.tools.server_logs.rebuild_stage import SENT, WINDOWED, Playing, Sent
+from cachesim.tools.server_logs.rebuild_stage import SENT, WINDOWED, Playing, RunningPrompt
 
 HEAD = "llama_cpp@b11549"
 
@@ -17,7 +17,7 @@ def sent(playing, text, **words):
 
 def test_an_answer_is_generated_when_a_copy_is_made():
     playing = Playing(HEAD, "A", {"parallel": 1})
-    assert sent(playing, "A256>a50", A=256, a=50) == Sent(0, 0)
+    assert sent(playing, "A256>a50", A=256, a=50) == RunningPrompt(0, 0)
     before = playing.work
     (_, answer), = playing.waiting.values()
     assert (len(answer.tokens), before) == (1, SENT + 2 + 1)
@@ -29,7 +29,7 @@ def test_an_answer_is_generated_when_a_copy_is_made():
 def test_the_next_request_finds_the_whole_answer():
     playing = Playing(HEAD, "A", {"parallel": 1})
     sent(playing, "A40>a9", A=40, a=9)
-    assert sent(playing, "A.a.B5>b2", B=5, b=2) == Sent(0, 48)
+    assert sent(playing, "A.a.B5>b2", B=5, b=2) == RunningPrompt(0, 48)
     assert playing.stage.server.answer_at(0) is not None            # it is still being worked on
 
 
@@ -40,7 +40,7 @@ def test_what_is_given_up_is_not_generated():
     work = playing.work
     playing.lines.clear()
     playing._back(empty)
-    assert sent(playing, "B30>b1", B=30, b=1) == Sent(0, 0)
+    assert sent(playing, "B30>b1", B=30, b=1) == RunningPrompt(0, 0)
     assert playing.work == work + SENT + 1
 
 
@@ -54,4 +54,4 @@ def test_a_token_of_a_model_with_a_window_counts_more():
 def test_what_cannot_be_played_is_none_and_changes_nothing():
     playing = Playing(HEAD, "A", {"parallel": 1})
     assert playing._send(["A40>a9@77"]) is None
-    assert sent(playing, "A40>a9", A=40, a=9) == Sent(0, 0)
+    assert sent(playing, "A40>a9", A=40, a=9) == RunningPrompt(0, 0)

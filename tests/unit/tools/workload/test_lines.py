@@ -11,8 +11,8 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.base.shard import Shard
 from cachesim.cli.main import main
-from cachesim.tools.workload.lines import Folder, files_of, id_of, merged, read_lines
-from cachesim.tools.workload.run import Job
+from cachesim.tools.workload.lines import WorkloadFolder, files_of, id_of, merged, read_lines
+from cachesim.tools.workload.run import CellJob
 
 DATA = Path("tests/workloads/data")
 ARGV = ("workload", str(DATA), "-p", "llama_cpp@latest", "-p", "ik_llama@main", "-p", "mlx_lm@0.32.2", "--scale", "16",
@@ -73,7 +73,7 @@ def test_a_file_that_was_cut_anywhere_is_gone_on_with(capsys, parts, tmp_path, m
 
 
 def test_a_line_that_cannot_be_written_leaves_the_file_as_it_was(tmp_path, monkeypatch):
-    folder = Folder(tmp_path, ["a", "b"])
+    folder = WorkloadFolder(tmp_path, ["a", "b"])
     folder.begin(resume=False)
     before, real = folder.file.read_bytes(), __import__("os").write
 
@@ -92,7 +92,7 @@ def test_one_file_is_not_written_by_two_and_not_begun_again(capsys, parts, tmp_p
     argv = (*ARGV, "--shard", "1/4", "--out", parts[0])
     code, _, err = call(capsys, *argv)
     assert code == 2 and "this workload is here already (--resume goes on with it)" in err
-    other = Folder(parts[0], read_lines(files_of(parts[0])[0]).jobs, Shard(1, 4))
+    other = WorkloadFolder(parts[0], read_lines(files_of(parts[0])[0]).jobs, Shard(1, 4))
     with other.held():
         code, _, err = call(capsys, *argv, "--resume")
     assert code == 2 and "another process is at work on this workload" in err
@@ -100,7 +100,7 @@ def test_one_file_is_not_written_by_two_and_not_begun_again(capsys, parts, tmp_p
 
 
 def test_an_id_is_made_from_all_that_the_numbers_depend_on(tmp_path):
-    job = Job((str(DATA / "chat.jsonl"),), "llama_cpp@head", "GA", {"parallel": 2}, 16)
+    job = CellJob((str(DATA / "chat.jsonl"),), "llama_cpp@head", "GA", {"parallel": 2}, 16)
     (copy := tmp_path / "chat.jsonl").write_bytes((DATA / "chat.jsonl").read_bytes())
     assert id_of(job) == id_of(job._replace(files=(str(copy),)))
     others = [job._replace(files=(str(DATA / "agents.json"),)), job._replace(profile="llama_cpp@b11549"),

@@ -9,7 +9,7 @@ from cachesim.judging.lower_bound import Bound
 from cachesim.tools.workload import play as module
 from cachesim.tools.workload.play import BILLED, COUNTED, JUDGED, cell
 from cachesim.tools.workload.read import read_session
-from cachesim.tools.workload.run import Job, line_of, summed, totals_of
+from cachesim.tools.workload.run import CellJob, line_of, summed, totals_of
 from cachesim.tools.workload.servers import served
 from cachesim.tools.workload.tokens import played
 
@@ -20,7 +20,7 @@ PROFILES = ("llama_cpp@b11549", "ik_llama@main", "mlx_lm@0.32.2")
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_prompt_token_is_evaluated_or_reused(profile):
-    found = line_of(Job((AGENTS,), profile, "qwen3-next", {}, 16, BILLED, True))
+    found = line_of(CellJob((AGENTS,), profile, "qwen3-next", {}, 16, BILLED, True))
     assert found["prompt"] == found["evaluated"] + found["kept"] + found["restored"] + found["loaded"]
     assert found["least"] <= found["evaluated"] <= found["prompt"]
     assert (found["answered"], found["wrong"], found["undecided"]) == (9, 0, 0)
@@ -28,7 +28,7 @@ def test_every_prompt_token_is_evaluated_or_reused(profile):
 
 
 def test_what_is_judged_is_what_was_counted():
-    lines = [line_of(Job((AGENTS,), PROFILES[0], "GA", {}, 16, how)) for how in (COUNTED, JUDGED)]
+    lines = [line_of(CellJob((AGENTS,), PROFILES[0], "GA", {}, 16, how)) for how in (COUNTED, JUDGED)]
     assert lines[0]["evaluated"] == lines[1]["evaluated"]
     assert (lines[0]["wrong"], lines[1]["wrong"], lines[1]["lost"]) == (None, 0, None)
 
@@ -41,14 +41,16 @@ def test_fewer_tokens_than_the_bound_are_a_fault_of_ours(monkeypatch):
 
 
 def test_megabytes_are_those_of_the_real_model():
-    hybrid = line_of(Job((AGENTS,), PROFILES[0], "qwen3-next", {}, 64))
+    hybrid = line_of(CellJob((AGENTS,), PROFILES[0], "qwen3-next", {}, 64))
     assert hybrid["peak_checkpoints"] == pytest.approx(75.375 * round(hybrid["peak_checkpoints"] / 75.375), abs=0.1)
     assert hybrid["peak_checkpoints"] > 75
-    assert line_of(Job((AGENTS,), PROFILES[0], "llama-3", {}, 64))["peak_checkpoints"] == 0
+    assert line_of(CellJob((AGENTS,), PROFILES[0], "llama-3", {}, 64))["peak_checkpoints"] == 0
 
 
 def test_sums_know_what_every_line_knows():
-    lines = [line_of(Job((file,), PROFILES[0], "GA", {}, 16, how)) for file, how in ((AGENTS, BILLED), (CHAT, COUNTED))]
+    lines = [
+        line_of(CellJob((file,), PROFILES[0], "GA", {}, 16, how)) for file, how in ((AGENTS, BILLED), (CHAT, COUNTED))
+    ]
     found = summed(lines)
     assert found["evaluated"] == lines[0]["evaluated"] + lines[1]["evaluated"]
     assert (found["wrong"], found["lost"], found["sessions"]) == (None, None, 2)

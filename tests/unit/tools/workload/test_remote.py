@@ -9,9 +9,9 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.tools.workload.lines import id_of
 from cachesim.tools.workload.remote import line_in, packed, play, unpacked
-from cachesim.tools.workload.run import Job, line_of
+from cachesim.tools.workload.run import CellJob, line_of
 
-JOB = Job(("tests/workloads/data/chat.jsonl",), "llama_cpp@b11549", "GA", {"ctx_checkpoints": 0}, 1)
+JOB = CellJob(("tests/workloads/data/chat.jsonl",), "llama_cpp@b11549", "GA", {"ctx_checkpoints": 0}, 1)
 
 
 def test_a_job_is_a_text_and_so_is_its_line(monkeypatch, tmp_path):

@@ -3,16 +3,16 @@
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.workload.session import Recorded, Session, merged, overlapping
+from cachesim.tools.workload.session import RecordedRequest, WorkloadSession, merged, overlapping
 from cachesim.tools.workload.tokens import played
 
 
 def one(start, n_prompt, n_answer, blocks, end=None, first_user=0):
-    return Recorded(start, start if end is None else end, n_prompt, n_answer, tuple(blocks), first_user)
+    return RecordedRequest(start, start if end is None else end, n_prompt, n_answer, tuple(blocks), first_user)
 
 
 def session(*requests, size=4):
-    return Session("s", "test", size, requests)
+    return WorkloadSession("s", "test", size, requests)
 
 
 def test_a_prompt_begins_with_the_answer_before_it_where_there_is_room_for_it():

@@ -11,14 +11,14 @@ from cachesim.engines.build_names import build_of, build_with
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES, about
 from cachesim.engines.shared.rule_set import Change
-from cachesim.judging.find_change import Cause, Course, Turn, bisect
+from cachesim.judging.find_change import ChangedFields, Course, OutcomeChange, bisect
 from cachesim.tools.live.llama_server.export.script import Expected, Script
 from cachesim.tools.live.llama_server.server import BASE
 
 BLANK = "<!-- to be filled in by you: {} -->"
 
 
-class Heard(NamedTuple):
+class ObservedRun(NamedTuple):
     """What a real server did: the build it says it is, what came of each request in words, and lines of its log."""
 
     version: str
@@ -26,7 +26,7 @@ class Heard(NamedTuple):
     log: Sequence[str]
 
 
-def issue(script: Script, shell: str, heard: Heard | None = None) -> str:
+def issue(script: Script, shell: str, heard: ObservedRun | None = None) -> str:
     """The text. ``shell``: the script that shows the fault. ``heard`` None = no real
     server was asked: what came is what the simulator says."""
     engine = ENGINES[script.scenario.engine]
@@ -52,7 +52,7 @@ def _model(script: Script) -> str:
            f"below writes it; with `MODELS=.` it leaves {model.file} in this folder."  # fmt: skip
 
 
-def _steps(script: Script, shell: str, heard: Heard | None) -> Iterator[str]:
+def _steps(script: Script, shell: str, heard: ObservedRun | None) -> Iterator[str]:
     yield BLANK.format("the summary, in your own words")
     yield ""
     yield "Command line:"
@@ -123,11 +123,11 @@ def _named(profile: str) -> str:
     return f"{build} ({profile})" if build else profile
 
 
-def _wrong(turn: Turn) -> bool:
+def _wrong(turn: OutcomeChange) -> bool:
     return turn.now is not None and turn.now.equal_cold is False
 
 
-def _because(causes: Sequence[Cause], profile: str = "") -> str:
+def _because(causes: Sequence[ChangedFields], profile: str = "") -> str:
     """The changes that did it; ``profile``: the rule set that has them, for the first build with each."""
     said = " or ".join(" together with ".join(_change(one, profile) for one in cause.changes) for cause in causes)
     return f", because of {said}" if said else ""
@@ -139,7 +139,7 @@ def _change(change: Change, profile: str) -> str:
     return f"{change.field}: {change.old} -> {change.new}" + (f" ({where})" if where else "")
 
 
-def _edits(causes: Sequence[Cause]) -> Iterator[str]:
+def _edits(causes: Sequence[ChangedFields]) -> Iterator[str]:
     """What the rules that mend it are in the server's source, where that is known."""
     for rule_id in dict.fromkeys(change.new for cause in causes for change in cause.changes):
         source = about(RULES[rule_id]).source if rule_id in RULES else None
@@ -147,7 +147,7 @@ def _edits(causes: Sequence[Cause]) -> Iterator[str]:
             yield f"{source.path}: {source.note.removeprefix('proposed here: ')}"
 
 
-def _log(heard: Heard | None) -> list[str]:
+def _log(heard: ObservedRun | None) -> list[str]:
     if heard is None or not heard.log:
         return ["<details>", "<summary>Logs</summary>", "", "```console", "```", "", "</details>",
                 "", BLANK.format("lines of the server's log, -lv 5, from the wrong request")]  # fmt: skip

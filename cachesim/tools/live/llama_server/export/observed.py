@@ -9,20 +9,20 @@ from typing import Any, Iterator, Mapping
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.log import entries, read_event
-from cachesim.tools.live.llama_server.export.issue import Heard
+from cachesim.tools.live.llama_server.export.issue import ObservedRun
 from cachesim.tools.live.llama_server.export.script import Script
-from cachesim.tools.live.llama_server.recorder import Recorder, Start
+from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from cachesim.tools.live.llama_server.server import OURS
 from cachesim.tools.live.player import Player
 
 LINES = 60          # of the log, at most
 
 
-def observed(script: Script, binary: Path, gguf: Path) -> Heard:
+def observed(script: Script, binary: Path, gguf: Path) -> ObservedRun:
     """Play the case on a server of its own. Raises BadInput."""
     player = Player(script.scenario)
     came, log = list[str](), list[str]()
-    start = Start(binary, gguf, script.flags, "")
+    start = ServerStart(binary, gguf, script.flags, "")
     with Recorder(start, rounding=script.tolerance) as recorder:
         said = _Log(recorder.log_file)
         for number, done in player.run(recorder.play):
@@ -30,7 +30,7 @@ def observed(script: Script, binary: Path, gguf: Path) -> Heard:
             came += _came(number, done, recorder.inexact)
             if any(f"{one['i']}".partition(".")[0] == f"{done['i']}" for one in recorder.inexact):
                 log += [f"... request {number}", *lines]
-    return Heard(version(binary), came, log[:LINES])
+    return ObservedRun(version(binary), came, log[:LINES])
 
 
 def version(binary: Path) -> str:

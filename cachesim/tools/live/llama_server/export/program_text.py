@@ -12,8 +12,8 @@ from pprint import pformat
 from types import ModuleType
 from typing import Any, Iterator, Sequence
 
-from cachesim.tools.live.llama_server.export.script import Act, Ask, Part, Script
-from cachesim.tools.live.llama_server.gguf_models import Model, find_model, tiny_model
+from cachesim.tools.live.llama_server.export.script import Act, Script, ScriptRequest, WordSlice
+from cachesim.tools.live.llama_server.gguf_models import GgufModel, find_model, tiny_model
 from cachesim.tools.live.llama_server.tiny_gguf import Tensor
 
 WIDTH = 116
@@ -77,7 +77,7 @@ def models_text(script: Script) -> str:
     return "MODELS = {\n" + "".join(f"    {file!r}: {_model(one)},\n" for file, one in models.items()) + "}"
 
 
-def _model(model: Model) -> str:
+def _model(model: GgufModel) -> str:
     made = tiny_model(model)
     kinds = "".join(f"{' ' * 12}{kind!r}: [\n{_tensors(rows, 16)}{' ' * 12}],\n" for kind, rows in made.kinds.items())
     keys = "".join(f"{' ' * 12}{name!r}: {_key(value)},\n" for name, value in made.keys.items())
@@ -112,7 +112,7 @@ def _tensor(one: Tensor) -> str:
 # The requests of a case
 
 
-def group_lines(group: tuple[Ask, ...] | Act) -> Iterator[str]:
+def group_lines(group: tuple[ScriptRequest, ...] | Act) -> Iterator[str]:
     """Statements that play a group, but no restart; ``talk`` and the words ``w`` must be there."""
     if isinstance(group, Act):
         file = f", filename={f'{group.file}.bin'!r}" if group.file else ""
@@ -126,18 +126,18 @@ def group_lines(group: tuple[Ask, ...] | Act) -> Iterator[str]:
         yield from _heard(one)
 
 
-def _ask(one: Ask) -> str:
+def _ask(one: ScriptRequest) -> str:
     prompt = " + ".join(map(_part, one.prompt)) or "[]"
     fields = "".join(f", {name}={value!r}" for name, value in one.fields.items())
     hang_up = "" if one.hang_up is None else f", hang_up={one.hang_up}"
     return f"{one.number}, {prompt}{fields}{hang_up}"
 
 
-def _part(one: Part) -> str:
+def _part(one: WordSlice) -> str:
     return f"w[{one.word!r}]" + ("" if one.whole else f"[{one.start}:{one.stop}]")
 
 
-def _heard(one: Ask) -> Iterator[str]:
+def _heard(one: ScriptRequest) -> Iterator[str]:
     for completion, parts in enumerate(one.answers):
         at = 0
         for part in parts:

@@ -19,16 +19,16 @@ from cachesim.scenarios.runner import groups
 from cachesim.scenarios.schema import Scenario, Step
 from cachesim.scenarios.word_tokens import Words, expand
 from cachesim.tools.live.llama_server.cold import cold_flags
-from cachesim.tools.live.llama_server.gguf_models import Model, find_model
+from cachesim.tools.live.llama_server.gguf_models import GgufModel, find_model
 from cachesim.tools.live.llama_server.server import BASE
 from cachesim.tools.live.player import BEHIND, UNLESS
-from cachesim.tools.live.token_map import Text, TokenMap
+from cachesim.tools.live.token_map import MappedText, TokenMap
 
 ROUNDING, AMPLIFIED = 1e-3, 5e-3
 """Log-probabilities that differ by no more are equal, with F32 and one thread; windows of gemma3 amplify rounding."""
 
 
-class Part(NamedTuple):
+class WordSlice(NamedTuple):
     """A word, or a slice of it: tokens ``start`` to ``stop`` of it."""
 
     word: str
@@ -37,15 +37,15 @@ class Part(NamedTuple):
     whole: bool
 
 
-class Ask(NamedTuple):
+class ScriptRequest(NamedTuple):
     """A request. ``number`` is that of its step, ``fields`` what is sent besides the prompt; ``answers`` are the words
     that each completion stands for (empty = nobody uses it). ``after``: iterations between the request before and this
     one, if they are sent together. ``hang_up``: tokens after which the client disconnects."""
 
     number: int
-    prompt: tuple[Part, ...]
+    prompt: tuple[WordSlice, ...]
     fields: Mapping[str, Any]
-    answers: tuple[tuple[Part, ...], ...]
+    answers: tuple[tuple[WordSlice, ...], ...]
     hang_up: int | None = None
     after: int = 0
 
@@ -60,7 +60,7 @@ class Act(NamedTuple):
     flags: tuple[str, ...] | None = None
 
 
-Group = tuple[Ask, ...] | Act
+Group = tuple[ScriptRequest, ...] | Act
 
 
 class Expected(NamedTuple):
@@ -82,7 +82,7 @@ class Script:
 
     scenario: Scenario
     profile: str
-    model: Model
+    model: GgufModel
     flags: tuple[str, ...]
     words: Mapping[str, Tokens]
     spelled: frozenset[str]
@@ -102,7 +102,7 @@ class Script:
         return (*self.flags, *uncached) if uncached else cold_flags(self.flags)
 
     @property
-    def asks(self) -> Iterator[Ask]:
+    def asks(self) -> Iterator[ScriptRequest]:
         """All requests."""
         return (one for group in self.groups if not isinstance(group, Act) for one in group)
 
@@ -169,13 +169,13 @@ def _default(scenario: Scenario, name: str, value: object) -> bool:
 
 def _tokens(scenario: Scenario) -> tuple[dict[str, Tokens], TokenMap]:
     """Real tokens of all words: two texts go on with different ones where they go on differently in the scenario."""
-    texts = [Text((*step.request.prompt, *(step.request.forced or ())), step.request.user_starts)
+    texts = [MappedText((*step.request.prompt, *(step.request.forced or ())), step.request.user_starts)
              for step in scenario.steps]  # fmt: skip
     tmap = TokenMap(texts)
     for text in texts:
         tmap.prompt(text)
     return {
-        word: tmap.prompt(Text(expand((Piece(word),), scenario.words))) for word in scenario.words
+        word: tmap.prompt(MappedText(expand((Piece(word),), scenario.words))) for word in scenario.words
     }, tmap  # fmt: skip
 
 
@@ -206,7 +206,7 @@ class _Maker:
         self.options |= dict(action.server)
         return Act(number, "restart", flags=tuple(self.write(self.options)) if action.server else None)
 
-    def _ask(self, number: int, step: Step) -> Ask:
+    def _ask(self, number: int, step: Step) -> ScriptRequest:
         asked, request = step.asked, step.request
         assert isinstance(asked, Asked)
         if request.kind != "completion":
@@ -219,19 +219,21 @@ class _Maker:
             fields["n_predict"] = hang_up + BEHIND
             self.notes.append("when the server notices a hang-up is its own affair")
         if request.user_starts:
-            fields["message_delimiters"] = self.map.delimiters(Text(request.prompt, request.user_starts))
+            fields["message_delimiters"] = self.map.delimiters(MappedText(request.prompt, request.user_starts))
             self.notes.append("user messages are marked by message_delimiters")
         if step.drafts or request.draft_else:
             self.notes.append("drafts are what the server's own drafter says")
         if step.together:
             self.notes.append("requests that arrive while another is at work follow it with a delay")
         answers = (asked.answer or (), *asked.answers)
-        return Ask(number, self._parts(asked.prompt), fields, tuple(map(self._parts, answers)), hang_up, step.after)
+        return ScriptRequest(
+            number, self._parts(asked.prompt), fields, tuple(map(self._parts, answers)), hang_up, step.after
+        )
 
-    def _parts(self, pieces: Pieces) -> tuple[Part, ...]:
+    def _parts(self, pieces: Pieces) -> tuple[WordSlice, ...]:
         words = self.scenario.words
         spans = [(piece.word, *span(piece, words)) for piece in pieces]
-        return tuple(Part(word, a, b, (a, b) == (0, words[word])) for word, a, b in spans)
+        return tuple(WordSlice(word, a, b, (a, b) == (0, words[word])) for word, a, b in spans)
 
 
 def name_of(scenario: Scenario) -> str:

@@ -15,7 +15,7 @@ from cachesim.tools.live.llama_server.client import GREEDY
 from cachesim.tools.live.llama_server.cold import KEPT
 from cachesim.tools.live.llama_server.export import shell_text as t
 from cachesim.tools.live.llama_server.export.program_text import one_line
-from cachesim.tools.live.llama_server.export.script import Act, Ask, Group, Part, Script, name_of
+from cachesim.tools.live.llama_server.export.script import Act, Group, Script, ScriptRequest, WordSlice, name_of
 from cachesim.tools.live.llama_server.server import BASE
 
 DEFAULTS = 0.2
@@ -93,20 +93,20 @@ def _group(group: Group) -> Iterator[str]:
             yield f"hear {one.number} '{changes}'"
 
 
-def _send(one: Ask) -> str:
+def _send(one: ScriptRequest) -> str:
     return f"send {one.number}" if one.hang_up is None else f"hang_up {one.number} {one.hang_up}"
 
 
-def _sum(parts: Sequence[Part]) -> str:
+def _sum(parts: Sequence[WordSlice]) -> str:
     """A prompt as an expression of jq."""
     return " + ".join(_part(one) for one in parts) or "[]"
 
 
-def _part(one: Part) -> str:
+def _part(one: WordSlice) -> str:
     return f".{one.word}" if one.whole else f".{one.word}[{one.start}:{one.stop}]"
 
 
-def _heard(one: Ask) -> Iterator[str]:
+def _heard(one: ScriptRequest) -> Iterator[str]:
     """Assignments of generated tokens to words; what was not generated stays as it is."""
     for completion, parts in enumerate(one.answers):
         at = 0
@@ -117,6 +117,6 @@ def _heard(one: Ask) -> Iterator[str]:
             at += size
 
 
-def _compare(script: Script, one: Ask) -> str:
+def _compare(script: Script, one: ScriptRequest) -> str:
     want = script.expected[one.number]
     return f"compare {one.number} {want.cache_n} {want.prompt_n} {want.status}"

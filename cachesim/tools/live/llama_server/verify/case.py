@@ -11,11 +11,11 @@ from cachesim.engines.manual import Option
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.live.llama_server.gguf_models import find_model
-from cachesim.tools.live.llama_server.recorder import Recorder, Start
+from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from cachesim.tools.live.llama_server.verify.fit import fitted
 from cachesim.tools.live.llama_server.verify.model_of import Facts, from_file, from_server
 from cachesim.tools.live.llama_server.verify.remote import Remote
-from cachesim.tools.live.llama_server.verify.rows import Row, rows
+from cachesim.tools.live.llama_server.verify.rows import ComparedRequest, rows
 from cachesim.tools.live.player import Player
 
 ROUNDING, AMPLIFIED, DEFAULT_FLAGS = 1e-3, 5e-3, 0.2
@@ -27,7 +27,7 @@ class Verified(NamedTuple):
     """``rows`` of all requests; ``model`` in our notation, ``profile`` of ours, ``notes``: what was changed or could
     not be asked as it is written. ``undecided``: why nothing was played, "" = it was."""
 
-    rows: list[Row]
+    rows: list[ComparedRequest]
     model: str
     profile: str
     notes: list[str]
@@ -52,7 +52,7 @@ def on_server(
     player = Player(ours, vocabulary=facts.vocabulary)
     amplified = facts.tiny and find_model(facts.layers).arch == "gemma3"
     rounding = tolerance if tolerance is not None else AMPLIFIED if amplified else ROUNDING
-    with Recorder(Start(binary, gguf, tuple(player.write(ours.server)), ""), rounding=rounding) as recorder:
+    with Recorder(ServerStart(binary, gguf, tuple(player.write(ours.server)), ""), rounding=rounding) as recorder:
         for _ in player.run(recorder.play):
             pass
         data = recorder.trace()

@@ -11,7 +11,7 @@ from typing import Any, Callable, Mapping, Self
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.live.llama_server.answers import read_completion, read_slot
-from cachesim.tools.live.llama_server.client import Client, Lost, Reply, at_once
+from cachesim.tools.live.llama_server.client import Client, ConnectionLost, HttpReply, at_once
 from cachesim.tools.live.llama_server.cold import ask_cold, compare, inexact
 
 Step = dict[str, Any]
@@ -82,7 +82,7 @@ class Remote:
             out["racy"] = True
         try:
             at_once([partial(self._send, one) for one in members], lambda: None)
-        except Lost as lost:
+        except ConnectionLost as lost:
             out["died"] = {"error": str(lost), "returncode": 0, "fatal": ["the connection broke"], "frames": []}
         self.steps.append(out)
         return out
@@ -101,7 +101,7 @@ class Remote:
             member["response"] = self._read(reply)
             member["body"] = reply.body
 
-    def _read(self, reply: Reply) -> Step:
+    def _read(self, reply: HttpReply) -> Step:
         try:
             return read_completion(reply)
         except (KeyError, TypeError, AttributeError, IndexError):
@@ -119,7 +119,7 @@ class Remote:
     def _compare(self, member: Step, bodies: list[Mapping[str, Any]]) -> None:
         try:
             cold = ask_cold(self.client, member["request"])
-        except Lost:
+        except ConnectionLost:
             raise BadInput("the connection broke when a prompt was asked cold", file=self.client.url) from None
         if cold is None:
             return
@@ -138,7 +138,7 @@ class Remote:
     def _get(self, path: str) -> Mapping[str, Any]:
         try:
             reply = self.client.get(path)
-        except Lost:
+        except ConnectionLost:
             raise BadInput("no server answers", file=self.client.url) from None
         if reply.status in (401, 403):
             raise BadInput(f"the server wants a key (HTTP {reply.status})", file=self.client.url)

@@ -31,7 +31,7 @@ class Side(NamedTuple):
 UNKNOWN = Side(None, None, None, None)
 
 
-class Row(NamedTuple):
+class ComparedRequest(NamedTuple):
     """A request on both sides. ``same`` None = undecided, for the reason ``why``; ``first``: the first decision, or the
     field of the answer, in which they differ, "" = none or not known. ``far``: the largest difference of the real
     answer's log-probabilities from a cold run."""
@@ -46,11 +46,11 @@ class Row(NamedTuple):
     far: float | None = None
 
 
-def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: bool) -> list[Row]:
+def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: bool) -> list[ComparedRequest]:
     """A row for every request of a recording. ``texts``: the steps in words. ``sized``: the model's states have the
     sizes that ours counts. Raises BadInput."""
     trace = make_trace(Path("the recording"), {**data, "profile": profile.partition("@")[2]}, profiles())
-    found: list[Row] = []
+    found: list[ComparedRequest] = []
     with TemporaryDirectory(prefix="cachesim-") as folder:
         run = _Beside(trace, "provenance", Path(folder), sized)
         number = 0
@@ -110,11 +110,11 @@ def _said(first: Mapping[str, Any], sized: bool) -> str:
 
 def _row(
     number: int, text: str, ours: Side, theirs: Side, far: float | None, race: bool, first: str
-) -> Row:
+) -> ComparedRequest:
     same, why = _same(ours, theirs, race, far)
     if same is not False and first and not race:
         same, why = False, ""
-    return Row(number, text, ours, theirs, same, why, first, far)
+    return ComparedRequest(number, text, ours, theirs, same, why, first, far)
 
 
 def _same(ours: Side, theirs: Side, race: bool, far: float | None) -> tuple[bool | None, str]:

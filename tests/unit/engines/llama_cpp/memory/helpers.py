@@ -6,7 +6,7 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import index
 from cachesim.engines.llama_cpp.memory.context import Context
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory, Sizes
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
-from cachesim.engines.llama_cpp.memory.ubatch import Batch
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.rules.seq_rm_and_state import keep_window, rs_rm_3
 from cachesim.model import make_model
 
@@ -30,7 +30,7 @@ class World:
     def go(self, seq=0, pos0=None, n=1, base=100):
         """Decode tokens base + position; returns llama_decode's code."""
         start = self.memory.pos_max(seq) + 1 if pos0 is None else pos0
-        batch = Batch()
+        batch = DecodeBatch()
         for pos in range(start, start + n):
             batch.add(base + pos, pos, seq, False)
         code = self.context.decode(batch)

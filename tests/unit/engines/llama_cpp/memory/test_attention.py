@@ -8,7 +8,7 @@ import pytest
 from cachesim.base.errors import Crash
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Habits, masked_swa
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, StateReadError
-from cachesim.engines.llama_cpp.memory.ubatch import Batch, split_simple
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, split_simple
 from cachesim.engines.llama_cpp.rules.seq_rm_and_state import keep_window
 from cachesim.events import RowsPurged
 from tests.unit.engines.llama_cpp.memory.helpers import World, held
@@ -26,7 +26,7 @@ def cache(size=16, n_seq=2, unified=True, n_swa=0):
 
 def fill(mine, seq, n, n_ubatch=4):
     """Decode n tokens behind what the sequence holds; False = no room, nothing changed."""
-    batch = Batch()
+    batch = DecodeBatch()
     for pos in range(mine.pos_max(seq) + 1, mine.pos_max(seq) + 1 + n):
         batch.add(0, pos, seq, False)
     ubatches = split_simple(batch, n_ubatch)
@@ -82,7 +82,7 @@ def test_trying_leaves_no_trace():
     fill(mine, 0, 10)
     fill(mine, 1, 5)
     before = [table.save() for table in mine.streams]
-    batch = Batch()
+    batch = DecodeBatch()
     for pos in range(10, 20):
         batch.add(0, pos, 0, False)
     assert mine.prepare(split_simple(batch, 3)) is not None
@@ -97,7 +97,7 @@ def test_trying_purges_for_good_what_it_did_not_use(stays, left):
     """The window lies in cells 0 to 3 with its newest positions first; the last of the micro-batches takes 6 and 7."""
     mine = AttentionCache(16, 1, True, 4, (0,), SHAPE, None, lambda event: None, Habits(purge_stays=stays))
     mine.state_read(0, AttentionState(np.array([6, 7, 4, 5]), {}))
-    batch = Batch()
+    batch = DecodeBatch()
     for pos in range(8, 22):
         batch.add(0, pos, 0, False)
     found = mine.prepare(split_simple(batch, 2))
@@ -112,7 +112,7 @@ def test_a_batch_without_room_purges_for_good_too():
     mine = AttentionCache(16, 4, True, 4, (0,), SHAPE, None, lambda event: None, Habits(purge_stays=True))
     for seq, held_there in ((0, [6, 5, 4, 7, 8, 9]), (2, [0, 1, 2]), (3, [0, 1, 2])):
         mine.state_read(seq, AttentionState(np.array(held_there), {}))
-    batch = Batch()
+    batch = DecodeBatch()
     for seq, first in ((1, 0), (0, 10)):
         for pos in range(first, first + 5):
             batch.add(0, pos, seq, False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
-from cachesim.engines.llama_cpp.memory.ubatch import Batch
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World, held
 
 INCONSISTENT = [
@@ -31,7 +31,7 @@ def test_an_absent_sequence_may_begin_anywhere():
 
 def test_a_gap_inside_a_batch_is_refused():
     world = World("A")
-    batch = Batch()
+    batch = DecodeBatch()
     for pos in (0, 1, 3):
         batch.add(9, pos, 0, False)
     assert world.context.decode(batch) == BAD_BATCH
@@ -75,7 +75,7 @@ def test_a_recurrent_memory_is_never_full():
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_it_speaks_exactly_where_it_is_asked(kind):
     world = World(kind)
-    batch = Batch()
+    batch = DecodeBatch()
     for pos in range(9):
         batch.add(100 + pos, pos, 0, pos in (2, 8))
     world.context.decode(batch)
@@ -88,7 +88,7 @@ def test_what_is_said_does_not_depend_on_the_cut_into_ubatches(kind):
     said = set()
     for n_ubatch in (1, 3, 16):
         world = World(kind, n_ubatch=n_ubatch)
-        batch = Batch()
+        batch = DecodeBatch()
         for pos in range(16):
             batch.add(100 + pos, pos, 0, pos == 15)
         world.context.decode(batch)
@@ -101,7 +101,7 @@ def test_what_is_said_does_not_depend_on_the_cut_into_ubatches(kind):
 def test_a_second_sequence_in_the_batch_changes_nothing_for_the_first(kind, unified):
     alone, both = World(kind), World(kind, n_seq=2, unified=unified)
     for world, seqs in ((alone, (0,)), (both, (0, 1))):
-        batch = Batch()
+        batch = DecodeBatch()
         for seq in seqs:
             for pos in range(7):
                 batch.add(100 + pos + 50 * seq, pos, seq, pos == 6)

@@ -9,7 +9,7 @@ from cachesim.base.errors import BadInput, Crash
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, pad, window_cells
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
-from cachesim.engines.llama_cpp.memory.ubatch import Batch
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.events import SeqRm
 from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World, held
 
@@ -191,7 +191,7 @@ def test_a_small_context_makes_both_caches_of_a_pair_equal_and_shiftable():
 
 @pytest.mark.parametrize("unified, sizes", [(True, [4, 1]), (False, [2, 3])])
 def test_one_stream_is_cut_simply_and_two_equally(unified, sizes):
-    world, batch = World("A", n_seq=2, unified=unified), Batch()
+    world, batch = World("A", n_seq=2, unified=unified), DecodeBatch()
     for seq, pos in ((0, 0), (0, 1), (0, 2), (0, 3), (1, 0)):
         batch.add(5, pos, seq, False)
     assert [placed.ubatch.n for placed in world.memory.init_batch(batch, 4)] == sizes

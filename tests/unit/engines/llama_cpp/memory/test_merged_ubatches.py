@@ -11,14 +11,14 @@ from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory import context
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.merged_ubatches import in_one
-from cachesim.engines.llama_cpp.memory.ubatch import Batch, split_simple
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, split_simple
 from cachesim.model.rng import Rng
 from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World
 
 
 def decode(world, rng, n_seq):
     """A batch of one or two sequences, which go on where they end; returns what was said after each token."""
-    batch, seqs = Batch(), sorted({rng.below(n_seq), rng.below(n_seq)} if rng.chance(30) else {rng.below(n_seq)})
+    batch, seqs = DecodeBatch(), sorted({rng.below(n_seq), rng.below(n_seq)} if rng.chance(30) else {rng.below(n_seq)})
     for seq in seqs:
         start = world.memory.pos_max(seq) + 1
         for pos in range(start, start + 1 + rng.below(14)):
@@ -68,7 +68,7 @@ def test_one_pass_leaves_what_several_leave(model, unified, seed):
 
 def cuts(world, n, n_ubatch=3):
     """A batch of so many tokens of sequence 0, cut and placed."""
-    batch, start = Batch(), world.memory.pos_max(0) + 1
+    batch, start = DecodeBatch(), world.memory.pos_max(0) + 1
     batch.extend(list(range(n)), start, 0)
     found = world.memory.parts["base"].prepare(split_simple(batch, n_ubatch))
     return [(ubatch, {"base": cells}) for ubatch, cells in zip(split_simple(batch, n_ubatch), found, strict=True)]
@@ -94,7 +94,7 @@ def test_what_fills_a_hole_is_not():
 
 def test_numbers_are_computed_as_the_engine_cuts():
     world = World("A")
-    batch = Batch()
+    batch = DecodeBatch()
     batch.extend(list(range(8)), 0, 0)
     placed = world.memory.init_batch(batch, 3)
     passes = [len(world.context._passes(placed))]

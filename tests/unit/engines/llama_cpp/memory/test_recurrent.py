@@ -11,7 +11,7 @@ from cachesim.engines.llama_cpp.memory.saved_state import RecurrentShape
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.engines.llama_cpp.rules.seq_rm_and_state import rs_rm_3
 from cachesim.events import Warn
-from cachesim.model import Run
+from cachesim.model import TokenRun
 
 
 class Recurrent(RecurrentCache):
@@ -26,7 +26,7 @@ class Recurrent(RecurrentCache):
 
     def go(self, *runs):
         """Decode runs (seq, first position, n) in one ubatch, as the model would."""
-        made = tuple(Run(seq, pos0, [0] * n) for seq, pos0, n in runs)
+        made = tuple(TokenRun(seq, pos0, [0] * n) for seq, pos0, n in runs)
         self.apply(Ubatch(made, tuple(range(len(made))), sum(len(r.tokens) for r in made)))
         for run in made:
             row = self.rows[self.meta.tail[run.seq]]
@@ -151,7 +151,7 @@ def test_trying_changes_nothing():
     mine = Recurrent()
     mine.go((0, 0, 3))
     before = mine.meta.copy()
-    assert mine.prepare([Ubatch((Run(1, 0, [0]),), (0,), 1), Ubatch((Run(0, 3, [0]),), (0,), 1)])
+    assert mine.prepare([Ubatch((TokenRun(1, 0, [0]),), (0,), 1), Ubatch((TokenRun(0, 3, [0]),), (0,), 1)])
     assert mine.meta == before
 
 

@@ -7,7 +7,7 @@ import pytest
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory, Sizes
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.saved_state import HOST_HEADER
-from cachesim.engines.llama_cpp.memory.ubatch import Batch
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.rules.seq_rm_and_state import keep_window
 
 # model, tokens, whole state, checkpoint (bytes, one stream, without the header of a blob in host memory)
@@ -41,7 +41,7 @@ def memory(model, n, n_seq=1, unified=True):
         model_kind(model), Sizes(n_seq, unified, 256, 64, False), None,
         keep=lambda pos, last, n: keep_window(pos, last, n).value, refuses=lambda *_: False, emit=lambda event: None,
     )
-    batch = Batch()
+    batch = DecodeBatch()
     for pos in range(n):
         batch.add(0, pos, 0, False)
     for placed in mine.init_batch(batch, 64) if n else ():

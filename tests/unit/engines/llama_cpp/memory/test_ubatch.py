@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.llama_cpp.memory.ubatch import Batch, runs_of, split_equal, split_seq, split_simple
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, runs_of, split_equal, split_seq, split_simple
 
 
 def batch(*runs):
     """(seq, first position, number of tokens), one after the other; tokens count up from 100."""
-    out = Batch()
+    out = DecodeBatch()
     for seq, pos0, n in runs:
         for k in range(n):
             out.add(100 + len(out), pos0 + k, seq, False)
@@ -23,7 +23,7 @@ def shape(ubatches):
 
 def test_a_run_ends_where_sequence_or_position_breaks():
     assert runs_of(batch((0, 5, 3), (1, 0, 2), (1, 9, 1))) == [(0, 3), (3, 5), (5, 6)]
-    assert runs_of(Batch()) == []
+    assert runs_of(DecodeBatch()) == []
     assert runs_of(batch((0, 5, 3))) == [(0, 3)]
 
 

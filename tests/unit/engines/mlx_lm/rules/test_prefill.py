@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.chat import Message, Template, render
+from cachesim.engines.chat import ChatMessage, ChatTemplate, render
 from cachesim.engines.mlx_lm.rules import prefill as rules
 
-SYSTEM = Message("system", (1, 2, 3, 4, 5, 6))
+SYSTEM = ChatMessage("system", (1, 2, 3, 4, 5, 6))
 
 
 def prompt(n, thinking=False, other=None):
     content = tuple(range(10, 10 + n)) if other is None else other
-    return render([SYSTEM, Message("user", content)], Template("plain", thinking))
+    return render([SYSTEM, ChatMessage("user", content)], ChatTemplate("plain", thinking))
 
 
 def test_one_token_before_the_think_token_else_one_before_the_end():

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.chat import Message, Template, render
+from cachesim.engines.chat import ChatMessage, ChatTemplate, render
 from cachesim.engines.mlx_lm.rules import segments as rules
 
 P = tuple(range(1, 21))
 
 
 def system(n):
-    return Message("system", tuple(range(1, n + 1)))
+    return ChatMessage("system", tuple(range(1, n + 1)))
 
 
 def user(n):
-    return Message("user", tuple(range(10, 10 + n)))
+    return ChatMessage("user", tuple(range(10, 10 + n)))
 
 
-def end_of_system(messages, template=Template()):  # noqa: B008
+def end_of_system(messages, template=ChatTemplate()):  # noqa: B008
     probe = render([messages[0], user(0)], template, False)
     return rules.system_end(render(messages, template), probe).value
 
