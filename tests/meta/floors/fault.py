@@ -15,6 +15,14 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "tools/replay": ("tests/unit/tools/replay",),
     "tools/search": ("tests/unit/tools/search",),
     "tools/conformance": ("tests/conformance",),
+    "tools/conformance/http_check": ("tests/unit/tools/conformance/http_check",),
+    "tools/server_logs": ("tests/unit/tools/server_logs",),
+    "tools/request_bodies": ("tests/unit/tools/request_bodies",),
+    "tools/advise": ("tests/unit/tools/advise",),
+    "tools/workload": ("tests/unit/tools/workload", "tests/workloads"),
+    "tools/picture": ("tests/unit/tools/picture",),
+    "tools/lessons": ("tests/unit/tools/lessons",),
+    "cli": ("tests/unit/cli",),
 }
 """The folders above the engines, and the tests nearest to each: all of them run with `make test` or `make long`."""
 

@@ -15,7 +15,9 @@ from tests.meta.floors.no_faults import NO_FAULTS
 from tests.meta.mutations import Change, Mutation, between
 
 SEED = 1
-EACH = 5               # faults of each floor
+EACH, OF_A_TOOL = 5, 10        # faults of each floor; of those of the tools that have few written by hand
+TOOLS = ("tools/conformance/http_check", "tools/server_logs", "tools/request_bodies", "tools/advise", "tools/workload",
+         "tools/picture", "tools/live", "tools/lessons", "cli")  # fmt: skip
 TELLING = {"BadInput", "fault", "Misfit", "wanted", "quoted", "cut", "nearest", "Table", "add_column", "field", "Text",
            "append", "Failed", "join"}  # fmt: skip
 """Calls whose numbers and words are for the eye: where text is put together, and how it looks."""
@@ -27,12 +29,14 @@ TURNED = {
 
 
 def generated(root: Path, each: int = EACH, seed: int = SEED) -> list[Fault]:
-    """The faults, ``each`` of every floor."""
-    return [fault for floor in FLOORS for fault in _of_floor(root, floor, each, seed)]
+    """The faults, ``each`` of every floor, ``OF_A_TOOL`` of those of ``TOOLS``."""
+    return [fault for floor in FLOORS
+            for fault in _of_floor(root, floor, max(each, OF_A_TOOL if floor in TOOLS else 0), seed)]  # fmt: skip
 
 
 def _of_floor(root: Path, floor: str, each: int, seed: int) -> list[Fault]:
-    files = sorted((root / "cachesim" / floor).glob("*.py"))
+    every = (root / "cachesim" / floor).rglob("*.py") if floor in TOOLS else (root / "cachesim" / floor).glob("*.py")
+    files = sorted(every)
     ranked = sorted((one for path in files for one in mutations(path)), key=lambda one: one.number(seed))
     found: list[Fault] = []
     taken: dict[Path, int] = {}
