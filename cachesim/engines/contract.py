@@ -246,8 +246,7 @@ class Engine:
     None where it has none. ``line`` are the profiles of the main branch in order, oldest first, ``beside`` proposals
     and what they were made on; ``newest`` the newest recorded one, ``renamed`` old names, ``notes`` what a reader of a
     name should know; ``when``: at which builds, and on which dates, the rules of ``line`` were in force;
-    ``old_rule_ids``: families of rules that were renamed -> their present names; ``rule_flags``: families -> the
-    options that govern them.
+    ``rule_flags``: families of rules -> the options that govern them.
     ``log`` gives the lines of the real server's log; imported when a log is read.
     """
 
@@ -263,7 +262,6 @@ class Engine:
     renamed: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     when: Timeline = field(default_factory=Timeline)
-    old_rule_ids: Mapping[str, str] = field(default_factory=dict)
     rule_flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
     log: Callable[[], LogGrammar] = LogGrammar
 

@@ -122,13 +122,11 @@ class Manual:
     ``plenty``: resources of which more should never hurt, and how much is plenty. ``drawn``: models that a
     search draws, ``draw`` a server for one of them, ``draw_fields`` what a request to it says besides, as it is
     written. ``silent``: spellings of the server's flags that change no decision of a cache, and how many values
-    follow each. ``known``: real models, and the layers that stand for them. ``schema_1``: options that a file
-    with ``schema = 1`` has where it does not set them, if they are not the server's defaults. ``headline``:
-    options that every report names; ``open_words``: what an option that is left to the server is there.
-    ``token_numbers``: the numbers of a rule set that count tokens; ``unlimited``: options that take the limits off
-    what is kept; ``context``: how much room a server has for prompts, None = no option says it. ``tries``: options (all
-    of a server's are given) that are worth trying where too much is evaluated, from cheap to dear, each with what has
-    to change with it."""
+    follow each. ``known``: real models, and the layers that stand for them. ``headline``: options that every report
+    names; ``open_words``: what an option that is left to the server is there. ``token_numbers``: the numbers of a rule
+    set that count tokens; ``unlimited``: options that take the limits off what is kept; ``context``: how much room a
+    server has for prompts, None = no option says it. ``tries``: options (all of a server's are given) that are worth
+    trying where too much is evaluated, from cheap to dear, each with what has to change with it."""
 
     flags: tuple[Flag, ...]
     models: tuple[str, ...]
@@ -147,7 +145,6 @@ class Manual:
     draw_fields: Callable[[Rng, Mapping[str, Any]], dict[str, Any]] = nothing_more
     silent: Mapping[str, int] = field(default_factory=dict)
     known: Mapping[str, KnownModel] = field(default_factory=lambda: MODELS)
-    schema_1: Mapping[str, Option] = field(default_factory=dict)
     headline: tuple[str, ...] = ()
     token_numbers: tuple[str, ...] = ()
     unlimited: Mapping[str, Option] = field(default_factory=dict)

@@ -216,10 +216,6 @@ def renamed() -> Mapping[str, str]:
     return ByProfile(lambda engine: engine.renamed)
 
 
-def old_rule_ids() -> Mapping[str, str]:
-    """Old families of rules -> present ones, of all engines."""
-    return {old: new for engine in ENGINES.values() for old, new in engine.old_rule_ids.items()}
-
 
 def notes() -> Mapping[str, str]:
     """What a reader of a profile's name should know, by profile."""

@@ -12,7 +12,6 @@ from cachesim.base.reading import path_of
 from cachesim.scenarios.load import find, neighbour
 
 SHOWN_IN = "SHOWN_IN.txt"    # by which scenarios a rule is shown: "RULE: id id" in each line
-MOVED = "MOVED.txt"          # where scenarios were, a path below the corpus in each line
 _ID = re.compile("[a-z0-9]+(-[a-z0-9]+)+")
 
 
@@ -40,38 +39,18 @@ def shown_in() -> dict[str, list[str]]:
 
 
 def named(text: str) -> Path:
-    """The file or folder that an argument means: a path, or the id of a scenario where no such path exists, or the
-    path at which a scenario was before.
+    """The file or folder that an argument means: a path, or the id of a scenario where no such path exists.
 
     Other paths that do not exist are returned, for the reader to refuse. Raises BadInput for an id that nothing has,
     and for an empty text.
     """
     if os.path.exists(text) or not could_be_id(text):          # never raises, however long the name
-        old = moved(text) if text.endswith(".toml") else []
-        return old[0] if old else path_of(text)
+        return path_of(text)
     files = corpus_files()
     if text not in files:
         hint = nearest(text, files) or neighbour(Path(text)) or "see cachesim scenarios"
         raise BadInput("no such file, and no scenario of this id", file=text, hint=hint)
     return files[text]
-
-
-def moved(text: str) -> list[Path]:
-    """The files that a path below the corpus meant before they were sorted by symptom: one for a file, those of a
-    folder. [] where the path exists, or never was there."""
-    if os.path.exists(text) or not text:
-        return []
-    try:
-        old = Path(os.path.realpath(text)).relative_to(corpus_root().resolve()).as_posix()
-        lines = (corpus_root() / MOVED).read_text("utf-8").split()
-    except (OSError, ValueError):
-        return []
-    files = corpus_files() if any(_is_at(line, old) for line in lines) else {}
-    return [files[Path(line).stem] for line in lines if _is_at(line, old) and Path(line).stem in files]
-
-
-def _is_at(line: str, old: str) -> bool:
-    return line == old or line.startswith(f"{old}/")
 
 
 def could_be_id(text: str) -> bool:

@@ -116,7 +116,6 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
         expect={old.get(name, name): one for name, one in expect.items()},
         file=str(path),
         lives=_lives(top, len(steps), engine, known) if "lives" in raw else (),
-        schema=int(raw.get("schema", 0)),
         old_names={name: old[name] for name in asked if name in old},
         rules=rules,
         symptom=_symptom(top),
@@ -170,12 +169,11 @@ def _lives(top: TomlTable, n_steps: int, engine: str, known: AbstractSet[str] | 
 
 
 def _server(top: TomlTable, engine: str) -> dict[str, Option]:
-    """The options that the file sets, and those that its schema sets where the file does not."""
+    """The options that the file sets."""
     schema = top.integer("schema", SCHEMA, low=1)
-    if schema > SCHEMA:
-        raise top.fault(f"schema is {schema}, and this cachesim knows 1 to {SCHEMA}", "schema")
-    given = manual_of(engine).schema_1 if schema == 1 else {}
-    return {**given, **read_options(top.table("server"), engine)}
+    if schema != SCHEMA:
+        raise top.fault(f"schema is {schema}, this cachesim reads {SCHEMA}", "schema")
+    return read_options(top.table("server"), engine)
 
 
 def _words(table: TomlTable, engine: str, model: str) -> Words:

@@ -16,8 +16,7 @@ Allowed = tuple[int, ...]
 """The values that an expectation accepts: one, or several where the engine leaves freedom (``either``)."""
 
 SCHEMA = 2
-"""The form of a scenario file that does not name one: an option that it does not set is the server's own default. In
-files of schema 1 (cachesim 0.1) some options had smaller values then (``Manual.schema_1``)."""
+"""The form of scenario files. An option that a file does not set is the server's own default."""
 
 DEFAULT_PROFILE = DEFAULT.newest
 """The rule set of a command that names none: the newest recorded one of the first engine."""
@@ -121,7 +120,6 @@ class Scenario:
     lives: tuple[Lives, ...] = ()
     model_note: str = ""                                             # what the name of a real model stands for
     old_names: Mapping[str, str] = field(default_factory=dict)       # of profiles, as the file has them -> present ones
-    schema: int = 0                                                  # as the file names it, 0 = it names none
     rules: tuple[str, ...] = ()                                      # files of rules that its profiles may be of
     symptom: str = ""                                                # what a user sees (``symptoms``)
 

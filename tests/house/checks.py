@@ -22,11 +22,11 @@ LEVEL = {
     "scenarios": 4,
     "judging": 5, "replay": 5,
     "tools": 6,
-    "api": 7, "cli": 7, "kit": 7, "pytest_plugin": 7, "__main__": 7,
+    "api": 7, "cli": 7, "pytest_plugin": 7, "__main__": 7,
 }
 """Rooms of the package: each imports from lower levels only. ``tools`` and what is above it are no part of the core."""
 
-# Imports that only open a door: the entrance that of the command line, the package itself those of kit and api.
+# Imports that only open a door: the entrance that of the command line, the package itself those of the kit and of api.
 SIDEWAYS = {("__main__", "cli"), ("__init__", "tools"), ("__init__", "api")}
 
 FOR_ALL_TOOLS = ("run", "picture")

@@ -82,10 +82,6 @@ MANUAL = Manual(
     open_words={"ctx_size": str(TRAINED_ON)},
     unlimited={"ctx_checkpoints": 1_000_000, "cache_ram": -1},
     context=Context("ctx_size", context_parts),
-    schema_1={
-        "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "context_shift": False, "ctx_checkpoints": 32,
-        "spec_draft_n_max": 3,
-    },
     known={name: model for name, model in MODELS.items() if name != "mamba-2"},    # LLM_ARCH_MAMBA only
     drawn=("A", "W8 A", "GA", "GGGA", "GGA+M", "A+M"),
     draw=draw,

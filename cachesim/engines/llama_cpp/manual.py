@@ -86,10 +86,6 @@ MANUAL = Manual(
     token_numbers=("min_step", "tail", "ctx_pad", "window_pad"),
     unlimited={"ctx_checkpoints": 1_000_000, "cache_ram": -1},
     context=Context("ctx_size", context_parts),
-    schema_1={
-        "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "parallel": 1,
-        "ctx_checkpoints": 32, "slot_prompt_similarity": 0.1, "context_shift": False, "spec_draft_n_max": 3,
-    },
     drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "SS", "CA", "HH", "G W8", "C W8"),
     draw=draw,
     draw_fields=partial(draw_fields, completions=True),

@@ -9,7 +9,6 @@ from cachesim.engines.contract import Engine, Recorded
 from cachesim.engines.manual import Option
 from cachesim.engines.mlx_lm.manual import MANUAL
 from cachesim.engines.mlx_lm.model_layout import model_kind
-from cachesim.engines.mlx_lm.old_rule_ids import OLD_RULE_IDS
 from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
 from cachesim.engines.mlx_lm.rule_flags import RULE_FLAGS
 from cachesim.engines.mlx_lm.server import Server
@@ -44,7 +43,7 @@ def log() -> LogGrammar:
 
 
 ENGINE = Engine(
-    "mlx_lm", PROFILES, MANUAL, serve, say, Recorded("mlx-lm"), LINE, BESIDE, when=TIMELINE, old_rule_ids=OLD_RULE_IDS,
+    "mlx_lm", PROFILES, MANUAL, serve, say, Recorded("mlx-lm"), LINE, BESIDE, when=TIMELINE,
     log=log, rule_flags=RULE_FLAGS,
 )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cachesim.base import exits
-from cachesim.base.console import complain, say_json, show
+from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput, quoted
 from cachesim.tools.run.arguments import add_json, add_profiles
 
@@ -40,10 +40,8 @@ def _explained(what: str) -> dict[str, Any]:
     if os.path.isfile(what):
         return {"found": "log", "log": explain_log(Path(what))}
     rules = search.rules(what)
-    if rules.names:
-        if rules.old:
-            complain(f"{what} is called {rules.wanted} now")
-        return {"found": "rule" if len(rules.names) == 1 else "rules", "rules": search.about_rules(rules.names)}
+    if rules:
+        return {"found": "rule" if len(rules) == 1 else "rules", "rules": search.about_rules(rules)}
     if (term := search.term(what)) is not None:
         return {"found": "term", "term": term}
     if (line := explain_line(what)) is not None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import Any, Iterable, NamedTuple
+from typing import Any, Iterable
 
 from cachesim.base.errors import nearest
-from cachesim.engines.registry import ENGINES, old_rule_ids, profiles
+from cachesim.engines.registry import ENGINES, profiles
 from cachesim.engines.rule import RULES, rule_text
 from cachesim.tools.rulebook import glossary
 from cachesim.tools.rulebook.rule_life import spelled, tables
@@ -16,28 +16,15 @@ from cachesim.tools.rulebook.rules_report import first_sentence, rule_data
 WORD = re.compile(r"[\w./-]+")
 
 
-class NamedRules(NamedTuple):
-    """Ids of rules that a text names: one rule, or all of a family or with a common beginning. ``wanted`` is the id as
-    it is spelled now, ``old`` whether it was an old one."""
-
-    names: list[str]
-    wanted: str
-    old: bool
-
-
-def rules(text: str) -> NamedRules:
-    """The rules that a text names by their ids, in any case."""
+def rules(text: str) -> list[str]:
+    """Ids of the rules that a text names, in any case: one rule, or all of a family or with a common beginning."""
     every = _all_rules()
-    upper = text.strip().upper()
-    family, dot, variant = upper.partition(".")
-    present = old_rule_ids().get(family, family)
-    wanted = f"{present}{dot}{variant}"
+    wanted = text.strip().upper()
     exact = [name for name in every if name.upper() == wanted]
-    names = exact if exact and wanted.partition(".")[2] else [
-        name for name in every if name.upper() == wanted or name.upper().startswith((f"{wanted}.", f"{wanted}-"))
-    ] if wanted else []
-    spelled = exact[0] if exact else wanted
-    return NamedRules(names, spelled, present != family)
+    if exact and "." in wanted:
+        return exact
+    return [name for name in every if name.upper() == wanted or name.upper().startswith((f"{wanted}.", f"{wanted}-"))
+            if wanted]  # fmt: skip
 
 
 def _all_rules() -> list[str]:

@@ -139,7 +139,7 @@ def load_files(files: list[str]) -> tuple[list[Scenario], list[BadInput]]:
     bad: list[BadInput] = []
     for name in files:
         try:
-            for file in _old_paths(name) or inside(named(name)):
+            for file in inside(named(name)):
                 found.setdefault(os.path.realpath(file), file)
         except BadInput as error:
             bad.append(error)
@@ -153,22 +153,7 @@ def load_one(file: str) -> Scenario:
     from cachesim.scenarios.corpus import named
     from cachesim.scenarios.load import load
 
-    _old_paths(file)
     return _hinted(load(named(file), known_profiles()))
-
-
-def _old_paths(name: str) -> list[Path]:
-    """The files that a path of the corpus meant before it was sorted by symptom, with a line on stderr; [] for any
-    other."""
-    from cachesim.base.console import note
-    from cachesim.scenarios.corpus import moved
-
-    files = moved(name)
-    if len(files) == 1:
-        note(f"{name} is {os.path.relpath(files[0])} now")
-    elif files:
-        note(f"the {len(files)} scenarios of {name} are sorted by symptom now: see cachesim scenarios --symptom")
-    return files
 
 
 def _hinted(scenario: Scenario) -> Scenario:

@@ -22,7 +22,6 @@ from cachesim.tools.run.arguments import (
 )
 from cachesim.tools.run.jobs import JobFailure, RunJob, exit_code, run_jobs
 from cachesim.tools.run.next_step import after_run, say_next
-from cachesim.tools.run.old_schema import hint_schema
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -68,8 +67,6 @@ def run(args: Namespace) -> int:
     found = [data for _, data in runs]
     report(found, args.json, len(bad) + len(jobs) - len(runs), verbose)
     say_next(args, after_run([(job.scenario, data) for job, data in runs], args.files))
-    if not args.settings:
-        hint_schema((job.scenario, data) for job, data in runs)
     write_pictures(args, [(job.scenario, data) for job, data in runs])
     return exits.worst([*codes, exit_code(found, args.as_expected)])
 

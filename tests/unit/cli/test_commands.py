@@ -11,7 +11,6 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
-from cachesim.engines.registry import old_rule_ids
 from cachesim.tools.replay import command as replay_command
 from cachesim.tools.run import jobs
 from cachesim.tools.run.jobs import run_job
@@ -161,19 +160,6 @@ def test_explain_takes_the_beginning_of_several_families(capsys):
 def test_an_unknown_rule_is_bad_input(capsys):
     assert main(["explain", "LC-CKPT-ERAZE"]) == exits.BAD_INPUT
     assert "did you mean 'LC-CKPT-ERASE'" in capsys.readouterr().err
-
-
-def test_explain_finds_a_rule_by_its_old_id(capsys):
-    assert main(["explain", "ML-RING-03.last", "--json"]) == exits.HOLDS
-    out, err = capsys.readouterr()
-    assert [rule["rule"] for rule in json.loads(out)["rules"]] == ["ML-RING-MERGE.last"]
-    assert err == "cachesim: ML-RING-03.last is called ML-RING-MERGE.last now\n"
-
-
-def test_every_old_id_of_a_rule_leads_to_a_family(capsys):
-    for old, new in old_rule_ids().items():
-        rules = call_json(capsys, "explain", old)[1]["rules"]
-        assert rules and all(rule["rule"].split(".")[0] == new for rule in rules)
 
 
 def test_profiles_are_listed_shown_and_compared(capsys):

@@ -8,7 +8,6 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import SCENARIO_BYTES
-from cachesim.engines.llama_cpp import MANUAL
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load, load_all
@@ -32,11 +31,10 @@ def refusal(file, known=KNOWN):
     return text.removeprefix(str(file))
 
 
-def test_a_file_of_schema_1_has_the_options_of_then(tmp_path):
-    scenario = load(write(tmp_path, "schema = 1\n" + GOOD), KNOWN)
-    assert scenario.server == {**MANUAL.schema_1, "parallel": 2}
+def test_a_file_of_another_schema_is_refused(tmp_path):
     assert load(write(tmp_path, "schema = 2\n" + GOOD), KNOWN).server == {"parallel": 2}
-    assert refusal(write(tmp_path, "schema = 3\n" + GOOD)) == ":1: schema is 3, and this cachesim knows 1 to 2"
+    for other in (1, 3):
+        assert refusal(write(tmp_path, f"schema = {other}\n" + GOOD)) == f":1: schema is {other}, this cachesim reads 2"
 
 
 def test_a_good_file(tmp_path):

@@ -17,13 +17,6 @@ def test_every_engine_has_its_own_options(engine):
         assert check_option(name, value, engine) == value
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_what_schema_1_sets_is_no_default_of_every_version(engine):
-    old = ENGINES[engine].manual.schema_1
-    assert spoken(old, engine) == old
-    assert all(check_option(name, value, engine) == value for name, value in old.items())
-
-
 def test_a_version_has_its_own_defaults():
     new, old = (in_force({"batch_size": 64}, f"llama_cpp@{name}") for name in ("b11549", "swa-first"))
     assert [new[name] for name in ("ctx_size", "ctx_checkpoints", "batch_size")] == [0, 32, 64]

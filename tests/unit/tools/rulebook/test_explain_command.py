@@ -26,7 +26,7 @@ def data(capsys, what):
 
 @pytest.mark.parametrize(("what", "found"), [
     ("LC-CKPT-ERASE.ER2", "rule"), ("lc-ckpt-erase.er2", "rule"), ("ml-lru-hand.COPY", "rule"), ("IK-REUSE", "rule"),
-    ("LC-CKPT-ERASE", "rules"), ("lc-ckpt", "rules"), ("ML-RING-03", "rules"), ("ml-ring-03.last", "rule"),
+    ("LC-CKPT-ERASE", "rules"), ("lc-ckpt", "rules"), ("ML-RING-MERGE", "rules"), ("ml-ring-merge.last", "rule"),
     ("pos_min", "term"), ("Sliding Window", "term"), (LINE, "line"), ("swa full", "text"),
 ])  # fmt: skip
 def test_what_is_found_is_said(capsys, what, found):

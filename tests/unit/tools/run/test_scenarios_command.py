@@ -67,35 +67,10 @@ def test_the_list_is_by_symptom(capsys):
     assert at == sorted(at)
 
 
-OLD = [line.split("/") for line in (corpus_root() / "MOVED.txt").read_text().split()]
-
-
-def test_old_paths_go_on_working(capsys):
-    file = corpus_root().joinpath(*OLD[0])
-    assert not file.exists()
-    by_path = main(["run", str(file), "-p", "ik_llama@main"]), capsys.readouterr()
-    by_id = main(["run", file.stem, "-p", "ik_llama@main"]), capsys.readouterr()
-    assert (by_path[0], by_path[1].out) == (by_id[0], by_id[1].out)
-    assert by_path[1].err.startswith(f"cachesim: {file} is ")
-    assert by_path[1].err.splitlines()[0].endswith(f"{file.name} now")
-
-
-def test_old_folders_go_on_working(capsys):
-    assert main(["run", str(corpus_root() / "mlx_lm" / "sentinel"), "-p", "mlx_lm@m1072", "--json"]) == exits.HOLDS
-    out, err = capsys.readouterr()
-    assert len(json.loads(out)["runs"]) == sum(parts[:2] == ["mlx_lm", "sentinel"] for parts in OLD) == 3
-    assert "the 3 scenarios of " in err and "are sorted by symptom now" in err
-
-
 @pytest.mark.parametrize("parts", [("llama_cpp", "lc", "lc-00-no.toml"), ("llama_cpp", "l"), ("x",)], ids="/".join)
 def test_paths_that_never_were_are_refused(capsys, parts):
     assert main(["run", str(corpus_root().joinpath(*parts))]) == exits.BAD_INPUT
     assert "no such file or directory" in capsys.readouterr().err
-
-
-def test_every_old_path_has_a_scenario():
-    assert {Path(parts[-1]).stem for parts in OLD} <= set(corpus_files())
-    assert not [parts for parts in OLD if corpus_root().joinpath(*parts).exists()]
 
 
 @pytest.mark.long
