@@ -32,6 +32,7 @@ from typing import Iterable, NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request
+from cachesim.scenarios.schema import at_once
 
 
 class EvaluatedRequest(NamedTuple):
@@ -72,8 +73,9 @@ class EvaluatedPrefixes:
 
 def lower_bound(requests: Iterable[EvaluatedRequest]) -> Bound:
     """The bound of requests in the order in which they were sent."""
-    seen, each, total = EvaluatedPrefixes(), [], 0
-    for group in _groups(requests):
+    every, seen, each, total = list(requests), EvaluatedPrefixes(), [], 0
+    for numbers in at_once(one.together for one in every):
+        group = every[numbers.start : numbers.stop]
         total += _of_group(group, seen)
         for i, one in enumerate(group):
             others = EvaluatedPrefixes(tokens for k, other in enumerate(group) if k != i for tokens in other.after)
@@ -82,16 +84,6 @@ def lower_bound(requests: Iterable[EvaluatedRequest]) -> Bound:
             for tokens in one.after:
                 seen.add(tokens)
     return Bound(tuple(each), total)
-
-
-def _groups(requests: Iterable[EvaluatedRequest]) -> list[list[EvaluatedRequest]]:
-    groups: list[list[EvaluatedRequest]] = []
-    for one in requests:
-        if one.together and groups:
-            groups[-1].append(one)
-        else:
-            groups.append([one])
-    return groups
 
 
 def _of_group(group: Sequence[EvaluatedRequest], seen: EvaluatedPrefixes) -> int:

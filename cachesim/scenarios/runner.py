@@ -19,7 +19,7 @@ from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
-from cachesim.scenarios.schema import Action, Scenario, Step
+from cachesim.scenarios.schema import Action, Scenario, Step, at_once
 
 Waiting = dict[int, tuple[Request, Answer]]
 """Requests that are not answered yet, by the number of their step."""
@@ -87,15 +87,8 @@ def _folder(scenario: Scenario, place: str | None) -> AbstractContextManager[str
 
 def groups(steps: Sequence[Step]) -> Iterator[tuple[int, list[Step]]]:
     """Steps that are sent together, with the number of the first."""
-    first, group = 0, list(steps[:1])
-    for number, step in enumerate(steps[1:], 1):
-        if step.together and group[-1].action is None:
-            group.append(step)
-            continue
-        yield first, group
-        first, group = number, [step]
-    if group:
-        yield first, group
+    for group in at_once(step.together for step in steps):
+        yield group.start, list(steps[group.start : group.stop])
 
 
 class Stage:

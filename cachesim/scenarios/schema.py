@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Mapping, NamedTuple
+from itertools import pairwise
+from typing import Iterable, Mapping, NamedTuple
 
 from cachesim.engines.base import Request
 from cachesim.engines.manual import Option
@@ -99,6 +100,14 @@ class Lives(NamedTuple):
     request: int
     first: str
     last: str
+
+
+def at_once(together: Iterable[bool]) -> list[range]:
+    """Numbers of the requests that are sent at once, group by group. ``together``: is each sent while the one before
+    it is at work?"""
+    joins = list(together)
+    starts = [number for number, joined in enumerate(joins) if not joined or number == 0]
+    return [range(start, stop) for start, stop in pairwise([*starts, len(joins)])]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
+from cachesim.scenarios.schema import at_once
 from cachesim.tools.conformance.equality import equal
 from cachesim.tools.conformance.fingerprint import Same
 from cachesim.tools.conformance.history import History
@@ -32,7 +33,7 @@ class PlayedHistory:
     cold: list[Outcome] = field(default_factory=list)
     again: list[Outcome | None] = field(default_factory=list)
     warm: list[Outcome] = field(default_factory=list)
-    groups: list[list[int]] = field(default_factory=list)
+    groups: list[range] = field(default_factory=list)
     limits: Mapping[str, int] = field(default_factory=dict)
     gap: str = ""
 
@@ -124,7 +125,7 @@ def play(history: History, bench: Bench, cold: Cold, sent: SentHistory) -> Playe
     played = PlayedHistory(history)
     try:
         _play_cold(played, cold, sent)
-        played.groups = _groups(history)
+        played.groups = at_once(step.together for step in history.scenario.steps)
         if any(isinstance(one, Failed) for one in played.cold):
             return played
         with bench.empty() as subject:
@@ -166,15 +167,6 @@ def _play_cold(played: PlayedHistory, cold: Cold, sent: SentHistory) -> None:
             return
         dictionary.bind(request.forced, said.tokens)
 
-
-def _groups(history: History) -> list[list[int]]:
-    groups: list[list[int]] = []
-    for number, step in enumerate(history.scenario.steps):
-        if step.together and groups:
-            groups[-1].append(number)
-        else:
-            groups.append([number])
-    return groups
 
 
 def _send(subject: Subject, asks: Sequence[Ask]) -> list[Reply]:

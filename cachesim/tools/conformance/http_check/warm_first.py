@@ -13,6 +13,7 @@ from typing import NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.model.rng import Rng
+from cachesim.scenarios.schema import at_once
 from cachesim.tools.conformance.fingerprint import Same
 from cachesim.tools.conformance.history import History
 from cachesim.tools.conformance.history_player import Outcome, PlayedHistory, SentHistory
@@ -64,7 +65,7 @@ class ServerStage:
             played.gap = self.server.missing["cache"]
             return played
         dictionary = Dictionary(sent.vocabulary)
-        played.groups = _groups(history)
+        played.groups = at_once(step.together for step in history.scenario.steps)
         try:
             self._wash(sent.vocabulary, self._slot(played.groups))
             self._warm(played, dictionary)
@@ -169,13 +170,3 @@ class ServerStage:
             other = rng.below(last + 1)
             rest[last], rest[other] = rest[other], rest[last]
         return [*first, *rest]
-
-
-def _groups(history: History) -> list[list[int]]:
-    groups: list[list[int]] = []
-    for number, step in enumerate(history.scenario.steps):
-        if step.together and groups:
-            groups[-1].append(number)
-        else:
-            groups.append([number])
-    return groups
