@@ -9,6 +9,7 @@ from rich.text import Text
 
 from cachesim.engines.manual import Flag, Option
 from cachesim.engines.registry import engine_of
+from cachesim.judging.try_command import settings
 from cachesim.scenarios.option_checks import in_force
 
 SHORT = 4              # characters of a short spelling, such as -kvu
@@ -39,7 +40,7 @@ def flag_text(flag: Flag, value: Option, open_words: Mapping[str, str]) -> str:
     words = [one for one in flag.spellings if len(one) <= SHORT or one.startswith("--")]
     word = words[0] if words else ""
     if not word:
-        return f"{flag.name}={str(value).lower() if isinstance(value, bool) else value}"
+        return settings({flag.name: value})[0]
     if isinstance(value, bool):
         switched = flag.off[0] if flag.off and not value else word
         return switched if value or flag.off else f"{word} off"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from typing import Mapping
 
 from cachesim.base.errors import BadInput
@@ -17,10 +18,17 @@ from cachesim.scenarios.schema import Scenario
 
 def try_words(line: str, profile: str, model: str, given: Mapping[str, Option]) -> list[str]:
     """The words behind ``cachesim try`` or ``why``: a line, and what its server is."""
-    words = [line, "-p", typed(profile), "--model", model]
-    for name, value in given.items():
-        words += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
-    return words
+    return [line, "-p", typed(profile), "--model", model, *set_words(given)]
+
+
+def set_words(given: Mapping[str, Option]) -> list[str]:
+    """The options of a server as ``--set`` takes them."""
+    return [word for setting in settings(given) for word in ("--set", setting)]
+
+
+def settings(given: Mapping[str, Option]) -> list[str]:
+    """``name=value`` of each option, as it is typed."""
+    return [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in given.items()]
 
 
 def try_command(line: str, profile: str, model: str, given: Mapping[str, Option]) -> str:
@@ -28,16 +36,18 @@ def try_command(line: str, profile: str, model: str, given: Mapping[str, Option]
     return shlex.join(["cachesim", "try", *try_words(line, profile, model, given)])
 
 
+def line_words(scenario: Scenario, profile: str) -> list[str]:
+    """``try_words`` of what a scenario asks. Raises BadInput where no line can say it."""
+    given, line = spoken(scenario.server, scenario.engine), spell(normal(scenario.line))
+    from_line(line, model=scenario.model, profiles=(profile,), server=given)
+    return try_words(line, profile, scenario.model, given)
+
+
 def case_words(scenario: Scenario, profile: str) -> list[str]:
-    """The same for a scenario; its file (or id) where no line can say what it asks."""
-    given = spoken(scenario.server, scenario.engine)
-    try:
-        line = spell(normal(scenario.line))
+    """``line_words`` of a scenario; its file (or id) where no line can say what it asks."""
+    with suppress(BadInput):
         if not getattr(scenario.words, "spelled", None):
-            from_line(line, model=scenario.model, profiles=(profile,), server=given)
-            return try_words(line, profile, scenario.model, given)
-    except BadInput:
-        pass
+            return line_words(scenario, profile)
     return [scenario.file or scenario.id, "-p", typed(profile)]
 
 

@@ -129,10 +129,10 @@ def _draw(args: Namespace, data: dict[str, Any]) -> None:
     if one is None:
         complain("no failure to draw")
         return
-    settings = [f"{name}={str(value).lower() if isinstance(value, bool) else value}"
-                for name, value in one["server"].items()]  # fmt: skip
+    from cachesim.judging.try_command import settings
+
     profiles = [data["profile"], *([data["against"]] if "against" in data else [])]
-    scenario = scenario_of_line(one["line"], one["model"], profiles, settings)
+    scenario = scenario_of_line(one["line"], one["model"], profiles, settings(one["server"]))
     shown = Shown(one["command"], f"{one['property']}: {one['text']}", one["step"])
     draw_cases(args, ((scenario, profile) for profile in profiles), shown)
 
@@ -202,10 +202,10 @@ def properties_asked(asked: list[str]) -> tuple[str, ...]:
 
 def set_options(settings: list[str], profile: str) -> tuple[str, ...]:
     """Options of every drawn server, as a search is narrowed by them. Raises BadInput."""
+    from cachesim.judging import try_command
     from cachesim.scenarios.option_checks import parse_settings
 
-    given = parse_settings(settings, profile.partition("@")[0])
-    return tuple(f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in given.items())
+    return tuple(try_command.settings(parse_settings(settings, profile.partition("@")[0])))
 
 
 def drawn_models(asked: list[str], profile: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cachesim.judging.evidence import PREDICTED
+from cachesim.judging.try_command import settings
 
 Data = dict[str, Any]
 NOT_JUDGED = "-"
@@ -25,13 +26,8 @@ def _plain(one: Mapping[str, Any]) -> Data:
     """A line with lists in place of tables whose keys are no words of ours."""
     lost = None if one["lost"] is None else [{"event": event, "tokens": n} for event, n in one["lost"].items()]
     scaled = [{"flag": flag, "real": real, "scaled": to} for flag, (real, to) in one["scaled"].items()]
-    set_ = [f"{name}={_value(value)}" for name, value in one["given"].items()]
     rest = {name: value for name, value in one.items() if name not in ("given", "flags", "how")}
-    return {"servers": 1, **rest, "lost": lost, "scaled": scaled, "set": set_}
-
-
-def _value(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return {"servers": 1, **rest, "lost": lost, "scaled": scaled, "set": settings(one["given"])}
 
 
 def workload_report(data: Data) -> list[RenderableType]:
