@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, NamedTuple
+from contextlib import suppress
+from typing import Any, Iterator, Mapping, NamedTuple
 
 from cachesim.engines.judge_view import Stored
 from cachesim.engines.rule import RULES, Role, about, role_of, took
@@ -10,7 +11,7 @@ from cachesim.events import Aborted, Decided, SeqRm
 from cachesim.judging.foreign_reads import sentence_of
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.reuse_reason import reason
-from cachesim.judging.try_command import case_command
+from cachesim.judging.try_command import case_command, try_command
 from cachesim.scenarios.from_notation import from_line
 
 MOST = 12            # causes that are told of one failure: the first one, and the last ones
@@ -37,16 +38,19 @@ def failure_data(run: Run, at: int, hence: str = "") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def failure_of_line(
-    line: str, profile: str, model: str, server: dict[str, Any], at: int, hence: str
-) -> dict[str, Any]:
-    """The same for a case that is known by its line; ``at`` -1 = its first wrong request, the last one where the
-    answers are right. Raises BadInput."""
-    scenario = from_line(line, model=model, profiles=(profile,), server=server)
-    run = run_judged(scenario, profile, "provenance")
-    last = len(run.requests) - 1
-    at = min(at, last) if at >= 0 else (*run.broken, last)[0]
-    return failure_data(run, at, hence)
+def explained(case: Mapping[str, Any], profile: str, at: int, hence: str) -> dict[str, Any]:
+    """A case, known by its ``line``, ``model`` and ``server``, with the ``command`` that runs it and its ``failure``:
+    that of request ``at``, where -1 is the first wrong request, or the last one where all answers are right. None if
+    it cannot be played again, because the simulator fails. A case without a line stays as it is."""
+    if "line" not in case:
+        return dict(case)
+    line, model, server = case["line"], case["model"], dict(case["server"])
+    failure = None
+    with suppress(Exception):
+        run = run_judged(from_line(line, model=model, profiles=(profile,), server=server), profile, "provenance")
+        last = len(run.requests) - 1
+        failure = failure_data(run, min(at, last) if at >= 0 else (*run.broken, last)[0], hence)
+    return {**case, "command": try_command(line, profile, model, server), "failure": failure}
 
 
 def _causes(run: Run, at: int) -> Iterator[Cause]:

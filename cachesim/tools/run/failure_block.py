@@ -8,9 +8,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cachesim.judging.failure_chain import failure_of_line
-from cachesim.judging.try_command import try_command
-
 Data = Mapping[str, Any]
 
 
@@ -38,12 +35,10 @@ def as_typed(text: str, style: str = "") -> Text:
     return Text(text, style, no_wrap=True, overflow="ignore")
 
 
-def block_of_case(case: Data, profile: str, at: int, hence: str) -> RenderableType:
-    """The block of a case that is known by its ``line``, ``model`` and ``server``: a failure of the search. Where it
-    cannot be played again (it is the simulator that fails), what the search has kept of its causes, and the line."""
-    line, model, server = case["line"], case["model"], dict(case["server"])
-    try:
-        return failure_block(failure_of_line(line, profile, model, server, at, hence))
-    except Exception:
-        causes = (Text(f"  {cause}", "dim") for cause in case.get("causes", ()))
-        return Group(*causes, as_typed(try_command(line, profile, model, server), "bold"))
+def block_of_case(case: Data) -> RenderableType:
+    """The block of a case that the search found. Where it cannot be played again (``failure`` is None: the simulator
+    fails), the causes that the search kept, and the command."""
+    if case["failure"] is not None:
+        return failure_block(case["failure"])
+    causes = (Text(f"  {cause}", "dim") for cause in case.get("causes", ()))
+    return Group(*causes, as_typed(case["command"], "bold"))

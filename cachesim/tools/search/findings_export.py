@@ -8,6 +8,7 @@ from typing import Any, Mapping, Sequence
 
 from cachesim.engines.rule import role_of
 from cachesim.engines.rule_files import heading, typed
+from cachesim.judging.failure_chain import explained
 from cachesim.judging.try_command import try_command
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.search.campaign import Campaign, Failure, drawn
@@ -30,6 +31,12 @@ def campaign_data(
         "failures": [failure_data(one, campaign.profile, models) for one in _in_order(campaign.failures)],
         **more,
     }  # fmt: skip
+
+
+def with_failures(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data of a campaign in which each failure is ``explained``."""
+    found = [explained(one, data["profile"], one["step"], one["text"]) for one in data["failures"]]
+    return {**data, "failures": found}
 
 
 def _in_order(failures: Mapping[Group, Failure]) -> list[Failure]:

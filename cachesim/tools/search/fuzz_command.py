@@ -161,13 +161,13 @@ def _say_unshrunk(campaign: Campaign, known: Collection[Group]) -> None:
 
 def _tell(data: dict[str, Any], as_json: bool, folder: CampaignFolder | None) -> None:
     """Print a campaign; those failures as files that are in no folder and are short enough to be read."""
-    from cachesim.tools.search.findings_export import group_of
+    from cachesim.tools.search.findings_export import group_of, with_failures
     from cachesim.tools.search.fuzz_report import fuzz_report
 
     if as_json:
         say_json(data)
         return
-    show(fuzz_report(data))
+    show(fuzz_report(with_failures(data)))
     for one in data["failures"]:
         here = folder is None or group_of(one) in folder.missing
         if here and one["shrunk"] and "toml" in one:

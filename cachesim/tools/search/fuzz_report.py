@@ -16,7 +16,7 @@ GAPS = 5                # stretches of conversations that are named
 
 
 def fuzz_report(data: Data) -> RenderableType:
-    """Everything about a campaign, within 80 columns."""
+    """Everything about a campaign, within 80 columns. Its failures are ``explained``."""
     found = data["failures"]
     head: RenderableType
     head = first = Text.assemble((data["profile"], "cyan"), f"  seed {data['seed']}, {data['examples']} conversations")
@@ -26,7 +26,7 @@ def fuzz_report(data: Data) -> RenderableType:
     head = Group(head, _corpus(data["corpus"])) if "corpus" in data else head
     if not found:
         return Group(head, *other, Text(f"nothing found for {', '.join(data['properties'])}", "bold green"))
-    return Group(head, _table(found), *(_case(i, one, data["profile"]) for i, one in enumerate(found, 1)), *other,
+    return Group(head, _table(found), *(_case(i, one) for i, one in enumerate(found, 1)), *other,
                  Text(f"{len(found)} distinct failure{'s' * (len(found) > 1)}", "bold red"))
 
 
@@ -84,11 +84,11 @@ def _table(found: list[Data]) -> Table:
     return table
 
 
-def _case(number: int, one: Data, profile: str) -> RenderableType:
+def _case(number: int, one: Data) -> RenderableType:
     """A failure: what is wrong, how it comes about, the line that shows it."""
     left = "" if one["shrunk"] or "line" not in one else "   (not shrunk)"
     left = f"   ({one['known']} shows it)" if "known" in one else left
     head = Text.assemble(f"\n{number}  ", (f"{one['property']}: {one['text']}", "bold red"), (left, "yellow"))
     if "line" not in one:
         return Group(head, *(indented(cause, "dim") for cause in one["causes"]))
-    return Group(head, block_of_case(one, profile, one["step"], one["text"]))
+    return Group(head, block_of_case(one))

@@ -110,6 +110,7 @@ def _workload_data(one: lines.MergedWorkload, out: Path | None) -> dict[str, Any
 
 
 def _tell(campaigns: Sequence[dict[str, Any]], workloads: Sequence[dict[str, Any]], as_json: bool) -> None:
+    from cachesim.tools.search.findings_export import with_failures
     from cachesim.tools.search.fuzz_report import merge_report
     from cachesim.tools.workload.report import merged_report
 
@@ -117,6 +118,6 @@ def _tell(campaigns: Sequence[dict[str, Any]], workloads: Sequence[dict[str, Any
         say_json({"campaigns": list(campaigns), "workloads": list(workloads)})
         return
     for one in campaigns:
-        show(merge_report(one))
+        show(merge_report(with_failures(one)))
     for one in workloads:
         show(*merged_report(one))

@@ -51,7 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    from cachesim.tools.search.repair_data import repair_data
+    from cachesim.tools.search.repair_data import repair_data, with_failures
     from cachesim.tools.search.repair_report import repair_report
 
     found = _repaired(args)
@@ -59,7 +59,7 @@ def run(args: Namespace) -> int:
     if args.json:
         say_json(data)
     else:
-        show(repair_report(data))
+        show(repair_report(with_failures(data)))
     if found.crashed:
         return exits.CRASH
     return exits.BROKEN if found.failing else exits.HOLDS

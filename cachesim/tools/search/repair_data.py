@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from cachesim.judging.failure_chain import explained
 from cachesim.tools.search.case import DrawnConversation
 from cachesim.tools.search.cures import CureTrial, Price, Variant, share
 from cachesim.tools.search.repair import Repair, name_of
@@ -36,6 +37,13 @@ def repair_data(found: Repair) -> Data:
         "uncured": [_uncured(one, next(cases), profile, known) for one in found.uncured],
         "together": None if found.together is None else {"held": found.held, **_price(found.together)},
     }  # fmt: skip
+
+
+def with_failures(data: Data) -> Data:
+    """The data of a repair in which the example of each cause, and what is uncured, is ``explained``."""
+    groups = [explained(one, data["profile"], -1, one["findings"][0]["property"]) for one in data["groups"]]
+    return {**data, "groups": groups, "uncured": [explained(one, data["profile"], -1, one["text"])
+                                                  for one in data["uncured"]]}  # fmt: skip
 
 
 def _price(price: Price) -> Data:

@@ -18,7 +18,7 @@ OTHERS = 3             # other changes that are told of a group
 
 
 def repair_report(data: Data) -> RenderableType:
-    """Everything about a repair, within 80 columns."""
+    """Everything about a repair, within 80 columns. Its groups and what is uncured are ``explained``."""
     where = "files" if data["files"] else f"seed {data['seed']}"
     n = counted(data["examples"], "conversation")
     head = Text.assemble((data["profile"], "cyan"), f"  {where}, {n}, {data['failing']} fail")
@@ -29,8 +29,8 @@ def repair_report(data: Data) -> RenderableType:
     parts: list[RenderableType] = [head, _verdict(data)]
     if data["groups"]:
         parts += [_table(data["groups"]), _together(data)]
-    parts += [_group(i, one, data["profile"]) for i, one in enumerate(data["groups"], 1)]
-    parts += _left(data["uncured"], data["profile"])
+    parts += [_group(i, one) for i, one in enumerate(data["groups"], 1)]
+    parts += _left(data["uncured"])
     return Parts(*parts)
 
 
@@ -66,12 +66,12 @@ def _together(data: Data) -> Text:
     return Text(f"{text}{price}\n")
 
 
-def _group(number: int, one: Data, profile: str) -> RenderableType:
+def _group(number: int, one: Data) -> RenderableType:
     out = Text.assemble(f"{number}  ", (f"{one['field']}: {one['new']}", "bold"), f"  of {one['profile']}")
     found = [indented(f"{each['times']} {each['property']}: {each['rule']}", "dim", 3)
              for each in one["findings"][:OTHERS]]  # fmt: skip
     others = [indented(_other(other), "dim", 3) for other in one["others"][:OTHERS]]
-    return Parts(out, *found, *_case(one, profile, one["findings"][0]["property"]), *others, Text(""))
+    return Parts(out, *found, *_case(one), *others, Text(""))
 
 
 def _other(one: Data) -> str:
@@ -79,17 +79,17 @@ def _other(one: Data) -> str:
     return f"{one['cures']} of them by {one['field']}: {one['new']} ({_percent(one['cost'])}{breaks})"
 
 
-def _case(one: Data, profile: str, hence: str) -> list[RenderableType]:
+def _case(one: Data) -> list[RenderableType]:
     """How a conversation fails, or its name."""
     if "line" not in one:
         return [indented(f"conversation {one['conversation']}", "", 3)]
-    return [block_of_case(one, profile, -1, hence)]
+    return [block_of_case(one)]
 
 
-def _left(uncured: list[Data], profile: str) -> Iterator[RenderableType]:
+def _left(uncured: list[Data]) -> Iterator[RenderableType]:
     """Failures that no single change cures, and the pairs that do."""
     for one in uncured:
         yield Text(f"-  {one['property']}: {one['text']}", "bold red")
-        yield from _case(one, profile, one["text"])
+        yield from _case(one)
         for a, b in one["pairs"][:OTHERS]:
             yield indented(f"by {a['field']}: {a['new']} together with {b['field']}: {b['new']}", "dim", 3)

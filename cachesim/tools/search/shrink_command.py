@@ -65,12 +65,13 @@ def _shrunk(one: Smallest, tries: int, as_json: bool) -> int:
 
 
 def _tell(data: dict[str, Any], as_json: bool) -> None:
+    from cachesim.judging.failure_chain import explained
     from cachesim.tools.search.shrink_report import shrink_report
 
     if as_json:
         say_json({"shrunk": data})
         return
-    show(shrink_report(data))
+    show(shrink_report(explained(data, data["profile"], data["step"], data["text"])))
 
 
 def _nothing(undecided: list[str], as_json: bool) -> int:

@@ -13,7 +13,7 @@ from cachesim.tools.run.failure_block import block_of_case
 
 
 def shrink_report(data: dict[str, Any]) -> RenderableType:
-    """Everything; the last line is the command that runs it, as it is typed."""
+    """Everything, from ``explained`` data; the last line is the command that runs it, as it is typed."""
     before, tries = data["before"], data["tries"]
     out = Text.assemble((data["profile"], "cyan"), "  ", (f"{data['property']}: {data['text']}\n", "bold red"),
                         f"  {data['rule']}\n  ", (f"{data['line']}\n", "bold"))
@@ -21,7 +21,7 @@ def shrink_report(data: dict[str, Any]) -> RenderableType:
                f"{data['requests']} and {data['longest']} in {_many(tries, 'try')}", "dim")  # fmt: skip
     others = (indented(f"also broken, and not looked at: {other['property']} ({other['rule']})", "dim")
               for other in data["others"])  # fmt: skip
-    return Group(out, *others, block_of_case(data, data["profile"], data["step"], data["text"]))
+    return Group(out, *others, block_of_case(data))
 
 
 def _many(n: int, what: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.base.console import as_text
-from cachesim.judging.failure_chain import failure_data
+from cachesim.judging.failure_chain import explained, failure_data
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.try_command import case_command, try_command
 from cachesim.scenarios.corpus import corpus_files
@@ -86,5 +86,5 @@ def test_a_truth_value_is_typed_as_toml_has_it():
 
 def test_a_case_at_which_the_simulator_fails_shows_what_was_kept():
     case = {"line": "A4/A", "model": "GA", "server": {}, "causes": ["a frame", "an error"]}
-    lines = as_text(block_of_case(case, "x@y", 0, "it failed")).splitlines()
+    lines = as_text(block_of_case(explained(case, "x@y", 0, "it failed"))).splitlines()
     assert lines == ["  a frame", "  an error", "cachesim try A4/A -p x@y --model GA"]

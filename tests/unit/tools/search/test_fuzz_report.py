@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.tools.search.findings_export import with_failures
 from cachesim.tools.search.fuzz_report import fuzz_report
 from tests.unit.tools.run.made import shown
 
@@ -19,7 +20,7 @@ def failure(**more):
 def lines(*failures, refused=0):
     data = {"profile": "x@y", "seed": 7, "examples": 40, "refused": refused, "failures": list(failures),
             "properties": ["survives"]}  # fmt: skip
-    return shown(fuzz_report(data))
+    return shown(fuzz_report(with_failures(data)))
 
 
 def test_a_failure_is_told_as_it_is_typed():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.tools.search.repair_data import with_failures
 from cachesim.tools.search.repair_report import repair_report
 from tests.unit.tools.run.made import shown
 
@@ -27,12 +28,12 @@ def data(**more):
     ({"undecided": 2}, "x@y  seed 7, 40 conversations, 0 fail, 2 undecided"),
 ])  # fmt: skip
 def test_a_rule_set_that_holds(more, head):
-    lines = shown(repair_report(data(failing=0, groups=[], **more)))
+    lines = shown(repair_report(with_failures(data(failing=0, groups=[], **more))))
     assert lines == [head, "nothing to repair: no failure of survives"]
 
 
 def test_a_change_with_its_price_and_its_case():
-    lines = shown(repair_report(data()))
+    lines = shown(repair_report(with_failures(data())))
     assert lines[1] == "one change each cures 3 of 3: 1 cause"
     assert lines[3].split() == ["1", "3", "+1.25", "%", "0", "rs_rm:", "R.1", "->", "R.2"]
     assert "all of them: 3 of 3 fixed, 0 newly failing; tokens +1.25 % (A -50.00 %)" in " ".join(lines)
@@ -42,6 +43,6 @@ def test_a_change_with_its_price_and_its_case():
 def test_what_no_single_change_cures():
     left = {**CASE, "property": "survives", "text": "it ended", "pairs": [
         [{"field": "a", "new": "R.3"}, {"field": "b", "new": "R.4"}]]}  # fmt: skip
-    lines = shown(repair_report(data(uncured=[left])))
+    lines = shown(repair_report(with_failures(data(uncured=[left]))))
     assert lines[1] == "one change each cures 2 of 3: 1 cause; no single change cures 1"
     assert "-  survives: it ended" in lines and "by a: R.3 together with b: R.4" in lines
