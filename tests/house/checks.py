@@ -365,7 +365,17 @@ def undocumented(module: Module) -> list[str]:
     return [] if ast.get_docstring(module.tree) or not module.text.strip() else [f"{module.name}: no docstring"]
 
 
+PLAYS = {"run_judged", "play", "predicted", "explained", "Stage"}
+
+
+def reports_that_play(module: Module) -> list[str]:
+    """Imports, in a report, of what plays or judges a scenario: a report formats data."""
+    if not re.search(r"(report|table|block|lines?)$", module.parts[-1]) or module.parts[0] != "tools":
+        return []
+    return [f"{module.name} imports {to[-1]}" for to in imported(module) if to[-1] in PLAYS]
+
+
 CHECKS = (
-    bad_imports, names_engines, too_long, prints, careless, version_branches, outside_world, unsourced_rules,
-    undocumented,
+    bad_imports, reports_that_play, names_engines, too_long, prints, careless, version_branches, outside_world,
+    unsourced_rules, undocumented,
 )  # fmt: skip

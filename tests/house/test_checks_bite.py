@@ -49,6 +49,7 @@ BAD = [
     (checks.unsourced_rules, "engines.llama_cpp.rules.keep", "@rule('LC-1', Role.PICK)\ndef f():\n    'No source.'"),
     (checks.unsourced_rules, "engines.llama_cpp.rules.keep", "@base.rule('LC-1')\ndef f(): ..."),
     (checks.undocumented, "base.tokens", "x = 1"),
+    (checks.reports_that_play, "tools.run.why_report", "from cachesim.judging.judged_run import Run, run_judged"),
 ]
 
 GOOD = [

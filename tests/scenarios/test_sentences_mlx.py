@@ -7,7 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from cachesim.tools.run.why_report import why_data, why_report
+from cachesim.judging.why_data import why_data
+from cachesim.tools.run.why_report import why_report
 from tests.scenarios.test_corpus import SCENARIOS, played
 
 MINE = [name for name, scenario in SCENARIOS.items() if scenario.engine == "mlx_lm"]

@@ -31,7 +31,8 @@ def run(args: Namespace) -> int:
         raise BadInput(f"there is no request {args.number}", file=scenario.file, hint=f"0 to {len(scenario.steps) - 1}")
     (mode,) = modes(args, [scenario])
     from cachesim.judging.judged_run import run_judged
-    from cachesim.tools.run.why_report import why_data, why_report
+    from cachesim.judging.why_data import why_data
+    from cachesim.tools.run.why_report import why_report
 
     # Every rule set of the engine, by provenance: under which of them would the tokens have stayed?
     names = sorted(name for name in known_profiles() if name.startswith(f"{scenario.engine}@"))

@@ -16,6 +16,7 @@ from cachesim.judging.evidence import PREDICTED, Grade, Graded, grade_of, is_uns
 from cachesim.judging.evidence_of_run import predicted
 from cachesim.judging.judged_run import Stopped, run_judged
 from cachesim.judging.run_data import run_data
+from cachesim.judging.why_data import why_data
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
@@ -29,7 +30,7 @@ from cachesim.tools.rulebook import rule_life
 from cachesim.tools.rulebook.rules_report import rule_data, rule_report
 from cachesim.tools.run.diff_report import diff_data, diff_report
 from cachesim.tools.run.run_table import run_report
-from cachesim.tools.run.why_report import why_data, why_report
+from cachesim.tools.run.why_report import why_report
 
 PROFILE, ENGINE = "llama_cpp@head", "llama_cpp"
 STALE = load(corpus_files()["bug-stale-ckpt-adjacent"])

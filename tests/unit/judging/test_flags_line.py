@@ -10,11 +10,12 @@ from cachesim.base.console import as_text
 from cachesim.engines.registry import ENGINES, engine_named
 from cachesim.judging.flags_line import flags_data, flags_line
 from cachesim.judging.run_data import run_data
+from cachesim.judging.why_data import why_data
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run.bisect_report import bisect_report
 from cachesim.tools.run.diff_report import diff_data, diff_report
 from cachesim.tools.run.run_table import run_report
-from cachesim.tools.run.why_report import why_data, why_report
+from cachesim.tools.run.why_report import why_report
 from tests.unit.tools.run.made import judgement, run
 
 PLAIN = "flags: -c 131072 -b 2048 -ub 512 -np auto --ctx-checkpoints 32"

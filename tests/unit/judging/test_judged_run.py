@@ -11,9 +11,9 @@ from cachesim.events import Decided
 from cachesim.judging.expect import Mismatch, compare_expected
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.run_data import run_data
+from cachesim.judging.why_data import why_data
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import Action, Expect
-from cachesim.tools.run.why_report import why_data
 from tests.shared import SMALL, altered
 
 HEAD = "llama_cpp@head"

@@ -16,10 +16,11 @@ from cachesim.judging.exit_status import outcome
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.refusal import cold_status, error_verdict
 from cachesim.judging.run_data import run_data
+from cachesim.judging.why_data import why_data
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.tools.run.jobs import exit_code
-from cachesim.tools.run.why_report import why_data, why_report
+from cachesim.tools.run.why_report import why_report
 from cachesim.tools.search.played_case import played
 from cachesim.tools.search.properties import PROPERTIES
 

@@ -14,8 +14,8 @@ from cachesim.engines.llama_cpp.rules import repaired, seq_rm_and_state
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Ckpt
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.sentences import sentence
+from cachesim.judging.why_data import why_data
 from cachesim.scenarios.load import load
-from cachesim.tools.run.why_report import why_data
 
 SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
 

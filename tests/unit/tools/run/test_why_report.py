@@ -6,7 +6,8 @@ import pytest
 
 from cachesim.judging.foreign_reads import Foreign
 from cachesim.judging.verdict import HOLDS
-from cachesim.tools.run.why_report import why_data, why_report
+from cachesim.judging.why_data import why_data
+from cachesim.tools.run.why_report import why_report
 from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run, shown
 
 
