@@ -30,50 +30,34 @@ BEFORE_A_SLOT = -1          # a client hangs up while its request waits for a sl
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, as a client sends it: a "completion", an "infill", or an "embedding", which generates nothing.
+    """One request, as a client sends it."""
 
-    ``forced`` holds the generated tokens (n_predict of them at most are taken, the last is never
-    evaluated); None lets the engine's sampler choose. ``user_starts`` are the indices in ``prompt`` at
-    which user messages begin; ``chat``: the server's own chat template marks them, not ``message_delimiters`` of a
-    plain completion. ``byte_pos`` is the byte offset of the last user message where a client of an old server sent
-    one. ``None`` = the engine's default. ``n_cmpl`` > 1 asks for further completions, forced by ``children_forced`` and
-    ``children_drafts``. ``stop`` are texts that end the generation where the recorded vocabulary spells one of them,
-    ``eog`` tokens that end it. ``others`` are further prompts of a "decision"; the server sets ``shared``, how many
-    first tokens all of them share.
-    ``cancel_at``: the client hangs up, and the request ends after the iteration in which the slot has come to hold
-    that many tokens, or before it gets a slot if it has to wait for one (``BEFORE_A_SLOT``); of several completions
-    those in the slots named by ``cancel_order`` end in that order, and of requests that end in the same iteration that
-    with the lowest ``cancel_place`` first. ``drafts`` forces the drafter; where it says
-    nothing, ``draft_else`` tokens are drafted and all are right. ``messages`` are those of a chat, which the server's
-    own template has made the prompt from. ``seed``: the client asks for a seed of its own, so that it is served alone.
-    """
-
-    prompt: Tokens
-    n_predict: int = 1
-    kind: str = "completion"
-    forced: Tokens | None = None
-    cache_prompt: bool = True
-    id_slot: int = -1
-    user_starts: tuple[int, ...] = ()
-    chat: bool = True
-    byte_pos: int | None = None
-    n_keep: int | None = None
-    n_discard: int = 0
-    n_cache_reuse: int | None = None
-    n_cmpl: int = 1
-    children_forced: tuple[Tokens, ...] = ()
-    cancel_at: int | None = None
-    drafts: tuple[Draft, ...] = ()
-    draft_else: int = 0
-    messages: tuple[ChatMessage, ...] = ()
-    seed: bool = False
-    stop: tuple[str, ...] = ()
-    eog: tuple[int, ...] = ()
-    others: tuple[Tokens, ...] = ()
-    shared: int = 0
-    cancel_order: tuple[int, ...] = ()
-    cancel_place: int = 0
-    children_drafts: tuple[tuple[Draft, ...], ...] = ()
+    prompt: Tokens                                       # in tokens
+    n_predict: int = 1  # tokens to generate at most; the last one is never evaluated; -1 = until something ends it
+    kind: str = "completion"  # "completion", "infill", "decision", or "embedding", which generates nothing
+    forced: Tokens | None = None                         # the generated tokens, None = the engine's sampler chooses
+    cache_prompt: bool = True                            # may it reuse anything?
+    id_slot: int = -1                                    # the slot that it asks for, -1 = any
+    user_starts: tuple[int, ...] = ()                    # indices in the prompt at which user messages begin
+    chat: bool = True  # the server's chat template marks them, not `message_delimiters` of a plain completion
+    byte_pos: int | None = None  # byte offset of the last user message, as clients of old servers sent it
+    n_keep: int | None = None  # tokens that a context shift keeps, None = the engine's default
+    n_discard: int = 0                                   # tokens that a context shift drops, 0 = half of the rest
+    n_cache_reuse: int | None = None  # fewest tokens of a block that is reused by moving it, None = the server's option
+    n_cmpl: int = 1                                      # completions of the prompt
+    children_forced: tuple[Tokens, ...] = ()             # `forced` of the further completions
+    cancel_at: int | None = None  # the client disconnects once the slot holds so many tokens, or `BEFORE_A_SLOT`
+    drafts: tuple[Draft, ...] = ()                       # forces the drafter
+    draft_else: int = 0                                  # tokens drafted where `drafts` says nothing; all are right
+    messages: tuple[ChatMessage, ...] = ()               # of a chat, from which the server's template made the prompt
+    seed: bool = False  # the client asks for a seed of its own, so that it is served alone
+    stop: tuple[str, ...] = ()  # texts that end the generation where the recorded vocabulary spells one of them
+    eog: tuple[int, ...] = ()                            # tokens that end the generation
+    others: tuple[Tokens, ...] = ()                      # further prompts of a "decision"
+    shared: int = 0  # first tokens that all prompts of a decision share; the server sets it
+    cancel_order: tuple[int, ...] = ()  # the order in which the slots of several completions end after a disconnect
+    cancel_place: int = 0                                # of requests that end in one iteration, the lowest ends first
+    children_drafts: tuple[tuple[Draft, ...], ...] = ()  # `drafts` of the further completions
 
 
 class Output(NamedTuple):
@@ -86,35 +70,33 @@ class Output(NamedTuple):
 
 @dataclass(slots=True)
 class Answer:
-    """The reply to one request. Counts are tokens. ``slot_tokens`` is what the slot holds at the end;
-    ``outputs`` has one entry for each token after which the model was asked to speak. ``error`` is what the real server
-    says, ``error_kind`` an identifier of it (or of the end of the process), the same whatever its ``error_numbers``."""
+    """The reply to one request. Counts are tokens."""
 
-    request: int
-    status: int = 200
-    error: str = ""
-    error_kind: str = ""
-    error_numbers: Mapping[str, int] = field(default_factory=dict)
-    id_slot: int = -1
-    cache_n: int = 0
-    prompt_n: int = 0
-    predicted_n: int = 0
-    tokens_cached: int = 0
-    truncated: bool = False
-    stop_type: str = "none"
-    tokens: list[int] = field(default_factory=list)
-    slot_tokens: Tokens = ()
-    outputs: list[Output] = field(default_factory=list)
-    restored: bool = False          # some of cache_n came back from a checkpoint or a stored conversation
-    deciding: str = ""              # id of the rule that settled cache_n
-    died: bool = False              # the simulated process ended while this request was worked on
-    cancelled: bool = False
-    draft_n: int = 0
-    draft_n_accepted: int = 0
-    done: bool = False
-    prompt: Tokens | None = None    # the prompt as the server shortened it, None = as it was sent
-    shifts: list[tuple[int, int, int]] = field(default_factory=list)   # context shifts: tokens held, n_keep, n_discard
-    children: list[Answer] = field(default_factory=list)
+    request: int                                          # number of the request
+    status: int = 200                                     # HTTP status
+    error: str = ""                                       # what the real server says
+    error_kind: str = ""  # identifies the error, or the end of the process, whatever its numbers
+    error_numbers: Mapping[str, int] = field(default_factory=dict)  # numbers of the error, by name
+    id_slot: int = -1                                     # the slot that it was worked on in, -1 = none
+    cache_n: int = 0                                      # prompt tokens that were reused
+    prompt_n: int = 0                                     # prompt tokens that were evaluated
+    predicted_n: int = 0                                  # tokens that were generated
+    tokens_cached: int = 0                                # tokens that the server says the slot holds
+    truncated: bool = False  # the server shortened the prompt, or a context shift dropped tokens
+    stop_type: str = "none"                               # what ended the generation
+    tokens: list[int] = field(default_factory=list)       # the generated tokens
+    slot_tokens: Tokens = ()                              # tokens in the slot at the end
+    outputs: list[Output] = field(default_factory=list)   # one for each token after which the model was asked to speak
+    restored: bool = False  # part of cache_n came from a checkpoint or a stored conversation
+    deciding: str = ""                                    # id of the rule that settled cache_n
+    died: bool = False                                    # the simulated process ended while this request was in work
+    cancelled: bool = False                               # the client disconnected
+    draft_n: int = 0                                      # tokens that were drafted
+    draft_n_accepted: int = 0                             # drafted tokens that were accepted
+    done: bool = False                                    # answered, or failed
+    prompt: Tokens | None = None                          # the prompt as the server shortened it, None = as it was sent
+    shifts: list[tuple[int, int, int]] = field(default_factory=list)  # context shifts: tokens held, n_keep, n_discard
+    children: list[Answer] = field(default_factory=list)  # answers of the further completions
 
     def fails(self, status: int, text: str, kind: str, **numbers: int) -> None:
         """The client gets an error."""

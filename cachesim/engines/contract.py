@@ -240,30 +240,24 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine: its rule sets (profiles) by name, and what there is to know of them.
+    """An engine: its rule sets (profiles), what can be asked of its server, and the server itself."""
 
-    ``serve`` starts a server of a rule set of this engine; ``say`` puts a decision (rule, value, numbers) into words,
-    None where it has none. ``line`` are the profiles of the main branch in order, oldest first, ``beside`` proposals
-    and what they were made on; ``newest`` the newest recorded one, ``renamed`` old names, ``notes`` what a reader of a
-    name should know; ``when``: at which builds, and on which dates, the rules of ``line`` were in force;
-    ``rule_flags``: families of rules -> the options that govern them.
-    ``log`` gives the lines of the real server's log; imported when a log is read.
-    """
-
-    name: str
-    profiles: Mapping[str, RuleSet]
-    manual: Manual
-    serve: Callable[[RuleSet, str, Mapping[str, Option], str, Log], Server]
+    name: str                                                    # in front of the names of its rule sets: `llama_cpp`
+    profiles: Mapping[str, RuleSet]                              # its rule sets by name
+    manual: Manual                                               # options, models, fields of requests
+    serve: Callable[[RuleSet, str, Mapping[str, Option], str, Log], Server]  # starts a server of a rule set
+    # a decision (rule, value, numbers) in words, None = it has none
     say: Callable[[str, object, Mapping[str, Any]], str | None]
-    recorded: Recorded
-    line: Sequence[str] = ()
-    beside: Mapping[str, str] = field(default_factory=dict)
-    newest: str = ""
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    notes: Mapping[str, str] = field(default_factory=dict)
-    when: Timeline = field(default_factory=Timeline)
+    recorded: Recorded                                           # how its real servers are recorded
+    line: Sequence[str] = ()                                     # rule sets of the main branch, oldest first
+    beside: Mapping[str, str] = field(default_factory=dict)      # proposals -> the rule set that they change
+    newest: str = ""                                             # the newest rule set of a recorded build
+    renamed: Mapping[str, str] = field(default_factory=dict)     # former names of rule sets -> the present ones
+    notes: Mapping[str, str] = field(default_factory=dict)       # rule set -> what a reader of its name should know
+    when: Timeline = field(default_factory=Timeline)  # at which builds and dates the rule sets of `line` were in force
+    # families of rules -> the options that govern them
     rule_flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    log: Callable[[], LogGrammar] = LogGrammar
+    log: Callable[[], LogGrammar] = LogGrammar  # the lines of the real server's log; imported when a log is read
 
     def rules(self, profile: str) -> RuleSet:
         """The rule set of this name. Raises BadInput for an unknown one."""

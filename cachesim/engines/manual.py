@@ -112,44 +112,35 @@ def no_tries(now: Mapping[str, Any], load: Load) -> Iterator[dict[str, Option]]:
 
 @dataclass(frozen=True)
 class Manual:
-    """``flags`` in the order in which they are written; ``models``: names of models that the engine was recorded or
-    described with; ``architectures`` may precede layers (``qwen35-GGGA``); ``with_text``: models whose tokens have
-    a text that the engine looks at. ``empty_prompt``: the server answers a prompt without tokens. ``slots``:
-    requests name slots, which can be saved; without, what comes together is one batch. ``slot_count``: how many of
-    them these options ask for (-1 = the server chooses). ``chats``: how messages are drawn, None = it takes none.
-    ``completions``: one request may ask for several. ``endless``: it may leave its end to the server.
-    ``takes``: the fields of a ``Request`` that the server looks at besides ``PLAIN``, all others are refused.
-    ``plenty``: resources of which more should never hurt, and how much is plenty. ``drawn``: models that a
-    search draws, ``draw`` a server for one of them, ``draw_fields`` what a request to it says besides, as it is
-    written. ``silent``: spellings of the server's flags that change no decision of a cache, and how many values
-    follow each. ``known``: real models, and the layers that stand for them. ``headline``: options that every report
-    names; ``open_words``: what an option that is left to the server is there. ``token_numbers``: the numbers of a rule
-    set that count tokens; ``unlimited``: options that take the limits off what is kept; ``context``: how much room a
-    server has for prompts, None = no option says it. ``tries``: options (all of a server's are given) that are worth
-    trying where too much is evaluated, from cheap to dear, each with what has to change with it."""
+    """What there is to ask of an engine's server: options, models, fields of a request, and what a search draws."""
 
-    flags: tuple[Flag, ...]
-    models: tuple[str, ...]
-    drawn: tuple[str, ...]
-    draw: Callable[[Rng, str], World]
-    architectures: tuple[str, ...] = ()
-    with_text: tuple[str, ...] = ()
-    empty_prompt: bool = False
-    slots: bool = True
-    slot_count: Callable[[Mapping[str, Any]], int] = one_slot
-    chats: Chats | None = None
-    completions: bool = False
-    endless: bool = False
+    flags: tuple[Flag, ...]                                        # in the order in which they are written
+    models: tuple[str, ...]  # names of models that the engine was recorded or described with
+    drawn: tuple[str, ...]                                         # models that a search draws
+    draw: Callable[[Rng, str], World]                              # draws a server for one of them
+    architectures: tuple[str, ...] = ()                            # may precede layers: `qwen35-GGGA`
+    with_text: tuple[str, ...] = ()  # models whose tokens have a text that the engine looks at
+    empty_prompt: bool = False                                     # the server answers a prompt without tokens
+    slots: bool = True  # requests name slots, which can be saved; without, requests sent at once are one batch
+    slot_count: Callable[[Mapping[str, Any]], int] = one_slot  # how many slots options ask for, -1 = the server chooses
+    chats: Chats | None = None                                     # how messages are drawn, None = it takes none
+    completions: bool = False                                      # one request may ask for several completions
+    endless: bool = False                                          # a request may leave its end to the server
+    # fields of a `Request` that the server reads besides `PLAIN`; others are refused
     takes: frozenset[str] = frozenset()
-    plenty: Mapping[str, int] = field(default_factory=dict)
-    draw_fields: Callable[[Rng, Mapping[str, Any]], dict[str, Any]] = nothing_more
+    plenty: Mapping[str, int] = field(default_factory=dict)  # options of which more never hurts -> how much is plenty
+    draw_fields: Callable[[Rng, Mapping[str, Any]], dict[str, Any]] = nothing_more  # draws further fields of a request
+    # spellings of flags that change no decision -> values that follow
     silent: Mapping[str, int] = field(default_factory=dict)
+    # real models and the layers that stand for them
     known: Mapping[str, KnownModel] = field(default_factory=lambda: MODELS)
-    headline: tuple[str, ...] = ()
-    token_numbers: tuple[str, ...] = ()
-    unlimited: Mapping[str, Option] = field(default_factory=dict)
-    context: Context | None = None
-    open_words: Mapping[str, str] = field(default_factory=dict)
+    headline: tuple[str, ...] = ()                                 # options that every report names
+    token_numbers: tuple[str, ...] = ()                            # numbers of a rule set that count tokens
+    unlimited: Mapping[str, Option] = field(default_factory=dict)  # options that take the limits off what is kept
+    context: Context | None = None  # how much room a server has for prompts, None = no option says it
+    open_words: Mapping[str, str] = field(default_factory=dict)    # what an option that is left to the server is there
+    # given all options of a server: options worth trying where too much is evaluated, from cheap to dear, each with
+    # what has to change with it
     tries: Callable[[Mapping[str, Any], Load], Iterator[dict[str, Option]]] = no_tries
 
     @cached_property

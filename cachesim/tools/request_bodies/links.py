@@ -30,30 +30,26 @@ from cachesim.tools.request_bodies.tokenizer import Tokenizer
 
 @dataclass(slots=True)
 class PromptRecord:
-    """A request. ``text``: its prompt, ``history`` the length without what begins the answer; ``plain``: the same by
-    the plain rendering; ``tokens`` of the prompt; ``common``: characters in common with the request before (``link``),
-    ``bytes`` and ``shared`` the same in bytes and tokens; ``best``: most tokens in common with any earlier request and
-    its answer, ``base`` that request; ``answer``: tokens of its answer, ``returned``: of these, how many the next
-    request sends back as they were."""
+    """A request and how it relates to earlier ones."""
 
-    body: Body
-    text: str
-    history: int
-    plain: Rendered
-    link: Link
-    ids: Sequence[int] = ()
-    cause: PromptCause = field(default_factory=lambda: PromptCause(NEW))
-    common: int = 0
-    bytes: int = 0
-    shared: int = 0
-    base: int = -1
-    best: int = 0
-    place: BodyPlace | None = None
-    old_place: BodyPlace | None = None
-    seen: Evidence | None = None
-    answer: int = 1
-    returned: int = 0
-    known_answer: str = ""
+    body: Body                          # the HTTP body
+    text: str                           # its prompt, rendered by the chat template
+    history: int                        # length of `text` without what begins the answer
+    plain: Rendered                     # its prompt by the plain rendering
+    link: Link                          # the earlier request that it goes on from
+    ids: Sequence[int] = ()             # tokens of the prompt, where a tokenizer is given
+    cause: PromptCause = field(default_factory=lambda: PromptCause(NEW))  # what changed since the earlier request
+    common: int = 0                     # characters in common with the earlier request
+    bytes: int = 0                      # the same in bytes
+    shared: int = 0                     # the same in tokens
+    base: int = -1  # the request with which it has most tokens in common, its answer included; -1 = none
+    best: int = 0                       # these tokens
+    place: BodyPlace | None = None      # where the first change is in this body
+    old_place: BodyPlace | None = None  # where it is in the earlier body
+    seen: Evidence | None = None        # the texts around the first change
+    answer: int = 1                     # tokens of its answer
+    returned: int = 0                   # tokens of its answer that the next request sends back unchanged
+    known_answer: str = ""              # text of its answer, where it is known
 
     @property
     def tokens(self) -> int:

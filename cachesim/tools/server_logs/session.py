@@ -18,46 +18,40 @@ TOGETHER = 12                # requests that are taken to overlap, at most
 
 @dataclass(slots=True)
 class Logged:
-    """One request as the log has it. Counts and positions are tokens; ``lines`` its first and last line, from 1.
+    """One request as the log has it. Counts and positions are tokens."""
 
-    ``chosen``: how its slot was selected, "lcp", "lru", "id" or "" (not said); ``f_sim``, ``f_keep`` as printed;
-    ``held``: tokens in the slot before it; ``lcp``: common prefix with them; ``cache_n`` reused, ``prompt_n``
-    evaluated, ``predicted_n`` generated tokens; ``end``: tokens in the slot after it; ``restored``: n_past behind a
-    restored checkpoint; ``full``: the server says that it evaluates everything again; ``created``: tokens of
-    checkpoints made; ``loaded``: an entry of the prompt cache was loaded for it.
-    """
-
-    slot: int
-    task: int | None = None
-    lines: tuple[int, int] = (0, 0)
-    chosen: str = ""
-    f_sim: float | None = None
-    f_keep: float | None = None
-    held: int | None = None
-    lcp: int | None = None
-    n_tokens: int | None = None
-    cache_n: int | None = None
-    prompt_n: int | None = None
-    predicted_n: int | None = None
-    end: int | None = None
-    truncated: bool = False
-    pos_min: int | None = None
-    restored: int | None = None
-    full: bool = False
-    refused: bool = False
-    loaded: bool = False
-    purged: bool = False
-    created: list[int] = field(default_factory=list)
+    slot: int                                                    # its slot
+    task: int | None = None                                      # its task, None = not printed
+    lines: tuple[int, int] = (0, 0)                              # its first and last line, from 1
+    chosen: str = ""  # how its slot was selected: "lcp", "lru", "id" or "" (not printed)
+    f_sim: float | None = None                                   # similarity of the slot, as printed
+    f_keep: float | None = None                                  # share of the slot that is kept, as printed
+    held: int | None = None                                      # tokens in the slot before it
+    lcp: int | None = None                                       # common prefix with them
+    n_tokens: int | None = None                                  # tokens of its prompt
+    cache_n: int | None = None                                   # prompt tokens reused
+    prompt_n: int | None = None                                  # prompt tokens evaluated
+    predicted_n: int | None = None                               # tokens generated
+    end: int | None = None                                       # tokens in the slot after it
+    truncated: bool = False                                      # the prompt was shortened, or the context shifted
+    pos_min: int | None = None                                   # first position in the memory, as printed
+    restored: int | None = None                                  # n_past behind a restored checkpoint
+    full: bool = False                                           # the server says that it evaluates everything again
+    refused: bool = False                                        # the server refused it
+    loaded: bool = False                                         # an entry of the prompt cache was loaded for it
+    purged: bool = False                                         # its slot was emptied before it
+    created: list[int] = field(default_factory=list)             # tokens of the checkpoints made during it
+    # checkpoints that were compared: pos_min, pos_max, threshold
     checked: list[tuple[int, int, float]] = field(default_factory=list)
-    shifts: list[tuple[int, int]] = field(default_factory=list)
-    chunks: list[tuple[int, int]] = field(default_factory=list)      # pieces of the slot that were moved, from and to
-    spans: list[tuple[int, int]] = field(default_factory=list)       # (pos_min, pos_max) of its checkpoints
-    share: tuple[int, float] | None = None                           # tokens evaluated, and their share as printed
-    prefix_end: int | None = None
-    begun: bool = False                                              # evaluation has begun
-    seen: int = 0                                                    # the slot held at least so many tokens
-    guessed: bool = False                                            # its length is the least that it can be
-    whole: bool = False                                              # its beginning and end are in the log
+    shifts: list[tuple[int, int]] = field(default_factory=list)  # context shifts: n_keep, n_discard
+    chunks: list[tuple[int, int]] = field(default_factory=list)  # pieces of the slot that were moved, from and to
+    spans: list[tuple[int, int]] = field(default_factory=list)   # (pos_min, pos_max) of its checkpoints
+    share: tuple[int, float] | None = None                       # tokens evaluated, and their share as printed
+    prefix_end: int | None = None  # common prefix, where the log gives it without the slot's length
+    begun: bool = False                                          # evaluation has begun
+    seen: int = 0                                                # the slot held at least so many tokens
+    guessed: bool = False                                        # its length is the least that it can be
+    whole: bool = False                                          # its beginning and end are in the log
     named: bool = True                                               # its lines name slot and task
     done: int = -1                                                   # tokens evaluated when the log last said it
 
