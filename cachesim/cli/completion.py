@@ -2,36 +2,68 @@
 
     source <(cachesim completion bash)
 
-It is made from the parsers of all commands, so that it knows what they know.
+shtab writes the script from the parsers of all commands. This module adds the words that are known only by the name of
+an argument: rule sets, models, engines and ids. Every other argument completes files.
 """
 
 from __future__ import annotations
 
+import re
 from argparse import Action, ArgumentParser, Namespace
-from typing import Iterable, Mapping
+from shlex import join, quote
 
 from cachesim.base import exits
 from cachesim.base.console import say, say_json
-from cachesim.cli.shells import SHELLS, Command, ShellFlag
+from cachesim.base.errors import BadInput
+from cachesim.base.extras import install_command
 from cachesim.tools.run.arguments import add_json
 
-PARSERS = True         # the command line hands over the parsers of all commands as ``args.parsers``
+PARSERS = True         # the command line hands over its parser, and those of all commands, as ``args.parsers``
 
-KINDS: Mapping[str, str] = {
-    "PROFILE": "profiles", "NAME": "profiles", "MODEL": "models", "ENGINE": "engines", "FILE|ID|LINE": "ids",
-    "FILE": "ids", "CASE": "ids", "FILE|LINE": "ids", "FILE|LINE|FOLDER": "ids",
+OPTIONS = {"PROFILE": "profiles", "MODEL": "models"}
+"""Name of an option's value -> the kind of word that it may be, beside a file."""
+ARGUMENTS = {
+    "PROFILE": "profiles", "NAME": "profiles", "ENGINE": "engines",
+    "FILE": "ids", "FILE|ID|LINE": "ids", "FILE|LINE": "ids", "FILE|LINE|FOLDER": "ids",
 }
-"""What an argument of this name may be, beside a file."""
+"""The same for arguments without an option."""
+
+FILES = {"bash": "", "zsh": "_files", "fish": "(__fish_complete_path (commandline -ct))"}
+"""Shell -> what completes files. bash has `complete -o default`, which does so where no word matches."""
+
+BASH = """
+_cachesim() {  # shtab wants whole words; readline breaks them, as at @, and replaces only the part that is in $2
+    local line="${COMP_LINE:0:COMP_POINT}" word COMP_CWORD
+    local -a COMP_WORDS
+    read -a COMP_WORDS <<< "$line"
+    case "$line" in *[[:space:]]) COMP_WORDS+=("") ;; esac
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    word="${COMP_WORDS[COMP_CWORD]}"
+    _shtab_cachesim
+    COMPREPLY=("${COMPREPLY[@]#"${word%"$2"}"}")
+}
+complete -o default -F _cachesim cachesim"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", metavar="bash|zsh|fish", choices=tuple(SHELLS), help="shell to write for")
+    parser.add_argument("shell", metavar="bash|zsh|fish", choices=tuple(FILES), help="shell to write for")
     add_json(parser)
 
 
 def run(args: Namespace) -> int:
-    commands = {name: _command(parser) for name, parser in args.parsers.items()}
-    script = SHELLS[args.shell](commands, _words())
+    try:
+        import shtab
+    except ImportError:
+        raise BadInput("completion needs the package shtab", hint=install_command("completion")) from None
+    parser, commands = args.parsers
+    for command in commands.values():
+        for action in command._actions:
+            _teach(action)
+    script = shtab.complete(parser, args.shell, preamble=_functions(args.shell)).rstrip()
+    if args.shell == "bash":
+        script += BASH
+    elif args.shell == "zsh":      # shtab completes the first of several files only, and cannot be sourced
+        script = re.sub(r'"\(\*\):+', '"*:', script).replace("== eval ]]", "== (eval|file) ]]")
     if args.json:
         say_json({"shell": args.shell, "script": script})
     else:
@@ -39,26 +71,29 @@ def run(args: Namespace) -> int:
     return exits.HOLDS
 
 
-def _command(parser: ArgumentParser) -> Command:
-    """What a command takes: options that are not for the command alone to know, and where words stand."""
-    flags = [_flag(one) for one in parser._actions if one.option_strings]
-    places = [_kind(one) for one in parser._actions if not one.option_strings]
-    return Command(parser.description or "", tuple(flags), tuple(place for place in places if place))
+def _teach(action: Action) -> None:
+    """Tell shtab what an argument may be. shtab writes its name unescaped into zsh, where a colon ends it."""
+    name = str(action.metavar)
+    kind = (OPTIONS if action.option_strings else ARGUMENTS).get(name)
+    if "|" in name and name.islower():
+        action.choices = name.split("|")
+    elif not action.choices and action.nargs != 0:
+        function = f"_cachesim_{kind}"
+        action.complete = (  # type: ignore[attr-defined]
+            {"bash": function, "zsh": function, "fish": f"({function})"} if kind else FILES
+        )
+        action.metavar = name.replace(":", r"\:")
 
 
-def _flag(action: Action) -> ShellFlag:
-    value = "" if action.nargs == 0 else _kind(action) or "file"
-    return ShellFlag(tuple(action.option_strings), (action.help or "").partition(";")[0], value)
-
-
-def _kind(action: Action) -> str:
-    """The kind of word that an argument is, its choices behind a "=", or "" where nothing is known."""
-    if action.choices:
-        return "=" + " ".join(str(one) for one in action.choices)
-    name = str(action.metavar or "")
-    if "|" in name and name == name.lower():
-        return "=" + name.replace("|", " ")
-    return KINDS.get(name, "")
+def _functions(shell: str) -> str:
+    """A shell function for each kind of word, which completes these words, and files."""
+    form = {
+        "bash": '_cachesim_{kind}() {{ compgen -W {quoted} -- "$1"; }}',
+        "zsh": '_cachesim_{kind}() {{ compadd "$@" -- {words}; _files "$@"; }}',
+        "fish": "function _cachesim_{kind}; printf '%s\\n' {words}; __fish_complete_path (commandline -ct); end",
+    }[shell]
+    found = {kind: join(words) for kind, words in _words().items()}
+    return "\n".join(form.format(kind=kind, words=words, quoted=quote(words)) for kind, words in found.items())
 
 
 def _words() -> dict[str, list[str]]:
@@ -70,10 +105,6 @@ def _words() -> dict[str, list[str]]:
 
     models = [*MODELS, *(name for engine in ENGINES.values() for name in engine.manual.models)]
     return {
-        "profiles": sorted({*profiles(), *latest()}), "models": _once(models), "engines": list(ENGINES),
+        "profiles": sorted({*profiles(), *latest()}), "models": list(dict.fromkeys(models)), "engines": list(ENGINES),
         "ids": sorted(file.stem for file in find([corpus_root()])),
     }
-
-
-def _once(words: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(words))

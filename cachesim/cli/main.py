@@ -15,7 +15,7 @@ from argparse import Action, ArgumentParser, Namespace
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Iterator, NoReturn, Sequence, TextIO
+from typing import Any, Collection, Iterator, NoReturn, Sequence, TextIO
 
 from cachesim import __version__
 from cachesim.base import exits
@@ -209,18 +209,18 @@ def _run(argv: list[str]) -> int:
     chosen = argv[0] if argv and not argv[0].startswith("-") else None
     if chosen is not None and chosen not in COMMANDS:
         raise BadInput(f"unknown command {quoted(chosen)}", hint=nearest(chosen, COMMANDS) or "see cachesim --help")
-    parser, command = _parsers(chosen)
-    if command is None or chosen is None:
+    parser, commands = _parsers([chosen] if chosen else [])
+    if chosen is None:
         _parse(parser, argv)
         import_module("cachesim.base.console").say(_card())
         return exits.HOLDS
-    manners = import_module("cachesim.cli.manners")
-    manners.mind(argv)
+    command = commands[chosen]
+    import_module("cachesim.cli.manners").mind(argv)
     prepared = getattr(_module(chosen), "prepared", None)
     args = _parse(command, prepared(argv[1:], command._option_string_actions) if prepared else argv[1:])
     import_module("cachesim.tools.run.arguments").lift_limits(args)
     if hasattr(_module(chosen), "PARSERS"):
-        args.parsers = {name: _parsers(name)[1] for name in COMMANDS}
+        args.parsers = _parsers(COMMANDS)
     code: int = _module(chosen).run(args)
     return code
 
@@ -236,20 +236,20 @@ class _Version(Action):
         parser.exit()
 
 
-def _parsers(chosen: str | None) -> tuple[Parser, Parser | None]:
-    """The parser of the whole line, and that of the chosen command: only this one gets its arguments."""
+def _parsers(chosen: Collection[str]) -> tuple[Parser, dict[str, Parser]]:
+    """The parser of the whole line, and those of the chosen commands: only these get their arguments."""
     parser = Parser(prog="cachesim", allow_abbrev=False,
                     description="Reference simulator of cache semantics in LLM servers.")  # fmt: skip
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and the newest rule sets")
     table = parser.add_subparsers(title="commands", metavar="COMMAND")
-    command = None
+    commands = {}
     for name, (_, line) in COMMANDS.items():
         one = table.add_parser(name, prog=f"cachesim {name}", help=line, description=line, allow_abbrev=False)
-        if name == chosen:
+        if name in chosen:
             _module(name).add_arguments(one)
             import_module("cachesim.cli.manners").add_manners(one)
-            command = one
-    return parser, command
+            commands[name] = one
+    return parser, commands
 
 
 def _card() -> str:

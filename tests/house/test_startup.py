@@ -15,7 +15,7 @@ OURS = {
     "cachesim.base.exits",
     "cachesim.cli",
 }
-HEAVY = {"numpy", "rich", "hypothesis"}
+HEAVY = {"numpy", "rich", "hypothesis", "shtab"}
 
 
 def loaded(*argv: str) -> set[str]:
