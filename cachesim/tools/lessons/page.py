@@ -9,35 +9,7 @@ from string import Template
 from typing import Sequence
 
 from cachesim.tools.lessons.blocks import Block
-
-PAGE = Template("""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>$title</title>
-<style>
-:root{color-scheme:light dark;--ink:#1b1b1b;--paper:#fff;--dim:#5a5a5a;--edge:#9a9a9a;--code:#f3f3f3;--link:#00549e}
-@media screen and (prefers-color-scheme:dark){:root{--ink:#f0f0f0;--paper:#16181c;--dim:#b4b4b4;--edge:#6a6a6a;
---code:#23262b;--link:#8cc4ff}}
-body{font:17px/1.55 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:1rem auto;max-width:66rem;
-padding:0 1rem}p,ul,ol,details>*{max-width:46rem}
-a{color:var(--link)}code,pre{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:.85em;background:var(--code)}
-code{padding:.1em .25em}pre{padding:.7rem;overflow-x:auto}pre code{padding:0;font-size:1em}
-pre.line{white-space:pre-wrap;overflow-wrap:anywhere}.flag{white-space:nowrap}
-figure{margin:1rem 0;overflow-x:auto}figure svg{display:block}figcaption{color:var(--dim)}
-table{border-collapse:collapse;display:block;overflow-x:auto}
-td,th{padding:.2rem .7rem;text-align:left;border-bottom:1px solid var(--edge)}
-details{border-left:3px solid var(--edge);padding-left:.8rem;margin:.6rem 0}summary{cursor:pointer;color:var(--link)}
-article+article{border-top:2px solid var(--edge);margin-top:3rem}
-.ways{margin-top:2rem}
-@media print{.ways,summary{display:none}figure,pre,tr{break-inside:avoid}h2,h3{break-after:avoid}
-pre{white-space:pre-wrap;overflow-wrap:anywhere}figure svg{max-width:100%;height:auto}article+article{break-before:page}
-details::details-content{content-visibility:visible;display:block}}
-</style></head><body>
-<nav id="contents" aria-label="lessons"><ul>$contents</ul></nav>
-<main>
-$articles
-</main>
-</body></html>
-""")
+from cachesim.tools.picture.assets import asset
 
 
 def page(title: str, articles: Sequence[tuple[str, str, Sequence[Block]]], folder: Path) -> str:
@@ -47,7 +19,9 @@ def page(title: str, articles: Sequence[tuple[str, str, Sequence[Block]]], folde
               for number, (anchor, _, some) in enumerate(articles))  # fmt: skip
     here = {anchor for anchor, _, _ in articles}
     text = re.sub(r'<a href="#(lesson-\d|quiz)">(.*?)</a>', lambda m: m[0] if m[1] in here else m[2], "\n".join(bodies))
-    return PAGE.substitute(title=escape(title), contents=contents, articles=text)
+    return Template(asset(__file__, "page.html")).substitute(
+        title=escape(title), style=asset(__file__, "page.css"), contents=contents, articles=text
+    )
 
 
 def _ways(after: Sequence[tuple[str, str, Sequence[Block]]]) -> str:
