@@ -8,17 +8,11 @@ from __future__ import annotations
 from html import escape
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
-from cachesim.base.palette import COLOURS, DARK, LIGHT, variables
+from cachesim.tools.picture.assets import asset
 
 WIDTH, LEFT, RIGHT, TOP = 860, 170, 90, 64
 BAR, STEP = 20, 32
-STYLE = (
-    f".ch{{font:12px ui-monospace,Menlo,Consolas,monospace;{variables(LIGHT)}}}"
-    f"@media (prefers-color-scheme:dark){{.ch{{{variables(DARK)}}}}}"
-    ".ch text{fill:var(--ink)}.ch .dim{fill:var(--dim)}.ch .big{font-size:15px;font-weight:bold}"
-    ".ch .end{text-anchor:end}.ch .mid{text-anchor:middle}.ch .paper{fill:var(--paper)}"
-    ".ch .thin{stroke:var(--line);fill:none}.ch .dash{stroke:var(--line);fill:none;stroke-dasharray:4 3}"
-)
+COLOURS = 8                  # of charts.css: --c0 to --c7
 
 
 class Bar(NamedTuple):
@@ -123,4 +117,4 @@ def _drawing(title: str, body: Sequence[str], height: float) -> str:
     head = (f'<svg class="ch" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" '
             f'height="{height:.0f}" role="img" aria-label="{escape(title, quote=True)}">')  # fmt: skip
     paper = f'<rect class="paper" width="{WIDTH}" height="{height:.0f}"/>'
-    return f"{head}<style>{STYLE}</style>{paper}{''.join(body)}</svg>\n"
+    return f"{head}<style>{asset(__file__, 'charts.css')}</style>{paper}{''.join(body)}</svg>\n"

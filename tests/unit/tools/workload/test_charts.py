@@ -2,8 +2,7 @@
 
 from xml.etree import ElementTree
 
-from cachesim.base.palette import DARK, LIGHT
-from cachesim.tools.workload.charts import Bar, Dot, bars, dots
+from cachesim.tools.workload.charts import COLOURS, Bar, Dot, bars, dots
 
 
 def texts(drawing):
@@ -20,5 +19,6 @@ def test_a_dot_says_where_it_is():
     assert {"latest, default: 100 MiB, 7.50 % evaluated", "latest", "ik", "bound"} <= set(said)
 
 
-def test_both_papers_have_every_colour():
-    assert LIGHT.keys() == DARK.keys()
+def test_there_is_a_colour_for_every_number():
+    drawing = bars("t", "s", [Bar("one", {"least": 4.0})], 4.0, "b")
+    assert [f"--c{n}:" in drawing for n in range(COLOURS + 1)] == [True] * COLOURS + [False]
