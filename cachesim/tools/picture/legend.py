@@ -8,10 +8,18 @@ from cachesim.tools.picture.lanes import Lanes
 from cachesim.tools.picture.layout import text
 from cachesim.tools.picture.scale import Scale
 from cachesim.tools.picture.scene import Scene
-from cachesim.tools.picture.style import LETTERS, WORDS
 
 WIDE, HIGH, GAP = 24, 14, 20  # pixels of a sign, and between two entries
 LETTER = 7.3                  # pixels of a letter
+
+LETTERS = {"kept": "K", "reused": "U", "restored": "R", "loaded": "L", "evaluated": "E", "again": "!", "generated": "g",
+           "moved": "M"}  # fmt: skip
+WORDS = {
+    "kept": "kept in the slot", "reused": "reused, from the slot or elsewhere",
+    "restored": "restored from a checkpoint", "loaded": "loaded from the prompt cache",
+    "evaluated": "evaluated, new", "moved": "kept, at other positions",
+    "again": "evaluated again", "generated": "generated",
+}  # fmt: skip
 
 
 class Sign(NamedTuple):

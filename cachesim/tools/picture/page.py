@@ -4,6 +4,8 @@ network.
 With script a slider walks the event log in both directions, and the picture shows what had happened and what the
 server held at that event; a request is chosen by a click, Enter, its anchor (#r4) or the slider, and its decisions
 stand beside the drawing where there is room. Two runs stand side by side, and one slider walks both.
+
+``page.html`` is the frame, ``page.css`` the style, ``walk.js`` the script.
 """
 
 from __future__ import annotations
@@ -13,76 +15,12 @@ from itertools import groupby
 from string import Template
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
+from cachesim.tools.picture.assets import asset
 from cachesim.tools.picture.causes import RuleSource
 from cachesim.tools.picture.layout import PROMPT, inner
 from cachesim.tools.picture.scene import Scene, StepRow, TokenStretch
-from cachesim.tools.picture.script import SCRIPT
 from cachesim.tools.picture.svg import Drawn, draw, first_difference, lost_line, prefix
 from cachesim.tools.picture.told import Told, packed, script_data
-
-PAGE = Template("""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>$title</title>
-<style>
-:root{color-scheme:light dark;--ink:#1b1b1b;--paper:#fff;--dim:#5a5a5a;--bad:#b3001b;--edge:#9a9a9a;--tint:#dfe8f2;
---link:#00549e}
-@media (prefers-color-scheme:dark){:root{--ink:#f0f0f0;--paper:#16181c;--dim:#b4b4b4;--bad:#ff8a8a;--edge:#6a6a6a;
---tint:#2a3644;--link:#8cc4ff}}
-*{box-sizing:border-box}body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);
-margin:1rem auto;max-width:120rem;padding:0 1rem}a{color:var(--link)}
-.runs{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,38rem),1fr));gap:1rem}
-.run{min-width:0;container:run/inline-size}.draw{overflow:auto;max-height:75vh;border:1px solid var(--edge)}
-.draw svg{max-width:none;display:block;zoom:var(--zoom,1)}.tables,.why{min-width:0}
-code,.why dt{font-family:ui-monospace,Menlo,Consolas,monospace;overflow-wrap:anywhere}
-.tables{content-visibility:auto;contain-intrinsic-size:auto 30rem}.table{overflow-x:auto}table{border-collapse:collapse}
-td,th{padding:.15rem .6rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--edge)}
-.req td:nth-child(-n+5):not(:nth-child(2)){text-align:right}.req td:nth-child(n+7){min-width:13rem}
-#command{display:block;max-height:4.6em;overflow-y:auto}
-td code{white-space:nowrap}
-.note{font-weight:bold}.bad{color:var(--bad);font-weight:bold}summary{cursor:pointer}
-.why p{margin:.3rem 0}.why dl{margin:.3rem 0}.why dd{margin:0 0 .2rem 1rem;overflow-wrap:anywhere}
-.why dt{font-size:.85em;color:var(--dim)}.why{overflow-wrap:anywhere}
-#tools{position:sticky;top:0;background:var(--paper);border-bottom:1px solid var(--edge);padding:.4rem 0;z-index:1}
-#tools button{font:inherit;min-width:2.2em}#tools>span{margin-left:.8em}
-#now{min-height:2.8em;margin:.2rem 0;overflow-wrap:anywhere}
-#now span{display:block}#now.apart span{border-left:4px solid var(--bad);padding-left:.5rem}
-input[type=range]{width:min(50rem,55%);vertical-align:middle}
-@media (max-width:40rem){input[type=range]{width:calc(100% - 6rem)}}
-g[tabindex]:focus,details:target,:focus-visible{outline:2px solid var(--bad);outline-offset:2px}
-g.current .frame{fill:var(--tint);fill-opacity:.55}g.chosen .frame{stroke:var(--dim);stroke-dasharray:1 3}
-.later .bar,.later .notes,.later .mem{opacity:.12}.running .notes{visibility:hidden}
-.running .mem,.alive .mem{display:none}.walking g:not(.alive):not(.later)>.mem{opacity:.35}
-.veil{fill:var(--paper);opacity:.9;pointer-events:none}.fresh{stroke:var(--ink)!important;stroke-width:2}
-h1{font-size:1.4rem}h2{font-size:1.15rem}h1,h2{overflow-wrap:anywhere}
-@container run (min-width:62rem){.script .pair{display:grid;grid-template:auto 1fr/minmax(0,1fr) 23rem;gap:0 1rem}
-.script .why{grid-area:1/2/3/3;max-height:75vh;overflow-y:auto;border:1px solid var(--edge);padding:.2rem .6rem}
-.script .why details:not(.shown){display:none}}
-.narrow .notes{display:none}.head:not(.moved) .back,.names:not(.moved){display:none}.names{pointer-events:none}
-.back{fill:var(--paper)}
-@media print{:root{--ink:#1b1b1b;--paper:#fff;--dim:#5a5a5a;--bad:#b3001b;--edge:#9a9a9a;--tint:#dfe8f2;--link:#00549e}
-#tools,#copy,.names,.back{display:none!important}.tables{content-visibility:visible}
-.head{transform:none}#command{max-height:none}
-.draw,.script .why{overflow:visible;max-height:none;border:0}.script .pair{display:block}
-.draw svg{max-width:100%;height:auto;zoom:1}.script .why details:not(.shown){display:block}.runs{display:block}
-h2,summary{break-after:avoid}}
-</style></head><body><main>
-<h1>$title</h1>
-$texts
-<p><code id="command" tabindex="0">$command</code> <button type="button" id="copy" hidden>copy</button></p>
-<section id="tools" hidden aria-label="walk through the event log">
-<button type="button" id="back" aria-label="event before">&lt;</button>
-<input id="at" type="range" min="0" max="0" value="0" step="1" aria-label="event; Page Up and Page Down: request">
-<button type="button" id="on" aria-label="next event">&gt;</button>
-<output id="count" for="at"></output>
-<button type="button" id="differ" hidden>first difference</button>
-<span>zoom</span> <button type="button" id="out" aria-label="smaller">-</button>
-<button type="button" id="in" aria-label="larger">+</button>
-<p id="now" aria-live="polite"></p></section>
-<div class="runs">$runs</div></main>
-<script type="text/plain" id="walk">$walk</script>
-<script>$script</script>
-</body></html>
-""")
 
 
 def page(
@@ -95,12 +33,12 @@ def page(
     red = not all(one.fine for one in scenes)
     texts = [(kind, text) for kind, text in (("", first.why), (f' class="note{" bad" * red}"', note)) if text]
     logs: Sequence[Told | None] = told or [None] * len(scenes)
-    return PAGE.substitute(
-        title=escape(first.title), command=escape(command),
+    return Template(asset(__file__, "page.html")).substitute(
+        title=escape(first.title), command=escape(command), style=asset(__file__, "page.css"),
         texts="".join(f"<p{kind}>{escape(text)}</p>" for kind, text in texts),
         runs="".join(_Run(one, log, number).html(focus, differs)
                      for number, (one, log) in enumerate(zip(scenes, logs, strict=True))),
-        walk=packed(script_data([Drawn(one) for one in scenes], told)), script=SCRIPT,
+        walk=packed(script_data([Drawn(one) for one in scenes], told)), script=asset(__file__, "walk.js"),
     )  # fmt: skip
 
 

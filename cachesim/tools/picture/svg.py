@@ -1,5 +1,6 @@
 """A scene as SVG, written by hand: lanes of slots and of the prompt cache, rows of tokens, the memory beneath them,
-losses as arrows to where they were lost. Text is escaped; nothing is fetched.
+losses as arrows to where they were lost. Text is escaped; nothing is fetched. ``drawing.css`` is the style,
+``patterns.svg`` the hatchings.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from textwrap import wrap
 from typing import Iterator, Mapping, Sequence
 
 from cachesim.judging.evidence import PREDICTED
+from cachesim.tools.picture.assets import asset
 from cachesim.tools.picture.beneath import foreign, memory
 from cachesim.tools.picture.causes import RuleSource
 from cachesim.tools.picture.lanes import Lanes, bands, block, headings, stored
@@ -28,10 +30,9 @@ from cachesim.tools.picture.layout import (
     label,
     text,
 )
-from cachesim.tools.picture.legend import legend
+from cachesim.tools.picture.legend import LETTERS, WORDS, legend
 from cachesim.tools.picture.scale import Scale
 from cachesim.tools.picture.scene import Scene, StepRow, TokenStretch, Word
-from cachesim.tools.picture.style import LETTERS, STYLE, WORDS, patterns
 
 MANY = 24                    # words of a row that are all named
 LEGEND = 600                 # pixels of a line of it on a page
@@ -83,7 +84,8 @@ def draw(scenes: Sequence[Scene], first: int = 0, differs: int | None = None, al
     head = f'<svg class="cs" xmlns="http://www.w3.org/2000/svg" viewBox="0 {above} {width:.0f} {y - above:.0f}" '
     head += f'width="{width:.0f}" height="{y - above:.0f}" role="list" aria-label="{escape(names, quote=True)}">'
     paper = f'<rect class="paper" width="{width:.0f}" height="{y:.0f}"/>'
-    return f"{head}<style>{STYLE}</style>{patterns()}{paper}{''.join(parts)}</svg>\n"
+    style = f"<style>\n{asset(__file__, 'drawing.css')}\n</style>{asset(__file__, 'patterns.svg')}"
+    return f"{head}{style}{paper}{''.join(parts)}</svg>\n"
 
 
 def first_difference(scenes: Sequence[Scene]) -> int:

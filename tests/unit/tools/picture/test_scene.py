@@ -13,10 +13,10 @@ from cachesim.judging.run_data import run_data
 from cachesim.tools.picture.beneath import memory as beneath
 from cachesim.tools.picture.lanes import SHOWN, Entry, Lanes, lives
 from cachesim.tools.picture.layout import HEAD
+from cachesim.tools.picture.legend import LETTERS, WORDS
 from cachesim.tools.picture.page import page
 from cachesim.tools.picture.scale import LEAST, MOST, Scale
 from cachesim.tools.picture.scene import CacheContents, scene
-from cachesim.tools.picture.style import LETTERS, WORDS
 from cachesim.tools.picture.svg import draw, first_difference
 from cachesim.tools.picture.told import Told
 from cachesim.tools.picture.walk import walk
