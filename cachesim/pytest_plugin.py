@@ -102,9 +102,9 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         from cachesim.base.errors import BadInput
-        from cachesim.judging.exit_status import outcome
         from cachesim.judging.judged_run import run_judged
         from cachesim.judging.run_data import run_data
+        from cachesim.judging.verdict import outcome
 
         try:
             data = run_data(run_judged(self.scenario, self.name, _mode(self.config)))

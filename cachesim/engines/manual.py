@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
 from cachesim.base.limits import Limit
 from cachesim.engines.base import Request
 from cachesim.engines.shared.known_models import MODELS, KnownModel
-from cachesim.model.rng import Rng
+from cachesim.model.hash_mixing import Rng
 
 Option = int | float | bool | str
 PLAIN = frozenset({"prompt", "n_predict", "kind", "n_cmpl", "forced"})

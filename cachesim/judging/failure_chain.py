@@ -10,7 +10,7 @@ from cachesim.engines.rule import RULES, Role, about, role_of, took
 from cachesim.events import Aborted, Decided, SeqRm
 from cachesim.judging.foreign_reads import sentence_of
 from cachesim.judging.judged_run import Run, run_judged
-from cachesim.judging.reuse_reason import reason
+from cachesim.judging.recompute_reasons import reason
 from cachesim.judging.try_command import case_command, try_command
 from cachesim.scenarios.from_notation import from_line
 

@@ -10,7 +10,7 @@ import numpy as np
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request, prompt_of
 from cachesim.engines.judge_view import RowsPart, StatePart, Stored
-from cachesim.judging.cold_runs import Colds
+from cachesim.judging.cold_comparison import Colds
 from cachesim.judging.request_judgement import Judgement
 from cachesim.model import LayerState, same_state
 

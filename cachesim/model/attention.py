@@ -16,9 +16,8 @@ import numpy.typing as npt
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import EXACT_ROWS
 from cachesim.model import function_tables, grid
-from cachesim.model.arrays import Values
 from cachesim.model.attention_mask import Bounds, Visible
-from cachesim.model.grid import project
+from cachesim.model.grid import Values, project
 from cachesim.model.rope import Rotation, rotate
 from cachesim.model.store import Rows
 from cachesim.model.weights import HEAD, HEADS, KV_HEADS, LIMB, WIDE, AttentionWeights

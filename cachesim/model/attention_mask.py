@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cachesim.model.arrays import Digests, Positions
+from cachesim.model.grid import Digests, Positions
 
 Bounds = npt.NDArray[np.int64]
 

@@ -13,18 +13,16 @@ from typing import Sequence
 import numpy as np
 
 from cachesim.base.errors import Crash
-from cachesim.model.arrays import Positions, Values
 from cachesim.model.attention import attend, heads
 from cachesim.model.attention_mask import View
-from cachesim.model.grid import add_residual, project
+from cachesim.model.grid import Positions, Values, add_residual, project
 from cachesim.model.hash_mixing import STEP, LayerKeys, layer_keys, mix, token_digests
 from cachesim.model.norms import rms_norm
-from cachesim.model.provenance import RunTrail, Trail, moved
+from cachesim.model.provenance import FEW, RunTrail, ShortTrail, Trail, moved
 from cachesim.model.recurrent import recur
 from cachesim.model.rope import rotate, turns
 from cachesim.model.spec import Layer, Spec, parse
 from cachesim.model.store import Hidden, LayerState, Rows, Store, TokenRun
-from cachesim.model.token_provenance import FEW, ShortTrail
 from cachesim.model.weights import Weights, embed, make_weights
 
 

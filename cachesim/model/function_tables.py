@@ -11,8 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from cachesim.model.arrays import Values
-from cachesim.model.grid import UNIT, frozen
+from cachesim.model.grid import UNIT, Values, frozen
 
 _ONE = 1 << 128
 _PI = Fraction(314159265358979323846264338327950288419716939937510582097494, 10**59)

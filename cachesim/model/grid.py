@@ -9,9 +9,16 @@ only + - * / sqrt rint and comparisons, which IEEE 754 rounds in one way everywh
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from cachesim.base.errors import Crash
-from cachesim.model.arrays import Values
+
+# What the arrays of the model are called: digests, positions, numbers.
+
+Digests = npt.NDArray[np.uint64]
+Positions = npt.NDArray[np.int64]
+Values = npt.NDArray[np.float64]
+
 
 UNIT = 2.0**-30               # activations: residual stream, projections, V rows, logits
 ROPE_UNIT = 2.0**-20          # rotated q and K rows

@@ -9,12 +9,12 @@ and nothing else.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple, Sequence
+from typing import NamedTuple, Sequence, TypeVar
 
 import numpy as np
 
 from cachesim.base.errors import BadInput
-from cachesim.model.arrays import Digests, Positions
+from cachesim.model.grid import Digests, Positions
 
 MASK = 2**64 - 1
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
@@ -128,3 +128,36 @@ def _powers(size: int) -> tuple[Digests, Digests]:
     down = inverse(up)
     up.flags.writeable = down.flags.writeable = False
     return up, down
+
+
+# Numbers from a seed, the same on every machine and in every version: splitmix64 (Steele, Lea, Flood 2014).
+
+T = TypeVar("T")
+_GAMMA = 0x9E3779B97F4A7C15
+
+
+class Rng:
+    """One stream of numbers. ``path`` makes streams of one seed independent."""
+
+    def __init__(self, seed: int, *path: str) -> None:
+        self.state = mix_int(seed & MASK)
+        for name in path:
+            for byte in name.encode():
+                self.state = mix_int(self.state ^ (byte + 1))
+
+    def below(self, n: int) -> int:
+        """0 .. n-1."""
+        self.state = (self.state + _GAMMA) & MASK
+        return mix_int(self.state) * n >> 64
+
+    def between(self, low: int, high: int) -> int:
+        """low .. high."""
+        return low + self.below(high - low + 1)
+
+    def one(self, of: Sequence[T]) -> T:
+        """One of them."""
+        return of[self.below(len(of))]
+
+    def chance(self, percent: int) -> bool:
+        """True in so many of a hundred cases."""
+        return self.below(100) < percent

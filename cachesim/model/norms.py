@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cachesim.model.arrays import Values
-from cachesim.model.grid import DELTA_UNIT, EPS, KEY_UNIT, UNIT, saturate
+from cachesim.model.grid import DELTA_UNIT, EPS, KEY_UNIT, UNIT, Values, saturate
 
 
 def rms_norm(x: Values, weight: Values) -> Values:

@@ -15,8 +15,7 @@ import numpy as np
 
 from cachesim.base.errors import Crash
 from cachesim.model import function_tables, grid
-from cachesim.model.arrays import Values
-from cachesim.model.grid import frozen, project
+from cachesim.model.grid import Values, frozen, project
 from cachesim.model.norms import head_norm, unit, wide_norm
 from cachesim.model.store import LayerState
 from cachesim.model.weights import BETA_BIAS, HEAD, HEADS, WIDE, ConvWeights, D, LayerWeights, RecurrentWeights

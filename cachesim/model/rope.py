@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cachesim.model.arrays import Positions, Values
 from cachesim.model.function_tables import circle
-from cachesim.model.grid import frozen
+from cachesim.model.grid import Positions, Values, frozen
 
 STEPS = np.array([683565276, 216162320, 68356528, 21616232, 6835653, 2161623, 683565, 216162])
 """(8,) phase per position of each pair: 2**32 * 10000**(-i/8) / (2 pi), rounded."""

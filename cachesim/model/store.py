@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol, Sequence
 
 import numpy as np
 
-from cachesim.model.arrays import Digests, Positions, Values
 from cachesim.model.attention_mask import View
+from cachesim.model.grid import Digests, Positions, Values
 
 
 class TokenRun(NamedTuple):

@@ -15,8 +15,7 @@ import numpy as np
 from cachesim.base.errors import Crash
 from cachesim.base.limits import EXACT_ROWS
 from cachesim.model import function_tables, grid
-from cachesim.model.arrays import Digests, Values
-from cachesim.model.grid import frozen, require
+from cachesim.model.grid import Digests, Values, frozen, require
 from cachesim.model.hash_mixing import mix, mix_int
 from cachesim.model.spec import CONV_TAPS, Layer, Spec
 

@@ -12,8 +12,8 @@ from typing import Sequence
 import numpy as np
 
 from cachesim.base.errors import Crash
-from cachesim.model.arrays import Digests, Values
 from cachesim.model.forward import Model
+from cachesim.model.grid import Digests, Values
 from cachesim.model.hash_mixing import token_digests
 from cachesim.model.spec import Spec
 from cachesim.model.store import LayerState, Rows

@@ -11,9 +11,9 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from cachesim.model.arrays import Positions
 from cachesim.model.attention_mask import ByPosition
 from cachesim.model.forward import Model
+from cachesim.model.grid import Positions
 from cachesim.model.store import LayerState, Rows, TokenRun
 
 

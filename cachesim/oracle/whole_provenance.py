@@ -12,7 +12,7 @@ from typing import Sequence
 
 import numpy as np
 
-from cachesim.model.arrays import Digests
+from cachesim.model.grid import Digests
 from cachesim.model.hash_mixing import MASK, STEP, TAPS, LayerKeys, layer_keys, mix, token_digests
 from cachesim.model.spec import Layer, Spec
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cachesim.model import function_tables
-from cachesim.model.arrays import Values
-from cachesim.model.grid import DELTA_UNIT, KEY_UNIT, READ_UNIT, SSM_UNIT, UNIT, project
+from cachesim.model.grid import DELTA_UNIT, KEY_UNIT, READ_UNIT, SSM_UNIT, UNIT, Values, project
 from cachesim.model.norms import head_norm, unit, wide_norm
 from cachesim.model.weights import BETA_BIAS, HEAD, HEADS, WIDE, ConvWeights, D, RecurrentWeights
 

@@ -13,9 +13,8 @@ from typing import Iterable, Iterator
 
 import numpy as np
 
-from cachesim.model.arrays import Digests, Values
 from cachesim.model.function_tables import WEIGHT_STEP, WEIGHTS
-from cachesim.model.grid import ROPE_UNIT, UNIT, add_residual, project
+from cachesim.model.grid import ROPE_UNIT, UNIT, Digests, Values, add_residual, project
 from cachesim.model.norms import rms_norm
 from cachesim.model.rope import Rotation, rotate, turns
 from cachesim.model.spec import Layer, Spec

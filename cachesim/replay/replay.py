@@ -24,7 +24,7 @@ from cachesim.events import Compared, Decoded, Event, Log
 from cachesim.replay.arrival_order import StepResult, send
 from cachesim.replay.asleep import awakened
 from cachesim.replay.late_log_lines import in_streams, too_early, without_cut_off
-from cachesim.replay.recorded_drafts import second_rejection
+from cachesim.replay.recorded_requests import second_rejection
 from cachesim.replay.recorded_trace import Trace, TraceStep
 from cachesim.replay.replayed import Replayed
 from cachesim.replay.unrecorded import NOTHING, Supposed, settled

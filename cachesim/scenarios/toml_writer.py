@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Iterator, Mapping, Sequence
 
+from cachesim.base.errors import BadInput, quoted
+from cachesim.base.files import write_whole
 from cachesim.scenarios.notation.spell import Lengths
 from cachesim.scenarios.notation.tree import PLAIN, Action, Asked
 from cachesim.scenarios.notation.words import canonical
 from cachesim.scenarios.schema import SCHEMA
+from cachesim.scenarios.toml_source import read_toml
 
 _FLAGS = ("task", "n_keep", "n_discard", "n_cache_reuse", "n_cmpl", "id_slot", "cache_prompt", "cancel_after",
           "draft_else", "together", "after", "seed", "drafts", "n_predict")  # fmt: skip
@@ -63,3 +70,83 @@ def _action(action: Action) -> Iterator[tuple[str, Any]]:
         yield "file", action.file
     if action.server:
         yield "server", dict(action.server)
+
+
+# How do measured numbers get into a scenario file without touching what a human wrote there?
+#
+# Only lines are added: missing keys right below the header of the profile's table, or a new table at the end.
+# The text is parsed again before it is written; a file that would come out different in any other way is
+# left alone.
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+ORDER = ("cache_n", "prompt_n", "broken", "status", "checkpoints")
+
+
+def complete(path: Path, profile: str, found: Mapping[str, Sequence[Any]], head: Mapping[str, Any] = NOTHING) -> bool:
+    """Write the expectations of ``found`` that the file lacks for ``profile``; True if anything was written.
+
+    ``found`` holds plain lists under the keys of ORDER. What the file already expects is never changed. ``head``: keys
+    that the top of the file needs besides, where it does not have them.
+    """
+    raw, source = read_toml(path)
+    present = raw.get("expect", {}).get(profile)
+    missing = {key: list(found[key]) for key in ORDER if key in found and key not in (present or {})}
+    if not missing.get("broken"):
+        missing.pop("broken", None)          # absent already says: none
+    if set(missing.get("status", ())) <= {200}:
+        missing.pop("status", None)          # only an error is worth a line
+    if not missing:
+        return False
+    added = {**missing, "completed": True}
+    if present is None:
+        text = _with_table(source.text, profile, added)
+    else:
+        added = {key: value for key, value in added.items() if key not in present}
+        line = source.line_of(("expect", profile))
+        text = _with_keys(source.text, line, added)
+    top = {key: value for key, value in head.items() if key not in raw}
+    if top:
+        text = _with_keys(text, (source.line_of(("profiles",)) or 1) - 1, top)
+    _demand(text, {**raw, **top}, profile, added, str(path))
+    write_whole(path, text.encode("utf-8"))
+    return True
+
+
+def _with_table(text: str, profile: str, added: Mapping[str, Any]) -> str:
+    end = _newline(text)
+    lines = [f'[expect."{profile}"]', *_written(added)]
+    gap = "" if text.endswith("\n") else end
+    return text + gap + end + end.join(lines) + end
+
+
+def _with_keys(text: str, header: int | None, added: Mapping[str, Any]) -> str:
+    """The text with keys below line ``header``: valid there whatever the table goes on with."""
+    lines = text.split("\n")
+    at = header or 0
+    end = _newline(text)[:-1]                # "\r" where lines end so
+    new = [f"{line}{end}" for line in _written(added)]
+    if at == len(lines):                     # the header is the last line and has no line end
+        lines[-1] += end
+        new = [*new, ""]
+    return "\n".join([*lines[:at], *new, *lines[at:]])
+
+
+def _written(added: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {json.dumps(value)}" for key, value in added.items()]
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if re.search(r"\r\n", text) else "\n"
+
+
+def _demand(text: str, raw: dict[str, Any], profile: str, added: Mapping[str, Any], file: str) -> None:
+    """Raise BadInput unless the new text says exactly the old things and the added ones."""
+    old = raw.get("expect", {})
+    wanted = {**raw, "expect": {**old, profile: {**old.get(profile, {}), **added}}}
+    try:
+        got = tomllib.loads(text)
+    except ValueError:
+        got = {}
+    if got != wanted:
+        hint = f'write its table as [expect."{profile}"]'
+        raise BadInput(f"cannot add expectations for {quoted(profile)}", file=file, hint=hint)

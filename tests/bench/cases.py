@@ -130,8 +130,8 @@ def fuzz(profile: str, kind: str, n: int = 200) -> float:
     """Conversations per second: drawn, played in provenance and judged by every property that one run can tell. The
     engine is loaded before."""
     from cachesim.tools.search.campaign import CampaignJob, work
+    from cachesim.tools.search.case import KINDS, MODELS
     from cachesim.tools.search.properties import PROPERTIES
-    from cachesim.tools.search.server_space import KINDS, MODELS
 
     models = tuple(one for one in MODELS[profile.partition("@")[0]] if one in KINDS[kind])
     work(CampaignJob(profile, tuple(PROPERTIES), models, 2, 0, 5))

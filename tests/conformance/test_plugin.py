@@ -82,7 +82,7 @@ def test_a_bug_passes_only_where_its_file_says_so(pytester, run):
 
 def test_undecided_is_not_a_pass(pytester, run, monkeypatch):
     put(pytester, GOOD)
-    monkeypatch.setattr("cachesim.judging.exit_status.outcome", lambda data, as_expected: None)
+    monkeypatch.setattr("cachesim.judging.verdict.outcome", lambda data, as_expected: None)
     result = run("--cachesim")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"lesson-hybrid under {HEAD}: undecided, which is not a pass"])

@@ -12,8 +12,7 @@ from cachesim.tools.conformance.history import of_line
 from cachesim.tools.conformance.history_draw import Space
 from cachesim.tools.conformance.properties import PROPERTIES
 from cachesim.tools.conformance.protocol import ABILITIES
-from cachesim.tools.conformance.report import STATES
-from cachesim.tools.conformance.sections import MEMBERS, SECTIONS, basic_lines, floor_lines
+from cachesim.tools.conformance.report import MEMBERS, SECTIONS, STATES, basic_lines, floor_lines
 from tests.conformance import caches
 from tests.conformance.naive import FixedCache, NaiveCache
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.tools.conformance.jsonl_adapter import PythonSubject
 from cachesim.tools.conformance.protocol import Ask, Failed, Unsupported
-from cachesim.tools.conformance.python_adapter import PythonSubject
 from cachesim.tools.conformance.timeouts import Patience
 
 

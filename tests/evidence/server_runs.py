@@ -12,7 +12,7 @@ from functools import cache
 
 from cachesim.engines.shared.outcomes import Endless, ending, listening, replacing
 from cachesim.engines.shipped import SHIPPED
-from cachesim.judging.evidence_of_run import ENDLESS
+from cachesim.judging.evidence import ENDLESS
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.load import load
 from tests.evidence.search import Found

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cachesim.engines.manual import World
-from cachesim.model.rng import Rng
+from cachesim.model.hash_mixing import Rng
 from cachesim.tools.live.llama_server.gguf_models import find_model, write_model
-from cachesim.tools.search.case import draw_in
-from cachesim.tools.search.server_space import draw_world
+from cachesim.tools.search.case import draw_in, draw_world
 
 ALSO = {"A": ("A", "AAAA"), "AA": ("AA",), "GA": ("GA", "qwen35-GA"), "GGGA": ("GGGA", "qwen35-GGGA"),
         "S": ("S",), "SS": ("SS", "SSA"), "W8 A": ("W8 A", "W32 A"), "W8 W8": ("W8 W8", "W8 A"), "CA": ("CA", "CCA"),

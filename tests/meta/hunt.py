@@ -28,8 +28,11 @@ from cachesim.judging.judged_run import run_judged  # noqa: E402
 from cachesim.tools.search.campaign import SPREAD  # noqa: E402
 from cachesim.tools.search.case import draw_case  # noqa: E402
 from cachesim.tools.search.played_case import played  # noqa: E402
-from cachesim.tools.search.properties import PROPERTIES  # noqa: E402
-from cachesim.tools.search.reuse_properties import BILLS, monotone  # noqa: E402
+from cachesim.tools.search.properties import (  # noqa: E402
+    BILLS,
+    PROPERTIES,
+    monotone,
+)
 
 SEED = 24              # the campaign's
 LONGEST = 6            # seconds of computing after which a conversation is taken for one that never ends

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from cachesim.judging.why_data import why_data
+from cachesim.judging.run_data import why_data
 from cachesim.tools.run.why_report import why_report
 from tests.scenarios.test_corpus import SCENARIOS, played
 

@@ -12,7 +12,7 @@ from cachesim.engines.ik_llama.server_flags import WORDS, Options
 from cachesim.engines.manual import MANY, Context, Manual, World, draw_batches, flags_of
 from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
 from cachesim.engines.shared.known_models import MODELS
-from cachesim.model.rng import Rng
+from cachesim.model.hash_mixing import Rng
 from cachesim.model.spec import TRAINED_ON
 
 

@@ -11,7 +11,7 @@ from typing import Any, Mapping
 from cachesim.base import limits
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
-from cachesim.engines.shared.flags import check_flags
+from cachesim.engines.shared.command_line import check_flags
 from cachesim.engines.shared.vocab import THINK
 from cachesim.model.spec import TRAINED_ON
 

@@ -17,14 +17,13 @@ from cachesim import events as ev
 from cachesim.base.errors import BadInput
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.ik_llama.memory.context import Context, DecodeRules
-from cachesim.engines.ik_llama.memory.kv import KvCache
+from cachesim.engines.ik_llama.memory.kv import KvCache, Window, capacity
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
-from cachesim.engines.ik_llama.memory.window import Window, capacity
 from cachesim.engines.ik_llama.profiles import Rules
 from cachesim.engines.ik_llama.prompt_cache import PromptCache
 from cachesim.engines.ik_llama.server_flags import Options, settings
 from cachesim.engines.ik_llama.slot import Slot, State, Task
-from cachesim.engines.shared.batch_outputs import Spoken
+from cachesim.engines.shared.batch import Spoken
 from cachesim.engines.shared.prompt_cache_limits import Limits
 from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.engines.shared.server_loop import Driver

@@ -8,11 +8,10 @@ from typing import Any, Mapping
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.contract import Engine, Recorded
 from cachesim.engines.llama_cpp.command_line import read_flags, write_flags
-from cachesim.engines.llama_cpp.manual import MANUAL
+from cachesim.engines.llama_cpp.manual import MANUAL, RULE_FLAGS
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.saved_state import StateForm
 from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, NOTES, PROFILES, RENAMED, TIMELINE, Rules
-from cachesim.engines.llama_cpp.rule_flags import RULE_FLAGS
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.llama_cpp.server_flags import options
 from cachesim.engines.manual import Option

@@ -10,8 +10,8 @@ from typing import Sequence
 
 from cachesim import events as ev
 from cachesim.base.tokens import common_prefix
+from cachesim.engines.llama_cpp.memory.context import CommonMemory
 from cachesim.engines.llama_cpp.memory.saved_state import LOADING, Blob, StateReadError
-from cachesim.engines.llama_cpp.memory.target_and_draft import CommonMemory
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.llama_cpp.server_flags import MIB

@@ -13,8 +13,7 @@ from cachesim import events as ev
 from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.llama_cpp.context_shift import shift_full_slots
-from cachesim.engines.llama_cpp.decode import decode
-from cachesim.engines.llama_cpp.disconnect import hang_up, leaving
+from cachesim.engines.llama_cpp.decode import decode, hang_up, leaving
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
 from cachesim.engines.llama_cpp.prefix_reuse import begin_prompt

@@ -12,7 +12,7 @@ from cachesim.base.errors import BadInput, NotInBuild, nearest, quoted
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, can_shift, pad
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind, draft_kind
 from cachesim.engines.llama_cpp.profiles import Rules
-from cachesim.engines.shared.flags import check_flags
+from cachesim.engines.shared.command_line import check_flags
 from cachesim.model.spec import TRAINED_ON
 
 MIB = 1 << 20

@@ -13,11 +13,10 @@ from cachesim import events as ev
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import Answer, Output
 from cachesim.engines.llama_cpp.memory.build_differences import Habits
-from cachesim.engines.llama_cpp.memory.context import Context
+from cachesim.engines.llama_cpp.memory.context import CommonMemory, Context
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
 from cachesim.engines.llama_cpp.memory.recurrent import Planes
-from cachesim.engines.llama_cpp.memory.target_and_draft import CommonMemory
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
@@ -25,7 +24,7 @@ from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, Use
 from cachesim.engines.llama_cpp.server_flags import Options, can_roll_back, settings
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.batch_outputs import Spoken
+from cachesim.engines.shared.batch import Spoken
 from cachesim.engines.shared.prompt_cache_limits import Limits
 from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.engines.shared.server_loop import Driver

@@ -7,10 +7,9 @@ from typing import Any, Mapping
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.contract import Engine, Recorded
 from cachesim.engines.manual import Option
-from cachesim.engines.mlx_lm.manual import MANUAL
+from cachesim.engines.mlx_lm.manual import MANUAL, RULE_FLAGS
 from cachesim.engines.mlx_lm.model_layout import model_kind
 from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
-from cachesim.engines.mlx_lm.rule_flags import RULE_FLAGS
 from cachesim.engines.mlx_lm.server import Server
 from cachesim.engines.mlx_lm.server_flags import options
 from cachesim.engines.shared.log_grammar import LogGrammar

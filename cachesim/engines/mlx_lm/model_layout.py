@@ -16,7 +16,7 @@ from typing import Any, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.mlx_lm.caches import ArraysCache, CacheList, CacheRules, KVCache, RotatingKVCache
-from cachesim.engines.shared.declared_sizes import Declared, split
+from cachesim.engines.shared.size_formulas import Declared, split
 from cachesim.model import Layer, Spec, parse
 
 FLOAT = 4

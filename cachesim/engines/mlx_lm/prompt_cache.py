@@ -6,7 +6,7 @@ from typing import Any, Iterable, Sequence
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.mlx_lm import lru
-from cachesim.engines.mlx_lm.batch_row import Row
+from cachesim.engines.mlx_lm.batch import Row
 from cachesim.engines.mlx_lm.events import Inserted, Removed
 from cachesim.engines.mlx_lm.model_layout import declared, model_weights
 from cachesim.engines.mlx_lm.server_state import Core

@@ -15,7 +15,7 @@ from typing import Any
 from cachesim import events as ev
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.mlx_lm.batch_row import Task
+from cachesim.engines.mlx_lm.batch import Task
 from cachesim.engines.mlx_lm.generator import Generator
 from cachesim.engines.mlx_lm.model_layout import ModelKind, make_caches
 from cachesim.engines.mlx_lm.profiles.rule_table import Rules

@@ -10,7 +10,7 @@ from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines.chat import TEMPLATES, ChatTemplate
-from cachesim.engines.shared.flags import check_flags
+from cachesim.engines.shared.command_line import check_flags
 from cachesim.model.spec import Spec, parse
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from cachesim import events as ev
-from cachesim.engines.mlx_lm.batch_row import Row, Task
+from cachesim.engines.mlx_lm.batch import Row, Task
 from cachesim.engines.mlx_lm.generator import Generator, Machine
 from cachesim.engines.mlx_lm.model_layout import ModelKind
 from cachesim.engines.mlx_lm.profiles.rule_table import Rules

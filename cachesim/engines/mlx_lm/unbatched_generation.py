@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Callable
 
 from cachesim.base.tokens import Tokens
-from cachesim.engines.mlx_lm.batch_row import Row
+from cachesim.engines.mlx_lm.batch import Row
 from cachesim.engines.mlx_lm.caches import can_trim_prompt_cache, trim_prompt_cache
 from cachesim.engines.mlx_lm.forward import forward
 from cachesim.engines.mlx_lm.generator import Machine

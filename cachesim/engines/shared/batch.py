@@ -12,7 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable, Iterator, NamedTuple, Sequence
 
-from cachesim.model import TokenRun
+import numpy as np
+
+from cachesim.model import Hidden, Model, TokenRun
 
 
 @dataclass(slots=True)
@@ -99,3 +101,32 @@ def split_by(
         pieces = [(max(a, start), min(b, stop)) for a, b in stretches if a < stop and b > start]
         yield make_ubatch(batch, pieces), stop - start < window
         start = stop
+
+
+# What did the model say after the tokens of a micro-batch that were asked?
+
+class Spoken(NamedTuple):
+    """What the model said after one token of the batch: final provenance, logits (None without arithmetic)."""
+
+    digest: int
+    logits: np.ndarray | None
+
+
+def spoken(model: Model, batch: DecodeBatch, ubatch: Ubatch, hidden: Sequence[Hidden]) -> dict[int, Spoken]:
+    """Place in the batch -> what was said there, for the tokens that are marked."""
+    found: dict[int, Spoken] = {}
+    for run, at, said in zip(ubatch.runs, ubatch.at, hidden, strict=True):
+        marked = batch.out[at : at + len(run.tokens)]
+        if True not in marked:
+            continue
+        asked = [k for k, out in enumerate(marked) if out]
+        logits = model.readout(said.x[asked]) if said.x is not None else None
+        for row, k in enumerate(asked):
+            found[at + k] = Spoken(int(said.digest[k]), None if logits is None else logits[row])
+    return found
+
+
+def joined(parts: Sequence[Hidden]) -> Hidden:
+    """One run that was evaluated in pieces."""
+    x = None if parts[0].x is None else np.concatenate([part.x for part in parts if part.x is not None])
+    return Hidden(np.concatenate([part.digest for part in parts]), x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from cachesim.model.rng import Rng
+from cachesim.model.hash_mixing import Rng
 
 
 def slot_count(server: Mapping[str, Any]) -> int:

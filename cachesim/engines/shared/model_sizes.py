@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Mapping
 
 from cachesim.base.errors import BadInput, quoted
-from cachesim.engines.shared.declared_sizes import HEAD
 from cachesim.engines.shared.known_models import MODELS, find
 from cachesim.engines.shared.model_files import sizes_in
-from cachesim.engines.shared.size_formulas import F32, ModelSizes, attention_row, delta_state, mamba_state
+from cachesim.engines.shared.size_formulas import F32, HEAD, ModelSizes, attention_row, delta_state, mamba_state
 
 _ATTENTION_8B = attention_row(8, 128, 128)
 _QWEN3_NEXT = delta_state(4, 16, 32, 128, 128)

@@ -13,7 +13,7 @@ import numpy as np
 from cachesim.engines.shared.growing_table import longer, room
 from cachesim.engines.shared.writes import Writes, stretch_of
 from cachesim.model import Rows
-from cachesim.model.arrays import Values
+from cachesim.model.grid import Values
 
 
 class RowTable(dict[int, Rows]):

@@ -10,7 +10,7 @@ from cachesim.engines.judge_view import RowsPart
 from cachesim.engines.shared.growing_table import longer, room
 from cachesim.engines.shared.rows import take
 from cachesim.model import Rows
-from cachesim.model.arrays import Digests
+from cachesim.model.grid import Digests
 
 ByLayer = Mapping[int, Digests]
 """layer -> (n,) digests of its rows at positions 0 .. n-1."""

@@ -3,15 +3,106 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, ParamSpec, TypeVar
 
 from cachesim.base.errors import BadInput, nearest, quoted
-from cachesim.scenarios.notation.check import check_answer, check_lengths
 from cachesim.scenarios.notation.flags import FLAGS, check_after, check_flag, plain
-from cachesim.scenarios.notation.place import LinePart, Misread
 from cachesim.scenarios.notation.tree import ACTIONS, ROLES, Action, Asked, Piece, Pieces, ScenarioLine, Value, joins
 from cachesim.scenarios.notation.values import file_name, integer, literal
-from cachesim.scenarios.notation.words import canonical, check_word, span
+from cachesim.scenarios.notation.words import canonical, check_word, predicted, prompt_size, size, span
+
+# Where in a line does something stand? Parts of its text that know their column, and say so of what is wrong.
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Misread(BadInput):
+    """A part of a text that is not as it must be. Whoever read the whole text says where it stands."""
+
+    def __init__(self, cause: str, hint: str, part: LinePart) -> None:
+        super().__init__(cause, hint=hint)
+        self.part = part
+
+    def told(self) -> BadInput:
+        """The error with its place; columns are counted from 1."""
+        return BadInput(f"column {self.part.at + 1}, request {self.part.step}: {self.cause}", hint=self.hint)
+
+
+class LinePart(NamedTuple):
+    """A part of a line: its text, the column of its first sign (from 0), the step that it belongs to (from 0)."""
+
+    text: str
+    at: int = 0
+    step: int = 0
+
+    def stripped(self) -> LinePart:
+        """Without the white space around it."""
+        bare = self.text.lstrip()
+        return self._replace(text=bare.rstrip(), at=self.at + len(self.text) - len(bare))
+
+    def split(self, sign: str) -> Iterator[LinePart]:
+        """What lies between the signs."""
+        at = self.at
+        for text in self.text.split(sign):
+            yield self._replace(text=text, at=at)
+            at += len(text) + len(sign)
+
+    def words(self) -> Iterator[LinePart]:
+        """What lies between stretches of white space."""
+        return (self.group(match) for match in re.finditer(r"\S+", self.text))
+
+    def partition(self, sign: str) -> tuple[LinePart, str, LinePart]:
+        """What lies before the first such sign, the sign ("" = there is none), what lies behind it."""
+        first, found, rest = self.text.partition(sign)
+        return self._replace(text=first), found, self._replace(text=rest, at=self.at + len(first) + len(found))
+
+    def group(self, match: re.Match[str], number: int = 0) -> LinePart:
+        """A group of what was found in the text, an empty part where it was not found."""
+        return self._replace(text=match[number] or "", at=self.at + max(match.start(number), 0))
+
+    def fault(self, cause: str, hint: str = "") -> Misread:
+        """The error to raise for this part."""
+        return Misread(cause, hint, self)
+
+    def placed(self, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The result of ``check(...)``; what it finds wrong is wrong with this part."""
+        try:
+            return check(*args, **kwargs)
+        except BadInput as bad:
+            raise self.fault(bad.cause, bad.hint) from None
+
+
+# Can this request be made? What is wrong with a step although each of its values is right.
+
+def check_asked(step: Asked, words: Mapping[str, int]) -> None:
+    """Raise BadInput if this request alone cannot be made."""
+    prompt_size(step, words)
+    for text in (step.answer or (), *step.answers):
+        for piece in text:
+            check_answer(piece, words)
+    check_lengths(step, words)
+
+
+def check_answer(piece: Piece, words: Mapping[str, int]) -> None:
+    """Raise BadInput unless a piece may stand in an answer."""
+    if piece.user:
+        raise BadInput("a user message cannot start in an answer")
+    span(piece, words)
+
+
+def check_lengths(step: Asked, words: Mapping[str, int]) -> None:
+    """Raise BadInput unless the numbers of a request fit its answer, whose pieces are right."""
+    length = predicted(step, words)
+    if step.answer is not None and step.n_predict not in (None, length):
+        raise BadInput(f"n_predict is {step.n_predict}, but the answer has {length} tokens")
+    if len(step.answers) >= step.n_cmpl > 0 and step.answers:
+        raise BadInput(f"answers are those of the further completions: {step.n_cmpl - 1} with n_cmpl {step.n_cmpl}")
+    if any(size(text, words) != length for text in step.answers):
+        raise BadInput(f"every completion has {length} tokens, so must each of answers")
+    if step.cancel_after is not None and step.cancel_after >= length >= 0:
+        raise BadInput(f"cancel_after is {step.cancel_after}, but the answer ends after {length} tokens")
+
 
 Setting = Callable[[str, str], tuple[str, Value]]
 """Name and text of an option of the server -> its name and value. Raises BadInput for what is none."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import Callable, Sequence
 
-from cachesim.model.rng import Rng
+from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation.descent import lowest
 from cachesim.scenarios.notation.rows import ShrinkCase, reduced, whole
 from cachesim.scenarios.notation.simpler import simpler

@@ -6,7 +6,7 @@ import shlex
 from typing import Any, Sequence
 
 from cachesim.engines.registry import engine_of
-from cachesim.judging.evidence_of_run import predicted
+from cachesim.judging.evidence import predicted
 from cachesim.judging.judged_run import run_judged
 from cachesim.tools.advise.changes import ChangeKind, Setup, SetupChange
 from cachesim.tools.advise.command_line import command_words

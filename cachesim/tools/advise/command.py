@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
 from cachesim.tools.picture.options import Shown, add_pictures, draw_cases
-from cachesim.tools.run.arguments import add_json, add_limits, add_profiles, chosen_profiles, count
-from cachesim.tools.run.case import add_case, case_of
+from cachesim.tools.run.arguments import add_case, add_json, add_limits, add_profiles, case_of, chosen_profiles, count
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario

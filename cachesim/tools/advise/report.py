@@ -11,8 +11,7 @@ from cachesim.base.counted import counted
 from cachesim.base.layout import indented
 from cachesim.engines.registry import engine_of
 from cachesim.judging.flags_line import flag_text
-from cachesim.tools.run.failure_block import as_typed
-from cachesim.tools.run.predicted_lines import predicted_lines
+from cachesim.tools.run.run_table import as_typed, predicted_lines
 
 Data = dict[str, Any]
 

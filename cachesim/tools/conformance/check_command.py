@@ -54,8 +54,7 @@ def run(args: Namespace) -> int:
     from cachesim.tools.conformance.http_check.dialect import find_out
     from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
     from cachesim.tools.conformance.http_check.suite import Wanted, check
-    from cachesim.tools.conformance.report_junit import junit
-    from cachesim.tools.conformance.sections import SECTIONS, chosen
+    from cachesim.tools.conformance.report import SECTIONS, chosen, junit
 
     sections = chosen(args.only, True)
     if not args.timeout:

@@ -10,9 +10,8 @@ from cachesim.tools.conformance.history_draw import Space
 from cachesim.tools.conformance.history_player import PlayedHistory
 from cachesim.tools.conformance.properties import PROPERTIES
 from cachesim.tools.conformance.protocol import Reply
-from cachesim.tools.conformance.report import Finding, Result
+from cachesim.tools.conformance.report import Finding, Result, floor_lines
 from cachesim.tools.conformance.search import HistorySearch
-from cachesim.tools.conformance.sections import floor_lines
 
 
 def look_at_floors(search: HistorySearch, space: Space) -> dict[str, Result]:

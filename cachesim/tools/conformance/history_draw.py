@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import AbstractSet, Iterator, NamedTuple, Sequence
 
-from cachesim.model.rng import Rng
+from cachesim.model.hash_mixing import Rng
 from cachesim.tools.conformance.history import KINDS, MOST, History, HistoryTurn, of_turns
 
 LENGTH = 24                  # tokens of a word where the implementation's own sizes say nothing

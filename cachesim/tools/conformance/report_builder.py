@@ -18,9 +18,8 @@ from cachesim.tools.conformance.history import History
 from cachesim.tools.conformance.history_draw import Space, histories
 from cachesim.tools.conformance.history_player import Cold
 from cachesim.tools.conformance.properties import EQUAL, FORMER, PROPERTIES
-from cachesim.tools.conformance.report import Finding, Report, Result
+from cachesim.tools.conformance.report import MEMBERS, SECTIONS, Finding, Report, Result, basic_lines, chosen
 from cachesim.tools.conformance.search import HistorySearch, Tally
-from cachesim.tools.conformance.sections import MEMBERS, SECTIONS, basic_lines, chosen
 
 ABILITY = {"uncached": "cache", "cancel": "cancel", "burst": "burst", "limits": "limits"}
 """Property -> the ability that it needs."""

@@ -13,13 +13,11 @@ from cachesim.tools.conformance.abilities import probe
 from cachesim.tools.conformance.fingerprint import Same, identical
 from cachesim.tools.conformance.history import MOST
 from cachesim.tools.conformance.history_player import Bench, Cold, Make, SentHistory, play
-from cachesim.tools.conformance.jsonl_adapter import ProcessSubject
+from cachesim.tools.conformance.jsonl_adapter import ProcessSubject, PythonSubject
 from cachesim.tools.conformance.properties import FORMER, PROPERTIES
-from cachesim.tools.conformance.python_adapter import PythonSubject
-from cachesim.tools.conformance.report import Nonconforming, Report
+from cachesim.tools.conformance.report import Nonconforming, Report, chosen
 from cachesim.tools.conformance.report_builder import HistoryPlan, accept, make_report
 from cachesim.tools.conformance.search import HistorySearch
-from cachesim.tools.conformance.sections import chosen
 from cachesim.tools.conformance.timeouts import Patience
 from cachesim.tools.conformance.vocabulary_map import FEWEST
 

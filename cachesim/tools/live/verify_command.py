@@ -105,7 +105,7 @@ def _of_build(build: str) -> str:
 def _scenario(args: Namespace, profile: str) -> Scenario:
     """The case, which has the engine of the profile. Raises BadInput."""
     from cachesim.scenarios.corpus import is_file
-    from cachesim.tools.run.case import read_case
+    from cachesim.tools.run.arguments import read_case
 
     model = None if is_file(args.what) else args.layers or _layers(args)
     found = read_case(args.what, model, [] if is_file(args.what) else [profile], args.settings)

@@ -10,8 +10,17 @@ from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.reading import FOLDER, kind
 from cachesim.tools.picture.options import Shown, add_pictures, wanted, write_pictures
-from cachesim.tools.run.arguments import add_jobs, add_json, add_limits, add_profiles, chosen_profiles
-from cachesim.tools.run.case import add_arithmetic, add_case, case_of, modes
+from cachesim.tools.run.arguments import (
+    add_arithmetic,
+    add_case,
+    add_jobs,
+    add_json,
+    add_limits,
+    add_profiles,
+    case_of,
+    chosen_profiles,
+    modes,
+)
 from cachesim.tools.run.jobs import answers_code
 from cachesim.tools.run.next_step import after_diff, say_next
 

@@ -9,8 +9,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.pool import Lost, finished
-from cachesim.tools.run.arguments import load_files
-from cachesim.tools.run.case import modes
+from cachesim.tools.run.arguments import load_files, modes
 from cachesim.tools.run.jobs import JobFailure, answers_code, tried
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def run_folder(args: Namespace) -> int:
     """Judge every scenario of the profiles' engine in a folder under both, and tell what differs; the exit code.
     Raises BadInput."""
     from cachesim.engines.registry import engine_of
-    from cachesim.tools.run.diff_table import diff_table, totals
+    from cachesim.tools.run.diff_report import diff_table, totals
 
     if args.model or args.settings:
         raise BadInput("--model and --set go with one case, not with a folder", file=args.case)
@@ -100,7 +99,7 @@ def compare_one(pair: Pair) -> dict[str, Any] | JobFailure:
 def _compared(pair: Pair) -> dict[str, Any]:
     from cachesim.judging.judged_run import run_judged
     from cachesim.judging.run_data import run_data
-    from cachesim.tools.run.diff_table import file_data
+    from cachesim.tools.run.diff_report import file_data
 
     a, b = (run_data(run_judged(pair.scenario, name, pair.mode, bills=False)) for name in (pair.a, pair.b))
     return file_data(str(pair), a, b)

@@ -9,12 +9,13 @@ import sys
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Sequence, TypeVar
 
 from cachesim.base import exits
-from cachesim.base.console import complain, progress
-from cachesim.base.errors import BadInput
-from cachesim.base.pool import Lost, finished
+from cachesim.base.console import complain, note, progress
+from cachesim.base.errors import BadInput, quoted
+from cachesim.base.pool import Done, Lost, finished
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
+
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -108,7 +109,7 @@ CODES = {True: exits.HOLDS, False: exits.BROKEN, None: exits.UNDECIDED}
 
 def exit_code(runs: Iterable[dict[str, Any]], as_expected: bool = False) -> int:
     """0 all is good, 1 something is broken or not as its file says, 3 something is undecided; see ``outcome``."""
-    from cachesim.judging.exit_status import outcome
+    from cachesim.judging.verdict import outcome
 
     return exits.worst(CODES[outcome(run, as_expected)] for run in runs)
 
@@ -120,3 +121,28 @@ def theirs(error: BaseException) -> BadInput | None:
     from cachesim.engines.rule_files import blamed
 
     return blamed(error)
+
+
+# ``--on dask://HOST:PORT``: work on the machines of a cluster, for every command that has it.
+
+def check_elsewhere(address: str | None, profiles: Iterable[str]) -> None:
+    """Raise BadInput where work is to be done on other machines (None = it is not) under a rule set of a file, which
+    they do not have."""
+    from cachesim.engines.rule_files import digest
+
+    if address and any(digest(name) for name in profiles if name):
+        raise BadInput(f"--on {quoted(address)}: other machines do not have the file of rules",
+                       hint="install it as a package with an entry point cachesim.profiles")  # fmt: skip
+
+
+def played_elsewhere(
+    address: str, function: str, payloads: Iterable[str], left: Callable[[], float | None] = lambda: None
+) -> Iterator[Done[str, str]]:
+    """What the workers of a cluster make of JSON strings, as it comes; see ``Cluster.each``. Raises BadInput where a
+    cluster cannot be had."""
+    from cachesim.base.cluster import Cluster
+
+    with Cluster(address) as cluster:
+        if not cluster.threads():
+            note(f"{address} has no workers yet: waiting for one")
+        yield from cluster.each(function, payloads, left)

@@ -137,7 +137,7 @@ def _complete(runs: Runs) -> list[int]:
     from pathlib import Path
 
     from cachesim.engines.rule_files import heading
-    from cachesim.scenarios.fill_expectations import complete
+    from cachesim.scenarios.toml_writer import complete
 
     codes = []
     for job, data in runs:

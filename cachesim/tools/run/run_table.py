@@ -3,22 +3,104 @@ was evaluated again and why; from the data of ``run_data``."""
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from cachesim.base.counted import counted
 from cachesim.base.layout import ROOMY, Fitted, indented, lean_table, shortened
+from cachesim.judging.evidence import PREDICTED
 from cachesim.judging.flags_line import flags_line
 from cachesim.judging.recompute_reasons import what_happened
 from cachesim.judging.verdict_words import style_of, verdict_line
-from cachesim.tools.run.failure_block import failure_block
-from cachesim.tools.run.predicted_lines import predicted_lines
-from cachesim.tools.run.state_lines import state_lines
 
-Data = dict[str, Any]
+# Lines about verdicts and charges that depend on an outcome which no real server was seen to have.
+
+Data = Mapping[str, Any]
+WHAT = {"verdict": "the wrong answer", "charge": "the re-evaluated tokens"}
+
+
+def predicted_lines(found: Sequence[Data]) -> Iterator[RenderableType]:
+    """One line for each outcome. ``found``: the dependences of ``run_data``."""
+    groups: dict[tuple[str, str, str], list[int]] = {}
+    for one in found:
+        groups.setdefault((one["what"], one["rule"], one["case"]), []).append(one["request"])
+    for (what, rule, case), numbers in groups.items():
+        requests = counted(len(numbers), "request").partition(" ")[2]
+        where = ", ".join(map(str, numbers))
+        yield indented(f"{requests} {where}, {WHAT[what]}: {PREDICTED} ({rule}, case {case!r})", "yellow")
+
+
+# What did a request leave behind? Its slot, checkpoints, prompt cache, context shifts and drafts, for ``-v``.
+
+MOST = 12              # checkpoints that are listed one by one
+
+
+def state_lines(requests: Iterable[Mapping[str, Any]]) -> Iterator[Padding]:
+    """A line for each request that was answered."""
+    for one in requests:
+        said = "; ".join(_parts(one))
+        if said:
+            yield indented(f"after request {one['i']}: {said}", "dim")
+
+
+def _parts(one: Mapping[str, Any]) -> Iterator[str]:
+    if one["died"]:
+        return
+    if one["slot_held"] is not None:
+        yield f"slot {one['id_slot']} holds {counted(one['tokens_cached'], 'token')}"
+    if one["checkpoints"]:
+        shown = ", ".join(map(str, one["checkpoints"][:MOST])) + ", .." * (len(one["checkpoints"]) > MOST)
+        yield f"{counted(len(one['checkpoints']), 'checkpoint')} at {shown}"
+    if one["entries"]:
+        size = "" if one["stored_mib"] is None else f" of {one['stored_mib']} MiB"
+        yield f"prompt cache: {counted(one['entries'], 'entry', 'entries')}{size}"
+    for held, keep, discard in one["shifts"]:
+        yield f"context shift at {held}: kept {keep}, dropped {discard}"
+    if one["draft_n"]:
+        yield f"drafts: {one['draft_n_accepted']} of {counted(one['draft_n'], 'token')} accepted"
+    if one["completions"] > 1:
+        yield f"{one['completions']} completions"
+
+
+# A failure as it is told everywhere: Let, Then, Hence, the source of the decisive rule, and the line that shows it.
+
+def failure_block(data: Data) -> RenderableType:
+    """The block of one failure, from the data of ``failure_data``. The last line is typed as it stands."""
+    table = Table(box=None, padding=(0, 1, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for word, text, style in _rows(data):
+        table.add_row(Text(word, "bold" if word else ""), Text(text, style))
+    source = [as_typed(f"source {data['source']}", "dim")] if data["source"] else []
+    return Group(table, *source, as_typed(data["command"], "bold"))
+
+
+def _rows(data: Data) -> Iterator[tuple[str, str, str]]:
+    for i, one in enumerate(data["causes"]):
+        rule = f" ({one['rule']})" if one["rule"] else ""
+        same = i > 0 and data["causes"][i - 1]["request"] == one["request"]
+        yield ("Let", "Then", "")[min(i, 2)], f"{'  ' * same}{one['text']}{rule}", ""
+    yield "Hence", data["hence"], "bold red"
+
+
+def as_typed(text: str, style: str = "") -> Text:
+    """A line that is never wrapped and never cut."""
+    return Text(text, style, no_wrap=True, overflow="ignore")
+
+
+def block_of_case(case: Data) -> RenderableType:
+    """The block of a case that the search found. Where it cannot be played again (``failure`` is None: the simulator
+    fails), the causes that the search kept, and the command."""
+    if case["failure"] is not None:
+        return failure_block(case["failure"])
+    causes = (Text(f"  {cause}", "dim") for cause in case.get("causes", ()))
+    return Group(*causes, as_typed(case["command"], "bold"))
+
+
 COUNTS = ("kept", "restored", "loaded", "evaluated")
 SHOWN = 3                # corrupt objects of a run
 

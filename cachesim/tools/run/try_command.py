@@ -6,8 +6,16 @@ from argparse import ArgumentParser, Namespace
 
 from cachesim.base import exits
 from cachesim.tools.picture.options import add_pictures, write_pictures
-from cachesim.tools.run.arguments import add_json, add_limits, add_profiles, chosen_profiles
-from cachesim.tools.run.case import add_arithmetic, add_case, case_of, modes
+from cachesim.tools.run.arguments import (
+    add_arithmetic,
+    add_case,
+    add_json,
+    add_limits,
+    add_profiles,
+    case_of,
+    chosen_profiles,
+    modes,
+)
 from cachesim.tools.run.jobs import RunJob, exit_code
 from cachesim.tools.run.next_step import after_run, say_next, typed
 from cachesim.tools.run.run_command import collected, interrupted, report

@@ -9,8 +9,18 @@ from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
 from cachesim.base.errors import BadInput, NotInBuild
 from cachesim.tools.picture.options import Shown, add_pictures, draw_cases
-from cachesim.tools.run.arguments import add_json, add_limits, add_profiles, chosen_profiles, count, known_profiles
-from cachesim.tools.run.case import add_arithmetic, add_case, case_of, modes
+from cachesim.tools.run.arguments import (
+    add_arithmetic,
+    add_case,
+    add_json,
+    add_limits,
+    add_profiles,
+    case_of,
+    chosen_profiles,
+    count,
+    known_profiles,
+    modes,
+)
 from cachesim.tools.run.jobs import answers_code, each
 from cachesim.tools.run.next_step import after_why, say_next, typed
 
@@ -31,7 +41,7 @@ def run(args: Namespace) -> int:
         raise BadInput(f"there is no request {args.number}", file=scenario.file, hint=f"0 to {len(scenario.steps) - 1}")
     (mode,) = modes(args, [scenario])
     from cachesim.judging.judged_run import run_judged
-    from cachesim.judging.why_data import why_data
+    from cachesim.judging.run_data import why_data
     from cachesim.tools.run.why_report import why_report
 
     # Every rule set of the engine, by provenance: under which of them would the tokens have stayed?

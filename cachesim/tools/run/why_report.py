@@ -15,8 +15,7 @@ from cachesim.judging.evidence import Grade
 from cachesim.judging.flags_line import flags_line
 from cachesim.judging.sentences import QUIET
 from cachesim.judging.verdict_words import style_of
-from cachesim.tools.run.failure_block import failure_block
-from cachesim.tools.run.predicted_lines import predicted_lines
+from cachesim.tools.run.run_table import failure_block, predicted_lines
 
 
 def why_report(data: dict[str, Any], verbose: int = 0) -> RenderableType:

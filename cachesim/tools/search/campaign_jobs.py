@@ -9,7 +9,7 @@ from typing import Callable, Generator, Iterable, NamedTuple, TypeVar
 from cachesim.base.console import complain, progress
 from cachesim.base.pool import Done, Lost, Pool, finished
 from cachesim.base.shard import WHOLE, Shard
-from cachesim.tools.run.elsewhere import played_elsewhere
+from cachesim.tools.run.jobs import played_elsewhere
 from cachesim.tools.search.campaign import (
     SPREAD,
     Campaign,

@@ -3,22 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any, Iterable, Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.manual import Chats, Manual, World
 from cachesim.engines.registry import ENGINES
-from cachesim.model.rng import Rng
+from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation import words
-from cachesim.scenarios.notation.check import check_asked
+from cachesim.scenarios.notation.parse import check_asked
 from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, Pieces, ScenarioLine, retold
 from cachesim.scenarios.notation.words import normal
-from cachesim.scenarios.option_checks import spoken
+from cachesim.scenarios.option_checks import parse_settings, spoken
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.word_tokens import Words
 from cachesim.tools.search.client_model import Clients, Exchange
-from cachesim.tools.search.server_space import draw_world
+
+# Which server does a conversation meet? A model and options, drawn by the engine; and classes of models.
+
+MODELS: Mapping[str, tuple[str, ...]] = {name: engine.manual.drawn for name, engine in ENGINES.items()}
+"""Small models of every kind of memory, by engine."""
+
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "A": ("A", "AA"), "W": ("W8 A", "W8 W8"), "R": ("S", "SS"), "H": ("GA", "GGGA", "CA", "H", "HH"),
+    "HW": ("G W8", "C W8", "W8 G"), "M": ("GGA+M", "A+M"),
+}
+"""Classes by which a search can be narrowed: attention, windows, recurrent, hybrids, hybrids with windows, MTP."""
+
+
+def draw_world(rng: Rng, engine: str, models: tuple[str, ...] = ()) -> World:
+    """A server of this engine; ``models`` narrows the choice, and sets options (``key=value``)."""
+    manual = ENGINES[engine].manual
+    known = [one for one in manual.drawn if one in models] or list(manual.drawn)
+    rings = [one for one in known if "W" in one]            # they have the most to lose, and the longest way to it
+    world = manual.draw(rng, rng.one(rings if rings and rng.chance(20) else known))
+    given = parse_settings(settings_in(models), engine)
+    return world._replace(server={**world.server, **given}) if given else world
+
+
+def settings_in(models: Iterable[str]) -> list[str]:
+    """Those of what narrows a search that set an option."""
+    return [one for one in models if "=" in one]
+
 
 SYSTEM, TURN = "system", "user"
 

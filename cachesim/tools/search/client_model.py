@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cachesim.engines.manual import World
-from cachesim.model.rng import Rng
+from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation.tree import Piece, Pieces
 from cachesim.scenarios.notation.words import THINK, size, span
 

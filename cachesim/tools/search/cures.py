@@ -19,12 +19,11 @@ from cachesim.engines.shared.rule_set import SAID, RuleSet
 from cachesim.judging.cold_comparison import Judge
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.search.campaign import rarely_collected
-from cachesim.tools.search.case import draw_case
+from cachesim.tools.search.case import KINDS, draw_case
 from cachesim.tools.search.crash import failed
 from cachesim.tools.search.finding import PropertyFailure
 from cachesim.tools.search.played_case import PlayedConversation, played
 from cachesim.tools.search.properties import PROPERTIES
-from cachesim.tools.search.server_space import KINDS
 
 Told = int | Scenario
 """A conversation: the integer that it is drawn from, or a scenario."""

@@ -10,8 +10,7 @@ from cachesim.tools.search.case import DrawnConversation
 from cachesim.tools.search.crash import told
 from cachesim.tools.search.finding import PropertyFailure
 from cachesim.tools.search.played_case import PlayedConversation, played
-from cachesim.tools.search.properties import PROPERTIES
-from cachesim.tools.search.reuse_properties import BILLS, monotone
+from cachesim.tools.search.properties import BILLS, PROPERTIES, monotone
 
 ALL = (*PROPERTIES, *BILLS, "monotone")
 

@@ -22,7 +22,7 @@ from cachesim.tools.run.arguments import (
     profile_name,
     scenario_of_line,
 )
-from cachesim.tools.run.elsewhere import check_elsewhere
+from cachesim.tools.run.jobs import check_elsewhere
 from cachesim.tools.run.next_step import after_fuzz, say_next
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def set_options(settings: list[str], profile: str) -> tuple[str, ...]:
 
 
 def drawn_models(asked: list[str], profile: str) -> tuple[str, ...]:
-    from cachesim.tools.search.server_space import KINDS, MODELS
+    from cachesim.tools.search.case import KINDS, MODELS
 
     known = MODELS[profile.partition("@")[0]]
     found: list[str] = []

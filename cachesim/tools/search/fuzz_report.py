@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cachesim.base.layout import indented
-from cachesim.tools.run.failure_block import block_of_case
+from cachesim.tools.run.run_table import block_of_case
 
 Data = dict[str, Any]
 GAPS = 5                # stretches of conversations that are named

@@ -14,7 +14,7 @@ from cachesim.engines.judge_view import Excess, Stored
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Compared, Log, Release
 from cachesim.judging.cold_comparison import Judge
-from cachesim.judging.observer import Observer
+from cachesim.judging.run_verdicts import Observer
 from cachesim.judging.verdict import Verdict
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Action, Scenario

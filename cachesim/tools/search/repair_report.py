@@ -11,7 +11,7 @@ from rich.text import Text
 
 from cachesim.base.counted import counted
 from cachesim.base.layout import indented
-from cachesim.tools.run.failure_block import block_of_case
+from cachesim.tools.run.run_table import block_of_case
 
 Data = dict[str, Any]
 OTHERS = 3             # other changes that are told of a group

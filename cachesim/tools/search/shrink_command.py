@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
-from cachesim.tools.run.arguments import add_json, add_limits, add_settings, chosen_profiles, count, profile_name
-from cachesim.tools.run.case import add_model, read_case
+from cachesim.tools.run.arguments import (
+    add_json,
+    add_limits,
+    add_model,
+    add_settings,
+    chosen_profiles,
+    count,
+    profile_name,
+    read_case,
+)
 
 if TYPE_CHECKING:
     from cachesim.tools.search.smallest import Smallest

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cachesim.base.layout import indented
-from cachesim.tools.run.failure_block import block_of_case
+from cachesim.tools.run.run_table import block_of_case
 
 
 def shrink_report(data: dict[str, Any]) -> RenderableType:

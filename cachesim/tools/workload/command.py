@@ -20,7 +20,7 @@ from cachesim.tools.run.arguments import (
     count,
     known_profiles,
 )
-from cachesim.tools.run.elsewhere import check_elsewhere
+from cachesim.tools.run.jobs import check_elsewhere
 
 if TYPE_CHECKING:
     from cachesim.tools.workload.jobs import WorkloadTask

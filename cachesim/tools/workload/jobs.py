@@ -10,7 +10,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, progress
 from cachesim.base.errors import BadInput
 from cachesim.base.pool import Lost, finished
-from cachesim.tools.run.elsewhere import played_elsewhere
+from cachesim.tools.run.jobs import played_elsewhere
 from cachesim.tools.workload.lines import WorkloadFolder, id_of
 from cachesim.tools.workload.run import CellJob, line_of
 

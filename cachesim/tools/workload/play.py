@@ -9,7 +9,7 @@ from cachesim.base.errors import Crash
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.rule import Role, role_of
-from cachesim.judging.evidence_of_run import predicted
+from cachesim.judging.evidence import predicted
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.lower_bound import EvaluatedRequest, lower_bound, sent
 from cachesim.scenarios.notation.tree import Asked

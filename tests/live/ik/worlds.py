@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachesim.engines.registry import ENGINES
-from cachesim.model.rng import Rng
+from cachesim.model.hash_mixing import Rng
 from tests.live.worlds import SPREAD, OptionSet
 
 DENSE, WINDOWS, HYBRID, HEADS = ("A", "llama"), ("W8 W8 W8 W8 W8 A", "gemma3l6"), ("GA", "GGGA", "qwen35d64"), \

@@ -8,8 +8,8 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.shared.declared_sizes import Declared, split, with_sizes
 from cachesim.engines.shared.model_sizes import known_sizes, sizes_of
+from cachesim.engines.shared.size_formulas import Declared, split, with_sizes
 
 QWEN = {
     "num_hidden_layers": 48, "full_attention_interval": 4, "num_attention_heads": 16, "num_key_value_heads": 2,

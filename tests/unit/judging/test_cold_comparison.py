@@ -7,7 +7,7 @@ import pytest
 
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.judge_view import RowsPart, Stored
-from cachesim.judging import cold_runs as module
+from cachesim.judging import cold_comparison as module
 from cachesim.judging.cold_comparison import Judge
 from cachesim.judging.verdict import HOLDS, RUNGS, Verdict, worst
 from cachesim.model import Rows, make_model, parse

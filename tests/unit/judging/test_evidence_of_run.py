@@ -11,12 +11,11 @@ from cachesim.base.errors import Terminated
 from cachesim.engines.registry import rules_of
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.outcomes import NEGATED, Outcome
-from cachesim.judging import evidence, evidence_of_run
-from cachesim.judging.evidence import PREDICTED, Grade, Graded, grade_of, is_unseen, table_of, write_table
-from cachesim.judging.evidence_of_run import predicted
+from cachesim.judging import evidence
+from cachesim.judging import evidence as evidence_of_run
+from cachesim.judging.evidence import PREDICTED, Grade, Graded, grade_of, is_unseen, predicted, table_of, write_table
 from cachesim.judging.judged_run import Stopped, run_judged
-from cachesim.judging.run_data import run_data
-from cachesim.judging.why_data import why_data
+from cachesim.judging.run_data import run_data, why_data
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load

@@ -10,8 +10,7 @@ from cachesim.engines.registry import engine_of
 from cachesim.events import Decided
 from cachesim.judging.expect import Mismatch, compare_expected
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.run_data import run_data
-from cachesim.judging.why_data import why_data
+from cachesim.judging.run_data import run_data, why_data
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import Action, Expect
 from tests.shared import SMALL, altered

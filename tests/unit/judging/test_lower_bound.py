@@ -9,7 +9,7 @@ import pytest
 from cachesim.base.tokens import common_prefix
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.lower_bound import EvaluatedPrefixes, EvaluatedRequest, lower_bound, sent
-from cachesim.model.rng import Rng
+from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load

@@ -12,11 +12,10 @@ from cachesim.base.console import as_text
 from cachesim.cli.main import main
 from cachesim.engines.base import Answer
 from cachesim.engines.llama_cpp.profiles import HEAD, PROFILES
-from cachesim.judging.exit_status import outcome
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.refusal import cold_status, error_verdict
-from cachesim.judging.run_data import run_data
-from cachesim.judging.why_data import why_data
+from cachesim.judging.run_data import run_data, why_data
+from cachesim.judging.verdict import outcome
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.tools.run.jobs import exit_code

@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.engines.base import prompt_of
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.reuse_reason import reason, reused
+from cachesim.judging.recompute_reasons import reason, reused
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load

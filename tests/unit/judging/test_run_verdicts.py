@@ -6,7 +6,7 @@ from functools import partial
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import engine_of
-from cachesim.judging.cold_runs import Colds
+from cachesim.judging.cold_comparison import Colds
 from cachesim.judging.run_verdicts import NOTHING, Watch, evaluated
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import play

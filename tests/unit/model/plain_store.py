@@ -11,8 +11,8 @@ from typing import Sequence
 import numpy as np
 
 from cachesim.model import LayerState, Model, Rows, TokenRun
-from cachesim.model.arrays import Positions
 from cachesim.model.attention_mask import ByPosition
+from cachesim.model.grid import Positions
 from cachesim.model.store import Hidden
 
 CELLS = 2048

@@ -5,10 +5,9 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.model import Rows, attention
-from cachesim.model.arrays import Values
 from cachesim.model.attention import SCORE, attend
 from cachesim.model.attention_mask import View
-from cachesim.model.grid import ROPE_UNIT, UNIT
+from cachesim.model.grid import ROPE_UNIT, UNIT, Values
 
 
 def some(n: int, heads: int, unit: float, seed: int) -> Values:

@@ -7,9 +7,8 @@ from cachesim.base.errors import BadInput
 from cachesim.model import LayerState
 from cachesim.model.attention_mask import View
 from cachesim.model.hash_mixing import STEP, inverse, layer_keys, mix, mix_int, place, powers, token_digests
-from cachesim.model.provenance import RunTrail, moved
+from cachesim.model.provenance import RunTrail, ShortTrail, moved
 from cachesim.model.spec import Layer, parse
-from cachesim.model.token_provenance import ShortTrail
 
 SOME = np.array([0, 1, 2, 2**63, 2**64 - 1, 0x123456789ABCDEF0], np.uint64)
 

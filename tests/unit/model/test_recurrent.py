@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from cachesim.model import LayerState, function_tables
-from cachesim.model.arrays import Values
-from cachesim.model.grid import DELTA_UNIT, KEY_UNIT, SSM_UNIT, UNIT, frozen
+from cachesim.model.grid import DELTA_UNIT, KEY_UNIT, SSM_UNIT, UNIT, Values, frozen
 from cachesim.model.recurrent import _delta_scan, _ssm_scan, recur
 from cachesim.model.spec import parse
 from cachesim.model.weights import make_weights

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.base import Draft
-from cachesim.replay.recorded_drafts import ANY_LENGTH, last_of_child, read_drafts
+from cachesim.replay.recorded_requests import ANY_LENGTH, last_of_child, read_drafts
 
 STEP = {"ev": "spec_step", "accepted": 1, "drafted": 2, "n_tokens": 12}
 CKPT = {"ev": "spec_ckpt", "pos_min": 14, "pos_max": 14, "n_tokens": 15}

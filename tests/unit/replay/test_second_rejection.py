@@ -11,7 +11,7 @@ from cachesim.engines.base import Draft, Request
 from cachesim.engines.llama_cpp.command_line import read_flags
 from cachesim.engines.registry import engine_of, profiles
 from cachesim.events import Log
-from cachesim.replay.recorded_drafts import second_rejection
+from cachesim.replay.recorded_requests import second_rejection
 from cachesim.replay.recorded_trace import make_trace
 from cachesim.replay.replay import FIELDS, REJECTED_TWICE, records
 from cachesim.replay.replay import replay as replayed

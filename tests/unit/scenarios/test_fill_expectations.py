@@ -8,8 +8,8 @@ import tomllib
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.scenarios.fill_expectations import complete
 from cachesim.scenarios.load import load
+from cachesim.scenarios.toml_writer import complete
 from tests.unit.scenarios.samples import GOOD
 
 HEAD, OTHER = "llama_cpp@head", "llama_cpp@other"

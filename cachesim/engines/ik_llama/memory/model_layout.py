@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cachesim.base.errors import BadInput, nearest
-from cachesim.engines.shared.declared_sizes import HEAD, split
+from cachesim.engines.shared.size_formulas import HEAD, split
 from cachesim.model import Spec, parse
 
 KV_ROW = 128                                                      # bytes of a K row plus a V row, F16

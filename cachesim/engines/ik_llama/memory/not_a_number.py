@@ -14,8 +14,7 @@ from typing import Mapping, Sequence
 
 import numpy as np
 
-from cachesim.engines.shared.batch import Ubatch
-from cachesim.engines.shared.batch_outputs import Spoken
+from cachesim.engines.shared.batch import Spoken, Ubatch
 from cachesim.engines.shared.rows import RowTable, put, take
 from cachesim.model import LayerState, Rows, Spec
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from cachesim.base.errors import BadInput, nearest
 from cachesim.engines.llama_cpp.memory.saved_state import STATE_FORM, AttentionShape, RecurrentShape, StateForm
-from cachesim.engines.shared.declared_sizes import split
+from cachesim.engines.shared.size_formulas import split
 from cachesim.model import Spec, parse
 
 KV_ROW = 256                                                     # bytes of a K row plus a V row, F32

@@ -10,10 +10,16 @@ from typing import ClassVar, Sequence
 
 import numpy as np
 
-from cachesim.engines.mlx_lm.caches.array_ops import Array, blank, columns, counters, joined, written
-from cachesim.engines.mlx_lm.caches.batch_kv_cache import Batch
-from cachesim.engines.mlx_lm.caches.batch_merge import Row, stacked
-from cachesim.engines.mlx_lm.caches.masks import create_causal_mask
+from cachesim.engines.mlx_lm.caches.array_ops import (
+    Array,
+    blank,
+    columns,
+    counters,
+    create_causal_mask,
+    joined,
+    written,
+)
+from cachesim.engines.mlx_lm.caches.batch_kv_cache import Batch, Row, stacked
 from cachesim.engines.mlx_lm.caches.rotating_kv_cache import RotatingKVCache
 from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 

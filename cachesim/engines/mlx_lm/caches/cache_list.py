@@ -9,9 +9,7 @@ from cachesim.engines.mlx_lm.caches.arrays_cache import ArraysCache
 from cachesim.engines.mlx_lm.caches.base import Cache
 from cachesim.engines.mlx_lm.caches.batch_kv_cache import BatchKVCache
 from cachesim.engines.mlx_lm.caches.batch_rotating_kv_cache import BatchRotatingKVCache
-from cachesim.engines.mlx_lm.caches.chunked_kv_cache import ChunkedKVCache
-from cachesim.engines.mlx_lm.caches.kv_cache import ConcatenateKVCache, KVCache
-from cachesim.engines.mlx_lm.caches.quantized_kv_cache import QuantizedKVCache
+from cachesim.engines.mlx_lm.caches.kv_cache import ChunkedKVCache, ConcatenateKVCache, KVCache, QuantizedKVCache
 from cachesim.engines.mlx_lm.caches.rotating_kv_cache import RotatingKVCache
 from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 

@@ -10,9 +10,8 @@ from typing import ClassVar, Sequence
 
 import numpy as np
 
-from cachesim.engines.mlx_lm.caches.array_ops import Array, blank, columns, joined, written
+from cachesim.engines.mlx_lm.caches.array_ops import Array, Mask, blank, columns, create_causal_mask, joined, written
 from cachesim.engines.mlx_lm.caches.base import Cache, KeysValues
-from cachesim.engines.mlx_lm.caches.masks import Mask, create_causal_mask
 from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 
 

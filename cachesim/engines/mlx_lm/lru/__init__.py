@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.engines.mlx_lm.lru.entry import Entry
-from cachesim.engines.mlx_lm.lru.events import Fetched, Inserted, Removed, Requeued
+from cachesim.engines.mlx_lm.lru.events import Entry, Fetched, Inserted, Removed, Requeued
 from cachesim.engines.mlx_lm.lru.lru_prompt_cache import Fetch, LRUPromptCache
 from cachesim.engines.mlx_lm.lru.prompt_trie import PromptTrie, SearchResult
 from cachesim.engines.mlx_lm.lru.rule_table import (

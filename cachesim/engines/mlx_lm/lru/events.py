@@ -58,3 +58,16 @@ Told = Inserted | Requeued | Removed | Fetched
 
 def quiet(event: Told) -> None:
     """Nobody listens."""
+
+
+# What is stored under one key?
+
+class Entry(NamedTuple):
+    """The layers of one state, its size in bytes when it came in, its queue. ``owners``: in versions that
+    count them. ``snapshot``: a copy made under a prefix."""
+
+    layers: list[Any]
+    nbytes: int
+    kind: str
+    owners: int = 1
+    snapshot: bool = False

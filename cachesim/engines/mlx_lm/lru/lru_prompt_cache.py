@@ -11,8 +11,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.mlx_lm.caches.cache_list import trim_prompt_cache
-from cachesim.engines.mlx_lm.lru.entry import Entry
-from cachesim.engines.mlx_lm.lru.events import Fetched, How, Inserted, Reason, Removed, Requeued, Told, quiet
+from cachesim.engines.mlx_lm.lru.events import Entry, Fetched, How, Inserted, Reason, Removed, Requeued, Told, quiet
 from cachesim.engines.mlx_lm.lru.eviction_queues import Item, Queues
 from cachesim.engines.mlx_lm.lru.prompt_trie import PromptTrie, SearchResult
 from cachesim.engines.mlx_lm.lru.rule_table import LRU_HEAD, LruRules

@@ -7,7 +7,8 @@ from dataclasses import replace
 from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_HEAD, AT_M1072, AT_V0_31_3
 from cachesim.engines.mlx_lm.lru import LRU_HEAD, LRU_M1072
 from cachesim.engines.mlx_lm.profiles.rule_table import Rules
-from cachesim.engines.mlx_lm.rules import drafts, keys, prefill, segments
+from cachesim.engines.mlx_lm.rules import keys, prefill, segments
+from cachesim.engines.mlx_lm.rules import prefill as drafts
 
 V0_32_2 = Rules(
     name="mlx_lm@0.32.2",

@@ -22,9 +22,8 @@ from cachesim.tools.conformance.http_check.warm_first import TWICE, WASH, Server
 from cachesim.tools.conformance.http_check.who import who_does_that
 from cachesim.tools.conformance.properties import PROPERTIES, told
 from cachesim.tools.conformance.protocol import Ask, Failed, Reply, Subject
-from cachesim.tools.conformance.report import Finding, Report, Result
+from cachesim.tools.conformance.report import Finding, Report, Result, chosen
 from cachesim.tools.conformance.report_builder import HistoryPlan, make_report
-from cachesim.tools.conformance.sections import chosen
 
 NOT_HERE = {"limits": "a server states no limits that can be compared", "reset": "prompts get new tokens instead",
             "sampling": "all requests are greedy"}  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.model.rng import Rng
+from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.schema import at_once
 from cachesim.tools.conformance.fingerprint import Same
 from cachesim.tools.conformance.history import History

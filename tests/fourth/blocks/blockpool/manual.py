@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from blockpool.options import Options
 from cachesim.engines.manual import MANY, Manual, World, flags_of
-from cachesim.model.rng import Rng
+from cachesim.model.hash_mixing import Rng
 
 
 def draw(rng: Rng, model: str) -> World:

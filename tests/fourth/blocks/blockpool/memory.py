@@ -11,8 +11,8 @@ from blockpool.row import Row
 from cachesim.engines.judge_view import RowsPart, StatePart
 from cachesim.engines.shared.rows import RowTable, put, take
 from cachesim.model import LayerState, Rows, Spec, TokenRun
-from cachesim.model.arrays import Positions
 from cachesim.model.attention_mask import ByPosition
+from cachesim.model.grid import Positions
 
 
 class Chunk(NamedTuple):

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
-from cachesim.engines.shared.flags import check_flags
+from cachesim.engines.shared.command_line import check_flags
 from cachesim.model import Spec, parse
 
 DENSE = -1      # the real option is None then

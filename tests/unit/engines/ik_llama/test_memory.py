@@ -8,9 +8,8 @@ import pytest
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.ik_llama.memory.cells import Cells
 from cachesim.engines.ik_llama.memory.context import NO_ROOM, OK, Context, DecodeRules
-from cachesim.engines.ik_llama.memory.kv import KvCache
+from cachesim.engines.ik_llama.memory.kv import KvCache, Window, capacity
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
-from cachesim.engines.ik_llama.memory.window import Window, capacity
 from cachesim.engines.ik_llama.rules.trim import rm_refused
 from cachesim.engines.shared.batch import DecodeBatch
 

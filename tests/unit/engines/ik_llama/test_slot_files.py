@@ -10,8 +10,7 @@ from cachesim.engines.base import Request
 from cachesim.engines.ik_llama import start
 from cachesim.engines.ik_llama.rules.checkpoint_create import create_by_position, create_by_tokens, create_from_four
 from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
-from cachesim.engines.ik_llama.slot_file import SlotFile, pack_side, pack_slot, unpack_side, unpack_slot
-from cachesim.engines.ik_llama.slot_save_restore import beside
+from cachesim.engines.ik_llama.slot_save_restore import SlotFile, beside, pack_side, pack_slot, unpack_side, unpack_slot
 from cachesim.events import Log
 from cachesim.judging.cold_comparison import Judge
 

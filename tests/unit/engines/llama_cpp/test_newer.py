@@ -11,7 +11,7 @@ from cachesim.engines.base import Draft
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.profiles import LINE, PROFILES
 from cachesim.engines.llama_cpp.rules import prompt_lifecycle, seq_rm_and_state, startup
-from cachesim.engines.llama_cpp.slot_file import SCKP_ENTRY, SCKP_HEADER
+from cachesim.engines.llama_cpp.slot_save_restore import SCKP_ENTRY, SCKP_HEADER
 from cachesim.model.spec import TRAINED_ON
 from tests.unit.engines.llama_cpp.talk import Talk, word
 

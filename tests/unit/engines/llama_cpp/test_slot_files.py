@@ -3,7 +3,7 @@
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.llama_cpp.slot_file import MAGIC, pack, unpack
+from cachesim.engines.llama_cpp.slot_save_restore import MAGIC, pack, unpack
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A, B = word("A", 40), word("B", 30)
@@ -150,7 +150,7 @@ def test_nothing_is_half_written(tmp_path, monkeypatch):
 def test_pack_and_unpack_are_inverse():
     talk = Talk("HW", mode="exact")
     talk.ask(A, 2)
-    from cachesim.engines.llama_cpp.slot_file import SlotFile
+    from cachesim.engines.llama_cpp.slot_save_restore import SlotFile
 
     state = talk.server.memory.state_write(0, partial=False)
     ckpts = tuple(talk.server.slots[0].checkpoints)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from cachesim.engines.mlx_lm import PROFILES
-from cachesim.engines.mlx_lm.batch import Batch, left_padded, merged, right_padded, to_batch
-from cachesim.engines.mlx_lm.batch_row import Row
+from cachesim.engines.mlx_lm.batch import Batch, Row, left_padded, merged, right_padded, to_batch
 from cachesim.engines.mlx_lm.element_codec import pack_rows, pack_states, unpack_rows, unpack_state
 from cachesim.engines.mlx_lm.forward import forward
 from cachesim.engines.mlx_lm.model_layout import make_caches

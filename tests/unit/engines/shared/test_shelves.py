@@ -14,8 +14,7 @@ from cachesim.engines.shared.shelves import Cut, Shelves
 from cachesim.events import Changed, Release
 from cachesim.model import LayerState
 from cachesim.scenarios.runner import Silent, play
-from cachesim.tools.search.case import draw_case
-from cachesim.tools.search.server_space import MODELS
+from cachesim.tools.search.case import MODELS, draw_case
 
 PROFILES = ("llama_cpp@b11549", "ik_llama@main")
 DRAWN = 60

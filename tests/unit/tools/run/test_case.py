@@ -9,7 +9,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
-from cachesim.tools.run.case import LONG
+from cachesim.tools.run.arguments import LONG
 
 ID = "lesson-hybrid"
 PAIR = ("-p", "llama_cpp@head", "-p", "llama_cpp@b11549")

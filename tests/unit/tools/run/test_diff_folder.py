@@ -13,7 +13,7 @@ from cachesim.cli.main import main
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
 from cachesim.tools.run import diff_folder
-from cachesim.tools.run.diff_table import diff_table, file_data, totals, worst_first
+from cachesim.tools.run.diff_report import diff_table, file_data, totals, worst_first
 
 BAD, GOOD = "ik_llama@1889-base", "ik_llama@main"
 IK = ("d14-blanks-passed-over", "d1-same-prompt-again", "context-shift", "seed-1889-compacted-window")

@@ -15,7 +15,7 @@ from cachesim.judging.judged_run import run_judged
 from cachesim.judging.try_command import case_command, try_command
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
-from cachesim.tools.run.failure_block import block_of_case, failure_block
+from cachesim.tools.run.run_table import block_of_case, failure_block
 
 STALE = "bug-stale-ckpt-pos0-hybrid"
 HEAD = "llama_cpp@head"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cachesim.judging.foreign_reads import Foreign
+from cachesim.judging.run_data import why_data
 from cachesim.judging.verdict import HOLDS
-from cachesim.judging.why_data import why_data
 from cachesim.tools.run.why_report import why_report
 from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run, shown
 

@@ -9,10 +9,9 @@ from cachesim.scenarios.load import load
 from cachesim.scenarios.notation.parse import parse_text
 from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.option_checks import spoken
-from cachesim.tools.search.case import DrawnConversation, draw_case, longest
+from cachesim.tools.search.case import KINDS, MODELS, DrawnConversation, draw_case, longest
 from cachesim.tools.search.finding import PropertyFailure
 from cachesim.tools.search.findings_export import case_id, case_toml
-from cachesim.tools.search.server_space import KINDS, MODELS
 
 PROFILE = {"llama_cpp": "llama_cpp@head", "ik_llama": "ik_llama@main", "mlx_lm": "mlx_lm@0.32.2"}
 SEEDS = range(300)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.manual import World
-from cachesim.model.rng import Rng
+from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation.parse import parse_text
 from cachesim.scenarios.notation.spell import Lengths
 from cachesim.scenarios.notation.tree import PLAIN

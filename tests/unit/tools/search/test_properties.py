@@ -10,7 +10,7 @@ from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.ik_llama.rules.prompt_cache import Admission as IkAdmission
 from cachesim.engines.judge_view import Excess, Stored
-from cachesim.engines.llama_cpp.memory.target_and_draft import CommonMemory
+from cachesim.engines.llama_cpp.memory.context import CommonMemory
 from cachesim.engines.llama_cpp.rules.checkpoint_restore import Resume
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission
 from cachesim.engines.mlx_lm.lru.rules_insert import Present

@@ -9,8 +9,8 @@ import pytest
 from cachesim.engines.base import Answer
 from cachesim.judging.lost_tokens import Account, Charge
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.search import reuse_properties
-from cachesim.tools.search.reuse_properties import BILLS, LEAST, monotone
+from cachesim.tools.search import properties as reuse_properties
+from cachesim.tools.search.properties import BILLS, LEAST, monotone
 from tests.shared import SMALL
 
 HEAD = "llama_cpp@head"

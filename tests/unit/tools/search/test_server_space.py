@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.model.rng import Rng
+from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.option_checks import check_model, check_option
-from cachesim.tools.search.case import draw_case
-from cachesim.tools.search.server_space import KINDS, MODELS, draw_world
+from cachesim.tools.search.case import KINDS, MODELS, draw_case, draw_world
 
 
 @pytest.mark.parametrize("engine", MODELS)

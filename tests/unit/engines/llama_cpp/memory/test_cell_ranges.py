@@ -8,7 +8,7 @@ import pytest
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.cell_ranges import index, listed
 from cachesim.engines.llama_cpp.memory.cells import Cells
-from cachesim.model.rng import Rng
+from cachesim.model.hash_mixing import Rng
 
 
 def table(n_seq=2, size=16):

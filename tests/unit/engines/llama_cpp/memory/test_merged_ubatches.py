@@ -12,7 +12,7 @@ from cachesim.engines.llama_cpp.memory import context
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.merged_ubatches import in_one
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, split_simple
-from cachesim.model.rng import Rng
+from cachesim.model.hash_mixing import Rng
 from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World
 
 

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cachesim.engines.mlx_lm.caches.masks import causal_ranges, create_causal_mask
+from cachesim.engines.mlx_lm.caches.array_ops import causal_ranges, create_causal_mask
 
 
 def by_hand(n, offset, window, right, left):

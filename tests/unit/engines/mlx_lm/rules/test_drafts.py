@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.mlx_lm.rules import drafts as rules
+from cachesim.engines.mlx_lm.rules import prefill as rules
 
 
 @pytest.mark.parametrize("n, left", [(1, 1), (3, 3), (4, 4), (5, 1), (8, 4), (9, 1)])
