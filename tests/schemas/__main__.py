@@ -1,4 +1,4 @@
-"""``python -m tests.schemas``: write cachesim/schemas anew from what commands print, with words from words.toml.
+"""``python -m tests.schemas``: write the JSON schemas of the tools from what commands print, with words from words.toml.
 
 What a schema said before and no sample shows stays, so that a rare key is not lost; take it out by hand.
 """
@@ -12,15 +12,22 @@ import sys
 import tomllib
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
+from pathlib import Path
 from typing import Any, Mapping
 
-from cachesim.cli.main import main
+from cachesim.cli.main import COMMANDS, main
 from tests.house.checks import PACKAGE, ROOT
 from tests.schemas.form import ORDER, form, merged
 from tests.schemas.samples import MORE, SAMPLES
 
-SCHEMAS = PACKAGE / "schemas"
 WORDS = tomllib.loads((ROOT / "tests" / "schemas" / "words.toml").read_text())
+
+
+def file_of(name: str) -> Path:
+    """The schema of a command, in the folder of its tool; that of errors, which every command prints, beside the
+    command line."""
+    module = COMMANDS[name.partition("-")[0]][0] if name != "error" else "cli.main"
+    return PACKAGE.joinpath(*module.split(".")[:-1], f"{name}.schema.json")
 
 
 @cache
@@ -103,7 +110,7 @@ def make() -> list[str]:
     """Write all schemas; the names of those that changed."""
     changed = []
     for name, lines in SAMPLES.items():
-        file = SCHEMAS / f"{name}.json"
+        file = file_of(name)
         known = [json.loads(file.read_text())] if file.exists() else []
         known += [form(SHOWN[name])] if name in SHOWN else []
         like = ALIKE.get(name, name)

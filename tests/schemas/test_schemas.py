@@ -1,4 +1,4 @@
-"""Is what every command prints with --json as cachesim/schemas says, and is every key of it described?
+"""Is what every command prints with --json as its schema says, and is every key of it described?
 
 A key that is new: give it a sentence in words.toml, then `python -m tests.schemas` (a minute) writes the schemas anew.
 """
@@ -6,17 +6,18 @@ A key that is new: give it a sentence in words.toml, then `python -m tests.schem
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import tomllib
 
 import pytest
 
 from cachesim.cli.main import COMMANDS
-from tests.house.checks import ROOT
-from tests.schemas.__main__ import OPEN, SCHEMAS, SHOWN, printed, written
+from tests.house.checks import PACKAGE, ROOT
+from tests.schemas.__main__ import OPEN, SHOWN, file_of, printed, written
 from tests.schemas.form import described, form, merged, wrong
 from tests.schemas.samples import SAMPLES
 
-FILES = {file.stem: json.loads(file.read_text()) for file in sorted(SCHEMAS.glob("*.json"))}
+FILES = {file.name.removesuffix(".schema.json"): json.loads(file.read_text())
+         for file in sorted(PACKAGE.rglob("*.schema.json"))}  # fmt: skip
 
 
 @pytest.mark.long
@@ -64,5 +65,7 @@ def test_the_form_of_a_value(value, other, told):
 
 
 def test_the_schemas_are_in_the_package():
-    assert (Path(SCHEMAS).parent / "__init__.py").exists()
-    assert 'schemas/*.json"' in (ROOT / "pyproject.toml").read_text()
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    for name in FILES:
+        folder = ".".join(file_of(name).parent.relative_to(ROOT).parts)
+        assert file_of(name).exists() and "*.schema.json" in listed[folder]
