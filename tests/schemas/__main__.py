@@ -1,4 +1,4 @@
-"""``python -m tests.schemas``: write the JSON schemas of the tools from what commands print, with words from words.toml.
+"""``python -m tests.schemas``: write the JSON schemas of the tools from what commands print and from words.toml.
 
 What a schema said before and no sample shows stays, so that a rare key is not lost; take it out by hand.
 """
