@@ -47,6 +47,12 @@ def test_no_public_class_has_the_name_of_another():
     assert checks.shared_class_names(checks.modules()) == {}
 
 
+def test_unit_tests_lie_where_what_they_test_lies():
+    unit = checks.ROOT / "tests" / "unit"
+    folders = {file.parent.relative_to(unit) for file in unit.rglob("test_*.py")}
+    assert [str(folder) for folder in folders if not (checks.PACKAGE / folder).is_dir()] == []
+
+
 def test_median_file_is_short():
     assert median(len(module.text.splitlines()) for module in checks.modules()) <= checks.FILE_MEDIAN
 
