@@ -5,8 +5,9 @@ from __future__ import annotations
 from tests.meta.floors.above import ABOVE
 from tests.meta.floors.below import BELOW
 from tests.meta.floors.generate import generated
+from tests.meta.floors.more_tools import MORE_TOOLS
 from tests.meta.floors.plant import ROOT
 
-WRITTEN = [*BELOW, *ABOVE]
+WRITTEN = [*BELOW, *ABOVE, *MORE_TOOLS]
 GENERATED = generated(ROOT)
 FAULTS = [*WRITTEN, *GENERATED]
