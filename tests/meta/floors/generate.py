@@ -78,12 +78,14 @@ def _nodes(node: ast.AST, where: str) -> Iterator[tuple[str, ast.AST]]:
                 yield from _nodes(statement, child.name)
         elif isinstance(child, ast.ClassDef):
             yield from _nodes(child, where)
-        elif where and not isinstance(child, ast.Raise | ast.Assert | ast.JoinedStr) and not _tells(child):
+        elif where and not isinstance(child, ast.Raise | ast.Assert | ast.JoinedStr) and not _claims_or_tells(child):
             yield where, child
             yield from _nodes(child, where)
 
 
-def _tells(node: ast.AST) -> bool:
+def _claims_or_tells(node: ast.AST) -> bool:
+    if isinstance(node, ast.keyword):
+        return node.arg == "strict"              # of zip: an assertion
     if not isinstance(node, ast.Call):
         return False
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
