@@ -20,7 +20,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "tools/request_bodies": ("tests/unit/tools/request_bodies",),
     "tools/advise": ("tests/unit/tools/advise",),
     "tools/workload": ("tests/unit/tools/workload", "tests/workloads"),
-    "tools/picture": ("tests/unit/tools/picture",),
+    "tools/picture": ("tests/unit/tools/picture", "tests/docs/test_pictures.py"),
     "tools/lessons": ("tests/unit/tools/lessons",),
     "cli": ("tests/unit/cli",),
 }

@@ -12,6 +12,7 @@ import pytest
 
 import cachesim
 from cachesim.judging.run_data import run_data
+from cachesim.tools.picture.lanes import SHOWN
 from cachesim.tools.picture.scene import scene
 from cachesim.tools.picture.svg import Drawn
 from cachesim.tools.picture.told import Told, flat, packed, script_data
@@ -108,3 +109,14 @@ def test_the_log_comes_back_from_its_forms_and_numbers():
         form, *numbers = line.split(" ")
         left = iter(numbers)
         assert re.sub("\t", lambda _, left=left: next(left), data["forms"][int(form)]) == wanted
+
+
+def test_the_slider_moves_the_entries_that_have_a_column():
+    line = "/".join(f"{letter}20>q1" for letter in "ABCDEFGHIJKL")
+    case, profile = cachesim.load(line, profile="mlx_lm@0.32.2", model="GA"), "mlx_lm@0.32.2"
+    found = walk(case, profile)
+    assert max(column for _, some in found.entries for column, _ in some) >= SHOWN
+    drawn = Drawn(scene(case, run_data(cachesim.judge(case, profile, mode="provenance"))))
+    says = [""] * len(found.events)
+    (run,) = json.loads(script_data([drawn], [Told(found, says, [False] * len(says))]))["runs"]
+    assert {column for some in run["entries"][1::2] for column, _ in some} == set(range(SHOWN))
