@@ -30,3 +30,9 @@ def changes(name, profile):
 ])  # fmt: skip
 def test_the_change_behind_a_build(name, profile, found):
     assert changes(name, profile) == found
+
+
+def test_an_outcome_that_no_part_of_the_changes_gives_has_no_origin():
+    case = Setup(load(named("lc-06-pure-extension")), "llama_cpp@base-24143")
+    elsewhere = tried(case).outcome._replace(evaluated=0)
+    assert since(case, case.profile, elsewhere, engine_of(case.profile)) == []

@@ -1,0 +1,143 @@
+"""Which changes are worth a line, in which order, and which are traps."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.registry import engine_of
+from cachesim.judging.lower_bound import Bound
+from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.advise import ranking
+from cachesim.tools.advise.changes import ChangeKind, Setup, SetupChange
+from cachesim.tools.advise.memory import UNITS
+from cachesim.tools.advise.outcome import Trial, TrialOutcome
+from cachesim.tools.advise.ranking import SHOWN, TRAPS, choose, helps, matters, tempts
+
+PROFILE = "llama_cpp@b11549"
+CASE = Setup(from_line("S40.A60/B80", profiles=(PROFILE,)), PROFILE)
+LEAST = 400
+
+
+def flag(name, value=1):
+    return SetupChange(ChangeKind.FLAG, options={name: value})
+
+
+def build(name, kind=ChangeKind.BUILD):
+    return SetupChange(kind, profile=name, base="llama_cpp@head" if kind is ChangeKind.PROPOSAL else "")
+
+
+def trial(evaluated, *changes, wrong=(), failed=(), undecided=(), corrupt=()):
+    profile = next((one.profile for one in changes if one.profile), PROFILE)
+    outcome = TrialOutcome(evaluated, (evaluated,), wrong, undecided, failed, corrupt)
+    return Trial(changes, Setup(CASE.scenario, profile), Bound((LEAST,), LEAST), outcome)
+
+
+BASE = trial(1000)
+
+
+@pytest.fixture
+def chosen(monkeypatch):
+    """What is chosen of these trials, whose memory is 1 byte but for those named."""
+
+    def of(*found, base=BASE, **sizes):
+        names = {id(one.case): sizes[name] for one in found for name in one.changes[0].options if name in sizes}
+        monkeypatch.setattr(ranking, "peak_bytes", lambda case, _: names.get(id(case), 1))
+        monkeypatch.setattr(ranking, "since", lambda *_: [])
+        return choose(base, LEAST, list(found), UNITS)
+
+    return of
+
+
+def advised(advice):
+    return [one.tried.outcome.evaluated for one in advice.good]
+
+
+@pytest.mark.parametrize(("evaluated", "least", "worth"), [
+    (990, 400, True), (991, 400, False),            # one of a hundred tokens
+    (995, 990, True), (996, 990, False),            # half of what is lost at all
+    (1000, 400, False),
+])  # fmt: skip
+def test_a_line_is_worth_a_hundredth_of_the_tokens_or_half_of_what_is_lost(evaluated, least, worth):
+    assert matters(trial(evaluated, flag("parallel")), BASE, least) is worth
+
+
+@pytest.mark.parametrize(("outcome", "base", "better"), [
+    ({"evaluated": 999}, {}, True), ({"evaluated": 1000}, {}, False),
+    ({"evaluated": 2000}, {"wrong": (1,)}, True), ({"evaluated": 2000}, {"failed": (1,)}, True),
+    ({"evaluated": 10, "wrong": (1,)}, {}, False), ({"evaluated": 10, "wrong": (1,)}, {"wrong": (1,)}, False),
+    ({"evaluated": 2000, "wrong": (1,)}, {"wrong": (1, 2)}, True),
+    ({"evaluated": 10, "undecided": (1,)}, {}, False), ({"evaluated": 10, "failed": (1,)}, {"failed": (1,)}, True),
+])  # fmt: skip
+def test_right_answers_count_more_than_tokens(outcome, base, better):
+    outcome = {"evaluated": 1000, **outcome}
+    one, before = trial(outcome.pop("evaluated"), flag("parallel"), **outcome), trial(1000, **base)
+    assert helps(one, before) is better
+    if better and before.outcome != BASE.outcome:
+        assert matters(one, before, LEAST)
+
+
+def test_a_trap_evaluates_less_and_answers_wrongly(chosen):
+    assert tempts(trial(999, flag("x"), wrong=(0,)), BASE)
+    assert not tempts(trial(1000, flag("x"), wrong=(0,)), BASE) and not tempts(trial(1, flag("x")), BASE)
+    assert not tempts(trial(1, flag("x"), wrong=(0,), failed=(1,)), BASE)
+    found = [trial(100 * n, flag(f"x{n}"), wrong=(0,)) for n in (5, 3, 4, 9)]
+    advice = chosen(*found, trial(300, flag("x5"), wrong=(0,)), trial(999, flag("y"), wrong=(0,)))
+    assert [one.tried.outcome.evaluated for one in advice.traps] == [300, 300] and len(advice.traps) == TRAPS
+    assert advice.good == ()
+
+
+def test_the_best_come_first_and_of_equals_the_one_that_needs_less_memory(chosen):
+    found = [trial(n, flag(name)) for name, n in (("a", 600), ("b", 500), ("c", 600))]
+    advice = chosen(*found, a=9, c=5)
+    assert [next(iter(one.tried.changes[0].options)) for one in advice.good] == ["b", "c", "a"]
+    assert [one.bytes for one in advice.good] == [1, 5, 9]
+    many = chosen(*(trial(500 + n, flag(f"x{n}")) for n in range(9)))
+    assert advised(many) == [500 + n for n in range(SHOWN)]
+
+
+def test_other_values_of_an_option_that_do_the_same_are_named_beside_it(chosen):
+    few, more, worse = trial(500, flag("x", 2)), trial(500, flag("x", 3)), trial(600, flag("x", 4))
+    (one,) = chosen(few, more, worse).good
+    assert (one.tried, one.alike) == (few, (more,))
+
+
+def test_corrupt_memory_comes_behind_a_change_that_leaves_none(chosen):
+    advice = chosen(trial(500, flag("a"), corrupt=(1,)), trial(500, flag("b")))
+    assert [bool(one.tried.outcome.corrupt) for one in advice.good] == [False, True]
+
+
+@pytest.mark.parametrize(("single", "pair", "worth"), [(600, 590, True), (600, 591, False), (400, 500, False)])
+def test_a_pair_must_do_clearly_more_than_each_of_its_changes(chosen, single, pair, worth):
+    a, b = flag("a"), flag("b")
+    advice = chosen(trial(single, a), trial(900, b), trial(pair, a, b))
+    assert any(len(one.tried.changes) == 2 for one in advice.good) is worth
+
+
+def test_a_pair_that_mends_what_each_change_leaves_wrong_is_worth_a_line(chosen):
+    a, b, base = flag("a"), flag("b"), trial(1000, wrong=(1, 2))
+    halves = trial(900, a, wrong=(1,)), trial(900, b, wrong=(2,))
+    assert any(len(one.tried.changes) == 2 for one in chosen(*halves, trial(950, a, b), base=base).good)
+    mended = trial(900, a), trial(900, b, wrong=(2,))
+    assert all(len(one.tried.changes) == 1 for one in chosen(*mended, trial(880, a, b), base=base).good)
+
+
+def test_of_builds_the_first_of_those_that_stay_as_good_is_named():
+    line = list(engine_of(PROFILE).line)[-4:]
+    found = [trial(n, build(name)) for name, n in zip(line, (700, 600, 500, 500), strict=True)]
+    (one,) = choose(BASE, LEAST, found, UNITS).good
+    assert (one.tried.case.profile, one.later) == (line[2], True)
+
+
+def test_a_build_that_was_better_than_the_newest_is_named_too(chosen):
+    line = list(engine_of(PROFILE).line)[-4:]
+    advice = chosen(*(trial(n, build(name)) for name, n in zip(line, (700, 450, 450, 500), strict=True)))
+    assert [(one.tried.case.profile, one.later) for one in advice.good] == [(line[1], True), (line[2], False)]
+    lost = chosen(*(trial(n, build(name)) for name, n in zip(line, (700, 450, 600, 1000), strict=True)))
+    assert [(one.tried.case.profile, one.later) for one in lost.good] == [(line[1], False)]
+
+
+@pytest.mark.parametrize(("released", "proposed"), [(500, []), (501, [500])])
+def test_a_proposal_that_a_released_build_equals_is_not_shown(chosen, released, proposed):
+    newest = engine_of(PROFILE).line[-1]
+    advice = chosen(trial(released, build(newest)), trial(500, build("p", ChangeKind.PROPOSAL)))
+    assert [n for n in advised(advice) if n != released] == proposed and released in advised(advice)

@@ -1,0 +1,93 @@
+"""What the report says of an outcome, beside the numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base.console import as_text
+from cachesim.tools.advise.report import advise_report
+
+OUTCOME = {"evaluated": 1000, "each": [500, 500], "wrong": [], "undecided": [], "failed": [], "corrupt": [],
+           "mib": None, "predicted": []}  # fmt: skip
+BUILD = {"kind": "build", "name": "llama_cpp@b11549", "text": "", "options": [], "profile": "llama_cpp@b11549",
+         "build": "b11549", "date": "2026-10-01", "base": None, "released": True}  # fmt: skip
+FLAG = {**BUILD, "kind": "flag", "name": "parallel", "options": [{"name": "parallel", "value": 2}], "profile": None}
+PROPOSAL = {**BUILD, "kind": "proposal", "name": "llama_cpp@x", "profile": "llama_cpp@x", "base": "llama_cpp@head",
+            "released": False}  # fmt: skip
+SINCE = {"field": "ckpt_need", "old": "OLD", "new": "NEW", "source": "#24110", "build": "b9509", "date": "",
+         "alone": True}  # fmt: skip
+
+
+def advice(*changes, **more):
+    return {**OUTCOME, "evaluated": 250, "changes": list(changes), "saved": 750, "share": 0.75, "bound": 200,
+            "later": True, "since": [], "alike": [], "profile": "llama_cpp@b11549", "command": "cachesim try x",
+            **more}  # fmt: skip
+
+
+def report(*pieces, base=(), traps=(), **more):
+    """The words of a report, each once blank from the next."""
+    data = {"scenario": "a-case", "profile": "llama_cpp@head", "model": "GA", "requests": 2, "prompt_tokens": 1200,
+            "sizes": None, "rule_sets": 1, "base": {**OUTCOME, **dict(base)}, "bound": {"total": 200},
+            "advice": list(pieces), "traps": list(traps), "tried": 7, **more}  # fmt: skip
+    return " ".join(as_text(advise_report(data)).split())
+
+
+def test_the_case_and_its_bound_come_first():
+    text = report()
+    assert "2 requests, 1,200 prompt tokens: 1,000 evaluated; at least 200, whatever the server does" in text
+    assert "MiB: n/a (--sizes names a model)" in text and "rule sets" not in text
+    assert "the newest of its 3 rule sets under which something is lost" in report(rule_sets=3)
+    assert "held at most: 12.5 MiB (a model)" in report(base={"mib": 12.5}, sizes="a model")
+
+
+@pytest.mark.parametrize(("base", "tried", "says"), [
+    ({"evaluated": 200}, 7, "Nothing is evaluated that a server could do without."),
+    ({"evaluated": 201}, 7, "Nothing helps of 7 changes that were tried."),
+    ({"evaluated": 200, "wrong": [1]}, 1, "Nothing helps of 1 change that was tried."),
+])
+def test_no_advice_says_why(base, tried, says):
+    assert says in report(base=base, tried=tried) and says not in report(advice(FLAG), base=base, tried=tried)
+
+
+def test_a_piece_of_advice_has_its_tokens_and_its_command():
+    text = report(advice(FLAG, mib=3.0), base={"mib": 1.0}, sizes="m")
+    assert "1 1,000 -> 250 tokens (-75%), 1.0 -> 3.0 MiB -np 2 " in text and text.endswith("cachesim try x")
+    assert "MiB" not in report(advice(FLAG)).partition("1,000 -> ")[2]
+
+
+@pytest.mark.parametrize(("change", "more", "says"), [
+    (BUILD, {}, "build b11549 (2026-10-01) or later: llama_cpp@b11549"),
+    (BUILD, {"later": False}, "build b11549 (2026-10-01), no later one: llama_cpp@b11549"),
+    ({**BUILD, "date": None}, {}, "build b11549 or later:"),
+    ({**BUILD, "date": "b11549"}, {}, "build b11549 or later:"),
+    (PROPOSAL, {}, "not released: llama_cpp@x, made on llama_cpp@head"),
+    ({**FLAG, "kind": "client", "text": "do this"}, {}, "-np 2; client: do this"),
+    ({**FLAG, "kind": "client", "options": [], "text": "do this"}, {}, " client: do this"),
+])  # fmt: skip
+def test_a_change_is_said_as_it_is_made(change, more, says):
+    assert says in report(advice(change, **more))
+
+
+@pytest.mark.parametrize(("since", "says"), [
+    ([SINCE], "Changed by #24110 (b9509), OLD -> NEW."),
+    ([SINCE, {**SINCE, "source": "", "build": ""}], "Changed by #24110 (b9509), OLD -> NEW or ckpt_need, OLD -> NEW."),
+    ([{**SINCE, "alone": False}] * 2, "#24110 (b9509), OLD -> NEW together with #24110 (b9509), OLD -> NEW."),
+])
+def test_the_changes_behind_a_build_are_named(since, says):
+    assert says in report(advice(BUILD, since=since))
+
+
+def test_other_requests_and_others_that_do_the_same_are_noted():
+    assert "These are other requests: at least 240 tokens." in report(advice(FLAG, bound=240))
+    assert "These are other requests" not in report(advice(FLAG))
+    assert "The same: a, b." in report(advice(PROPOSAL, alike=["a", "b"])) and "The same" not in report(advice(FLAG))
+
+
+def test_what_is_wrong_is_said_in_words():
+    text = report(base={"wrong": [0, 1], "failed": [1], "undecided": [1]})
+    assert "WRONG: 2 of 2 answers; NO ANSWER: 1 of 2 answers" in text and "UNDECIDED" not in text
+    assert "UNDECIDED: 2 of 2 answers" in report(base={"undecided": [0, 1], "failed": [1]})
+    mends = report(advice(FLAG, wrong=[0], corrupt=[1]), base={"wrong": [0, 1]})
+    assert "right now: 1 answer; what it stores is corrupt, and was not used yet" in mends
+    assert "right now" not in report(advice(FLAG)) and "corrupt" not in report(advice(FLAG), base={"corrupt": [1]})
+    assert "WRONG: 1 of 2 answers" in report(traps=[advice(FLAG, wrong=[1])])
