@@ -1,0 +1,76 @@
+"""What the report says of sums, and what it leaves out."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base.console import as_text
+from cachesim.tools.workload.report import merged_report, workload_data, workload_report
+
+LINE = {"profile": "llama_cpp@head", "model": "m", "layers": "GA", "scale": 1, "session": "s", "form": "f",
+        "sessions": 1, "agents": 0, "servers": 1, "requests": 3, "answered": 3, "refused": 0, "died": 0,
+        "prompt": 1000, "evaluated": 400, "kept": 300, "restored": 200, "loaded": 100, "generated": 9, "least": 250,
+        "peak_checkpoints": 12.4, "peak_cache": 0.0, "wrong": None, "undecided": None, "predicted": 0, "lost": None,
+        "unlimited": None, "given": {}, "flags": {}, "scaled": {}, "how": "counted"}  # fmt: skip
+
+
+def said(*totals):
+    """The lines of a report."""
+    lines = [{**LINE, **one} for one in totals]
+    return [line.rstrip() for line in as_text(*workload_report(workload_data(lines, lines))).splitlines()]
+
+
+@pytest.mark.parametrize(("wrong", "cell"), [(None, "-"), (0, "0"), (2, "2")])
+def test_a_row_has_every_number_and_a_dash_where_nobody_judged(wrong, cell):
+    (row,) = (line for line in said({"wrong": wrong}) if line.startswith("llama_cpp@head "))
+    assert row.split() == ["llama_cpp@head", "400", "40.0", "300", "200", "100", cell, "12", "0"]
+
+
+def test_many_tokens_are_told_in_thousands_and_millions():
+    (row,) = (line for line in said({"prompt": 40_000_000, "evaluated": 12_345_678, "kept": 100_000, "loaded": 99_999,
+                                     "restored": 9_999_999}) if line.startswith("llama_cpp@head "))  # fmt: skip
+    assert row.split()[1:6] == ["12.3M", "30.9", "100k", "10,000k", "99,999"]
+
+
+@pytest.mark.parametrize(("more", "head"), [
+    ({}, "1 session, 3 requests, 1,000 prompt tokens"), ({"sessions": 2, "servers": 2}, "2 sessions, 3 requests, "),
+    ({"sessions": 2, "agents": 4}, "2 sessions on 1 server, 3 requests, 4 sub-agents, 1,000 prompt tokens"),
+])
+def test_the_header_counts_what_was_played(more, head):
+    assert said(more)[0].startswith(head)
+
+
+def test_only_a_scaled_workload_says_its_scale():
+    assert not any("scale" in line for line in said({}))
+    text = " ".join(said({"scale": 2, "scaled": {"ctx_size": (512, 256)}}))
+    assert "scale 2: 2 tokens are played as one, and counted as 2" in text
+    assert "llama_cpp@head scaled: ctx_size 512>256" in text
+
+
+def test_bounds_and_causes_are_told_where_they_are_known():
+    text = said({"unlimited": 300, "lost": {"evicted": 120, "not chosen": 30}}, {"profile": "mlx_lm@head"})
+    assert "at least 250 (25.0 %) under any rules; 1,000 with nothing kept" in text
+    assert "llama_cpp@head with unlimited memory: 300 (30.0 %)" in text
+    assert "llama_cpp@head evaluated again: evicted 120, not chosen 30" in text
+    assert len([line for line in text if "unlimited" in line or "again" in line]) == 2
+
+
+def test_requests_without_an_answer_and_predicted_faults_are_told():
+    text = said({"refused": 1, "wrong": 2, "predicted": 1}, {"profile": "mlx_lm@head", "died": 2})
+    assert "llama_cpp@head: 1 of 3 requests refused" in text
+    assert "mlx_lm@head: 2 of 3 requests after the server had died" in text
+    assert any(line.startswith("llama_cpp@head: 1 of 2 wrong answers ") for line in text)
+    assert not any("refused" in line or "predicted" in line for line in said({"wrong": 2}))
+
+
+def test_a_merged_workload_says_what_is_missing():
+    def head(jobs, files):
+        data = workload_data([LINE], [LINE]) | {"jobs": jobs, "files": files}
+        return as_text(*merged_report(data)).splitlines()[0].rstrip()
+
+    assert head(3, ["a", "b"]) == "2 files, 1 of 3 jobs; not played: 2" and head(1, ["a"]) == "1 file, 1 of 1 job"
+
+
+def test_options_are_data_as_they_are_typed():
+    (line,) = workload_data([{**LINE, "given": {"kv_unified": True, "parallel": 2}}], [])["lines"]
+    assert line["set"] == ["kv_unified=true", "parallel=2"] and not {"given", "flags", "how"} & line.keys()
