@@ -73,6 +73,13 @@ def test_of_two_that_hung_up_the_one_that_asked_for_a_slot_has_it():
     assert assign([SentTask(9, asked=3)], tasks) == [1]            # no such slot: any
 
 
+def test_a_task_that_ended_with_the_last_token_that_a_client_saw_is_as_good_as_one_that_went_on():
+    """The last of the generated tokens is not in the slot. Of two that fit as well, the first is taken."""
+    tasks = {1: ServerTask(slot=0, n_prompt=4, end=5, tokens=[5]), 2: ServerTask(slot=0, n_prompt=4, end=9, tokens=[5])}
+    assert assign([SentTask(4, [5, 6])], tasks) == [1]
+    assert assign([SentTask(4, [5, 6, 7])], tasks) == [2]
+
+
 def test_what_was_never_launched_has_no_task_and_completions_stay_with_theirs():
     tasks = {1: ServerTask(slot=1, child=True), 2: ServerTask(slot=0, n_prompt=4)}
     assert assign([SentTask(9), SentTask(4)], tasks) == [None, 2]

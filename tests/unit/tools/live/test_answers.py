@@ -1,0 +1,63 @@
+"""What is recorded of a server's answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.tools.live.llama_server.answers import read_completion, read_slot, undelivered
+from cachesim.tools.live.llama_server.client import HttpReply
+
+
+def body(tokens=(7, 8), cached=6, truncated=False, **timings):
+    times = {"cache_n": 2, "prompt_n": 3, "predicted_n": len(tokens), "prompt_ms": 4.5, **timings}
+    return {"id_slot": 1, "tokens_evaluated": 5, "tokens_cached": cached, "truncated": truncated, "stop_type": "limit",
+            "tokens": list(tokens), "content": "x", "index": 2, "timings": times}  # fmt: skip
+
+
+ONE = {"id_slot": 1, "cache_n": 2, "prompt_n": 3, "predicted_n": 2, "tokens_evaluated": 5, "tokens_cached": 6,
+       "truncated": False, "stop_type": "limit", "tokens": [7, 8]}  # fmt: skip
+
+
+def test_of_an_answer_the_counts_and_the_tokens_are_kept():
+    assert read_completion(HttpReply(200, body())) == {"status": 200, **ONE}
+    drafted = read_completion(HttpReply(200, body(draft_n=4, draft_n_accepted=3)))
+    assert drafted == {"status": 200, **ONE, "draft_n": 4, "draft_n_accepted": 3}
+
+
+def test_further_completions_stand_beside_the_first():
+    found = read_completion(HttpReply(200, [body(), body([9])]))
+    child = {**ONE, "index": 2, "predicted_n": 1, "tokens": [9]}
+    del child["tokens_evaluated"]
+    assert found == {"status": 200, **ONE, "completions": [child]}
+    assert "completions" not in read_completion(HttpReply(200, [body()]))
+
+
+@pytest.mark.parametrize("read", [read_completion, read_slot])
+def test_a_refusal_keeps_its_status_and_its_words(read):
+    error = {"code": 400, "message": "too long", "type": "invalid_request_error", "n_ctx": 512}
+    kept = {"code": 400, "message": "too long", "type": "invalid_request_error"}
+    assert read(HttpReply(400, {"error": error})) == {"status": 400, "error": kept}
+    assert read(HttpReply(503, None)) == {"status": 503, "error": {}}
+
+
+def test_of_a_slot_operation_the_counts_are_kept():
+    reply = HttpReply(200, {"id_slot": 0, "filename": "f", "n_saved": 9, "n_written": 400, "timings": {"save_ms": 1}})
+    assert read_slot(reply) == {"status": 200, "n_saved": 9, "n_written": 400}
+
+
+@pytest.mark.parametrize(("reply", "asked", "found"), [
+    (body(), [], {}),                                                                   # no drafts
+    (body(draft_n=4), [], {}), (body(cached=7, truncated=True, draft_n=4), [], {}),     # nothing more in the slot
+    (body(cached=7, draft_n=4), [], {"tokens_in_slot": [7, 8]}),                        # the last one, undecoded
+    (body(cached=9, draft_n=4), [4], {"tokens_in_slot": [50, 51, 52, 53]}),             # two that nobody delivered
+])  # fmt: skip
+def test_tokens_that_a_stop_left_in_the_slot_are_named_by_the_cold_server(reply, asked, found):
+    lengths = []
+
+    def cold(request):
+        lengths.append(request["n_predict"])
+        return {"tokens": range(50, 50 + request["n_predict"])}
+
+    assert undelivered(reply, {"prompt": [1, 2, 3, 4, 5], "n_predict": 2}, cold) == found
+    assert lengths == asked
+    assert undelivered(body(cached=9, draft_n=4), {"prompt": [1, 2, 3, 4, 5]}, lambda _: None) == {}

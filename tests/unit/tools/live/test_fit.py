@@ -1,0 +1,59 @@
+"""Lengths of a scenario that shows the same on a model with another window or another batch."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.scenarios.corpus import named
+from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.load import load
+from cachesim.tools.live.llama_server.verify import fit
+from cachesim.tools.live.llama_server.verify.fit import fitted
+
+PROFILE = "llama_cpp@b11549"
+
+
+@pytest.fixture
+def ways(monkeypatch):
+    """The lengths of the words, for every way that is tried on this model and server, if none shows the same."""
+
+    def of(line, model, target, server=None, there=None):
+        found, wrong = [], iter([(1,)])
+
+        def judged(case, *_, **__):
+            found.append(tuple(case.words.values()))
+            return SimpleNamespace(broken=next(wrong, ()))
+
+        monkeypatch.setattr(fit, "run_judged", judged)
+        server = {"parallel": 1, **(server or {})}
+        with pytest.raises(BadInput, match=r"the same requests are wrong \(1\) with the model"):
+            fitted(from_line(line, model=model, server=server), PROFILE, target, {**server, **(there or {})})
+        return list(dict.fromkeys(found[1:]))
+
+    return of
+
+
+def test_the_case_that_a_narrower_window_shows_is_found():
+    case = load(named("first-window-gemma3"))
+    found, said = fitted(case, PROFILE, "W8 A", case.server)
+    assert (repr(case), repr(found)) == ("A37>3/A[:32]>3", "A13>3/A[:8]>3")
+    assert said == "lengths from 32 on are -24 tokens (window)"
+
+
+def test_lengths_below_both_windows_stay_and_none_becomes_nothing(ways):
+    line = "A7.B8.C20.D31.E32.F40>1/A"
+    assert ways(line, "W32 A", "W8 A")[:2] == [(7, 8, 20, 31, 32, 40), (7, 1, 1, 7, 8, 16)]
+    assert ways(line, "W32 A", "W64 A")[1] == (7, 8, 20, 31, 64, 72)
+
+
+def test_lengths_are_scaled_where_moving_them_shows_nothing(ways):
+    assert ways("A1.B16.C33>1/A", "W32 A", "W8 A")[2] == (1, 4, 8)
+
+
+def test_lengths_stand_in_relation_to_batches_too(ways):
+    here, there = {"ubatch_size": 32, "batch_size": 64}, {"ubatch_size": 16, "batch_size": 96}
+    assert ways("A40.B80>1/A", "A", "A", here, there) == [(40, 80), (24, 64), (20, 40), (40, 112), (60, 120)]
+    assert ways("A40.B80>1/A", "A", "A", here, here) == [(40, 80)]
