@@ -66,6 +66,13 @@ def test_what_was_played_is_not_played_again():
     assert joined([(3, 3)]) == gaps([(0, 9)], 2, 9) == []
 
 
+def test_a_part_of_a_campaign_plays_nothing_of_the_parts_before_it():
+    """As ``--shard 2/3 --resume``: what is done lies before the part's first conversation."""
+    jobs = list(blocks(PROFILE, NAMES, (), 2, 200, 100, done=[(0, 60), (70, 120)]))
+    assert [(job.first, job.stop) for job in jobs] == [(120, 170), (170, 200)]
+    assert gaps([(0, 60)], 100, 200) == [(100, 200)] and gaps([(210, 260)], 100, 200) == [(100, 200)]
+
+
 @pytest.mark.long
 def test_blocks_may_come_in_any_order():
     every = [work(job) for job in blocks(PROFILE, NAMES, (), 3, 250)]
