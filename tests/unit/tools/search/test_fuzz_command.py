@@ -20,7 +20,6 @@ from cachesim.tools.search import campaign, campaign_jobs, folder
 from cachesim.tools.search.finding import PropertyFailure
 from tests.shared import alike
 
-pytestmark = pytest.mark.long
 BAD = ("fuzz", "-p", "ik_llama@1889-base", "--property", "warm-equals-cold", "--model", "GA", "--examples", "20")
 
 
@@ -120,6 +119,7 @@ def test_findings_survive_an_interruption(capsys, monkeypatch, tmp_path, error, 
     assert sorted(file.stem for file in tmp_path.glob("*.toml")) == sorted(one["id"] for one in data["failures"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["work", "shrink_one"])
 def test_an_interrupted_campaign_is_resumed_and_nothing_is_counted_twice(capsys, monkeypatch, tmp_path, hasty, name):
     argv = (*BAD[:-1], "70", "--json")
@@ -180,8 +180,8 @@ def test_a_file_that_a_killed_campaign_left_is_removed_when_it_goes_on(capsys, m
 
 
 def test_a_folder_that_is_missing_is_made(capsys, tmp_path):
-    assert call(capsys, *BAD, "--no-shrink", "--examples", 60, "--out", tmp_path / "a" / "b")[0] == exits.BROKEN
-    assert len(list((tmp_path / "a" / "b").glob("fuzz-*.toml"))) == 2
+    code, _, err = call(capsys, *BAD, "--no-shrink", "--out", tmp_path / "a" / "b")
+    assert (code, len(list((tmp_path / "a" / "b").glob("fuzz-*.toml")))) == (exits.BROKEN, err.count("fuzz-"))
 
 
 def test_what_cannot_be_written_is_printed(capsys, monkeypatch, tmp_path, hasty):
@@ -194,6 +194,7 @@ def test_what_cannot_be_written_is_printed(capsys, monkeypatch, tmp_path, hasty)
     assert "[[request]]" in out and err.count("no space left") == 1
 
 
+@pytest.mark.long
 def test_a_conversation_at_which_processes_die_is_named_and_the_campaign_goes_on(capsys, monkeypatch):
     monkeypatch.setattr(campaign_jobs, "work", deadly)
     code, out, _ = call(capsys, *BAD[:-1], "150", "-j", "2", "--json", "--no-shrink")
@@ -222,6 +223,7 @@ def pause(job):
     signal.pause()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [(), ("--no-shrink",)])
 def test_the_time_ends_what_is_being_done_and_what_was_not_shrunk_is_said(capsys, monkeypatch, more):
     monkeypatch.setattr(campaign_jobs, "work", endless)
