@@ -171,9 +171,12 @@ def test_a_second_rollback_before_anything_was_decoded(profile, again):
     assert recr.seq_rm(0, 18, 1 << 30) is again
 
 
-@pytest.mark.parametrize("profile, left", [("b11063", True), ("b11312", False)])
-def test_a_hybrid_state_that_fails_half_way(profile, left, monkeypatch):
-    talk = Talk("H", profile)
+@pytest.mark.parametrize("model, profile, left", [
+    ("H", "b11063", True), ("H", "b11312", False), ("W8 A S", "b11063", True), ("W8 A S", "b11312", True),
+])
+def test_a_hybrid_state_that_fails_half_way(model, profile, left, monkeypatch):
+    """A memory with windows leaves what was read."""
+    talk = Talk(model, profile)
     talk.ask(A, 2)
     blob = talk.server.memory.state_write(0, partial=False)
 
