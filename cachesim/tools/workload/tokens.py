@@ -107,17 +107,14 @@ class _Teller:
         message of the user or a tool's result, even where the recorded counts leave none for it."""
         out = [self._scaled(one.n_prompt) for one in self.requests]
         for i, after in enumerate(self.after):
-            one = self.requests[i]
-            if after is not None and self.requests[after].n_prompt >= one.n_prompt + one.n_answer:
+            if after is not None and self._fits(i):
                 out[after] = max(out[after], out[i] + self._answer(i) + 1)
         return out
 
     def _fits(self, i: int) -> bool:
         """Does the follow-up have room for the answer?"""
         one, after = self.requests[i], self.after[i]
-        if after is None or self.requests[after].n_prompt < one.n_prompt + one.n_answer:
-            return False
-        return self._length(after) - self._length(i) >= self._answer(i)
+        return after is not None and self.requests[after].n_prompt >= one.n_prompt + one.n_answer
 
     def _starts(self) -> list[tuple[int, ...]]:
         """Where messages of the user begin: those of the request that is continued, as far as the blocks agree, and
