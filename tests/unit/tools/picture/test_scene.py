@@ -45,6 +45,14 @@ def test_stretches_cover_every_prompt_without_a_gap(case, profile):
         assert back == row.cache_n
 
 
+def test_words_stand_above_their_own_tokens():
+    rows = seen("A40.B10>r4/A[10:30].B[5:].C6/A[:3].r.C", "llama_cpp@head").rows
+    assert [[(word.name, word.start, word.stop) for word in row.words] for row in rows] == [
+        [("A", 0, 40), ("B", 40, 50)], [("A", 0, 20), ("B", 20, 25), ("C", 25, 31)],
+        [("A", 0, 3), ("r", 3, 7), ("C", 7, 13)],
+    ]  # fmt: skip
+
+
 def test_what_was_lost_points_to_where_it_was_lost():
     row = seen(HYBRID, "llama_cpp@head").rows[3]
     again = [(one.start, one.stop, one.at) for one in row.stretches if one.origin == "again"]
