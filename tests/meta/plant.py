@@ -80,6 +80,7 @@ class Copy:
         self.folder = folder
         shutil.copytree(ROOT / "cachesim", folder / "cachesim", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copytree(ROOT / "tests", folder / "tests", ignore=LEFT_OUT)
+        shutil.copytree(ROOT / "scenarios", folder / "scenarios")
         shutil.copy(ROOT / "pyproject.toml", folder)
         shutil.copy(HUNT, folder)
 
