@@ -26,7 +26,8 @@ def test_everything_fits_a_terminal_but_the_commands(capsys):
     code, out, err = told(capsys, LINE)
     assert (code, err) == (0, "")
     assert all(len(line) <= 80 for line in out.splitlines() if "cachesim try" not in line)
-    assert "at least 235" in out and "-np 2" in out and "not released: " in out
+    assert "at least 235" in out and "-np 2" in out
+    assert "not released: llama_cpp@pr24143-on-head, made on llama_cpp@head" in out
 
 
 @pytest.mark.parametrize(("words", "said"), [

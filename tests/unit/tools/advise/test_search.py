@@ -44,6 +44,14 @@ def test_where_nothing_is_lost_only_the_client_is_asked():
     assert [one.tried.changes[0].client.name for one in advice.good] == ["changing part last"]
 
 
+def test_other_requests_have_a_bound_of_their_own_and_the_same_requests_that_of_the_case():
+    search, _ = searched("d2.S80.u5/e2.S.u", model="AA")
+    bounds = {one.changes[0].client.name: one.bound.total for one in search.found}
+    assert bounds["changing part last"] < bounds["mark messages"] == search.bound.total
+    search, _ = searched("S40.A60/B80/S.C50")
+    assert {one.bound for one in search.found if not any(change.client for change in one.changes)} == {search.bound}
+
+
 def test_a_setting_that_answers_wrongly_is_a_trap():
     search, advice = searched("S40.|u20>t10.a5/S.|u.a.|v10", parallel=1, batch_size=64, ubatch_size=16)
     (trap,) = advice.traps

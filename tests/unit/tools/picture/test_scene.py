@@ -12,7 +12,7 @@ from cachesim.cli.main import main
 from cachesim.judging.run_data import run_data
 from cachesim.tools.picture.beneath import memory as beneath
 from cachesim.tools.picture.lanes import SHOWN, Entry, Lanes, lives
-from cachesim.tools.picture.layout import HEAD
+from cachesim.tools.picture.layout import HEAD, STEP
 from cachesim.tools.picture.legend import LETTERS, WORDS
 from cachesim.tools.picture.page import page
 from cachesim.tools.picture.scale import LEAST, MOST, Scale
@@ -43,6 +43,15 @@ def test_stretches_cover_every_prompt_without_a_gap(case, profile):
         back = sum(part.stop - part.start for part in row.stretches
                    if part.origin in ("kept", "moved", "restored", "loaded"))  # fmt: skip
         assert back == row.cache_n
+
+
+def test_a_long_prompt_is_named_in_a_second_line_beneath_its_number():
+    row = draw([seen("S40.A60>r4/S.A.r.B7.C8.D9.E9.F9.G9", "llama_cpp@head")]).partition('id="r1"')[2]
+    names = row.partition('<g class="name">')[2].partition("</g>")[0]
+    (first, number), (second, words) = re.findall(r'y="([\d.]+)">([^<]+)</text>', names)
+    top = float(re.search(r'class="frame" x="4" y="([\d.]+)"', row)[1])
+    assert (number, words[:3], words[-3:]) == ("#1", "S.A", "F.G")
+    assert top < float(first) < float(second) < top + STEP
 
 
 def test_words_stand_above_their_own_tokens():

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from cachesim.base.errors import Crash
+from cachesim.engines.registry import rules_of
+from cachesim.judging.judged_run import run_judged
 from cachesim.judging.lower_bound import Bound
 from cachesim.tools.workload import play as module
 from cachesim.tools.workload.play import BILLED, COUNTED, JUDGED, cell
@@ -38,6 +40,17 @@ def test_fewer_tokens_than_the_bound_are_a_fault_of_ours(monkeypatch):
     requests = played(read_session(Path(CHAT)))
     with pytest.raises(Crash, match="at least 1000000 must be"):
         cell(requests, served(PROFILES[0], "GA", {}, 300))
+
+
+def test_a_judged_run_that_evaluates_other_tokens_is_a_fault_of_ours(monkeypatch):
+    def otherwise(*args, table, **more):
+        return run_judged(*args, table=rules_of("llama_cpp@pr24143-on-head"), **more)
+
+    requests, server = played(read_session(Path(AGENTS)), 16), served(PROFILES[0], "GA", {}, 9000, 16)
+    assert cell(requests, server, JUDGED).wrong == 0
+    monkeypatch.setattr(module, "run_judged", otherwise)
+    with pytest.raises(Crash, match="the judged run evaluates other tokens than the counted one"):
+        cell(requests, server, JUDGED)
 
 
 def test_megabytes_are_those_of_the_real_model():

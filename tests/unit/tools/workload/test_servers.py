@@ -23,6 +23,12 @@ def test_every_option_that_counts_tokens_is_scaled(profile):
     assert all(found.flags.get(name, pair.scaled) == pair.scaled for name, pair in found.shown.items())
 
 
+def test_an_option_of_one_token_stays_one_and_is_told():
+    found = served("llama_cpp@b11549", QWEN, {"cache_reuse": 1, "ctx_checkpoints": 1}, 1000, 64)
+    assert (found.shown["cache_reuse"], found.flags["cache_reuse"]) == ((1, 1), 1)
+    assert "ctx_checkpoints" not in found.shown                  # which counts no tokens
+
+
 def test_a_context_that_is_not_given_has_room_for_the_longest_request():
     flags = served("llama_cpp@b11549", QWEN, {"parallel": 2}, 300_000).flags
     assert flags["ctx_size"] == 2 * 524_288
