@@ -75,6 +75,8 @@ def test_a_trace_is_as_long_as_what_was_evaluated():
     ends = [event["ts"] + event["dur"] for event in whole]
     assert [event["ts"] for event in whole] == [0, *ends[:-1]]
     assert {event["tid"] for event in spans} == {row.slot + 1 for row in one.rows}
+    named = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert named == {row.slot + 1: f"slot {row.slot}" for row in one.rows}
 
 
 def test_words_end_where_texts_part():

@@ -111,6 +111,15 @@ def test_the_log_comes_back_from_its_forms_and_numbers():
         assert re.sub("\t", lambda _, left=left: next(left), data["forms"][int(form)]) == wanted
 
 
+def test_the_slider_has_the_scale_of_the_drawing():
+    case, profile = case_of("window")
+    found, drawn = walk(case, profile), Drawn(scene(case, run_data(cachesim.judge(case, profile, mode="provenance"))))
+    says = [""] * len(found.events)
+    (run,) = json.loads(script_data([drawn], [Told(found, says, [False] * len(says))]))["runs"]
+    assert dict(zip(run["at"], run["x"], strict=True)) == {n: round(drawn.scale.px(n), 1) for n in drawn.scale.at}
+    assert run["lanes"] == [drawn.lanes.slot(row.slot) for row in drawn.one.rows] and len(set(run["lanes"])) > 1
+
+
 def test_the_slider_moves_the_entries_that_have_a_column():
     line = "/".join(f"{letter}20>q1" for letter in "ABCDEFGHIJKL")
     case, profile = cachesim.load(line, profile="mlx_lm@0.32.2", model="GA"), "mlx_lm@0.32.2"
