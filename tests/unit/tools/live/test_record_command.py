@@ -12,6 +12,19 @@ from cachesim.cli.main import main
 from cachesim.tools.live import record_command as record
 from tests.live.fake import Fake
 
+CASE = '''id="{}"
+title="a"
+source=["a"]
+why="a"
+engine="llama_cpp"
+model="GGGA"
+profiles=["llama_cpp@b11549"]
+[words]
+A=40
+[[request]]
+prompt="A"
+'''
+
 
 @pytest.fixture
 def binary(tmp_path):
@@ -58,6 +71,19 @@ def test_notes_are_told(binary, gguf, faked, tmp_path, capsys):
     made = json.loads(capsys.readouterr().out)["recordings"]
     assert made[0]["notes"] == ["drafts are what the server's own drafter says"]
     assert made[0]["file"] == str(tmp_path / "try.json")
+
+
+def test_of_a_folder_what_can_be_recorded_is_and_the_rest_is_counted(binary, gguf, faked, tmp_path, capsys):
+    """One file is none, and of one a request is of a kind that is not played."""
+    (folder := tmp_path / "cases").mkdir()
+    for name, more in (("good", ""), ("other", 'task="embedding"\n'), ("none", "x\n")):
+        (folder / f"{name}.toml").write_text(CASE.format(name) + more, "utf-8")
+    words = ["--server", str(binary), "--model", str(gguf), "--out", str(tmp_path), "--json"]
+    assert main(["record", str(folder), *words]) == exits.BAD_INPUT
+    out, err = capsys.readouterr()
+    data = json.loads(out)
+    assert ([one["id"] for one in data["recordings"]], data["failed"]) == (["good"], 2)
+    assert "none.toml" in err and "task embedding is not played" in err and (tmp_path / "good.json").exists()
 
 
 @pytest.mark.parametrize(("what", "why"), [
