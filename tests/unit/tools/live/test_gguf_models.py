@@ -12,7 +12,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.memory.model_layout import KV_ROW, RECORDED, STATE_ROW, model_kind
 from cachesim.tools.live.llama_server import gguf_tensors
-from cachesim.tools.live.llama_server.gguf_keys import special
+from cachesim.tools.live.llama_server.gguf_keys import special, vocabulary
 from cachesim.tools.live.llama_server.gguf_models import check_build, find_model, tiny_model, write_model
 from cachesim.tools.live.llama_server.tiny_gguf import Tensor, tensor_values
 from tests.shared import MODELS, needs
@@ -168,3 +168,14 @@ def test_a_build_that_reads_the_windows_of_another_model_is_refused(name, commit
         return
     with pytest.raises(BadInput, match=f"{commit} reads the windows of 'W8 A A' as another model's"):
         check_build(Path(f"{name}.gguf"), commit)
+
+
+def test_the_vocabulary_ends_a_text_and_a_message_with_control_tokens():
+    keys = {name.removeprefix("tokenizer."): value for name, value in vocabulary().items()}
+    tokens, kinds = keys["ggml.tokens"], keys["ggml.token_type"]
+    ends = [tokens[keys[f"ggml.{name}_token_id"]] for name in ("eos", "eot", "padding")]
+    assert ends == ["<|endoftext|>", "<|im_end|>", "<|endoftext|>"] and ends[1] in keys["chat_template"]
+    control, plain = 3, 1
+    assert {tokens[i] for i, kind in enumerate(kinds) if kind == control} == {*ends, "<|im_start|>"}
+    assert {kinds[tokens.index(text)] for text in ("Ġ", "a", "Ċ")} == {plain}
+    assert len(tokens) == len(kinds) == len(set(tokens))
