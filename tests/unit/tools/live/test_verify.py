@@ -44,6 +44,14 @@ def test_the_same_rules_on_both_sides(capsys):
     assert last["ours"] == last["theirs"] == {"cache_n": 1, "prompt_n": 5, "status": 200, "equal": False}
 
 
+def test_sizes_in_bytes_are_said_to_be_another_models_unless_it_is_a_tiny_one(capsys):
+    with simulated("GGGA") as url:
+        assert not any("sizes in bytes" in note for note in verify(capsys, url, STALE)[1]["notes"])
+    with simulated("GGGA", props={"model_path": "/models/big.gguf"}) as url:
+        notes = verify(capsys, url, STALE, "--layers", "GGGA")[1]["notes"]
+    assert "sizes in bytes are another model's: what the prompt cache evicts by size is not compared" in notes
+
+
 def test_a_second_play_does_not_see_the_first(capsys):
     with simulated("GGGA") as url:
         assert [verify(capsys, url, STALE)[0] for _ in range(3)] == [0, 0, 0]
