@@ -66,7 +66,7 @@ def dots(title: str, said: str, points: Sequence[Dot], line: float, told: str) -
         return LEFT + x / most_x * (right - LEFT), bottom - (y - low_y) / (most_y - low_y) * high
 
     body = [_text(12, 24, title, "big"), _text(12, 44, said, "dim")]
-    body += _axes(most_x, most_y, bottom, right, place(0, 0)[0])
+    body += _axes(most_x, most_y, bottom, right, LEFT)
     y = place(0, line)[1]
     body += [f'<path class="dash" d="M{LEFT} {y:.1f}H{right}"/>', _text(LEFT + 6, y - 5, told, "dim")]
     for one in points:

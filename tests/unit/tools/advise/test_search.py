@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from cachesim.engines.registry import ENGINES
@@ -107,6 +109,14 @@ def test_memory_is_that_of_the_model():
     assert chosen(search, states._replace(source="")).base.bytes >= 2 << 20
     assert advice_data(search, advice, UNITS)["base"]["mib"] is None
     assert advice_data(search, chosen(search, rows), rows)["base"]["mib"] >= 80        # the slot, and what is declared
+
+
+def test_a_line_is_shown_by_a_command_with_its_model_its_options_and_the_change():
+    search, advice = searched("S40.A60/B80/S.C50/S.A.D5", model="GA", ctx_size=4096)
+    commands = {" ".join(shlex.split(one["command"])) for one in advice_data(search, advice, UNITS)["advice"]
+                if one["changes"][0]["kind"] == "flag" and len(one["changes"]) == 1}  # fmt: skip
+    line = f"cachesim try S40.A60/B80/S.C50/S.A.D5 -p {B11549} --model GA --set ctx_size=4096 --set "
+    assert commands and all(command.startswith(line) and "=" in command[len(line) :] for command in commands)
 
 
 def test_an_interrupted_search_keeps_what_it_found():
