@@ -41,7 +41,7 @@ def command_lines(every: int) -> Iterator[list[str]]:
     """All that is tried, a file of the corpus at a time; rules, rule sets and recordings last."""
     for file in find([corpus_root()])[::every]:
         yield from _about(load(file, frozenset(profiles())))
-    yield from (["explain", name] for name in RULES)
+    yield from (["explain", name] for name in sorted(RULES))
     yield from (["profiles", "show", name] for name in profiles())
     yield from (["profiles", "diff", a, b] for a, b in pairwise(profiles()) if a.split("@")[0] == b.split("@")[0])
     yield from (["replay", str(file), "--mode", "provenance"] for file in sorted(REPLAYED.rglob("*.json"))[::every]
