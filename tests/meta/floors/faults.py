@@ -7,7 +7,8 @@ from tests.meta.floors.below import BELOW
 from tests.meta.floors.generate import generated
 from tests.meta.floors.more_tools import MORE_TOOLS
 from tests.meta.floors.plant import ROOT
+from tests.meta.floors.tools import TOOLS
 
-WRITTEN = [*BELOW, *ABOVE, *MORE_TOOLS]
+WRITTEN = [*BELOW, *ABOVE, *TOOLS, *MORE_TOOLS]
 GENERATED = generated(ROOT)
 FAULTS = [*WRITTEN, *GENERATED]

@@ -8,12 +8,8 @@ import pytest
 
 from cachesim.cli.main import main
 from cachesim.tools.conformance.http_check import http_client as http
-from cachesim.tools.conformance.http_check.known import early_lines
 from cachesim.tools.conformance.http_check.noise import NOISE
-from cachesim.tools.conformance.http_check.sizes import context_of, sizes_of
 from tests.unit.tools.conformance.http_check.stand_in import Simulated, drop, hang, serving, trickle
-
-pytestmark = pytest.mark.long
 
 LATEST, REPAIRED = "llama_cpp@b11549", "llama_cpp@latest-repaired"
 httpx = pytest.importorskip("httpx")
@@ -35,6 +31,7 @@ def failing(data):
     return {one["name"]: one["finding"]["line"] for one in data["properties"] if one["state"] == "failed"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slots", [1, 4])
 def test_the_stale_checkpoint_is_found_in_one_slot_and_in_four(capsys, slots):
     simulated = Simulated(LATEST, parallel=slots, kv_unified=True)
@@ -46,6 +43,7 @@ def test_the_stale_checkpoint_is_found_in_one_slot_and_in_four(capsys, slots):
     assert any("llama_cpp@" in rule for rule in data["rules"]["branch"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slots", [1, 4])
 @pytest.mark.parametrize("model, lines", [
     ("GA", ["A5/B10/B[:1].C5", "S8.A4>3/S.B5>3/S.C600>3/S.C[:2].D2>3"]), ("W32 A", ["A5/B10/B[:1].C5", "C37/C[:32]>8"]),
@@ -60,6 +58,7 @@ def test_known_faults_are_found_within_sixty_requests(capsys, model, lines, slot
     assert set(lines) <= set(found) and max(found.values()) <= 60
 
 
+@pytest.mark.long
 def test_a_repaired_server_raises_no_alarm(capsys):
     with serving(Simulated(REPAIRED).complete) as url:
         sections = [word for name in ("same", "reuse", "books", "known") for word in ("--only", name)]
@@ -67,6 +66,7 @@ def test_a_repaired_server_raises_no_alarm(capsys):
     assert code in (0, 3) and failing(data) == {} and data["early"] == [], text
 
 
+@pytest.mark.long
 def test_a_batch_split_otherwise_is_noise_even_if_only_long_prompts_show_it(capsys):
     simulated = Simulated(REPAIRED, "A")
 
@@ -82,6 +82,7 @@ def test_a_batch_split_otherwise_is_noise_even_if_only_long_prompts_show_it(caps
     assert code == 0 and failing(data) == {} and 0.009 < data["measured"] < 0.011, text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("field", ["completion_probabilities", "tokens"])
 def test_one_spoilt_answer_in_a_hundred_is_found_and_is_no_fault_of_a_cache(capsys, field):
     simulated = Simulated(REPAIRED, "A", spoil=100, field=field)
@@ -92,6 +93,7 @@ def test_one_spoilt_answer_in_a_hundred_is_found_and_is_no_fault_of_a_cache(caps
     assert finding["expected"] != finding["got"] and finding["prompts"]
 
 
+@pytest.mark.long
 def test_a_small_difference_that_comes_once_decides_nothing(capsys):
     simulated = Simulated(REPAIRED, "A")
 
@@ -122,6 +124,7 @@ def test_a_server_that_misbehaves_is_one_line(capsys, monkeypatch, complete, wha
     assert (code == 2 and what in err and url in err) or "--key" in err
 
 
+@pytest.mark.long
 def test_counts_that_cannot_be_are_a_finding(capsys):
     simulated = Simulated(REPAIRED, "A")
 
@@ -135,21 +138,6 @@ def test_counts_that_cannot_be_are_a_finding(capsys):
     assert code == 1 and {"accounting", "unseen"} <= set(failing(data))
 
 
-def test_a_vocabulary_may_be_too_small(capsys):
-    models = {"data": [{"id": "toy", "meta": {"n_vocab": 40}}]}
-    props = {"total_slots": 1}
-    with serving(None, get=lambda path: (200, {"/props": props, "/v1/models": models}.get(path, []))) as url:
-        assert main(["check", url]) == 2
-    assert "a vocabulary of 40 tokens: histories need 64" in capsys.readouterr().err
-
-
-def test_sizes_that_a_server_states_are_lengths_of_prompts(capsys):
-    props = {"total_slots": 1, "model": {"n_swa": 48, "n_ctx": 4096}, "n_ubatch": 32, "chat": {"n_batch": True}}
-    assert sizes_of(props, None, [1]) == (32, 48) and context_of(7, props) == 4096 and context_of(7, []) == 7
-    lines = [line for lines in early_lines(300, sizes_of(props)) for line in lines]
-    assert any(line.endswith("[:48]>8") for line in lines) and all(line.count("/") for line in lines)
-
-
 @pytest.mark.parametrize("get, what", [
     (lambda path: (404, {}), "neither llama-server nor"), (lambda path: (200, b"hello"), "/v1/chat/completions: 404"),
 ])
@@ -159,8 +147,8 @@ def test_a_server_of_another_kind_is_refused(capsys, get, what):
     assert what in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("url", ["nowhere", "http://", "ftp://x", "http://127.0.0.1:1", "http://[::1"])
-def test_an_address_that_is_none(capsys, url):
+@pytest.mark.parametrize("url", ["nowhere", "http://127.0.0.1:1"])
+def test_an_address_that_is_none_is_one_line(capsys, url):
     assert main(["check", url, "--timeout", "1"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 

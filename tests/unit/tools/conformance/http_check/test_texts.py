@@ -8,8 +8,6 @@ import pytest
 
 from cachesim.cli.main import main
 from cachesim.tools.conformance.http_check.noise import NOISE
-from cachesim.tools.conformance.http_check.pieces import FEWEST, find_pieces
-from cachesim.tools.conformance.http_check.spelling import OWN, Pieces
 from tests.unit.tools.conformance.http_check.stand_in import serving
 from tests.unit.tools.conformance.http_check.text_stand_in import TextServer
 
@@ -85,19 +83,3 @@ def test_a_cache_that_cannot_be_emptied_is_one_line(capsys):
     with serving(TextServer(keeps=10_000).complete, get=TextServer().get) as url:
         assert main(["check", url, *QUICK]) == 2
     assert capsys.readouterr().err.splitlines()[-1].endswith("no cold answer is to be had")
-
-
-def test_pieces_are_those_of_one_token_each():
-    def length(pieces):
-        return 3 + sum(1 if len(one) < 4 or one == " with" else 2 for one in pieces)
-
-    pieces, base = find_pieces(lambda pieces: length(pieces) + pieces.count(" the"))
-    assert base == 3 and len(pieces) >= FEWEST and all(len(one) < 4 or one == " with" for one in pieces)
-    assert " the" not in pieces and " with" in pieces
-
-
-def test_answers_are_sent_back_word_by_word():
-    pieces = Pieces([" a", " b"])
-    pieces.lead = " "
-    assert pieces.prompt((0, *pieces.heard("x yy", 2), 1)) == " a x yy b"
-    assert pieces.heard("x yy", 3)[0] >= OWN and pieces.prompt(pieces.heard("x yy", 3)) == " x yy"

@@ -17,13 +17,15 @@ class TextServer:
     part of a conversation is answered as if the rest were there. ``dies`` at a prompt that is all of a conversation.
     ``style`` of log-probabilities: "bool", "number" or ""; ``chat``: chats only; ``named``: the model has to be said;
     ``reports`` cached tokens; ``strip``: the first space of an answer is taken off; ``arrays`` are taken, too;
-    ``lies``: more is reported as cached than was sent."""
+    ``lies``: more is reported as cached than was sent; ``switch``: ``cache_prompt`` switches the cache off;
+    ``empties``: a request without a body empties it."""
 
     def __init__(self, keeps=10, base=0, stale=False, dies=False, style="bool", chat=False, named=False, reports=True,
-                 strip=True, arrays=False, lies=False, salts=False):  # fmt: skip
+                 strip=True, arrays=False, lies=False, salts=False, switch=False,
+                 empties=False):  # fmt: skip
         self.keeps, self.base, self.stale, self.dies, self.style = keeps, base, stale, dies, style
         self.chat, self.named, self.reports, self.strip, self.arrays = chat, named, reports, strip, arrays
-        self.lies, self.salts = lies, salts
+        self.lies, self.salts, self.switch, self.empties = lies, salts, switch, empties
         self.kept, self.lock, self.dead = [], threading.Lock(), False
 
     def get(self, path):
@@ -35,6 +37,9 @@ class TextServer:
 
     def _complete(self, body):
         prompt = body.get("prompt")
+        if not body:
+            self.kept = [] if self.empties else self.kept
+            return 200 if self.empties else 404, {}
         if self.chat != ("messages" in body):
             return 404, {"error": "no such path"}
         if self.chat:
@@ -50,10 +55,11 @@ class TextServer:
         return self._answer([f"#{n}" for n in range(self.base)] + words, body)
 
     def _answer(self, words, body):
+        known = [] if self.switch and not body.get("cache_prompt", True) else self.kept
         salt = [body["cache_salt"]] if self.salts and "cache_salt" in body else []
-        best = max(self.kept, key=lambda one: common_prefix([*salt, *words], one), default=[])
+        best = max(known, key=lambda one: common_prefix([*salt, *words], one), default=[])
         shared = max(0, min(common_prefix([*salt, *words], best) - len(salt), len(words) - 1))
-        if self.dies and [*salt, *words] in self.kept:
+        if self.dies and [*salt, *words] in known:
             self.dead = True
             return 500, {"error": "generation thread died"}
         seen = [*words, "stale"] if self.stale and 2 < shared < min(len(words), len(best)) - 1 else words

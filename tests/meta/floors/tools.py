@@ -1,0 +1,42 @@
+"""One-line faults in what reads logs, request bodies and command lines, and in the check of a running server."""
+
+from __future__ import annotations
+
+from tests.meta.floors.fault import Fault
+
+SERVER_LOGS = [
+    Fault("a batch of a request whose beginning is not in the log tells what was reused",
+          "tools/server_logs/session_lines.py", "p0 is not None and one.whole and not one.begun:",
+          "p0 is not None and not one.begun:"),
+    Fault("a repeated prompt loses its last token", "tools/server_logs/cause.py",
+          "evaluated - max(1, n_tokens - one.lcp))", "evaluated - (n_tokens - one.lcp))"),
+    Fault("a client that extends the slot changed the answer", "tools/server_logs/cause.py",
+          "if lcp >= size - 1:", "if lcp >= size:"),
+]  # fmt: skip
+
+REQUEST_BODIES = [
+    Fault("a shared prefix ends with its last whole block", "tools/request_bodies/conversations.py",
+          "[start : start + 2 * BLOCK], text[start : start + 2 * BLOCK])",
+          "[start : start + BLOCK], text[start : start + BLOCK])"),
+    Fault("an imported scenario has no user marks", "tools/request_bodies/stretches.py",
+          "user=at == asking.user))", "user=False))"),
+]  # fmt: skip
+
+HTTP_CHECK = [
+    Fault("one spoilt answer condemns a server under concurrency", "tools/conformance/http_check/search.py",
+          "RACY = 8, 2 ", "RACY = 8, 1 "),
+    Fault("counts of a server that reused just the prefix are thrown away",
+          "tools/conformance/http_check/warm_first.py", "if not here < said.cached <= there:", "if not here <= said.cached <= there:"),
+]  # fmt: skip
+
+CLI = [
+    Fault("what stands behind -- asks for JSON", "cli/manners.py",
+          'return "--json" in (list(argv)[: list(argv).index("--")] if "--" in argv else argv)',
+          'return "--json" in argv'),
+    Fault("a switch of a server takes whatever comes next", "cli/server_words.py",
+          'if todo and todo[-1] in ("on", "off") else', "if todo else"),
+    Fault("the value of an option of ours is a server's flag", "cli/server_words.py",
+          "for _ in range(ours.values(word)) if todo)", "for _ in range(0) if todo)"),
+]  # fmt: skip
+
+TOOLS = [*SERVER_LOGS, *REQUEST_BODIES, *HTTP_CHECK, *CLI]

@@ -1,0 +1,99 @@
+"""Nothing but one address is contacted, and no more often than is allowed."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.tools.conformance.http_check.http_client import Exhausted, Http, NotJson
+from cachesim.tools.conformance.protocol import Failed
+from tests.unit.tools.conformance.http_check.stand_in import serving
+
+pytest.importorskip("httpx")
+
+
+@pytest.fixture
+def client():
+    made = []
+
+    def make(url, most=100, key=""):
+        made.append(Http(url, 2.0, most, key))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_a_proxy_in_the_environment_is_not_asked(client, monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with serving(lambda body: (200, {"said": body})) as url:
+        assert client(url).post("/completion", {"a": 1}) == (200, {"said": {"a": 1}})
+
+
+def test_a_key_is_sent_as_a_bearer_token(client):
+    def complete(_):
+        def write(handler):
+            handler.reply(200, {"key": handler.headers.get("Authorization")})
+
+        return write
+
+    with serving(complete) as url:
+        assert client(url, key="abc").post("/x", {}) == (200, {"key": "Bearer abc"})
+        assert client(url).post("/x", {}) == (200, {"key": None})
+
+
+def test_what_is_not_there_is_none_and_what_is_no_json_is_said(client):
+    with serving(lambda body: (500, b"<html>")) as url:
+        http = client(url + "/")
+        assert http.get("/props")["total_slots"] == 1 and http.get("/nowhere") is None
+        assert http.post("/x", {}) == (500, None)
+    with serving(lambda body: (200, b"<html>")) as url, pytest.raises(NotJson, match="not JSON"):
+        client(url).post("/x", {})
+
+
+def test_so_many_requests_are_sent_and_no_more(client):
+    with serving(lambda body: (200, {})) as url:
+        http = client(url, most=2)
+        http.post("/x", {})
+        assert (http.sent, http.spent, http.stopped) == (1, False, "")
+        http.get("/props")
+        assert (http.sent, http.spent, http.stopped) == (2, True, "stopped after 2 requests")
+        with pytest.raises(Exhausted, match="stopped after 2 requests"):
+            http.post("/x", {})
+        assert http.sent == 2
+
+
+def test_a_hang_up_closes_the_connection_behind_so_many_events(client):
+    ended = []
+
+    def stream(_):
+        def write(handler):
+            handler.send_response(200)
+            handler.end_headers()
+            try:
+                for _ in range(10_000):
+                    handler.wfile.write(b"data: {}\n\n")
+                    handler.wfile.flush()
+            except OSError:
+                ended.append(1)
+            handler.close_connection = True
+
+        return write
+
+    with serving(stream) as url:
+        client(url).hang_up("/completion", {"stream": True}, 2)
+    with serving(lambda body: (200, {})) as url:
+        client(url).hang_up("/completion", {}, 2)                # an answer without events ends by itself
+    assert len(ended) == 1
+    with pytest.raises(Failed, match="the connection broke"):
+        client("http://127.0.0.1:1").hang_up("/completion", {}, 1)
+
+
+@pytest.mark.parametrize("url", ["nowhere", "http://", "ftp://x", "http://127.0.0.1:0", "http://[::1"])
+def test_an_address_that_is_none(url):
+    with pytest.raises(BadInput, match="is no address of a server"):
+        Http(url, 1.0, 1)

@@ -1,0 +1,89 @@
+"""What is read from the JSON of a reply, and what is not believed."""
+
+from __future__ import annotations
+
+from math import log
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.tools.conformance.http_check import replies
+from cachesim.tools.conformance.protocol import Failed
+
+
+def native(**timings):
+    return replies.native({"tokens": [5, 6], "tokens_evaluated": 10, "timings": timings})
+
+
+def test_counts_of_llama_server_are_those_of_its_timings():
+    assert (native(cache_n=0, prompt_n=10).cached, native(cache_n=0, prompt_n=10).evaluated) == (0, 10)
+    assert (native(cache_n=7, prompt_n=3).cached, native(cache_n=7, prompt_n=3).evaluated) == (7, 3)
+    assert (native(prompt_n=3).cached, native().cached) == (7, None)
+    assert native(cache_n=7, prompt_n=3).tokens == (5, 6)
+
+
+@pytest.mark.parametrize("found", [-1, True, 1.0, "1", None])
+def test_a_count_that_is_none_is_not_there(found):
+    assert replies.count(found) is None and native(cache_n=found, prompt_n=found).evaluated is None
+
+
+def test_tokens_are_ids():
+    assert replies.tokens([0, 5]) == (0, 5)
+    assert replies.tokens([1, -1]) is None and replies.tokens(["a"]) is None and replies.tokens("5") is None
+
+
+def openai(cached=None, total=10, **more):
+    usage = {"prompt_tokens": total} | ({} if cached is None else {"prompt_tokens_details": {"cached_tokens": cached}})
+    return replies.openai({"choices": [{"text": "hi"}], "usage": usage, **more})
+
+
+def test_counts_of_openai_are_those_of_its_usage():
+    assert (openai(4).cached, openai(4).evaluated) == (4, 6) and (openai(10).cached, openai(10).evaluated) == (10, 0)
+    assert (openai(11).cached, openai(11).evaluated) == (11, None)
+    assert (openai().cached, openai(total=None).evaluated) == (None, None)
+    assert (openai(timings={"cache_n": 3}).cached, openai(timings={"cache_n": 3}).evaluated) == (3, 7)
+
+
+@pytest.mark.parametrize("choice", [{"text": "hi"}, {"message": {"content": "hi"}},
+                                    {"message": {"role": "assistant", "reasoning": "hi"}}])  # fmt: skip
+def test_an_answer_is_a_text_a_message_or_what_was_thought(choice):
+    assert replies.openai({"choices": [choice]}).fingerprint.text == "hi"
+
+
+@pytest.mark.parametrize("said", [{}, {"choices": []}, {"choices": [{}]}, {"choices": "x"}, {"choices": [{"text": 1}]}])
+def test_a_reply_without_an_answer_is_none(said):
+    assert replies.openai(said) is None
+
+
+def test_the_likeliest_token_of_each_place_was_generated():
+    top = [{"a": -2.0, "b": -0.5}, {"c": -1.0}]
+    of_list = [{"top_logprobs": [{"token": key, "logprob": one} for key, one in at.items()]} for at in top]
+    for found in ({"top_logprobs": top}, {"content": of_list}):
+        said = replies.openai({"choices": [{"text": "bc", "logprobs": found}]}).fingerprint
+        assert said.tokens == ("b", "c") and said.places == tuple(top)
+    broken = replies.openai({"choices": [{"text": "bc", "logprobs": {"top_logprobs": [{}, {"c": -1.0}]}}]})
+    assert broken.fingerprint.tokens is None
+
+
+@pytest.mark.parametrize("found, place", [
+    ([{"id": 3, "token": "x", "logprob": -1}], {3: -1.0}), ([{"tok_str": "x", "prob": 0.5}], {"x": log(0.5)}),
+    ([{"logprob": -1.0}, {"logprob": -2.0}], {-1: -1.0, -2: -2.0}), ([{"id": 3, "prob": 0}], {3: log(1e-9)}),
+    ({"a": -1, "logprob": -9}, {"a": -1.0}), ({"probs": [{"tok_str": "x", "prob": 1.0}]}, {"x": 0.0}),
+    ({"top_logprobs": {"a": -1}}, {"a": -1.0}), ([{"id": 3, "logprob": float("nan")}, 7], {}), (7, {}),
+    ([{"id": 3, "logprob": True}], {}),
+])  # fmt: skip
+def test_likely_tokens_are_read_however_they_are_written(found, place):
+    assert replies.place(found) == place
+
+
+def test_a_client_error_is_an_answer_and_anything_else_is_none():
+    assert replies.refused(400, {"error": {"message": "too long"}}).refused == "400: too long"
+    assert replies.refused(499, {"error": "no"}).refused == "499: no" and replies.refused(404, None).refused
+    for status in (500, 302):
+        with pytest.raises(Failed, match=f"status {status}: boom"):
+            replies.refused(status, {"error": {"message": "boom"}})
+    with pytest.raises(Failed, match="no answer in the reply"):
+        replies.refused(200, {})
+    for status in (401, 403):
+        with pytest.raises(BadInput, match="wants a key"):
+            replies.refused(status, {})

@@ -1,0 +1,114 @@
+"""A wrong answer is a finding only if it comes again; what comes once is a finding of another kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.tools.conformance.history import of_line
+from cachesim.tools.conformance.history_player import PlayedHistory
+from cachesim.tools.conformance.http_check.answers import Alike, Answered
+from cachesim.tools.conformance.http_check.search import MOMENT, NO_FAULT, Budget, Confirming
+from cachesim.tools.conformance.protocol import Ask, Reply
+from cachesim.tools.conformance.timeouts import Patience
+from tests.unit.tools.conformance.http_check.in_process import InProcess
+
+pytest.importorskip("httpx")
+ALONE, TOGETHER = "A5/A.B2", "A5/A.B2{together}"
+
+
+class Played:
+    """Plays in which the last answer is off by these, one after the other, and then by nothing."""
+
+    def __init__(self, *sizes):
+        self.sizes, self.plays = sizes, 0
+
+    def __call__(self, history):
+        size = self.sizes[self.plays] if self.plays < len(self.sizes) else 0.0
+        self.plays += 1
+        steps = history.scenario.steps
+        asks = [Ask(step.request.prompt) for step in steps]
+        cold = [Reply((1,), Answered((1,), "", ({1: -1.0},))) for _ in asks]
+        warm = [*cold[:-1], Reply((1,), Answered((1,), "", ({1: -1.0 - size},)))]
+        groups = [[0, 1]] if steps[1].together else [[0], [1]]
+        return PlayedHistory(history, asks, cold, [None] * len(asks), warm, groups)
+
+
+def searched(play, line=ALONE, patience=None):
+    search = Confirming(play, Alike(0.005), patience or Patience(1.0, None))
+    checks = search.look(of_line(line))
+    return search, sorted({one.name for one in checks if not one.ok})
+
+
+def test_what_fails_twice_is_a_finding():
+    play = Played(0.5, 0.5)
+    search, failed = searched(play)
+    assert failed == ["branch"] and play.plays == 2 and not search.once and search.repeatable().state == "ok"
+
+
+def test_what_fails_once_is_no_fault_of_the_cache():
+    play = Played(0.5, 0.0, 0.5)
+    search, failed = searched(play)
+    said = search.repeatable()
+    assert failed == [] and play.plays == 2
+    assert (said.state, said.finding.line, said.finding.request) == ("failed", ALONE, 1)
+    assert said.why == "1 answer differed from a cold run once, not when played again"
+    assert said.finding.notes[-1] == NO_FAULT and said.finding.prompts
+
+
+@pytest.mark.parametrize("size, state", [(0.02, "undecided"), (0.029, "undecided"), (0.04, "failed")])
+def test_a_difference_that_rare_noise_may_explain_decides_nothing(size, state):
+    search, failed = searched(Played(size))
+    assert failed == [] and search.repeatable().state == state
+
+
+def test_the_largest_of_several_is_shown():
+    search, _ = searched(Played(0.02, 0.0, 0.5, 0.0))
+    search.look(of_line("A7/A.B2"))
+    said = search.repeatable()
+    assert said.finding.line == "A7/A.B2" and said.why.startswith("2 answers differed")
+
+
+@pytest.mark.parametrize("sizes, failed, plays", [
+    ((0.5,), [], 9), ((0.5, 0.5), [], 9), ((0.5, 0.5, 0.5), ["burst"], 3), ((0.5, *[0.0] * 6, 0.5, 0.5), ["burst"], 9),
+    ((0.5, *[0.0] * 7, 0.5, 0.5), [], 9),
+])  # fmt: skip
+def test_requests_that_arrive_together_have_to_fail_in_two_of_eight_further_plays(sizes, failed, plays):
+    """One spoilt answer, which any server may give, is no race."""
+    play = Played(*sizes)
+    search = Confirming(play, Alike(0.005), Patience(1.0, None))
+    found = search._checks(of_line(TOGETHER))
+    assert [one.name for one in found if not one.ok and one.name == "burst"] == failed and play.plays == plays
+    assert [one.check.request for one in search.once] == ([] if failed else [1])
+    assert failed or search.repeatable().finding.notes[-1] == MOMENT
+
+
+def test_nothing_compared_is_nothing_decided():
+    search = Confirming(Played(), Alike(0.005), Patience(1.0, None))
+    assert search.repeatable().state == "undecided"
+    search.look(of_line(ALONE))
+    assert search.repeatable().state == "ok" and search.repeatable().checked == 2
+
+
+def test_where_nothing_may_be_sent_any_more_a_proved_history_counts_as_it_failed():
+    http = InProcess(None, most=5)
+    budget = Budget(http, 1.0, None)
+    play = Played(0.5, 0.5)
+    search, failed = searched(play, patience=budget)
+    check = next(one for one in search.look(of_line(ALONE)) if not one.ok)
+    assert failed == ["branch"] and not budget.spent
+    http.sent = 5
+    assert budget.spent and budget.stopped == "stopped after 5 requests"
+    assert search.again(of_line(ALONE), check) and play.plays == 2
+    assert not searched(Played(), patience=budget)[0].again(of_line("A9/A.B2"), check)
+
+
+def test_a_history_that_was_cut_short_shows_nothing():
+    http = InProcess(None, most=0)
+
+    def cut(history):
+        played = Played(0.5)(history)
+        played.gap = "stopped after 0 requests"
+        return played
+
+    search, failed = searched(cut, patience=Budget(http, 1.0, None))
+    assert failed == [] and not search.once and search.gap == "stopped after 0 requests"

@@ -1,0 +1,23 @@
+"""Which rule sets of ours answer a history as wrong as a server did."""
+
+from __future__ import annotations
+
+from cachesim.tools.conformance.http_check.who import who_does_that
+
+STALE = "Wash5/A5/B10/B[:1].C5"
+
+
+def test_rule_sets_with_the_fault_are_named_with_the_rule():
+    said = who_does_that(STALE, 3, [None] * 4)
+    assert said and all(one.startswith("llama_cpp@") for one in said)
+    assert all(" answers it wrong on " in one and ": LC-" in one for one in said)
+
+
+def test_rule_sets_that_reuse_other_numbers_are_left_out():
+    assert who_does_that(STALE, 3, [None, None, None, 1]) == who_does_that(STALE, 3, [None, 0, 0, 1]) != []
+    assert who_does_that(STALE, 3, [None, None, None, 4]) == []
+
+
+def test_a_request_that_is_right_everywhere_has_nobody():
+    assert who_does_that(STALE, 1, [None] * 4) == [] and who_does_that(STALE, 3, [None] * 4, slots=False) == []
+    assert who_does_that("Wash5/not a line", 0, []) == []
