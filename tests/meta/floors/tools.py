@@ -26,7 +26,8 @@ HTTP_CHECK = [
     Fault("one spoilt answer condemns a server under concurrency", "tools/conformance/http_check/search.py",
           "RACY = 8, 2 ", "RACY = 8, 1 "),
     Fault("counts of a server that reused just the prefix are thrown away",
-          "tools/conformance/http_check/warm_first.py", "if not here < said.cached <= there:", "if not here <= said.cached <= there:"),
+          "tools/conformance/http_check/warm_first.py",
+          "if not here < said.cached <= there:", "if not here <= said.cached <= there:"),
 ]  # fmt: skip
 
 CLI = [

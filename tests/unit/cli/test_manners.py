@@ -10,9 +10,10 @@ import sys
 import pytest
 
 from cachesim.base import exits
-from cachesim.base.console import Manners
-from cachesim.base.errors import Crash
+from cachesim.base.console import WIDTH, Manners
+from cachesim.base.errors import BadInput, Crash
 from cachesim.cli.main import CARD, COMMANDS, main
+from cachesim.cli.manners import error_data, mind, wants_json
 from cachesim.tools.run import run_command as run
 
 LINE = ("try", "S40.A30/S.B30")
@@ -131,3 +132,45 @@ def test_any_command_writes_ascii(argv):
     code, out, err = told(*argv, PYTHONIOENCODING="ascii")
     assert code in (exits.HOLDS, exits.BROKEN) and "Traceback" not in err
     assert out.isascii() and out
+
+
+@pytest.mark.parametrize(("line", "wanted"), [
+    ("try A20 --json", True), ("try A20", False), ("try A20 -- --json", False), ("try --json -- x", True), ("", False),
+])  # fmt: skip
+def test_json_is_asked_for_before_two_dashes(line, wanted):
+    assert wants_json(line.split()) is wanted
+
+
+@pytest.mark.parametrize(("line", "quiet", "colour"), [
+    ("run x", False, "auto"), ("run -q x", True, "auto"), ("run --quiet", True, "auto"), ("run -- -q", False, "auto"),
+    ("run --color never", False, "never"), ("run --color=always -q", True, "always"), ("x --color", False, ""),
+])  # fmt: skip
+def test_manners_are_those_of_the_command_line(line, quiet, colour):
+    if not colour:
+        with pytest.raises(BadInput, match="'' is none of auto, always, never"):
+            mind(line.split())
+        return
+    mind(line.split())
+    assert (Manners.quiet, Manners.colour) == (quiet, colour)
+    mind(["run"])
+
+
+@pytest.mark.parametrize(("columns", "width"), [
+    ("60", 60), ("1", 1), ("9999", 9_999), ("10000", WIDTH), ("0", WIDTH), ("-3", WIDTH), ("no", WIDTH), ("", WIDTH),
+    ("\u0663", WIDTH), ("\u00b2", WIDTH), (None, WIDTH),
+])  # fmt: skip
+def test_columns_are_those_of_the_environment_if_they_can_be(monkeypatch, columns, width):
+    monkeypatch.delenv("COLUMNS", raising=False) if columns is None else monkeypatch.setenv("COLUMNS", columns)
+    mind(["run"])
+    assert Manners.columns == width
+
+
+def test_an_error_as_data_has_its_place_and_cause():
+    assert error_data("input", 2, BadInput("no such word", file="a.toml", line=3, hint="try b"))["error"] == {
+        "kind": "input", "code": 2, "message": "no such word", "file": "a.toml", "line": 3, "hint": "try b",
+    }  # fmt: skip
+    assert error_data("input", 2, BadInput("no"))["error"] == {
+        "kind": "input", "code": 2, "message": "no", "file": None, "line": None, "hint": None,
+    }  # fmt: skip
+    assert error_data("crash", 3, ZeroDivisionError())["error"]["message"] == "ZeroDivisionError"
+    assert error_data("crash", 3, ZeroDivisionError("by 0"))["error"]["message"] == "by 0"

@@ -7,7 +7,9 @@ import json
 import pytest
 
 from cachesim.base import exits
-from cachesim.cli.main import main
+from cachesim.base.errors import BadInput
+from cachesim.cli.main import Parser, main
+from cachesim.cli.server_words import take
 
 
 def tried(capsys, *argv):
@@ -96,3 +98,35 @@ def test_a_repair_sets_them_in_files_too(capsys):
     argv = ["repair", "llama_cpp@head", "bug-stale-ckpt-pos0-hybrid", "--examples", "1", "--no-shrink", "--json"]
     assert main([*argv, "--ctx-checkpoints", "0"]) == exits.HOLDS
     assert json.loads(capsys.readouterr().out)["failing"] == 0
+
+
+@pytest.fixture
+def ours():
+    parser = Parser()
+    parser.add_argument("-p", "--profile")
+    parser.add_argument("--json", action="store_true")
+    return parser
+
+
+@pytest.mark.parametrize(("line", "argv", "settings", "silent"), [
+    ("A20 -np 2 B", "A20 B", "-np=2", ""), ("-np=2 -c=8", "", "-np=2 -c=8", ""),
+    ("-p -np A20", "-p -np A20", "", ""),                                  # the value of our own option
+    ("--json -np 2", "--json", "-np=2", ""), ("--profile=-np A20", "--profile=-np A20", "", ""),
+    ("-kvu A20", "A20", "-kvu=true", ""), ("-kvu off A20", "A20", "-kvu=off", ""),
+    ("-kvu=on A20", "A20", "-kvu=on", ""),
+    ("-no-kvu -np 2", "", "-no-kvu=true -np=2", ""), ("A20 -kvu", "A20", "-kvu=true", ""),
+    ("-ngl 99 --jinja A20", "A20", "", "-ngl --jinja"), ("-ngl=99 A20", "A20", "", "-ngl=99"),
+    ("A20 -- -np 2 -p", "A20 -- -np 2 -p", "", ""), ("- -np 2", "-", "-np=2", ""), ("--xyzzy 2", "--xyzzy 2", "", ""),
+    ("-p mlx_lm@head -np 2", "-p mlx_lm@head -np 2", "", ""), ("-p mlx_lm@head --prefill-step-size 4", "-p mlx_lm@head",
+                                                               "--prefill-step-size=4", ""),
+    ("-p", "-p", "", ""),
+])  # fmt: skip
+def test_a_command_line_is_ours_or_the_servers_word_by_word(ours, line, argv, settings, silent):
+    found = take(line.split(), ours)
+    assert (found.argv, found.settings, found.silent) == (argv.split(), settings.split(), silent.split())
+
+
+@pytest.mark.parametrize("line", ["-np", "A20 -c", "-ngl"])
+def test_a_flag_without_its_value_is_refused(ours, line):
+    with pytest.raises(BadInput, match="has no value"):
+        take(line.split(), ours)

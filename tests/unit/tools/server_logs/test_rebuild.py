@@ -82,3 +82,23 @@ def test_whether_it_can_pass_another():
     assert scored(True, False).can_pass(best, left * 3)
     assert not scored(True, False).can_pass(best, left * 2)              # it can only be as good
     assert not scored(False, False).can_pass(best, left * 9)             # more differ already
+
+
+def test_where_everything_agrees_nothing_more_is_tried(monkeypatch):
+    open_ = known(models=("A", "GGGA"), profiles=(HEAD, "llama_cpp@head"), cache_reuse=[0, 4])
+    found, made = tries(monkeypatch, session(logged(40, 0), logged(40, 39, task=1)), open_, 10**6)
+    assert [model for _, model, *_ in made] == ["A"] and [one.agrees for one in found.requests] == [True, True]
+
+
+def test_a_log_without_lengths_cannot_be_played():
+    assert solve(session(logged(None, 0)), known(), 10**6) is None
+
+
+def test_what_was_not_tried_is_named_where_the_work_is_used_up(monkeypatch):
+    open_ = known(models=("A", "GGGA"), cache_reuse=[0])
+    one = session(logged(40, 0), NEVER)
+    first = rebuild.Builder(one, HEAD, "A", {})
+    first.build(10**6, None)
+    found, made = tries(monkeypatch, one, open_, first.work)
+    assert [model for _, model, *_ in made] == ["A"] and found.unsought == ["kinds of model", "cache_reuse"]
+    assert found.undecided == sum(one.agrees is False for one in found.requests)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from cachesim.engines.base import Request
+from cachesim.engines.registry import engine_of
+from cachesim.events import Log
 from cachesim.tools.server_logs.rebuild_stage import SENT, WINDOWED, Playing, RunningPrompt
 
 HEAD = "llama_cpp@b11549"
@@ -55,3 +58,16 @@ def test_what_cannot_be_played_is_none_and_changes_nothing():
     playing = Playing(HEAD, "A", {"parallel": 1})
     assert playing._send(["A40>a9@77"]) is None
     assert sent(playing, "A40>a9", A=40, a=9) == RunningPrompt(0, 0)
+
+
+def test_rounds_are_counted_from_the_last_request_until_the_answer_is_complete():
+    server = engine_of(HEAD).start(HEAD, "A", {"parallel": 1}, "none", Log())
+    answer, rounds = server.submit(Request(tuple(range(40)), 3)), 0
+    while not answer.done:
+        server.take_tasks()
+        server.update()
+        rounds += 1
+    playing = Playing(HEAD, "A", {"parallel": 1})
+    playing.words |= {"A": 40, "a": 3}
+    assert playing.rounds(playing._copy(), ["A40>a3"], ["A40>a3"]) == rounds > 2
+    assert playing.rounds(playing._copy(), ["A40>a3"], []) == 0

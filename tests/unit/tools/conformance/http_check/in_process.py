@@ -36,8 +36,8 @@ class InProcess(Http):
 
 
 class Toy:
-    """A llama-server that keeps ``keeps`` prompts with their answers. ``apart(request, prompt, reused)``: by how much the
-    likeliest token of an answer is off, requests counted from 0; an answer that is off by 1 has other tokens, too."""
+    """A llama-server that keeps ``keeps`` prompts with their answers. ``apart(request, prompt, reused)``: by how much
+    the likeliest token of an answer is off, requests counted from 0; one that is off by 1 has other tokens, too."""
 
     def __init__(self, keeps=1, apart=lambda request, prompt, reused: 0.0):
         self.keeps, self.apart, self.kept, self.requests = keeps, apart, [], 0

@@ -1,0 +1,33 @@
+"""Whose log it is, by its lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.tools.server_logs.recognise import engine_of_log, foreign, grammars, recognise
+
+LLAMA = "slot launch_slot_: id  0 | task 7 | processing task, is_child = 0"
+IK = "INFO [   launch_slot_with_task] slot is processing task | tid=1 id_slot=0 id_task=7"
+MLX = "2026-11-21 13:50:16,140 - INFO - Prompt Cache: 3 sequences, 0.00 GB"
+
+
+@pytest.mark.parametrize("line, engine", [(LLAMA, "llama_cpp"), (IK, "ik_llama"), (MLX, "mlx_lm")])
+def test_a_log_is_that_of_the_engine_that_prints_its_lines(line, engine):
+    assert engine_of_log(["hello", line]) == engine and recognise(line)[0].engine == engine
+
+
+def test_lines_of_nobody_are_no_log():
+    assert engine_of_log([]) is None and engine_of_log(["hello", ""]) is None and recognise("hello") == []
+
+
+def test_only_the_engines_that_are_asked_for_answer():
+    assert {one.engine for one in recognise(LLAMA, ["llama_cpp"])} == {"llama_cpp"}
+    assert recognise(LLAMA, ["mlx_lm"]) == [] and set(grammars()) >= {"llama_cpp", "ik_llama", "mlx_lm"}
+
+
+@pytest.mark.parametrize("line, name", [
+    ("INFO 11-21 13:50:16 [loggers.py:123] Engine 000", "vLLM"), ("Decode batch. #cached-token: 5", "SGLang"),
+    ('127.0.0.1 "POST /v1/completions HTTP/1.1" 200', "an HTTP server"), (LLAMA, ""), ("", ""),
+])  # fmt: skip
+def test_logs_of_something_else_are_named(line, name):
+    assert foreign(["hello", line]) == name
