@@ -143,7 +143,9 @@ def _sent_back(a: PromptRecord, b: PromptRecord) -> BodyMessage | None:
 
 def _shared(a: PromptRecord, b: PromptRecord, common: int, tokenizer: Tokenizer) -> int:
     estimated = tokenizer.shared(a.text, b.text, common)
-    return common_prefix(a.ids, b.ids) if estimated is None else min(estimated, a.tokens, b.tokens)
+    if estimated is None:
+        return common_prefix(a.ids, b.ids)
+    return min(a.tokens if common == len(a.text) else estimated, b.tokens)       # all of it, its last token included
 
 
 def _reach(known: Sequence[PromptRecord], b: PromptRecord, tokenizer: Tokenizer) -> None:
