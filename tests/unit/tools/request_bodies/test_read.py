@@ -15,7 +15,7 @@ from cachesim.tools.request_bodies.forms import bodies_of
 from cachesim.tools.request_bodies.read import are_bodies, read_bodies
 from tests.unit.tools.request_bodies.made import chat
 
-LOG = Path(__file__).parents[2] / "logs" / "default_verbosity.log"
+LOG = Path(__file__).parents[1] / "server_logs" / "default_verbosity.log"
 ONE, TWO = chat("one"), chat("one", "two", "three")
 
 

@@ -104,9 +104,9 @@ def test_where_only_evaluated_tokens_are_known_the_rest_is_the_longest_prompt_be
 
 
 def test_a_request_without_a_length_is_no_prompt_before_another():
-    stamp = "2026-11-21 13:50:16,140 - INFO - {}"
-    fetch = stamp.format("Prompt Cache: 3 sequences, 0.00 GB")
-    progress = stamp.format("Prompt processing progress: 9/9")
-    one, two = session(fetch, fetch, progress, engine="mlx_lm").requests
-    assert sorted([one.n_tokens or 0, two.n_tokens or 0]) == [0, 9]
-    assert [found.cache_n for found in (one, two) if found.n_tokens] == [0]
+    """The log begins while two slots are at work: of one only the answer's timings are left."""
+    made, evaluated = (f"slot print_timing: id  {slot} | task {slot + 5} | {text}"
+                       for slot, text in enumerate((MADE.format(5), TIME.format(30))))  # fmt: skip
+    one, two = session(made, evaluated).requests
+    assert (one.n_tokens, one.predicted_n) == (None, 5)
+    assert (two.cache_n, two.n_tokens, two.guessed) == (0, 30, True)

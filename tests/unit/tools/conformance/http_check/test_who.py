@@ -21,3 +21,8 @@ def test_rule_sets_that_reuse_other_numbers_are_left_out():
 def test_a_request_that_is_right_everywhere_has_nobody():
     assert who_does_that(STALE, 1, [None] * 4) == [] and who_does_that(STALE, 3, [None] * 4, slots=False) == []
     assert who_does_that("Wash5/not a line", 0, []) == []
+
+
+def test_servers_without_slots_are_compared_with_engines_without_slots():
+    said = who_does_that("Wash5/A5>a3/A.a", 2, [None] * 3, slots=False)
+    assert said and all(one.startswith("mlx_lm@") and "ML-LRU-EXACT" in one for one in said)
