@@ -117,6 +117,14 @@ def test_wrong_arguments_are_one_line(capsys, argv, what):
     assert what in err and err.count("\n") == 1
 
 
+def test_an_imported_log_is_drawn(tmp_path, capsys):
+    picture = tmp_path / "x.svg"
+    assert main(["import", str(CACHED), "--svg", str(picture), "-p", "llama_cpp@b11549", "--model", "GGGA"]) == 0
+    assert picture.read_text("utf-8").startswith("<svg") and "7 of 7 requests" in capsys.readouterr().out
+    assert main(["import", str(CACHED), str(PARALLEL), "--svg", str(picture)]) == 2
+    assert "a picture shows one log" in capsys.readouterr().err
+
+
 def test_a_log_of_something_else_is_named(tmp_path, capsys):
     file = tmp_path / "other.log"
     file.write_text("INFO 08-01 [core.py:58] Initializing a V1 LLM engine\n")
