@@ -82,6 +82,9 @@ def test_the_slot_is_left_with_what_its_last_request_held():
 def test_restored_checkpoints_and_full_evaluations_say_what_was_reused():
     one = only("restored context checkpoint (pos_min = 63, pos_max = 63, n_tokens = 64, n_past = 64, size = 1.0 MiB)")
     assert (one.restored, one.cache_n) == (64, 64)
+    one = only(NEW.format(100), "restored context checkpoint (pos_min = 63, pos_max = 63, n_tokens = 64, n_past = 64, "
+               "size = 1.0 MiB)")  # fmt: skip
+    assert (one.cache_n, one.prompt_n) == (64, 36)
     one = only("restored context checkpoint (pos_min = 63, pos_max = 63, n_tokens = 64, n_past = 64, size = 1.0 MiB)",
                "forcing full prompt re-processing due to lack of cache data")  # fmt: skip
     assert one.full and one.cache_n == 0

@@ -109,7 +109,7 @@ def test_a_small_difference_that_comes_once_decides_nothing(capsys):
 
 
 @pytest.mark.parametrize("complete, what", [
-    (hang, "no reply within 0.2 seconds"), (lambda body: (200, b"<html>"), "not JSON"),
+    (hang, "no reply within 0.5 seconds"), (lambda body: (200, b"<html>"), "not JSON"),
     (lambda body: (500, {"error": {"message": "boom"}}), "status 500: boom"),
     (lambda body: (401, {}), "wants a key"), (drop, "the connection broke"), (trickle, "no whole reply within"),
     (lambda body: (200, b'data: {"content": ""}\n\n'), "a stream of events where a whole reply was asked for"),
@@ -119,7 +119,7 @@ def test_a_small_difference_that_comes_once_decides_nothing(capsys):
 def test_a_server_that_misbehaves_is_one_line(capsys, monkeypatch, complete, what):
     monkeypatch.setattr(http, "LARGEST", 4096)
     with serving(complete) as url:
-        code = main(["check", url, "--timeout", "0.2"])
+        code = main(["check", url, "--timeout", "0.5" if complete in (hang, trickle) else "20"])
     err = capsys.readouterr().err.splitlines()[-1]
     assert (code == 2 and what in err and url in err) or "--key" in err
 
