@@ -41,8 +41,6 @@ class Rendered(NamedTuple):
 
     def place(self, at: int) -> BodyPlace:
         """The place in the body of a character of the text; at the end of the text, that of the last part."""
-        if not self.parts:
-            return BodyPlace("", 0, MARK, -1)
         number = max(0, bisect_right(self.starts, at) - 1)
         if self._ends_there(number, at):
             number -= 1

@@ -168,6 +168,11 @@ def test_a_native_prompt_has_its_causes_too(tmp_path):
     assert data["requests"][1]["bytes"] == len(LONG) + 3
 
 
+def test_white_space_in_a_native_prompt_is_known_by_the_words_behind_it(tmp_path):
+    data = found(tmp_path, {"prompt": "Say hello  to the world"}, {"prompt": "Say hello to the world"})
+    assert data["requests"][1]["cause"] == "whitespace"
+
+
 def test_tokens_of_the_client_are_exact(tmp_path):
     data = found(tmp_path, {"prompt": [*range(100)]}, {"prompt": [*range(60), 7, *range(61, 120)]})
     one = data["requests"][1]

@@ -83,6 +83,12 @@ def test_prompts_without_messages_belong_together_by_their_text():
     assert found[1].conversation == found[2].conversation == 0 and found[3].conversation == 1
 
 
+def test_short_prompts_are_searched_sign_by_sign():
+    assert [one.before for one in raw("abcdefgh", "xabcd")] == [-1, 0]
+    assert [one.before for one in raw("abcdefgh", "xyzuvwab")] == [-1, 0]
+    assert [one.before for one in raw("abcdefgh", "xyzuvwtab")] == [-1, -1]
+
+
 def test_only_the_latest_prompts_are_searched():
     other = [f"{number} {'x' * 300} {number}" for number in range(KEPT)]
     assert raw(TEXT, *other[1:], "?" * 40 + TEXT)[-1].before == 0

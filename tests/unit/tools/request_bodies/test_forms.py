@@ -144,3 +144,7 @@ def test_wrappers_are_opened_six_deep():
     for deep in range(9):
         assert len(list(bodies_in(value, "f"))) == (deep <= 7)
         value = {"body": value}
+    value = {"prompt": "a"}
+    for deep in range(6):
+        assert len(list(bodies_in(value, "f"))) == (deep <= 3)
+        value = {"body": json.dumps(value)}
