@@ -5,10 +5,9 @@ from __future__ import annotations
 from tests.meta.floors.above import ABOVE
 from tests.meta.floors.below import BELOW
 from tests.meta.floors.generate import generated
-from tests.meta.floors.more_tools import MORE_TOOLS
 from tests.meta.floors.plant import ROOT
 from tests.meta.floors.tools import TOOLS
 
-WRITTEN = [*BELOW, *ABOVE, *TOOLS, *MORE_TOOLS]
+WRITTEN = [*BELOW, *ABOVE, *TOOLS]
 GENERATED = generated(ROOT)
 FAULTS = [*WRITTEN, *GENERATED]
