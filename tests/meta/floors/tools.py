@@ -41,6 +41,9 @@ CLI = [
 ]  # fmt: skip
 
 REVIEWED = [
+    Fault("any numbers are the answer", "tools/lessons/quiz.py", "if found == list(answers):", "if found:"),
+    Fault("requests that touch are at work together", "tools/workload/session.py",
+          "together = one.start < first_over", "together = one.start <= first_over"),
     Fault("a span before the start moves it back", "tools/search/campaign.py",
           "start = max(start, behind)", "start = behind"),
     Fault("all changes together are an origin", "tools/advise/since.py",
