@@ -62,6 +62,11 @@ def test_requests_overlap_only_if_all_of_them_do():
     assert overlapping(requests) == [False, True, True, False, True, False]
 
 
+def test_a_request_that_is_sent_when_the_one_before_is_answered_is_not_at_work_with_it():
+    touching = tuple(RecordedRequest(start, start + 1, 10, 1, ()) for start in (0.0, 1.0, 1.5))
+    assert overlapping(touching) == [False, False, True]
+
+
 def test_sessions_on_one_server_share_no_block():
     both = merged([session(one(0, 8, 1, [0, 1])), session(one(0.5, 8, 1, [0, 1]))])
     first, second = played(both)
