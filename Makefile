@@ -174,7 +174,7 @@ $(BROWSER)/.made: pyproject.toml
 
 # Every command over the corpus, with and without -OO; EVERY=10 takes every tenth scenario.
 optimized: $(VENV)/.run
-	@$(BIN)/python -m tests.optimized --every $(EVERY)
+	@$(BIN)/python -m tests.optimized --every $(EVERY) $(ARGS)
 
 dist: $(VENV)/.made
 	@$(PYTHON) -m venv $(DIST)
