@@ -23,7 +23,7 @@ from tests.live.export_all import (
 )  # fmt: skip
 
 pytestmark = pytest.mark.long
-FAKE = Path(__file__).parents[1] / "unit" / "live" / "fake_llama.py"
+FAKE = Path(__file__).parents[1] / "unit" / "tools" / "live" / "fake_llama.py"
 PROFILE = "llama_cpp@b11549"
 
 
