@@ -18,9 +18,10 @@ from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from cachesim.tools.live.player import Player
 from tests.live import build
-from tests.live.__main__ import AMPLIFIED, CACHE, ROUNDING
+from tests.live.__main__ import CACHE
 from tests.live.__main__ import main as campaign
 from tests.live.beside import Beside
+from tests.live.kits import AMPLIFIED, ROUNDING
 from tests.live.named import log_cut_off
 from tests.live.worlds import write_models
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -223,3 +224,8 @@ def test_a_server_that_gets_stuck_agrees_if_ours_does():
             assert getattr(beside.hear(recording), "what", None) == what
         finally:
             beside.close()
+
+
+def test_every_program_of_the_live_tests_can_be_imported():
+    for file in sorted(Path(__file__).parent.glob("[!_]*.py")):
+        importlib.import_module(f"tests.live.{file.stem}")
