@@ -84,7 +84,8 @@ def entry() -> Any:
 
 
 def masked(text: str) -> str:
-    """What is compared of a text."""
+    """What is compared of a text: neither ``MASKED`` nor the path of the checkout, in which every command runs."""
+    text = text.replace(str(Path.cwd()), "")
     for pattern in MASKED:
         text = re.sub(pattern, "", text)
     return text
