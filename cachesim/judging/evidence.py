@@ -151,7 +151,7 @@ def grades_of_rule(engine: str, rule: str) -> dict[str, Grade]:
 MODE = "provenance"
 MOST = 16                # other answers that are tried for one run
 TOKENS = 60_000          # and tokens of prompts in all these tries
-ENDLESS = 20             # times as many decisions as the run asked for: with another answer it does not come to an end
+ENDLESS = 20             # a repetition that asks for so many times the decisions of the run is ended
 
 
 class Dependence(NamedTuple):

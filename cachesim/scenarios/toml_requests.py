@@ -6,8 +6,9 @@ from typing import Any, Mapping
 
 from cachesim.base.errors import nearest, quoted
 from cachesim.engines.manual import Option
+from cachesim.scenarios.notation.check import check_asked
 from cachesim.scenarios.notation.flags import FLAGS, check_after, check_flag
-from cachesim.scenarios.notation.parse import check_asked, parse_text
+from cachesim.scenarios.notation.parse import parse_text
 from cachesim.scenarios.notation.tree import ACTIONS, ROLES, Action, Asked, Pieces, joins
 from cachesim.scenarios.notation.values import file_name
 from cachesim.scenarios.notation.words import size

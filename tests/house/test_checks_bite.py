@@ -31,6 +31,7 @@ BAD = [
     (checks.names_engines, "judging.blame", "x = rule.startswith('LC-CKPT')"),
     (checks.too_long, "model.layer", LONG),
     (checks.too_long, "model.layer", "x = 1\n" * (checks.FILE_LINES + 1)),
+    (checks.too_long, checks.TABLES[0], "x = 1\n" * (checks.TABLE_LINES + 1)),
     (checks.prints, "tools.run.run_command", "print('x')"),
     (checks.careless, "base.tokens", "def f(a=[]): ..."),
     (checks.careless, "base.tokens", "def f(*, a=dict()): ..."),

@@ -31,7 +31,7 @@ HERE = Path(__file__).resolve().parents[2]
 SHARED = HERE.parent / "shared"
 REPLAYED = HERE / "tests" / "data"
 MASKED = {
-    r"(?m)^( *code +).*$": "where the code of a rule stands, as `explain` says it",
+    r"(?m)^ *code +\S+\.py:\d+ *$": "where the code of a rule stands, as `explain` says it",
     r"cachesim-\w{8}": "names of temporary folders",
 }
 """Patterns that may differ from a baseline, with what they are."""

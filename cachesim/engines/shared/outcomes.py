@@ -150,7 +150,8 @@ def _listening(fn: Callable[..., Any], variants: list[Callable[..., Any]], hear:
 
 
 class Endless(BaseException):
-    """A run asked more often than it may. No Exception, which a driver would take for an error of its server."""
+    """Raised when a run asks more often than it may. It derives from BaseException, so that no driver takes it for an
+    error of its server."""
 
 
 def ending(rules: T, most: int) -> T:

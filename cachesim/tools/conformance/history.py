@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
-from cachesim.scenarios.notation.parse import check_asked, parse
+from cachesim.scenarios.notation.check import check_asked
+from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, ScenarioLine
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario

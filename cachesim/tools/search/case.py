@@ -10,7 +10,7 @@ from cachesim.engines.manual import Chats, Manual, World
 from cachesim.engines.registry import ENGINES
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation import words
-from cachesim.scenarios.notation.parse import check_asked
+from cachesim.scenarios.notation.check import check_asked
 from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, Pieces, ScenarioLine, retold
 from cachesim.scenarios.notation.words import normal
 from cachesim.scenarios.option_checks import parse_settings, spoken

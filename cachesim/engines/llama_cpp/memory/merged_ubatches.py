@@ -11,7 +11,8 @@ from typing import Mapping, Sequence
 
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found
-from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache, goes_on
+from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
+from cachesim.engines.llama_cpp.memory.recurrent_cells import goes_on
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.model import TokenRun
 

@@ -11,124 +11,15 @@ Source: llama.cpp src/llama-memory-recurrent.cpp (3f545be).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Callable, NamedTuple, Sequence
 
 from cachesim.base.errors import Crash
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.attention import Emit
+from cachesim.engines.llama_cpp.memory.recurrent_cells import Cell, Meta, find_slot, goes_on
 from cachesim.engines.llama_cpp.memory.saved_state import RecurrentShape, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
-from cachesim.events import Warn
 from cachesim.model import LayerState, TokenRun
-
-# RS-SLOT: which recurrent cell does each sequence of a ubatch get?
-#
-# Worked out on metadata alone, so that it can be tried on a copy. Letters as in recurrent.py.
-# Source: llama.cpp src/llama-memory-recurrent.cpp find_slot (3f545be).
-
-@dataclass(slots=True)
-class Cell:
-    """One cell. ``src`` is the row its state is read from, -1 = a zeroed state."""
-
-    pos: int = -1
-    src: int = -1
-    seqs: set[int] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class Meta:
-    """Everything but the rows: what find_slot works on, and what it can try on a copy."""
-
-    cells: list[Cell]
-    tail: list[int]
-    head: int = 0
-    used: int = 0
-
-    def copy(self) -> Meta:
-        """An independent copy."""
-        return Meta([replace(c, seqs=set(c.seqs)) for c in self.cells], list(self.tail), self.head, self.used)
-
-
-def goes_on(meta: Meta, ubatch: Ubatch) -> bool:
-    """Is this one sequence that goes on in a cell of its own, at the next position? The common case."""
-    if len(ubatch.runs) != 1:
-        return False
-    run = ubatch.runs[0]
-    tail = meta.tail[run.seq] if 0 <= run.seq < len(meta.tail) else -1
-    return tail >= 0 and len(meta.cells[tail].seqs) == 1 and meta.cells[tail].pos + 1 == run.pos0
-
-
-def find_slot(meta: Meta, ubatch: Ubatch, emit: Emit) -> list[tuple[int, int]] | None:
-    """RS-SLOT: give each sequence of the ubatch a cell of its own, contiguous and in order. Returns
-    (cell, row its state comes from; -1 = zeroed) for every cell of the stretch; None = no place."""
-    if goes_on(meta, ubatch):
-        meta.head = tail = meta.tail[ubatch.runs[0].seq]
-        cell = meta.cells[tail]
-        source, cell.src, cell.pos = cell.src, tail, cell.pos + ubatch.n
-        return [(tail, source)]
-    if meta.head > meta.used + 2 * len(ubatch.runs):
-        meta.head = 0
-    if any(not 0 <= run.seq < len(meta.cells) for run in ubatch.runs):
-        return None
-    _own_cells(meta, ubatch.runs)
-    tails = [meta.tail[run.seq] for run in ubatch.runs]
-    first, last = min(tails), max(tails)
-    for place, run in enumerate(ubatch.runs, start=first):
-        _swap(meta, place, meta.tail[run.seq])
-    for place, run in enumerate(ubatch.runs, start=first):
-        _advance(meta, place, run, emit)
-    sources = []
-    for i in range(first, last + 1):
-        sources.append((i, meta.cells[i].src))
-        meta.cells[i].src = i
-    meta.head = first
-    meta.used = sum(1 for cell in meta.cells if cell.seqs)
-    return sources if last - first + 1 >= len(ubatch.runs) else None
-
-
-def _own_cells(meta: Meta, runs: Sequence[TokenRun]) -> None:
-    """A sequence that has no cell, or shares one, moves to the next empty cell (copy on write)."""
-    empty = _next_empty(meta, meta.head)
-    for run in runs:
-        tail = meta.tail[run.seq]
-        if tail >= 0 and len(meta.cells[tail].seqs) == 1:
-            continue
-        cell = meta.cells[empty]
-        if cell.seqs:
-            raise Crash("no empty recurrent cell is left")
-        if tail >= 0:
-            shared = meta.cells[tail]
-            cell.pos, cell.src = shared.pos, shared.src
-            shared.seqs.discard(run.seq)
-        cell.seqs.add(run.seq)
-        meta.tail[run.seq] = empty
-        empty = _next_empty(meta, empty)
-
-
-def _next_empty(meta: Meta, start: int) -> int:
-    for i in range(len(meta.cells)):
-        if not meta.cells[(start + i) % len(meta.cells)].seqs:
-            return (start + i) % len(meta.cells)
-    return start % len(meta.cells)
-
-
-def _swap(meta: Meta, a: int, b: int) -> None:
-    if a == b:
-        return
-    meta.cells[a], meta.cells[b] = meta.cells[b], meta.cells[a]
-    meta.tail[:] = [b if tail == a else a if tail == b else tail for tail in meta.tail]
-
-
-def _advance(meta: Meta, place: int, run: TokenRun, emit: Emit) -> None:
-    cell = meta.cells[place]
-    last = run.pos0 + len(run.tokens) - 1
-    if cell.pos >= 0 and last != cell.pos + len(run.tokens):
-        emit(Warn(
-            f"find_slot: non-consecutive token position {last} after {cell.pos} for sequence {run.seq} "
-            f"with {len(run.tokens)} new tokens"
-        ))
-    cell.pos = last
 
 
 class Planes(NamedTuple):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachesim.scenarios.notation.parse import check_asked, parse
+from cachesim.scenarios.notation.check import check_asked
+from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.rows import ShrinkCase, reduced, whole
 from cachesim.scenarios.notation.spell import spell
 from cachesim.scenarios.notation.tree import Asked

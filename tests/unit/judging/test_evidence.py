@@ -7,12 +7,11 @@ import shutil
 import pytest
 
 from cachesim.base.console import as_text
-from cachesim.base.errors import Terminated
+from cachesim.base.errors import BadInput, Terminated
 from cachesim.engines.registry import rules_of
 from cachesim.engines.rule import RULES
-from cachesim.engines.shared.outcomes import NEGATED, Outcome
+from cachesim.engines.shared.outcomes import NEGATED, Endless, Outcome
 from cachesim.judging import evidence
-from cachesim.judging import evidence as evidence_of_run
 from cachesim.judging.evidence import PREDICTED, Grade, Graded, grade_of, is_unseen, predicted, table_of, write_table
 from cachesim.judging.judged_run import Stopped, run_judged
 from cachesim.judging.run_data import run_data, why_data
@@ -85,7 +84,7 @@ def test_a_wrong_answer_that_depends_on_an_outcome_that_was_only_read_is_predict
 def test_a_run_in_which_nothing_is_wrong_is_not_repeated(tables, monkeypatch):
     only_read(ERASE)
     run = played("A10>2")
-    monkeypatch.setattr(evidence_of_run, "play", None)
+    monkeypatch.setattr(evidence, "play", None)
     assert not run.broken and predicted(run) == []
 
 
@@ -100,12 +99,24 @@ def test_an_answer_with_which_the_server_cannot_go_on_is_not_admissible(tables):
     assert "the first" not in {one.other for one in predicted(played())}
 
 
-@pytest.mark.parametrize("name", ["shift-without-cache", "ik16-offset-of-another-prompt"])
-def test_an_answer_with_which_a_run_never_ends_or_never_starts_is_not_admissible(name):
+@pytest.mark.parametrize("name, error", [
+    ("shift-without-cache", Endless), ("ik16-offset-of-another-prompt", BadInput),
+])  # fmt: skip
+def test_an_answer_with_which_a_run_never_ends_or_never_starts_is_not_admissible(monkeypatch, name, error):
     """With one other answer the first shifts its context for ever; with one the server of the second refuses to
     start."""
-    run = run_judged(load(corpus_files()[name]), "ik_llama@1889-base", "provenance")
-    assert run.broken and {one.what for one in predicted(run)} <= {"verdict", "charge"}
+    run, ended = run_judged(load(corpus_files()[name]), "ik_llama@1889-base", "provenance"), []
+
+    def repeated(*args, **named):
+        try:
+            return run_judged(*args, **named)
+        except BaseException as one:
+            ended.append(type(one))
+            raise
+
+    monkeypatch.setattr(evidence, "run_judged", repeated)
+    predicted(run)
+    assert run.broken and error in ended
 
 
 @pytest.mark.parametrize("number, error", [(None, KeyboardInterrupt), (15, Terminated)])
@@ -116,7 +127,7 @@ def test_an_interrupt_shows_nothing_of_a_repetition(tables, monkeypatch, number,
     def interrupted(*args, **named):
         raise Stopped(run, 3, number)
 
-    monkeypatch.setattr(evidence_of_run, "run_judged", interrupted)
+    monkeypatch.setattr(evidence, "run_judged", interrupted)
     with pytest.raises(KeyboardInterrupt) as found:
         predicted(run)
     assert found.type is error
