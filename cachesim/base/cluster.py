@@ -17,7 +17,7 @@ from cachesim import __version__
 from cachesim.base import limits
 from cachesim.base.errors import BadInput, cut, quoted
 from cachesim.base.extras import install_command
-from cachesim.base.pool import Done, Lost
+from cachesim.base.pool import Done, Unfinished
 
 SCHEME = "dask://"
 SECONDS = 10            # for the scheduler to answer
@@ -55,8 +55,8 @@ class Cluster:
     ) -> Iterator[Done[str, str]]:
         """Results as they come, each payload's once. ``function``: "module:name" in cachesim, from string to string.
         A job whose worker ends is given to another one, by the scheduler; if that happens too often the result is
-        ``Lost``. ``left``: seconds until it stops; None = it does not. Raises BadInput if the cluster is lost, or the
-        workers have no cachesim of this version; what ``function`` raises."""
+        ``Unfinished``. ``left``: seconds until it stops; None = it does not. Raises BadInput if the cluster is lost, or
+        the workers have no cachesim of this version; what ``function`` raises."""
         todo = enumerate(payloads)
         sent: dict[Any, tuple[int, str]] = {}
 
@@ -82,14 +82,14 @@ class Cluster:
             with suppress(Exception):
                 self._client.cancel(list(sent), force=True)
 
-    def _result(self, future: Any) -> str | Lost:
+    def _result(self, future: Any) -> str | Unfinished:
         if future.status == "finished":
             return str(future.result())
         if future.status != "error":
             raise BadInput(f"the cluster at {self.address} gave up a job: {future.status}")
         error = future.exception()
         if isinstance(error, self._dask.KilledWorker):
-            return Lost(f"{error.allowed_failures + 1} workers ended")
+            return Unfinished(f"{error.allowed_failures + 1} workers ended")
         if isinstance(error, ImportError):
             raise BadInput(f"a worker cannot import what it is asked to do: {cut(str(error))}",
                            hint="install the same cachesim on every worker") from None  # fmt: skip

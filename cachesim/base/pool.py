@@ -1,8 +1,8 @@
 """Work in several processes: how is none of it lost when one of them dies, and none of them left when we do?
 
 Every worker has a pipe of its own and one share at a time, so that the death of a worker costs the share it was at and
-nothing else. That share is given to another process once; if that dies too, the result is ``Lost``. A worker ends when
-its parent does, however that ended, and it does not hear Ctrl-C: the parent does, and ends it.
+nothing else. That share is given to another process once; if that dies too, the result is ``Unfinished``. A worker ends
+when its parent does, however that ended, and it does not hear Ctrl-C: the parent does, and ends it.
 
 Why not `concurrent.futures.ProcessPoolExecutor`? A worker that dies breaks the whole pool without a word on which share
 it was at, the queue of results is shared (a worker killed while it writes leaves the lock to nobody), and before Python
@@ -42,7 +42,7 @@ def begin_with(do: Callable[..., object], *args: Any) -> None:
     _first.append((do, args))
 
 
-class Lost(NamedTuple):
+class Unfinished(NamedTuple):
     """Instead of a result: the processes that worked on this share ended, the last of them so."""
 
     how: str
@@ -53,7 +53,7 @@ class Done(NamedTuple, Generic[S, R]):
 
     number: int
     share: S
-    result: R | Lost
+    result: R | Unfinished
 
 
 class _Share(NamedTuple):
@@ -137,7 +137,7 @@ class Pool(Generic[S, R]):
         if share.deaths + 1 < TRIES:
             again.append(share._replace(deaths=share.deaths + 1))
         else:
-            yield Done(share.number, share.what, Lost(how))
+            yield Done(share.number, share.what, Unfinished(how))
 
     def _start(self) -> None:
         from multiprocessing import get_context
@@ -177,9 +177,9 @@ def finished(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator
         yield from pool.each(shares)
 
 
-def spread(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[R | Lost]:
+def spread(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[R | Unfinished]:
     """Results in the order of the shares; in this process if ``jobs`` is 1."""
-    kept: dict[int, R | Lost] = {}
+    kept: dict[int, R | Unfinished] = {}
     following = 0
     for done in finished(work, shares, jobs):
         kept[done.number] = done.result
@@ -188,11 +188,11 @@ def spread(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[R
             following += 1
 
 
-def whole(results: Iterable[R | Lost]) -> list[R]:
+def whole(results: Iterable[R | Unfinished]) -> list[R]:
     """All results, where none may be missing. Raises Crash."""
     out = []
     for one in results:
-        if isinstance(one, Lost):
+        if isinstance(one, Unfinished):
             raise Crash(f"a process ended twice at the same work: {one.how}")
         out.append(one)
     return out

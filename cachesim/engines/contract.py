@@ -18,7 +18,7 @@ import numpy as np
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.judge_view import Excess, Point, Shelf, Stored
+from cachesim.engines.judge_view import Excess, Key, Stored
 from cachesim.engines.manual import Manual, Option, written
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.log_grammar import LogGrammar
@@ -162,22 +162,18 @@ class Server(ABC):
         return False
 
     @abstractmethod
+    def stored(self, key: Key, start: int = 0) -> Stored:
+        """What the restore point with this key consists of. Of a slot: rows of full attention from position ``start``
+        on, which are to be looked at before the server goes on."""
+
+    @abstractmethod
+    def kept(self) -> list[Key]:
+        """The keys of all checkpoints, stored conversations, blocks: of everything but live slots. What belongs to one
+        slot, or to one conversation, comes together."""
+
     def live(self, slot: int) -> Stored:
-        """A slot as it stands: its tokens, and what the memory holds for it."""
-
-    @abstractmethod
-    def kept(self) -> list[Stored]:
-        """Every checkpoint and every stored conversation, with the tokens that the engine believes them to hold. What
-        consists of the same tokens, positions, rows and states (the arrays and mappings themselves) as at the last look
-        has not changed."""
-
-    @abstractmethod
-    def points(self) -> list[Point]:
-        """Every restore point that exists right now, whatever the rules think of it."""
-
-    def shelves(self) -> list[Shelf]:
-        """The same by conversation. One that is the same object as at the last look is not looked at again."""
-        return [Shelf(point.stored.tokens, (point,)) for point in self.points()]
+        """A copy of a slot as it stands: its tokens, and what the memory holds for it."""
+        return self.stored(("slot", slot, 0))._replace(tokens=self.tokens_of(slot)).copy()
 
     def checkpoints(self, slot: int) -> list[int]:
         """Lengths in tokens of the checkpoints from which a slot could go on."""

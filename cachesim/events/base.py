@@ -103,6 +103,10 @@ class Log:
         self.listener: Callable[[Event], None] | None = None
         self.kinds: frozenset[type[Event]] = frozenset()
 
+    def heard(self, kind: type[Event]) -> bool:
+        """Does anybody listen to events of this kind?"""
+        return self.listener is not None and (not self.kinds or kind in self.kinds)
+
     def emit(self, event: Event) -> None:
         """Append one event and tell the listener, if there is one."""
         self.events.append(event)

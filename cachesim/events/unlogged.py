@@ -54,15 +54,72 @@ class RowsPurged(Event):
 
 
 @frozen
-class Changed(Event):
-    """Restore points may have come or gone. ``cause`` is erased, evicted, consumed, overwritten, cleared, truncated,
-    stored or evaluated; ``rule`` the id of the rule behind it, "" = none."""
+class PointEvent(Event):
+    """A restore point has come: ``point``, a ``cachesim.engines.judge_view.Point``. If a point with the same key
+    existed, its lengths are gone. ``cause`` is stored, evaluated, truncated, overwritten, cleared or consumed; ``rule``
+    is the id of the rule behind it, "" = none."""
 
-    ev = "changed"
     logged = False
     slot: int | None
+    point: Any
     cause: str
     rule: str
+
+    def record(self, one_slot: bool = False, tasks: Mapping[int, int] | None = None) -> dict[str, Any]:
+        return {"ev": self.ev, "of": self.point.key[0], "slot": self.slot, "n_tokens": self.point.n,
+                "cause": self.cause, "rule": self.rule}  # fmt: skip
+
+
+@frozen
+class Gained(PointEvent):
+    """A kept copy has come: a checkpoint, a stored conversation, a block."""
+
+    ev = "gained"
+
+
+@frozen
+class Advanced(PointEvent):
+    """A running slot's own state has changed. It is a restore point as long as the slot does not go on, and no kept
+    copy."""
+
+    ev = "advanced"
+
+
+@frozen
+class Lost(Event):
+    """The restore point with this key has gone. ``cause`` is erased, evicted, consumed, overwritten, cleared or
+    truncated; ``rule`` the id of the rule behind it, "" = none."""
+
+    ev = "lost"
+    logged = False
+    slot: int | None
+    key: tuple[str, int, int]
+    cause: str
+    rule: str
+
+    def record(self, one_slot: bool = False, tasks: Mapping[int, int] | None = None) -> dict[str, Any]:
+        return {"ev": self.ev, "of": self.key[0], "slot": self.slot, "cause": self.cause, "rule": self.rule}
+
+
+@frozen
+class Declined(Event):
+    """A rule made no restore point after the first ``n_tokens`` tokens of a slot."""
+
+    ev = "declined"
+    logged = False
+    slot: int
+    n_tokens: int
+    rule: str
+
+
+@frozen
+class Settled(Event):
+    """The memory of a slot is cut back to the ``n_tokens`` tokens that a request reuses; evaluation comes next."""
+
+    ev = "settled"
+    logged = False
+    slot: int
+    n_tokens: int
 
 
 @frozen

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Iterator
+from typing import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from cachesim.engines.judge_view import Point, RowsPart, StatePart
+from cachesim.engines.judge_view import Point, RowsPart, StatePart, Stored
 from cachesim.oracle.cold_run import ColdRun
 
 Span = tuple[int, int]
 
 
-def clean_spans(point: Point, cold: ColdRun) -> tuple[Span, ...]:
+def clean_spans(
+    point: Point, stored: Stored, foreign: Mapping[int, Iterable[int]], cold: ColdRun
+) -> tuple[Span, ...]:
     """The stretches lo .. hi of the point's lengths at which everything that the next token reads is a cold run's,
-    ascending, with ends that are lengths of the point; () = there is none. Looks at provenance only."""
-    state = point.stored.state
-    if state is not None and not clean_state(state, cold, point.hi):
+    ascending, with ends that are lengths of the point; () = there is none. ``foreign``: positions of rows that are not
+    a cold run's, by window (0 = full attention). Looks at provenance only."""
+    if point.lo > point.hi or (stored.state is not None and not clean_state(stored.state, cold, point.hi)):
         return ()
-    return clean_rows(point, lambda part: foreign_rows(part, cold, point.hi))
+    hidden = sorted(
+        (q + 1, q + window - 1 if window else point.hi)
+        for window, positions in foreign.items() for q in positions if q < point.hi
+    )
+    spans = tuple(_without(hidden, point.lo, point.hi)) if hidden else ((point.lo, point.hi),)
+    return spans if point.step == 1 else tuple(_on_grid(spans, point.lo, point.step))
 
 
 def clean_state(state: StatePart, cold: ColdRun, n: int) -> bool:
@@ -28,18 +35,6 @@ def clean_state(state: StatePart, cold: ColdRun, n: int) -> bool:
         if held is None or held.hash != want.hash or held.conv.tobytes() != want.conv.tobytes():
             return False
     return True
-
-
-def clean_rows(point: Point, foreign: Callable[[RowsPart], Iterable[int]]) -> tuple[Span, ...]:
-    """The same, as far as rows go. ``foreign``: positions of a part whose rows are not a cold run's, those below the
-    point's end at least."""
-    hi = point.hi
-    seen = sorted(
-        (q + 1, q + part.window - 1 if part.window else hi)
-        for part in point.stored.rows for q in foreign(part) if q < hi
-    )
-    spans = tuple(_without(seen, point.lo, hi))
-    return spans if point.step == 1 else tuple(_on_grid(spans, point.lo, point.step))
 
 
 def _without(seen: Iterable[Span], lo: int, hi: int) -> Iterator[Span]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Iterable, Iterator, NamedTuple, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
 import numpy as np
 
 from cachesim.base.errors import Crash
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Output, Request, prompt_of
-from cachesim.engines.judge_view import Stored
+from cachesim.engines.judge_view import Key, Stored
 from cachesim.judging.fault_kinds import Kind
 from cachesim.judging.stored_comparison import compare_stored
 from cachesim.judging.verdict import HOLDS, Verdict, broken, undecided, worst
@@ -67,15 +67,14 @@ class Colds:
         """The cold run of just these tokens, without numbers."""
         return cold(make_model(self.model.spec, exact=False, seed=self.model.seed), tokens, speak=())
 
-    def speaking(self, tokens: Tokens, speak: tuple[int, ...] = (), mark: int | None = None) -> ColdRun:
+    def speaking(self, tokens: Tokens, speak: tuple[int, ...] = (), marks: tuple[int, ...] = ()) -> ColdRun:
         """A cold run that begins with these tokens, with the numbers if the model has any: what is said after the
-        positions ``speak``, the state after ``mark`` tokens."""
+        positions ``speak``, the states after each of ``marks`` tokens."""
         if not self.model.exact:
             return self.covering(tokens)
         for run, spoken, marked in self._exact.get(tokens, ()):
-            if set(speak) <= spoken and (mark is None or mark in marked):
+            if set(speak) <= spoken and set(marks) <= marked:
                 return run
-        marks = () if mark is None else (mark,)
         run = cold(self.model, tokens, speak=speak, marks=marks)
         self._exact.setdefault(tokens, []).append((run, set(speak), set(marks)))
         return run
@@ -90,9 +89,6 @@ def begins(known: Tokens, tokens: Tokens) -> bool:
 NOTHING_COMPUTED = undecided(Kind.NOTHING_COMPUTED)
 NO_PLACE = undecided(Kind.NO_PLACE)
 OTHER_TEXT = broken("provenance", Kind.OTHER_TEXT)
-
-
-Parts = tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -137,35 +133,13 @@ class Judge:
     def __init__(self, model: Model | None) -> None:
         self.model = model
         self._colds = None if model is None else Colds(model)
-        self._known: dict[int, tuple[Stored, Verdict, Parts]] = {}         # by identity
-        self._alike: dict[Parts, tuple[Stored, Verdict, Parts]] = {}
 
-    def judge(self, request: Request, answer: Answer, slot: Stored | None, stored: Sequence[Stored] = ()) -> Judged:
-        """Judge one answered request. ``slot`` is what it left behind, ``stored`` everything else kept."""
+    def judge(self, request: Request, answer: Answer, slot: Stored | None) -> Judged:
+        """Judge one answered request. ``slot`` is what it left behind."""
         try:
-            said, state = self._whole(request, answer, slot)
-            armed = [(s, v) for s, v in self._each(stored) if not v.holds]
-            if armed:
-                armed = list(_numbered(armed, stored))
-            return Judged(said, state, armed)
+            return Judged(*self._whole(request, answer, slot))
         except Exception as error:      # a checker that raises has decided nothing
-            failed = undecided(Kind.JUDGE_FAILED, exception=type(error).__name__, error=str(error))
-            return Judged(failed, failed)
-
-    def _each(self, stored: Sequence[Stored]) -> Iterator[tuple[Stored, Verdict]]:
-        """The verdict about each stored object. One that consists of the same objects as after the last request, which
-        nobody can change, is not compared again; nor is a copy of it that has only gone from one place to another."""
-        before, self._known = self._known, {}
-        alike, self._alike = self._alike, {}
-        for one in stored:
-            found = before.get(id(one))
-            if found is None:
-                parts = _parts(one)
-                other = alike.get(parts) or self._alike.get(parts)
-                same = other is not None and other[0].tokens == one.tokens
-                found = one, other[1] if other is not None and same else self.stored(one), parts
-            self._known[id(one)] = self._alike[found[2]] = found
-            yield one, found[1]
+            return unknown(error)
 
     def _whole(self, request: Request, answer: Answer, slot: Stored | None) -> tuple[Verdict, Verdict]:
         if answer.died:
@@ -191,7 +165,7 @@ class Judge:
         speak = tuple(range(len(prompt) - 1, len(held)))
         if not answer.cancelled and [said.pos for said in answer.outputs] != list(speak):
             return OTHER_TEXT if other else NO_PLACE
-        run = self.colds.speaking(wanted[:n] if other else held, speak, len(held))
+        run = self.colds.speaking(wanted[:n] if other else held, speak, (len(held),))
         wants = [Want(said.pos, int(run.digests[said.pos]), run.logits.get(said.pos)) for said in answer.outputs]
         found = compare_outputs(answer.outputs, wants)
         return OTHER_TEXT if other and not found.holds else found
@@ -208,7 +182,7 @@ class Judge:
         state = HOLDS if slot is None else compare_stored(slot, store)
         return compare_outputs(answer.outputs, wants), state
 
-    def stored(self, stored: Stored) -> Verdict:
+    def stored(self, stored: Stored, cold: ColdRun | None = None) -> Verdict:
         """A stored object, against the cold run of the tokens that it is believed to hold."""
         if self.model is None:
             return NOTHING_COMPUTED
@@ -216,7 +190,21 @@ class Judge:
             return broken("provenance", Kind.TOKENS_MISSING, resume=stored.resume, tokens=len(stored.tokens))
         if not stored.resume:
             return HOLDS
-        return compare_stored(stored, self.colds.speaking(stored.tokens, (), stored.resume))
+        return compare_stored(stored, cold or self.colds.speaking(stored.tokens, (), (stored.resume,)))
+
+    def each_stored(self, objects: Mapping[Key, Stored]) -> dict[Key, Verdict]:
+        """The verdicts about several objects. Those of one conversation are compared with one cold run."""
+        usable = [one for one in objects.values() if self.model is not None and 0 < one.resume <= len(one.tokens)]
+        texts = {id(one.tokens): one.tokens for one in usable}
+        whole, marks = dict[int, Tokens](), dict[int, set[int]]()
+        longest: Tokens = ()
+        for tokens in sorted(texts.values(), reverse=True):       # beginnings of a list come right behind it
+            longest = whole[id(tokens)] = longest if begins(longest, tokens) else tokens
+        for one in usable:
+            marks.setdefault(id(whole[id(one.tokens)]), set()).add(one.resume)
+        runs = {id(text): self.colds.speaking(text, (), tuple(sorted(marks[id(text)]))) for text in whole.values()}
+        return {key: self.stored(one, runs[id(whole[id(one.tokens)])] if id(one.tokens) in whole else None)
+                for key, one in objects.items()}  # fmt: skip
 
     @property
     def colds(self) -> Colds:
@@ -226,24 +214,10 @@ class Judge:
         return self._colds
 
 
-def _numbered(
-    armed: Iterable[tuple[Stored, Verdict]], stored: Iterable[Stored]
-) -> Iterator[tuple[Stored, Verdict]]:
-    """The same with the numbers of stored conversations, counted from 0, where an engine has not told them."""
-    number, numbers = -1, dict[int, int]()
-    for one in stored:
-        number += one.kind == "entry"
-        numbers[id(one)] = number
-    for one, verdict in armed:
-        yield one if one.owner >= 0 else one._replace(owner=numbers[id(one)]), verdict
-
-
-def _parts(stored: Stored) -> Parts:
-    """What an object consists of apart from its tokens, by identity: two with the same parts, and equal tokens, are the
-    same copy."""
-    state = () if stored.state is None else (stored.state.pos, id(stored.state.rows))
-    rows = (number for part in stored.rows for number in (part.window, id(part.pos), id(part.rows)))
-    return (stored.resume, stored.start, len(stored.tokens), *state, len(state), *rows)
+def unknown(error: Exception) -> Judged:
+    """Nothing was decided, because of this."""
+    failed = undecided(Kind.JUDGE_FAILED, exception=type(error).__name__, error=str(error))
+    return Judged(failed, failed)
 
 
 def evaluated(answer: Answer) -> Tokens:

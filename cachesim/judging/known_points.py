@@ -11,24 +11,24 @@ from bisect import bisect_right, insort
 from dataclasses import dataclass, field
 from typing import Callable, Iterator
 
-from cachesim.events import Changed
+from cachesim.events import Advanced, Gained, Lost
 from cachesim.judging.texts import Place, TextNode, owner, upwards
 
 NEVER = 2**62
 MANY = 8                 # points in one list, from which on those that no request can want any more are forgotten
-Key = tuple[str, int, int, int, int, int]
+Alike = tuple[str, int, int, int, int, int]
 """Two restore points are the same one: kind, path and number of the tokens, lo, hi, step."""
 
 
 @dataclass(slots=True, eq=False)
 class KnownPoint:
     """A restore point that exists or existed: usable after lo, lo + step, .. hi of the tokens at ``place``, there from
-    ``born`` on (a time of the ledger's clock), the ``number``-th of all. ``lost`` is the change that removed it, at
-    time ``lost_clock`` of request ``lost_at``; ``rested``: a request ended in this state; ``seen``: on so
-    many shelves now."""
+    ``born`` on (a time of the ledger's clock), the ``number``-th of all. ``lost`` is the event that removed it, at
+    time ``lost_clock`` of request ``lost_at``; ``rested``: a request ended in this state; ``seen``: so
+    many objects are it now."""
 
     number: int
-    key: Key
+    key: Alike
     kind: str
     place: Place
     lo: int
@@ -36,8 +36,9 @@ class KnownPoint:
     step: int
     born: int
     owner: int = -1
+    durable: bool = True
     rested: bool = False
-    lost: Changed | None = None
+    lost: Gained | Advanced | Lost | None = None
     lost_clock: int = -1
     lost_at: int = -1
     seen: int = 0
@@ -50,12 +51,12 @@ class KnownPoint:
     @property
     def lasting(self) -> bool:
         """A kept copy, or a live state that was still there when its request had ended."""
-        return self.kind != "slot" or self.lost is None or self.rested
+        return self.durable or self.lost is None or self.rested
 
     @property
     def rank(self) -> tuple[int, ...]:
         """Of lost points with the same lengths the greatest is the one that a request is told of."""
-        return self.kind != "slot", self.lost_at, -self.number
+        return self.durable, self.lost_at, -self.number
 
 
 @dataclass(slots=True, eq=False)

@@ -15,25 +15,23 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
-from typing import Callable, NamedTuple, Sequence
+from typing import Callable, NamedTuple
 
 from cachesim.base import limits
-from cachesim.base.errors import Crash
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.engines.judge_view import Point, Shelf
+from cachesim.engines.judge_view import Key, Point, Stored
 from cachesim.engines.rule import Role, role_of, took
-from cachesim.events import Changed, Decided, Event, Launch, Release
-from cachesim.judging.clean_prefix import Span
-from cachesim.judging.known_points import Key, KnownPoint, best_of, decline, enter, nearest_decline
-from cachesim.judging.last_look import Remembered, ShelfView, differing, seen
-from cachesim.judging.texts import Place, Texts
+from cachesim.events import Advanced, Decided, Declined, Event, Gained, Launch, Lost, Release
+from cachesim.judging.clean_prefix import Span, clean_spans, foreign_rows
+from cachesim.judging.known_points import Alike, KnownPoint, best_of, decline, enter, nearest_decline
+from cachesim.judging.texts import Place, Texts, owner
 from cachesim.oracle.cold_run import ColdRun
 
 WITHIN = ("erased", "truncated", "overwritten", "cleared", "evaluated")
 """Causes that, inside the request itself, only carry out the decision not to use a restore point."""
 
 
-HEARD: frozenset[type[Event]] = frozenset((Decided, Changed, Launch, Release))
+HEARD: frozenset[type[Event]] = frozenset((Decided, Declined, Gained, Advanced, Lost, Launch, Release))
 """The events that the ledger must be told of."""
 
 
@@ -77,23 +75,32 @@ class LedgerStart(NamedTuple):
 
 
 @dataclass(slots=True)
-class Ledger:
-    """Follows every restore point of a server through its log. ``look`` lists the points that exist right now, ``cold``
-    gives the cold run of a token list, ``believed`` the tokens of a slot, ``whose`` the request at work in it (-1 =
-    none); ``covers``: does a cold run go on with these tokens, the first ``same`` of which are its own? What is on a
-    shelf that was there at the last look is not looked at again."""
+class SeenPoint:
+    """What was seen of a restore point when it was reported: the place of its tokens, a cold run that begins with them
+    (None = there are none), positions of rows that are not the cold run's, by window; and the lengths from which
+    evaluation could go on."""
 
-    look: Callable[[], Sequence[Shelf]]
+    place: Place
+    cold: ColdRun | None
+    foreign: dict[int, list[int]]
+    known: list[KnownPoint]
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Follows every restore point of a server through its log. ``look`` gives what a point consists of, ``cold`` the
+    cold run of a token list, ``believed`` the tokens of a slot, ``whose`` the request at work in it (-1 = none);
+    ``covers``: does a cold run go on with these tokens, the first ``same`` of which are its own?"""
+
+    look: Callable[[Key, int], Stored]
     cold: Callable[[Tokens], ColdRun]
     believed: Callable[[int], Tokens]
     whose: Callable[[int], int] = lambda slot: -1
     covers: Callable[[ColdRun, Tokens, int], bool] = lambda run, tokens, same: False
     texts: Texts = field(default_factory=Texts)
-    shelves: list[Shelf] = field(default_factory=list)
-    views: dict[Shelf, ShelfView] = field(default_factory=dict)
-    present: dict[Key, KnownPoint] = field(default_factory=dict)
+    views: dict[Key, SeenPoint] = field(default_factory=dict)
+    present: dict[Alike, KnownPoint] = field(default_factory=dict)
     live: dict[KnownPoint, None] = field(default_factory=dict)
-    states: Remembered = field(default_factory=Remembered)
     evaluated: list[Tokens] = field(default_factory=list)
     in_order: list[tuple[Tokens, int]] = field(default_factory=list)
     asked: list[Decided] = field(default_factory=list)
@@ -113,84 +120,95 @@ class Ledger:
     def hear(self, event: Event) -> None:
         """Told of every event of the log, or of these kinds only."""
         if isinstance(event, Decided):
-            role = role_of(event.rule)
-            if role is Role.ASSIGN:
+            if role_of(event.rule) is Role.ASSIGN:
                 self.chosen = self._now()
             self.asked.append(event)
-            if role is Role.CREATE and not event.value and event.slot is not None:
-                tokens = self.believed(event.slot)[: event.because["start"]]
-                decline(self.texts.place(tokens, event.slot), event.rule)
-        elif isinstance(event, Changed):
-            self._compare(event)
+        elif isinstance(event, Gained | Advanced):
+            self.clock += 1
+            self._gained(event)
+        elif isinstance(event, Lost):
+            self.clock += 1
+            self._lost(self.views.pop(event.key), event)
+        elif isinstance(event, Declined):
+            decline(self._place(event.slot, event.n_tokens), event.rule)
         elif isinstance(event, Launch) and event.slot is not None:
             self.starts.setdefault(self._owner(event.slot), self.chosen)
         elif isinstance(event, Release):
-            self._compare(Changed(event.slot, "evaluated", ""))     # a rejected draft has gone since the last look
             for known in self.live:
                 known.rested = known.rested or known.owner == event.slot
+
+    def restart(self) -> None:
+        """The server is gone, with all that it had."""
+        for key in [*self.views]:
+            self.hear(Lost(None, key, "restarted", ""))
+
+    def _place(self, slot: int, n: int) -> Place:
+        """The place of the first n tokens of a slot."""
+        view = self.views.get(("slot", slot, 0))
+        if view is not None and n <= view.place.n:
+            return Place(*owner(view.place.text, n))
+        return self.texts.place(self.believed(slot)[:n], slot)
 
     def _owner(self, slot: int | None) -> int:
         """The request behind what happens to a slot."""
         number = -1 if slot is None else self.whose(slot)
         return self.request if number < 0 else number
 
-    def _compare(self, change: Changed) -> None:
-        self.clock += 1
-        was, now = self.shelves, list(self.look())
-        if now == was:
-            return
-        self.shelves = now
-        gone, came = differing(was, now)
-        for shelf in came:
-            self.views[shelf] = view = self._view(shelf)
-            for seen_at in view.known:
-                for known in seen_at:
-                    known.seen += 1
-            before = shelf.before
-            if before is not None and before not in gone:
-                raise Crash("a slot goes on from what is still there")
-            if before is not None and shelf.copies is before.copies:        # they have only gone from there to here
-                view.copies, self.views[before].copies = self.views[before].copies, {}
-        for shelf in gone:
-            for seen_at in self.views.pop(shelf).known:
-                for known in seen_at:
-                    known.seen -= 1
-                    if not known.seen:
-                        known.lost, known.lost_clock, known.lost_at = change, self.clock, self._owner(change.slot)
-                        del self.present[known.key]
-                        self.live.pop(known, None)
+    def _gained(self, event: Gained | Advanced) -> None:
+        """A point is there. What was there under its key is lost where it is not the same."""
+        point: Point = event.point
+        was, view = self.views.get(point.key), self._view(point, isinstance(event, Gained))
+        for known in view.known:
+            known.seen += 1
+        self.views[point.key] = view
+        if was is not None:
+            self._lost(was, event)
 
-    def _view(self, shelf: Shelf) -> ShelfView:
-        """What is on a shelf. Raises Crash for one that goes on from another that was never looked at."""
-        if shelf.empty:
-            return ShelfView(Place(self.texts.root, 0), None, [])
-        before = shelf.before
+    def _lost(self, view: SeenPoint, event: Gained | Advanced | Lost) -> None:
+        for known in view.known:
+            known.seen -= 1
+            if not known.seen:
+                known.lost, known.lost_clock, known.lost_at = event, self.clock, self._owner(event.slot)
+                del self.present[known.key]
+                self.live.pop(known, None)
+
+    def _view(self, point: Point, durable: bool) -> SeenPoint:
+        """What is there, as far as it is not known from the point that it goes on from."""
+        start, key = point.start, point.key
+        before = self.views[point.after] if point.after is not None and start else None
         if before is None:
-            first = (*shelf.own, *shelf.copies)[0].stored
-            who, tokens = first.owner if first.kind == "slot" else -1, shelf.tokens
-            place = self.texts.place(tokens, who)
-            self.texts.remember(who, tokens, place)
-            return seen(shelf, None, place, self.cold(tokens), self.states, self._known)
-        was = self.views.get(before)
-        if was is None or was.cold is None:
-            raise Crash("a slot goes on from what the judge has not seen")
-        new, same = shelf.after(shelf.same), shelf.same
-        place = self.texts.go_on(Place(was.place.text, same), new)
-        cold = was.cold if self.covers(was.cold, new, same) else self.cold(shelf.tokens)
-        return seen(shelf, was, place, cold, self.states, self._known)
+            who = -1 if durable else key[1]
+            place = self.texts.place(point.tokens, who)
+            self.texts.remember(who, point.tokens, place)
+        else:
+            place = self.texts.go_on(Place(before.place.text, start), point.tokens)
+        if not point.n:
+            return SeenPoint(place, None, {}, [])
+        cold = before.cold if before is not None else None
+        if cold is None or not self.covers(cold, point.tokens, start):
+            cold = self.cold(self.texts.tokens(place))
+        stored, foreign = self.look(key, start), dict[int, list[int]]()
+        if before is not None:
+            first = {part.window: int(part.pos.min()) for part in stored.rows if len(part.pos)}
+            for window, positions in before.foreign.items():
+                foreign[window] = [q for q in positions if q < min(start, first.get(window, start))]
+        for part in stored.rows:
+            foreign.setdefault(part.window, []).extend(foreign_rows(part, cold, point.n))
+        known = [self._known(point, place, span, durable) for span in clean_spans(point, stored, foreign, cold)]
+        return SeenPoint(place, cold, foreign, known)
 
-    def _known(self, point: Point, place: Place, span: Span) -> KnownPoint:
+    def _known(self, point: Point, place: Place, span: Span, durable: bool) -> KnownPoint:
         """The restore point of this kind after these tokens, a new one if there was none a moment ago."""
-        kind, step = point.stored.kind, point.step
-        key = (kind, place.text.number, place.n, *span, step)
-        known = self.present.get(key)
+        kind, slot, _ = point.key
+        alike = (kind, place.text.number, place.n, *span, point.step)
+        known = self.present.get(alike)
         if known is None:
             self.count += 1
             limits.JUDGED_TOKENS.check(self.texts.kept + self.count, "what the judge keeps of restore points")
-            known = KnownPoint(self.count, key, kind, place, *span, step, born=self.clock, owner=point.stored.owner)
+            known = KnownPoint(self.count, alike, kind, place, *span, point.step, self.clock, slot, durable)
             enter(known, self._past)
-            self.present[key] = known
-            if kind == "slot":
+            self.present[alike] = known
+            if not durable:
                 self.live[known] = None
         return known
 
@@ -249,7 +267,7 @@ class _Bill(NamedTuple):
         def worth(known: KnownPoint) -> tuple[int, ...] | None:
             if known.born > self.start.clock or (lasting and not known.lasting):
                 return None
-            return self._here(known), known.kind != "slot", known.lost_at
+            return self._here(known), known.durable, known.lost_at
 
         return best_of(prompt, best, worth)
 

@@ -7,7 +7,7 @@ from typing import Any, Sequence
 from cachesim.engines.base import prompt_of
 from cachesim.engines.rule import role_of
 from cachesim.engines.shared.outcomes import Outcome, case_of
-from cachesim.events import Aborted, Changed, Decided, Event, PcState
+from cachesim.events import Aborted, Decided, Event, Lost, PcState
 from cachesim.judging.evidence import grade_of, predicted
 from cachesim.judging.failure_chain import failure_data
 from cachesim.judging.flags_line import flags_data
@@ -124,7 +124,8 @@ def _stored(run: Run, i: int, one: Judgement) -> dict[str, Any]:
 
 def _consumed(run: Run, i: int) -> int:
     """Entries of the prompt cache that a load removed during request i."""
-    return sum(isinstance(event, Changed) and event.cause == "consumed" for event in run.events(i))
+    gone = (event for event in run.events(i) if isinstance(event, Lost) and event.key[0] == "entry")
+    return sum(event.cause == "consumed" for event in gone)
 
 
 def _how(step: Step) -> str:

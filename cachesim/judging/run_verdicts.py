@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping
 
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request, prompt_of
 from cachesim.engines.contract import Server
-from cachesim.engines.judge_view import Stored
+from cachesim.engines.judge_view import Key, Stored
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.events import Changed, Event, Launch, Release
-from cachesim.judging.cold_comparison import Judge, Judged
+from cachesim.events import Event, Gained, Launch, Lost, Release, Settled
+from cachesim.judging.cold_comparison import Judge, Judged, unknown
 from cachesim.judging.fault_kinds import Kind
 from cachesim.judging.foreign_reads import evaluated
 from cachesim.judging.lost_tokens import HEARD, Account, Ledger
 from cachesim.judging.refusal import error_verdict
 from cachesim.judging.request_judgement import Judgement, Slot
-from cachesim.judging.verdict import HOLDS, broken, undecided
+from cachesim.judging.verdict import HOLDS, Verdict, broken, undecided
 from cachesim.scenarios.runner import Silent
 from cachesim.scenarios.schema import Action, Scenario, Step
 
 # Who looks over the runner's shoulder? Judges every answer while the server still holds what it left behind.
 #
 # One observer for every purpose: ``Watch`` adds the recompute account of each request, the search checks of the memory.
+
+JUDGED: frozenset[type[Event]] = frozenset((Gained, Lost, Release))
+"""The events that an observer must be told of."""
+
 
 ENDS_ELSEWHERE = broken("provenance", Kind.MEMORY_ELSEWHERE)
 
@@ -37,22 +41,36 @@ class Observer(Silent):
     def __init__(self, scenario: Scenario, profile: str, table: RuleSet | None, judge: Judge | None = None) -> None:
         self.scenario, self.profile, self.table, self.given = scenario, profile, table, judge
         self.left: dict[int, tuple[Stored, bool]] = {}     # what a request left behind, and does the memory agree
-        self.kept: Sequence[Stored] = ()                   # when the last answer was judged
+        self.new: dict[Key, None] = {}                     # kept objects that are to be judged
+        self.corrupt: dict[Key, Verdict] = {}              # those that are not what they should be
+        self.texts: dict[Key, Tokens] = {}                 # stored conversations
         self.starts = 0
 
     def started(self, server: Server) -> None:
         """A server has started, the first one or after a restart."""
         self.server, self.starts = server, self.starts + 1
+        self.new, self.corrupt, self.texts = {}, {}, {}
         if self.starts == 1:
             self.judge = self.given or Judge(server.model)
 
     def hear(self, event: Event) -> None:
-        """Told of the release of a slot. It is copied at that moment: soon it may be another's."""
-        if not isinstance(event, Release) or event.slot is None or self.server.is_further(event.slot):
-            return
-        answer = self.server.answer_at(event.slot)
+        """Told of kept objects that come and go, and of the release of a slot. This is copied at that moment: soon it
+        may be another's."""
+        if isinstance(event, Gained):
+            key = event.point.key
+            self.new[key] = None
+            if key[0] == "entry":
+                self.texts[key] = event.point.tokens
+        elif isinstance(event, Lost):
+            for known in (self.new, self.corrupt, self.texts):
+                known.pop(event.key, None)
+        elif isinstance(event, Release) and event.slot is not None and not self.server.is_further(event.slot):
+            self._released(event.slot)
+
+    def _released(self, slot: int) -> None:
+        answer = self.server.answer_at(slot)
         if answer is not None and answer.status == 200:
-            self.left[answer.request] = self.server.live(event.slot), self.server.agrees(event.slot)
+            self.left[answer.request] = self.server.live(slot), self.server.agrees(slot)
 
     def begins(self, number: int, step: Step) -> None:
         """The step comes next: prefixes of what it asks for will be compared with a cold run."""
@@ -62,8 +80,11 @@ class Observer(Silent):
     def judged(self, number: int, request: Request, answer: Answer) -> Judged:
         """The verdicts about an answer and what it left behind."""
         slot, agrees = self.left.pop(answer.request, (None, True))
-        self.kept = self.server.kept()
-        judged = self.judge.judge(request, answer, slot, self.kept)
+        judged = self.judge.judge(request, answer, slot)
+        try:
+            judged.armed = self._armed()
+        except Exception as error:      # a checker that raises has decided nothing
+            judged = unknown(error)
         judged.window = _window(slot) if slot is not None else None
         if not (answer.done or answer.died):
             judged.answer = undecided(Kind.NEVER_ANSWERED)
@@ -73,6 +94,20 @@ class Observer(Silent):
         if not agrees:
             judged.state = ENDS_ELSEWHERE
         return judged
+
+    def _armed(self) -> list[tuple[Stored, Verdict]]:
+        """The kept objects that are not what the server believes them to be. Stored conversations get the numbers that
+        they have now, counted from 0."""
+        new, self.new = self.new, {}
+        self.corrupt.update(self.judge.each_stored({key: self.server.stored(key) for key in new}))
+        self.corrupt = {key: verdict for key, verdict in self.corrupt.items() if not verdict.holds}
+        found, number = [], -1
+        for key in self.server.kept() if self.corrupt else ():
+            number += key[0] == "entry"
+            if key in self.corrupt:
+                stored = self.server.stored(key)
+                found.append((stored if stored.owner >= 0 else stored._replace(owner=number), self.corrupt[key]))
+        return found
 
     def failed(self, number: int, answer: Answer, judged: Judged) -> None:
         """The step ended with an error: because of what the server had kept, or in a cold run too?"""
@@ -111,24 +146,24 @@ class Watch(Observer):
         """A server has started. After a restart nothing of what the old one held is there."""
         super().started(server)
         if self.starts > 1:
-            self.ledger.hear(Changed(None, "restarted", ""))
+            self.ledger.restart()
             return
         self.ledger = Ledger(
-            look=lambda: self.server.shelves() if self.bills else (), cold=self.judge.colds.covering,
+            look=lambda key, start: self.server.stored(key, start), cold=self.judge.colds.covering,
             believed=lambda slot: self.server.tokens_of(slot), whose=self._whose, covers=self.judge.colds.covers,
         )
         server.log.listener = self.hear
-        server.log.kinds = HEARD if self.bills else frozenset({Launch, Release})    # then nobody looks at each token
+        server.log.kinds = HEARD | {Settled} if self.bills else JUDGED | {Launch}   # then nobody looks at each token
 
     def hear(self, event: Event) -> None:
         """Told of what the ledger must know."""
-        self.ledger.hear(event)
-        if isinstance(event, Release):
-            super().hear(event)
-        elif isinstance(event, Launch) and event.slot is not None:
+        super().hear(event)
+        if self.bills:
+            self.ledger.hear(event)
+        if isinstance(event, Launch) and event.slot is not None:
             self._launched(event.slot)
-        elif isinstance(event, Changed) and self.bills and event.cause == "truncated" and event.slot is not None:
-            self._cut(event.slot)
+        elif isinstance(event, Settled):
+            self._cut(event.slot, event.n_tokens)
 
     def _launched(self, slot: int) -> None:
         answer, held = self.server.answer_at(slot), self.server.tokens_of(slot)
@@ -136,10 +171,10 @@ class Watch(Observer):
             prompt = self.scenario.steps[answer.request].request.prompt
             self.slots.setdefault(answer.request, Slot(len(held), common_prefix(held, prompt)))
 
-    def _cut(self, slot: int) -> None:
+    def _cut(self, slot: int, n_tokens: int) -> None:
         """A slot is cut back to what is reused: the last time before anything is evaluated counts."""
         answer = self.server.answer_at(slot)
-        if answer is not None and answer.cache_n and len(self.server.tokens_of(slot)) == answer.cache_n:
+        if answer is not None and n_tokens:
             self.began[answer.request] = self.server.live(slot)
 
     def _whose(self, slot: int) -> int:
@@ -163,7 +198,7 @@ class Watch(Observer):
             self.ledger.evaluated += [evaluated(request, one) for one in (answer, *answer.children)]
         began = self.began.pop(number, None)
         began = began if judged.equal_cold is False else None
-        self._found(number, request, answer, judged, account, began, self.kept)
+        self._found(number, request, answer, judged, account, began)
 
     def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
         """A step that is no completion is done. What a restored slot holds is judged."""
@@ -178,16 +213,16 @@ class Watch(Observer):
             self.failed(number, answer, judged)
         elif action.do == "restore":
             judged.state = self.judge.stored(self.server.live(slot))
-        self._found(number, Request(()), answer, judged, NOTHING, None, self.server.kept())
+        self._found(number, Request(()), answer, judged, NOTHING, None)
 
     def _found(
         self, number: int, request: Request, answer: Answer, judged: Judged, account: Account,
-        began: Stored | None, kept: Sequence[Stored],
+        began: Stored | None,
     ) -> None:
         has = answer.id_slot >= 0
         lengths = self.server.checkpoints(answer.id_slot) if has else []
         spans = self.server.checkpoint_spans(answer.id_slot) if has else []
-        self.entries = [one.tokens for one in kept if one.kind == "entry"]
+        self.entries = [self.texts[key] for key in self.server.kept() if key in self.texts] if self.texts else []
         self.found[number] = Judgement(
             request, answer, judged, account, lengths, len(self.entries), self.slots.get(number), began,
             spans, [len(one) for one in self.entries],

@@ -66,6 +66,13 @@ class Texts:
             self.count += 1
         return Place(text, before + len(tokens))
 
+    def tokens(self, place: Place) -> Tokens:
+        """The list that has this place."""
+        parts: list[list[int]] = []
+        for text, n in upwards(place):
+            parts.append(text.tokens[: n - text.start])
+        return tuple(token for part in reversed(parts) for token in part)
+
     def path(self, tokens: Tokens, who: int) -> Place:
         """The place of the longest beginning of a list that has one."""
         place = Place(*self._walk(tokens, *self._from(tokens, who)))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, show
-from cachesim.base.pool import Lost, finished
+from cachesim.base.pool import Unfinished, finished
 from cachesim.base.reading import files_in
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shipped import SHIPPED
@@ -53,7 +53,7 @@ def _all(work, shares, jobs, doing):
     """The results in the order of the shares. Raises what a share raised."""
     done = {}
     for one in progress(finished(work, shares, jobs), len(shares), doing):
-        if isinstance(one.result, Lost):
+        if isinstance(one.result, Unfinished):
             complain(f"{one.share}: {one.result.how}")
         else:
             done[one.number] = one.result

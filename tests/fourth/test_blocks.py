@@ -10,7 +10,9 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
+from cachesim.engines.shared.block_points import Chain
 from cachesim.engines.shared.rows import put
+from cachesim.events import Gained, Lost
 from cachesim.judging.cold_comparison import Judge
 from cachesim.judging.judged_run import run_judged
 from cachesim.model import Rows
@@ -71,6 +73,15 @@ def test_blocks_of_pure_attention_are_restore_points_at_their_ends(engine):
 
 def served(engine, *prompts, model="A", rules=NEW, **flags):
     server = engine.start(rules, model, {"block_size": 4, **flags}, "exact")
+    server.points_told = told = {}
+
+    def hear(event):
+        if isinstance(event, Gained):
+            told[event.point.key] = event.point
+        elif isinstance(event, Lost):
+            del told[event.key]
+
+    server.log.listener = hear
     for prompt in prompts:
         server.complete(Request(tuple(prompt)))
     return server
@@ -78,29 +89,40 @@ def served(engine, *prompts, model="A", rules=NEW, **flags):
 
 def test_a_block_that_two_share_is_one_object(engine):
     server = served(engine, range(14), [*range(9), *range(50, 58)])
-    kept = server.kept()
+    kept = [server.stored(key) for key in server.kept()]
     assert [(one.start, one.resume) for one in kept] == [(0, 4), (4, 8), (8, 12), (8, 12), (12, 16)]
-    assert {one.tokens for one in kept} == {tuple(range(12)), (*range(9), *range(50, 57))}
-    paths = sorted((one.stored.tokens, one.lo, one.hi, one.step) for one in server.points())
-    assert paths == [(tuple(range(12)), 4, 12, 4), ((*range(9), *range(50, 57)), 4, 16, 4)]
+    assert {one.tokens for one in kept} == {tuple(range(14)), (*range(9), *range(50, 58))}
+    points = [server.points_told[key] for key in server.kept()]
+    assert [(one.start, one.lo, one.hi, one.after and one.after[1]) for one in points] == [
+        (0, 4, 4, None), (4, 8, 8, 1), (8, 12, 12, 2), (8, 12, 12, 2), (12, 16, 16, 4),
+    ]  # fmt: skip
+
+
+def test_what_goes_on_from_a_lost_block_is_of_no_use_until_it_is_there_again(engine):
+    server = served(engine, range(18), num_gpu_blocks=8)
+    first = server.kept()[0]
+    server.points.lost(first, "evicted", "BP-EVICT.FRONT")
+    assert [(one.lo, one.hi) for one in server.points_told.values()] == [(1, 0)] * 3
+    server.points.rows(("block", 7, 0), Chain(server.slots[0].chain[0], None, (0, 1, 2, 3), 4))
+    assert sorted((one.lo, one.hi) for one in server.points_told.values()) == [(n, n) for n in (4, 8, 12, 16)]
 
 
 def test_a_foreign_row_in_a_shared_block_is_found_once(engine):
     server = served(engine, range(14), [*range(9), *range(50, 58)])
     judge = Judge(server.model)
-    assert all(judge.stored(one).holds for one in server.kept())
-    hurt = server.kept()[1]
+    assert all(judge.stored(one).holds for one in map(server.stored, server.kept()))
+    hurt = server.stored(server.kept()[1])
     at = server.pool.blocks[hurt.owner - 1].id * 4 + 2
     foreign = server.memory.rows[0].digest[at : at + 1] + np.uint64(1)
     put(server.memory.rows, 0, slice(at, at + 1), Rows(foreign, None, None))
-    wrong = [(one.start, verdict.where) for one in server.kept() if not (verdict := judge.stored(one)).holds]
+    wrong = [(one.start, verdict.where) for one in map(server.stored, server.kept()) if not (verdict := judge.stored(one)).holds]
     assert wrong == [(4, 6)]
 
 
 def test_looking_changes_nothing_and_a_fork_goes_its_own_way(engine):
     server = served(engine, range(30), model="GA")
     queue, told = list(server.pool.queue), len(server.log.events)
-    assert server.kept() and server.points() and server.checkpoints(0) == [28]
+    assert server.kept() and server.checkpoints(0) == [28]
     assert (list(server.pool.queue), len(server.log.events)) == (queue, told)
     twin = server.fork()
     twin.complete(Request(tuple(range(40))))
@@ -110,7 +132,7 @@ def test_looking_changes_nothing_and_a_fork_goes_its_own_way(engine):
 
 def test_what_can_be_found_is_used_again_last_and_of_a_prompt_its_end_first(engine):
     server = served(engine, range(9), num_gpu_blocks=8)
-    assert [server.pool.queue[i].place and len(server.pool.queue[i].place.tokens) for i in server.pool.queue] == [
+    assert [server.pool.queue[i].place and server.pool.queue[i].place.end for i in server.pool.queue] == [
         None, None, None, None, None, 8, 4,
     ]  # fmt: skip
     everywhere = replace(engine.rules(NEW), name="blockpool@back", side=lambda hashed: "back")

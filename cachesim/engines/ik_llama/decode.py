@@ -76,7 +76,7 @@ def _evaluated(srv: Core, view: DecodeBatch, off: int) -> int:
     its length."""
     n = len(view)
     srv.said.update({off + k: said for k, said in srv.context.spoken.items()})
-    srv.changed(None, "evaluated", rule_id(srv.rules.ckpt_create))
+    srv.evaluated(rule_id(srv.rules.ckpt_create))
     for slot in srv.slots:
         first, stop = max(slot.fed[0], off), min(slot.fed[1], off + n)
         if slot.busy and first < stop:

@@ -12,6 +12,7 @@ from cachesim.engines.ik_llama.rules.trim import Repair
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot, State, Task
 from cachesim.engines.shared.batch import DecodeBatch
+from cachesim.engines.shared.restore_points import ALL
 
 
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
@@ -53,7 +54,7 @@ def trim(srv: Core, slot: Slot, task: Task) -> None:
     if repair.reset:
         _reset(srv, slot, task, srv.decide(failed, slot) and failed.rule)
     srv.emit(ev.Batch(slot.id, task.id, len(slot.tokens), len(slot.tokens)))
-    srv.changed(slot, "truncated", task.answer.deciding)
+    srv.trimmed(slot, task.answer.deciding)
 
 
 def _reset(srv: Core, slot: Slot, task: Task, rule: str) -> None:
@@ -78,13 +79,13 @@ def create(srv: Core, slot: Slot, prompt_end: bool = False) -> bool:
         return False
     pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
     taken = srv.rules.ckpt_create(slot.facts, len(slot.tokens), pos_min, pos_max, bool(srv.kind.states))
-    yes: bool | None = srv.decide(taken, slot)
+    yes: bool | None = srv.capture(taken, slot)
     if not (_compared(srv, slot) if yes is None else yes):
         return False
     while len(slot.checkpoints) >= srv.settings.max_checkpoints:
         evict = srv.rules.ckpt_evict(slot.facts, srv.settings.eviction)
         lost = slot.drop((srv.decide(evict, slot),))[0].facts
-        srv.changed(slot, "evicted", evict.rule)
+        srv.changed(slot, "evicted", evict.rule, ALL)
         srv.emit(ev.CkptEvict(slot.id, slot.id_task, lost.pos_min, lost.pos_max, logged_tokens(srv, lost)))
     blob = srv.memory.get(slot.id, partial=True)
     facts = Ckpt(
@@ -96,7 +97,7 @@ def create(srv: Core, slot: Slot, prompt_end: bool = False) -> bool:
         slot.id, slot.id_task, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max,
         facts.n_tokens, ev.mib(facts.size),
     ))
-    srv.changed(slot, "stored")
+    srv.changed(slot, "stored", kept=ALL)
     return True
 
 

@@ -18,10 +18,10 @@ from cachesim.engines.ik_llama.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.ik_llama.rules.slot_selection import Shifted
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.held_tokens import HeldTokens
 from cachesim.engines.shared.immutable import Immutable
 from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits
-from cachesim.engines.shared.server_loop import tell_change, write_down
+from cachesim.engines.shared.restore_points import RestorePoints
+from cachesim.engines.shared.server_loop import write_down
 
 MIB = 1 << 20
 NO_SHARE = "-nan"             # as the server prints the share of nothing
@@ -68,8 +68,8 @@ class Compare:
 class PromptCache:
     """Entries in order of insertion, oldest first."""
 
-    def __init__(self, rules: Rules, memory: KvCache, limits: Limits, log: ev.Log) -> None:
-        self.rules, self.memory, self.limits, self.log = rules, memory, limits, log
+    def __init__(self, rules: Rules, memory: KvCache, limits: Limits, log: ev.Log, points: RestorePoints) -> None:
+        self.rules, self.memory, self.limits, self.log, self.points = rules, memory, limits, log, points
         self.entries: list[Entry] = []
 
     def _decide(self, decision: Decision, slot: Slot | None) -> Decision:
@@ -88,8 +88,8 @@ class PromptCache:
         plan: Admission = decision.value
         for i in plan.obsolete:
             self.log.emit(ev.PcObsolete(len(self.entries[i].tokens)))
+            self.points.lost(self.entries[i], "evicted", decision.rule)
         self.entries = [e for i, e in enumerate(self.entries) if i not in plan.obsolete]
-        tell_change(self.log, None, "evicted", decision.rule)
         if plan.verdict == "already":
             self.log.emit(ev.PcAlready())
             return
@@ -98,7 +98,7 @@ class PromptCache:
         self.entries.append(
             Entry(list(slot.tokens), tuple(slot.checkpoints), blob, size, slot.kept, slot.discarded)
         )
-        tell_change(self.log, None, "stored")
+        self.points.stored(self.entries[-1])
 
     def load(self, slot: Slot, compare: Compare, least_keep: float) -> None:
         """Put the best entry into the slot, if one is better than what it holds."""
@@ -112,10 +112,16 @@ class PromptCache:
         if decision.value is not None:
             self._restore(slot, decision)
         if peek.value:
-            self.entries = [replace(e, tokens=[]) for e in self.entries]
+            self.entries = [self._emptied(e, peek.rule) for e in self.entries]
             if decision.value is None:
                 slot.tokens.clear()
-            tell_change(self.log, slot, "cleared", peek.rule)
+            self.points.changed(slot, "cleared", peek.rule)
+
+    def _emptied(self, entry: Entry, rule: str) -> Entry:
+        """The entry without its tokens."""
+        left = replace(entry, tokens=[])
+        self.points.stored(left, "cleared", rule, instead=entry)
+        return left
 
     def _reach(self, entry: Entry, facts: EntryFacts) -> EntryFacts:
         """How far an entry can be gone on from within its common part: to the end of that, unless a recurrent row has
@@ -135,15 +141,15 @@ class PromptCache:
             if failed.value:
                 slot.tokens.clear()
                 slot.checkpoints.clear()
-                tell_change(self.log, slot, "cleared", failed.rule)
+                self.points.changed(slot, "cleared", failed.rule)
             return
-        slot.tokens, slot.checkpoints, slot.loaded = HeldTokens(entry.tokens), list(entry.checkpoints), True
+        slot.tokens, slot.checkpoints, slot.loaded = list(entry.tokens), list(entry.checkpoints), True
         slot.kept, slot.discarded = entry.kept, entry.discarded
-        tell_change(self.log, slot, "overwritten", decision.rule)
+        self.points.changed(slot, "overwritten", decision.rule)
         after = self._decide(self.rules.pc_after_hit(decision.value), slot)
         if after.value:
             del self.entries[decision.value]
-            tell_change(self.log, None, "consumed", after.rule)
+            self.points.lost(entry, "consumed", after.rule)
 
     def update(self) -> None:
         """Drop the oldest entries over the limit, then say what is left."""
@@ -151,8 +157,9 @@ class PromptCache:
         decision = self._decide(self.rules.pc_update(sizes, lengths, self.limits), None)
         plan: Eviction = decision.value
         for _ in range(plan.for_size):
-            self.log.emit(ev.PcEvict(ev.mib(self.entries.pop(0).size)))
-        tell_change(self.log, None, "evicted", decision.rule)
+            gone = self.entries.pop(0)
+            self.points.lost(gone, "evicted", decision.rule)
+            self.log.emit(ev.PcEvict(ev.mib(gone.size)))
         total = sum(e.size for e in self.entries)
         limit = self.limits.size / MIB
         self.log.emit(ev.PcState(len(self.entries), ev.mib(total), limit, self.limits.tokens, plan.est))

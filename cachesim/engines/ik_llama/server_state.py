@@ -25,9 +25,9 @@ from cachesim.engines.ik_llama.server_flags import Options, settings
 from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.shared.batch import Spoken
 from cachesim.engines.shared.prompt_cache_limits import Limits
+from cachesim.engines.shared.restore_points import RestorePoints
 from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
-from cachesim.engines.shared.server_loop import Driver
-from cachesim.engines.shared.shelves import Shelves
+from cachesim.engines.shared.server_loop import SlotDriver
 from cachesim.engines.shared.vocab import recorded_piece, unique_piece
 from cachesim.model import Model
 
@@ -37,7 +37,7 @@ def task_error(task: int, text: str) -> str:
     return f'task error id_multi=-1 id_task={task} error="{text}"'
 
 
-class Core(Driver):
+class Core(SlotDriver):
     """One server of a given version. ``model`` None = labels only, nothing computed."""
 
     def __init__(
@@ -56,13 +56,13 @@ class Core(Driver):
         self.context = Context(self.memory, model, self.settings.n_ubatch, self._decode_rules())
         self.companion = self._companion(opts) if self.settings.companion else None
         limits = Limits(self.settings.limit_size, 0)
-        self.cache = PromptCache(rules, self.memory, limits, log) if self.settings.has_cache else None
+        self.points = RestorePoints(self, log)
+        self.cache = PromptCache(rules, self.memory, limits, log, self.points) if self.settings.has_cache else None
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
         self.said: dict[int, Spoken] = {}
         self.known_next: set[int] = set()      # sequences whose companion has drafted a token while committing
-        self.looked = Shelves()                # what a judge has seen
         self.next_id, self.tick = 1, 0
         self.dead = False
 

@@ -12,7 +12,6 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.ik_llama.memory.cells import Cells
 from cachesim.engines.ik_llama.memory.kv import Blob, States
 from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
-from cachesim.engines.shared.held_tokens import HeldTokens
 from cachesim.engines.shared.immutable import Immutable
 from cachesim.engines.shared.slots import SlotBase
 
@@ -68,7 +67,7 @@ class Slot(SlotBase):
 
     id: int
     state: State = State.IDLE
-    tokens: list[int] = field(default_factory=HeldTokens)
+    tokens: list[int] = field(default_factory=list)
     checkpoints: list[Checkpoint] = field(default_factory=list)
     task: Task | None = None
     last_task: int = -1          # id of the present task, or of the one before

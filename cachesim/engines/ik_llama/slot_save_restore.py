@@ -32,7 +32,6 @@ from cachesim.engines.shared.array_file import (
     text_array,
     unpack_arrays,
 )
-from cachesim.engines.shared.held_tokens import HeldTokens
 from cachesim.engines.shared.slots import check_action
 
 # A saved slot as bytes: one file for tokens and whole state, one beside it for the checkpoints.
@@ -173,7 +172,7 @@ def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
         slot.tokens.clear()
         srv.changed(slot, "cleared", decision.rule)
         return {"status": 400, "error": "the saved slot does not fit"}
-    slot.tokens = HeldTokens(saved.tokens)
+    slot.tokens = list(saved.tokens)
     if side is not None:
         slot.checkpoints = list(side.checkpoints)
     srv.changed(slot, "overwritten", decision.rule)

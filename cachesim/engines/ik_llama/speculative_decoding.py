@@ -105,6 +105,7 @@ def accept(srv: Core, slot: Slot, task: Task) -> list[int]:
     task.answer.draft_n_accepted += len(ids) - 1
     rejected = len(slot.draft) + 1 - len(ids)
     slot.tokens[held:] = ids[:-1]
+    srv.points.touch(slot.id, held)
     if rejected and slot.spec is not None:
         _restore(srv, slot, slot.spec, ids)
     else:

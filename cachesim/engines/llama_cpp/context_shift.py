@@ -44,7 +44,7 @@ def _shift(srv: Core, slot: Slot, plan: Shift, rule: str) -> None:
     slot.truncated = True
     assert slot.task is not None
     slot.task.answer.shifts.append((len(slot.tokens) + plan.n_discard, plan.n_keep, plan.n_discard))
-    srv.changed(slot, "truncated", rule)
+    srv.changed(slot, "truncated", rule, plan.n_keep)
 
 
 def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
@@ -63,6 +63,7 @@ def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
         srv.emit(ev.ReuseUnsupported(slot.id, task.id))
         return n_past
     old = list(slot.tokens)
+    srv.points.touch(slot.id, n_past)
     for block in moved:
         srv.emit(ev.ReuseChunk(slot.id, task.id, block.n, block.c0, block.c0 + block.n, block.p0, block.p0 + block.n))
         srv.both.must_rm(slot.id, block.p0, block.c0)

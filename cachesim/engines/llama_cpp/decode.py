@@ -43,7 +43,7 @@ def decode(srv: Core, batch: DecodeBatch) -> None:
             mirror(srv, view)
             _count_prompt(srv, off, stop)
             activate_children(srv)
-            srv.changed(None, "evaluated", rule_id(srv.rules.ckpt_create))
+            srv.evaluated(rule_id(srv.rules.ckpt_create))
             post_decode(srv, off, stop - off)
             off = stop
             continue

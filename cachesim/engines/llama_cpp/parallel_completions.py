@@ -13,7 +13,6 @@ from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import Answer
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
-from cachesim.engines.shared.held_tokens import HeldTokens
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -74,7 +73,7 @@ def _copy(srv: Core, parent: Slot, child: Slot) -> None:
     srv.emit(ev.CopyToChild(parent.id, parent.id_task, child.id))
     srv.both.must_rm(child.id, 0, POS_INF)
     srv.both.seq_cp(parent.id, child.id)
-    child.tokens, child.checkpoints = HeldTokens(parent.tokens), list(parent.checkpoints)
+    child.tokens, child.checkpoints = list(parent.tokens), list(parent.checkpoints)
     child.state, child.at = State.DONE_PROMPT, parent.at
     mine, theirs = child.task.answer, parent.task.answer
     mine.cache_n, mine.prompt_n, mine.deciding, mine.restored = (
@@ -97,7 +96,7 @@ def share_prompt(srv: Core, parent: Slot, task: Task) -> bool:
         srv.emit(ev.CopyShared(parent.id, task.id, len(parent.tokens), number))
         srv.both.must_rm(number, 0, POS_INF)
         srv.both.seq_cp(parent.id, number)
-        child.tokens, child.checkpoints = HeldTokens(parent.tokens), list(parent.checkpoints)
+        child.tokens, child.checkpoints = list(parent.tokens), list(parent.checkpoints)
         child.state, child.loaded = State.STARTED, False
         srv.changed(child, "overwritten", "")
     parent.children = []

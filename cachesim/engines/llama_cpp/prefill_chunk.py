@@ -12,6 +12,7 @@ from cachesim.engines.llama_cpp.parallel_completions import share_prompt
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import MADE, Chunk, Ckpt
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot, State, Task
+from cachesim.engines.shared.restore_points import ALL
 
 
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
@@ -70,7 +71,7 @@ def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
         srv.emit(ev.TrimRefused(slot.id, task.id, n_tokens))
         task.answer.cache_n, task.answer.deciding, task.answer.restored = 0, refused.rule, False
         srv.clear(slot)
-    srv.changed(slot, "truncated", task.answer.deciding)
+    srv.trimmed(slot, task.answer.deciding)
 
 
 def consider_checkpoint(srv: Core, slot: Slot, task: Task, chunk: Chunk, stop: int, n_batch: int) -> None:
@@ -79,7 +80,7 @@ def consider_checkpoint(srv: Core, slot: Slot, task: Task, chunk: Chunk, stop: i
     due = srv.rules.ckpt_periodic(chunk, stop, slot.facts)
     if due.value is not None:
         srv.emit(ev.CkptPeriodic(slot.id, task.id, srv.settings.min_step, srv.decide(due, slot), stop))
-    yes: bool = srv.decide(srv.rules.ckpt_create(chunk, stop, slot.facts, pos_min, pos_max), slot)
+    yes: bool = srv.capture(srv.rules.ckpt_create(chunk, stop, slot.facts, pos_min, pos_max), slot)
     srv.emit(ev.DoCkpt(slot.id, task.id, yes, pos_min, pos_max))
     if yes:
         keep_checkpoint(srv, slot, task, srv.rules.ckpt_count(chunk.start, len(slot.tokens), n_batch).value)
@@ -100,20 +101,20 @@ def keep_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     near = srv.rules.ckpt_spacing(slot.facts, task.id, srv.settings.min_step, srv.settings.max_checkpoints)
     gone = srv.drop(slot, near, srv.rules.limit_told)
     if gone:
-        srv.changed(slot, "erased", near.rule)
+        srv.changed(slot, "erased", near.rule, ALL)
     for lost in gone:
         srv.emit(ev.CkptTooClose(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
     over = srv.rules.ckpt_limit(slot.facts, srv.settings.max_checkpoints)
     gone = srv.drop(slot, over, srv.rules.limit_told)
     if gone:
-        srv.changed(slot, "evicted", over.rule)
+        srv.changed(slot, "evicted", over.rule, ALL)
     for lost in gone:
         srv.emit(ev.CkptEvict(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
     same = srv.rules.ckpt_replace(slot.facts, n_tokens)
     note = next((slot.facts[i].note for i in same.value), None)
     gone = srv.drop(slot, same, srv.rules.limit_told)
     if gone:
-        srv.changed(slot, "erased", same.rule)
+        srv.changed(slot, "erased", same.rule, ALL)
     for lost in gone:
         srv.emit(ev.CkptSupersede(slot.id, task.id, lost.n_tokens))
     blob = srv.memory.state_write(slot.id, partial=True)
@@ -125,4 +126,4 @@ def keep_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
         slot.id, task.id, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max, n_tokens,
         ev.mib(facts.size),
     ))
-    srv.changed(slot, "stored")
+    srv.changed(slot, "stored", kept=ALL)

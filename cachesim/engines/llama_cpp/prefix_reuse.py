@@ -50,7 +50,7 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
         srv.emit(ev.NeedOne(slot.id, task.id, resume.n_past, len(prompt)))
     task.answer.cache_n = n_past
     del slot.tokens[n_past:]
-    srv.changed(slot, "truncated", task.answer.deciding)
+    srv.changed(slot, "truncated", task.answer.deciding, lcp)
     return True
 
 
@@ -86,7 +86,7 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
     erase = srv.rules.ckpt_erase(slot.facts, ask, resume)
     gone = srv.drop(slot, erase, srv.rules.erase_told)
     if gone:
-        srv.changed(slot, "erased", erase.rule)
+        srv.changed(slot, "erased", erase.rule, ask.n_past)
     for c in gone:
         srv.emit(ev.CkptInvalidate(
             slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, srv.settings.n_swa, resume.pos_next
@@ -102,7 +102,7 @@ def _nothing(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
     nothing: Resume = srv.decide(reset, slot)
     if nothing.forget:
         slot.checkpoints.clear()
-        srv.changed(slot, "erased", reset.rule)
+        srv.changed(slot, "erased", reset.rule, ask.n_past)
     return nothing
 
 

@@ -16,10 +16,10 @@ from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.llama_cpp.server_flags import MIB
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
-from cachesim.engines.shared.held_tokens import HeldTokens
 from cachesim.engines.shared.immutable import Immutable
 from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits, part
-from cachesim.engines.shared.server_loop import tell_change, write_down
+from cachesim.engines.shared.restore_points import RestorePoints
+from cachesim.engines.shared.server_loop import write_down
 
 LOST = Blob(0, None, None, None)
 
@@ -39,8 +39,11 @@ class Entry(Immutable):
 class PromptCache:
     """Entries in order of insertion, oldest first."""
 
-    def __init__(self, rules: Rules, both: CommonMemory, limits: Limits, log: ev.Log) -> None:
+    def __init__(
+        self, rules: Rules, both: CommonMemory, limits: Limits, log: ev.Log, points: RestorePoints
+    ) -> None:
         self.rules, self.memory, self.dft, self.limits, self.log = rules, both.tgt, both.dft, limits, log
+        self.points = points
         self.entries: list[Entry] = []
 
     def _facts(self, tokens: Sequence[int]) -> list[EntryFacts]:
@@ -67,17 +70,22 @@ class PromptCache:
         blob = self.memory.state_write(slot.id, partial=False)
         drafted = self.dft.state_write(slot.id, partial=False) if self.dft else None
         self.entries.append(Entry(list(slot.tokens), tuple(slot.checkpoints), blob, size, drafted))
-        tell_change(self.log, None, "stored")
+        self.points.stored(self.entries[-1])
         return True
 
     def _make_room(self, plan: Admission, rule: str) -> None:
         for i in plan.obsolete:
             self.log.emit(ev.PcObsolete(len(self.entries[i].tokens)))
+            self.points.lost(self.entries[i], "evicted", rule)
         self.entries = [e for i, e in enumerate(self.entries) if i not in plan.obsolete]
         for _ in range(plan.evict):
-            self.log.emit(ev.PcEvict(ev.mib(self.entries.pop(0).size)))
-        if plan.obsolete or plan.evict:
-            tell_change(self.log, None, "evicted", rule)
+            self.log.emit(ev.PcEvict(ev.mib(self._evict(rule).size)))
+
+    def _evict(self, rule: str) -> Entry:
+        """The oldest entry goes."""
+        gone = self.entries.pop(0)
+        self.points.lost(gone, "evicted", rule)
+        return gone
 
     def load(self, slot: Slot, prompt: list[int]) -> bool:
         """PC-LOAD: put the best entry into the slot, if one is better than what the slot holds. True also when
@@ -106,19 +114,19 @@ class PromptCache:
                 self.dft.state_read(slot.id, entry.draft)
         except StateReadError as error:
             if read and after.value:
-                self._hand_out(index)
+                self._hand_out(index, after.rule)
             for line in error.lines:
                 self.log.emit(ev.Error(line))
             self.log.emit(ev.PcLoadFailed())
             self.log.emit(ev.PcLoadFailed(slot.id))
             return False
-        slot.tokens, slot.checkpoints = HeldTokens(entry.tokens), list(entry.checkpoints)
+        slot.tokens, slot.checkpoints = list(entry.tokens), list(entry.checkpoints)
         slot.loaded = True
-        tell_change(self.log, slot, "overwritten", rule)
+        self.points.changed(slot, "overwritten", rule)
         write_down(self.log, after, slot)
         if after.value:
             del self.entries[index]
-            tell_change(self.log, None, "consumed", after.rule)
+            self.points.lost(entry, "consumed", after.rule)
         return True
 
     def _read_state(self, slot: Slot, entry: Entry) -> None:
@@ -129,13 +137,14 @@ class PromptCache:
             return
         self.memory.state_read(slot.id, entry.blob)
 
-    def _hand_out(self, index: int) -> None:
+    def _hand_out(self, index: int, rule: str) -> None:
         """The stored state is freed as soon as it has been read, before the draft context's is tried: where that one
         fails, it is lost."""
         entry = self.entries[index]
         if entry.blob is not LOST:
             size = entry.size - entry.blob.size - self.rules.host_header
             self.entries[index] = replace(entry, blob=LOST, size=size)
+            self.points.stored(self.entries[index], "consumed", rule, instead=entry)
 
     def update(self) -> None:
         """PC-UPDATE: drop the oldest entries over the limits, then say what is left."""
@@ -144,12 +153,10 @@ class PromptCache:
         write_down(self.log, decision, None)
         plan: Eviction = decision.value
         for _ in range(plan.for_size):
-            self.log.emit(ev.PcEvict(ev.mib(self.entries.pop(0).size)))
+            self.log.emit(ev.PcEvict(ev.mib(self._evict(decision.rule).size)))
         for _ in range(plan.for_tokens):
-            gone = self.entries.pop(0)
+            gone = self._evict(decision.rule)
             self.log.emit(ev.PcEvictTokens(self.limits.tokens, plan.est, ev.mib(gone.size)))
-        if plan.for_size or plan.for_tokens:
-            tell_change(self.log, None, "evicted", decision.rule)
         total = sum(e.size for e in self.entries)
         self.log.emit(ev.PcState(
             len(self.entries), ev.mib(total), self.limits.size / MIB, self.limits.tokens, plan.est

@@ -26,9 +26,9 @@ from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.batch import Spoken
 from cachesim.engines.shared.prompt_cache_limits import Limits
+from cachesim.engines.shared.restore_points import ALL, RestorePoints
 from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
-from cachesim.engines.shared.server_loop import Driver
-from cachesim.engines.shared.shelves import Shelves
+from cachesim.engines.shared.server_loop import SlotDriver
 from cachesim.model import Model, make_model
 from cachesim.model.mtp import Carried, mtp_head
 
@@ -40,7 +40,7 @@ def _habits(rules: Rules) -> Habits:
     )
 
 
-class Core(Driver):
+class Core(SlotDriver):
     """One llama-server of a given version, with its memory. ``model`` None = positions only, nothing computed."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Core(Driver):
         sampler: Sampler = forced_or_hashed,
     ) -> None:
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
-        self.sampler = Counted(sampler, log)
+        self.sampler, self.points = Counted(sampler, log), RestorePoints(self, log)
         self.settings = settings(opts, kind, rules)
         self._memory = memory = Memory(
             kind, self.settings.sizes, model,
@@ -74,15 +74,20 @@ class Core(Driver):
         ):
             self.decide(asked, None)
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
-        self.cache = PromptCache(rules, self._both, limits, log) if self.settings.has_cache else None
+        self.cache = PromptCache(rules, self._both, limits, log, self.points) if self.settings.has_cache else None
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
         self.view = (0, 0)                           # where the last view began and ended in its batch
         self.said: dict[int, Spoken] = {}
         self.tick, self.dead = 0, False
-        self.ended, self.looked = 0, Shelves()       # tasks that were released; what a judge has seen
+        self.ended = 0                               # tasks that were released
         self.empty_rounds = 0                        # rounds in sequence in which nothing came of the busy slots
+
+    @property
+    def window_is_shared(self) -> bool:
+        """A batch may take cells that the windows of idle slots had."""
+        return self.settings.unified and bool(self.kind.n_swa)
 
     @property
     def stuck(self) -> bool:
@@ -107,8 +112,8 @@ class Core(Driver):
         """Put off the evaluation of a generated token, if it may wait: not if it is heard of at once, or a drafter
         evaluates it, too."""
         slot = self.slots[view.seq[0]]
-        heard = self.log.listener is not None and (not self.log.kinds or ev.Changed in self.log.kinds)
-        if heard or self.dft is not None or slot.state is not State.GENERATING or not self.context.put_off(view):
+        at_once = self.log.heard(ev.Advanced) or self.dft is not None or slot.state is not State.GENERATING
+        if at_once or not self.context.put_off(view):
             self.settle()
             return False
         if slot.task is not None and self.context.model is not None:
@@ -178,6 +183,7 @@ class Core(Driver):
         assert task is not None
         self.settle()
         self.ended += 1
+        self.points.changed(slot, "evaluated", kept=ALL, grown=True)
         self.emit(ev.Release(slot.id, task.id, len(slot.tokens), int(slot.truncated)))
         answer = task.answer
         answer.id_slot, answer.tokens_cached, answer.predicted_n = slot.id, len(slot.tokens), slot.n_gen

@@ -12,7 +12,6 @@ from enum import Enum
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt
-from cachesim.engines.shared.held_tokens import HeldTokens
 from cachesim.engines.shared.immutable import Immutable
 from cachesim.engines.shared.slots import SlotBase
 
@@ -69,7 +68,7 @@ class Slot(SlotBase):
 
     id: int
     state: State = State.IDLE
-    tokens: list[int] = field(default_factory=HeldTokens)
+    tokens: list[int] = field(default_factory=list)
     checkpoints: list[Checkpoint] = field(default_factory=list)
     task: Task | None = None
     t_last: int = -1

@@ -30,7 +30,6 @@ from cachesim.engines.shared.array_file import (
     text_array,
     unpack_arrays,
 )
-from cachesim.engines.shared.held_tokens import HeldTokens
 from cachesim.engines.shared.slots import check_action
 
 # A saved slot as bytes: tokens, full state and checkpoints; a state is its declared size and, per part, its positions,
@@ -189,7 +188,7 @@ def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
         return _refused(srv, slot, UNUSABLE)
     if len(saved.tokens) > srv.settings.n_ctx_slot:
         return _refused(srv, slot, "Restored prompt does not fit in the slot context")
-    slot.tokens = HeldTokens(saved.tokens)
+    slot.tokens = list(saved.tokens)
     clear = srv.rules.clear(len(slot.checkpoints))
     if srv.decide(clear, slot):
         slot.checkpoints.clear()

@@ -89,6 +89,7 @@ def verify(srv: Core, slot: Slot, task: Task) -> list[int] | None:
         if said is not None:
             task.answer.outputs.append(Output(held - 1 + k, said.digest, said.logits))
     slot.tokens[held:] = ids[:-1]
+    srv.points.touch(slot.id, held)
     last = slot.at - srv.view[0] + len(ids) - 1
     if srv.settings.mtp and last >= 0 and (hidden := srv.context.hidden) is not None:
         srv.carried[slot.id] = carried(hidden, last)
@@ -135,6 +136,7 @@ def _go_back(srv: Core, slot: Slot, ids: list[int]) -> None:
         return
     srv.both.must_rm(slot.id, ckpt.pos_max + 1)
     del slot.tokens[ckpt.n_tokens :]
+    srv.points.touch(slot.id, ckpt.n_tokens)
     slot.draft, slot.replay = ids, True
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
 from cachesim.base.tokens import Tokens
+from cachesim.engines.judge_view import Key, Point
 from cachesim.engines.mlx_lm import lru
 from cachesim.engines.mlx_lm.batch import Row
 from cachesim.engines.mlx_lm.events import Inserted, Removed
 from cachesim.engines.mlx_lm.model_layout import declared, model_weights
 from cachesim.engines.mlx_lm.server_state import Core
 from cachesim.engines.mlx_lm.thread_ended import Died
+from cachesim.events import Gained, Lost
 
 MODEL = "model"
 CAUSES = {"replaced": "overwritten", "prefix": "erased", "moved": "erased", "consumed": "consumed",
@@ -21,14 +23,18 @@ CAUSES = {"replaced": "overwritten", "prefix": "erased", "moved": "erased", "con
 class PromptCache:
     """One LRUPromptCache of one model."""
 
-    def __init__(self, srv: Core) -> None:
-        self.srv = srv
+    def __init__(self, srv: Core, point: Callable[[Key], Point]) -> None:
+        self.srv, self.point = srv, point
         self.weights = model_weights(srv.kind, srv.draft)
         self.lru = lru.LRUPromptCache(
             srv.settings.max_size, rules=srv.rules.lru, nbytes_of=self._weigh, tell=self._tell,
             checkpoint_interval=srv.settings.interval,
         )
         self.at: Row | None = None
+        self.count = 0
+        self.keys: dict[Tokens, Key] = {}               # of entries
+        self.texts: dict[Key, Tokens] = {}              # under which they are stored
+        self.lent: dict[Tokens, str] = {}               # entries on whose caches rows go on, and the rule behind it
 
     def _weigh(self, layers: Sequence[Any]) -> int:
         return declared(layers, self.weights)
@@ -45,6 +51,9 @@ class PromptCache:
         except (KeyError, IndexError) as error:
             raise _died(error, "fetch_nearest_cache") from error
         self.srv.decide(got.decision, row)
+        entry = None if got.key is None else self.lru.entry(MODEL, got.key)
+        if entry is not None and got.key is not None and entry.layers is got.cache:
+            self.lent[got.key] = got.decision.rule
         return got
 
     def insert(
@@ -70,12 +79,32 @@ class PromptCache:
 
     def _tell(self, event: Any) -> None:
         slot, task = (None, None) if self.at is None else (self.at.id, self.at.task.id)
+        if isinstance(event, lru.Removed):
+            self.lent.pop(event.key, None)
+        self.look_at_lent()
         if isinstance(event, lru.Inserted | lru.Requeued):
+            if isinstance(event, lru.Inserted):
+                self._gained(event.key, "stored", "")
             self.srv.emit(Inserted(slot, task, len(event.key), event.kind, event.nbytes))
-            self.srv.changed(None, "stored")
         elif isinstance(event, lru.Removed):
+            if event.reason != "replaced":              # the new object takes its place
+                gone = self.keys.pop(event.key)
+                del self.texts[gone]
+                self.srv.emit(Lost(None, gone, CAUSES[event.reason], event.rule))
             self.srv.emit(Removed(slot, task, len(event.key), event.reason))
-            self.srv.changed(None, CAUSES[event.reason], event.rule)
+
+    def _gained(self, tokens: Tokens, cause: str, rule: str) -> None:
+        """An entry has come, or its caches are others than they were."""
+        if tokens not in self.keys:
+            self.count += 1
+            self.keys[tokens] = "entry", -1, self.count
+            self.texts[self.keys[tokens]] = tokens
+        self.srv.emit(Gained(None, self.point(self.keys[tokens]), cause, rule))
+
+    def look_at_lent(self) -> None:
+        """Entries on whose caches rows go on are others than they were."""
+        for tokens, rule in self.lent.items():
+            self._gained(tokens, "overwritten", rule)
 
 
 def _died(error: Exception, where: str) -> Died:

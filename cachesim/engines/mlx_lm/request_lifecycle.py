@@ -96,7 +96,7 @@ def checkpoint(srv: Inspected, rows: Sequence[Row], pc: int, extract: Callable[[
     """The older generator's prefill has come to its one halt, pc tokens before the end of every row's prompt."""
     for i, row in enumerate(rows):
         key = row.request.prompt[:-pc]
-        if srv.decide(srv.rules.create_at_pc(len(row.request.prompt) - pc, row.task.position, pc), row):
+        if srv.capture(srv.rules.create_at_pc(len(row.request.prompt) - pc, row.task.position, pc), row):
             whose = srv.decide(srv.rules.row(i, len(rows)), row)
             srv.cache.insert(row, key, extract(whose), srv.rules.checkpoint_type)
 
@@ -115,7 +115,7 @@ def generator_of(srv: Inspected) -> Generator:
 
 def pause(srv: Inspected, row: Row, end_of_segment: bool, generator: Generator) -> None:
     """The row's prompt has come to a halt: an entry is stored, or not."""
-    if srv.decide(srv.rules.create(len(row.tokens), end_of_segment, len(row.types)), row):
+    if srv.capture(srv.rules.create(len(row.tokens), end_of_segment, len(row.types)), row):
         srv.cache.insert(row, tuple(row.tokens), generator.extract(row), row.types.pop(0))
 
 
@@ -132,6 +132,7 @@ def finish(srv: Inspected, row: Row, caches: list[Any], why: str, keep: bool = T
     if row in srv.active:
         srv.active.remove(row)
     row.busy, row.caches, row.left = False, None, caches
+    srv.cache.look_at_lent()
     srv.emit(ev.Release(row.id, task.id, len(row.tokens), 0))
     row.left = None
 
@@ -155,7 +156,7 @@ def _alone(srv: Inspected, row: Row) -> None:
     caches = row.caches = row.caches or _fresh(srv)
 
     def paused(one: Row) -> None:
-        srv.decide(srv.rules.create_alone(len(one.tokens)), one)
+        srv.capture(srv.rules.create_alone(len(one.tokens)), one)
 
     def begin(*asked: Any) -> int:
         return int(srv.decide(srv.rules.start_drafting(*asked), row))

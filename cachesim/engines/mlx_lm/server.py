@@ -38,7 +38,7 @@ class Server(Inspected):
         sampler: Sampler = forced_or_hashed,
     ) -> None:
         super().__init__(rules, kind, opts, model, log, sampler)
-        self.cache = PromptCache(self)
+        self.cache = PromptCache(self, self.point)
 
     @property
     def working(self) -> bool:

@@ -6,16 +6,16 @@ states those after the key's last token.
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.contract import StoredBytes
-from cachesim.engines.judge_view import Excess, Point, RowsPart, StatePart, Stored
+from cachesim.engines.judge_view import Excess, Key, Point, RowsPart, StatePart, Stored
 from cachesim.engines.mlx_lm.element_codec import unpack_rows, unpack_state
 from cachesim.engines.mlx_lm.model_layout import rows_of, states_of
-from cachesim.engines.mlx_lm.prompt_cache import PromptCache
+from cachesim.engines.mlx_lm.prompt_cache import MODEL, PromptCache
 from cachesim.engines.mlx_lm.server_state import Core
 from cachesim.model import LayerState, Rows
 
@@ -31,29 +31,10 @@ def _rows(cache: Any) -> tuple[int, Rows]:
     return int(cache.offset), unpack_rows(keys[0, 0, :, 0], values[0, 0, :, 0])
 
 
-def _points(stored: Stored) -> Iterator[Point]:
-    """A state is usable at its own end only; rows at any length of which everything seen is there."""
-    n = len(stored.tokens)
-    lo, hi = 1, n
-    for part in stored.rows:
-        first = int(part.pos[0]) if len(part.pos) else n
-        hi = min(hi, int(part.pos[-1]) + 1 if len(part.pos) else 0)
-        lo = max(lo, first + part.window - 1 if first and part.window else 1)
-    if stored.state is not None:
-        lo = max(lo, n)
-    if lo <= hi:
-        yield Point(stored._replace(resume=hi), lo, hi)
-
-
 class Inspected(Core):
     """What the contract of a server asks about its rows and its prompt cache."""
 
     cache: PromptCache
-
-    def live(self, slot: int) -> Stored:
-        """A row when its request ends: its tokens, and what its caches hold."""
-        row = self.slots[slot]
-        return self.stored_as("slot", slot, tuple(row.tokens), row.left or [])
 
     def agrees(self, slot: int) -> bool:
         """Do the caches end where the row's tokens end?"""
@@ -61,10 +42,34 @@ class Inspected(Core):
         held = [rows_of(cache) for cache in (row.left or [])[: len(self.kind.spec.layers)]]
         return all(one is None or int(one.offset) == len(row.tokens) for one in held)
 
-    def kept(self) -> list[Stored]:
-        """Every entry, with the tokens that it is stored under."""
-        return [self.stored_as("entry", number, key, entry.layers)
-                for number, ((_, key), entry) in enumerate(self.cache.lru.entries().items())]
+    def kept(self) -> list[Key]:
+        """Every entry."""
+        return [self.cache.keys[tokens] for _, tokens in self.cache.lru.entries()]
+
+    def stored(self, key: Key, start: int = 0) -> Stored:
+        """What an entry consists of, under the tokens that it is stored under; of a slot, a row whose request ends."""
+        kind, owner, _ = key
+        if kind == "slot":
+            row = self.slots[owner]
+            return self.stored_as(kind, owner, tuple(row.tokens), row.left or [])
+        tokens = self.cache.texts[key]
+        entry = self.cache.lru.entry(MODEL, tokens)
+        assert entry is not None
+        return self.stored_as(kind, owner, tokens, entry.layers)
+
+    def point(self, key: Key) -> Point:
+        """From where can an entry be gone on from? A state is usable at its own end only; rows at any length of which
+        everything seen is there."""
+        stored = self.stored(key)
+        n = len(stored.tokens)
+        lo, hi = 1, n
+        for part in stored.rows:
+            first = int(part.pos[0]) if len(part.pos) else n
+            hi = min(hi, int(part.pos[-1]) + 1 if len(part.pos) else 0)
+            lo = max(lo, first + part.window - 1 if first and part.window else 1)
+        if stored.state is not None:
+            lo = max(lo, n)
+        return Point(key, n, stored.tokens, 0, None, lo, hi)
 
     def checkpoints(self, slot: int) -> list[int]:
         """Lengths of all stored keys, ascending: there are no checkpoints of one slot alone."""
@@ -73,10 +78,6 @@ class Inspected(Core):
     def stored_bytes(self) -> StoredBytes:
         """What the entries weigh right now; there are no checkpoints besides them."""
         return StoredBytes(0, self.cache.lru.nbytes)
-
-    def points(self) -> list[Point]:
-        """Every restore point: the entries."""
-        return [point for one in self.kept() for point in _points(one)]
 
     def stored_as(self, kind: str, owner: int, tokens: Tokens, caches: Sequence[Any]) -> Stored:
         """Caches of one conversation under the tokens that they are believed to hold."""

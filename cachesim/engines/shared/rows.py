@@ -1,45 +1,25 @@
 """K/V rows kept in cells: taken out as copies, put back in place.
 
-The arrays are as long as the cells that were ever written need; a row beyond their end is zero. Those of digests refuse
-to be written by anybody but ``put``, which tells of it.
+The arrays are as long as the cells that were ever written need; a row beyond their end is zero.
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from typing import Iterable
 
 import numpy as np
 
 from cachesim.engines.shared.growing_table import longer, room
-from cachesim.engines.shared.writes import Writes, stretch_of
 from cachesim.model import Rows
 from cachesim.model.grid import Values
 
+RowTable = dict[int, Rows]
+"""The rows of each layer by cell."""
 
-class RowTable(dict[int, Rows]):
-    """The rows of each of these layers by cell; ``writes``, which may be that of the table of the cells, knows which of
-    them have been written."""
 
-    __slots__ = ("writes",)
-
-    def __init__(self, layers: Iterable[int], writes: Writes | None = None) -> None:
-        super().__init__((layer, Rows(np.zeros(0, np.uint64), None, None)) for layer in layers)
-        self.writes = writes or Writes()
-
-    def __setitem__(self, layer: int, rows: Rows) -> None:
-        """All rows of a layer are others now."""
-        self.writes.touch()
-        self.extend(layer, rows)
-
-    def extend(self, layer: int, rows: Rows) -> None:
-        """The rows of a layer are in these arrays now; they are the same, or about to be told of."""
-        rows.digest.flags.writeable = False
-        super().__setitem__(layer, rows)
-
-    def _elsewhere(self, *_: Any, **__: Any) -> Any:
-        raise TypeError("rows are put into a table, or all of a layer are replaced")
-
-    __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _elsewhere
+def no_rows(layers: Iterable[int]) -> RowTable:
+    """A table of these layers, in which nothing was written yet."""
+    return {layer: Rows(np.zeros(0, np.uint64), None, None) for layer in layers}
 
 
 def take(rows: Rows, cells: np.ndarray | slice) -> Rows:
@@ -54,32 +34,23 @@ def take(rows: Rows, cells: np.ndarray | slice) -> Rows:
     )
 
 
-def copied(rows: Rows, cells: np.ndarray | slice) -> Rows:
-    """The rows in the given cells as they are now."""
-    found = take(rows, cells)
-    if not isinstance(cells, slice):
-        return found
-    k, v = (None if x is None else x.copy() for x in (found.k, found.v))
-    return Rows(found.digest.copy(), k, v)
+def copied(rows: Rows) -> Rows:
+    """The rows as they are now."""
+    k, v = (None if x is None else x.copy() for x in (rows.k, rows.v))
+    return Rows(rows.digest.copy(), k, v)
 
 
 def put(kept: RowTable, layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
     """Write rows into cells: the arrays grow with them; those of numbers are made when the first numbers arrive."""
     mine, need = kept[layer], _stop(cells)
     if need > len(mine.digest):
-        mine = _longer(mine, room(len(mine.digest), need))
-        kept.extend(layer, mine)
-    kept.writes.touch(*stretch_of(cells))
-    flags = mine.digest.flags
-    flags.writeable = True
+        kept[layer] = mine = _longer(mine, room(len(mine.digest), need))
     mine.digest[cells] = rows.digest
-    flags.writeable = False
     if rows.k is None or rows.v is None:
         return
     if mine.k is None or mine.v is None:
         k, v = (np.zeros((len(mine.digest), *x.shape[1:])) for x in (rows.k, rows.v))
-        mine = Rows(mine.digest, k, v)
-        kept.extend(layer, mine)
+        kept[layer] = mine = Rows(mine.digest, k, v)
     assert mine.k is not None and mine.v is not None
     mine.k[cells] = rows.k
     mine.v[cells] = rows.v
@@ -118,3 +89,12 @@ def by_position(cells: np.ndarray, pos: np.ndarray) -> tuple[np.ndarray, np.ndar
     if len(cells) and int(cells[-1]) - int(cells[0]) + 1 == len(cells):
         return pos, slice(int(cells[0]), int(cells[-1]) + 1)
     return pos, cells
+
+
+def no_hole(pos: np.ndarray) -> int:
+    """Number of rows from position 0 on without a hole. ``pos``: (n,) positions, mostly ascending."""
+    if len(pos) and pos[0] == 0 and pos[-1] == len(pos) - 1 and bool((pos[1:] - pos[:-1] == 1).all()):
+        return len(pos)
+    present = np.unique(pos)
+    gaps = np.flatnonzero(present != np.arange(len(present)))
+    return int(gaps[0]) if len(gaps) else len(present)

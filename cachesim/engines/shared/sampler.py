@@ -7,7 +7,6 @@ from array import array
 from typing import Callable, Sequence
 
 from cachesim.engines.base import Request
-from cachesim.engines.shared.held_tokens import HeldTokens
 from cachesim.events import Log
 
 Sampler = Callable[[Sequence[int], Request, int], int]
@@ -20,8 +19,7 @@ def forced_or_hashed(held: Sequence[int], request: Request, n_gen: int) -> int:
     the same conversation always goes on in the same way."""
     if request.forced is not None and n_gen < len(request.forced):
         return request.forced[n_gen]
-    crc32 = held.crc32() if isinstance(held, HeldTokens) else zlib.crc32(array("q", held).tobytes())
-    return SAMPLED + crc32
+    return SAMPLED + zlib.crc32(array("q", held).tobytes())
 
 
 class Counted:

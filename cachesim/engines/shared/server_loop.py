@@ -1,8 +1,4 @@
-"""What drivers have in common: decisions are written down, changes are told, work goes on in rounds.
-
-A driver asks a rule, acts, and tells. Whoever listens to the log hears of every decision, and of every moment at which
-restore points may have come or gone.
-"""
+"""What drivers have in common: decisions are written down, work goes on in rounds."""
 
 from __future__ import annotations
 
@@ -14,8 +10,10 @@ import numpy as np
 from cachesim.base.tokens import POS_INF, Tokens
 from cachesim.engines.base import Answer
 from cachesim.engines.contract import Removal, Server, copied
+from cachesim.engines.judge_view import Key
 from cachesim.engines.rule import Decision
-from cachesim.events import Changed, Decided, Log
+from cachesim.engines.shared.restore_points import ALL, Owner, RestorePoints
+from cachesim.events import Advanced, Decided, Declined, Log, Settled
 
 
 class AnyTask(Protocol):
@@ -49,11 +47,6 @@ def write_down(log: Log, decision: Decision, slot: AnySlot | None) -> Any:
     return decision.value
 
 
-def tell_change(log: Log, slot: AnySlot | None, cause: str, rule: str = "") -> None:
-    """Restore points may have come or gone, because of this rule."""
-    log.emit(Changed(slot.id if slot else None, cause, rule))
-
-
 def watched(
     seq_rm: Callable[..., bool], held: Callable[[int], np.ndarray], hear: Callable[[Removal], None]
 ) -> Callable[..., bool]:
@@ -84,9 +77,12 @@ class Driver(Server):
         self.log.emit(Decided(slot.id if slot else None, decision.rule, decision.value, because, case))
         return decision.value
 
-    def changed(self, slot: AnySlot | None, cause: str, rule: str = "") -> None:
-        """Restore points may have come or gone, because of this rule."""
-        self.log.emit(Changed(slot.id if slot else None, cause, rule))
+    def capture(self, decision: Decision, slot: AnySlot) -> Any:
+        """Write down whether a restore point is made here; returns the decision's value."""
+        self.decide(decision, slot)
+        if not decision.value:
+            self.log.emit(Declined(slot.id, decision.because["start"], decision.rule))
+        return decision.value
 
     def next_tick(self) -> int:
         """The server's clock."""
@@ -135,3 +131,41 @@ class Driver(Server):
     def is_further(self, slot: int) -> bool:
         """Is the task of a slot a further completion of another slot's prompt?"""
         return self.slots[slot].child
+
+
+class SlotDriver(Driver, Owner):
+    """A driver whose restore points are slots, their checkpoints, and stored conversations."""
+
+    points: RestorePoints
+
+    @property
+    def window_is_shared(self) -> bool:
+        """May a batch take cells that the windows of idle slots have?"""
+        return False
+
+    def changed(self, slot: AnySlot, cause: str, rule: str = "", kept: int = 0) -> None:
+        """A slot has changed, because of this rule; its tokens, and their rows, before ``kept`` are as they were."""
+        self.points.changed(slot, cause, rule, kept)
+
+    def evaluated(self, rule: str) -> None:
+        """A batch is evaluated: the slots at work have gone on."""
+        if self.log.heard(Advanced):
+            for slot in self.slots:
+                if slot.busy or (self.window_is_shared and slot.tokens):
+                    self.points.changed(slot, "evaluated", rule, ALL, grown=True)
+
+    def trimmed(self, slot: AnySlot, rule: str) -> None:
+        """Behind the tokens of a slot there is nothing in the memory any more; its prompt is evaluated from there."""
+        self.points.changed(slot, "truncated", rule, len(slot.tokens))
+        if slot.task is not None and len(slot.tokens) == slot.task.answer.cache_n:
+            self.log.emit(Settled(slot.id, len(slot.tokens)))
+
+    def text_of(self, key: Key) -> tuple[Sequence[int], int]:
+        """The tokens of the conversation that a checkpoint belongs to, and its slot, -1 = it is stored."""
+        if key[0] == "checkpoint":
+            return self.slots[key[1]].tokens, key[1]
+        return self.points.conversation(key).tokens, -1
+
+    def kept(self) -> list[Key]:
+        """Every checkpoint and every stored conversation."""
+        return self.points.kept()

@@ -78,7 +78,7 @@ class Meter(Silent):
         """Checkpoints and prompt cache: as the server counts them, where its model declares real sizes."""
         if self.sizes.source:
             return sum(server.stored_bytes())
-        return sum(size_of(one, self.sizes) for one in server.kept())
+        return sum(size_of(server.stored(key), self.sizes) for key in server.kept())
 
 
 def size_of(stored: Stored, sizes: Sizes) -> int:

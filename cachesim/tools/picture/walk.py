@@ -13,8 +13,8 @@ import numpy as np
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
-from cachesim.engines.judge_view import RowsPart
-from cachesim.events import Event, Log
+from cachesim.engines.judge_view import Key, RowsPart
+from cachesim.events import Event, Gained, Log, Lost
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Action, Scenario, Step
 from cachesim.tools.picture.lanes import Columns
@@ -78,11 +78,6 @@ def held(server: Server, slot: int) -> Held:
     return Held(len(live.tokens), _spans(full), _spans(window), state, marks)
 
 
-def entry_lengths(server: Server) -> list[int]:
-    """The lengths of the stored conversations right now."""
-    return [len(one.tokens) for one in server.kept() if one.kind == "entry"]
-
-
 def _spans(parts: Sequence[RowsPart]) -> tuple[Span, ...]:
     """Positions that any of these parts holds, as stretches."""
     each = {_stretches(part.pos) for part in parts if len(part.pos)}
@@ -115,11 +110,12 @@ class _Watcher(Silent):
         self.owners: dict[int, list[tuple[int, int]]] = {}
         self.entries: list[tuple[int, Sequence[Span]]] = [(0, ())]
         self.columns, self.lengths = Columns(), Counter[int]()
+        self.stored: dict[Key, int] = {}                        # lengths of stored conversations
         self.row = -1
 
     def started(self, server: Server) -> None:
         """A server has started, the first one or after a restart; what it told by then was heard by nobody."""
-        self.server = server
+        self.server, self.stored = server, {}
         server.log.listener = self.hear
         self._unheard(len(server.log.events))
 
@@ -137,6 +133,10 @@ class _Watcher(Silent):
 
     def hear(self, event: Event) -> None:
         """Told of every event: one that the log has already."""
+        if isinstance(event, Gained) and event.point.key[0] == "entry":
+            self.stored[event.point.key] = event.point.n
+        elif isinstance(event, Lost):
+            self.stored.pop(event.key, None)
         slot = getattr(event, "slot", None)
         answer = self.server.answer_at(slot) if slot is not None else None
         self._unheard(len(self.server.log.events) - 1)
@@ -153,7 +153,7 @@ class _Watcher(Silent):
             if answer is not None:
                 _keep(self.owners.setdefault(slot, []), k, answer.request)
             _keep(self.held.setdefault(slot, []), k, held(self.server, slot))
-        now = Counter(entry_lengths(self.server))
+        now = Counter(self.stored.values())
         if now != self.lengths:
             for tokens in (self.lengths - now).elements():
                 self.columns.take(tokens)

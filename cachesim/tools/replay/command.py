@@ -10,7 +10,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import JSON_VALUES, ORDER_WORK, ORDERS, TRACE_BYTES
-from cachesim.base.pool import Lost, finished
+from cachesim.base.pool import Unfinished, finished
 from cachesim.base.reading import FOLDER, files_in, kind, path_of
 from cachesim.tools.picture.options import Shown, add_pictures, wanted, write_scenes
 from cachesim.tools.run.arguments import add_jobs, add_json, add_limits
@@ -104,7 +104,7 @@ def replay_all(
         jobs = [(file, mode) for file in files]
         for one in progress(finished(replay_one, jobs, processes), len(jobs), "replaying"):
             data, file = one.result, str(one.share[0])
-            if isinstance(data, Lost):
+            if isinstance(data, Unfinished):
                 data = not_replayed(one.share[0], FAULT, f"{file}: {data.how}, twice (a fault of cachesim)")
             if data["scope"] in (BAD, FAULT):
                 complain(data["why"])

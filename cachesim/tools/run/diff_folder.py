@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
 from cachesim.base.errors import BadInput
-from cachesim.base.pool import Lost, finished
+from cachesim.base.pool import Unfinished, finished
 from cachesim.tools.run.arguments import load_files, modes
 from cachesim.tools.run.jobs import JobFailure, answers_code, tried
 
@@ -79,7 +79,7 @@ def _files(
     try:
         for one in progress(finished(compare_one, pairs, jobs), len(pairs), "comparing"):
             result = one.result
-            if isinstance(result, Lost):
+            if isinstance(result, Unfinished):
                 result = JobFailure(exits.CRASH, f"{one.share}: {result.how}, twice")
             if isinstance(result, JobFailure):
                 complain(result.why)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple,
 from cachesim.base import exits
 from cachesim.base.console import complain, note, progress
 from cachesim.base.errors import BadInput, quoted
-from cachesim.base.pool import Done, Lost, finished
+from cachesim.base.pool import Done, Unfinished, finished
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -70,7 +70,7 @@ def run_jobs(jobs: Sequence[RunJob], processes: int) -> Iterator[tuple[int, dict
         yield 0, run_job(jobs[0])
         return
     for one in progress(finished(run_one, jobs, processes), len(jobs), "running scenarios"):
-        if isinstance(one.result, Lost):
+        if isinstance(one.result, Unfinished):
             yield one.number, JobFailure(exits.CRASH, f"{one.share}: {one.result.how}, twice")
         else:
             yield one.number, one.result

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, Unwritable
-from cachesim.base.pool import Lost, spread
+from cachesim.base.pool import Unfinished, spread
 from cachesim.judging.cold_comparison import Judge
 from cachesim.scenarios.notation.shrink import TRIES
 from cachesim.tools.search.against import Cost, compared
@@ -199,7 +199,7 @@ def run(todo: Iterable[CampaignJob], jobs: int) -> Iterator[CampaignBlock]:
     """The results in the order of the jobs, from so many processes."""
     todo = list(todo)
     for job, block in zip(todo, spread(work, todo, jobs), strict=True):
-        yield lost(job, block.how) if isinstance(block, Lost) else block
+        yield lost(job, block.how) if isinstance(block, Unfinished) else block
 
 
 def shrunk(

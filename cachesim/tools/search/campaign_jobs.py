@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Callable, Generator, Iterable, NamedTuple, TypeVar
 
 from cachesim.base.console import complain, progress
-from cachesim.base.pool import Done, Lost, Pool, finished
+from cachesim.base.pool import Done, Pool, Unfinished, finished
 from cachesim.base.shard import WHOLE, Shard
 from cachesim.tools.run.jobs import played_elsewhere
 from cachesim.tools.search.campaign import (
@@ -93,7 +93,7 @@ class CampaignSearch:
         ended: dict[int, StoredCaseResult] = {}
         with closing(self._spread(check, stored, lambda: None)) as results:
             for one in progress(results, len(stored), "stored cases"):
-                if isinstance(one.result, Lost):
+                if isinstance(one.result, Unfinished):
                     ended[one.number] = StoredCaseResult(one.share.file, [], f"{one.result.how}, twice")
                 else:
                     ended[one.number] = one.result
@@ -114,7 +114,8 @@ class CampaignSearch:
         total = None if examples is None else block_count(gaps(done, start, stop))
         with closing(self._played(todo)) as results:
             for one in progress(results, total, "conversations"):
-                self.campaign.take(lost(one.share, one.result.how) if isinstance(one.result, Lost) else one.result)
+                ended = one.result
+                self.campaign.take(lost(one.share, ended.how) if isinstance(ended, Unfinished) else ended)
                 self.keep()
 
     def _played(self, todo: Iterable[CampaignJob]) -> Results[CampaignJob, CampaignBlock]:
@@ -125,7 +126,7 @@ class CampaignSearch:
         from cachesim.tools.search.remote import PLAY, block_of, packed, unpacked
 
         for one in played_elsewhere(self.on, PLAY, map(packed, todo), self.clock.to_play):
-            result = one.result if isinstance(one.result, Lost) else block_of(one.result)
+            result = one.result if isinstance(one.result, Unfinished) else block_of(one.result)
             yield Done(one.number, unpacked(one.share), result)
 
     def shrink(self) -> None:
@@ -136,7 +137,7 @@ class CampaignSearch:
         with closing(self._spread(shrink_one, todo, self.clock.to_shrink)) as results:
             for one in progress(results, len(todo), "shrinking"):
                 finding = one.share.failure.finding
-                if isinstance(one.result, Lost):
+                if isinstance(one.result, Unfinished):
                     complain(f"shrinking {finding.name}: {finding.label}: {one.result.how}, twice")
                     continue
                 self.campaign.failures[finding.group] = one.result

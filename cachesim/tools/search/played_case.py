@@ -12,9 +12,9 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Removal, Server
 from cachesim.engines.judge_view import Excess, Stored
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.events import Compared, Log, Release
+from cachesim.events import Compared, Log
 from cachesim.judging.cold_comparison import Judge
-from cachesim.judging.run_verdicts import Observer
+from cachesim.judging.run_verdicts import JUDGED, Observer
 from cachesim.judging.verdict import Verdict
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Action, Scenario
@@ -73,7 +73,7 @@ class InvariantObserver(Observer):
         self.judges[key] = self.judge
         self.played.log = server.log
         server.watch_removals(self._removed)
-        server.log.listener, server.log.kinds = self.hear, frozenset({Release})
+        server.log.listener, server.log.kinds = self.hear, JUDGED
 
     def _removed(self, done: Removal) -> None:
         """A removal that is refused changes nothing; one that is done leaves nothing of its range."""

@@ -9,7 +9,7 @@ from typing import Any, Iterator, NamedTuple, Sequence
 from cachesim.base import exits
 from cachesim.base.console import complain, progress
 from cachesim.base.errors import BadInput
-from cachesim.base.pool import Lost, finished
+from cachesim.base.pool import Unfinished, finished
 from cachesim.tools.run.jobs import played_elsewhere
 from cachesim.tools.workload.lines import WorkloadFolder, id_of
 from cachesim.tools.workload.run import CellJob, line_of
@@ -53,21 +53,21 @@ class Workload:
         """Pairs of the number of a job and what came of it, as they come."""
         return self._elsewhere(left) if self.on else self._here(left)
 
-    def _here(self, left: Sequence[int]) -> Iterator[tuple[int, Line | BadInput | Lost]]:
+    def _here(self, left: Sequence[int]) -> Iterator[tuple[int, Line | BadInput | Unfinished]]:
         for done in finished(_one, [self.todo[number].job for number in left], self.jobs):
             yield left[done.number], done.result
 
-    def _elsewhere(self, left: Sequence[int]) -> Iterator[tuple[int, Line | BadInput | Lost]]:
+    def _elsewhere(self, left: Sequence[int]) -> Iterator[tuple[int, Line | BadInput | Unfinished]]:
         from cachesim.tools.workload.remote import PLAY, line_in, packed
 
         texts = (packed(*self.todo[number]) for number in left)
         for done in played_elsewhere(self.on, PLAY, texts):
-            yield left[done.number], done.result if isinstance(done.result, Lost) else line_in(done.result)
+            yield left[done.number], done.result if isinstance(done.result, Unfinished) else line_in(done.result)
 
-    def _take(self, number: int, found: Line | BadInput | Lost) -> None:
+    def _take(self, number: int, found: Line | BadInput | Unfinished) -> None:
         """Keep a line, or tell why there is none."""
         task = self.todo[number]
-        if isinstance(found, Lost):
+        if isinstance(found, Unfinished):
             complain(f"{task.job.files[0]}: {found.how}, twice (a fault of cachesim)")
             self.codes.append(exits.CRASH)
         elif isinstance(found, BadInput):

@@ -11,7 +11,7 @@ import pytest
 
 from cachesim.base.cluster import Cluster, checked_address
 from cachesim.base.errors import BadInput
-from cachesim.base.pool import Lost
+from cachesim.base.pool import Unfinished
 from cachesim.cli.main import main
 from cachesim.tools.search.campaign import Campaign, blocks, work
 from cachesim.tools.search.findings_export import campaign_data
@@ -89,7 +89,7 @@ def test_another_version_on_a_worker_is_refused(cluster, monkeypatch):
 def test_a_job_at_which_workers_die_is_lost_and_named(cluster):
     died = distributed.KilledWorker("job", "worker", 3)
     ended = cluster._result(SimpleNamespace(status="error", exception=lambda: died))
-    assert ended == Lost("4 workers ended")
+    assert ended == Unfinished("4 workers ended")
     with pytest.raises(BadInput, match="gave up a job: cancelled"):
         cluster._result(SimpleNamespace(status="cancelled"))
 

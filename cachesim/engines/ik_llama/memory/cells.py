@@ -17,7 +17,6 @@ import numpy as np
 
 from cachesim.base.errors import Crash
 from cachesim.engines.shared.growing_table import longer, room
-from cachesim.engines.shared.writes import Writes, stretch_of
 
 
 class Cells:
@@ -29,7 +28,6 @@ class Cells:
         self.own = np.zeros(0, dtype=np.int64)                   # (n,)
         self.seqs = np.zeros((n_seq, 0), dtype=bool)             # (n_seq, n)
         self.head, self.used = 0, 0
-        self.writes = Writes()
         self._last: list[int | None] = [-1] * n_seq              # largest label, None = to be looked up
 
     def reach(self, stop: int) -> None:
@@ -86,7 +84,6 @@ class Cells:
         """Label neighbouring cells from ``first`` on for a sequence."""
         stop = first + len(pos)
         self.reach(stop)
-        self.writes.touch(first, stop)
         self.pos[first:stop], self.own[first:stop] = pos, own
         self.seqs[seq, first:stop] = True
         self.used += len(pos)
@@ -100,7 +97,6 @@ class Cells:
             return
         cells = np.flatnonzero(self.seqs[seq] & (self.pos >= p0) & (self.pos < p1))
         self.seqs[seq, cells] = False
-        self.writes.touch(*stretch_of(cells))
         self._last[seq] = None
         freed = cells if self.n_seq == 1 else cells[~self.seqs[:, cells].any(axis=0)]
         if len(freed):
@@ -111,14 +107,12 @@ class Cells:
     def relabel(self, cell: int, pos: int) -> None:
         """Write a label into a cell, whoever uses it."""
         self.reach(cell + 1)
-        self.writes.touch(cell, cell + 1)
         self.pos[cell] = pos
         self._last = [None] * self.n_seq
 
     def move(self, seq: int, p0: int, p1: int, delta: int) -> np.ndarray:
         """Add ``delta`` to labels p0 .. p1-1 of the sequence; returns the cells."""
         cells = np.flatnonzero(self.seqs[seq] & (self.pos >= p0) & (self.pos < p1))
-        self.writes.touch(*stretch_of(cells))
         self.pos[cells] += delta
         self.own[cells] += delta
         self._last[seq] = None

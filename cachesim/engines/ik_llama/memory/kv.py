@@ -21,7 +21,7 @@ from cachesim.engines.ik_llama.memory.model_layout import ModelKind
 from cachesim.engines.ik_llama.memory.not_a_number import has_nan
 from cachesim.engines.shared.batch import Ubatch
 from cachesim.engines.shared.immutable import Immutable
-from cachesim.engines.shared.rows import RowTable, put, take
+from cachesim.engines.shared.rows import no_rows, put, take
 from cachesim.events import Event, SeqRm
 from cachesim.model import LayerState, Model, Rows
 
@@ -109,7 +109,7 @@ class KvCache:
         self.kind, self.refuses, self.emit, self.model, self.window = kind, refuses, emit, model, window
         self.recurrent = kind.recurrent if recurrent is None else recurrent
         self.cells = Cells(size, n_seq)
-        self.rows = RowTable(kind.attention if model else (), self.cells.writes)
+        self.rows = no_rows(kind.attention if model else ())
         self.states: list[States] = [{} for _ in range(n_seq)]
         self.state_pos = [-1] * n_seq
         self.tail = [-1] * n_seq              # pure recurrent: last position of the sequence's one cell

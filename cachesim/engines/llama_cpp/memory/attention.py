@@ -22,7 +22,7 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import Found, Saved, SavedCel
 from cachesim.engines.llama_cpp.memory.cells import Cells
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch, by_run, in_order
-from cachesim.engines.shared.rows import RowTable, copied, put, put_all, take
+from cachesim.engines.shared.rows import copied, no_rows, put, put_all, take
 from cachesim.events import Event, RowsPurged
 from cachesim.model import Model, Rows
 
@@ -48,7 +48,7 @@ class AttentionCache:
         self.layers, self.shape, self.emit, self.model = tuple(layers), shape, emit, model
         self.streams = [Cells(size, n_seq) for _ in range(self.n_stream)]
         self.copies: list[tuple[int, int]] = []         # streams whose rows the next decode copies
-        self.rows = [RowTable(self.layers if model else (), table.writes) for table in self.streams]
+        self.rows = [no_rows(self.layers if model else ()) for _ in self.streams]
 
     def stream(self, seq: int) -> int:
         """Number of the sequence's stream."""
@@ -255,7 +255,7 @@ class AttentionCache:
         """KV-STATE: a copy of the sequence's cells."""
         at = index(self.saved_cells(seq, keep))
         number = self.stream(seq)
-        rows = {layer: copied(rows, at) for layer, rows in self.rows[number].items()}
+        rows = {layer: copied(take(rows, at)) for layer, rows in self.rows[number].items()}
         return AttentionState(self.streams[number].pos[at].copy(), rows)
 
     def state_read(self, seq: int, state: AttentionState) -> None:

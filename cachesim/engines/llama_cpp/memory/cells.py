@@ -19,7 +19,6 @@ import numpy as np
 from cachesim.base.errors import Crash
 from cachesim.engines.llama_cpp.memory.cell_ranges import Extents, Found, Saved, SavedCells, index, listed
 from cachesim.engines.shared.growing_table import longer, room
-from cachesim.engines.shared.writes import Writes, stretch_of
 
 Masked = Callable[[np.ndarray, int], np.ndarray]
 """(key positions, query position) -> which keys the query cannot see."""
@@ -29,7 +28,7 @@ class Cells:
     """The cell table of one stream: ``size`` cells, ``n_seq`` sequences."""
 
     def __init__(self, size: int, n_seq: int) -> None:
-        self.size, self.n_seq, self.writes = size, n_seq, Writes()
+        self.size, self.n_seq = size, n_seq
         self.clear()
 
     def clear(self) -> None:
@@ -39,7 +38,6 @@ class Cells:
         self.seqs = np.zeros((self.n_seq, 0), dtype=bool)              # (n_seq, n)
         self.used, self.head, self.end, self.has_shift = 0, 0, 0, False
         self.extents = Extents(self.n_seq)
-        self.writes.touch()
 
     def reach(self, stop: int) -> None:
         """Make the arrays long enough for the first ``stop`` cells, or for all there are."""
@@ -191,7 +189,6 @@ class Cells:
     def keep(self, seq: int) -> None:
         """Only ``seq`` stays."""
         others = np.flatnonzero((self.pos >= 0) & ~self.seqs[seq])
-        self.writes.touch()
         self.seqs[:seq] = False
         self.seqs[seq + 1 :] = False
         for other in {*range(self.n_seq)} - {seq}:
@@ -231,7 +228,6 @@ class Cells:
 
     def _told(self, cells: Found) -> slice | np.ndarray:
         """The cells as an array is asked for them, which are about to be written."""
-        self.writes.touch(*stretch_of(cells))
         return index(cells)
 
     def _empty(self, cells: Found) -> None:
@@ -254,7 +250,6 @@ class Cells:
 
     def restore(self, saved: Saved) -> None:
         """Back to a saved table."""
-        self.writes.touch()
         self.pos, self.shift, self.seqs = saved.pos, saved.shift, saved.seqs
         self.used, self.head, self.end = saved.used, saved.head, saved.end
         self.extents = saved.extents

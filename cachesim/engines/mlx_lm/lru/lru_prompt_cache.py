@@ -78,6 +78,10 @@ class LRUPromptCache:
         """All entries, by queue and age."""
         return {item: self._trie.get(*item) for queue in self._queues.items().values() for item in queue}
 
+    def entry(self, model: Any, key: Tokens) -> Entry | None:
+        """The entry under a key."""
+        return self._trie.get(model, key) if self._trie.has(model, key) else None
+
     def queues(self) -> dict[str, tuple[Item, ...]]:
         """(model, key) by kind, oldest first."""
         return self._queues.items()
@@ -169,7 +173,7 @@ class LRUPromptCache:
             self._evict("bytes")
 
     def _put(self, item: Item, layers: list[Any], kind: str) -> None:
-        before = self._trie.get(*item) if self._trie.has(*item) else None
+        before = self.entry(*item)
         present = self.rules.present()
         if before is None:
             entry = Entry(layers, self._nbytes_of(layers), kind)

@@ -9,7 +9,7 @@ import numpy as np
 from blockpool.pool import Block
 from blockpool.row import Row
 from cachesim.engines.judge_view import RowsPart, StatePart
-from cachesim.engines.shared.rows import RowTable, put, take
+from cachesim.engines.shared.rows import no_rows, put, take
 from cachesim.model import LayerState, Rows, Spec, TokenRun
 from cachesim.model.attention_mask import ByPosition
 from cachesim.model.grid import Positions
@@ -28,7 +28,7 @@ class Memory:
 
     def __init__(self, spec: Spec, block: int) -> None:
         self.spec, self.block = spec, block
-        self.rows = RowTable(i for i, layer in enumerate(spec.layers) if layer.part)
+        self.rows = no_rows(i for i, layer in enumerate(spec.layers) if layer.part)
         self.states: dict[int, dict[int, LayerState]] = {}
         self.recurrent = [i for i, layer in enumerate(spec.layers) if layer.taps]
 

@@ -25,10 +25,10 @@ class Key(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a block stands in a prompt: all tokens up to its end, and the hashes of all blocks up to it."""
+    """Where a block stands in a prompt: all tokens that were known when it was published, and where it ends."""
 
     tokens: Tokens
-    chain: tuple[bytes, ...]
+    end: int
 
 
 @dataclass(slots=True, eq=False)

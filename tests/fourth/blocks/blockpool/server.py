@@ -139,7 +139,7 @@ class Server(Inspected):
             said = self.model.forward(step.runs(), step)
         for one in chunks:
             one.row.computed = one.stop
-        self.changed(None, "evaluated")
+        self.computed()
         for k, one in enumerate(chunks):
             if one.stop == len(one.row.all):
                 self._speak(one.row, said[k] if said else None)

@@ -17,9 +17,14 @@ from blockpool.profiles import Rules
 from blockpool.row import Row, Task
 from blockpool.rules import Kept, Lookup
 from cachesim import events as ev
+from cachesim.base.tokens import Tokens
+from cachesim.engines.shared.block_points import BlockPoints, Chain
 from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.engines.shared.server_loop import Driver
 from cachesim.model import Model, Spec
+
+
+NOUNS = {ROWS: "block", STATE: "state"}
 
 
 @dataclass(slots=True)
@@ -52,13 +57,15 @@ class Tables(Driver):
         self.running: list[Row] = []
         self.promised: set[int] = set()         # blocks whose states this step will compute
         self.evictions = 0
+        self.points = BlockPoints(log, self.has_rows, self.has_states)
+        self.published: list[tuple[Block, Key, Chain]] = []     # in this step, which is about to compute them
 
     def _evicted(self, block: Block, key: Key, place: Place) -> None:
-        said = self.rules.evict(block.id, len(place.tokens))
+        said = self.rules.evict(block.id, place.end)
         self.decide(said, None)
-        self.emit(Evicted(key.group, len(place.tokens)))
+        self.emit(Evicted(key.group, place.end))
         self.evictions += 1
-        self.changed(None, "evicted", said.rule)
+        self.points.lost((NOUNS[key.group], block.id, 0), "evicted", said.rule)
 
     def _chain(self, row: Row, n: int) -> list[bytes]:
         """Hashes of the first n complete blocks of a request."""
@@ -142,8 +149,9 @@ class Tables(Driver):
         if min(stop, len(row.all)) // self.block > row.named:
             n = self.decide(self.rules.publish(stop, len(row.all), self.block), row)
             chain = self._chain(row, n)
+            known = tuple(row.all)
             for i in range(row.named, n if self.has_rows else 0):
-                self.pool.name(row.rows[i], Key(chain[i], ROWS), self._place(row, chain, i))
+                self._name(row.rows[i], Key(chain[i], ROWS), chain, i, known)
             row.named = n
         if self.has_states and stop % self.block == 0 and stop <= len(row.all):
             self._promise(row, stop)
@@ -153,13 +161,27 @@ class Tables(Driver):
         ask = Kept(stop, row.prompt, self.block, row.junction, opts.prefix_cache_retention_interval, opts.use_eagle)
         block = row.states[at]
         assert block is not None
-        if self.decide(self.rules.retain(ask), row):
-            chain = self._chain(row, at + 1)
-            self.pool.name(block, Key(chain[at], STATE), self._place(row, chain, at))
+        if self.capture(self.rules.retain(ask), row):
+            self._name(block, Key(row.chain[at], STATE), self._chain(row, at + 1), at, tuple(row.all))
             self.promised.add(block.id)
 
-    def _place(self, row: Row, chain: Sequence[bytes], i: int) -> Place:
-        return Place(tuple(row.all[: (i + 1) * self.block]), tuple(chain[: i + 1]))
+    def _name(self, block: Block, key: Key, chain: Sequence[bytes], i: int, known: Tokens) -> None:
+        """From now on a block can be found."""
+        start, end = i * self.block, (i + 1) * self.block
+        self.pool.name(block, key, Place(known, end))
+        self.published.append((block, key, Chain(key.hash, chain[i - 1] if i else None, known[start:end], end)))
+
+    def computed(self) -> None:
+        """What was published for the step is there."""
+        for block, key, chain in self.published:
+            if block.key != key or block.place is None:
+                continue
+            name = NOUNS[key.group], block.id, 0
+            if key.group == ROWS:
+                self.points.rows(name, chain)
+            else:
+                self.points.state(name, chain, block.place.tokens[: chain.end])
+        self.published.clear()
 
     def free_row(self, row: Row) -> None:
         """A request uses nothing any more."""

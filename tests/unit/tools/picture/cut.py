@@ -45,7 +45,7 @@ def cut(scenario: Scenario, profile: str, k: int) -> tuple[dict[int, Holds], lis
     with suppress(Stop):
         play(scenario, profile, "provenance", watcher)
     server = watcher.server
-    entries = sorted(len(one.tokens) for one in server.kept() if one.kind == "entry")
+    entries = sorted(len(server.stored(key).tokens) for key in server.kept() if key[0] == "entry")
     return {slot: _holds(server, slot) for slot in range(server.n_slots)}, entries
 
 
