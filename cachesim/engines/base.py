@@ -78,7 +78,8 @@ class Answer:
     error_kind: str = ""  # identifies the error, or the end of the process, whatever its numbers
     error_numbers: Mapping[str, int] = field(default_factory=dict)  # numbers of the error, by name
     id_slot: int = -1                                     # the slot that it was worked on in, -1 = none
-    cache_n: int = 0                                      # prompt tokens that were reused
+    # reused prompt tokens by source: "slot", "checkpoint", or the engine's noun for what it keeps ("entry", "block")
+    reused: Mapping[str, int] = field(default_factory=dict)
     prompt_n: int = 0                                     # prompt tokens that were evaluated
     predicted_n: int = 0                                  # tokens that were generated
     tokens_cached: int = 0                                # tokens that the server says the slot holds
@@ -87,7 +88,6 @@ class Answer:
     tokens: list[int] = field(default_factory=list)       # the generated tokens
     slot_tokens: Tokens = ()                              # tokens in the slot at the end
     outputs: list[Output] = field(default_factory=list)   # one for each token after which the model was asked to speak
-    restored: bool = False  # part of cache_n came from a checkpoint or a stored conversation
     deciding: str = ""                                    # id of the rule that settled cache_n
     died: bool = False                                    # the simulated process ended while this request was in work
     cancelled: bool = False                               # the client disconnected
@@ -97,6 +97,11 @@ class Answer:
     prompt: Tokens | None = None                          # the prompt as the server shortened it, None = as it was sent
     shifts: list[tuple[int, int, int]] = field(default_factory=list)  # context shifts: tokens held, n_keep, n_discard
     children: list[Answer] = field(default_factory=list)  # answers of the further completions
+
+    @property
+    def cache_n(self) -> int:
+        """Prompt tokens that were reused."""
+        return sum(self.reused.values())
 
     def fails(self, status: int, text: str, kind: str, **numbers: int) -> None:
         """The client gets an error."""

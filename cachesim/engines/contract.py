@@ -253,6 +253,7 @@ class Engine:
     when: Timeline = field(default_factory=Timeline)  # at which builds and dates the rule sets of `line` were in force
     # families of rules -> the options that govern them
     rule_flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    keeps: str = "checkpoint"                                    # noun for what its rules of role CREATE make
     log: Callable[[], LogGrammar] = LogGrammar  # the lines of the real server's log; imported when a log is read
 
     def rules(self, profile: str) -> RuleSet:

@@ -2,7 +2,7 @@
 
 diverged        never evaluated before: the prompt is new from here on
 one token       all of it was reusable, but one token must be evaluated for logits
-never captured  evaluated before, but no checkpoint was ever taken there
+never captured  evaluated before, but no restore point was ever made there
 erased, evicted, consumed (removed from the prompt cache on load), cleared, overwritten, truncated
                 a restore point existed; this is what removed it
 advanced        the slot's memory could have served here for a moment, and evaluation went on
@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-from cachesim.engines.base import prompt_of
+from cachesim.engines.base import Answer, prompt_of
 from cachesim.engines.rule import Role, role_of
 from cachesim.judging.request_judgement import Judgement
 
+SLOT, CHECKPOINT = "slot", "checkpoint"
+"""Sources of reused tokens for which reports have columns of their own. All others count as loaded."""
+
 WORDS = {
-    "never captured": "no checkpoint was taken there",
+    "never captured": "no {kept} was taken there",
     "not chosen": "{kind} not used",
     "consumed": "{kind} removed from the prompt cache on load",
     "evicted": "{kind} evicted",
@@ -27,7 +30,7 @@ WORDS = {
     "cleared": "slot cleared",
     "truncated": "slot truncated",
     "overwritten": "slot overwritten",
-    "advanced": "state advanced past it, no checkpoint taken",
+    "advanced": "state advanced past it, no {kept} taken",
 }
 NEW = "new tokens"
 
@@ -44,14 +47,14 @@ class Reason(NamedTuple):
     survives: tuple[str, ...] = ()
 
 
-def reasons(one: Judgement, others: Sequence[tuple[str, int]] = ()) -> list[Reason]:
+def reasons(one: Judgement, others: Sequence[tuple[str, int]] = (), kept: str = CHECKPOINT) -> list[Reason]:
     """The evaluated tokens of a request in order, each range with its reason. ``others`` are (profile, cache_n) of the
-    same request under other rule sets."""
+    same request under other rule sets; ``kept`` is the engine's noun for what it takes of a running request."""
     account, n_tokens = one.account, len(prompt_of(one.request, one.answer))
     out, start = [], account.n_past
     for charge in reversed(account.charges):        # from the beginning of the prompt
         stop = start + charge.tokens
-        why = what_happened(charge.event, charge.kind)
+        why = what_happened(charge.event, charge.kind, kept)
         out.append(Reason(start, stop, why, charge.rule, charge.at, _survivors(others, stop)))
         start = stop
     if start < n_tokens:
@@ -61,9 +64,9 @@ def reasons(one: Judgement, others: Sequence[tuple[str, int]] = ()) -> list[Reas
     return out
 
 
-def what_happened(event: str, kind: str) -> str:
+def what_happened(event: str, kind: str, kept: str = CHECKPOINT) -> str:
     """The event of an attribution in words; ``kind`` the restore point that was lost."""
-    return WORDS.get(event, event).format(kind=kind or "restore point")
+    return WORDS.get(event, event).format(kind=kind or "restore point", kept=kept)
 
 
 def _survivors(others: Sequence[tuple[str, int]], stop: int) -> tuple[str, ...]:
@@ -72,24 +75,25 @@ def _survivors(others: Sequence[tuple[str, int]], stop: int) -> tuple[str, ...]:
 
 # How did a request come to its reused tokens? In a few words, and as counts: kept, restored, loaded.
 
-FROM_A_CHECKPOINT = (Role.PICK, Role.RESUME)
-
-
 class Reused(NamedTuple):
     """Tokens of a prompt that were not evaluated: kept in the slot, restored from a checkpoint (also one that came
-    with an entry), loaded with an entry of the prompt cache."""
+    with an entry), loaded with an entry of the prompt cache or from another kept object."""
 
     kept: int
     restored: int
     loaded: int
 
 
-def reused(one: Judgement) -> Reused:
+def reused(answer: Answer) -> Reused:
     """Where the reused tokens of a request are from."""
-    n = one.answer.cache_n
-    if not one.answer.restored:
-        return Reused(n, 0, 0)
-    return Reused(0, n, 0) if role_of(one.answer.deciding) in FROM_A_CHECKPOINT else Reused(0, 0, n)
+    kept, restored = (answer.reused.get(source, 0) for source in (SLOT, CHECKPOINT))
+    return Reused(kept, restored, answer.cache_n - kept - restored)
+
+
+def _from(answer: Answer) -> str:
+    """Where loaded tokens are from, in words."""
+    sources = [source for source, n in answer.reused.items() if n and source not in (SLOT, CHECKPOINT)]
+    return " and ".join("an entry" if source == "entry" else f"{source}s" for source in sources)
 
 
 def reason(one: Judgement) -> str:
@@ -121,12 +125,12 @@ def _nothing(one: Judgement) -> str:
 
 
 def _hit(one: Judgement) -> str:
-    kept, restored, loaded = reused(one)
+    kept, restored, loaded = reused(one.answer)
     n, lcp = one.answer.cache_n, one.slot.lcp if one.slot else 0
     if restored:
         return f"LCP {max(lcp, n)}, restored {restored}"
     if loaded:
-        return f"loaded {loaded} from an entry"
+        return f"loaded {loaded} from {_from(one.answer)}"
     if n == len(prompt_of(one.request, one.answer)) - 1 and lcp > n:
         return "same prompt, all but 1"
     if one.slot is not None and n == one.slot.held:

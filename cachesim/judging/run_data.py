@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from cachesim.engines.base import prompt_of
+from cachesim.engines.registry import engine_named
 from cachesim.engines.rule import role_of
 from cachesim.engines.shared.outcomes import Outcome, case_of
 from cachesim.events import Aborted, Decided, Event, Lost, PcState
@@ -57,16 +58,16 @@ def run_data(run: Run) -> dict[str, Any]:
 
 def request_data(run: Run, i: int, one: Judgement) -> dict[str, Any]:
     """One request of a run."""
-    answer, step = one.answer, run.scenario.steps[i]
+    answer, step, came = one.answer, run.scenario.steps[i], reused(one.answer)
     data = {
         "i": i,
         "text": step.prompt,
         "why": step.why,
         "how": _how(step),
         "prompt": len(one.request.prompt),
-        "kept": 0 if answer.restored else answer.cache_n,
-        "restored": answer.cache_n if answer.restored else 0,
-        "loaded": reused(one).loaded,
+        "kept": came.kept,
+        "restored": came.restored + came.loaded,
+        "loaded": came.loaded,
         "computed": answer.prompt_n,
         "cache_n": answer.cache_n,
         "prompt_n": answer.prompt_n,
@@ -173,7 +174,7 @@ def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> d
         "prompt": len(prompt_of(one.request, one.answer)),
         **{name: data[name] for name in same},
         "lost": [charge._asdict() for charge in one.account.charges],
-        "computed": [reason._asdict() for reason in reasons(one, others)],
+        "computed": [reason._asdict() for reason in reasons(one, others, engine_named(run.scenario.engine).keeps)],
         "told": number in run.told,
         "known_bug": expected is not None and number in expected.broken,
         "failure": failure_data(run, number) if one.judged.equal_cold is False else None,

@@ -61,7 +61,7 @@ def _reset(srv: Core, slot: Slot, task: Task, rule: str) -> None:
     """The slot forgets everything but its prompt's count of evaluated tokens."""
     srv.wipe(slot)
     slot.n_prompt = slot.offset = slot.kept = slot.discarded = 0
-    task.answer.cache_n, task.answer.deciding, task.answer.restored = 0, rule, False
+    task.answer.reused, task.answer.deciding = {}, rule
     srv.changed(slot, "cleared", rule)
 
 

@@ -46,14 +46,14 @@ def _begin(srv: Core, slot: Slot, task: Task) -> bool:
                 srv.leave(slot)
             return False
         shorten_prompt(srv, slot, task)
-    slot.loaded, task.answer.restored = False, slot.loaded
     found = _common(srv, slot, task)
     back: int = srv.decide(srv.rules.one(found.prompt, len(task.prompt), False), slot)
     resume = _use_checkpoint(srv, slot, task, Common(found.cache - back, found.prompt - back), back)
     back = srv.decide(srv.rules.one(resume.n_past_prompt, len(task.prompt), True), slot)
     if back:
         srv.emit(ev.NeedOne(slot.id, task.id, resume.n_past, len(task.prompt)))
-    slot.n_prompt = task.answer.cache_n = resume.n_past_prompt - back
+    slot.n_prompt = resume.n_past_prompt - back
+    task.answer.reused = {slot.source: slot.n_prompt}
     del slot.tokens[resume.n_past - back :]
     srv.changed(slot, "truncated", task.answer.deciding)
     return True
@@ -98,7 +98,7 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
     if found is None or not srv.memory.set(slot.id, slot.checkpoints[found].blob):
         reset = srv.rules.ckpt_reset(ask)
         srv.emit(ev.FullReprocess(slot.id, task.id))
-        task.answer.deciding, task.answer.restored = reset.rule, False
+        task.answer.deciding, slot.source = reset.rule, "slot"
         nothing: Resume = srv.decide(reset, slot)
         if nothing.forget_tokens:
             slot.tokens.clear()
@@ -109,5 +109,5 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
     slot.last_checkpoint = max(slot.last_checkpoint, again.last_checkpoint)
     n_tokens = logged_tokens(srv, c)
     srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, n_tokens, again.n_past, ev.mib(c.size)))
-    task.answer.deciding, task.answer.restored = pick.rule, True
+    task.answer.deciding, slot.source = pick.rule, "checkpoint"
     return again

@@ -143,7 +143,7 @@ class PromptCache:
                 slot.checkpoints.clear()
                 self.points.changed(slot, "cleared", failed.rule)
             return
-        slot.tokens, slot.checkpoints, slot.loaded = list(entry.tokens), list(entry.checkpoints), True
+        slot.tokens, slot.checkpoints, slot.source = list(entry.tokens), list(entry.checkpoints), "entry"
         slot.kept, slot.discarded = entry.kept, entry.discarded
         self.points.changed(slot, "overwritten", decision.rule)
         after = self._decide(self.rules.pc_after_hit(decision.value), slot)

@@ -89,7 +89,7 @@ class Slot(SlotBase):
     drafting: bool = False       # the present round is a speculative one, perhaps with an empty draft
     spec: SpecCkpt | None = None
     truncated: bool = False
-    loaded: bool = False         # a stored conversation was put into the slot for the present task
+    source: str = "slot"          # of the tokens that the present task reuses: slot, checkpoint or entry
     child: bool = False          # never: this server has no further completions
 
     def begin(self, task: Task, last_checkpoint: int) -> None:

@@ -40,7 +40,7 @@ def available(srv: Core, task: Task) -> Slot | None:
         return None
     slot = srv.slots[choice.slot]
     srv.decide(decision, slot)
-    slot.loaded = False
+    slot.source = "slot"
     if choice.by == "lcp":
         lcp = compare.facts(slot.tokens).n_cache
         srv.emit(ev.SlotByLcp(slot.id, slot.id_task, choice.f_sim, srv.settings.sps, 0.0, lcp))

@@ -76,9 +76,7 @@ def _copy(srv: Core, parent: Slot, child: Slot) -> None:
     child.tokens, child.checkpoints = list(parent.tokens), list(parent.checkpoints)
     child.state, child.at = State.DONE_PROMPT, parent.at
     mine, theirs = child.task.answer, parent.task.answer
-    mine.cache_n, mine.prompt_n, mine.deciding, mine.restored = (
-        theirs.cache_n, theirs.prompt_n, theirs.deciding, theirs.restored
-    )  # fmt: skip
+    mine.reused, mine.prompt_n, mine.deciding = theirs.reused, theirs.prompt_n, theirs.deciding
     srv.changed(child, "overwritten", "")
 
 
@@ -97,7 +95,7 @@ def share_prompt(srv: Core, parent: Slot, task: Task) -> bool:
         srv.both.must_rm(number, 0, POS_INF)
         srv.both.seq_cp(parent.id, number)
         child.tokens, child.checkpoints = list(parent.tokens), list(parent.checkpoints)
-        child.state, child.loaded = State.STARTED, False
+        child.state, child.source = State.STARTED, "slot"
         srv.changed(child, "overwritten", "")
     parent.children = []
     return False

@@ -69,7 +69,7 @@ def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
         if not srv.decide(refused, slot):
             raise
         srv.emit(ev.TrimRefused(slot.id, task.id, n_tokens))
-        task.answer.cache_n, task.answer.deciding, task.answer.restored = 0, refused.rule, False
+        task.answer.reused, task.answer.deciding = {}, refused.rule
         srv.clear(slot)
     srv.trimmed(slot, task.answer.deciding)
 

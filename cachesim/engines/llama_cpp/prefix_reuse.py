@@ -41,14 +41,14 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     reuses = srv.rules.task_reuse(request.kind)
     asked = srv.rules.n_past(lcp, request.cache_prompt and (reuses.value or srv.decide(reuses, slot)))
     n_past: int = reuse(srv, slot, task, srv.decide(asked, slot))
-    task.answer.deciding, task.answer.restored = (asked if reuses.value else reuses).rule, slot.loaded
+    task.answer.deciding = (asked if reuses.value else reuses).rule
     slot.reused = n_past
     resume = _use_checkpoint(srv, slot, task, _ask(srv, slot, n_past, len(prompt)))
     one = srv.rules.need_one(resume.n_past, len(prompt))
     n_past = srv.decide(one, slot)
     if n_past != resume.n_past:
         srv.emit(ev.NeedOne(slot.id, task.id, resume.n_past, len(prompt)))
-    task.answer.cache_n = n_past
+    task.answer.reused = {slot.source: n_past}
     del slot.tokens[n_past:]
     srv.changed(slot, "truncated", task.answer.deciding, lcp)
     return True
@@ -61,7 +61,7 @@ def _begin_whole(srv: Core, slot: Slot, task: Task, fits: bool) -> bool:
         text = f"input ({n} tokens) is too large to process. increase the physical batch size"
         srv.fail(slot, 500, f"{text} (current batch size: {most})", "longer-than-a-micro-batch", tokens=n, most=most)
         return False
-    task.answer.deciding, task.answer.restored, slot.reused = rule_id(srv.rules.task_whole), False, 0
+    task.answer.deciding, slot.reused = rule_id(srv.rules.task_whole), 0
     slot.tokens.clear()
     srv.changed(slot, "truncated", task.answer.deciding)
     return True
@@ -98,7 +98,7 @@ def _nothing(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
     """No checkpoint serves."""
     reset = srv.rules.ckpt_reset(ask)
     srv.emit(ev.FullReprocess(slot.id, task.id))
-    task.answer.deciding, task.answer.restored = reset.rule, False
+    task.answer.deciding, slot.source = reset.rule, "slot"
     nothing: Resume = srv.decide(reset, slot)
     if nothing.forget:
         slot.checkpoints.clear()
@@ -134,5 +134,5 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
     c = srv.noted(slot, ckpt.facts, USED, task)
     slot.checkpoints[found] = replace(ckpt, facts=c)
     srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, again.n_past, ev.mib(c.size)))
-    task.answer.deciding, task.answer.restored = pick.rule, True
+    task.answer.deciding, slot.source = pick.rule, "checkpoint"
     return again

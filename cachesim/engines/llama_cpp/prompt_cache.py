@@ -121,7 +121,7 @@ class PromptCache:
             self.log.emit(ev.PcLoadFailed(slot.id))
             return False
         slot.tokens, slot.checkpoints = list(entry.tokens), list(entry.checkpoints)
-        slot.loaded = True
+        slot.source = "entry"
         self.points.changed(slot, "overwritten", rule)
         write_down(self.log, after, slot)
         if after.value:

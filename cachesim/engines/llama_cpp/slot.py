@@ -79,7 +79,7 @@ class Slot(SlotBase):
     at: int = -1
     fed: tuple[int, int] = (0, 0)
     truncated: bool = False
-    loaded: bool = False         # a stored conversation was put into the slot for the present task
+    source: str = "slot"          # of the tokens that the present task reuses: slot, checkpoint or entry
     draft: list[int] = field(default_factory=list)
     replay: bool = False         # the draft holds tokens already found right, to be evaluated again
     spec_ckpt: SpecCkpt | None = None

@@ -57,7 +57,7 @@ def available(srv: Core, task: Task) -> Slot | None:
         return None
     slot = srv.slots[choice.slot]
     srv.decide(decision, slot)
-    slot.loaded = False
+    slot.source = "slot"
     if choice.update and srv.cache is not None and _is_asked(srv, slot, request.kind):
         srv.emit(ev.PcBegin())
         srv.cache.save(slot)

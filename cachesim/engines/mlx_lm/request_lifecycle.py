@@ -55,8 +55,8 @@ def keyed(srv: Inspected, row: Row) -> Tokens:
     rest = (*got.rest, *prompt[len(task.key.asked) :])          # the key is taken for a prefix of the prompt
     row.caches, task.old_key = got.cache, got.old_key
     row.tokens = list(prompt[: len(task.key.asked) - len(got.rest)])
-    task.answer.cache_n, task.answer.prompt_n = len(row.tokens), len(rest)
-    task.answer.restored, task.answer.deciding = bool(row.tokens), got.decision.rule
+    task.answer.reused, task.answer.prompt_n = {"entry": len(row.tokens)}, len(rest)
+    task.answer.deciding = got.decision.rule
     srv.emit(Fetched(row.id, task.id, len(task.key.asked), len(row.tokens), got.how))
     return rest
 

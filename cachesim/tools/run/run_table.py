@@ -12,6 +12,7 @@ from rich.text import Text
 
 from cachesim.base.counted import counted
 from cachesim.base.layout import ROOMY, Fitted, indented, lean_table, shortened
+from cachesim.engines.registry import engine_named
 from cachesim.judging.evidence import PREDICTED
 from cachesim.judging.flags_line import flags_line
 from cachesim.judging.recompute_reasons import what_happened
@@ -115,7 +116,9 @@ def run_report(data: Data, verbose: int = 0) -> RenderableType:
     first = [*_wrong(data), *predicted_lines(data["predicted"]), *map(_mismatch, data["mismatches"])]
     table = Fitted(lambda width: _table(data["requests"], width))
     left = state_lines(data["requests"]) if verbose else ()
-    rest = [*left, *map(_lost, data["lost"]), *_corrupt(data, verbose), *map(_lives, data["lives"])]
+    kept = engine_named(data["profile"].partition("@")[0]).keeps
+    lost = [_lost(charge, kept) for charge in data["lost"]]
+    rest = [*left, *lost, *_corrupt(data, verbose), *map(_lives, data["lives"])]
     failure = [failure_block(data["failure"])] if data["failure"] else []
     head = Group(top, *flags_line(data["flags"]))
     return Group(head, *title, *why, verdict_line(data), *first, table, *rest, *failure, Text(""))
@@ -178,9 +181,9 @@ def _lives(one: Data) -> RenderableType:
     return indented(f"the bug at request {one['request']} exists {since}up to {one['last']}", "dim")
 
 
-def _lost(charge: Data) -> RenderableType:
+def _lost(charge: Data, kept: str) -> RenderableType:
     when = f" at request {charge['at']}" if charge["at"] >= 0 else ""
-    what = what_happened(charge["event"], charge["kind"])
+    what = what_happened(charge["event"], charge["kind"], kept)
     rule = f" ({charge['rule']})" if charge["rule"] else ""
     tokens = counted(charge["tokens"], "token")
     return indented(f"request {charge['request']}: {tokens} re-evaluated: {what}{when}{rule}")

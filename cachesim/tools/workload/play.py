@@ -8,10 +8,10 @@ from typing import Any, Sequence
 from cachesim.base.errors import Crash
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
-from cachesim.engines.rule import Role, role_of
 from cachesim.judging.evidence import predicted
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.lower_bound import EvaluatedRequest, lower_bound, sent
+from cachesim.judging.recompute_reasons import reused
 from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario, Step
@@ -20,7 +20,6 @@ from cachesim.tools.workload.tokens import SessionRequest
 
 COUNTED, JUDGED, BILLED = "counted", "judged", "billed"
 """How closely a workload is looked at: tokens and bytes; answers too; every lost token's cause too."""
-FROM_A_CHECKPOINT = (Role.PICK, Role.RESUME)
 MIB = 1 << 20
 
 
@@ -149,14 +148,10 @@ class Counter(Silent):
         found.peak_cache = max(found.peak_cache, round(stored.cache / MIB, 1))
 
     def _reused(self, answer: Answer) -> None:
-        found, n = self.found, answer.cache_n
+        found, came = self.found, reused(answer)
         found.evaluated += answer.prompt_n
-        if not answer.restored:
-            found.kept += n
-        elif role_of(answer.deciding) in FROM_A_CHECKPOINT:
-            found.restored += n
-        else:
-            found.loaded += n
+        found.kept, found.restored = found.kept + came.kept, found.restored + came.restored
+        found.loaded += came.loaded
 
     def close(self) -> Cell:
         """Everything is answered: the bound, and the numbers of each request."""

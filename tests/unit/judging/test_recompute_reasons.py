@@ -69,7 +69,7 @@ def test_a_last_token_behind_moved_ones_is_a_new_one():
     def last(best):
         account = Account(best, best, 9, (), moved=9 - best)
         request = Request(tuple(range(10)))
-        (reason,) = reasons(Judgement(request, Answer(0, cache_n=9), Judged(HOLDS, HOLDS), account, []))
+        (reason,) = reasons(Judgement(request, Answer(0, reused={"slot": 9}), Judged(HOLDS, HOLDS), account, []))
         return reason.start, reason.stop, reason.why
 
     assert last(9) == (9, 10, "at least one token must be evaluated for logits")

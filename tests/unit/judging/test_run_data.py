@@ -21,7 +21,7 @@ def test_every_count_of_a_request_is_its_own():
 
 
 def test_what_came_back_was_not_kept():
-    (data,) = run_data(run(judgement(cache_n=4, prompt_n=6, restored=True)))["requests"]
+    (data,) = run_data(run(judgement(cache_n=4, prompt_n=6, source="checkpoint")))["requests"]
     assert (data["kept"], data["restored"], data["computed"]) == (0, 4, 6)
 
 

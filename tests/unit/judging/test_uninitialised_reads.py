@@ -92,7 +92,7 @@ def case(*requests):
         log.mark()
         if not number:
             log.emit(Compared(0, (1, 0), 5))
-    judgements = [Judgement(Request(()), Answer(0, cache_n=kept), Judged(verdict, HOLDS, [], True), NOTHING, [])
+    judgements = [Judgement(Request(()), Answer(0, reused={"slot": kept}), Judged(verdict, HOLDS, [], True), NOTHING, [])
                   for kept, verdict in requests]  # fmt: skip
     return SimpleNamespace(log=log, requests=judgements)
 

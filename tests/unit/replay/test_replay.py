@@ -17,8 +17,8 @@ RESPONSE = {"cache_n": 4, "prompt_n": 3, "tokens_cached": 9, "id_slot": 1, "trun
 EVENTS = [{"ev": "need_one", "n_past": 3}, {"ev": "release", "n_tokens": 9}]
 
 
-def answer(**more):
-    return Answer(0, **{"cache_n": 4, "prompt_n": 3, "tokens_cached": 9, "id_slot": 1, **more})
+def answer(cache_n=4, **more):
+    return Answer(0, **{"reused": {"slot": cache_n}, "prompt_n": 3, "tokens_cached": 9, "id_slot": 1, **more})
 
 
 def test_equal_in_everything_agrees():

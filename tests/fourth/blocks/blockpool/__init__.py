@@ -28,4 +28,4 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
     return Server(rules, spec, options(flags), tiny, log)
 
 
-ENGINE = Engine("blockpool", PROFILES, MANUAL, serve, SENTENCES.say, Recorded("blockpool"), LINE)
+ENGINE = Engine("blockpool", PROFILES, MANUAL, serve, SENTENCES.say, Recorded("blockpool"), LINE, keeps="state")

@@ -118,7 +118,7 @@ class Server(Inspected):
         self.emit(ev.Launch(row.id, row.task.id, 0))
         if not row.launched:
             answer, row.launched = row.task.answer, True
-            answer.cache_n, answer.prompt_n, answer.restored = hit.n, row.prompt - hit.n, hit.n > 0
+            answer.reused, answer.prompt_n = {"block": hit.n}, row.prompt - hit.n
         return row, stop
 
     def _preempt(self, needed: int) -> None:

@@ -62,7 +62,7 @@ def test_a_conversation_comes_back_from_the_prompt_cache():
     for request in (Request(P, 3), Request(tuple(range(3000, 3090)), 3)):
         one.complete(request)
     again = one.complete(Request((*P, *one.cache.entries[0].tokens[80:], 7777), 1))
-    assert (again.cache_n, again.prompt_n, again.restored) == (82, 1, True)
+    assert (again.reused, again.prompt_n) == ({"entry": 82}, 1)
 
 
 def test_a_hang_up_ends_the_answer_and_keeps_what_was_evaluated():

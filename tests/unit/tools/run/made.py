@@ -18,11 +18,13 @@ BROKEN = Verdict(False, "bits")
 UNDECIDED = Verdict(None)
 
 
-def judgement(answer=HOLDS, state=HOLDS, refused=False, charges=(), armed=(), n=10, **fields):
-    """A request of so many tokens; ``fields`` are those of its answer."""
+def judgement(
+    answer=HOLDS, state=HOLDS, refused=False, charges=(), armed=(), n=10, cache_n=0, source="slot", **fields
+):
+    """A request of so many tokens, of which ``cache_n`` are from a ``source``; ``fields`` are those of its answer."""
     charged = tuple(Charge(*one) for one in charges)
-    account = Account(9, 8, fields.get("cache_n", 0), charged)
-    said, judged = Answer(0, done=True, **fields), Judged(answer, state, list(armed), refused)
+    account = Account(9, 8, cache_n, charged)
+    said, judged = Answer(0, done=True, reused={source: cache_n}, **fields), Judged(answer, state, list(armed), refused)
     return Judgement(Request(tuple(range(n))), said, judged, account, [4, 7], 2)
 
 

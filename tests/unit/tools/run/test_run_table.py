@@ -20,7 +20,7 @@ def rows(*requests, verbose=0, **more):
 
 
 def test_every_column_shows_its_own_count():
-    lines = rows(judgement(cache_n=3, prompt_n=7, deciding="R.1"), judgement(cache_n=4, prompt_n=6, restored=True))
+    lines = rows(judgement(cache_n=3, prompt_n=7, deciding="R.1"), judgement(cache_n=4, prompt_n=6, source="entry"))
     assert lines[2].split() == ["#", "request", "prompt", "kept", "restored", "loaded", "evaluated", "reason"]
     assert [line.split()[:7] for line in lines[3:5]] == [
         ["0", "A", "10", "3", "·", "·", "7"], ["1", "B", "10", "·", "·", "4", "6"],
@@ -28,8 +28,8 @@ def test_every_column_shows_its_own_count():
 
 
 def test_the_columns_add_up_to_the_prompt():
-    made = run(judgement(cache_n=3, prompt_n=7), judgement(cache_n=4, prompt_n=6, restored=True),
-               judgement(cache_n=5, prompt_n=5, restored=True, deciding="LC-CKPT-PICK.PK3"))  # fmt: skip
+    made = run(judgement(cache_n=3, prompt_n=7), judgement(cache_n=4, prompt_n=6, source="block"),
+               judgement(cache_n=5, prompt_n=5, source="checkpoint"))  # fmt: skip
     assert [origins(one) for one in run_data(made)["requests"]] == [(3, 0, 0, 7), (0, 0, 4, 6), (0, 5, 0, 5)]
 
 
